@@ -1,1 +1,31 @@
-//! hopbyte fabric.
+//! What are the words of the project? Routers, nodes, directed links, routes, readings, traffic and
+//! placements, with the laws that hold between them.
+//!
+//! Everything here is pure: no files, no network, no clock, no environment. Readers in `observe`
+//! build a [`Fabric`] through [`FabricBuilder`], which checks it once; after that it never changes.
+//! [`Routing`] says which way bytes go, [`LinkState`] what every link carries, [`Traffic`] what an
+//! application sends and [`Placement`] where its tasks are.
+
+mod builder;
+mod error;
+mod fabric;
+pub mod gemini;
+mod ids;
+mod link_state;
+mod placement;
+pub mod routing;
+mod snapshot;
+pub mod spec;
+pub mod torus;
+mod traffic;
+pub mod units;
+
+pub use builder::{FabricBuilder, LinkSpec};
+pub use error::{FabricError, InputError};
+pub use fabric::{Direction, End, Fabric, Family, Kind, Link, Node, PortPair, Router, Shape};
+pub use ids::{KindId, LinkId, NodeId, RouterId};
+pub use link_state::{Column, LinkState};
+pub use placement::{Allocation, Placement, Slot};
+pub use routing::{Routing, Unroutable};
+pub use snapshot::{Quantity, Snapshot};
+pub use traffic::{Exchange, Message, Phase, Traffic};

@@ -1,0 +1,3 @@
+//! The `hopbyte` command.
+
+fn main() {}

@@ -1,0 +1,166 @@
+//! Errors that name the place, what stood there and what was expected.
+
+use std::fmt;
+use thiserror::Error;
+
+/// Longest excerpt of somebody's input that an error repeats.
+const EXCERPT: usize = 80;
+
+/// Input that could not be read: where, what was found, what was expected, and what to do.
+///
+/// The text form is one line, `FILE:LINE: found …, expected …`, with an optional `hint: …` line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputError {
+    /// File name, or the name of the argument that was read.
+    pub file: String,
+    /// Line (from 1), where a line makes sense.
+    pub line: Option<u64>,
+    /// What stood there, shortened and with control characters made visible.
+    pub found: String,
+    /// What would have been accepted.
+    pub expected: String,
+    /// What the reader of the message can do.
+    pub hint: Option<String>,
+}
+
+impl InputError {
+    /// An error in `file`: `found` is untrusted and is shortened to a printable excerpt.
+    pub fn new(
+        file: impl Into<String>,
+        found: impl AsRef<str>,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self {
+            file: file.into(),
+            line: None,
+            found: excerpt(found.as_ref()),
+            expected: expected.into(),
+            hint: None,
+        }
+    }
+
+    /// The same error at a line (counted from 1).
+    #[must_use]
+    pub fn at(mut self, line: u64) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// The same error with advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": found {}, expected {}", self.found, self.expected)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// Shortens untrusted text to at most [`EXCERPT`] printable characters.
+fn excerpt(text: &str) -> String {
+    let mut out = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == EXCERPT {
+            out.push('…');
+            break;
+        }
+        if c.is_control() || c == '\u{fffd}' {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    if out.is_empty() {
+        "nothing".into()
+    } else {
+        out
+    }
+}
+
+/// What can be wrong with a fabric, a placement or a traffic matrix as a whole.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// A piece of input that could not be read.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Two routers or two nodes have one name.
+    #[error("two {what}s are called '{name}'\nhint: names identify; give one of them another name")]
+    DuplicateName {
+        /// "router" or "node".
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A name or number that the fabric does not have.
+    #[error("no {what} '{name}' in this fabric{}", near(.similar))]
+    Unknown {
+        /// "router", "node" or "link".
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Names that look alike, if any.
+        similar: Vec<String>,
+    },
+    /// A name that fits more than one node.
+    #[error("'{name}' names {count} nodes, among them {}\nhint: give the full node name", .examples.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// How many nodes it fits.
+        count: usize,
+        /// Some of them.
+        examples: Vec<String>,
+    },
+    /// A count that does not fit the data structure or makes no sense.
+    #[error("{what}: found {found}, expected {expected}")]
+    OutOfRange {
+        /// What was counted.
+        what: String,
+        /// The value.
+        found: String,
+        /// The accepted range.
+        expected: String,
+    },
+}
+
+fn near(similar: &[String]) -> String {
+    if similar.is_empty() {
+        String::new()
+    } else {
+        format!("\nhint: there is {}", similar.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excerpts_are_short_and_printable() {
+        let e = InputError::new("f", "a\u{1}b".to_string() + &"x".repeat(200), "a word").at(3);
+        let text = e.to_string();
+        assert!(text.starts_with("f:3: found a\\u{1}bxxx"), "{text}");
+        assert!(text.len() < 160, "{text}");
+        assert_eq!(
+            InputError::new("f", "", "a word")
+                .hint("write one")
+                .to_string(),
+            "f: found nothing, expected a word\nhint: write one"
+        );
+    }
+}

@@ -1,0 +1,561 @@
+//! The machine: routers, nodes and directed links, immutable once built.
+
+use crate::error::FabricError;
+use crate::ids::{KindId, LinkId, NodeId, RouterId};
+use crate::units::{BytesPerSecond, Seconds};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+/// What sort of network this is; decides defaults, never correctness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Family {
+    /// Cray Gemini 3-D torus (XE/XK).
+    Gemini,
+    /// Cray Aries dragonfly (XC).
+    Aries,
+    /// A torus of any dimension.
+    Torus,
+    /// A mesh of any dimension.
+    Mesh,
+    /// InfiniBand switches and channel adapters.
+    InfiniBand,
+    /// HPE Slingshot.
+    Slingshot,
+    /// A dragonfly other than Aries.
+    Dragonfly,
+    /// Switch trees.
+    FatTree,
+    /// HyperX (all-to-all in each dimension).
+    HyperX,
+    /// Anything else.
+    Generic,
+}
+
+/// One end of a directed link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// A router.
+    Router(RouterId),
+    /// A node with a link of its own (an InfiniBand channel adapter).
+    Node(NodeId),
+    /// The hosts behind a router's shared host link (both nodes of a Gemini).
+    Hosts(RouterId),
+}
+
+/// A direction on a grid: dimension and sign, written `X+`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Direction {
+    /// Dimension from 0.
+    pub dim: u8,
+    /// Towards higher coordinates.
+    pub positive: bool,
+}
+
+/// Letters of the dimensions, in order.
+const DIMENSIONS: &[u8; 6] = b"XYZWVU";
+
+impl Direction {
+    /// Most dimensions a grid may have.
+    pub const MAX_DIMENSIONS: usize = DIMENSIONS.len();
+
+    /// Position in arrays with two entries a dimension, plus first.
+    #[inline]
+    pub fn index(self) -> usize {
+        2 * self.dim as usize + usize::from(!self.positive)
+    }
+
+    /// The direction at an array position of [`Direction::index`].
+    pub fn of(index: usize) -> Self {
+        Self {
+            dim: (index / 2) as u8,
+            positive: index.is_multiple_of(2),
+        }
+    }
+
+    /// The other way along the same dimension.
+    #[must_use]
+    pub fn opposite(self) -> Self {
+        Self {
+            positive: !self.positive,
+            ..self
+        }
+    }
+
+    /// Reads `X+`, `Y-`, …
+    pub fn parse(text: &str) -> Option<Self> {
+        let [letter, sign] = *text.as_bytes() else {
+            return None;
+        };
+        let dim = DIMENSIONS
+            .iter()
+            .position(|&d| d == letter.to_ascii_uppercase())? as u8;
+        match sign {
+            b'+' => Some(Self {
+                dim,
+                positive: true,
+            }),
+            b'-' => Some(Self {
+                dim,
+                positive: false,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Letter of a dimension.
+    pub fn letter(dim: usize) -> char {
+        DIMENSIONS.get(dim).map_or('?', |&b| b as char)
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}{}",
+            Self::letter(self.dim as usize),
+            if self.positive { '+' } else { '-' }
+        )
+    }
+}
+
+/// A kind of link, as people of that network call it (`X cable`, `backplane`, `4xQDR`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kind {
+    /// Name, unique in the fabric.
+    pub name: String,
+    /// A host link inside the router's board, which no dump lists and which is not a hop.
+    pub onboard: bool,
+}
+
+/// A directed link; several tiles or cables that act as one are one link with several ports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Sending end.
+    pub from: End,
+    /// Receiving end.
+    pub to: End,
+    /// Kind.
+    pub kind: KindId,
+    /// Direction on the grid, where there is one.
+    pub direction: Option<Direction>,
+    /// Capacity with all lanes in service.
+    pub nominal: BytesPerSecond,
+    /// Time for the head of a packet to cross link and receiving router, without load.
+    pub latency: Seconds,
+    /// Lanes that the link has.
+    pub lanes: u16,
+    /// Lanes that work; 0 is a link that is down.
+    pub lanes_in_service: u16,
+}
+
+impl Link {
+    /// Capacity with the lanes in service (paper 002, II.C: the link goes on with what is left).
+    #[inline]
+    pub fn capacity(&self) -> BytesPerSecond {
+        if self.lanes_in_service == self.lanes {
+            return self.nominal;
+        }
+        BytesPerSecond(self.nominal.0 * f64::from(self.lanes_in_service) / f64::from(self.lanes))
+    }
+
+    /// Whether any lane works.
+    pub fn is_up(&self) -> bool {
+        self.lanes_in_service > 0
+    }
+}
+
+/// The physical ports of a link, one pair for each tile or cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PortPair {
+    /// Port or tile number at the sending end.
+    pub from: u16,
+    /// Port or tile number at the receiving end.
+    pub to: u16,
+}
+
+/// A router or switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Router {
+    /// Unique name (cname, switch description or GUID).
+    pub name: String,
+}
+
+/// A node: an endpoint of the network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Unique name (cname, `miriel063 qib0`, …).
+    pub name: String,
+    /// Host name, shared by the endpoints of one host.
+    pub host: String,
+    /// Number that the machine's own tools use, if any.
+    pub nid: Option<u32>,
+    /// The router it hangs on.
+    pub router: RouterId,
+    /// Link into the network.
+    pub inject: LinkId,
+    /// Link out of the network.
+    pub eject: LinkId,
+}
+
+/// A grid: extent and wrap-around of each dimension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Routers along each dimension.
+    pub dims: Vec<u32>,
+    /// Whether a dimension closes to a ring.
+    pub wrap: Vec<bool>,
+}
+
+impl Shape {
+    /// Number of grid positions.
+    pub fn positions(&self) -> usize {
+        self.dims.iter().map(|&d| d as usize).product()
+    }
+
+    /// Row-major position of a coordinate (last dimension fastest), or `None` outside the grid.
+    pub fn position(&self, coord: &[u32]) -> Option<usize> {
+        if coord.len() != self.dims.len() {
+            return None;
+        }
+        coord
+            .iter()
+            .zip(&self.dims)
+            .try_fold(0usize, |at, (&c, &d)| {
+                (c < d).then_some(at * d as usize + c as usize)
+            })
+    }
+}
+
+/// A validated machine. Build one with [`crate::FabricBuilder`].
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    pub(crate) family: Family,
+    pub(crate) source: String,
+    pub(crate) shape: Option<Shape>,
+    pub(crate) routers: Vec<Router>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) coords: Vec<u32>,
+    pub(crate) grid: Vec<u32>,
+    pub(crate) ports: Vec<PortPair>,
+    pub(crate) port_offsets: Vec<u32>,
+    pub(crate) reverse: Vec<u32>,
+    pub(crate) out_links: Vec<LinkId>,
+    pub(crate) out_offsets: Vec<u32>,
+    pub(crate) nodes_of: Vec<NodeId>,
+    pub(crate) nodes_of_offsets: Vec<u32>,
+    pub(crate) router_index: HashMap<String, RouterId>,
+    pub(crate) node_index: HashMap<String, NodeId>,
+}
+
+/// Stands for "none" in the packed index arrays.
+pub(crate) const NONE: u32 = u32::MAX;
+
+impl Fabric {
+    /// Network family.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Where the description came from: file name or spec.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// All routers, by [`RouterId`].
+    pub fn routers(&self) -> &[Router] {
+        &self.routers
+    }
+
+    /// All nodes, by [`NodeId`].
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// All directed links, by [`LinkId`]; implied host links are among them.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// All kinds of link, by [`KindId`].
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// The grid, when routers have coordinates.
+    pub fn shape(&self) -> Option<&Shape> {
+        self.shape.as_ref()
+    }
+
+    /// Ids of all links.
+    pub fn link_ids(&self) -> impl ExactSizeIterator<Item = LinkId> + use<> {
+        (0..self.links.len()).map(LinkId::of)
+    }
+
+    /// Ids of all routers.
+    pub fn router_ids(&self) -> impl ExactSizeIterator<Item = RouterId> + use<> {
+        (0..self.routers.len()).map(RouterId::of)
+    }
+
+    /// Ids of all nodes.
+    pub fn node_ids(&self) -> impl ExactSizeIterator<Item = NodeId> + use<> {
+        (0..self.nodes.len()).map(NodeId::of)
+    }
+
+    /// One router.
+    #[inline]
+    pub fn router(&self, id: RouterId) -> &Router {
+        &self.routers[id.index()]
+    }
+
+    /// One node.
+    #[inline]
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// One link.
+    #[inline]
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.links[id.index()]
+    }
+
+    /// The kind of a link.
+    pub fn kind(&self, link: LinkId) -> &Kind {
+        &self.kinds[self.link(link).kind.0 as usize]
+    }
+
+    /// Whether crossing the link is a hop: true for every cable and backplane trace, false for host
+    /// links inside a router's board (two nodes of one Gemini are 0 hops apart, paper 003).
+    pub fn is_hop(&self, link: LinkId) -> bool {
+        !self.kind(link).onboard
+    }
+
+    /// The port pairs of a link, in the order of the dump; empty for links that no dump lists.
+    pub fn ports(&self, link: LinkId) -> &[PortPair] {
+        let i = link.index();
+        &self.ports[self.port_offsets[i] as usize..self.port_offsets[i + 1] as usize]
+    }
+
+    /// All link ends that the dump lists (tiles or cabled ports).
+    pub fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// The link of the other direction over the same cable or tiles.
+    pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
+        let r = self.reverse[link.index()];
+        (r != NONE).then_some(LinkId(r))
+    }
+
+    /// Links that leave a router, to routers and to its nodes.
+    #[inline]
+    pub fn links_from(&self, router: RouterId) -> &[LinkId] {
+        let i = router.index();
+        &self.out_links[self.out_offsets[i] as usize..self.out_offsets[i + 1] as usize]
+    }
+
+    /// Nodes on a router.
+    pub fn nodes_on(&self, router: RouterId) -> &[NodeId] {
+        let i = router.index();
+        &self.nodes_of[self.nodes_of_offsets[i] as usize..self.nodes_of_offsets[i + 1] as usize]
+    }
+
+    /// Coordinates of a router, when the fabric is a grid.
+    pub fn coord(&self, router: RouterId) -> Option<&[u32]> {
+        let n = self.shape.as_ref()?.dims.len();
+        let at = router.index() * n;
+        self.coords.get(at..at + n)
+    }
+
+    /// The router at a coordinate.
+    pub fn router_at(&self, coord: &[u32]) -> Option<RouterId> {
+        let position = self.shape.as_ref()?.position(coord)?;
+        let r = *self.grid.get(position)?;
+        (r != NONE).then_some(RouterId(r))
+    }
+
+    /// The link that leaves `router` in `direction`.
+    pub fn link_towards(&self, router: RouterId, direction: Direction) -> Option<LinkId> {
+        self.links_from(router)
+            .iter()
+            .copied()
+            .find(|&l| self.link(l).direction == Some(direction))
+    }
+
+    /// Finds a router by name, alias (GUID, LID) or coordinates (`3,0,7` or `(3,0,7)`).
+    pub fn find_router(&self, text: &str) -> Result<RouterId, FabricError> {
+        if let Some(&id) = self.router_index.get(text) {
+            return Ok(id);
+        }
+        if let Some(id) = parse_coord(text).and_then(|c| self.router_at(&c)) {
+            return Ok(id);
+        }
+        Err(self.unknown("router", text, self.routers.iter().map(|r| r.name.as_str())))
+    }
+
+    /// Finds a node by name, alias (GUID, LID), host name (where the host has one endpoint), nid
+    /// (`1234` or `nid01234`), or the name of a router that has exactly one node.
+    pub fn find_node(&self, text: &str) -> Result<NodeId, FabricError> {
+        if let Some(&id) = self.node_index.get(text) {
+            return Ok(id);
+        }
+        let on_host: Vec<NodeId> = self.find_host(text);
+        match on_host[..] {
+            [one] => return Ok(one),
+            [] => {}
+            _ => return Err(self.ambiguous(text, &on_host)),
+        }
+        if let Ok(router) = self.find_router(text) {
+            match *self.nodes_on(router) {
+                [one] => return Ok(one),
+                [] => {}
+                ref many => return Err(self.ambiguous(text, many)),
+            }
+        }
+        Err(self.unknown("node", text, self.nodes.iter().map(|n| n.name.as_str())))
+    }
+
+    /// All endpoints of a host.
+    pub fn find_host(&self, host: &str) -> Vec<NodeId> {
+        self.node_ids()
+            .filter(|&n| self.node(n).host == host)
+            .collect()
+    }
+
+    fn ambiguous(&self, name: &str, nodes: &[NodeId]) -> FabricError {
+        FabricError::Ambiguous {
+            name: name.into(),
+            count: nodes.len(),
+            examples: nodes
+                .iter()
+                .take(3)
+                .map(|&n| self.node(n).name.clone())
+                .collect(),
+        }
+    }
+
+    fn unknown<'a>(
+        &self,
+        what: &'static str,
+        name: &str,
+        all: impl Iterator<Item = &'a str>,
+    ) -> FabricError {
+        let wanted = name.to_lowercase();
+        let similar: Vec<String> = all
+            .filter(|have| {
+                let have = have.to_lowercase();
+                !wanted.is_empty() && (have.contains(&wanted) || wanted.contains(&have))
+            })
+            .take(3)
+            .map(str::to_owned)
+            .collect();
+        FabricError::Unknown {
+            what,
+            name: name.chars().take(80).collect(),
+            similar,
+        }
+    }
+
+    /// Name of a link's end: router or node name, or `ROUTER hosts` for a shared host link.
+    pub fn end_name(&self, end: End) -> String {
+        match end {
+            End::Router(r) => self.router(r).name.clone(),
+            End::Node(n) => self.node(n).name.clone(),
+            End::Hosts(r) => format!("{} hosts", self.router(r).name),
+        }
+    }
+
+    /// Unique name of a link: `c0-0c0s0g0 X+` on a grid, `ibcore01[29]` for a cabled port,
+    /// `c0-0c0s0g0 HH in` / `HH out` for a shared host link (named from the router's side),
+    /// `FROM->TO KIND` for several tiles without a direction.
+    pub fn link_name(&self, id: LinkId) -> String {
+        let link = self.link(id);
+        match (link.from, link.to) {
+            (End::Hosts(r), _) => return format!("{} HH in", self.router(r).name),
+            (_, End::Hosts(r)) => return format!("{} HH out", self.router(r).name),
+            _ => {}
+        }
+        let from = self.end_name(link.from);
+        match (link.direction, self.ports(id)) {
+            (Some(direction), _) => format!("{from} {direction}"),
+            (None, [port]) => format!("{from}[{}]", port.from),
+            (None, _) => format!("{from}->{} {}", self.end_name(link.to), self.kind(id).name),
+        }
+    }
+
+    /// Finds a link by its [`Fabric::link_name`].
+    pub fn find_link(&self, name: &str) -> Result<LinkId, FabricError> {
+        self.link_ids()
+            .find(|&l| self.link_name(l) == name)
+            .ok_or_else(|| FabricError::Unknown {
+                what: "link",
+                name: name.chars().take(80).collect(),
+                similar: Vec::new(),
+            })
+    }
+
+    /// Number of connected parts, links taken in both directions; routers and their nodes count as one.
+    pub fn components(&self) -> usize {
+        let mut parent: Vec<u32> = (0..self.routers.len() as u32).collect();
+        fn root(parent: &mut [u32], mut at: u32) -> u32 {
+            while parent[at as usize] != at {
+                parent[at as usize] = parent[parent[at as usize] as usize];
+                at = parent[at as usize];
+            }
+            at
+        }
+        let mut parts = self.routers.len();
+        for link in self.links.iter().filter(|l| l.is_up()) {
+            if let (End::Router(a), End::Router(b)) = (link.from, link.to) {
+                let (a, b) = (root(&mut parent, a.0), root(&mut parent, b.0));
+                if a != b {
+                    parent[a as usize] = b;
+                    parts -= 1;
+                }
+            }
+        }
+        parts
+    }
+
+    /// Links and most frequent capacity of every kind, by kind name.
+    pub fn kind_summary(&self) -> BTreeMap<&str, (usize, BytesPerSecond)> {
+        let mut capacities: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();
+        for id in self.link_ids() {
+            let bits = self.link(id).nominal.0.to_bits();
+            *capacities
+                .entry(&self.kind(id).name)
+                .or_default()
+                .entry(bits)
+                .or_default() += 1;
+        }
+        capacities
+            .into_iter()
+            .map(|(kind, counts)| {
+                let links = counts.values().sum();
+                let common = counts
+                    .iter()
+                    .max_by_key(|&(_, n)| n)
+                    .map_or(0, |(&bits, _)| bits);
+                (kind, (links, BytesPerSecond(f64::from_bits(common))))
+            })
+            .collect()
+    }
+}
+
+/// Reads `x,y,z` with optional parentheses.
+fn parse_coord(text: &str) -> Option<Vec<u32>> {
+    let inner = text
+        .strip_prefix('(')
+        .and_then(|t| t.strip_suffix(')'))
+        .unwrap_or(text);
+    inner
+        .split(',')
+        .map(|word| word.trim().parse().ok())
+        .collect()
+}

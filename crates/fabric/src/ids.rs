@@ -1,0 +1,51 @@
+//! Index types: one per index space, so that a link number never stands for a node.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! index_type {
+    ($(#[$doc:meta])* $name:ident, $inner:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// The index as an array position.
+            #[inline]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The id of an array position; positions never exceed the id's range (the builder checks).
+            #[inline]
+            pub fn of(position: usize) -> Self {
+                debug_assert!(position <= <$inner>::MAX as usize);
+                Self(position as $inner)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+index_type!(
+    /// A router or switch of one fabric.
+    RouterId, u32
+);
+index_type!(
+    /// A node (an endpoint of the network) of one fabric.
+    NodeId, u32
+);
+index_type!(
+    /// A directed link of one fabric.
+    LinkId, u32
+);
+index_type!(
+    /// A kind of link (backplane, cable, 4xQDR, …) of one fabric.
+    KindId, u16
+);

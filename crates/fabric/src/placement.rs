@@ -1,0 +1,192 @@
+//! Where are the tasks? Allocations and checked placements.
+
+use crate::error::FabricError;
+use crate::fabric::Fabric;
+use crate::ids::NodeId;
+use std::collections::HashMap;
+
+/// A place for one task: the `slot`-th core of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    /// Node.
+    pub node: NodeId,
+    /// Position on the node, from 0.
+    pub slot: u32,
+}
+
+/// The nodes a job was given, in the launcher's order, with the tasks each may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    nodes: Vec<(NodeId, u32)>,
+    index: HashMap<NodeId, usize>,
+}
+
+impl Allocation {
+    /// From (node, capacity) pairs; a node named twice or a capacity of 0 is refused.
+    pub fn new(fabric: &Fabric, nodes: Vec<(NodeId, u32)>) -> Result<Self, FabricError> {
+        let mut index = HashMap::with_capacity(nodes.len());
+        for (i, &(node, capacity)) in nodes.iter().enumerate() {
+            let name = || fabric.node(node).name.clone();
+            if capacity == 0 {
+                return Err(FabricError::OutOfRange {
+                    what: format!("slots of node {}", name()),
+                    found: "0".into(),
+                    expected: "at least 1".into(),
+                });
+            }
+            if index.insert(node, i).is_some() {
+                return Err(FabricError::DuplicateName {
+                    what: "allocated node",
+                    name: name(),
+                });
+            }
+        }
+        Ok(Self { nodes, index })
+    }
+
+    /// Nodes with capacities, in order.
+    pub fn nodes(&self) -> &[(NodeId, u32)] {
+        &self.nodes
+    }
+
+    /// Position of a node in [`Allocation::nodes`].
+    pub fn position(&self, node: NodeId) -> Option<usize> {
+        self.index.get(&node).copied()
+    }
+
+    /// Number of slots.
+    pub fn capacity(&self) -> usize {
+        self.nodes.iter().map(|&(_, c)| c as usize).sum()
+    }
+
+    /// All slots, node by node.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.nodes
+            .iter()
+            .flat_map(|&(node, capacity)| (0..capacity).map(move |slot| Slot { node, slot }))
+    }
+
+    fn check_tasks(&self, tasks: usize) -> Result<(), FabricError> {
+        if tasks <= self.capacity() {
+            return Ok(());
+        }
+        Err(FabricError::OutOfRange {
+            what: "tasks to place".into(),
+            found: tasks.to_string(),
+            expected: format!("at most the {} slots of the allocation", self.capacity()),
+        })
+    }
+}
+
+/// A slot for every task: an injection of tasks into an allocation's slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    slots: Vec<Slot>,
+}
+
+impl Placement {
+    /// Checks that every slot is in the allocation and used once.
+    pub fn new(
+        fabric: &Fabric,
+        allocation: &Allocation,
+        slots: Vec<Slot>,
+    ) -> Result<Self, FabricError> {
+        let mut taken: HashMap<Slot, usize> = HashMap::with_capacity(slots.len());
+        for (task, &slot) in slots.iter().enumerate() {
+            let capacity = allocation
+                .position(slot.node)
+                .map_or(0, |i| allocation.nodes[i].1);
+            let wrong = |expected: String| FabricError::OutOfRange {
+                what: format!("place of task {task}"),
+                found: format!("{} slot {}", fabric.node(slot.node).name, slot.slot),
+                expected,
+            };
+            if slot.slot >= capacity {
+                return Err(wrong(format!(
+                    "a slot of the allocation ({capacity} on that node)"
+                )));
+            }
+            if let Some(other) = taken.insert(slot, task) {
+                return Err(wrong(format!("a slot that task {other} does not have")));
+            }
+        }
+        Ok(Self { slots })
+    }
+
+    /// From a node for every task; slots are handed out in task order.
+    pub fn on_nodes(
+        fabric: &Fabric,
+        allocation: &Allocation,
+        nodes: impl IntoIterator<Item = NodeId>,
+    ) -> Result<Self, FabricError> {
+        let mut used: HashMap<NodeId, u32> = HashMap::new();
+        let slots = nodes
+            .into_iter()
+            .map(|node| {
+                let next = used.entry(node).or_default();
+                *next += 1;
+                Slot {
+                    node,
+                    slot: *next - 1,
+                }
+            })
+            .collect();
+        Self::new(fabric, allocation, slots)
+    }
+
+    /// Tasks fill the nodes one after the other: what launchers do by default.
+    pub fn in_order(allocation: &Allocation, tasks: usize) -> Result<Self, FabricError> {
+        allocation.check_tasks(tasks)?;
+        Ok(Self {
+            slots: allocation.slots().take(tasks).collect(),
+        })
+    }
+
+    /// Tasks go to the nodes in turn (cyclic distribution), skipping full ones.
+    pub fn round_robin(allocation: &Allocation, tasks: usize) -> Result<Self, FabricError> {
+        allocation.check_tasks(tasks)?;
+        let deepest = allocation.nodes.iter().map(|&(_, c)| c).max().unwrap_or(0);
+        let slots = (0..deepest)
+            .flat_map(|slot| {
+                allocation
+                    .nodes
+                    .iter()
+                    .filter(move |&&(_, c)| slot < c)
+                    .map(move |&(node, _)| Slot { node, slot })
+            })
+            .take(tasks)
+            .collect();
+        Ok(Self { slots })
+    }
+
+    /// Number of tasks.
+    pub fn tasks(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Place of a task.
+    #[inline]
+    pub fn slot(&self, task: u32) -> Slot {
+        self.slots[task as usize]
+    }
+
+    /// Node of a task.
+    #[inline]
+    pub fn node(&self, task: u32) -> NodeId {
+        self.slots[task as usize].node
+    }
+
+    /// All places by task.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// Tasks whose node differs between two placements.
+    pub fn moved(&self, other: &Self) -> usize {
+        self.slots
+            .iter()
+            .zip(&other.slots)
+            .filter(|(a, b)| a.node != b.node)
+            .count()
+    }
+}

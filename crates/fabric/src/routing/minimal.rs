@@ -1,0 +1,143 @@
+//! All shortest paths as one weighted path set.
+
+use super::{Dead, Unroutable};
+use crate::fabric::{End, Fabric};
+use crate::ids::{LinkId, NodeId, RouterId};
+use std::collections::VecDeque;
+
+/// Distance of routers that cannot reach each other.
+const FAR: u16 = u16::MAX;
+
+/// Shortest paths between routers over links that are up. Traffic splits at every router over the
+/// links that lead nearer, in proportion to their capacity: the expectation of an adaptive minimal
+/// router without other traffic, and the usual assumption where no tables are known.
+#[derive(Clone, Debug)]
+pub struct MinimalPaths {
+    routers: usize,
+    /// Hops to each destination router, destination-major.
+    distance: Vec<u16>,
+}
+
+impl MinimalPaths {
+    /// Distances between all routers: two bytes a pair, one breadth-first search a router.
+    pub fn new(fabric: &Fabric) -> Self {
+        let n = fabric.routers().len();
+        let mut into: Vec<Vec<RouterId>> = vec![Vec::new(); n];
+        for link in fabric.links().iter().filter(|l| l.is_up()) {
+            if let (End::Router(a), End::Router(b)) = (link.from, link.to) {
+                into[b.index()].push(a);
+            }
+        }
+        for list in &mut into {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let mut distance = vec![FAR; n * n];
+        let mut queue = VecDeque::new();
+        for (to, row) in distance.chunks_exact_mut(n).enumerate() {
+            row[to] = 0;
+            queue.push_back(RouterId::of(to));
+            while let Some(at) = queue.pop_front() {
+                for &previous in &into[at.index()] {
+                    if row[previous.index()] == FAR {
+                        row[previous.index()] = row[at.index()] + 1;
+                        queue.push_back(previous);
+                    }
+                }
+            }
+        }
+        Self {
+            routers: n,
+            distance,
+        }
+    }
+
+    /// Hops between two routers, or `None` when there is no path.
+    #[inline]
+    pub fn distance(&self, from: RouterId, to: RouterId) -> Option<u16> {
+        let d = self.distance[to.index() * self.routers + from.index()];
+        (d != FAR).then_some(d)
+    }
+
+    /// Links from `at` that lead nearer to `to`.
+    fn nearer<'a>(
+        &'a self,
+        fabric: &'a Fabric,
+        at: RouterId,
+        to: RouterId,
+    ) -> impl Iterator<Item = (LinkId, RouterId)> + Clone + 'a {
+        let here = self.distance(at, to);
+        fabric
+            .links_from(at)
+            .iter()
+            .filter_map(move |&l| match fabric.link(l).to {
+                End::Router(next)
+                    if fabric.link(l).is_up()
+                        && self.distance(next, to).map(|d| d + 1) == here
+                        && here.is_some() =>
+                {
+                    Some((l, next))
+                }
+                _ => None,
+            })
+    }
+
+    /// The nearer link with the lowest id.
+    pub fn next(&self, fabric: &Fabric, at: RouterId, to: RouterId) -> Option<LinkId> {
+        self.nearer(fabric, at, to).map(|(l, _)| l).min()
+    }
+
+    /// See [`super::Routing::shares`].
+    pub fn shares(
+        &self,
+        fabric: &Fabric,
+        from: NodeId,
+        to: NodeId,
+        out: &mut Vec<(LinkId, f32)>,
+    ) -> Result<(), Unroutable> {
+        if from == to {
+            return Ok(());
+        }
+        let (source, target) = (fabric.node(from), fabric.node(to));
+        let dead = |at, reason| Unroutable {
+            from,
+            to,
+            at,
+            reason,
+        };
+        for (link, router) in [
+            (source.inject, source.router),
+            (target.eject, target.router),
+        ] {
+            if !fabric.link(link).is_up() {
+                return Err(dead(router, Dead::NoLink));
+            }
+        }
+        if self.distance(source.router, target.router).is_none() {
+            return Err(dead(source.router, Dead::NoEntry));
+        }
+        out.push((source.inject, 1.0));
+        let mut layer: Vec<(RouterId, f32)> = vec![(source.router, 1.0)];
+        while layer.first().is_some_and(|&(r, _)| r != target.router) {
+            let mut next_layer: Vec<(RouterId, f32)> = Vec::new();
+            for (at, share) in layer {
+                let nearer = self.nearer(fabric, at, target.router);
+                let total: f64 = nearer
+                    .clone()
+                    .map(|(l, _)| fabric.link(l).capacity().0)
+                    .sum();
+                for (link, next) in nearer {
+                    let part = share * (fabric.link(link).capacity().0 / total) as f32;
+                    out.push((link, part));
+                    match next_layer.iter_mut().find(|(r, _)| *r == next) {
+                        Some((_, sum)) => *sum += part,
+                        None => next_layer.push((next, part)),
+                    }
+                }
+            }
+            layer = next_layer;
+        }
+        out.push((target.eject, 1.0));
+        Ok(())
+    }
+}

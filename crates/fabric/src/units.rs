@@ -1,0 +1,85 @@
+//! Units. Base units are bytes, seconds and bytes per second; GB is 10^9 bytes throughout.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A rate in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BytesPerSecond(pub f64);
+
+impl BytesPerSecond {
+    /// A rate given in GB/s (10^9 bytes per second), as the papers print it.
+    pub const fn from_gb(gb_per_s: f64) -> Self {
+        Self(gb_per_s * 1e9)
+    }
+
+    /// The rate in GB/s.
+    pub fn gb(self) -> f64 {
+        self.0 / 1e9
+    }
+}
+
+impl fmt::Display for BytesPerSecond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} GB/s", self.gb())
+    }
+}
+
+/// A time span in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seconds(pub f64);
+
+impl fmt::Display for Seconds {
+    /// Three significant digits in s, ms, us or ns, whichever fits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0.abs() {
+            x if x == 0.0 || x >= 1.0 => (self.0, "s"),
+            x if x >= 1e-3 => (self.0 * 1e3, "ms"),
+            x if x >= 1e-6 => (self.0 * 1e6, "us"),
+            _ => (self.0 * 1e9, "ns"),
+        };
+        write!(f, "{} {unit}", significant(value, 3))
+    }
+}
+
+/// Bytes for people: `12.3 MB`, decimal units, three significant digits.
+pub fn bytes_text(bytes: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1e3;
+        unit += 1;
+    }
+    format!("{} {}", significant(value, 3), UNITS[unit])
+}
+
+/// A number with `digits` significant digits, without an exponent.
+pub fn significant(value: f64, digits: i32) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    // Round first: 999.6 has four digits before the point once it is rounded to three.
+    let rounded: f64 = format!("{value:.*e}", (digits - 1).max(0) as usize)
+        .parse()
+        .unwrap_or(value);
+    let decimals = (digits - 1 - rounded.abs().log10().floor() as i32).clamp(0, 12);
+    format!("{rounded:.*}", decimals as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_short_and_scaled() {
+        assert_eq!(Seconds(2.56e-5).to_string(), "25.6 us");
+        assert_eq!(Seconds(1.5).to_string(), "1.50 s");
+        assert_eq!(Seconds(0.0).to_string(), "0 s");
+        assert_eq!(bytes_text(12_345_678.0), "12.3 MB");
+        assert_eq!(bytes_text(999.6), "1.00 kB");
+        assert_eq!(BytesPerSecond::from_gb(9.375).to_string(), "9.38 GB/s");
+    }
+}

@@ -1,0 +1,104 @@
+//! Laws of routes: they are connected, as long as the metric says, and complete.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_fabric::routing::MinimalPaths;
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Routing, spec};
+use proptest::prelude::*;
+
+/// Checks that a route is a chain from one node's injection to the other's ejection.
+fn assert_chain(fabric: &Fabric, from: NodeId, to: NodeId, route: &[LinkId]) {
+    assert_eq!(route[0], fabric.node(from).inject);
+    assert_eq!(*route.last().unwrap(), fabric.node(to).eject);
+    for pair in route.windows(2) {
+        assert_eq!(fabric.link(pair[0]).to, fabric.link(pair[1]).from);
+    }
+}
+
+/// Shortest distance on a ring.
+fn ring(a: u32, b: u32, n: u32, wrap: bool) -> u32 {
+    let d = a.abs_diff(b);
+    if wrap { d.min(n - d) } else { d }
+}
+
+proptest! {
+    #[test]
+    fn dimension_order_takes_the_shortest_way(
+        dims in prop::collection::vec(1u32..6, 1..4), wrap: bool, nodes in 1u32..3, seed: u64
+    ) {
+        let words: Vec<String> = dims.iter().map(u32::to_string).collect();
+        let name = if wrap { "torus" } else { "mesh" };
+        let fabric = spec::fabric(&format!("{name}:{}:nodes={nodes}", words.join("x"))).unwrap();
+        let routing = Routing::default_for(&fabric);
+        let minimal = MinimalPaths::new(&fabric);
+        let n = fabric.nodes().len() as u64;
+        let (from, to) = (NodeId((seed % n) as u32), NodeId((seed / n % n) as u32));
+        let mut route = Vec::new();
+        routing.route(&fabric, from, to, &mut route).unwrap();
+        if from == to {
+            prop_assert!(route.is_empty());
+            return Ok(());
+        }
+        assert_chain(&fabric, from, to, &route);
+        let (a, b) = (fabric.node(from).router, fabric.node(to).router);
+        let expected: u32 = (0..dims.len())
+            .map(|d| ring(fabric.coord(a).unwrap()[d], fabric.coord(b).unwrap()[d], dims[d], wrap))
+            .sum();
+        prop_assert_eq!(routing.hops(&fabric, from, to).unwrap(), expected as usize);
+        prop_assert_eq!(u32::from(minimal.distance(a, b).unwrap()), expected);
+        // Dimensions never come back once left.
+        let order: Vec<u8> = route.iter().filter_map(|&l| fabric.link(l).direction).map(|d| d.dim).collect();
+        prop_assert!(order.is_sorted());
+    }
+
+    #[test]
+    fn minimal_shares_conserve_traffic(dims in prop::collection::vec(2u32..5, 1..4), seed: u64) {
+        let words: Vec<String> = dims.iter().map(u32::to_string).collect();
+        let fabric = spec::fabric(&format!("torus:{}", words.join("x"))).unwrap();
+        let routing = Routing::Minimal(MinimalPaths::new(&fabric));
+        let n = fabric.nodes().len() as u64;
+        let (from, to) = (NodeId((seed % n) as u32), NodeId((seed / n % n) as u32));
+        let mut shares = Vec::new();
+        routing.shares(&fabric, from, to, &mut shares).unwrap();
+        if from == to {
+            prop_assert!(shares.is_empty());
+            return Ok(());
+        }
+        // What enters a router leaves it.
+        for r in fabric.router_ids() {
+            let sum = |f: &dyn Fn(End, End) -> bool| -> f32 {
+                shares.iter().filter(|(l, _)| f(fabric.link(*l).from, fabric.link(*l).to)).map(|s| s.1).sum()
+            };
+            let into = sum(&|_, to| to == End::Router(r));
+            let out = sum(&|from, _| from == End::Router(r));
+            prop_assert!((into - out).abs() < 1e-5);
+        }
+        let hops: f32 = shares.iter().filter(|(l, _)| fabric.is_hop(*l)).map(|s| s.1).sum();
+        prop_assert!((hops - routing.hops(&fabric, from, to).unwrap() as f32).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn request_and_response_differ() {
+    let fabric = spec::fabric("gemini:4x4x8").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let at = |c: &[u32]| fabric.nodes_on(fabric.router_at(c).unwrap())[0];
+    let (a, b) = (at(&[0, 0, 0]), at(&[1, 1, 1]));
+    let names = |from, to| {
+        let mut route = Vec::new();
+        routing.route(&fabric, from, to, &mut route).unwrap();
+        route
+            .iter()
+            .filter_map(|&l| fabric.link(l).direction)
+            .map(|d| d.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(a, b), ["X+", "Y+", "Z+"]);
+    assert_eq!(names(b, a), ["X-", "Y-", "Z-"]);
+    // Half way round a ring of four both ways are equal: the positive one, in both directions.
+    assert_eq!(names(a, at(&[2, 0, 0])), ["X+", "X+"]);
+    assert_eq!(names(at(&[2, 0, 0]), a), ["X+", "X+"]);
+    // Two nodes of one Gemini are no hop apart.
+    let nodes = fabric.nodes_on(fabric.router_at(&[0, 0, 0]).unwrap());
+    assert_eq!(routing.hops(&fabric, nodes[0], nodes[1]), Ok(0));
+}

@@ -1,0 +1,1 @@
+//! `hopbyte._core`: the Python face, thin.

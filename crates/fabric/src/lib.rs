@@ -13,6 +13,7 @@ pub mod gemini;
 mod ids;
 mod link_state;
 mod placement;
+mod reach;
 pub mod routing;
 mod snapshot;
 pub mod spec;
@@ -26,6 +27,7 @@ pub use fabric::{Direction, End, Fabric, Family, Kind, Link, Node, PortPair, Rou
 pub use ids::{KindId, LinkId, NodeId, RouterId};
 pub use link_state::{Column, LinkState};
 pub use placement::{Allocation, Placement, Slot};
+pub use reach::Reach;
 pub use routing::{Routing, Unroutable};
 pub use snapshot::{Quantity, Snapshot};
 pub use traffic::{Exchange, Message, Phase, Traffic};

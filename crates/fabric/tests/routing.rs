@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_fabric::routing::MinimalPaths;
-use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Routing, spec};
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Reach, Routing, spec};
 use proptest::prelude::*;
 
 /// Checks that a route is a chain from one node's injection to the other's ejection.
@@ -101,4 +101,28 @@ fn request_and_response_differ() {
     // Two nodes of one Gemini are no hop apart.
     let nodes = fabric.nodes_on(fabric.router_at(&[0, 0, 0]).unwrap());
     assert_eq!(routing.hops(&fabric, nodes[0], nodes[1]), Ok(0));
+}
+
+#[test]
+fn reach_counts_what_walking_finds() {
+    for spec in ["gemini:3x4x8", "mesh:3x4:nodes=2", "torus:5x2"] {
+        let fabric = spec::fabric(spec).unwrap();
+        for routing in [
+            Routing::default_for(&fabric),
+            Routing::Minimal(MinimalPaths::new(&fabric)),
+        ] {
+            let reach = Reach::of(&fabric, &routing);
+            let n = fabric.nodes().len() as u64;
+            assert_eq!((reach.pairs, reach.routable), (n * (n - 1), n * (n - 1)));
+            let mut walked = std::collections::BTreeMap::new();
+            for from in fabric.node_ids() {
+                for to in fabric.node_ids().filter(|&to| to != from) {
+                    *walked
+                        .entry(routing.hops(&fabric, from, to).unwrap())
+                        .or_insert(0) += 1;
+                }
+            }
+            assert_eq!(reach.hops, walked, "{spec}");
+        }
+    }
 }

@@ -98,6 +98,12 @@ impl Routing {
         !matches!(self, Self::Minimal(_))
     }
 
+    /// Whether the next hop depends on router and destination alone, so that all routes to a node form
+    /// a tree.
+    pub fn is_destination_based(&self) -> bool {
+        true
+    }
+
     /// Appends the links from `from` to `to` to `out`; nothing for a node to itself. With several
     /// paths this is the one with the lowest link ids. On error `out` is as before the call.
     pub fn route(

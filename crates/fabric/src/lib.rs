@@ -9,6 +9,7 @@
 mod builder;
 mod error;
 mod fabric;
+pub mod faults;
 pub mod gemini;
 mod ids;
 mod link_state;

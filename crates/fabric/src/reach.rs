@@ -98,7 +98,7 @@ impl Reach {
                 };
                 match way {
                     Way::Hops(hops) => {
-                        part.count(hops as usize + usize::from(fabric.is_hop(inject)))
+                        part.count(hops as usize + usize::from(fabric.is_hop(inject)));
                     }
                     _ => part.note(explain(fabric, routing, from, to)),
                 }

@@ -1,16 +1,25 @@
-//! Dimension-order routing in closed form.
+//! Dimension-order routing in closed form, with Cray's way round faults.
 
+use super::rings::Rings;
+use super::{Dead, Unroutable};
 use crate::fabric::{Direction, End, Fabric, Family, NONE, Shape};
-use crate::ids::{LinkId, RouterId};
+use crate::ids::{LinkId, NodeId, RouterId};
+use rayon::prelude::*;
 
 /// Routes that finish one dimension before they begin the next and take the shorter way round each
 /// ring (paper 000, V.C: X, then Y, then Z). Both ways equally long: the positive one.
+///
+/// With links down, a ring is travelled the longer way where the shorter one is broken; a ring with
+/// two breaks falls apart (paper 002, II.E). [`DimensionOrder::rerouted`] then tries other orders.
 #[derive(Clone, Debug)]
 pub struct DimensionOrder {
     shape: Shape,
-    order: Vec<u8>,
+    /// Orders to try for a pair; the first that serves it is taken. One, unless rerouted.
+    orders: Vec<Vec<u8>>,
     /// Link by router and [`Direction::index`].
     links: Vec<u32>,
+    /// Breaks in the rings; `None` when every link is up.
+    rings: Option<Rings>,
 }
 
 impl DimensionOrder {
@@ -42,10 +51,85 @@ impl DimensionOrder {
                 links[r.index() * 2 * dims + direction.index()] = id.0;
             }
         }
-        Some(Self {
+        let mut routing = Self {
             shape,
-            order,
+            orders: vec![order],
             links,
+            rings: None,
+        };
+        routing.set_down(fabric, &[]);
+        Some(routing)
+    }
+
+    /// Routing as Cray's link recovery computes it (paper 002, II.E): X-Y-Z if that serves every pair
+    /// of routers with nodes; otherwise the first other order that serves them all; otherwise each
+    /// pair takes the first order that serves it, and pairs that none serves have no route.
+    pub fn rerouted(fabric: &Fabric) -> Option<Self> {
+        Self::new(fabric)?.try_orders(fabric)
+    }
+
+    /// The same with links that are taken to be down beside those that are.
+    pub fn rerouted_without(fabric: &Fabric, down: &[LinkId]) -> Option<Self> {
+        let mut routing = Self::new(fabric)?;
+        routing.set_down(fabric, down);
+        routing.try_orders(fabric)
+    }
+
+    fn try_orders(mut self, fabric: &Fabric) -> Option<Self> {
+        let all = permutations(self.shape.dims.len() as u8);
+        for order in &all {
+            self.orders = vec![order.clone()];
+            if self.serves_all(fabric) {
+                return Some(self);
+            }
+        }
+        self.orders = all;
+        Some(self)
+    }
+
+    fn set_down(&mut self, fabric: &Fabric, down: &[LinkId]) {
+        let is_down = |id: LinkId| !fabric.link(id).is_up() || down.contains(&id);
+        let complete = fabric.router_ids().all(|r| {
+            (0..2 * self.shape.dims.len())
+                .map(Direction::of)
+                .all(|direction| {
+                    let expected = fabric
+                        .coord(r)
+                        .is_some_and(|c| self.has_neighbour(c, direction));
+                    !expected || self.link(r, direction).is_some_and(|l| !is_down(l))
+                })
+        });
+        let full = fabric.routers().len() == self.shape.positions();
+        self.rings = (!(complete && full)).then(|| Rings::new(fabric, &self.shape, is_down));
+    }
+
+    /// Whether a healthy grid has a link from `coord` in `direction`.
+    fn has_neighbour(&self, coord: &[u32], direction: Direction) -> bool {
+        let dim = direction.dim as usize;
+        let (n, c) = (self.shape.dims[dim], coord[dim]);
+        match (self.shape.wrap[dim], direction.positive) {
+            (true, _) => n > 1,
+            (false, true) => c + 1 < n,
+            (false, false) => c > 0,
+        }
+    }
+
+    /// Whether every pair of routers that have nodes has a route in one of the orders.
+    pub fn serves_all(&self, fabric: &Fabric) -> bool {
+        let Some(rings) = &self.rings else {
+            return true;
+        };
+        if rings.all_whole() && fabric.routers().len() == self.shape.positions() {
+            return true;
+        }
+        let hosts: Vec<RouterId> = fabric
+            .router_ids()
+            .filter(|&r| !fabric.nodes_on(r).is_empty())
+            .collect();
+        hosts.par_iter().all(|&a| {
+            hosts
+                .iter()
+                .all(|&b| self.order_for(fabric, a, b).is_some())
         })
     }
 
@@ -54,20 +138,40 @@ impl DimensionOrder {
         &self.shape
     }
 
-    /// The order of dimensions.
+    /// The order of dimensions; the first one tried, after rerouting.
     pub fn order(&self) -> &[u8] {
-        &self.order
+        &self.orders[0]
+    }
+
+    /// Whether all pairs use one order (a route then depends on the destination alone).
+    pub fn is_one_order(&self) -> bool {
+        self.orders.len() == 1
+    }
+
+    /// Whether every link of the grid is there and up.
+    pub fn is_healthy(&self) -> bool {
+        self.rings.is_none()
     }
 
     /// One line for people.
     pub fn describe(&self) -> String {
         let letters: Vec<String> = self
-            .order
+            .order()
             .iter()
             .map(|&d| Direction::letter(d as usize).to_string())
             .collect();
+        let way = if self.is_healthy() {
+            "shorter way round"
+        } else {
+            "shorter way round that works"
+        };
+        let retry = if self.is_one_order() {
+            ""
+        } else {
+            ", other orders where that one fails"
+        };
         format!(
-            "dimension order {}, shorter way round, ties positive",
+            "dimension order {}{retry}, {way}, ties positive",
             letters.join("-")
         )
     }
@@ -80,7 +184,8 @@ impl DimensionOrder {
         (link != NONE).then_some(LinkId(link))
     }
 
-    /// Which way dimension `dim` is travelled from coordinate `at` to `to`; `None` when equal.
+    /// Which way dimension `dim` is travelled from coordinate `at` to `to` without faults; `None` when
+    /// equal.
     #[inline]
     pub fn direction(&self, dim: usize, at: u32, to: u32) -> Option<Direction> {
         if at == to {
@@ -99,14 +204,99 @@ impl DimensionOrder {
         })
     }
 
-    /// The next link from router `at` towards router `to`.
-    #[inline]
-    pub fn next(&self, fabric: &Fabric, at: RouterId, to: RouterId) -> Option<LinkId> {
-        let (here, there) = (fabric.coord(at)?, fabric.coord(to)?);
-        let direction = self
-            .order
-            .iter()
-            .find_map(|&d| self.direction(d as usize, here[d as usize], there[d as usize]))?;
-        self.link(at, direction)
+    /// The direction from coordinate `here` along `dim` to `to`, round what is broken; `Err` when the
+    /// ring has fallen apart between them, `Ok(None)` when there is nothing to travel.
+    fn direction_around(
+        &self,
+        dim: usize,
+        here: &[u32],
+        to: u32,
+    ) -> Result<Option<Direction>, Dead> {
+        let Some(short) = self.direction(dim, here[dim], to) else {
+            return Ok(None);
+        };
+        let Some(rings) = &self.rings else {
+            return Ok(Some(short));
+        };
+        if rings.is_open(here, short, to) {
+            return Ok(Some(short));
+        }
+        if self.shape.wrap[dim] && rings.is_open(here, short.opposite(), to) {
+            return Ok(Some(short.opposite()));
+        }
+        Err(Dead::NoLink)
     }
+
+    /// The first order that serves a pair of routers; `None` when none does.
+    pub fn order_for(&self, fabric: &Fabric, from: RouterId, to: RouterId) -> Option<usize> {
+        if self.rings.is_none() {
+            return Some(0);
+        }
+        let (source, target) = (fabric.coord(from)?, fabric.coord(to)?);
+        self.orders.iter().position(|order| {
+            let mut here = [0u32; Direction::MAX_DIMENSIONS];
+            let here = &mut here[..source.len()];
+            here.copy_from_slice(source);
+            order.iter().all(|&d| {
+                let d = d as usize;
+                let open = self.direction_around(d, here, target[d]).is_ok();
+                here[d] = target[d];
+                open
+            })
+        })
+    }
+
+    /// The next link from router `at` towards router `to` in one of the orders.
+    #[inline]
+    pub fn next(
+        &self,
+        fabric: &Fabric,
+        order: usize,
+        at: RouterId,
+        to: RouterId,
+    ) -> Result<LinkId, Dead> {
+        let (Some(here), Some(there)) = (fabric.coord(at), fabric.coord(to)) else {
+            return Err(Dead::NoEntry);
+        };
+        for &d in &self.orders[order] {
+            if let Some(direction) = self.direction_around(d as usize, here, there[d as usize])? {
+                return self.link(at, direction).ok_or(Dead::NoLink);
+            }
+        }
+        Err(Dead::NoEntry)
+    }
+
+    /// The order that a route between two nodes takes.
+    pub(super) fn order_of(
+        &self,
+        fabric: &Fabric,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<usize, Unroutable> {
+        let at = fabric.node(from).router;
+        self.order_for(fabric, at, fabric.node(to).router)
+            .ok_or(Unroutable {
+                from,
+                to,
+                at,
+                reason: Dead::NoLink,
+            })
+    }
+}
+
+/// All orders of `n` dimensions, the natural one first, in lexicographic order.
+fn permutations(n: u8) -> Vec<Vec<u8>> {
+    let mut all = vec![Vec::new()];
+    for _ in 0..n {
+        all = all
+            .into_iter()
+            .flat_map(|order: Vec<u8>| {
+                (0..n)
+                    .filter(|d| !order.contains(d))
+                    .map(|d| [&order[..], &[d]].concat())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+    }
+    all
 }

@@ -6,6 +6,7 @@
 
 mod dimension_order;
 mod minimal;
+mod rings;
 mod tables;
 
 pub use dimension_order::DimensionOrder;
@@ -101,7 +102,10 @@ impl Routing {
     /// Whether the next hop depends on router and destination alone, so that all routes to a node form
     /// a tree.
     pub fn is_destination_based(&self) -> bool {
-        true
+        match self {
+            Self::DimensionOrder(order) => order.is_one_order(),
+            _ => true,
+        }
     }
 
     /// Appends the links from `from` to `to` to `out`; nothing for a node to itself. With several
@@ -141,11 +145,15 @@ impl Routing {
         if !fabric.link(source.inject).is_up() {
             return Err(dead(source.router, Dead::NoLink));
         }
+        let order = match self {
+            Self::DimensionOrder(order) => order.order_of(fabric, from, to)?,
+            _ => 0,
+        };
         out.push(source.inject);
         let mut at = source.router;
         for _ in 0..=fabric.routers().len() {
             let link = self
-                .next_link(fabric, at, to)
+                .next_in(fabric, order, at, to)
                 .map_err(|reason| dead(at, reason))?;
             if !fabric.link(link).is_up() {
                 return Err(dead(at, Dead::NoLink));
@@ -160,16 +168,26 @@ impl Routing {
         Err(dead(at, Dead::Loop))
     }
 
-    /// The link that router `at` uses for packets to node `to` (the first of several).
+    /// The link that router `at` uses for packets to node `to` (the first of several). Says nothing
+    /// about sources that take another order; see [`Routing::is_destination_based`].
     #[inline]
     pub fn next_link(&self, fabric: &Fabric, at: RouterId, to: NodeId) -> Result<LinkId, Dead> {
+        self.next_in(fabric, 0, at, to)
+    }
+
+    #[inline]
+    fn next_in(
+        &self,
+        fabric: &Fabric,
+        order: usize,
+        at: RouterId,
+        to: NodeId,
+    ) -> Result<LinkId, Dead> {
         let target = fabric.node(to);
         match self {
             Self::Tables(tables) => tables.next(fabric, at, to).ok_or(Dead::NoEntry),
             _ if at == target.router => Ok(target.eject),
-            Self::DimensionOrder(order) => {
-                order.next(fabric, at, target.router).ok_or(Dead::NoLink)
-            }
+            Self::DimensionOrder(routing) => routing.next(fabric, order, at, target.router),
             Self::Minimal(minimal) => minimal.next(fabric, at, target.router).ok_or(Dead::NoEntry),
         }
     }

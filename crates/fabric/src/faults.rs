@@ -1,0 +1,151 @@
+//! What is broken? Links, lanes and routers out of service, and the machine without them.
+
+use crate::error::{FabricError, InputError};
+use crate::fabric::{End, Fabric};
+use crate::ids::{LinkId, RouterId};
+use std::collections::HashMap;
+
+/// Something out of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A cable: both directions of a link.
+    Cable(LinkId),
+    /// One direction of a link.
+    OneWay(LinkId),
+    /// Lanes of a link lost, in both directions.
+    Lanes {
+        /// The link.
+        link: LinkId,
+        /// How many of its lanes are lost.
+        lost: u16,
+    },
+    /// A router with all its links, those of its nodes included.
+    Router(RouterId),
+}
+
+/// Lanes of one tile that a `netwatch` lane mask leaves in service: 7 all three, 3, 5 and 6 two, 1, 2
+/// and 4 one (paper 002, II.F). `None` beyond three bits.
+pub fn lanes_of_mask(mask: u32) -> Option<u16> {
+    (mask <= 7).then(|| mask.count_ones() as u16)
+}
+
+/// Reads faults, one a line, from text called `file` in errors.
+///
+/// Lines: a link name (`c0-0c0s0g0 X+`, `ibcore01[29]`: the cable, both directions), the same behind
+/// `one-way`, a router name, or a log line that names a Cray tile and a `lanemask`. Empty lines and
+/// `#` comments are passed over. Log lines that name neither are returned as they stand.
+pub fn parse<'a>(
+    fabric: &Fabric,
+    file: &str,
+    text: &'a str,
+) -> Result<(Vec<Fault>, Vec<&'a str>), FabricError> {
+    let names: HashMap<String, LinkId> = fabric
+        .link_ids()
+        .map(|l| (fabric.link_name(l), l))
+        .collect();
+    let mut faults = Vec::new();
+    let mut other = Vec::new();
+    for (number, raw) in (1..).zip(text.lines()) {
+        let line = raw.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = |found: &str, expected: &str| {
+            InputError::new(file, found, expected).at(number).hint(
+                "one fault a line: a router, a link as `fabric route` prints it, `one-way LINK`, or a log line with a tile and its lanemask",
+            )
+        };
+        if let Some(tile_fault) = log_line(fabric, line, &wrong)? {
+            faults.push(tile_fault);
+        } else if let Some(&link) = line
+            .strip_prefix("one-way ")
+            .and_then(|l| names.get(l.trim()))
+        {
+            faults.push(Fault::OneWay(link));
+        } else if let Some(&link) = names.get(line) {
+            faults.push(Fault::Cable(link));
+        } else if let Ok(router) = fabric.find_router(line) {
+            faults.push(Fault::Router(router));
+        } else if line.split_whitespace().count() > 3 {
+            other.push(raw);
+        } else {
+            return Err(wrong(line, "a link or router of the fabric").into());
+        }
+    }
+    Ok((faults, other))
+}
+
+/// A log line with `lanemask N`: the fault of the tile that it names, if any lane is lost.
+fn log_line(
+    fabric: &Fabric,
+    line: &str,
+    wrong: &impl Fn(&str, &str) -> InputError,
+) -> Result<Option<Fault>, FabricError> {
+    let Some((_, after)) = line.split_once("lanemask") else {
+        return Ok(None);
+    };
+    let digits = after.trim_start_matches(|c: char| c == '=' || c == ':' || c.is_whitespace());
+    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    let lanes = digits[..end].parse().ok().and_then(lanes_of_mask);
+    let lanes = lanes.ok_or_else(|| wrong(after.trim(), "a lane mask from 0 to 7"))?;
+    let tile = line
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+        .find_map(|word| {
+            let (router, tile) = word.rsplit_once('l')?;
+            Some((
+                fabric.find_router(router).ok()?,
+                u16::from_str_radix(tile, 8).ok()?,
+            ))
+        });
+    let (router, tile) =
+        tile.ok_or_else(|| wrong(line, "a tile of the fabric such as c0-0c1s1g0l17"))?;
+    let link = fabric
+        .links_from(router)
+        .iter()
+        .copied()
+        .find(|&l| fabric.ports(l).iter().any(|p| p.from == tile))
+        .ok_or_else(|| wrong(line, "a tile that carries a network link"))?;
+    let per_tile = fabric.link(link).lanes / fabric.ports(link).len().max(1) as u16;
+    Ok(Some(Fault::Lanes {
+        link,
+        lost: per_tile.saturating_sub(lanes),
+    }))
+}
+
+impl Fabric {
+    /// The machine with faults: links keep their names and ids, their lanes in service fall.
+    #[must_use]
+    pub fn with_faults(mut self, faults: &[Fault]) -> Self {
+        for &fault in faults {
+            match fault {
+                Fault::Cable(link) => self.lose_lanes(link, u16::MAX, true),
+                Fault::OneWay(link) => self.lose_lanes(link, u16::MAX, false),
+                Fault::Lanes { link, lost } => self.lose_lanes(link, lost, true),
+                Fault::Router(router) => {
+                    for link in 0..self.links.len() {
+                        let (from, to) = (self.links[link].from, self.links[link].to);
+                        if touches(from, router) || touches(to, router) {
+                            self.lose_lanes(LinkId::of(link), u16::MAX, false);
+                        }
+                    }
+                }
+            }
+        }
+        self
+    }
+
+    fn lose_lanes(&mut self, link: LinkId, lost: u16, both: bool) {
+        let back = self.reverse(link).filter(|_| both);
+        for id in [Some(link), back].into_iter().flatten() {
+            let lanes = &mut self.links[id.index()].lanes_in_service;
+            *lanes = lanes.saturating_sub(lost);
+        }
+    }
+}
+
+fn touches(end: End, router: RouterId) -> bool {
+    matches!(end, End::Router(r) | End::Hosts(r) if r == router)
+}

@@ -1,0 +1,182 @@
+//! Rerouting round faults, checked against searching by hand.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_fabric::faults::{self, Fault};
+use hopbyte_fabric::routing::DimensionOrder;
+use hopbyte_fabric::{Direction, Fabric, LinkId, Reach, RouterId, Routing, spec};
+use proptest::prelude::*;
+
+/// Whether some order serves the pair, found by walking: in each dimension try the short way, then the
+/// long way, link by link.
+fn some_order_serves(fabric: &Fabric, from: RouterId, to: RouterId) -> bool {
+    let dims = fabric.shape().unwrap().dims.len();
+    let mut orders: Vec<Vec<usize>> = vec![vec![]];
+    for _ in 0..dims {
+        orders = orders
+            .iter()
+            .flat_map(|o| {
+                (0..dims)
+                    .filter(|d| !o.contains(d))
+                    .map(|d| [&o[..], &[d]].concat())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+    }
+    orders.iter().any(|order| {
+        let mut at = Some(from);
+        for &dim in order {
+            let target = fabric.coord(to).unwrap()[dim];
+            at = at.and_then(|r| {
+                [true, false]
+                    .iter()
+                    .find_map(|&p| travel(fabric, r, dim, p, target))
+            });
+        }
+        at == Some(to)
+    })
+}
+
+/// Goes one way round a ring until the coordinate is reached, over links that are up.
+fn travel(
+    fabric: &Fabric,
+    mut at: RouterId,
+    dim: usize,
+    positive: bool,
+    target: u32,
+) -> Option<RouterId> {
+    for _ in 0..fabric.shape().unwrap().dims[dim] {
+        if fabric.coord(at).unwrap()[dim] == target {
+            return Some(at);
+        }
+        let link = fabric.link_towards(
+            at,
+            Direction {
+                dim: dim as u8,
+                positive,
+            },
+        )?;
+        if !fabric.link(link).is_up() {
+            return None;
+        }
+        let hopbyte_fabric::End::Router(next) = fabric.link(link).to else {
+            return None;
+        };
+        at = next;
+    }
+    (fabric.coord(at).unwrap()[dim] == target).then_some(at)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn rerouted_pairs_are_exactly_those_that_some_order_serves(
+        dims in prop::collection::vec(2u32..5, 2..4),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0u8..3), 0..8),
+    ) {
+        let words: Vec<String> = dims.iter().map(u32::to_string).collect();
+        let whole = spec::fabric(&format!("torus:{}", words.join("x"))).unwrap();
+        let faults: Vec<Fault> = cuts
+            .iter()
+            .map(|(index, kind)| match kind {
+                0 => Fault::Cable(LinkId::of(index.index(whole.links().len() / 2))),
+                1 => Fault::OneWay(LinkId::of(index.index(whole.links().len() / 2))),
+                _ => Fault::Router(RouterId::of(index.index(whole.routers().len()))),
+            })
+            .collect();
+        let fabric = whole.with_faults(&faults);
+        let routing = Routing::DimensionOrder(DimensionOrder::rerouted(&fabric).unwrap());
+        let mut route = Vec::new();
+        let mut routable = 0;
+        for from in fabric.node_ids() {
+            for to in fabric.node_ids().filter(|&to| to != from) {
+                route.clear();
+                let up = fabric.link(fabric.node(from).inject).is_up() && fabric.link(fabric.node(to).eject).is_up();
+                let serves = up && some_order_serves(&fabric, fabric.node(from).router, fabric.node(to).router);
+                let result = routing.route(&fabric, from, to, &mut route);
+                prop_assert_eq!(result.is_ok(), serves, "{:?} {:?}", from, to);
+                routable += u64::from(serves);
+                if serves {
+                    prop_assert!(route.iter().all(|&l| fabric.link(l).is_up()));
+                    prop_assert!(route.windows(2).all(|w| fabric.link(w[0]).to == fabric.link(w[1]).from));
+                    // One order: a dimension that was left is not entered again.
+                    let mut seen: Vec<u8> = route.iter().filter_map(|&l| fabric.link(l).direction).map(|d| d.dim).collect();
+                    seen.dedup();
+                    let distinct = seen.iter().collect::<std::collections::BTreeSet<_>>().len();
+                    prop_assert_eq!(distinct, seen.len());
+                }
+            }
+        }
+        let reach = Reach::of(&fabric, &routing);
+        prop_assert_eq!(reach.routable, routable);
+    }
+}
+
+#[test]
+fn two_failures_in_one_z_loop_are_found_and_named() {
+    let whole = spec::fabric("gemini:2x2x8").unwrap();
+    let z = |z: u32| {
+        let r = whole.router_at(&[0, 0, z]).unwrap();
+        whole
+            .link_towards(r, Direction::parse("Z+").unwrap())
+            .unwrap()
+    };
+    let one = whole.clone().with_faults(&[Fault::Cable(z(1))]);
+    let routing = DimensionOrder::rerouted(&one).unwrap();
+    assert_eq!(routing.order(), [0, 1, 2]);
+    assert_eq!(
+        Reach::of(&one, &Routing::DimensionOrder(routing)).unroutable_pairs(),
+        0
+    );
+    // Two: within the loop itself no order helps, because only Z moves.
+    let two = whole
+        .clone()
+        .with_faults(&[Fault::Cable(z(1)), Fault::Cable(z(5))]);
+    let routing = Routing::DimensionOrder(DimensionOrder::rerouted(&two).unwrap());
+    let reach = Reach::of(&two, &routing);
+    // The loop falls into routers 2-5 and 6-1: 4 x 4 x 2 ordered router pairs, 2 x 2 nodes each.
+    assert_eq!(reach.unroutable_pairs(), 4 * 4 * 2 * 4);
+    assert!(
+        reach.unroutable[0]
+            .describe(&two)
+            .contains("no route from c0-0")
+    );
+}
+
+#[test]
+fn masks_and_log_lines_take_lanes_away() {
+    let lanes: Vec<_> = (0..=7).map(|m| faults::lanes_of_mask(m).unwrap()).collect();
+    assert_eq!(lanes, [0, 1, 1, 2, 1, 2, 2, 3]);
+    assert_eq!(faults::lanes_of_mask(8), None);
+    let whole = spec::fabric("gemini:16x12x24").unwrap();
+    let text = "# netwatch\n2012-04-01 12:00 c0-0c1s1g0l17 lanemask=3 mode degraded\nan unrelated line of the log file\n\
+                c0-0c0s0g0 X+\none-way c0-0c0s0g0 Y+\nc1-0c0s0g0\n";
+    let (faults, other) = faults::parse(&whole, "log", text).unwrap();
+    assert_eq!(other, ["an unrelated line of the log file"]);
+    assert_eq!(faults.len(), 4);
+    let fabric = whole.with_faults(&faults);
+    let find = |name: &str| *fabric.link(fabric.find_link(name).unwrap());
+    let Fault::Lanes { link, lost: 1 } = faults[0] else {
+        panic!("{:?}", faults[0])
+    };
+    assert_eq!(
+        (fabric.link(link).lanes, fabric.link(link).lanes_in_service),
+        (24, 23)
+    );
+    let back = fabric.reverse(link).unwrap();
+    assert_eq!(fabric.link(back).lanes_in_service, 23);
+    assert!(
+        (fabric.link(link).capacity().0 / fabric.link(link).nominal.0 - 23.0 / 24.0).abs() < 1e-12
+    );
+    assert!(!find("c0-0c0s0g0 X+").is_up());
+    assert!(!find("c0-0c0s0g0 Y+").is_up() && find("c0-0c0s0g1 Y-").is_up());
+    assert!(!find("c1-0c0s0g0 Z+").is_up());
+    let error = faults::parse(&fabric, "list", "\nc9-9c9s9g9\n")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("list:2: found c9-9c9s9g9, expected a link or router"),
+        "{error}"
+    );
+    assert!(faults::parse(&fabric, "log", "c0-0c1s1g0l17 lanemask 9").is_err());
+}

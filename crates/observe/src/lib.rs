@@ -1,1 +1,11 @@
-//! hopbyte observe.
+//! How does the world come in? Machines, counters, traffic and placements from files and live sources.
+//!
+//! Every reader takes a file (or the root of a tree of files), so that a captured machine and a live
+//! one run the same code. Input is hostile until checked: readers never panic, their memory is bounded
+//! by [`text::Limits`], and what they refuse they refuse with file, line, what was found, what was
+//! expected and a hint.
+
+mod error;
+pub mod text;
+
+pub use error::ObserveError;

@@ -59,8 +59,8 @@ impl MinimalPaths {
         (d != FAR).then_some(d)
     }
 
-    /// Links from `at` that lead nearer to `to`.
-    fn nearer<'a>(
+    /// Links from `at` that lead nearer to `to`, with the routers they lead to.
+    pub fn nearer<'a>(
         &'a self,
         fabric: &'a Fabric,
         at: RouterId,

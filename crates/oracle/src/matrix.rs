@@ -1,0 +1,262 @@
+//! Costs of many pairs as a matrix.
+
+use crate::code::{Code, mean_of};
+use crate::costs::RouteCosts;
+use crate::grid::Grid;
+use crate::metric::{Aggregate, Over};
+use crate::tree::{Target, Tree, host_link};
+use hopbyte_fabric::{LinkId, NodeId, RouterId, Routing};
+use rayon::prelude::*;
+use thiserror::Error;
+
+/// Most entries of a matrix (4 bytes each).
+const MAX_ENTRIES: usize = 1 << 31;
+/// With fewer nodes than this share of the routers, walking each route beats growing whole trees.
+const WALK_BELOW: usize = 16;
+
+/// Why no matrix could be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum OracleError {
+    /// The matrix does not fit.
+    #[error(
+        "cost matrix: found {found} x {found} entries, expected at most {MAX_ENTRIES} and as much free memory\nhint: ask among the nodes of a job"
+    )]
+    TooLarge {
+        /// Rows asked for.
+        found: usize,
+    },
+}
+
+/// Costs from row to column: not-a-number is unknown, infinite has no route.
+#[derive(Clone, Debug)]
+pub struct CostMatrix {
+    size: usize,
+    values: Vec<f32>,
+}
+
+impl CostMatrix {
+    fn zeroed(size: usize) -> Result<Self, OracleError> {
+        let entries = size.checked_mul(size).filter(|&n| n <= MAX_ENTRIES);
+        let mut values = Vec::new();
+        match entries {
+            Some(n) if values.try_reserve_exact(n).is_ok() => values.resize(n, 0.0),
+            _ => return Err(OracleError::TooLarge { found: size }),
+        }
+        Ok(Self { size, values })
+    }
+
+    /// Rows and columns.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The cost from the `from`-th to the `to`-th; `None` when unknown, infinite without a route.
+    #[inline]
+    pub fn get(&self, from: usize, to: usize) -> Option<f32> {
+        let value = self.values[from * self.size + to];
+        (!value.is_nan()).then_some(value)
+    }
+
+    /// Costs from one to all.
+    pub fn row(&self, from: usize) -> &[f32] {
+        &self.values[from * self.size..(from + 1) * self.size]
+    }
+
+    /// All entries, row by row (the form NumPy wants).
+    pub fn as_slice(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// All entries, row by row, without a copy.
+    pub fn into_vec(self) -> Vec<f32> {
+        self.values
+    }
+
+    /// Share of entries that are known and have a route.
+    pub fn coverage(&self) -> f64 {
+        let known = self.values.iter().filter(|v| v.is_finite()).count();
+        known as f64 / self.values.len().max(1) as f64
+    }
+}
+
+/// A place where routes begin.
+struct Source {
+    router: RouterId,
+    /// Cost code and hops of the injection link.
+    inject: (f64, f64),
+}
+
+impl RouteCosts<'_> {
+    /// Costs between all routers, by [`RouterId`]; only links between routers count. Under
+    /// forwarding tables, which lead to nodes, a router stands for its first node, and costs to a
+    /// router without nodes are unknown.
+    ///
+    /// # Errors
+    /// [`OracleError::TooLarge`] when the matrix does not fit.
+    pub fn all_routers(&self) -> Result<CostMatrix, OracleError> {
+        let matrix = CostMatrix::zeroed(self.fabric.routers().len())?;
+        let (values, code) = self.encoded();
+        if let Routing::DimensionOrder(order) = self.routing {
+            let grid = Grid::new(self.fabric, order, &values, code);
+            return Ok(self.fill_grid(matrix, &grid, code));
+        }
+        let targets: Vec<Target> = self.fabric.router_ids().map(Target::Router).collect();
+        Ok(self.fill_trees(matrix, &targets, &values, code))
+    }
+
+    /// Costs between nodes, in the order of the list; a node named twice has two rows.
+    ///
+    /// # Errors
+    /// [`OracleError::TooLarge`] when the matrix does not fit.
+    pub fn among(&self, nodes: &[NodeId]) -> Result<CostMatrix, OracleError> {
+        let matrix = CostMatrix::zeroed(nodes.len())?;
+        if nodes.len() * WALK_BELOW < self.fabric.routers().len() {
+            return Ok(self.fill_walks(matrix, nodes));
+        }
+        let (values, code) = self.encoded();
+        let targets: Vec<Target> = nodes.iter().copied().map(Target::Node).collect();
+        Ok(self.fill_trees(matrix, &targets, &values, code))
+    }
+
+    /// Link values for the kernels; links that are down have no route over them.
+    fn encoded(&self) -> (Vec<f64>, Code) {
+        let code = Code::new(self.metric, self.aggregate);
+        let value = |link: LinkId| {
+            if self.fabric.link(link).is_up() {
+                code.encode(self.values[link.index()])
+            } else {
+                f64::INFINITY
+            }
+        };
+        (self.fabric.link_ids().map(value).collect(), code)
+    }
+
+    fn fill_walks(&self, mut matrix: CostMatrix, nodes: &[NodeId]) -> CostMatrix {
+        let rows = matrix.values.par_chunks_mut(nodes.len().max(1));
+        rows.zip(nodes).for_each(|(row, &from)| {
+            for (value, &to) in row.iter_mut().zip(nodes) {
+                *value = match self.pair(from, to) {
+                    Ok(cost) => cost.map_or(f32::NAN, |c| c as f32),
+                    Err(_) => f32::INFINITY,
+                };
+            }
+        });
+        matrix
+    }
+
+    /// Whole rows over a grid.
+    fn fill_grid(&self, mut matrix: CostMatrix, grid: &Grid, code: Code) -> CostMatrix {
+        let mean = self.aggregate == Aggregate::Mean;
+        let routes = if self.over == Over::Both { 2.0 } else { 1.0 };
+        let buffer = || vec![0.0; grid.positions()];
+        let rows = matrix.values.par_chunks_mut(matrix.size).enumerate();
+        rows.for_each_init(
+            || (buffer(), buffer()),
+            |(costs, hops), (router, row)| {
+                let at = grid.position(router);
+                costs.fill(0.0);
+                if self.over != Over::Response {
+                    grid.join_requests(at, code, costs);
+                }
+                if self.over != Over::Request {
+                    grid.join_responses(at, code, costs);
+                }
+                if mean {
+                    grid.hops(at, hops);
+                    for (cost, &hops) in costs.iter_mut().zip(hops.iter()) {
+                        *cost = mean_of(*cost, hops * routes);
+                    }
+                }
+                grid.scatter(costs, |cost| code.decode(cost), row);
+            },
+        );
+        matrix
+    }
+
+    /// Rows by trees. The tree of a target gives the costs of the routes to it from everywhere,
+    /// which is the target's row of the response matrix.
+    fn fill_trees(
+        &self,
+        mut matrix: CostMatrix,
+        targets: &[Target],
+        values: &[f64],
+        code: Code,
+    ) -> CostMatrix {
+        let n = matrix.size.max(1);
+        let sources: Vec<Source> = targets.iter().map(|&t| self.source(t, values)).collect();
+        let new_tree = || Tree::new(self.fabric, self.routing, values, code);
+        let fill = |tree: &mut Tree<'_>, to: usize, row: &mut [f32], hops: &mut [f32]| {
+            tree.grow(targets[to], sources.iter().map(|s| s.router));
+            for (from, source) in sources.iter().enumerate() {
+                let same = matches!((targets[from], targets[to]),
+                    (Target::Node(a), Target::Node(b)) if a == b);
+                let (cost, length) = tree.cost(source.router);
+                if !same {
+                    row[from] = code.join(source.inject.0, cost) as f32;
+                    if let Some(hops) = hops.get_mut(from) {
+                        *hops = (source.inject.1 + length) as f32;
+                    }
+                }
+            }
+        };
+        let rows = matrix.values.par_chunks_mut(n).enumerate();
+        let mut lengths = Vec::new();
+        if self.aggregate == Aggregate::Mean {
+            lengths = vec![0f32; n * n];
+            rows.zip(lengths.par_chunks_mut(n))
+                .for_each_init(new_tree, |tree, ((i, row), hops)| fill(tree, i, row, hops));
+        } else {
+            rows.for_each_init(new_tree, |tree, (i, row)| fill(tree, i, row, &mut []));
+        }
+        self.turn(&mut matrix.values, n, |a, b| {
+            code.join(a.into(), b.into()) as f32
+        });
+        self.turn(&mut lengths, n, |a, b| a + b);
+        for (value, &links) in matrix.values.iter_mut().zip(&lengths) {
+            *value = mean_of((*value).into(), links.into()) as f32;
+        }
+        matrix
+            .values
+            .par_iter_mut()
+            .for_each(|value| *value = code.decode(*value));
+        matrix
+    }
+
+    /// Turns a matrix of responses into the one that was asked for.
+    fn turn(&self, responses: &mut [f32], n: usize, join: impl Fn(f32, f32) -> f32) {
+        if self.over == Over::Response || responses.is_empty() {
+            return;
+        }
+        /// Both triangles of a block of this many rows and columns stay in the cache.
+        const BLOCK: usize = 64;
+        for top in (0..n).step_by(BLOCK) {
+            for left in (top..n).step_by(BLOCK) {
+                for i in top..(top + BLOCK).min(n) {
+                    for j in left.max(i)..(left + BLOCK).min(n) {
+                        let (a, b) = (responses[i * n + j], responses[j * n + i]);
+                        let both = self.over == Over::Both;
+                        responses[i * n + j] = if both { join(a, b) } else { b };
+                        responses[j * n + i] = if both { join(b, a) } else { a };
+                    }
+                }
+            }
+        }
+    }
+
+    fn source(&self, target: Target, values: &[f64]) -> Source {
+        match target {
+            Target::Router(router) => Source {
+                router,
+                inject: (0.0, 0.0),
+            },
+            Target::Node(node) => {
+                let node = self.fabric.node(node);
+                Source {
+                    router: node.router,
+                    inject: host_link(self.fabric, values, node.inject),
+                }
+            }
+        }
+    }
+}

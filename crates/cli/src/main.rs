@@ -1,3 +1,7 @@
 //! The `hopbyte` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(hopbyte_cli::run(std::env::args_os()))
+}

@@ -1,0 +1,71 @@
+//! The command line's definition; help, man pages and completions come from it.
+
+use crate::verbs::Verb;
+use clap::{Args, Parser};
+use std::path::PathBuf;
+
+/// What a machine's network is doing, what a job's bytes cost on it, and where they would cost least.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hopbyte",
+    version,
+    propagate_version = true,
+    subcommand_required = true
+)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "\
+Exit status: 0 done or yes, 1 the answer is no, 2 bad input, 3 the environment lacks something.
+Data goes to standard output, talk and progress to standard error.")]
+pub struct Cli {
+    /// The question to ask.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// Print JSON (one object, or one a line) with the same fields as the text
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+    /// Say nothing on standard error but errors
+    #[arg(long, short, global = true, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// The machine as the first word after the verb.
+#[derive(Args, Clone, Debug)]
+pub struct FabricArgs {
+    /// The machine: a file, or a spec
+    ///
+    /// Files are recognised by content: `ibnetdiscover` output, Cray `rtr --interconnect` (Gemini and
+    /// Aries). Specs: `gemini:16x12x24`, `torus:8x8x8:nodes=2,link=12.5`, `mesh:8x8`.
+    #[arg(value_name = "FABRIC")]
+    pub fabric: String,
+    /// What else is known of the machine.
+    #[command(flatten)]
+    pub beside: FabricOptions,
+}
+
+/// The machine as an option, for verbs whose first word is something else.
+#[derive(Args, Clone, Debug)]
+pub struct FabricOption {
+    /// The machine: a file (`ibnetdiscover`, `rtr --interconnect`) or a spec such as gemini:16x12x24
+    #[arg(long, value_name = "FABRIC", help_heading = "Machine")]
+    pub fabric: String,
+    /// What else is known of the machine.
+    #[command(flatten)]
+    pub beside: FabricOptions,
+}
+
+/// Files that stand beside a fabric.
+#[derive(Args, Clone, Debug, Default)]
+pub struct FabricOptions {
+    /// Forwarding tables or routes: files, or folders of them (`ibroute`, `dump_fts`, OpenSM dumps)
+    ///
+    /// May be given several times. Without it tables are looked for beside the fabric file; without any,
+    /// routes are assumed (see `fabric show`).
+    #[arg(long, value_name = "FILE|FOLDER", help_heading = "Machine")]
+    pub routes: Vec<PathBuf>,
+    /// Node numbers and names of a Cray machine (`rtr --system-map`)
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    pub system_map: Option<PathBuf>,
+    /// Names for GUIDs: a node-name-map, or lines `GUID NAME`
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    pub names: Option<PathBuf>,
+}

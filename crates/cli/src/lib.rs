@@ -1,0 +1,41 @@
+//! The command line: one verb a file, answers on standard output, talk on standard error.
+//!
+//! A library with a three-line `main`, so that the Python package gives the same command without a
+//! second program in its wheel.
+
+mod args;
+mod failure;
+mod machine;
+mod output;
+mod progress;
+mod verbs;
+
+use clap::Parser;
+use std::ffi::OsString;
+
+/// Runs one command line (program name first) and returns its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match args::Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are errors to clap, and the only ones that go to standard output.
+            let code = if error.use_stderr() {
+                failure::BAD_INPUT
+            } else {
+                failure::DONE
+            };
+            let _ = error.print();
+            return code;
+        }
+    };
+    let mut out = output::Output::new(cli.json, cli.quiet);
+    let result = verbs::run(&cli.verb, &mut out).and_then(|answer| {
+        out.flush()?;
+        Ok(answer)
+    });
+    match result {
+        Ok(verbs::Answer::Yes) => failure::DONE,
+        Ok(verbs::Answer::No) => failure::ANSWER_IS_NO,
+        Err(error) => failure::report(&error),
+    }
+}

@@ -1,0 +1,181 @@
+//! Answers: tables with units in the header, or JSON; and talk, which goes elsewhere.
+
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+
+/// Where a verb writes its answer.
+pub struct Output {
+    /// Whether the answer is JSON.
+    pub json: bool,
+    /// Whether talk is wanted.
+    pub quiet: bool,
+    colour: bool,
+    out: BufWriter<Stdout>,
+}
+
+impl Output {
+    /// Standard output; colour only on a terminal that wants it.
+    pub fn new(json: bool, quiet: bool) -> Self {
+        let stdout = io::stdout();
+        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Self {
+            json,
+            quiet,
+            colour,
+            out: BufWriter::new(stdout),
+        }
+    }
+
+    /// One line of text.
+    pub fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
+        writeln!(self.out, "{}", text.as_ref())
+    }
+
+    /// Text as it stands (a launcher's file).
+    pub fn text(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// One JSON object on one line.
+    pub fn object(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, value)?;
+        self.out.write_all(b"\n")
+    }
+
+    /// A table.
+    pub fn table(&mut self, table: &Table) -> io::Result<()> {
+        let text = table.render(self.colour);
+        self.text(&text)
+    }
+
+    /// A remark for the person at the terminal, on standard error.
+    pub fn talk(&mut self, text: impl AsRef<str>) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "hopbyte: {}", text.as_ref());
+        }
+    }
+
+    /// Everything written so far is out.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Which side of its column a value keeps to.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Rows under a header that carries the units.
+pub struct Table {
+    header: Vec<(&'static str, Side)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Columns by header; a leading `<` puts a column's values to the left, numbers go right.
+    pub fn new(columns: &[&'static str]) -> Self {
+        let header = columns
+            .iter()
+            .map(|&c| {
+                c.strip_prefix('<')
+                    .map_or((c, Side::Right), |name| (name, Side::Left))
+            })
+            .collect();
+        Self {
+            header,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row; missing cells stay empty.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    fn render(&self, colour: bool) -> String {
+        let mut widths: Vec<usize> = self.header.iter().map(|(h, _)| h.chars().count()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let mut text = String::new();
+        let names: Vec<String> = self.header.iter().map(|(h, _)| (*h).to_owned()).collect();
+        let header = self.aligned(&names, &widths);
+        let _ = if colour {
+            writeln!(text, "\x1b[1m{header}\x1b[0m")
+        } else {
+            writeln!(text, "{header}")
+        };
+        for row in &self.rows {
+            let _ = writeln!(text, "{}", self.aligned(row, &widths));
+        }
+        text
+    }
+
+    fn aligned(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for (i, (cell, (&width, &(_, side)))) in cells
+            .iter()
+            .zip(widths.iter().zip(&self.header))
+            .enumerate()
+        {
+            if i > 0 {
+                line.push_str("  ");
+            }
+            let _ = match side {
+                Side::Left => write!(line, "{cell:<width$}"),
+                Side::Right => write!(line, "{cell:>width$}"),
+            };
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+/// A known value with `decimals` digits after the point, or `-`.
+pub fn known(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".into(), |v| format!("{v:.decimals$}"))
+}
+
+/// A whole number with its thousands apart: `184 320` reads, 184320 is counted.
+pub fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(c);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align_and_have_no_colour_when_piped() {
+        let mut t = Table::new(&["<link", "used %"]);
+        t.row(["ibcore01[29]".into(), known(Some(9.25), 1)]);
+        t.row(["é".into(), known(None, 1)]);
+        assert_eq!(
+            t.render(false),
+            "link          used %\nibcore01[29]     9.2\né                  -\n"
+        );
+        assert!(t.render(true).starts_with("\x1b[1mlink"));
+    }
+
+    #[test]
+    fn counts_are_readable() {
+        assert_eq!(
+            [0, 999, 1000, 184_320].map(count),
+            ["0", "999", "1,000", "184,320"]
+        );
+    }
+}

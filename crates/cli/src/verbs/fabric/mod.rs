@@ -1,0 +1,30 @@
+//! `hopbyte fabric`: the machine itself.
+
+mod pairs;
+mod route;
+mod show;
+
+use super::Answer;
+use crate::output::Output;
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Questions about a machine.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// What is the machine: routers, nodes, links by kind, and how it routes
+    Show(show::Args),
+    /// Which links do bytes take from one node to another, and which way do answers come back
+    Route(route::Args),
+    /// Which pairs of nodes can talk, and over how many links
+    Pairs(pairs::Args),
+}
+
+/// Answers one of them.
+pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
+    match verb {
+        Verb::Show(args) => show::run(args, out),
+        Verb::Route(args) => route::run(args, out),
+        Verb::Pairs(args) => pairs::run(args, out),
+    }
+}

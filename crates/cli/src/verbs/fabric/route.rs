@@ -1,0 +1,153 @@
+//! `hopbyte fabric route FABRIC A B`.
+
+use crate::args::FabricArgs;
+use crate::output::{Output, Table};
+use crate::verbs::Answer;
+use anyhow::Result;
+use hopbyte_fabric::{Fabric, LinkId, NodeId, Routing};
+use serde::Serialize;
+
+/// The pair to look at.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    fabric: FabricArgs,
+    /// Sending node: name, host name, GUID, `lid:N`, nid, or the name of a router with one node
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// Receiving node
+    #[arg(value_name = "TO")]
+    to: String,
+}
+
+/// The answer.
+#[derive(Serialize)]
+struct Pair {
+    schema: &'static str,
+    from: String,
+    to: String,
+    routing: String,
+    /// Whether there is only one way, and these are it.
+    single_path: bool,
+    request: Option<Vec<Step>>,
+    response: Option<Vec<Step>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unroutable: Vec<String>,
+}
+
+/// One link of a route.
+#[derive(Serialize)]
+struct Step {
+    link: String,
+    from: String,
+    to: String,
+    kind: String,
+    hop: bool,
+    capacity_bytes_per_s: f64,
+}
+
+impl Step {
+    fn of(fabric: &Fabric, link: LinkId) -> Self {
+        let l = fabric.link(link);
+        Self {
+            link: fabric.link_name(link),
+            from: fabric.end_name(l.from),
+            to: fabric.end_name(l.to),
+            kind: fabric.kind(link).name.clone(),
+            hop: fabric.is_hop(link),
+            capacity_bytes_per_s: l.capacity().0,
+        }
+    }
+}
+
+/// Finds both routes; exit code 1 when one is missing.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let machine = args.fabric.read(out)?;
+    let (fabric, routing) = (&machine.fabric, &machine.routing);
+    let (from, to) = (fabric.find_node(&args.from)?, fabric.find_node(&args.to)?);
+    let mut unroutable = Vec::new();
+    let request = steps(fabric, routing, from, to, &mut unroutable);
+    let response = steps(fabric, routing, to, from, &mut unroutable);
+    let pair = Pair {
+        schema: "hopbyte.route/1",
+        from: fabric.node(from).name.clone(),
+        to: fabric.node(to).name.clone(),
+        routing: routing.describe(),
+        single_path: routing.is_single_path(),
+        request,
+        response,
+        unroutable,
+    };
+    if out.json {
+        out.object(&pair)?;
+    } else {
+        write(&pair, out)?;
+    }
+    Ok(if pair.unroutable.is_empty() {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
+}
+
+fn steps(
+    fabric: &Fabric,
+    routing: &Routing,
+    from: NodeId,
+    to: NodeId,
+    unroutable: &mut Vec<String>,
+) -> Option<Vec<Step>> {
+    let mut links = Vec::new();
+    match routing.route(fabric, from, to, &mut links) {
+        Ok(()) => Some(links.into_iter().map(|l| Step::of(fabric, l)).collect()),
+        Err(error) => {
+            unroutable.push(error.describe(fabric));
+            None
+        }
+    }
+}
+
+fn write(pair: &Pair, out: &mut Output) -> Result<()> {
+    out.line(format!("# {} to {}: {}", pair.from, pair.to, pair.routing))?;
+    if !pair.single_path {
+        out.talk("one of several shortest paths is shown; traffic is split over all of them");
+    }
+    for (name, route) in [("request", &pair.request), ("response", &pair.response)] {
+        let Some(route) = route else { continue };
+        let hops = route.iter().filter(|s| s.hop).count();
+        let narrowest = route
+            .iter()
+            .map(|s| s.capacity_bytes_per_s)
+            .fold(f64::INFINITY, f64::min);
+        out.line("")?;
+        if route.is_empty() {
+            out.line(format!("{name}: stays on the node"))?;
+            continue;
+        }
+        out.line(format!(
+            "{name}: {hops} hops, at most {:.2} GB/s",
+            narrowest / 1e9
+        ))?;
+        let mut table = Table::new(&["hop", "<link", "<to", "<kind", "GB/s"]);
+        let mut hop = 0;
+        for step in route {
+            hop += usize::from(step.hop);
+            table.row([
+                if step.hop {
+                    hop.to_string()
+                } else {
+                    "-".into()
+                },
+                step.link.clone(),
+                step.to.clone(),
+                step.kind.clone(),
+                format!("{:.2}", step.capacity_bytes_per_s / 1e9),
+            ]);
+        }
+        out.table(&table)?;
+    }
+    for reason in &pair.unroutable {
+        out.line(format!("\n{reason}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! The questions, one a file.
+
+mod fabric;
+mod generate;
+
+use crate::output::Output;
+use anyhow::Result;
+use clap::Subcommand;
+
+/// What a verb found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done, or yes: exit code 0.
+    Yes,
+    /// No: exit code 1.
+    No,
+}
+
+/// All verbs, in the order of the loop.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// What is the machine? Which way do bytes go?
+    #[command(subcommand)]
+    Fabric(fabric::Verb),
+    /// Write man pages or shell completions into a folder
+    #[command(hide = true)]
+    Generate(generate::Args),
+}
+
+/// Answers one question.
+pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
+    match verb {
+        Verb::Fabric(verb) => fabric::run(verb, out),
+        Verb::Generate(args) => generate::run(args, out),
+    }
+}

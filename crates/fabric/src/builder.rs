@@ -189,6 +189,27 @@ impl FabricBuilder {
         (inject, eject)
     }
 
+    /// Adds a node with an on-board link pair of its own.
+    pub fn node_with_link(
+        &mut self,
+        name: impl Into<String>,
+        host: impl Into<String>,
+        router: RouterId,
+        kind: KindId,
+        capacity: BytesPerSecond,
+    ) -> NodeId {
+        let (at, end) = (End::Router(router), End::Node(NodeId::of(self.nodes.len())));
+        let inject = self.link(LinkSpec::new(end, at, kind, capacity, Seconds(0.0)));
+        let eject = self.link(LinkSpec::new(at, end, kind, capacity, Seconds(0.0)));
+        let nid = self.nodes.len() as u32;
+        self.node(name, host, Some(nid), router, inject, eject)
+    }
+
+    /// Gives a node the number that the machine's own tools use.
+    pub fn set_nid(&mut self, node: NodeId, nid: u32) {
+        self.nodes[node.index()].nid = Some(nid);
+    }
+
     /// How many routers there are so far.
     pub fn router_count(&self) -> usize {
         self.routers.len()

@@ -6,14 +6,20 @@
 //! [`Routing`] says which way bytes go, [`LinkState`] what every link carries, [`Traffic`] what an
 //! application sends and [`Placement`] where its tasks are.
 
+pub mod aries;
 mod builder;
+pub mod check;
+pub mod dragonfly;
 mod error;
 mod fabric;
+pub mod fat_tree;
 pub mod faults;
 pub mod gemini;
+pub mod hyperx;
 mod ids;
 mod link_state;
 mod placement;
+pub mod presets;
 mod reach;
 pub mod routing;
 mod snapshot;

@@ -1,22 +1,67 @@
-//! Machines and traffic described in a word: `gemini:16x12x24`, `torus:8x8x8`, `stencil:16x16x16:27`.
+//! Machines and traffic described in a word: `gemini:16x12x24`, `fattree:k=16,levels=3`,
+//! `stencil:16x16x16:27`.
 
 use crate::error::{FabricError, InputError};
 use crate::fabric::{Direction, Fabric, Shape};
-use crate::gemini;
+use crate::fat_tree::FatTree;
+use crate::routing::{Routing, TreeRouting};
 use crate::torus::Grid;
 use crate::traffic::{Stencil, Traffic};
 use crate::units::{BytesPerSecond, Seconds};
+use crate::{aries, dragonfly, gemini, hyperx, presets};
 
-/// Names of fabric specs, for recognition and help.
-pub const FABRIC_SPECS: [&str; 3] = ["gemini", "torus", "mesh"];
+/// Forms of fabric specs with what they mean, for help texts.
+pub const FABRIC_SPECS: [(&str, &str); 8] = [
+    ("gemini:XxYxZ", "Cray XE/XK torus, two nodes a router"),
+    (
+        "torus:AxBx…[:nodes=1,link=12.5,host=12.5,latency=100]",
+        "torus, up to six dimensions",
+    ),
+    ("mesh:AxBx…[:…]", "the same without wrap-around"),
+    (
+        "aries:GROUPSxCHASSISxSLOTS[:blue=N,columns=N]",
+        "Cray XC dragonfly, four nodes a router",
+    ),
+    (
+        "dragonfly:GROUPSxROUTERS[:nodes=4,global=1,link=12.5]",
+        "canonical dragonfly; global = links between two groups",
+    ),
+    (
+        "slingshot:GROUPSxSWITCHES[:nodes=16,global=1]",
+        "HPE Slingshot, 25 GB/s a port",
+    ),
+    (
+        "fattree:k=16,levels=3[,over=1,rails=1,link=12.5] or fattree:down=4x8,up=1x4",
+        "switch tree",
+    ),
+    (
+        "hyperx:AxBx…[:nodes=1,link=12.5,host=12.5,latency=100]",
+        "all-to-all in each dimension",
+    ),
+];
 
 /// Most routers a spec may ask for.
 const MAX_ROUTERS: u64 = 1 << 22;
+/// Most nodes a spec may ask for.
+const MAX_NODES: u64 = 1 << 24;
 
-/// Whether the text looks like a fabric spec rather than a file name.
+/// A machine described by a spec: the fabric and how it routes.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The fabric.
+    pub fabric: Fabric,
+    /// Its usual routing.
+    pub routing: Routing,
+}
+
+/// Whether the text looks like a fabric spec or preset rather than a file name.
 pub fn is_fabric_spec(text: &str) -> bool {
-    text.split_once(':')
-        .is_some_and(|(name, _)| FABRIC_SPECS.contains(&name))
+    let named = |name: &str| {
+        FABRIC_SPECS
+            .iter()
+            .any(|(form, _)| form.split(':').next() == Some(name))
+    };
+    text.split_once(':').is_some_and(|(name, _)| named(name)) || presets::spec_of(text).is_some()
 }
 
 /// Whether the text is a traffic spec.
@@ -24,87 +69,292 @@ pub fn is_traffic_spec(text: &str) -> bool {
     text.starts_with("stencil:")
 }
 
-/// Builds the fabric of a spec.
-///
-/// `gemini:XxYxZ` — a Cray XE/XK machine. `torus:AxBx…[:KEY=VALUE,…]` and `mesh:…` — up to six
-/// dimensions, keys `nodes` (nodes a router, default 1), `link` and `host` (GB/s each way, default
-/// 12.5), `latency` (ns a hop, default 100).
+/// Builds the fabric of a spec or preset (see [`FABRIC_SPECS`] and [`presets`]).
 pub fn fabric(text: &str) -> Result<Fabric, FabricError> {
-    let wrong = |found: &str, expected: &str| {
-        InputError::new(text, found, expected).hint(
-        "fabric specs are gemini:16x12x24, torus:8x8x8[:nodes=2,link=12.5,host=12.5,latency=100], mesh:8x8",
-    )
+    machine(text).map(|m| m.fabric)
+}
+
+/// Builds the fabric of a spec or preset with its routing.
+pub fn machine(text: &str) -> Result<Described, FabricError> {
+    let spec = presets::spec_of(text).unwrap_or(text);
+    let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
+    let words = Words {
+        spec: text,
+        name,
+        rest,
     };
-    let (name, rest) = text
-        .split_once(':')
-        .ok_or_else(|| wrong(text, "NAME:DIMENSIONS"))?;
-    let (dims_text, options) = rest.split_once(':').unwrap_or((rest, ""));
-    let dims = dims(dims_text)
-        .ok_or_else(|| wrong(dims_text, "sizes from 1 joined by x, such as 8x8x8"))?;
-    if dims.iter().map(|&d| u64::from(d)).product::<u64>() > MAX_ROUTERS {
-        return Err(wrong(dims_text, "at most 4194304 routers").into());
-    }
-    match name {
+    let fabric = match name {
         "gemini" => {
-            let &[x, y, z] = &dims[..] else {
-                return Err(wrong(dims_text, "three dimensions").into());
-            };
-            if !options.is_empty() {
-                return Err(wrong(options, "nothing after the dimensions of a gemini").into());
-            }
-            gemini::build([x, y, z], text)
+            let dims = words.dims(3..=3)?;
+            words.options(|_, _| None)?;
+            gemini::build([dims[0], dims[1], dims[2]], text)?
         }
-        "torus" | "mesh" => {
-            let mut grid = Grid {
-                shape: Shape {
-                    wrap: vec![name == "torus"; dims.len()],
-                    dims,
-                },
-                nodes_per_router: 1,
-                link: BytesPerSecond::from_gb(12.5),
-                host: BytesPerSecond::from_gb(12.5),
-                hop_latency: Seconds(100e-9),
-            };
-            for option in options.split(',').filter(|o| !o.is_empty()) {
-                set_option(&mut grid, option).ok_or_else(|| {
-                    wrong(
-                        option,
-                        "nodes=1..1024, link=GB/s, host=GB/s or latency=ns, above zero",
-                    )
-                })?;
-            }
-            grid.build(text)
+        "torus" | "mesh" => words.grid(name == "torus")?.build(text)?,
+        "hyperx" => {
+            let g = words.grid(false)?;
+            hyperx::build(
+                &g.shape.dims,
+                g.nodes_per_router,
+                g.link,
+                g.host,
+                g.hop_latency,
+                text,
+            )?
         }
-        _ => Err(wrong(name, "gemini, torus or mesh").into()),
+        "aries" => words.aries(text)?,
+        "dragonfly" | "slingshot" => words.dragonfly(text)?,
+        "fattree" => {
+            let tree = words.fat_tree()?;
+            let fabric = tree.build(text)?;
+            return Ok(Described {
+                fabric,
+                routing: Routing::Tree(TreeRouting::new(tree)),
+            });
+        }
+        _ => return Err(words.wrong(name, "a known kind of machine").into()),
+    };
+    let routing = Routing::default_for(&fabric);
+    Ok(Described { fabric, routing })
+}
+
+/// A spec cut into its parts.
+struct Words<'a> {
+    spec: &'a str,
+    name: &'a str,
+    rest: &'a str,
+}
+
+impl Words<'_> {
+    fn wrong(&self, found: &str, expected: &str) -> InputError {
+        let known = FABRIC_SPECS
+            .iter()
+            .find(|(form, _)| form.split(':').next() == Some(self.name));
+        let hint = known.map_or_else(
+            || format!("fabric specs begin with gemini, torus, mesh, aries, dragonfly, slingshot, fattree or hyperx; presets are {}", presets::names()),
+            |(form, meaning)| format!("write {form} ({meaning})"),
+        );
+        InputError::new(self.spec, found, expected).hint(hint)
+    }
+
+    fn dims(&self, count: std::ops::RangeInclusive<usize>) -> Result<Vec<u32>, FabricError> {
+        let text = self.rest.split(':').next().unwrap_or("");
+        let dims = dims(text)
+            .filter(|d| count.contains(&d.len()))
+            .ok_or_else(|| {
+                let expected = format!(
+                    "{} to {} sizes from 1 joined by x",
+                    count.start(),
+                    count.end()
+                );
+                self.wrong(text, &expected)
+            })?;
+        self.check_size(dims.iter().map(|&d| u64::from(d)).product(), 0)?;
+        Ok(dims)
+    }
+
+    fn check_size(&self, routers: u64, nodes: u64) -> Result<(), FabricError> {
+        if routers > MAX_ROUTERS || nodes > MAX_NODES {
+            let found = format!("{routers} routers, {nodes} nodes");
+            let expected = format!("at most {MAX_ROUTERS} routers and {MAX_NODES} nodes");
+            return Err(self.wrong(&found, &expected).into());
+        }
+        Ok(())
+    }
+
+    /// Hands every `key=value` behind the dimensions to `set`, which returns `None` for what it does
+    /// not accept.
+    fn options(&self, mut set: impl FnMut(&str, &str) -> Option<()>) -> Result<(), FabricError> {
+        let text = self.rest.split_once(':').map_or("", |(_, options)| options);
+        self.each_option(text, &mut set)
+    }
+
+    fn each_option(
+        &self,
+        text: &str,
+        set: &mut impl FnMut(&str, &str) -> Option<()>,
+    ) -> Result<(), FabricError> {
+        for option in text.split(',').filter(|o| !o.is_empty()) {
+            option
+                .split_once('=')
+                .and_then(|(key, value)| set(key, value))
+                .ok_or_else(|| self.wrong(option, "a known option with a number above zero"))?;
+        }
+        Ok(())
+    }
+
+    fn grid(&self, wrap: bool) -> Result<Grid, FabricError> {
+        let dims = self.dims(1..=Direction::MAX_DIMENSIONS)?;
+        let mut grid = Grid {
+            shape: Shape {
+                wrap: vec![wrap; dims.len()],
+                dims,
+            },
+            nodes_per_router: 1,
+            link: BytesPerSecond::from_gb(12.5),
+            host: BytesPerSecond::from_gb(12.5),
+            hop_latency: Seconds(100e-9),
+        };
+        self.options(|key, value| {
+            match key {
+                "nodes" => grid.nodes_per_router = count(value, 1024)?,
+                "link" => grid.link = BytesPerSecond::from_gb(positive(value)?),
+                "host" => grid.host = BytesPerSecond::from_gb(positive(value)?),
+                "latency" => grid.hop_latency = Seconds(positive(value)? * 1e-9),
+                // Letters of the dimensions that do not close to a ring: `open=XY`.
+                "open" if wrap => {
+                    for letter in value.chars() {
+                        let d = Direction::parse(&format!("{letter}+"))?.dim as usize;
+                        *grid.shape.wrap.get_mut(d)? = false;
+                    }
+                }
+                _ => return None,
+            }
+            Some(())
+        })?;
+        let routers = grid.shape.positions() as u64;
+        self.check_size(routers, routers * u64::from(grid.nodes_per_router))?;
+        Ok(grid)
+    }
+
+    fn aries(&self, source: &str) -> Result<Fabric, FabricError> {
+        let dims = self.dims(3..=3)?;
+        let (mut blue, mut columns, mut absent) = (None, None, None);
+        self.options(|key, value| {
+            match key {
+                "blue" => blue = Some(count(value, 960).filter(|b| b.is_multiple_of(2))?),
+                "columns" => columns = Some(count(value, 1024)?),
+                "absent" => absent = Some(value.parse::<u32>().ok()?),
+                _ => return None,
+            }
+            Some(())
+        })?;
+        if dims[1] > 6 || dims[2] > 16 {
+            return Err(self
+                .wrong(self.rest, "at most 6 chassis of 16 slots a group")
+                .into());
+        }
+        let groups: Vec<u32> = (0..)
+            .filter(|g| Some(*g) != absent)
+            .take(dims[0] as usize)
+            .collect();
+        // Ten blue tiles a router, in pairs, spread over the other groups.
+        let fitting = dims[1] * dims[2] * 10 / (dims[0] - 1).max(1) / 2 * 2;
+        let machine = aries::machine(groups, dims[1], dims[2], blue.unwrap_or(fitting.min(24)));
+        if machine.global_links * 2 > fitting && dims[0] > 1 {
+            let found = format!("{} blue tiles a pair of groups", machine.global_links * 2);
+            return Err(self
+                .wrong(&found, &format!("at most {fitting}, ten a router"))
+                .into());
+        }
+        self.check_size(
+            0,
+            u64::from(dims[0]) * u64::from(machine.routers_per_group()) * 4,
+        )?;
+        let floor = aries::Floor {
+            columns: columns.unwrap_or(2 * dims[0]),
+        };
+        aries::build(&machine, floor, source)
+    }
+
+    fn dragonfly(&self, source: &str) -> Result<Fabric, FabricError> {
+        let dims = self.dims(2..=2)?;
+        let slingshot = self.name == "slingshot";
+        let (mut nodes, mut global, mut link) = (if slingshot { 16 } else { 4 }, 1, 12.5);
+        self.options(|key, value| {
+            match key {
+                "nodes" => nodes = count(value, 1024)?,
+                "global" => global = count(value, 4096)?,
+                "link" if !slingshot => link = positive(value)?,
+                _ => return None,
+            }
+            Some(())
+        })?;
+        let routers = u64::from(dims[0]) * u64::from(dims[1]);
+        self.check_size(routers, routers * u64::from(nodes))?;
+        let link = BytesPerSecond::from_gb(link);
+        let machine = if slingshot {
+            dragonfly::slingshot(dims[0], dims[1], nodes, global)
+        } else {
+            dragonfly::canonical(dims[0], dims[1], nodes, global, link)
+        };
+        machine.build(source, dragonfly::plain_names)
+    }
+
+    fn fat_tree(&self) -> Result<FatTree, FabricError> {
+        let (mut k, mut levels, mut over, mut rails, mut link) = (None, 2, 1, 1, 12.5);
+        let (mut down, mut up) = (None, None);
+        self.each_option(self.rest, &mut |key, value| {
+            match key {
+                "k" => k = Some(count(value, 4096)?),
+                "levels" => levels = count(value, 3)?,
+                "over" => over = count(value, 64)?,
+                "rails" => rails = count(value, 64)?,
+                "link" => link = positive(value)?,
+                "down" => down = Some(dims(value)?),
+                "up" => up = Some(dims(value)?),
+                _ => return None,
+            }
+            Some(())
+        })?;
+        let tree = match (k, down, up) {
+            (Some(k), None, None) => FatTree::of_radix(k, levels, over),
+            (None, Some(down), up) => {
+                let up = up.unwrap_or_else(|| vec![1; down.len()]);
+                let fits = up.len() == down.len() && up.first() == Some(&1);
+                let latency = Seconds(100e-9);
+                fits.then_some(FatTree {
+                    down,
+                    up,
+                    rails: 1,
+                    link: BytesPerSecond(0.0),
+                    hop_latency: latency,
+                })
+            }
+            _ => None,
+        };
+        let mut tree = tree.ok_or_else(|| {
+            self.wrong(
+                self.rest,
+                "an even radix k that over + 1 divides, or down= and up= of one length, up from 1",
+            )
+        })?;
+        tree.link = BytesPerSecond::from_gb(link);
+        tree.rails = rails;
+        let leaves = tree.switches(1);
+        if !leaves.is_multiple_of(u64::from(rails)) {
+            return Err(self
+                .wrong(
+                    &format!("{leaves} leaves, {rails} rails"),
+                    "leaves in whole units of rails",
+                )
+                .into());
+        }
+        self.check_size(tree.routers(), tree.nodes())?;
+        Ok(tree)
     }
 }
 
-fn set_option(grid: &mut Grid, option: &str) -> Option<()> {
-    let (key, value) = option.split_once('=')?;
-    if key == "nodes" {
-        grid.nodes_per_router = value.parse().ok().filter(|n| (1..=1024).contains(n))?;
-        return Some(());
-    }
-    let number: f64 = value
-        .parse()
+/// A whole number from 1 to `most`.
+fn count(text: &str, most: u32) -> Option<u32> {
+    text.parse().ok().filter(|n| (1..=most).contains(n))
+}
+
+/// A finite number above zero.
+fn positive(text: &str) -> Option<f64> {
+    text.parse()
         .ok()
-        .filter(|v: &f64| v.is_finite() && *v > 0.0)?;
-    match key {
-        "link" => grid.link = BytesPerSecond::from_gb(number),
-        "host" => grid.host = BytesPerSecond::from_gb(number),
-        "latency" => grid.hop_latency = Seconds(number * 1e-9),
-        _ => return None,
-    }
-    Some(())
+        .filter(|v: &f64| v.is_finite() && *v > 0.0)
 }
 
-/// Reads `4x4x4` with sizes of at least 1.
+/// Reads `4x4x4` with sizes of at least 1 and a product that fits.
 fn dims(text: &str) -> Option<Vec<u32>> {
     let dims: Vec<u32> = text
         .split('x')
         .map(|d| d.parse().ok().filter(|&d| d > 0))
         .collect::<Option<_>>()?;
-    (dims.len() <= Direction::MAX_DIMENSIONS).then_some(dims)
+    dims.iter()
+        .try_fold(1u64, |n, &d| n.checked_mul(u64::from(d)))?;
+    Some(dims)
 }
 
 /// Builds the traffic of a `stencil:DIMS:POINTS[:BYTES[,BYTES…]][:periodic]` spec.
@@ -121,6 +371,7 @@ pub fn traffic(text: &str) -> Result<Traffic, FabricError> {
     let mut words = text.split(':').skip(1);
     let dims_text = words.next().unwrap_or("");
     let dims = dims(dims_text)
+        .filter(|d| d.len() <= Direction::MAX_DIMENSIONS)
         .ok_or_else(|| wrong(dims_text, "sizes joined by x, such as 16x16x16".into()))?;
     let d = dims.len() as u32;
     let points = words.next().unwrap_or("");
@@ -137,12 +388,11 @@ pub fn traffic(text: &str) -> Result<Traffic, FabricError> {
             continue;
         }
         let given: Option<Vec<f64>> = word.split(',').map(|w| w.parse().ok()).collect();
-        let given = given.filter(|g: &Vec<f64>| {
-            g.len() <= orders && g.iter().all(|b| b.is_finite() && *b >= 0.0)
-        });
-        let given =
-            given.ok_or_else(|| wrong(word, format!("up to {orders} byte counts, or periodic")))?;
-        bytes = given;
+        bytes = given
+            .filter(|g: &Vec<f64>| {
+                g.len() <= orders && g.iter().all(|b| b.is_finite() && *b >= 0.0)
+            })
+            .ok_or_else(|| wrong(word, format!("up to {orders} byte counts, or periodic")))?;
     }
     bytes.truncate(orders);
     Stencil {
@@ -159,16 +409,15 @@ mod tests {
 
     #[test]
     fn specs_build_or_say_what_is_wrong() {
-        assert_eq!(fabric("torus:4x4x4:nodes=2").unwrap().nodes().len(), 128);
-        assert_eq!(
-            fabric("mesh:3x3")
-                .unwrap()
-                .links()
-                .iter()
-                .filter(|l| l.direction.is_some())
-                .count(),
-            24
-        );
+        let nodes = |spec: &str| fabric(spec).unwrap().nodes().len();
+        assert_eq!(nodes("torus:4x4x4:nodes=2"), 128);
+        assert_eq!(nodes("aries:3x6x16"), 3 * 96 * 4);
+        assert_eq!(nodes("dragonfly:33x8:nodes=4"), 1056);
+        assert_eq!(nodes("slingshot:4x32"), 4 * 32 * 16);
+        assert_eq!(nodes("fattree:k=16,levels=3"), 1024);
+        assert_eq!(nodes("fattree:k=36,levels=2,over=2"), 24 * 36);
+        assert_eq!(nodes("fattree:down=4x8x3,up=1x2x2"), 96);
+        assert_eq!(nodes("hyperx:4x4:nodes=8"), 128);
         for bad in [
             "torus:",
             "torus:0x4",
@@ -177,6 +426,16 @@ mod tests {
             "klein:4",
             "torus:99999x99999",
             "torus:4:link=nan",
+            "gemini:2x2x8:nodes=3",
+            "aries:2x7x16",
+            "aries:40x6x16:blue=100",
+            "fattree:k=7",
+            "fattree:k=16,over=2",
+            "fattree:down=4x4,up=1",
+            "fattree:k=16,rails=3",
+            "dragonfly:4",
+            "hyperx:4294967295x4294967295x4294967295",
+            "torus:1x1x1x1x1x1x1",
         ] {
             let error = fabric(bad).unwrap_err().to_string();
             assert!(

@@ -53,18 +53,12 @@ impl Grid {
         for r in 0..routers {
             let name = join(&self.coord(r));
             for n in 0..self.nodes_per_router {
-                let (router, node) = (RouterId::of(r), crate::NodeId::of(b.node_count()));
-                let (at, end) = (End::Router(router), End::Node(node));
-                let zero = Seconds(0.0);
-                let inject = b.link(LinkSpec::new(end, at, host, self.host, zero));
-                let eject = b.link(LinkSpec::new(at, end, host, self.host, zero));
                 let name = if self.nodes_per_router == 1 {
                     format!("n{name}")
                 } else {
                     format!("n{name}-{n}")
                 };
-                let nid = node.0;
-                b.node(name.clone(), name, Some(nid), router, inject, eject);
+                b.node_with_link(name.clone(), name, RouterId::of(r), host, self.host);
             }
         }
         b.finish()

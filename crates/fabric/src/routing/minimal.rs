@@ -3,6 +3,7 @@
 use super::{Dead, Unroutable};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
+use rayon::prelude::*;
 use std::collections::VecDeque;
 
 /// Distance of routers that cannot reach each other.
@@ -21,10 +22,18 @@ pub struct MinimalPaths {
 impl MinimalPaths {
     /// Distances between all routers: two bytes a pair, one breadth-first search a router.
     pub fn new(fabric: &Fabric) -> Self {
+        Self::over(fabric, |_| true)
+    }
+
+    /// Distances over the links that `keep` accepts.
+    pub fn over(fabric: &Fabric, keep: impl Fn(LinkId) -> bool) -> Self {
         let n = fabric.routers().len();
         let mut into: Vec<Vec<RouterId>> = vec![Vec::new(); n];
-        for link in fabric.links().iter().filter(|l| l.is_up()) {
-            if let (End::Router(a), End::Router(b)) = (link.from, link.to) {
+        for id in fabric
+            .link_ids()
+            .filter(|&l| fabric.link(l).is_up() && keep(l))
+        {
+            if let (End::Router(a), End::Router(b)) = (fabric.link(id).from, fabric.link(id).to) {
                 into[b.index()].push(a);
             }
         }
@@ -33,19 +42,21 @@ impl MinimalPaths {
             list.dedup();
         }
         let mut distance = vec![FAR; n * n];
-        let mut queue = VecDeque::new();
-        for (to, row) in distance.chunks_exact_mut(n).enumerate() {
-            row[to] = 0;
-            queue.push_back(RouterId::of(to));
-            while let Some(at) = queue.pop_front() {
-                for &previous in &into[at.index()] {
-                    if row[previous.index()] == FAR {
-                        row[previous.index()] = row[at.index()] + 1;
-                        queue.push_back(previous);
+        distance.par_chunks_exact_mut(n).enumerate().for_each_init(
+            VecDeque::new,
+            |queue, (to, row)| {
+                row[to] = 0;
+                queue.push_back(RouterId::of(to));
+                while let Some(at) = queue.pop_front() {
+                    for &previous in &into[at.index()] {
+                        if row[previous.index()] == FAR {
+                            row[previous.index()] = row[at.index()] + 1;
+                            queue.push_back(previous);
+                        }
                     }
                 }
-            }
-        }
+            },
+        );
         Self {
             routers: n,
             distance,
@@ -117,11 +128,29 @@ impl MinimalPaths {
             return Err(dead(source.router, Dead::NoEntry));
         }
         out.push((source.inject, 1.0));
-        let mut layer: Vec<(RouterId, f32)> = vec![(source.router, 1.0)];
-        while layer.first().is_some_and(|&(r, _)| r != target.router) {
+        self.spread(fabric, source.router, target.router, 1.0, out);
+        out.push((target.eject, 1.0));
+        Ok(())
+    }
+
+    /// Adds the links of all shortest paths between two routers, traffic `weight` split over them;
+    /// false when there is no path.
+    pub(super) fn spread(
+        &self,
+        fabric: &Fabric,
+        from: RouterId,
+        to: RouterId,
+        weight: f32,
+        out: &mut Vec<(LinkId, f32)>,
+    ) -> bool {
+        if self.distance(from, to).is_none() {
+            return false;
+        }
+        let mut layer: Vec<(RouterId, f32)> = vec![(from, weight)];
+        while layer.first().is_some_and(|&(r, _)| r != to) {
             let mut next_layer: Vec<(RouterId, f32)> = Vec::new();
             for (at, share) in layer {
-                let nearer = self.nearer(fabric, at, target.router);
+                let nearer = self.nearer(fabric, at, to);
                 let total: f64 = nearer
                     .clone()
                     .map(|(l, _)| fabric.link(l).capacity().0)
@@ -137,7 +166,6 @@ impl MinimalPaths {
             }
             layer = next_layer;
         }
-        out.push((target.eject, 1.0));
-        Ok(())
+        true
     }
 }

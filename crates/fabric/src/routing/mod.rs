@@ -4,16 +4,24 @@
 //! link. The request of a transaction takes the route from source to target, the response the
 //! static route back, which is another one in general (paper 000, V.C); both carry load.
 
+pub mod dependencies;
 mod dimension_order;
+mod groups;
 mod minimal;
 mod rings;
 mod tables;
+mod tree;
+mod up_down;
 
 pub use dimension_order::DimensionOrder;
+pub use groups::{GroupPaths, Spread};
 pub use minimal::MinimalPaths;
 pub use tables::ForwardingTables;
+pub use tree::TreeRouting;
+pub use up_down::up_down;
 
-use crate::fabric::{End, Fabric};
+use crate::error::{FabricError, InputError};
+use crate::fabric::{Direction, End, Fabric, Family};
 use crate::ids::{LinkId, NodeId, RouterId};
 use thiserror::Error;
 
@@ -24,8 +32,12 @@ pub enum Routing {
     DimensionOrder(DimensionOrder),
     /// Next hop by router and destination, as a subnet manager installed it.
     Tables(ForwardingTables),
+    /// Up and down a pure fat tree, in closed form.
+    Tree(TreeRouting),
     /// All shortest paths, traffic split over them.
     Minimal(MinimalPaths),
+    /// Dragonfly paths between groups: minimal, Valiant, adaptive.
+    Groups(GroupPaths),
 }
 
 /// Why a pair of nodes has no route.
@@ -74,13 +86,56 @@ impl Unroutable {
 }
 
 impl Routing {
-    /// The routing that a fabric has when no tables are given: dimension order on a torus or mesh,
-    /// otherwise all minimal paths.
+    /// The routing that a fabric has when no tables are given: dimension order (round faults, if any)
+    /// on a torus or mesh, minimal between groups on a dragonfly, otherwise all minimal paths.
     pub fn default_for(fabric: &Fabric) -> Self {
-        match DimensionOrder::new(fabric) {
-            Some(order) => Self::DimensionOrder(order),
-            None => Self::Minimal(MinimalPaths::new(fabric)),
+        if let Some(order) = DimensionOrder::rerouted(fabric) {
+            return Self::DimensionOrder(order);
         }
+        let is_dragonfly = matches!(
+            fabric.family(),
+            Family::Aries | Family::Slingshot | Family::Dragonfly
+        );
+        match GroupPaths::new(fabric, Spread::Minimal) {
+            Some(groups) if is_dragonfly => Self::Groups(groups),
+            _ => Self::Minimal(MinimalPaths::new(fabric)),
+        }
+    }
+
+    /// Routing by name: `dimension-order` (with `:ZYX` for another order), `minimal`, `valiant`,
+    /// `adaptive` (with `:SHARE` minimal, default 0.75), `shortest` (all shortest paths), `updown`.
+    pub fn named(fabric: &Fabric, name: &str) -> Result<Self, FabricError> {
+        let (kind, option) = name.split_once(':').unwrap_or((name, ""));
+        let spread = match (kind, option) {
+            ("minimal", "") => Some(Spread::Minimal),
+            ("valiant", "") => Some(Spread::Valiant),
+            ("adaptive", "") => Some(Spread::Adaptive(0.75)),
+            ("adaptive", share) => share
+                .parse()
+                .ok()
+                .filter(|s: &f32| (0.0..=1.0).contains(s))
+                .map(Spread::Adaptive),
+            _ => None,
+        };
+        let routing = match (kind, option) {
+            ("dimension-order", "") => DimensionOrder::rerouted(fabric).map(Self::DimensionOrder),
+            ("dimension-order", letters) => letters
+                .chars()
+                .map(|c| Direction::parse(&format!("{c}+")).map(|d| d.dim))
+                .collect::<Option<Vec<u8>>>()
+                .and_then(|order| DimensionOrder::with_order(fabric, order))
+                .map(Self::DimensionOrder),
+            ("shortest", "") => Some(Self::Minimal(MinimalPaths::new(fabric))),
+            ("updown", "") => Some(Self::Tables(up_down(fabric))),
+            _ => spread
+                .and_then(|s| GroupPaths::new(fabric, s))
+                .map(Self::Groups),
+        };
+        routing.ok_or_else(|| {
+            InputError::new("routing", name, "a routing that fits this fabric")
+                .hint("dimension-order[:ZYX] on a torus or mesh; minimal, valiant, adaptive[:0.75] on a dragonfly; shortest, updown on any")
+                .into()
+        })
     }
 
     /// One line for people: the name and what is assumed.
@@ -88,6 +143,8 @@ impl Routing {
         match self {
             Self::DimensionOrder(order) => order.describe(),
             Self::Tables(_) => "forwarding tables".into(),
+            Self::Tree(_) => "up/down, destination modulo parents (D-mod-k)".into(),
+            Self::Groups(groups) => groups.describe(),
             Self::Minimal(_) => {
                 "all minimal paths, split by capacity (assumed: no tables given)".into()
             }
@@ -96,7 +153,7 @@ impl Routing {
 
     /// Whether every pair has at most one path, so that [`Routing::route`] says everything.
     pub fn is_single_path(&self) -> bool {
-        !matches!(self, Self::Minimal(_))
+        !matches!(self, Self::Minimal(_) | Self::Groups(_))
     }
 
     /// Whether the next hop depends on router and destination alone, so that all routes to a node form
@@ -187,6 +244,8 @@ impl Routing {
         match self {
             Self::Tables(tables) => tables.next(fabric, at, to).ok_or(Dead::NoEntry),
             _ if at == target.router => Ok(target.eject),
+            Self::Tree(tree) => tree.next(fabric, at, to).ok_or(Dead::NoEntry),
+            Self::Groups(groups) => groups.next(fabric, at, target.router).ok_or(Dead::NoEntry),
             Self::DimensionOrder(routing) => routing.next(fabric, order, at, target.router),
             Self::Minimal(minimal) => minimal.next(fabric, at, target.router).ok_or(Dead::NoEntry),
         }
@@ -201,8 +260,10 @@ impl Routing {
         to: NodeId,
         out: &mut Vec<(LinkId, f32)>,
     ) -> Result<(), Unroutable> {
-        if let Self::Minimal(minimal) = self {
-            return minimal.shares(fabric, from, to, out);
+        match self {
+            Self::Minimal(minimal) => return minimal.shares(fabric, from, to, out),
+            Self::Groups(groups) => return groups.shares(fabric, from, to, out),
+            _ => {}
         }
         let mut links = Vec::new();
         self.route(fabric, from, to, &mut links)?;

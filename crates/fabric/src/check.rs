@@ -1,0 +1,314 @@
+//! Is this machine sound? Connected, routable, free of credit loops, and cabled as it should be.
+
+use crate::fabric::{Direction, End, Fabric};
+use crate::ids::LinkId;
+use crate::reach::Reach;
+use crate::routing::dependencies::{VirtualChannels, credit_loop};
+use crate::routing::{DimensionOrder, Routing};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// Most links that one finding lists.
+const LISTED: usize = 50;
+
+/// One thing worth knowing about a fabric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Word to filter by: `disconnected`, `unroutable`, `credit_loop`, `asymmetric_cable`,
+    /// `link_down`, `degraded_link`, `slow_link`, `oversubscribed_link`, `isolated_router`, `no_route_order`.
+    pub kind: &'static str,
+    /// Whether it makes the answer of the check "no".
+    pub fatal: bool,
+    /// One sentence.
+    pub text: String,
+    /// The links concerned, at most 50.
+    pub links: Vec<LinkId>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// Pairs, distances, unroutable pairs.
+    pub reach: Reach,
+    /// Connected parts.
+    pub components: usize,
+    /// The order of dimensions that serves all pairs, as letters; `None` where there is no such notion
+    /// or no such order.
+    pub order: Option<String>,
+    /// No credit loop, given `virtual_channels`.
+    pub deadlock_free: bool,
+    /// What virtual channels were assumed.
+    pub virtual_channels: VirtualChannels,
+    /// Everything worth knowing, fatal ones first.
+    pub findings: Vec<Finding>,
+}
+
+impl Check {
+    /// Whether every pair has a route and nothing fatal was found.
+    pub fn is_sound(&self) -> bool {
+        !self.findings.iter().any(|f| f.fatal)
+    }
+
+    /// Checks a machine. `healthy` is the same machine before its faults, with its routing, to say
+    /// which links carry more than they did.
+    pub fn of(fabric: &Fabric, routing: &Routing, healthy: Option<(&Fabric, &Routing)>) -> Self {
+        let reach = Reach::of(fabric, routing);
+        let components = fabric.components();
+        let loop_found = credit_loop(fabric, routing);
+        let virtual_channels = VirtualChannels::of(routing);
+        let order = match routing {
+            Routing::DimensionOrder(order)
+                if reach.unroutable_pairs() == 0 && order.is_one_order() =>
+            {
+                Some(letters(order))
+            }
+            _ => None,
+        };
+        let mut findings = cabling(fabric);
+        findings.extend(part_findings(fabric, components));
+        findings.extend(route_findings(fabric, routing, &reach));
+        if let Some(links) = &loop_found {
+            let text = format!(
+                "credit loop over {} links with {}; safe only if other virtual lanes break it",
+                links.len(),
+                virtual_channels.describe()
+            );
+            findings.push(finding("credit_loop", true, text, links.clone()));
+        }
+        if let Some((before, routing_before)) = healthy {
+            findings.extend(oversubscribed(fabric, routing, before, routing_before));
+        }
+        findings.sort_by_key(|f| !f.fatal);
+        let deadlock_free = loop_found.is_none();
+        Self {
+            reach,
+            components,
+            order,
+            deadlock_free,
+            virtual_channels,
+            findings,
+        }
+    }
+}
+
+fn finding(kind: &'static str, fatal: bool, text: String, mut links: Vec<LinkId>) -> Finding {
+    links.truncate(LISTED);
+    Finding {
+        kind,
+        fatal,
+        text,
+        links,
+    }
+}
+
+fn letters(order: &DimensionOrder) -> String {
+    order
+        .order()
+        .iter()
+        .map(|&d| Direction::letter(d as usize).to_string())
+        .collect::<Vec<_>>()
+        .join("-")
+}
+
+/// Parts that do not hang together, and routers without a working link.
+fn part_findings(fabric: &Fabric, components: usize) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let alone: Vec<&str> = fabric
+        .router_ids()
+        .filter(|&r| fabric.routers().len() > 1 && !has_working_router_link(fabric, r))
+        .map(|r| fabric.router(r).name.as_str())
+        .collect();
+    if !alone.is_empty() {
+        let examples = alone.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "{} routers without a working link to another: {examples}",
+            alone.len()
+        );
+        found.push(finding("isolated_router", false, text, Vec::new()));
+    }
+    if components > 1 {
+        let text = format!("the fabric falls into {components} parts that no working link joins");
+        found.push(finding(
+            "disconnected",
+            components > 1 + alone.len(),
+            text,
+            Vec::new(),
+        ));
+    }
+    found
+}
+
+fn has_working_router_link(fabric: &Fabric, router: crate::RouterId) -> bool {
+    fabric
+        .links_from(router)
+        .iter()
+        .any(|&l| matches!(fabric.link(l).to, End::Router(_)) && fabric.link(l).is_up())
+}
+
+fn route_findings(fabric: &Fabric, routing: &Routing, reach: &Reach) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some(first) = reach.unroutable.first() {
+        let text = format!(
+            "{} of {} pairs have no route; first: {}",
+            reach.unroutable_pairs(),
+            reach.pairs,
+            first.describe(fabric)
+        );
+        found.push(finding("unroutable", true, text, Vec::new()));
+    }
+    if let Routing::DimensionOrder(order) = routing
+        && !order.is_one_order()
+    {
+        let text = "no single order of dimensions serves all pairs; orders are mixed".to_owned();
+        found.push(finding("no_route_order", false, text, Vec::new()));
+    }
+    found
+}
+
+/// Cables that are one-way, down, degraded, or slower than others of their kind.
+fn cabling(fabric: &Fabric) -> Vec<Finding> {
+    let usual = fabric.kind_summary();
+    let mut lists: BTreeMap<&'static str, Vec<LinkId>> = BTreeMap::new();
+    for id in fabric.link_ids() {
+        let link = fabric.link(id);
+        let back = fabric.reverse(id).map(|b| fabric.link(b));
+        if !link.is_up() {
+            lists.entry("link_down").or_default().push(id);
+        } else if link.lanes_in_service < link.lanes {
+            lists.entry("degraded_link").or_default().push(id);
+        }
+        if back.is_none_or(|b| b.nominal != link.nominal || b.is_up() != link.is_up()) {
+            lists.entry("asymmetric_cable").or_default().push(id);
+        }
+        if usual
+            .get(fabric.kind(id).name.as_str())
+            .is_some_and(|(_, c)| link.nominal.0 < c.0 * 0.999)
+        {
+            lists.entry("slow_link").or_default().push(id);
+        }
+    }
+    let text = |kind| match kind {
+        "link_down" => "links are down",
+        "degraded_link" => "links run with lanes missing",
+        "asymmetric_cable" => "links have no equal link back over the same ports",
+        _ => "links are slower than most of their kind",
+    };
+    lists
+        .into_iter()
+        .map(|(kind, links)| {
+            let example = links
+                .first()
+                .map_or(String::new(), |&l| fabric.link_name(l));
+            finding(
+                kind,
+                false,
+                format!("{} {}, among them {example}", links.len(), text(kind)),
+                links,
+            )
+        })
+        .collect()
+}
+
+/// Seconds that each link needs when every node sends one byte to every other: routes through the link
+/// over its capacity; infinite on links that are down but used.
+pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
+    let nodes: Vec<_> = fabric.node_ids().collect();
+    let zero = || vec![0f64; fabric.links().len()];
+    // A fixed number of parts, added up in order: the same sums on any number of threads.
+    let chunk = nodes.len().div_ceil(16).max(1);
+    let parts: Vec<Vec<f64>> = nodes
+        .par_chunks(chunk)
+        .map(|targets| {
+            let mut load = zero();
+            let mut shares = Vec::new();
+            for &to in targets {
+                if routing.is_destination_based() && routing.is_single_path() {
+                    add_tree_load(fabric, routing, to, &mut load);
+                    continue;
+                }
+                for from in fabric.node_ids() {
+                    shares.clear();
+                    if routing.shares(fabric, from, to, &mut shares).is_ok() {
+                        shares
+                            .iter()
+                            .for_each(|&(l, s)| load[l.index()] += f64::from(s));
+                    }
+                }
+            }
+            load
+        })
+        .collect();
+    let mut total = zero();
+    for part in parts {
+        total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+    }
+    for (load, link) in total.iter_mut().zip(fabric.links()) {
+        if *load > 0.0 {
+            *load /= link.capacity().0;
+        }
+    }
+    total
+}
+
+/// Adds the routes of all nodes to one: sources add up along the tree of next hops.
+fn add_tree_load(fabric: &Fabric, routing: &Routing, to: crate::NodeId, load: &mut [f64]) {
+    let mut through = vec![0f64; fabric.routers().len()];
+    let mut next = vec![None; fabric.routers().len()];
+    let mut waiting = vec![0u32; fabric.routers().len()];
+    for router in fabric.router_ids() {
+        let Ok(link) = routing.next_link(fabric, router, to) else {
+            continue;
+        };
+        next[router.index()] = Some(link);
+        if let End::Router(r) = fabric.link(link).to {
+            waiting[r.index()] += 1;
+        }
+        for &from in fabric.nodes_on(router).iter().filter(|&&n| n != to) {
+            through[router.index()] += 1.0;
+            load[fabric.node(from).inject.index()] += 1.0;
+        }
+    }
+    // Routers are taken once all that send through them were: leaves of the tree first.
+    let mut ready: Vec<_> = fabric
+        .router_ids()
+        .filter(|r| waiting[r.index()] == 0)
+        .collect();
+    while let Some(router) = ready.pop() {
+        let Some(link) = next[router.index()] else {
+            continue;
+        };
+        load[link.index()] += through[router.index()];
+        if let End::Router(r) = fabric.link(link).to {
+            through[r.index()] += through[router.index()];
+            waiting[r.index()] -= 1;
+            if waiting[r.index()] == 0 {
+                ready.push(r);
+            }
+        }
+    }
+}
+
+/// Links that need more time for uniform traffic than the healthy machine's slowest link did.
+fn oversubscribed(
+    fabric: &Fabric,
+    routing: &Routing,
+    before: &Fabric,
+    routing_before: &Routing,
+) -> Option<Finding> {
+    let was = uniform_load(before, routing_before);
+    let is = uniform_load(fabric, routing);
+    let worst = was.iter().copied().fold(0.0, f64::max);
+    let mut links: Vec<LinkId> = fabric
+        .link_ids()
+        .filter(|l| is[l.index()] > worst * 1.001 && is[l.index()] > was[l.index()] * 1.001)
+        .collect();
+    links.sort_by(|a, b| is[b.index()].total_cmp(&is[a.index()]).then(a.cmp(b)));
+    let first = *links.first()?;
+    let text = format!(
+        "{} links carry more uniform traffic than any did before; {} carries {:.2} times the former worst",
+        links.len(),
+        fabric.link_name(first),
+        is[first.index()] / worst
+    );
+    Some(finding("oversubscribed_link", false, text, links))
+}

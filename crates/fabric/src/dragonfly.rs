@@ -1,0 +1,245 @@
+//! Dragonflies: groups of routers, all groups joined to each other (Aries, Slingshot, canonical).
+
+use crate::builder::{FabricBuilder, LinkSpec};
+use crate::error::FabricError;
+use crate::fabric::{End, Fabric, Family, Shape};
+use crate::ids::{NodeId, RouterId};
+use crate::units::{BytesPerSecond, Seconds};
+
+/// Links of one class: how many tiles or cables join two routers, and what one carries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkClass {
+    /// Name of the kind.
+    pub name: &'static str,
+    /// Parallel tiles or cables that make one link.
+    pub tiles: u16,
+    /// Capacity of one of them, one direction.
+    pub tile_capacity: BytesPerSecond,
+}
+
+impl LinkClass {
+    fn capacity(&self) -> BytesPerSecond {
+        BytesPerSecond(self.tile_capacity.0 * f64::from(self.tiles))
+    }
+}
+
+/// Parameters of a dragonfly whose groups are all-to-all along each of their own dimensions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dragonfly {
+    /// Family (Aries, Slingshot or Dragonfly).
+    pub family: Family,
+    /// Numbers of the groups; gaps are allowed (Edison has no group 12).
+    pub groups: Vec<u32>,
+    /// Routers along each dimension of a group with the links that join them: chassis and slots of an
+    /// Aries group, one dimension elsewhere.
+    pub local: Vec<(u32, LinkClass)>,
+    /// Links between two groups.
+    pub global_links: u32,
+    /// Class of those.
+    pub global: LinkClass,
+    /// Nodes on a router.
+    pub nodes_per_router: u32,
+    /// Capacity of each node's link, one direction.
+    pub host: BytesPerSecond,
+    /// Latency of one hop.
+    pub hop_latency: Seconds,
+}
+
+impl Dragonfly {
+    /// Routers of one group.
+    pub fn routers_per_group(&self) -> u32 {
+        self.local.iter().map(|(n, _)| n).product()
+    }
+
+    /// Builds it; `names` gives router and node names from coordinates (group, position in each local
+    /// dimension) and the node's number on its router, with the node's own number.
+    ///
+    /// Global links are handed to the routers of a group in order, as many to each as fit evenly, peer
+    /// group after peer group: the consecutive arrangement. Real machines wire other routers; where the
+    /// wiring matters, read the machine's own dump.
+    pub fn build(
+        &self,
+        source: &str,
+        names: impl Fn(&[u32], Option<u32>) -> (String, Option<u32>),
+    ) -> Result<Fabric, FabricError> {
+        let mut b = FabricBuilder::new(self.family, source);
+        let mut dims = vec![self.groups.iter().max().map_or(0, |g| g + 1)];
+        dims.extend(self.local.iter().map(|(n, _)| n));
+        b.shape(Shape {
+            wrap: vec![false; dims.len()],
+            dims,
+        });
+        let coords: Vec<Vec<u32>> = self.coords();
+        for coord in &coords {
+            b.router(names(coord, None).0, coord);
+        }
+        let mut next_port = vec![0u16; coords.len()];
+        self.add_local(&mut b, &mut next_port);
+        self.add_global(&mut b, &mut next_port);
+        let host = b.kind("host", true);
+        for (r, coord) in coords.iter().enumerate() {
+            for n in 0..self.nodes_per_router {
+                let (name, nid) = names(coord, Some(n));
+                let host_name = nid.map_or_else(|| name.clone(), |nid| format!("nid{nid:05}"));
+                let router = RouterId::of(r);
+                let id = b.node_with_link(name, host_name, router, host, self.host);
+                if let Some(nid) = nid {
+                    b.set_nid(id, nid);
+                }
+            }
+        }
+        b.finish()
+    }
+
+    /// Coordinates of all routers in id order.
+    fn coords(&self) -> Vec<Vec<u32>> {
+        let mut all: Vec<Vec<u32>> = self.groups.iter().map(|&g| vec![g]).collect();
+        for (n, _) in &self.local {
+            all = all
+                .into_iter()
+                .flat_map(|c| (0..*n).map(move |i| [&c[..], &[i]].concat()))
+                .collect();
+        }
+        all
+    }
+
+    fn add_local(&self, b: &mut FabricBuilder, next_port: &mut [u16]) {
+        let size = self.routers_per_group();
+        let mut stride = size;
+        for (n, class) in &self.local {
+            stride /= n;
+            for group in 0..self.groups.len() as u32 {
+                for r in 0..size {
+                    let here = (r / stride) % n;
+                    for there in here + 1..*n {
+                        let peer = r + (there - here) * stride;
+                        let pair = (RouterId(group * size + r), RouterId(group * size + peer));
+                        self.join(b, next_port, pair, class);
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_global(&self, b: &mut FabricBuilder, next_port: &mut [u16]) {
+        let (groups, size) = (self.groups.len() as u32, self.routers_per_group());
+        let each = (groups.saturating_sub(1) * self.global_links)
+            .div_ceil(size)
+            .max(1);
+        // Position of the k-th link of a group to a peer among all links of the group.
+        let router = |group: u32, peer: u32, k: u32| {
+            let rank = if peer > group { peer - 1 } else { peer };
+            RouterId(group * size + (rank * self.global_links + k) / each)
+        };
+        for a in 0..groups {
+            for z in a + 1..groups {
+                for k in 0..self.global_links {
+                    self.join(
+                        b,
+                        next_port,
+                        (router(a, z, k), router(z, a, k)),
+                        &self.global,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Adds both directions of a link between two routers, on their next free ports.
+    fn join(
+        &self,
+        b: &mut FabricBuilder,
+        next_port: &mut [u16],
+        (a, z): (RouterId, RouterId),
+        class: &LinkClass,
+    ) {
+        let kind = b.kind(class.name, false);
+        let spec = |from, to| LinkSpec {
+            lanes: class.tiles,
+            lanes_in_service: class.tiles,
+            ..LinkSpec::new(
+                End::Router(from),
+                End::Router(to),
+                kind,
+                class.capacity(),
+                self.hop_latency,
+            )
+        };
+        let (there, back) = (b.link(spec(a, z)), b.link(spec(z, a)));
+        for _ in 0..class.tiles {
+            let (pa, pz) = (next_port[a.index()], next_port[z.index()]);
+            b.port(there, pa, pz);
+            b.port(back, pz, pa);
+            next_port[a.index()] += 1;
+            next_port[z.index()] += 1;
+        }
+    }
+}
+
+/// Names `g0-r3` for routers and `g0-r3-n1` for nodes, nodes numbered in order.
+pub fn plain_names(coord: &[u32], node: Option<u32>) -> (String, Option<u32>) {
+    let local: Vec<String> = coord[1..].iter().map(u32::to_string).collect();
+    let router = format!("g{}-r{}", coord[0], local.join("-"));
+    (
+        node.map_or_else(|| router.clone(), |n| format!("{router}-n{n}")),
+        None,
+    )
+}
+
+/// A Slingshot system: all-to-all groups of 64-port switches at 200 Gbit/s a port, 25 GB/s each way
+/// (De Sensi et al. 2020, arXiv 2008.08886), about 350 ns a switch.
+pub fn slingshot(groups: u32, switches: u32, nodes: u32, global_links: u32) -> Dragonfly {
+    let port = |name| LinkClass {
+        name,
+        tiles: 1,
+        tile_capacity: BytesPerSecond::from_gb(25.0),
+    };
+    Dragonfly {
+        family: Family::Slingshot,
+        groups: (0..groups).collect(),
+        local: vec![(switches, port("local"))],
+        global_links,
+        global: port("global"),
+        nodes_per_router: nodes,
+        host: BytesPerSecond::from_gb(25.0),
+        hop_latency: Seconds(350e-9),
+    }
+}
+
+/// A canonical dragonfly (Kim et al. 2008): `a` routers a group, `h` global links and `p` nodes each,
+/// up to a·h + 1 groups.
+pub fn canonical(
+    groups: u32,
+    a: u32,
+    p: u32,
+    global_links: u32,
+    link: BytesPerSecond,
+) -> Dragonfly {
+    let class = |name| LinkClass {
+        name,
+        tiles: 1,
+        tile_capacity: link,
+    };
+    Dragonfly {
+        family: Family::Dragonfly,
+        groups: (0..groups).collect(),
+        local: vec![(a, class("local"))],
+        global_links,
+        global: class("global"),
+        nodes_per_router: p,
+        host: link,
+        hop_latency: Seconds(100e-9),
+    }
+}
+
+/// The nodes of a group, in id order.
+pub fn nodes_of_group(fabric: &Fabric, group: u32) -> Vec<NodeId> {
+    fabric
+        .node_ids()
+        .filter(|&n| {
+            fabric
+                .coord(fabric.node(n).router)
+                .is_some_and(|c| c[0] == group)
+        })
+        .collect()
+}

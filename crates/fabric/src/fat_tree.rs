@@ -1,0 +1,210 @@
+//! Fat trees: extended generalised fat trees, with oversubscription and rails.
+
+use crate::builder::{FabricBuilder, LinkSpec};
+use crate::error::FabricError;
+use crate::fabric::{End, Fabric, Family};
+use crate::ids::{NodeId, RouterId};
+use crate::units::{BytesPerSecond, Seconds};
+
+/// A tree of switches: each switch of level `l` has `down[l-1]` children (nodes at level 1) and
+/// `up[l]` parents; `up[0]`, the switches that a node hangs on, is 1. Every parent is joined to a child
+/// by one cable (Öhring et al. 1995, XGFT).
+#[derive(Clone, Debug, PartialEq)]
+pub struct FatTree {
+    /// Children of a switch, by level from the leaves.
+    pub down: Vec<u32>,
+    /// Parents of a switch, by level: entry `l` is what a level-`l` switch has; entry 0 is 1.
+    pub up: Vec<u32>,
+    /// Endpoints of one host: endpoint `r` of every host in a unit hangs on the unit's leaf `r`
+    /// (rail-optimised). 1 is the ordinary tree.
+    pub rails: u32,
+    /// Capacity of every cable, one direction.
+    pub link: BytesPerSecond,
+    /// Latency of one hop.
+    pub hop_latency: Seconds,
+}
+
+impl FatTree {
+    /// Tree of switches with `radix` ports: 2 or 3 levels, all ports used; `over` hosts' ports for
+    /// each port upwards at the leaves.
+    pub fn of_radix(radix: u32, levels: u32, over: u32) -> Option<Self> {
+        if radix < 2 || !radix.is_multiple_of(2) || over == 0 || !radix.is_multiple_of(over + 1) {
+            return None;
+        }
+        let hosts = radix / (over + 1) * over;
+        let (half, uplinks) = (radix / 2, radix - hosts);
+        let (down, up) = match levels {
+            1 => (vec![radix], vec![1]),
+            2 => (vec![hosts, radix], vec![1, uplinks]),
+            3 => (vec![hosts, half, radix], vec![1, uplinks, half]),
+            _ => return None,
+        };
+        Some(Self {
+            down,
+            up,
+            rails: 1,
+            link: BytesPerSecond::from_gb(12.5),
+            hop_latency: Seconds(100e-9),
+        })
+    }
+
+    /// Levels of switches.
+    pub fn levels(&self) -> usize {
+        self.down.len()
+    }
+
+    /// Switches of level `l` (1 is the leaves).
+    pub fn switches(&self, level: usize) -> u64 {
+        let above: u64 = self.down[level..].iter().map(|&d| u64::from(d)).product();
+        above * self.width(level)
+    }
+
+    /// All switches.
+    pub fn routers(&self) -> u64 {
+        (1..=self.levels()).map(|l| self.switches(l)).sum()
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> u64 {
+        self.down.iter().map(|&d| u64::from(d)).product()
+    }
+
+    /// Copies of a subtree's top at level `l`: the product of parents below.
+    fn width(&self, level: usize) -> u64 {
+        self.up[..level].iter().map(|&w| u64::from(w)).product()
+    }
+
+    /// First router id of a level.
+    pub(crate) fn first(&self, level: usize) -> u64 {
+        (1..level).map(|l| self.switches(l)).sum()
+    }
+
+    /// Router of a level by subtree and copy.
+    pub(crate) fn router(&self, level: usize, subtree: u64, copy: u64) -> RouterId {
+        RouterId::of((self.first(level) + subtree * self.width(level) + copy) as usize)
+    }
+
+    /// Level, subtree and copy of a router.
+    pub(crate) fn place(&self, router: RouterId) -> (usize, u64, u64) {
+        let mut rest = router.index() as u64;
+        let mut level = 1;
+        while level < self.levels() && rest >= self.switches(level) {
+            rest -= self.switches(level);
+            level += 1;
+        }
+        (level, rest / self.width(level), rest % self.width(level))
+    }
+
+    /// Subtree of level `l` that a node is in.
+    pub(crate) fn subtree(&self, node: u64, level: usize) -> u64 {
+        node / self.down[..level]
+            .iter()
+            .map(|&d| u64::from(d))
+            .product::<u64>()
+    }
+
+    /// Which parent a level-`l` switch uses for a node: destination modulo the parents, the digits
+    /// below used up (D-mod-k), so that each parent serves as many destinations.
+    pub(crate) fn parent_for(&self, node: u64, level: usize) -> u64 {
+        node / self.width(level) % u64::from(self.up[level])
+    }
+
+    /// Builds it. Switches are called `leaf3`, `l2-5`, `l3-0`, nodes `h12` (`h12-r3` with rails), in
+    /// the order of their leaves. The links of a switch are its children's in order, then its parents'.
+    pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
+        let mut b = FabricBuilder::new(Family::FatTree, source);
+        for level in 1..=self.levels() {
+            for s in 0..self.switches(level) {
+                let name = if level == 1 {
+                    format!("leaf{s}")
+                } else {
+                    format!("l{level}-{s}")
+                };
+                b.router(name, &[]);
+            }
+        }
+        let cable = b.kind("cable", false);
+        let host = b.kind("host", true);
+        for router in (0..self.routers() as usize).map(RouterId::of) {
+            let (level, subtree, copy) = self.place(router);
+            let below = u64::from(self.down[level - 1]);
+            for digit in 0..below {
+                let child = subtree * below + digit;
+                let (to, kind) = if level == 1 {
+                    (End::Node(NodeId::of(child as usize)), host)
+                } else {
+                    (
+                        End::Router(self.router(level - 1, child, copy % self.width(level - 1))),
+                        cable,
+                    )
+                };
+                let latency = if level == 1 {
+                    Seconds(0.0)
+                } else {
+                    self.hop_latency
+                };
+                let link = b.link(LinkSpec::new(
+                    End::Router(router),
+                    to,
+                    kind,
+                    self.link,
+                    latency,
+                ));
+                if level > 1 {
+                    let parent_port = self.down[level - 2] as u64 + copy / self.width(level - 1);
+                    b.port(link, digit as u16, parent_port as u16);
+                }
+            }
+            if level < self.levels() {
+                for up in 0..u64::from(self.up[level]) {
+                    let above = u64::from(self.down[level]);
+                    let parent =
+                        self.router(level + 1, subtree / above, copy + up * self.width(level));
+                    let (from, to) = (End::Router(router), End::Router(parent));
+                    let link = b.link(LinkSpec::new(from, to, cable, self.link, self.hop_latency));
+                    b.port(link, (below + up) as u16, (subtree % above) as u16);
+                }
+            }
+        }
+        self.add_nodes(&mut b);
+        b.finish()
+    }
+
+    fn add_nodes(&self, b: &mut FabricBuilder) {
+        let per_leaf = u64::from(self.down[0]);
+        let rails = u64::from(self.rails);
+        let host_kind = b.kind("host", true);
+        let ejects = self.leaf_ejects();
+        for n in 0..self.nodes() {
+            let (leaf, seat) = (n / per_leaf, n % per_leaf);
+            let router = self.router(1, leaf, 0);
+            let host = leaf / rails * per_leaf + seat;
+            let name = if rails > 1 {
+                format!("h{host}-r{}", leaf % rails)
+            } else {
+                format!("h{n}")
+            };
+            let (end, at) = (End::Node(NodeId::of(n as usize)), End::Router(router));
+            let inject = b.link(LinkSpec::new(end, at, host_kind, self.link, Seconds(0.0)));
+            let eject = crate::LinkId::of((leaf * ejects + seat) as usize);
+            b.node(
+                name,
+                format!("h{host}"),
+                Some(n as u32),
+                router,
+                inject,
+                eject,
+            );
+        }
+    }
+
+    /// Links that each leaf adds: leaves come first, so the ejection links are found by counting.
+    fn leaf_ejects(&self) -> u64 {
+        let parents = if self.levels() > 1 {
+            u64::from(self.up[1])
+        } else {
+            0
+        };
+        u64::from(self.down[0]) + parents
+    }
+}

@@ -1,0 +1,238 @@
+//! Can this routing deadlock? The channel dependency graph and its cycles.
+//!
+//! A channel is a link and a virtual channel on it. A packet that holds one channel waits for the next;
+//! if such waits can form a ring of credits, all of it can stop for good. No cycle: deadlock-free
+//! (Dally and Seitz 1987).
+
+use super::Routing;
+use crate::fabric::{End, Fabric};
+use crate::ids::{LinkId, NodeId};
+
+/// What virtual channels a routing is taken to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VirtualChannels {
+    /// One for all (what forwarding tables alone say; service levels may add more).
+    One,
+    /// Two a ring: a packet changes to the second where it crosses the ring's wrap-around link, and
+    /// back when it leaves the dimension (the usual dateline rule of torus routers).
+    Dateline,
+    /// A new one at each hop (adaptive dragonfly routers); never cyclic.
+    PerHop,
+}
+
+impl VirtualChannels {
+    /// What routers of this routing use.
+    pub fn of(routing: &Routing) -> Self {
+        match routing {
+            Routing::DimensionOrder(_) => Self::Dateline,
+            Routing::Tables(_) | Routing::Tree(_) => Self::One,
+            Routing::Minimal(_) | Routing::Groups(_) => Self::PerHop,
+        }
+    }
+
+    /// One line for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::One => "one virtual lane for all traffic",
+            Self::Dateline => "two virtual channels a ring, changed at the wrap-around link",
+            Self::PerHop => "a new virtual channel at each hop",
+        }
+    }
+}
+
+/// Follows all routes and finds a cycle of channel dependencies: the links along it, in order, or
+/// `None` when there is none.
+pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
+    let channels = VirtualChannels::of(routing);
+    if channels == VirtualChannels::PerHop {
+        return None;
+    }
+    let mut graph = Graph::new(fabric);
+    if let Routing::DimensionOrder(order) = routing
+        && order.is_one_order()
+    {
+        // Dimensions come in a fixed order and each ring is cut at its dateline, so no cycle exists:
+        // a route is shorter than the ring and crosses the dateline at most once.
+        return None;
+    }
+    if routing.is_destination_based() {
+        for to in fabric.node_ids() {
+            graph.add_tree(fabric, routing, to);
+        }
+    } else {
+        let mut route = Vec::new();
+        // One node a router is enough: routes between routers do not depend on which.
+        let ends: Vec<NodeId> = fabric
+            .router_ids()
+            .filter_map(|r| fabric.nodes_on(r).first().copied())
+            .collect();
+        for &from in &ends {
+            for &to in &ends {
+                route.clear();
+                if routing.route(fabric, from, to, &mut route).is_ok() {
+                    graph.add_route(fabric, &route, channels);
+                }
+            }
+        }
+    }
+    graph.cycle()
+}
+
+/// Dependencies between channels: for each channel (2 × link + virtual channel) a bit for each link
+/// that leaves the router it ends at, and each virtual channel on it.
+struct Graph<'a> {
+    fabric: &'a Fabric,
+    /// First bit of each channel.
+    offsets: Vec<usize>,
+    bits: Vec<u64>,
+    visited: Vec<bool>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(fabric: &'a Fabric) -> Self {
+        let mut offsets = vec![0];
+        for link in fabric.links() {
+            let choices = match link.to {
+                End::Router(r) => fabric.links_from(r).len(),
+                _ => 0,
+            };
+            for _ in 0..2 {
+                offsets.push(offsets[offsets.len() - 1] + 2 * choices);
+            }
+        }
+        let bits = vec![0; offsets[offsets.len() - 1].div_ceil(64)];
+        Self {
+            fabric,
+            offsets,
+            bits,
+            visited: vec![false; fabric.routers().len()],
+        }
+    }
+
+    fn add(&mut self, from: (LinkId, usize), to: (LinkId, usize)) {
+        let End::Router(at) = self.fabric.link(from.0).to else {
+            return;
+        };
+        if let Some(position) = self.fabric.links_from(at).iter().position(|&l| l == to.0) {
+            let bit = self.offsets[2 * from.0.index() + from.1] + 2 * position + to.1;
+            self.bits[bit / 64] |= 1 << (bit % 64);
+        }
+    }
+
+    /// Dependencies of all routes to one node that some node's traffic takes.
+    fn add_tree(&mut self, fabric: &Fabric, routing: &Routing, to: NodeId) {
+        self.visited.fill(false);
+        for router in fabric
+            .router_ids()
+            .filter(|&r| !fabric.nodes_on(r).is_empty())
+        {
+            let mut at = router;
+            let mut previous = None;
+            while let Ok(link) = routing.next_link(fabric, at, to) {
+                if let Some(previous) = previous {
+                    self.add((previous, 0), (link, 0));
+                }
+                if std::mem::replace(&mut self.visited[at.index()], true) {
+                    break;
+                }
+                let End::Router(next) = fabric.link(link).to else {
+                    break;
+                };
+                previous = Some(link);
+                at = next;
+            }
+        }
+    }
+
+    fn add_route(&mut self, fabric: &Fabric, route: &[LinkId], channels: VirtualChannels) {
+        let mut previous: Option<(LinkId, usize)> = None;
+        let mut crossed = false;
+        for &link in route {
+            let direction = fabric.link(link).direction;
+            let same = previous.is_some_and(|(p, _)| fabric.link(p).direction == direction);
+            let dateline = channels == VirtualChannels::Dateline && direction.is_some();
+            crossed = dateline && ((same && crossed) || wraps(fabric, link));
+            let channel = (link, usize::from(crossed));
+            if let Some(previous) = previous {
+                self.add(previous, channel);
+            }
+            previous = Some(channel);
+        }
+    }
+
+    /// Depth-first search with an explicit stack.
+    fn cycle(&self) -> Option<Vec<LinkId>> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let mut marks = vec![Mark::New; self.offsets.len() - 1];
+        for start in 0..marks.len() {
+            if marks[start] != Mark::New {
+                continue;
+            }
+            let mut stack = vec![(start, self.offsets[start])];
+            marks[start] = Mark::Open;
+            while let Some((channel, bit)) = stack.last_mut() {
+                let Some(next) = self.next_from(*channel, bit) else {
+                    marks[*channel] = Mark::Done;
+                    stack.pop();
+                    continue;
+                };
+                match marks[next] {
+                    Mark::New => {
+                        marks[next] = Mark::Open;
+                        stack.push((next, self.offsets[next]));
+                    }
+                    Mark::Open => {
+                        let first = stack.iter().position(|&(c, _)| c == next).unwrap_or(0);
+                        return Some(
+                            stack[first..]
+                                .iter()
+                                .map(|&(c, _)| LinkId::of(c / 2))
+                                .collect(),
+                        );
+                    }
+                    Mark::Done => {}
+                }
+            }
+        }
+        None
+    }
+
+    /// The next channel that `channel` depends on, from bit `*bit` on.
+    fn next_from(&self, channel: usize, bit: &mut usize) -> Option<usize> {
+        while *bit < self.offsets[channel + 1] {
+            let here = *bit;
+            *bit += 1;
+            if self.bits[here / 64] >> (here % 64) & 1 == 1 {
+                let End::Router(at) = self.fabric.link(LinkId::of(channel / 2)).to else {
+                    return None;
+                };
+                let position = here - self.offsets[channel];
+                let link = self.fabric.links_from(at)[position / 2];
+                return Some(2 * link.index() + position % 2);
+            }
+        }
+        None
+    }
+}
+
+/// Whether a link is the wrap-around of its ring.
+fn wraps(fabric: &Fabric, link: LinkId) -> bool {
+    let link = fabric.link(link);
+    let (End::Router(from), End::Router(to), Some(direction)) =
+        (link.from, link.to, link.direction)
+    else {
+        return false;
+    };
+    let dim = direction.dim as usize;
+    let at = |r| fabric.coord(r).map_or(0, |c| c[dim]);
+    if direction.positive {
+        at(to) < at(from)
+    } else {
+        at(to) > at(from)
+    }
+}

@@ -1,0 +1,250 @@
+//! Laws of the other families: fat trees, dragonflies, HyperX, arbitrary graphs.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_fabric::check::{Check, uniform_load};
+use hopbyte_fabric::routing::dependencies::credit_loop;
+use hopbyte_fabric::routing::{GroupPaths, MinimalPaths, Spread, up_down};
+use hopbyte_fabric::units::{BytesPerSecond, Seconds};
+use hopbyte_fabric::{
+    End, Fabric, FabricBuilder, Family, LinkSpec, NodeId, Reach, RouterId, Routing, spec,
+};
+use proptest::prelude::*;
+
+/// What enters a router leaves it, and what leaves the source arrives.
+fn assert_conserved(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> f32 {
+    let mut shares = Vec::new();
+    routing.shares(fabric, from, to, &mut shares).unwrap();
+    for r in fabric.router_ids() {
+        let (mut into, mut out) = (0.0f32, 0.0f32);
+        for &(l, s) in &shares {
+            into += if fabric.link(l).to == End::Router(r) {
+                s
+            } else {
+                0.0
+            };
+            out += if fabric.link(l).from == End::Router(r) {
+                s
+            } else {
+                0.0
+            };
+        }
+        assert!((into - out).abs() < 1e-3, "{into} {out}");
+    }
+    shares
+        .iter()
+        .filter(|(l, _)| fabric.is_hop(*l))
+        .map(|s| s.1)
+        .sum()
+}
+
+/// A random connected graph of switches with one node each.
+fn graph(edges: &[(usize, usize)], n: usize) -> Fabric {
+    let mut b = FabricBuilder::new(Family::Generic, "random");
+    let kind = b.kind("cable", false);
+    let host = b.kind("host", true);
+    for r in 0..n {
+        b.router(format!("s{r}"), &[]);
+    }
+    let tree = (1..n).map(|r| (r, r / 2));
+    for (port, (a, z)) in tree
+        .chain(edges.iter().map(|&(a, z)| (a % n, z % n)))
+        .enumerate()
+    {
+        if a == z {
+            continue;
+        }
+        for (x, y) in [(a, z), (z, a)] {
+            let (x, y) = (End::Router(RouterId::of(x)), End::Router(RouterId::of(y)));
+            let l = b.link(LinkSpec::new(x, y, kind, BytesPerSecond(1e9), Seconds(0.0)));
+            b.port(l, port as u16, port as u16);
+        }
+    }
+    for r in 0..n {
+        b.node_with_link(
+            format!("n{r}"),
+            format!("n{r}"),
+            RouterId::of(r),
+            host,
+            BytesPerSecond(1e9),
+        );
+    }
+    b.finish().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn up_down_reaches_all_without_a_credit_loop(
+        n in 2usize..14, edges in prop::collection::vec((0usize..14, 0usize..14), 0..20)
+    ) {
+        let fabric = graph(&edges, n);
+        let routing = Routing::Tables(up_down(&fabric));
+        let reach = Reach::of(&fabric, &routing);
+        prop_assert_eq!(reach.unroutable_pairs(), 0, "{:?}", reach.unroutable);
+        prop_assert_eq!(credit_loop(&fabric, &routing), None);
+    }
+
+    #[test]
+    fn fat_trees_route_every_pair_the_shortest_way(
+        down in prop::collection::vec(1u32..5, 1..4), up in prop::collection::vec(1u32..4, 3)
+    ) {
+        let words = |v: &[u32]| v.iter().map(u32::to_string).collect::<Vec<_>>().join("x");
+        let mut up = up[..down.len()].to_vec();
+        up[0] = 1;
+        let machine = spec::machine(&format!("fattree:down={},up={}", words(&down), words(&up))).unwrap();
+        let reach = Reach::of(&machine.fabric, &machine.routing);
+        prop_assert_eq!(reach.unroutable_pairs(), 0, "{:?}", reach.unroutable.first());
+        let shortest = Reach::of(&machine.fabric, &Routing::Minimal(MinimalPaths::new(&machine.fabric)));
+        prop_assert_eq!(reach.hops, shortest.hops);
+        prop_assert_eq!(credit_loop(&machine.fabric, &machine.routing), None);
+    }
+
+    #[test]
+    fn dragonfly_shares_conserve_traffic(
+        groups in 2u32..7, routers in 2u32..6, global in 1u32..3, share in 0f32..=1.0, seed: u64
+    ) {
+        let fabric = spec::fabric(&format!("dragonfly:{groups}x{routers}:nodes=2,global={global}")).unwrap();
+        let n = fabric.nodes().len() as u64;
+        let (from, to) = (NodeId((seed % n) as u32), NodeId((seed / n % n) as u32));
+        let group = |node: NodeId| fabric.coord(fabric.node(node).router).unwrap()[0];
+        let at_most = [(Spread::Minimal, 3.0), (Spread::Valiant, 5.0), (Spread::Adaptive(share), 5.0)];
+        for (spread, most) in at_most {
+            let routing = Routing::Groups(GroupPaths::new(&fabric, spread).unwrap());
+            let hops = assert_conserved(&fabric, &routing, from, to);
+            prop_assert!(hops <= most + 1e-3, "{:?} {}", spread, hops);
+            if group(from) != group(to) {
+                let globals: f32 = {
+                    let mut shares = Vec::new();
+                    routing.shares(&fabric, from, to, &mut shares).unwrap();
+                    shares.iter().filter(|(l, _)| fabric.kind(*l).name == "global").map(|s| s.1).sum()
+                };
+                let detour = match spread {
+                    Spread::Minimal => 0.0,
+                    Spread::Valiant => 1.0,
+                    Spread::Adaptive(share) => 1.0 - share,
+                };
+                let expected = if groups > 2 { 1.0 + detour } else { 1.0 };
+                prop_assert!((globals - expected).abs() < 1e-3, "{} {}", globals, expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pure_fat_tree_spreads_shift_traffic_evenly() {
+    // D-mod-k gives every upper link the same number of destinations: uniform traffic is even by level.
+    let m = spec::machine("fattree:k=8,levels=3").unwrap();
+    let load = uniform_load(&m.fabric, &m.routing);
+    let upward: Vec<f64> = m
+        .fabric
+        .link_ids()
+        .filter(|&l| matches!((m.fabric.link(l).from, m.fabric.link(l).to),
+            (End::Router(a), End::Router(b)) if a < b && m.fabric.router(a).name.starts_with("leaf")))
+        .map(|l| load[l.index()])
+        .collect();
+    assert_eq!(upward.len(), 32 * 4);
+    assert!(upward.iter().all(|&x| x == upward[0]), "{upward:?}");
+}
+
+#[test]
+fn hyperx_and_aries_have_their_diameter() {
+    let hops = |spec: &str| {
+        let m = spec::machine(spec).unwrap();
+        let reach = Reach::of(&m.fabric, &m.routing);
+        assert_eq!(reach.unroutable_pairs(), 0, "{spec}");
+        *reach.hops.keys().max().unwrap()
+    };
+    assert_eq!(hops("hyperx:3x4x2"), 3);
+    assert_eq!(hops("aries:1x6x16"), 2);
+    assert!(hops("aries:3x2x4:blue=2") <= 5);
+}
+
+#[test]
+fn tables_that_turn_in_a_circle_have_a_credit_loop() {
+    // Four switches in a ring, all traffic clockwise: the textbook deadlock.
+    let fabric = graph(&[], 1);
+    assert_eq!(credit_loop(&fabric, &Routing::default_for(&fabric)), None);
+    let mut b = FabricBuilder::new(Family::Generic, "ring");
+    let (kind, host) = (b.kind("cable", false), b.kind("host", true));
+    let routers: Vec<RouterId> = (0..4).map(|i| b.router(format!("s{i}"), &[])).collect();
+    let links: Vec<_> = (0..4)
+        .map(|i| {
+            let (x, y) = (End::Router(routers[i]), End::Router(routers[(i + 1) % 4]));
+            b.link(LinkSpec::new(x, y, kind, BytesPerSecond(1e9), Seconds(0.0)))
+        })
+        .collect();
+    let nodes: Vec<NodeId> = (0..4)
+        .map(|i| {
+            b.node_with_link(
+                format!("n{i}"),
+                format!("n{i}"),
+                routers[i],
+                host,
+                BytesPerSecond(1e9),
+            )
+        })
+        .collect();
+    let fabric = b.finish().unwrap();
+    let mut tables = hopbyte_fabric::routing::ForwardingTables::new(&fabric);
+    for (i, &at) in routers.iter().enumerate() {
+        for (j, &to) in nodes.iter().enumerate() {
+            let link = if i == j {
+                fabric.node(to).eject
+            } else {
+                links[i]
+            };
+            assert!(tables.set(&fabric, at, to, link));
+        }
+    }
+    let routing = Routing::Tables(tables);
+    let check = Check::of(&fabric, &routing, None);
+    assert_eq!(check.reach.unroutable_pairs(), 0);
+    assert!(!check.deadlock_free && !check.is_sound());
+    let found = check
+        .findings
+        .iter()
+        .find(|f| f.kind == "credit_loop")
+        .unwrap();
+    assert_eq!(found.links.len(), 4);
+    // The cables are one-way, which the check says too.
+    assert!(check.findings.iter().any(|f| f.kind == "asymmetric_cable"));
+}
+
+#[test]
+fn a_healthy_torus_is_sound_and_a_broken_one_says_what_carries_more() {
+    let whole = spec::machine("torus:4x4x4").unwrap();
+    let check = Check::of(&whole.fabric, &whole.routing, None);
+    assert!(
+        check.is_sound() && check.findings.is_empty(),
+        "{:?}",
+        check.findings
+    );
+    assert_eq!(
+        (check.order.as_deref(), check.deadlock_free),
+        (Some("X-Y-Z"), true)
+    );
+    let cut = whole.fabric.find_link("r0-0-0 X+").unwrap();
+    let broken = whole
+        .fabric
+        .clone()
+        .with_faults(&[hopbyte_fabric::faults::Fault::Cable(cut)]);
+    let routing = Routing::default_for(&broken);
+    let check = Check::of(&broken, &routing, Some((&whole.fabric, &whole.routing)));
+    assert!(check.is_sound());
+    assert!(
+        check
+            .findings
+            .iter()
+            .any(|f| f.kind == "oversubscribed_link"),
+        "{:?}",
+        check.findings
+    );
+    assert!(
+        check
+            .findings
+            .iter()
+            .any(|f| f.kind == "link_down" && f.links.contains(&cut))
+    );
+}

@@ -1,0 +1,161 @@
+#include "deep.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Thread_local int hopbyte_depth;
+
+enum flavour { FLAVOUR_NONE, FLAVOUR_OMPI, FLAVOUR_MPICH, FLAVOUR_ABI };
+
+static const struct {
+    const char *suffix, *title;
+} flavours[] = {{"none", "no MPI"}, {"ompi", "Open MPI"}, {"mpich", "MPICH"}, {"abi", "the standard MPI ABI"}};
+
+#if defined(HOPBYTE_FLAVOUR_OMPI)
+static const enum flavour own_flavour = FLAVOUR_OMPI;
+#elif defined(HOPBYTE_FLAVOUR_MPICH)
+static const enum flavour own_flavour = FLAVOUR_MPICH;
+#else
+static const enum flavour own_flavour = FLAVOUR_ABI;
+#endif
+
+enum { EXIT_ENVIRONMENT = 3 };
+
+static struct {
+    char path[4096];
+    enum flavour flavour;
+} library;
+
+void hopbyte_say(const char *format, ...)
+{
+    char line[2048];
+    int head = snprintf(line, sizeof line, "hopbyte %s: ", hopbyte_tool);
+    va_list list;
+    va_start(list, format);
+    int tail = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, list);
+    va_end(list);
+    size_t length = strnlen(line, sizeof line - 2);
+    if (tail < 0)
+        length = (size_t)head;
+    line[length++] = '\n';
+    /* One write, so that lines of different ranks do not mix. A failure has nowhere to be reported. */
+    ssize_t written = write(STDERR_FILENO, line, length);
+    (void)written;
+}
+
+long hopbyte_env_number(const char *name, long fallback, long least)
+{
+    const char *text = getenv(name);
+    if (!text || !*text)
+        return fallback;
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (*end || value < least) {
+        hopbyte_say("%s=\"%s\" is not a whole number of at least %ld; using %ld", name, text, least, fallback);
+        return fallback;
+    }
+    return value;
+}
+
+void hopbyte_host_read(char *name, size_t room)
+{
+    if (gethostname(name, room) != 0)
+        snprintf(name, room, "unknown");
+    name[room - 1] = 0;
+}
+
+/* Sorts by the file name of the library. Every Open MPI since 1.3 is libmpi.so.0 to .40 or .80; libraries of the
+ * MPICH ABI initiative are .12, whatever their name (Intel MPI, Cray MPICH, MVAPICH). */
+static enum flavour flavour_guess(const char *path)
+{
+    const char *file = strrchr(path, '/');
+    file = file ? file + 1 : path;
+    if (strncmp(file, "libmpi_abi.so", 13) == 0)
+        return FLAVOUR_ABI;
+    if (strncmp(file, "libmpich", 8) == 0 || strncmp(file, "libmpi_cray", 11) == 0 ||
+        strncmp(file, "libmpi_gnu", 10) == 0 || strncmp(file, "libmpi_intel", 12) == 0)
+        return FLAVOUR_MPICH;
+    if (strncmp(file, "libmpi.so", 9) != 0)
+        return FLAVOUR_NONE;
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return FLAVOUR_NONE;
+    enum flavour flavour = dlsym(handle, "ompi_mpi_comm_world") ? FLAVOUR_OMPI : FLAVOUR_MPICH;
+    dlclose(handle);
+    return flavour;
+}
+
+static int library_visit(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    enum flavour flavour = info->dlpi_name ? flavour_guess(info->dlpi_name) : FLAVOUR_NONE;
+    if (flavour == FLAVOUR_NONE)
+        return 0;
+    library.flavour = flavour;
+    snprintf(library.path, sizeof library.path, "%s", info->dlpi_name);
+    return 1;
+}
+
+void hopbyte_flavour_check(void)
+{
+    if (library.flavour == FLAVOUR_NONE)
+        dl_iterate_phdr(library_visit, NULL);
+    if (library.flavour == FLAVOUR_NONE || library.flavour == own_flavour)
+        return;
+    hopbyte_say("libhopbyte_%s_%s.so is for %s, but this program uses %s (%s); preload libhopbyte_%s_%s.so instead",
+                hopbyte_tool, flavours[own_flavour].suffix, flavours[own_flavour].title,
+                flavours[library.flavour].title, library.path, hopbyte_tool, flavours[library.flavour].suffix);
+    _exit(EXIT_ENVIRONMENT);
+}
+
+__attribute__((constructor)) static void flavour_check_early(void)
+{
+    hopbyte_flavour_check();
+}
+
+/* A library that was loaded for one module only (Python's dlopen) is not in the global scope; ask it by handle. */
+static void *library_symbol(const char *name)
+{
+    if (library.flavour == FLAVOUR_NONE)
+        return NULL;
+    void *handle = dlopen(library.path, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return NULL;
+    void *symbol = dlsym(handle, name);
+    dlclose(handle);
+    return symbol;
+}
+
+static void *symbol_require(void *symbol, const char *name)
+{
+    if (!symbol)
+        symbol = library_symbol(name);
+    if (symbol)
+        return symbol;
+    if (library.flavour == FLAVOUR_NONE)
+        hopbyte_say("the program calls MPI, but no MPI library of a known name is loaded (wanted %s); a statically "
+                    "linked MPI cannot be observed",
+                    name);
+    else
+        hopbyte_say("%s does not have %s", library.path, name);
+    _exit(EXIT_ENVIRONMENT);
+}
+
+void *hopbyte_next_find(const char *name)
+{
+    hopbyte_flavour_check();
+    return symbol_require(dlsym(RTLD_NEXT, name), name);
+}
+
+void *hopbyte_data_find(const char *name)
+{
+    hopbyte_flavour_check();
+    /* Not RTLD_NEXT: a program built without -fPIC holds its own copy of the object, and that copy is the real one. */
+    return symbol_require(dlsym(RTLD_DEFAULT, name), name);
+}

@@ -1,0 +1,88 @@
+/* Deep interposition: what every hopbyte preload library is built on.
+ *
+ * A plain PMPI tool defines MPI_X and calls PMPI_X. It misses Fortran, because the Fortran layers of today's
+ * libraries call PMPI_X themselves. A hopbyte library defines both names and reaches the library's own function as
+ * the *next* PMPI_X, so C, `use mpi` and `use mpi_f08` all pass through it once. Calls the MPI library makes to
+ * itself while serving the application are told apart by a depth counter of the thread.
+ *
+ * Nothing here links an MPI library: every function and every predefined object is looked up in the process, so a
+ * library preloaded into mpiexec, a shell or a program without MPI does nothing. */
+#ifndef HOPBYTE_DEEP_H
+#define HOPBYTE_DEEP_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#if defined(HOPBYTE_FLAVOUR_ABI)
+#include <mpi_abi.h>
+#else
+#include <mpi.h>
+#endif
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined(HOPBYTE_FLAVOUR_OMPI) && !defined(HOPBYTE_FLAVOUR_MPICH) && !defined(HOPBYTE_FLAVOUR_ABI)
+#error "define HOPBYTE_FLAVOUR_OMPI, HOPBYTE_FLAVOUR_MPICH or HOPBYTE_FLAVOUR_ABI"
+#endif
+
+/* Depth of MPI calls in this thread; 0 means the application itself is calling. */
+extern _Thread_local int hopbyte_depth;
+
+/* Name of the tool in messages ("record", "reorder", "gm"), set by each library. */
+extern const char hopbyte_tool[];
+
+/* Address of the next definition of a function after this library. Ends the process with a message when the MPI
+ * library in use lacks it, or when it is of another flavour than this file was compiled for. */
+void *hopbyte_next_find(const char *name);
+
+/* Address of a data object of the MPI library (the copy the program itself uses). */
+void *hopbyte_data_find(const char *name);
+
+/* Checks that the MPI library in the process, if there is one, is of this flavour; ends the process with status 3
+ * and a message when it is not. */
+void hopbyte_flavour_check(void);
+
+/* Prints one line `hopbyte TOOL: …` on standard error, whole even when many ranks print at once. */
+void hopbyte_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Value of an environment variable as a whole number, or `fallback` when unset; complains and falls back when it is
+ * not a number or is below `least`. */
+long hopbyte_env_number(const char *name, long fallback, long least);
+
+/* Reads the name this host goes by (its UTS name, which is what a namespace host changes). */
+void hopbyte_host_read(char *name, size_t room);
+
+#define HOPBYTE_FOUND(finder, type, symbol)                                                                            \
+    __extension__({                                                                                                    \
+        static void *found_;                                                                                           \
+        void *here_ = __atomic_load_n(&found_, __ATOMIC_RELAXED);                                                      \
+        if (__builtin_expect(!here_, 0)) {                                                                             \
+            here_ = finder(symbol);                                                                                    \
+            __atomic_store_n(&found_, here_, __ATOMIC_RELAXED);                                                        \
+        }                                                                                                              \
+        (type) here_;                                                                                                  \
+    })
+
+/* The next PMPI function, as a pointer of the right type: NEXT(Comm_rank)(comm, &rank). */
+#define NEXT(name) HOPBYTE_FOUND(hopbyte_next_find, __typeof__(&PMPI_##name), "PMPI_" #name)
+
+/* Defines MPI_name and PMPI_name at once. */
+#define HOPBYTE_DEFINE(ret, name, params)                                                                              \
+    ret MPI_##name params __attribute__((alias("PMPI_" #name), visibility("default")));                                \
+    __attribute__((visibility("default"))) ret PMPI_##name params
+
+/* Predefined objects that are addresses of data in the MPI library must be looked up, not linked: a program may load
+ * its MPI after this library (Python does), and one without MPI must still start. */
+#if defined(HOPBYTE_FLAVOUR_OMPI)
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, global) HOPBYTE_FOUND(hopbyte_data_find, type, #global)
+#endif
+#if defined(HOPBYTE_FLAVOUR_MPICH)
+#define MPI_UNWEIGHTED (*HOPBYTE_FOUND(hopbyte_data_find, int *const *, "MPI_UNWEIGHTED"))
+#define MPI_WEIGHTS_EMPTY (*HOPBYTE_FOUND(hopbyte_data_find, int *const *, "MPI_WEIGHTS_EMPTY"))
+#endif
+
+#endif

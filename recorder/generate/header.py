@@ -1,0 +1,98 @@
+"""Reads the function prototypes of an MPI header, after the C preprocessor has had its way with it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: `type` is everything before the name, `array` everything after it."""
+
+    type: str
+    name: str
+    array: str
+
+    @property
+    def text(self) -> str:
+        """The parameter as C declares it."""
+        return f"{self.type} {self.name}{self.array}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """An MPI function as its header declares it; `name` is without the MPI_ prefix."""
+
+    returns: str
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def declaration(self) -> str:
+        """The parameter list, in parentheses."""
+        return "(" + (", ".join(p.text for p in self.parameters) or "void") + ")"
+
+    def call(self, replace: dict[str, str] | None = None) -> str:
+        """The argument list that passes the parameters on, some replaced by other expressions."""
+        replace = replace or {}
+        return "(" + ", ".join(replace.get(p.name, p.name) for p in self.parameters) + ")"
+
+    def has(self, name: str) -> bool:
+        """Whether there is a parameter of this name."""
+        return any(p.name == name for p in self.parameters)
+
+
+def strip_attributes(text: str) -> str:
+    """Removes every __attribute__((…)), however its parentheses nest."""
+    kept: list[str] = []
+    at = 0
+    for match in re.finditer(r"__attribute__\s*\(", text):
+        if match.start() < at:
+            continue
+        kept.append(text[at : match.start()])
+        depth, end = 1, match.end()
+        while depth:
+            depth += (text[end] == "(") - (text[end] == ")")
+            end += 1
+        at = end
+    kept.append(text[at:])
+    return "".join(kept)
+
+
+def parse_parameter(text: str) -> Parameter | None:
+    """One parameter, or None for one that has no name or is not plain (function pointers, `...`)."""
+    match = re.fullmatch(r"(.*?[\s*])(\w+)\s*((?:\[[^\]]*\]\s*)*)", text.strip(), flags=re.DOTALL)
+    if not match or "(" in text:
+        return None
+    kind = re.sub(r"\s+", " ", match[1]).strip()
+    return Parameter(kind, match[2], match[3].strip()) if kind else None
+
+
+def parse_functions(text: str) -> dict[str, Function]:
+    """All functions MPI_X(…) declared in preprocessed text that a wrapper can pass on, by X."""
+    functions: dict[str, Function] = {}
+    pattern = r"\b(int|double|MPI_\w+)\s+MPI_(\w+)\s*\(([^;{}]*?)\)\s*;"
+    for match in re.finditer(pattern, strip_attributes(text)):
+        inside = match[3].strip()
+        parameters = [] if inside == "void" else [parse_parameter(p) for p in inside.split(",")]
+        plain = [p for p in parameters if p is not None]
+        if len(plain) == len(parameters):
+            functions[match[2]] = Function(match[1], match[2], tuple(plain))
+    return functions
+
+
+def read_functions(compiler: list[str], header: str) -> dict[str, Function]:
+    """Preprocesses `header` with `compiler` (command and flags) and parses what it declares."""
+    command = [*compiler, "-E", "-P", "-x", "c", "-"]
+    source = f"#include <{header}>\n"
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"generate: cannot preprocess {header}: {' '.join(command)}\n{done.stderr}")
+    functions = parse_functions(done.stdout)
+    if len(functions) < 300:
+        raise SystemExit(
+            f"generate: {header} declares only {len(functions)} MPI functions; is it the right header?"
+        )
+    return functions

@@ -1,0 +1,289 @@
+/* The file of a rank; its format is described in ../FORMAT.md. Written to a temporary name and renamed when whole. */
+#include "record.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+    char final[PATH_MAX], temporary[PATH_MAX + 32], library[MPI_MAX_LIBRARY_VERSION_STRING];
+    FILE *stream;
+    bool failed, spawned;
+    int phases_written, groups_written;
+    uint64_t lines;
+    double start;
+} file;
+
+static double clock_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void file_complain(const char *doing)
+{
+    if (!file.failed)
+        hopbyte_say("cannot %s %s: %s; rank %d is not recorded", doing, file.temporary, strerror(errno),
+                    hopbyte_recorder.rank);
+    file.failed = true;
+}
+
+void hopbyte_file_init(bool spawned)
+{
+    const char *folder = getenv("HOPBYTE_RECORD_DIR");
+    char host[256];
+    if (!folder || !*folder)
+        folder = "hopbyte-record";
+    hopbyte_host_read(host, sizeof host);
+    int length = 0;
+    NEXT(Get_library_version)(file.library, &length);
+    file.library[strcspn(file.library, "\n\t")] = 0;
+    file.spawned = spawned;
+    file.start = clock_now();
+    if (spawned)
+        snprintf(file.final, sizeof file.final, "%s/spawned.%s.%ld.hbr", folder, host, (long)getpid());
+    else
+        snprintf(file.final, sizeof file.final, "%s/rank.%d.hbr", folder, hopbyte_recorder.rank);
+    snprintf(file.temporary, sizeof file.temporary, "%s.%ld.tmp", file.final, (long)getpid());
+}
+
+/* Makes the folder of the file, and those above it. */
+static void folder_make(void)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", file.final);
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0777); /* most exist; if this fails for good, opening the file will say so */
+        *slash = '/';
+    }
+}
+
+/* Copies at most room-1 bytes of a small file, control characters turned into blanks. */
+static void text_read(const char *path, char *text, size_t room)
+{
+    FILE *in = fopen(path, "r");
+    size_t length = in ? fread(text, 1, room - 1, in) : 0;
+    if (in)
+        fclose(in);
+    while (length && (unsigned char)text[length - 1] <= ' ')
+        length--;
+    text[length] = 0;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ')
+            text[i] = ' ';
+}
+
+static void cpus_read(char *text, size_t room)
+{
+    char *line = NULL;
+    size_t size = 0;
+    FILE *in = fopen("/proc/self/status", "r");
+    snprintf(text, room, "-");
+    while (in && getline(&line, &size, in) > 0)
+        if (strncmp(line, "Cpus_allowed_list:", 18) == 0) {
+            snprintf(text, room, "%s", line + 18 + strspn(line + 18, " \t"));
+            text[strcspn(text, "\n")] = 0;
+        }
+    free(line);
+    if (in)
+        fclose(in);
+}
+
+__attribute__((format(printf, 1, 2))) static void line_write(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (vfprintf(file.stream, format, list) < 0)
+        file_complain("write");
+    va_end(list);
+    fputc('\n', file.stream);
+    file.lines++;
+}
+
+static void header_write(void)
+{
+    char host[256], cpus[1024], command[1024];
+    hopbyte_host_read(host, sizeof host);
+    cpus_read(cpus, sizeof cpus);
+    text_read("/proc/self/cmdline", command, sizeof command);
+    line_write("# hopbyte-record 1");
+    line_write("rank\t%d", hopbyte_recorder.rank);
+    line_write("size\t%d", hopbyte_recorder.size);
+    line_write("host\t%s", host);
+    line_write("cpus\t%s", cpus);
+    line_write("pid\t%ld", (long)getpid());
+    line_write("spawned\t%d", file.spawned);
+    line_write("start\t%.6f", file.start);
+    line_write("command\t%s", command);
+    line_write("library\t%s", file.library);
+}
+
+static bool file_open(void)
+{
+    if (file.stream || file.failed)
+        return !file.failed;
+    folder_make();
+    file.stream = fopen(file.temporary, "w");
+    if (!file.stream) {
+        file_complain("create");
+        return false;
+    }
+    header_write();
+    return true;
+}
+
+/* World ranks in order, runs of equal steps as first-last or first-last:step. */
+static void ranks_write(FILE *out, const struct hopbyte_group *g)
+{
+    for (int i = 0; i < g->size;) {
+        int from = hopbyte_group_world_rank(g, i), run = 1, step = 0;
+        if (i + 1 < g->size && from >= 0)
+            step = hopbyte_group_world_rank(g, i + 1) - from;
+        while (step > 0 && i + run < g->size && hopbyte_group_world_rank(g, i + run) == from + run * step)
+            run++;
+        if (run == 2 && step != 1)
+            run = 1;
+        fprintf(out, i ? "," : "");
+        if (from < 0)
+            fputc('x', out);
+        else if (run == 1)
+            fprintf(out, "%d", from);
+        else if (step == 1)
+            fprintf(out, "%d-%d", from, from + run - 1);
+        else
+            fprintf(out, "%d-%d:%d", from, from + (run - 1) * step, step);
+        i += run;
+    }
+}
+
+/* Only a group's first member lists the members: the others would repeat it in every file. */
+static void group_write(const struct hopbyte_group *g)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = g->me == 0 || g->me == RANK_OUTSIDE ? open_memstream(&text, &size) : NULL;
+    if (out) {
+        ranks_write(out, g);
+        fclose(out);
+    }
+    line_write("group\t%016" PRIx64 "\t%d\t%s", g->id, g->size, text && *text ? text : "-");
+    free(text);
+}
+
+static void definitions_write(void)
+{
+    while (file.phases_written < hopbyte_phase_count()) {
+        line_write("phase\t%d\t%s", file.phases_written, hopbyte_phase_name(file.phases_written));
+        file.phases_written++;
+    }
+    for (const struct hopbyte_group *g; (g = hopbyte_group_at((uint16_t)file.groups_written)); file.groups_written++)
+        group_write(g);
+}
+
+struct pair_context {
+    uint32_t phase;
+    enum hopbyte_kind kind;
+    const struct hopbyte_group *group;
+};
+
+static void pair_write(uint32_t phase, enum hopbyte_kind kind, const struct hopbyte_group *g, const char *dst,
+                       uint64_t bytes, uint64_t messages)
+{
+    char id[20] = "-";
+    if (g)
+        snprintf(id, sizeof id, "%016" PRIx64, g->id);
+    line_write("C\t%u\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64, phase, id, hopbyte_kind_names[kind], dst, bytes, messages);
+}
+
+static void pair_emit(void *context, int member, uint64_t bytes, uint64_t messages)
+{
+    struct pair_context *p = context;
+    char dst[16] = "*";
+    if (member != MEMBER_EACH_OTHER)
+        snprintf(dst, sizeof dst, "%d", hopbyte_group_world_rank(p->group, member));
+    pair_write(p->phase, p->kind, p->group, dst, bytes, messages);
+}
+
+static void call_write(const struct hopbyte_item *item)
+{
+    struct pair_context p = {hopbyte_key_phase(item->key), hopbyte_key_kind(item->key),
+                             hopbyte_group_at(hopbyte_key_group(item->key))};
+    int root = hopbyte_key_rank(item->key);
+    char id[20] = "-";
+    if (p.group)
+        snprintf(id, sizeof id, "%016" PRIx64, p.group->id);
+    line_write("K\t%u\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64, p.phase, id, hopbyte_kind_names[p.kind], root, item->bytes,
+               item->messages);
+    if (p.group)
+        hopbyte_collective_decompose(p.kind, p.group->size, p.group->me, root, item->bytes, item->messages, pair_emit,
+                                     &p);
+}
+
+static void item_write(const struct hopbyte_item *item)
+{
+    uint32_t phase = hopbyte_key_phase(item->key);
+    enum hopbyte_class what = hopbyte_key_class(item->key);
+    int rank = hopbyte_key_rank(item->key);
+    char dst[16];
+    snprintf(dst, sizeof dst, "%d", rank);
+    if (what == CLASS_POINT)
+        line_write("P\t%u\t%d\t%" PRIu64 "\t%" PRIu64, phase, rank, item->bytes, item->messages);
+    else if (what == CLASS_PAIR)
+        pair_write(phase, hopbyte_key_kind(item->key), hopbyte_group_at(hopbyte_key_group(item->key)), dst, item->bytes,
+                   item->messages);
+    else if (what == CLASS_CALL)
+        call_write(item);
+    else
+        line_write("R\t%u\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64, phase, hopbyte_kind_names[hopbyte_key_kind(item->key)],
+                   what == CLASS_PUT ? "out" : "in", rank, item->bytes, item->messages);
+}
+
+static void item_drop(const struct hopbyte_item *item)
+{
+    (void)item;
+}
+
+void hopbyte_file_spill(void)
+{
+    if (!file_open()) {
+        hopbyte_table_drain(item_drop);
+        return;
+    }
+    definitions_write();
+    hopbyte_table_drain(item_write);
+}
+
+static void trailer_write(const char *ended)
+{
+    for (int i = 0; i < hopbyte_phase_count(); i++) {
+        uint64_t entries;
+        double seconds = hopbyte_phase_seconds(i, &entries);
+        line_write("time\t%d\t%.6f\t%" PRIu64, i, seconds, entries);
+    }
+    line_write("cpu\t%d", sched_getcpu());
+    line_write("stop\t%.6f", clock_now());
+    line_write("ended\t%s", ended);
+    line_write("end\t%" PRIu64, file.lines);
+}
+
+void hopbyte_file_finish(const char *ended)
+{
+    hopbyte_file_spill();
+    if (!file.stream)
+        return;
+    trailer_write(ended);
+    if (ferror(file.stream) | fclose(file.stream))
+        file_complain("write");
+    file.stream = NULL;
+    if (file.failed)
+        unlink(file.temporary);
+    else if (rename(file.temporary, file.final) != 0)
+        file_complain("rename");
+}

@@ -1,0 +1,223 @@
+/* Start and end of the record, and the MPI calls that need more than counting. */
+#include "record.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char hopbyte_tool[] = "record";
+
+struct hopbyte_recorder hopbyte_recorder = {.generation = 1};
+
+static struct {
+    pid_t process; /* that called init: a forked child must not write the file again */
+    MPI_Group world;
+    bool begun, ended, ipm;
+    int sessions; /* open ones */
+    bool sessions_used;
+} state;
+
+static void record_begin(MPI_Group world, bool spawned, int threads)
+{
+    const char *style = getenv("HOPBYTE_RECORD_PCONTROL");
+    state.world = world;
+    state.begun = true;
+    state.process = getpid();
+    state.ipm = style && strcmp(style, "ipm") == 0;
+    hopbyte_groups_init(world);
+    if (!hopbyte_table_init()) {
+        hopbyte_say("out of memory at the start (rank %d); nothing is recorded", hopbyte_recorder.rank);
+        state.ended = true;
+        return;
+    }
+    hopbyte_recorder.threaded = threads == MPI_THREAD_MULTIPLE;
+    hopbyte_phases_init();
+    hopbyte_file_init(spawned);
+    hopbyte_recorder.on = true;
+}
+
+static void record_begin_world(void)
+{
+    if (state.begun)
+        return;
+    MPI_Group world;
+    MPI_Comm parent = MPI_COMM_NULL;
+    int threads = MPI_THREAD_SINGLE;
+    hopbyte_depth++;
+    NEXT(Query_thread)(&threads);
+    NEXT(Comm_get_parent)(&parent);
+    NEXT(Comm_group)(MPI_COMM_WORLD, &world);
+    record_begin(world, parent != MPI_COMM_NULL, threads);
+    hopbyte_depth--;
+}
+
+static void record_end(const char *ended)
+{
+    if (!state.begun || state.ended || state.process != getpid())
+        return;
+    state.ended = true;
+    hopbyte_recorder.on = false;
+    hopbyte_lock();
+    hopbyte_file_finish(ended);
+    hopbyte_unlock();
+}
+
+/* A program that leaves without MPI_Finalize has still sent what it sent. */
+__attribute__((destructor)) static void record_end_at_exit(void)
+{
+    record_end(state.sessions_used && state.sessions == 0 ? "finalize" : "exit");
+}
+
+HOPBYTE_DEFINE(int, Init, (int *argc, char ***argv))
+{
+    hopbyte_depth++;
+    int rc = NEXT(Init)(argc, argv);
+    hopbyte_depth--;
+    if (rc == MPI_SUCCESS && !hopbyte_depth)
+        record_begin_world();
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Init_thread, (int *argc, char ***argv, int required, int *provided))
+{
+    hopbyte_depth++;
+    int rc = NEXT(Init_thread)(argc, argv, required, provided);
+    hopbyte_depth--;
+    if (rc == MPI_SUCCESS && !hopbyte_depth)
+        record_begin_world();
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Finalize, (void))
+{
+    hopbyte_depth++;
+    record_end("finalize");
+    if (state.begun)
+        NEXT(Group_free)(&state.world);
+    int rc = NEXT(Finalize)();
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Abort, (MPI_Comm comm, int errorcode))
+{
+    if (!hopbyte_depth)
+        record_end("abort");
+    return NEXT(Abort)(comm, errorcode);
+}
+
+#if MPI_VERSION >= 4
+/* Programs that never call MPI_Init: the world is the process set of that name, of the first session. */
+HOPBYTE_DEFINE(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session))
+{
+    hopbyte_depth++;
+    int rc = NEXT(Session_init)(info, errhandler, session), started = 0;
+    MPI_Group world;
+    NEXT(Initialized)(&started);
+    if (rc == MPI_SUCCESS && hopbyte_depth == 1 && !state.begun && !started &&
+        NEXT(Group_from_session_pset)(*session, "mpi://WORLD", &world) == MPI_SUCCESS)
+        record_begin(world, false, MPI_THREAD_MULTIPLE);
+    if (rc == MPI_SUCCESS && hopbyte_depth == 1) {
+        state.sessions++;
+        state.sessions_used |= !started;
+    }
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Session_finalize, (MPI_Session * session))
+{
+    hopbyte_depth++;
+    int rc = NEXT(Session_finalize)(session);
+    hopbyte_depth--;
+    if (rc == MPI_SUCCESS && !hopbyte_depth)
+        state.sessions--;
+    return rc;
+}
+#endif
+
+HOPBYTE_DEFINE(int, Pcontrol, (const int level, ...))
+{
+    const char *name = NULL;
+    if (state.ipm && (level == 1 || level == -1)) {
+        va_list list;
+        va_start(list, level);
+        name = va_arg(list, const char *);
+        va_end(list);
+    }
+    if (state.begun && !state.ended && !hopbyte_depth)
+        hopbyte_phases_control(level, name);
+    return NEXT(Pcontrol)(level, name);
+}
+
+HOPBYTE_DEFINE(int, Start, (MPI_Request * request))
+{
+    if (!hopbyte_depth && hopbyte_recording())
+        hopbyte_persistent_start(*request);
+    hopbyte_depth++;
+    int rc = NEXT(Start)(request);
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Startall, (int count, MPI_Request requests[]))
+{
+    if (!hopbyte_depth && hopbyte_recording())
+        for (int i = 0; i < count; i++)
+            hopbyte_persistent_start(requests[i]);
+    hopbyte_depth++;
+    int rc = NEXT(Startall)(count, requests);
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Request_free, (MPI_Request * request))
+{
+    if (!hopbyte_depth && request && state.begun)
+        hopbyte_persistent_free(*request);
+    hopbyte_depth++;
+    int rc = NEXT(Request_free)(request);
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Comm_free, (MPI_Comm * comm))
+{
+    if (!hopbyte_depth && comm && state.begun)
+        hopbyte_comm_forget(*comm);
+    hopbyte_depth++;
+    int rc = NEXT(Comm_free)(comm);
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Comm_disconnect, (MPI_Comm * comm))
+{
+    if (!hopbyte_depth && comm && state.begun)
+        hopbyte_comm_forget(*comm);
+    hopbyte_depth++;
+    int rc = NEXT(Comm_disconnect)(comm);
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Win_free, (MPI_Win * win))
+{
+    if (!hopbyte_depth && win && state.begun)
+        hopbyte_window_forget(*win);
+    hopbyte_depth++;
+    int rc = NEXT(Win_free)(win);
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Type_free, (MPI_Datatype * type))
+{
+    if (!hopbyte_depth)
+        hopbyte_type_forget();
+    hopbyte_depth++;
+    int rc = NEXT(Type_free)(type);
+    hopbyte_depth--;
+    return rc;
+}

@@ -1,0 +1,187 @@
+/* Phases: the innermost region the application is in. Regions come from hopbyte_region_begin/end and MPI_Pcontrol. */
+#include "record.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DEPTH_MAX = 64, NAME_MAX_BYTES = 1024 };
+
+static struct phase {
+    char *name;
+    double seconds;
+    uint64_t entries;
+} *phases;
+static int phase_count, phase_room;
+
+static char path[NAME_MAX_BYTES];       /* of the phase we are in */
+static size_t path_lengths[DEPTH_MAX];  /* what to cut back to at the end of each region */
+static int depth;                       /* may exceed DEPTH_MAX: deeper regions belong to the last one kept */
+static int control;                     /* the phase number MPI_Pcontrol chose, 0 for none */
+static double since;
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int phase_append(const char *name)
+{
+    if (phase_count == phase_room) {
+        int room = phase_room ? 2 * phase_room : 16;
+        struct phase *more = realloc(phases, (size_t)room * sizeof *phases);
+        if (!more)
+            return phase_count - 1;
+        phases = more;
+        phase_room = room;
+    }
+    char *copy = strdup(name);
+    if (!copy)
+        return phase_count - 1;
+    for (char *c = copy; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' '; /* the file is split at tabs and newlines */
+    phases[phase_count] = (struct phase){copy, 0, 0};
+    return phase_count++;
+}
+
+static int phase_find(const char *name)
+{
+    for (int i = 0; i < phase_count; i++)
+        if (strcmp(phases[i].name, name) == 0)
+            return i;
+    if (phase_count < PHASES_MAX - 1)
+        return phase_append(name);
+    if (phase_count == PHASES_MAX - 1) {
+        hopbyte_say("more than %d phases; the rest are counted together as \"(more)\"", PHASES_MAX - 1);
+        return phase_append("(more)");
+    }
+    return PHASES_MAX - 1;
+}
+
+static void phase_enter(void)
+{
+    double now = seconds_now();
+    hopbyte_lock();
+    int to = phase_find(*path ? path : "main");
+    if (hopbyte_recorder.phase < (uint32_t)phase_count)
+        phases[hopbyte_recorder.phase].seconds += now - since;
+    phases[to].entries++;
+    since = now;
+    __atomic_store_n(&hopbyte_recorder.phase, (uint32_t)to, __ATOMIC_RELAXED);
+    hopbyte_unlock();
+}
+
+void hopbyte_phases_init(void)
+{
+    since = seconds_now();
+    phase_enter();
+}
+
+int hopbyte_phase_count(void)
+{
+    return phase_count;
+}
+
+const char *hopbyte_phase_name(int phase)
+{
+    return phases[phase].name;
+}
+
+double hopbyte_phase_seconds(int phase, uint64_t *entries)
+{
+    double running = (uint32_t)phase == hopbyte_recorder.phase ? seconds_now() - since : 0;
+    *entries = phases[phase].entries;
+    return phases[phase].seconds + running;
+}
+
+static void path_push(const char *name)
+{
+    size_t length = strlen(path), extra = strlen(name);
+    if (depth < DEPTH_MAX) {
+        path_lengths[depth] = length;
+        if (length + 1 + extra < sizeof path) {
+            if (length)
+                path[length++] = '/';
+            memcpy(path + length, name, extra + 1);
+        }
+    }
+    depth++;
+}
+
+static void path_pop(void)
+{
+    depth--;
+    if (depth < DEPTH_MAX)
+        path[path_lengths[depth]] = 0;
+}
+
+static void region_begin(const char *name)
+{
+    path_push(name);
+    phase_enter();
+}
+
+static void region_end(void)
+{
+    if (depth == 0) {
+        hopbyte_say("a region ends that did not begin (rank %d); ignored", hopbyte_recorder.rank);
+        return;
+    }
+    path_pop();
+    phase_enter();
+}
+
+/* Level N >= 2 puts all that follows into phase pcontrol-N, until another level or a negative one. */
+static void control_choose(int level)
+{
+    if (depth > 0 && !control) {
+        hopbyte_say("MPI_Pcontrol(%d) inside a region is ignored", level);
+        return;
+    }
+    char name[32];
+    snprintf(name, sizeof name, "pcontrol-%d", level);
+    if (control)
+        path_pop();
+    control = level > 1 ? level : 0;
+    if (control)
+        path_push(name);
+    phase_enter();
+}
+
+void hopbyte_phases_control(int level, const char *name)
+{
+    if (name && level == 1)
+        region_begin(name);
+    else if (name && level == -1)
+        region_end();
+    else if (level == 0 || level == 1)
+        __atomic_store_n(&hopbyte_recorder.on, level == 1, __ATOMIC_RELAXED);
+    if (!name && level != 0 && (control || level > 1))
+        control_choose(level);
+}
+
+typedef void (*region_begin_function)(const char *);
+typedef void (*region_end_function)(void);
+
+/* Other preloaded hopbyte libraries have these calls too: each passes them on. */
+__attribute__((visibility("default"))) void hopbyte_region_begin(const char *name)
+{
+    region_begin_function next = (region_begin_function)dlsym(RTLD_NEXT, "hopbyte_region_begin");
+    if (phase_count)
+        region_begin(name ? name : "");
+    if (next)
+        next(name);
+}
+
+__attribute__((visibility("default"))) void hopbyte_region_end(void)
+{
+    region_end_function next = (region_end_function)dlsym(RTLD_NEXT, "hopbyte_region_end");
+    if (phase_count)
+        region_end();
+    if (next)
+        next();
+}

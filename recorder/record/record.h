@@ -1,0 +1,222 @@
+/* The recorder: who sends how much to whom, phase by phase. See ../FORMAT.md for what is written and README.md for
+ * how it is used. Functions are called from the generated wrappers after the MPI call has succeeded. */
+#ifndef HOPBYTE_RECORD_H
+#define HOPBYTE_RECORD_H
+
+#include "../common/deep.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* What a table entry counts. */
+enum hopbyte_class {
+    CLASS_POINT = 1, /* point to point: key holds the destination's world rank */
+    CLASS_PAIR,      /* part of a collective whose destination was known at the call */
+    CLASS_CALL,      /* collective calls of one kind, to be decomposed when written: key holds the root */
+    CLASS_PUT,       /* one-sided, bytes from here to the target */
+    CLASS_GET        /* one-sided, bytes from the target to here */
+};
+
+enum hopbyte_kind {
+    KIND_NONE,
+    KIND_BARRIER,
+    KIND_BCAST,
+    KIND_REDUCE,
+    KIND_ALLREDUCE,
+    KIND_SCAN,
+    KIND_EXSCAN,
+    KIND_GATHER,
+    KIND_GATHERV,
+    KIND_SCATTER,
+    KIND_SCATTERV,
+    KIND_ALLGATHER,
+    KIND_ALLGATHERV,
+    KIND_ALLTOALL,
+    KIND_ALLTOALLV,
+    KIND_ALLTOALLW,
+    KIND_REDUCE_SCATTER,
+    KIND_REDUCE_SCATTER_BLOCK,
+    KIND_NEIGHBOR_ALLGATHER,
+    KIND_NEIGHBOR_ALLGATHERV,
+    KIND_NEIGHBOR_ALLTOALL,
+    KIND_NEIGHBOR_ALLTOALLV,
+    KIND_NEIGHBOR_ALLTOALLW,
+    KIND_PUT,
+    KIND_GET,
+    KIND_ACCUMULATE,
+    KIND_GET_ACCUMULATE,
+    KIND_FETCH_AND_OP,
+    KIND_COMPARE_AND_SWAP,
+    KIND_COUNT
+};
+
+extern const char *const hopbyte_kind_names[KIND_COUNT];
+
+enum { RANK_OUTSIDE = -1, INDEX_OTHER = 0xffff, PHASES_MAX = 4096 };
+
+/* An ordered set of ranks, named by their ranks in the world. Communicators of the same members share one. */
+struct hopbyte_group {
+    uint64_t id;       /* FNV-1a of the world ranks in order: the same on every rank */
+    int size, me;      /* me: this process's rank in the group, or RANK_OUTSIDE */
+    int first, stride; /* world rank of member i is first + i * stride when list is NULL */
+    int *list;
+    uint16_t index; /* in table keys; INDEX_OTHER when there are too many groups to tell apart */
+};
+
+/* What is known of a communicator or window handle. */
+struct hopbyte_comm {
+    uintptr_t handle;
+    bool window, inter, neighbors_known;
+    struct hopbyte_group *peers, *local; /* peers: whom ranks in calls name (the remote group of an inter-communicator) */
+    int *neighbors;                      /* destinations of the topology, in the order of send buffers */
+    int neighbor_count;
+    struct hopbyte_comm *next;
+};
+
+/* One contribution of a call: what to add to the table. */
+struct hopbyte_item {
+    uint64_t key, bytes, messages;
+};
+
+/* Where contributions go: straight into the table (sink NULL), or into a list that each start of a persistent
+ * operation replays. */
+struct hopbyte_sink {
+    struct hopbyte_item *items;
+    int count, room;
+};
+
+struct hopbyte_recorder {
+    bool on;       /* between init and finalize, and not paused */
+    bool threaded; /* several threads may call MPI at once */
+    uint32_t phase;
+    int rank, size;
+    uint64_t generation; /* changes when a communicator, window or datatype handle dies */
+};
+extern struct hopbyte_recorder hopbyte_recorder;
+
+static inline bool hopbyte_recording(void)
+{
+    return __builtin_expect(__atomic_load_n(&hopbyte_recorder.on, __ATOMIC_RELAXED), 1);
+}
+
+/* --- table.c: counts by key, bounded memory --- */
+
+/* phase 12 bits, class 3, kind 5, group 16, world rank + 1 28 bits; never 0. */
+static inline uint64_t hopbyte_key_pack(enum hopbyte_class what, uint32_t phase, enum hopbyte_kind kind, uint16_t group,
+                                        int64_t rank)
+{
+    return ((uint64_t)phase << 52) | ((uint64_t)what << 49) | ((uint64_t)kind << 44) | ((uint64_t)group << 28) |
+           (uint64_t)((rank + 1) & 0xfffffff);
+}
+static inline uint32_t hopbyte_key_phase(uint64_t key) { return (uint32_t)(key >> 52); }
+static inline enum hopbyte_class hopbyte_key_class(uint64_t key) { return (enum hopbyte_class)(key >> 49 & 7); }
+static inline enum hopbyte_kind hopbyte_key_kind(uint64_t key) { return (enum hopbyte_kind)(key >> 44 & 31); }
+static inline uint16_t hopbyte_key_group(uint64_t key) { return (uint16_t)(key >> 28 & 0xffff); }
+static inline int hopbyte_key_rank(uint64_t key) { return (int)(key & 0xfffffff) - 1; }
+
+bool hopbyte_table_init(void);
+/* Adds to the entry of `key`; when the table is full it is first written out and emptied. */
+void hopbyte_table_add(uint64_t key, uint64_t bytes, uint64_t messages);
+/* Hands every entry to `visit` in ascending order of keys and empties the table. */
+void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *));
+void hopbyte_lock(void);
+void hopbyte_unlock(void);
+
+/* --- groups.c: handles to world ranks --- */
+
+/* Learns the world's own size and rank; call once after MPI_Init or, with Sessions, with the world's group. */
+void hopbyte_groups_init(MPI_Group world);
+struct hopbyte_comm *hopbyte_comm_find(MPI_Comm comm);
+struct hopbyte_comm *hopbyte_window_find(MPI_Win win);
+void hopbyte_comm_forget(MPI_Comm comm);
+void hopbyte_window_forget(MPI_Win win);
+const struct hopbyte_group *hopbyte_group_at(uint16_t index);
+void hopbyte_neighbors_learn(struct hopbyte_comm *c, MPI_Comm comm);
+
+static inline int hopbyte_group_world_rank(const struct hopbyte_group *g, int rank)
+{
+    if (__builtin_expect(rank < 0 || rank >= g->size, 0))
+        return RANK_OUTSIDE;
+    return g->list ? g->list[rank] : g->first + rank * g->stride;
+}
+
+/* --- types.c: sizes of datatypes --- */
+
+uint64_t hopbyte_type_size(MPI_Datatype type);
+void hopbyte_type_forget(void);
+
+/* --- traffic.c: what single calls contribute --- */
+
+void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind, uint16_t group,
+                      int rank, uint64_t bytes, uint64_t messages);
+void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type);
+void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type);
+void hopbyte_rma_count(enum hopbyte_kind kind, MPI_Win win, int target, MPI_Count out_count, MPI_Datatype out_type,
+                       MPI_Count in_count, MPI_Datatype in_type);
+/* Decomposes one call at once, for a group that has no number to keep it under. */
+void hopbyte_group_spread(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_group *group,
+                          int root, uint64_t bytes);
+void hopbyte_persistent_add(MPI_Request request, struct hopbyte_sink *sink);
+void hopbyte_persistent_start(MPI_Request request);
+void hopbyte_persistent_free(MPI_Request request);
+
+/* --- collectives.c --- */
+
+/* Counts given to vector collectives: int[] or MPI_Count[]. */
+struct hopbyte_counts {
+    const void *array;
+    bool wide;
+};
+#define HOPBYTE_COUNTS(array)                                                                                          \
+    ((struct hopbyte_counts){(array), sizeof *(array) != sizeof(int)})
+
+void hopbyte_collective_simple(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm, int root,
+                               MPI_Count count, MPI_Datatype type);
+void hopbyte_collective_gather(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm, int root,
+                               const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Count recvcount,
+                               MPI_Datatype recvtype);
+void hopbyte_collective_scatter(struct hopbyte_sink *sink, MPI_Comm comm, int root, MPI_Count sendcount,
+                                MPI_Datatype sendtype, MPI_Count recvcount, MPI_Datatype recvtype);
+void hopbyte_collective_gatherv(struct hopbyte_sink *sink, MPI_Comm comm, int root, const void *sendbuf,
+                                MPI_Count sendcount, MPI_Datatype sendtype);
+void hopbyte_collective_scatterv(struct hopbyte_sink *sink, MPI_Comm comm, int root, struct hopbyte_counts counts,
+                                 MPI_Datatype sendtype);
+void hopbyte_collective_allgatherv(struct hopbyte_sink *sink, MPI_Comm comm, MPI_Count sendcount,
+                                   MPI_Datatype sendtype, struct hopbyte_counts counts, MPI_Datatype recvtype);
+void hopbyte_collective_alltoallv(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm,
+                                  struct hopbyte_counts counts, const MPI_Datatype *types, MPI_Datatype type);
+void hopbyte_collective_reduce_scatter(struct hopbyte_sink *sink, MPI_Comm comm, struct hopbyte_counts counts,
+                                       MPI_Datatype type);
+void hopbyte_collective_neighbor(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm, MPI_Count count,
+                                 MPI_Datatype type);
+void hopbyte_collective_neighborv(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm,
+                                  struct hopbyte_counts counts, const MPI_Datatype *types, MPI_Datatype type);
+
+/* Splits `calls` calls of a collective into the point-to-point messages member `me` of `group` sends. `dst` is a
+ * member, or MEMBER_EACH_OTHER for one message to every other member. */
+enum { MEMBER_EACH_OTHER = -2 };
+typedef void (*hopbyte_emit)(void *context, int dst, uint64_t bytes, uint64_t messages);
+void hopbyte_collective_decompose(enum hopbyte_kind kind, int size, int me, int root, uint64_t bytes, uint64_t calls,
+                                  hopbyte_emit emit, void *context);
+
+/* --- phases.c --- */
+
+void hopbyte_phases_init(void);
+int hopbyte_phase_count(void);
+const char *hopbyte_phase_name(int phase);
+/* Seconds spent in a phase so far, and how often it was entered. */
+double hopbyte_phase_seconds(int phase, uint64_t *entries);
+/* What MPI_Pcontrol(level) means to the recorder; `name` only under HOPBYTE_RECORD_PCONTROL=ipm. */
+void hopbyte_phases_control(int level, const char *name);
+
+/* --- file.c --- */
+
+/* Chooses the names of this rank's file. A spawned process is a rank of another world and gets a name of its own. */
+void hopbyte_file_init(bool spawned);
+/* Appends what the table holds to the temporary file and empties the table. The table's lock is held. */
+void hopbyte_file_spill(void);
+/* Writes what is left and the trailer, and gives the file its final name. `ended` says how the process ended. */
+void hopbyte_file_finish(const char *ended);
+
+#endif

@@ -1,0 +1,144 @@
+/* What single calls contribute: sends, one-sided operations, and persistent operations at every start. */
+#include "record.h"
+
+#include <stdlib.h>
+
+static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
+{
+    if (!sink) {
+        hopbyte_table_add(item.key | (uint64_t)hopbyte_recorder.phase << 52, item.bytes, item.messages);
+        return;
+    }
+    if (sink->count == sink->room) {
+        int room = sink->room ? sink->room * 2 : 1;
+        struct hopbyte_item *more = realloc(sink->items, (size_t)room * sizeof *more);
+        if (!more)
+            return;
+        sink->items = more;
+        sink->room = room;
+    }
+    sink->items[sink->count++] = item;
+}
+
+struct spread {
+    struct hopbyte_sink *sink;
+    enum hopbyte_kind kind;
+    const struct hopbyte_group *group;
+};
+
+/* Counts one part of a decomposed collective whose group has no number of its own. */
+static void spread_emit(void *context, int dst, uint64_t bytes, uint64_t messages)
+{
+    struct spread *s = context;
+    int from = dst == MEMBER_EACH_OTHER ? 0 : dst, to = dst == MEMBER_EACH_OTHER ? s->group->size : dst + 1;
+    for (int i = from; i < to; i++)
+        if (dst != MEMBER_EACH_OTHER || i != s->group->me)
+            hopbyte_sink_add(s->sink, CLASS_PAIR, s->kind, INDEX_OTHER, hopbyte_group_world_rank(s->group, i), bytes,
+                             messages);
+}
+
+void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind, uint16_t group,
+                      int rank, uint64_t bytes, uint64_t messages)
+{
+    item_add(sink, (struct hopbyte_item){hopbyte_key_pack(what, 0, kind, group, rank), bytes, messages});
+}
+
+void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type)
+{
+    if (dest < 0) /* MPI_PROC_NULL */
+        return;
+    struct hopbyte_comm *c = hopbyte_comm_find(comm);
+    if (!c)
+        return;
+    hopbyte_sink_add(sink, CLASS_POINT, KIND_NONE, 0, hopbyte_group_world_rank(c->peers, dest),
+                     count * hopbyte_type_size(type), 1);
+}
+
+void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type)
+{
+    hopbyte_send_collect(NULL, comm, dest, (uint64_t)count, type);
+}
+
+void hopbyte_rma_count(enum hopbyte_kind kind, MPI_Win win, int target, MPI_Count out_count, MPI_Datatype out_type,
+                       MPI_Count in_count, MPI_Datatype in_type)
+{
+    if (target < 0)
+        return;
+    struct hopbyte_comm *c = hopbyte_window_find(win);
+    if (!c)
+        return;
+    int rank = hopbyte_group_world_rank(c->peers, target);
+    if (kind != KIND_GET)
+        hopbyte_sink_add(NULL, CLASS_PUT, kind, 0, rank,
+                         out_count ? (uint64_t)out_count * hopbyte_type_size(out_type) : 0, 1);
+    if (kind != KIND_PUT && kind != KIND_ACCUMULATE)
+        hopbyte_sink_add(NULL, CLASS_GET, kind, 0, rank, in_count ? (uint64_t)in_count * hopbyte_type_size(in_type) : 0,
+                         1);
+}
+
+/* --- persistent operations: handle to list of contributions, chained by hash --- */
+
+enum { REQUEST_BUCKETS = 1024 };
+
+struct persistent {
+    uintptr_t handle;
+    struct hopbyte_sink sink;
+    struct persistent *next;
+};
+static struct persistent *requests[REQUEST_BUCKETS];
+
+static struct persistent **request_find(uintptr_t handle)
+{
+    struct persistent **at = &requests[(handle * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+    while (*at && (*at)->handle != handle)
+        at = &(*at)->next;
+    return at;
+}
+
+void hopbyte_persistent_add(MPI_Request request, struct hopbyte_sink *sink)
+{
+    struct persistent *fresh = calloc(1, sizeof *fresh);
+    if (!fresh) {
+        free(sink->items);
+        return;
+    }
+    fresh->handle = (uintptr_t)request;
+    fresh->sink = *sink;
+    hopbyte_lock();
+    struct persistent **at = request_find(fresh->handle), *old = *at;
+    fresh->next = old ? old->next : NULL;
+    *at = fresh;
+    hopbyte_unlock();
+    if (old) {
+        free(old->sink.items);
+        free(old);
+    }
+}
+
+void hopbyte_persistent_start(MPI_Request request)
+{
+    hopbyte_lock();
+    struct persistent *p = *request_find((uintptr_t)request);
+    hopbyte_unlock();
+    for (int i = 0; p && i < p->sink.count; i++)
+        item_add(NULL, p->sink.items[i]);
+}
+
+void hopbyte_persistent_free(MPI_Request request)
+{
+    hopbyte_lock();
+    struct persistent **at = request_find((uintptr_t)request), *p = *at;
+    if (p)
+        *at = p->next;
+    hopbyte_unlock();
+    if (p)
+        free(p->sink.items);
+    free(p);
+}
+
+void hopbyte_group_spread(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_group *group,
+                          int root, uint64_t bytes)
+{
+    struct spread s = {sink, kind, group};
+    hopbyte_collective_decompose(kind, group->size, group->me, root, bytes, 1, spread_emit, &s);
+}

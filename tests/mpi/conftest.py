@@ -1,0 +1,24 @@
+"""Tests of the in-job libraries; `make -C recorder test` builds what they need and runs them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from harness import ALL, MPICH4, run_command
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Fails loudly when an MPI or a library is missing: these tests are never skipped."""
+    missing = [str(m.library("record")) for m in ALL if not m.library("record").exists()]
+    for mpi in [*ALL, MPICH4]:
+        try:
+            run_command([mpi.launcher, "--version"], Path("/"), seconds=30).ok()
+        except FileNotFoundError:
+            missing.append(mpi.launcher)
+    if missing:
+        pytest.exit("missing: " + ", ".join(missing) + " (run: make -C recorder deps all)", returncode=3)

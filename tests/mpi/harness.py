@@ -1,0 +1,259 @@
+"""Runs MPI programs under hopbyte's preload libraries on every MPI installed here, each run with a deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("HOPBYTE_RECORDER_BUILD", ROOT / "build" / "recorder"))
+MPICH5 = Path(os.environ.get("HOPBYTE_MPICH5", ROOT / "build" / "mpich5"))
+HERE = Path(__file__).resolve().parent
+DEADLINE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI: how to compile for it, how to launch under it, and the flavour of preload library it needs."""
+
+    name: str
+    flavour: str
+    compiler: str
+    fortran: str
+    launcher: str
+
+    def library(self, tool: str) -> Path:
+        """The preload library of `tool` for this MPI."""
+        return BUILD / f"libhopbyte_{tool}_{self.flavour}.so"
+
+    def build(self, source: str, *flags: str) -> Path:
+        """Compiles a program of this folder, once per change of its source."""
+        path = HERE / source
+        program = BUILD / "tests" / f"{path.stem}.{self.name}"
+        if not program.exists() or program.stat().st_mtime < path.stat().st_mtime:
+            program.parent.mkdir(parents=True, exist_ok=True)
+            compiler = self.compiler if path.suffix == ".c" else self.fortran
+            warnings = ["-Wall", "-Wextra", "-Wno-stringop-overread"] if path.suffix == ".c" else []
+            mods = [] if path.suffix == ".c" else ["-J", str(program.parent)]
+            command = [compiler, "-O1", "-g", *warnings, *mods, str(path), "-o", str(program), *flags]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+        return program
+
+    def command(self, ranks: int, environment: dict[str, str], options: list[str]) -> list[str]:
+        """The launcher's command line, up to the program."""
+        if self.flavour == "ompi":
+            passed = [word for key, value in environment.items() for word in ("-x", f"{key}={value}")]
+            return [
+                self.launcher,
+                "--allow-run-as-root",
+                "--oversubscribe",
+                "-np",
+                str(ranks),
+                *passed,
+                *options,
+            ]
+        passed = [word for key, value in environment.items() for word in ("-genv", key, value)]
+        return [self.launcher, "-n", str(ranks), *passed, *options]
+
+
+OMPI = Mpi("ompi", "ompi", "mpicc.openmpi", "mpif90.openmpi", "mpirun.openmpi")
+MPICH4 = Mpi("mpich4", "mpich", "mpicc.mpich", "mpif90.mpich", "mpirun.mpich")
+MPICH = Mpi("mpich5", "mpich", str(MPICH5 / "bin/mpicc"), "", str(MPICH5 / "bin/mpiexec"))
+ABI = Mpi("abi", "abi", str(MPICH5 / "bin/mpicc_abi"), "", str(MPICH5 / "bin/mpiexec"))
+ALL = [OMPI, MPICH, ABI]
+WITH_FORTRAN = [OMPI, MPICH4]
+
+
+@dataclass
+class Result:
+    """What a run printed and how it ended; `code` is None when the deadline passed."""
+
+    code: int | None
+    out: str
+    err: str
+
+    def ok(self) -> Result:
+        """Itself, after checking that the run succeeded."""
+        assert self.code == 0, f"exit code {self.code}\n{self.out}\n{self.err}"
+        return self
+
+
+def run_command(
+    command: list[str],
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    seconds: float = DEADLINE_SECONDS,
+) -> Result:
+    """Runs a command in its own process group and kills the whole group at the deadline."""
+    child = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
+    )
+    try:
+        out, err = child.communicate(timeout=seconds)
+        return Result(child.returncode, out, err)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        out, err = child.communicate()
+        return Result(None, out, err)
+
+
+def launch(
+    mpi: Mpi,
+    ranks: int,
+    program: list[str | Path],
+    folder: Path,
+    *,
+    tools: tuple[str, ...] = ("record",),
+    environment: dict[str, str] | None = None,
+    options: list[str] | None = None,
+    preload_first: str = "",
+    seconds: float = DEADLINE_SECONDS,
+) -> Result:
+    """Runs `program` on `ranks` ranks with the preload libraries of `tools`, outermost first."""
+    passed = dict(environment or {})
+    preload = [preload_first] if preload_first else []
+    preload += [str(mpi.library(tool)) for tool in tools]
+    if preload:
+        passed["LD_PRELOAD"] = ":".join(preload)
+    command = mpi.command(ranks, passed, options or []) + [str(word) for word in program]
+    return run_command(command, folder, seconds=seconds)
+
+
+@dataclass
+class Record:
+    """One rank's file, parsed as FORMAT.md says. Counters are keyed as the lines are, values (bytes, messages)."""
+
+    header: dict[str, str] = field(default_factory=dict)
+    phases: dict[int, str] = field(default_factory=dict)
+    groups: dict[str, tuple[int, str]] = field(default_factory=dict)
+    point: dict[tuple[str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    pairs: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    calls: dict[tuple[str, str, str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    rma: dict[tuple[str, str, str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+
+def read_record(path: Path) -> Record:
+    """Parses a file, checking its first and last lines."""
+    record = Record()
+    lines = path.read_text().splitlines()
+    assert lines[0] == "# hopbyte-record 1", lines[0]
+    assert lines[-1].split("\t") == ["end", str(len(lines) - 1)], lines[-1]
+    for line in lines[1:]:
+        key, *f = line.split("\t")
+        if key == "phase":
+            record.phases[int(f[0])] = f[1]
+        elif key == "group":
+            record.groups[f[0]] = (int(f[1]), f[2])
+        elif key == "P":
+            add(record.point[record.phases[int(f[0])], int(f[1])], f[2:])
+        elif key == "C":
+            add(record.pairs[record.phases[int(f[0])], f[1], f[2], f[3]], f[4:])
+        elif key == "K":
+            add(record.calls[record.phases[int(f[0])], f[1], f[2], int(f[3])], f[4:])
+        elif key == "R":
+            add(record.rma[record.phases[int(f[0])], f[1], f[2], int(f[3])], f[4:])
+        elif key in ("time",):
+            pass
+        else:
+            assert len(f) == 1, line
+            record.header[key] = f[0]
+    return record
+
+
+def add(counter: Counter[str], fields: list[str]) -> None:
+    """Adds a line's two numbers; the same key may come on several lines."""
+    counter["bytes"] += int(fields[0])
+    counter["messages"] += int(fields[1])
+
+
+def read_records(folder: Path, ranks: int) -> list[Record]:
+    """All files of a job, in rank order."""
+    records = [read_record(folder / f"rank.{rank}.hbr") for rank in range(ranks)]
+    assert not list(folder.glob("*.tmp")), "temporary files left behind"
+    for rank, record in enumerate(records):
+        assert (record.header["rank"], record.header["size"]) == (str(rank), str(ranks))
+    return records
+
+
+Matrix = dict[tuple[int, int], tuple[int, int]]
+
+
+def point_matrix(records: list[Record], phase: str | None = None) -> Matrix:
+    """Bytes and messages by (source, destination), over all phases or one."""
+    matrix: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+    for source, record in enumerate(records):
+        for (where, destination), counter in record.point.items():
+            if phase in (None, where):
+                matrix[source, destination][0] += counter["bytes"]
+                matrix[source, destination][1] += counter["messages"]
+    return {pair: (counts[0], counts[1]) for pair, counts in matrix.items()}
+
+
+def members(groups: dict[str, tuple[int, str]], group: str) -> list[int]:
+    """World ranks of a group from its listing."""
+    ranks: list[int] = []
+    for part in groups[group][1].split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        ranks += range(int(first), int(last or first) + 1, int(step or 1))
+    assert len(ranks) == groups[group][0]
+    return ranks
+
+
+def all_groups(records: list[Record]) -> dict[str, tuple[int, str]]:
+    """Every group that some rank lists."""
+    found: dict[str, tuple[int, str]] = {}
+    for record in records:
+        found |= {group: entry for group, entry in record.groups.items() if entry[1] != "-"}
+    return found
+
+
+def collective_matrix(records: list[Record], kind: str | None = None) -> Matrix:
+    """Bytes and messages of collectives by (source, destination), as the files decompose them."""
+    groups = all_groups(records)
+    matrix: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+    for source, record in enumerate(records):
+        for (_, group, what, to), counter in record.pairs.items():
+            if kind not in (None, what):
+                continue
+            targets = [r for r in members(groups, group) if r != source] if to == "*" else [int(to)]
+            for target in targets:
+                matrix[source, target][0] += counter["bytes"]
+                matrix[source, target][1] += counter["messages"]
+    return {pair: (counts[0], counts[1]) for pair, counts in matrix.items()}
+
+
+def read_monitoring(folder: Path, ranks: int, letter: str) -> Matrix:
+    """One kind of line of Open MPI's monitoring files `m.RANK.prof`."""
+    matrix: Matrix = {}
+    for rank in range(ranks):
+        for line in (folder / f"m.{rank}.prof").read_text().splitlines():
+            f = line.split("\t")
+            if f[0] == letter:
+                matrix[int(f[1]), int(f[2])] = (int(f[3].split()[0]), int(f[4].split()[0]))
+    return matrix
+
+
+MONITORING = [
+    "--mca",
+    "pml_monitoring_enable",
+    "2",
+    "--mca",
+    "pml_monitoring_enable_output",
+    "3",
+    "--mca",
+    "pml_monitoring_filename",
+    "m",
+]

@@ -97,9 +97,16 @@ impl RouteCosts<'_> {
     pub fn all_routers(&self) -> Result<CostMatrix, OracleError> {
         let matrix = CostMatrix::zeroed(self.fabric.routers().len())?;
         let (values, code) = self.encoded();
-        if let Routing::DimensionOrder(order) = self.routing {
+        if let Routing::DimensionOrder(order) = self.routing
+            && order.is_healthy()
+        {
             let grid = Grid::new(self.fabric, order, &values, code);
             return Ok(self.fill_grid(matrix, &grid, code));
+        }
+        if !self.routes_are_trees() {
+            let first = |r| self.fabric.nodes_on(r).first().copied();
+            let nodes: Vec<Option<NodeId>> = self.fabric.router_ids().map(first).collect();
+            return Ok(self.fill_walks(matrix, &nodes));
         }
         let targets: Vec<Target> = self.fabric.router_ids().map(Target::Router).collect();
         Ok(self.fill_trees(matrix, &targets, &values, code))
@@ -111,8 +118,9 @@ impl RouteCosts<'_> {
     /// [`OracleError::TooLarge`] when the matrix does not fit.
     pub fn among(&self, nodes: &[NodeId]) -> Result<CostMatrix, OracleError> {
         let matrix = CostMatrix::zeroed(nodes.len())?;
-        if nodes.len() * WALK_BELOW < self.fabric.routers().len() {
-            return Ok(self.fill_walks(matrix, nodes));
+        if nodes.len() * WALK_BELOW < self.fabric.routers().len() || !self.routes_are_trees() {
+            let nodes: Vec<Option<NodeId>> = nodes.iter().copied().map(Some).collect();
+            return Ok(self.fill_walks(matrix, &nodes));
         }
         let (values, code) = self.encoded();
         let targets: Vec<Target> = nodes.iter().copied().map(Target::Node).collect();
@@ -132,10 +140,21 @@ impl RouteCosts<'_> {
         (self.fabric.link_ids().map(value).collect(), code)
     }
 
-    fn fill_walks(&self, mut matrix: CostMatrix, nodes: &[NodeId]) -> CostMatrix {
+    /// Whether the routes to one destination share their ways, so that growing its tree finds them all;
+    /// not so where a pair chooses its order of dimensions or its intermediate group.
+    fn routes_are_trees(&self) -> bool {
+        self.routing.is_destination_based() && !matches!(self.routing, Routing::Groups(_))
+    }
+
+    /// Every entry by walking its routes; costs to and from nothing are unknown.
+    fn fill_walks(&self, mut matrix: CostMatrix, nodes: &[Option<NodeId>]) -> CostMatrix {
         let rows = matrix.values.par_chunks_mut(nodes.len().max(1));
         rows.zip(nodes).for_each(|(row, &from)| {
             for (value, &to) in row.iter_mut().zip(nodes) {
+                let (Some(from), Some(to)) = (from, to) else {
+                    *value = f32::NAN;
+                    continue;
+                };
                 *value = match self.pair(from, to) {
                     Ok(cost) => cost.map_or(f32::NAN, |c| c as f32),
                     Err(_) => f32::INFINITY,

@@ -601,3 +601,41 @@ fn a_matrix_that_does_not_fit_is_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn matrices_go_round_faults_and_over_groups_as_pairs_do() {
+    use hopbyte_fabric::faults::Fault;
+    let torus = spec::fabric("torus:5x4x3").unwrap();
+    let cuts =
+        ["r0-0-0 X+", "r2-0-0 X+", "r1-1-1 Z+"].map(|l| Fault::Cable(torus.find_link(l).unwrap()));
+    for fabric in [
+        torus.clone().with_faults(&cuts[..1]),
+        torus.with_faults(&cuts),
+        spec::fabric("dragonfly:4x3").unwrap(),
+    ] {
+        let routing = Routing::default_for(&fabric);
+        let costs = RouteCosts::new(
+            &fabric,
+            &routing,
+            None,
+            Metric::Hops,
+            Aggregate::Sum,
+            Over::Both,
+        );
+        let nodes: Vec<NodeId> = fabric.node_ids().collect();
+        let among = costs.among(&nodes).unwrap();
+        let routers = costs.all_routers().unwrap();
+        for &from in &nodes {
+            for &to in &nodes {
+                let pair = costs
+                    .pair(from, to)
+                    .map_or(Some(f32::INFINITY), |c| c.map(|c| c as f32));
+                assert_eq!(among.get(from.index(), to.index()), pair, "{from} {to}");
+                let (a, b) = (fabric.node(from).router, fabric.node(to).router);
+                if a != b {
+                    assert_eq!(routers.get(a.index(), b.index()), pair, "{from} {to}");
+                }
+            }
+        }
+    }
+}

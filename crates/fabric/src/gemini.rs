@@ -125,6 +125,64 @@ impl Machine {
         2 * (line * nz + if line % 2 == 0 { z } else { nz - 1 - z })
     }
 
+    /// Coordinate of a Gemini name or of a node name (`c1-0c2s5g1`, `c1-0c2s5n3`); `None` for other text
+    /// and places outside the machine.
+    pub fn coordinate(&self, cname: &str) -> Option<[u32; 3]> {
+        let (cabinet, rest) = cname.strip_prefix('c')?.split_once('c')?;
+        let (column, row) = cabinet.split_once('-')?;
+        let (cage, rest) = rest.split_once('s')?;
+        let (slot, gemini) = match rest.split_once('g') {
+            Some((slot, gemini)) => (slot, gemini.parse().ok().filter(|g| *g < 2)?),
+            None => {
+                let (slot, node) = rest.split_once('n')?;
+                (slot, node.parse::<u32>().ok().filter(|n| *n < 4)? / 2)
+            }
+        };
+        let (column, row): (u32, u32) = (column.parse().ok()?, row.parse().ok()?);
+        let (mut cage, mut slot): (u32, u32) = (cage.parse().ok()?, slot.parse().ok()?);
+        if slot > 7 {
+            return None;
+        }
+        if self.one_cabinet {
+            let x = self.columns.iter().position(|&c| c == cage)? as u32;
+            return (column == 0 && row == 0).then_some([x, gemini, slot]);
+        }
+        let cages = self.dims[2] / 8;
+        let x = self.columns.iter().position(|&c| c == column)? as u32;
+        let ring = self.rows.iter().position(|&r| r == row)? as u32;
+        if cage >= cages {
+            return None;
+        }
+        if ring % 2 == 1 {
+            cage = cages - 1 - cage;
+        }
+        if cage % 2 == 1 {
+            slot = 7 - slot;
+        }
+        Some([x, 2 * ring + gemini, 8 * cage + slot])
+    }
+
+    /// Coordinate of the Gemini that a nid hangs on.
+    pub fn of_nid(&self, nid: u32) -> Option<[u32; 3]> {
+        let [nx, ny, nz] = self.dims;
+        let (step, line) = (nid / 2, nid / 2 / nz);
+        let plane = line / ny;
+        if plane >= nx {
+            return None;
+        }
+        let z = if line % 2 == 0 {
+            step % nz
+        } else {
+            nz - 1 - step % nz
+        };
+        let y = if plane % 2 == 0 {
+            line % ny
+        } else {
+            ny - 1 - line % ny
+        };
+        Some([(nx - plane) % nx, y, z])
+    }
+
     /// Tiles that leave `at` towards `direction`, in joint order. Which of the two groups of a
     /// dimension points up changes along the folded cabling.
     fn tiles(&self, direction: Direction, at: u32) -> &'static [u16] {
@@ -322,6 +380,46 @@ mod tests {
             "c2-0c0s0g0"
         );
         assert_eq!(f.node(f.find_node("nid00000").unwrap()).name, "c0-0c0s0n0");
+    }
+
+    #[test]
+    fn names_and_numbers_go_both_ways() {
+        for dims in [
+            [16, 12, 24],
+            [17, 8, 24],
+            [2, 2, 8],
+            [25, 16, 24],
+            [1, 8, 8],
+            [3, 2, 8],
+            [4, 4, 16],
+        ] {
+            let m = Machine::new(dims).unwrap();
+            for x in 0..dims[0] {
+                for y in 0..dims[1] {
+                    for z in 0..dims[2] {
+                        let at = [x, y, z];
+                        assert_eq!(m.coordinate(&m.cname(at)), Some(at), "{dims:?}");
+                        assert_eq!(
+                            (m.of_nid(m.nid(at)), m.of_nid(m.nid(at) + 1)),
+                            (Some(at), Some(at))
+                        );
+                    }
+                }
+            }
+            assert_eq!(m.of_nid(2 * dims[0] * dims[1] * dims[2]), None);
+            for bad in [
+                "",
+                "c",
+                "c0-0",
+                "c99-0c0s0g0",
+                "c0-0c0s8g0",
+                "c0-0c0s0g2",
+                "c0-0c0s0n4",
+                "c0-0cxs0g0",
+            ] {
+                assert_eq!(m.coordinate(bad), None, "{bad}");
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod aries;
 mod builder;
 pub mod check;
+pub mod diff;
 pub mod dragonfly;
 mod error;
 mod fabric;

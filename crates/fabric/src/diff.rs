@@ -1,0 +1,223 @@
+//! What changed between two readings of one machine?
+
+use crate::fabric::{End, Fabric};
+use crate::ids::{LinkId, NodeId, RouterId};
+use crate::routing::Routing;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A link that is in both readings and not the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkChange {
+    /// Name of the link.
+    pub link: String,
+    /// Capacity before, bytes per second.
+    pub capacity_before: f64,
+    /// Capacity after, bytes per second.
+    pub capacity_after: f64,
+    /// Far end before.
+    pub to_before: String,
+    /// Far end after.
+    pub to_after: String,
+}
+
+/// Differences between two fabrics; parts are recognised by name (links by sending end and port).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diff {
+    /// Routers only in the second.
+    pub routers_added: Vec<String>,
+    /// Routers only in the first.
+    pub routers_removed: Vec<String>,
+    /// Nodes only in the second.
+    pub nodes_added: Vec<String>,
+    /// Nodes only in the first.
+    pub nodes_removed: Vec<String>,
+    /// Links only in the second.
+    pub links_added: Vec<String>,
+    /// Links only in the first.
+    pub links_removed: Vec<String>,
+    /// Links that changed capacity or far end.
+    pub links_changed: Vec<LinkChange>,
+    /// Next hops (router and destination) that differ, by router.
+    pub entries_changed: BTreeMap<String, usize>,
+    /// Ordered pairs of nodes, in both readings, whose route differs or came or went.
+    pub routes_changed: u64,
+    /// Ordered pairs of nodes that are in both readings.
+    pub pairs_compared: u64,
+}
+
+impl Diff {
+    /// Compares two machines, routes included.
+    pub fn between(a: (&Fabric, &Routing), b: (&Fabric, &Routing)) -> Self {
+        let mut diff = Self::default();
+        (diff.routers_removed, diff.routers_added) = names(a.0, b.0, |f| {
+            f.routers().iter().map(|r| r.name.clone()).collect()
+        });
+        (diff.nodes_removed, diff.nodes_added) = names(a.0, b.0, |f| {
+            f.nodes().iter().map(|n| n.name.clone()).collect()
+        });
+        let links = |f: &Fabric| -> BTreeMap<String, LinkId> {
+            f.link_ids().map(|l| (f.link_name(l), l)).collect()
+        };
+        let (before, after) = (links(a.0), links(b.0));
+        diff.links_removed = before
+            .keys()
+            .filter(|n| !after.contains_key(*n))
+            .cloned()
+            .collect();
+        diff.links_added = after
+            .keys()
+            .filter(|n| !before.contains_key(*n))
+            .cloned()
+            .collect();
+        let mut same: HashMap<LinkId, LinkId> = HashMap::new();
+        for (name, &old) in &before {
+            let Some(&new) = after.get(name) else {
+                continue;
+            };
+            let change = LinkChange {
+                link: name.clone(),
+                capacity_before: a.0.link(old).capacity().0,
+                capacity_after: b.0.link(new).capacity().0,
+                to_before: a.0.end_name(a.0.link(old).to),
+                to_after: b.0.end_name(b.0.link(new).to),
+            };
+            if change.to_before == change.to_after {
+                same.insert(old, new);
+            }
+            if change.to_before != change.to_after
+                || change.capacity_before != change.capacity_after
+            {
+                diff.links_changed.push(change);
+            }
+        }
+        diff.compare_routes(a, b, &same);
+        diff
+    }
+
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        *self
+            == Self {
+                pairs_compared: self.pairs_compared,
+                ..Self::default()
+            }
+    }
+
+    fn compare_routes(
+        &mut self,
+        (a, routing_a): (&Fabric, &Routing),
+        (b, routing_b): (&Fabric, &Routing),
+        same: &HashMap<LinkId, LinkId>,
+    ) {
+        let router_in_b: Vec<Option<RouterId>> = a
+            .routers()
+            .iter()
+            .map(|r| b.find_router(&r.name).ok())
+            .collect();
+        let common: Vec<(NodeId, NodeId)> = a
+            .node_ids()
+            .filter_map(|n| Some((n, b.find_node(&a.node(n).name).ok()?)))
+            .collect();
+        let count = common.len() as u64;
+        self.pairs_compared = count * count.saturating_sub(1);
+        for &(to_a, to_b) in &common {
+            // A route differs when the next hop does, or the rest of the way from the next router.
+            let mut differs: Vec<Option<bool>> = vec![None; a.routers().len()];
+            for router in a.router_ids() {
+                let mut passed = Vec::new();
+                let mut at = router;
+                let verdict = loop {
+                    if let Some(known) = differs[at.index()] {
+                        break known;
+                    }
+                    // Loops end here: what is on the way counts as unchanged until shown otherwise.
+                    differs[at.index()] = Some(false);
+                    passed.push(at);
+                    let Some(at_b) = router_in_b[at.index()] else {
+                        break true;
+                    };
+                    let next_a = routing_a
+                        .next_link(a, at, to_a)
+                        .ok()
+                        .filter(|&l| a.link(l).is_up());
+                    let next_b = routing_b
+                        .next_link(b, at_b, to_b)
+                        .ok()
+                        .filter(|&l| b.link(l).is_up());
+                    if next_a.and_then(|l| same.get(&l).copied()) != next_b {
+                        *self
+                            .entries_changed
+                            .entry(a.router(at).name.clone())
+                            .or_default() += 1;
+                        break true;
+                    }
+                    match next_a.map(|l| a.link(l).to) {
+                        Some(End::Router(next)) => at = next,
+                        _ => break false,
+                    }
+                };
+                passed
+                    .into_iter()
+                    .for_each(|r| differs[r.index()] = Some(verdict));
+            }
+            self.routes_changed += common
+                .iter()
+                .filter(|&&(from, _)| {
+                    from != to_a && differs[a.node(from).router.index()] == Some(true)
+                })
+                .count() as u64;
+        }
+    }
+}
+
+/// Names only in the first, and only in the second.
+fn names(
+    a: &Fabric,
+    b: &Fabric,
+    of: impl Fn(&Fabric) -> BTreeSet<String>,
+) -> (Vec<String>, Vec<String>) {
+    let (a, b) = (of(a), of(b));
+    (
+        a.difference(&b).cloned().collect(),
+        b.difference(&a).cloned().collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::Fault;
+    use crate::spec;
+
+    #[test]
+    fn a_lost_cable_and_its_rerouted_pairs_are_named() {
+        let whole = spec::machine("torus:4x4").unwrap();
+        let same = Diff::between(
+            (&whole.fabric, &whole.routing),
+            (&whole.fabric, &whole.routing),
+        );
+        assert!(same.is_empty());
+        assert_eq!(same.pairs_compared, 16 * 15);
+        let cut = whole.fabric.find_link("r0-0 X+").unwrap();
+        let broken = whole.fabric.clone().with_faults(&[Fault::Cable(cut)]);
+        let routing = Routing::default_for(&broken);
+        let diff = Diff::between((&whole.fabric, &whole.routing), (&broken, &routing));
+        let changed: Vec<&str> = diff.links_changed.iter().map(|c| c.link.as_str()).collect();
+        assert_eq!(changed, ["r0-0 X+", "r1-0 X-"]);
+        // Pairs whose route used the cable, counted by walking all of them.
+        let mut used = 0;
+        for from in whole.fabric.node_ids() {
+            for to in whole.fabric.node_ids() {
+                let mut route = Vec::new();
+                whole
+                    .routing
+                    .route(&whole.fabric, from, to, &mut route)
+                    .unwrap();
+                let back = whole.fabric.reverse(cut).unwrap();
+                used += u64::from(route.contains(&cut) || route.contains(&back));
+            }
+        }
+        assert_eq!(diff.routes_changed, used);
+        assert!(diff.entries_changed.contains_key("r0-0"));
+    }
+}

@@ -46,6 +46,14 @@ proptest! {
             .sum();
         prop_assert_eq!(routing.hops(&fabric, from, to).unwrap(), expected as usize);
         prop_assert_eq!(u32::from(minimal.distance(a, b).unwrap()), expected);
+        // The same as asking every router on the way for its next link.
+        let mut at = a;
+        for &link in &route[1..] {
+            prop_assert_eq!(routing.next_link(&fabric, at, to), Ok(link));
+            if let End::Router(next) = fabric.link(link).to {
+                at = next;
+            }
+        }
         // Dimensions never come back once left.
         let order: Vec<u8> = route.iter().filter_map(|&l| fabric.link(l).direction).map(|d| d.dim).collect();
         prop_assert!(order.is_sorted());

@@ -16,8 +16,8 @@ pub struct DimensionOrder {
     shape: Shape,
     /// Orders to try for a pair; the first that serves it is taken. One, unless rerouted.
     orders: Vec<Vec<u8>>,
-    /// Link by router and [`Direction::index`].
-    links: Vec<u32>,
+    /// Link by router and [`Direction::index`], and the router it leads to.
+    links: Vec<[u32; 2]>,
     /// Breaks in the rings; `None` when every link is up.
     rings: Option<Rings>,
 }
@@ -44,11 +44,12 @@ impl DimensionOrder {
         if !sorted.iter().copied().eq(0..dims as u8) {
             return None;
         }
-        let mut links = vec![NONE; fabric.routers().len() * 2 * dims];
+        let mut links = vec![[NONE; 2]; fabric.routers().len() * 2 * dims];
         for id in fabric.link_ids() {
             let link = fabric.link(id);
-            if let (End::Router(r), Some(direction)) = (link.from, link.direction) {
-                links[r.index() * 2 * dims + direction.index()] = id.0;
+            let ends = (link.from, link.to, link.direction);
+            if let (End::Router(r), End::Router(to), Some(direction)) = ends {
+                links[r.index() * 2 * dims + direction.index()] = [id.0, to.0];
             }
         }
         let mut routing = Self {
@@ -179,9 +180,44 @@ impl DimensionOrder {
     /// The link leaving `router` in `direction`, in constant time.
     #[inline]
     pub fn link(&self, router: RouterId, direction: Direction) -> Option<LinkId> {
+        Some(self.step(router, direction)?.0)
+    }
+
+    /// The link and the router it leads to.
+    #[inline]
+    fn step(&self, router: RouterId, direction: Direction) -> Option<(LinkId, RouterId)> {
         let at = router.index() * 2 * self.shape.dims.len() + direction.index();
-        let link = *self.links.get(at)?;
-        (link != NONE).then_some(LinkId(link))
+        let [link, to] = *self.links.get(at)?;
+        (link != NONE).then_some((LinkId(link), RouterId(to)))
+    }
+
+    /// Appends the links between two routers of a whole grid, ring by ring: what following
+    /// [`DimensionOrder::next`] finds, without asking at every router.
+    pub(super) fn extend_healthy(
+        &self,
+        fabric: &Fabric,
+        from: RouterId,
+        to: RouterId,
+        out: &mut Vec<LinkId>,
+    ) -> Result<(), (RouterId, Dead)> {
+        let (Some(here), Some(there)) = (fabric.coord(from), fabric.coord(to)) else {
+            return Err((from, Dead::NoEntry));
+        };
+        let mut at = from;
+        for &dim in self.order() {
+            let dim = dim as usize;
+            let Some(direction) = self.direction(dim, here[dim], there[dim]) else {
+                continue;
+            };
+            let n = self.shape.dims[dim];
+            let ahead = (there[dim] + n - here[dim]) % n;
+            for _ in 0..if direction.positive { ahead } else { n - ahead } {
+                let (link, next) = self.step(at, direction).ok_or((at, Dead::NoLink))?;
+                out.push(link);
+                at = next;
+            }
+        }
+        Ok(())
     }
 
     /// Which way dimension `dim` is travelled from coordinate `at` to `to` without faults; `None` when

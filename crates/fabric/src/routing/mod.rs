@@ -207,6 +207,18 @@ impl Routing {
             _ => 0,
         };
         out.push(source.inject);
+        if let Self::DimensionOrder(order) = self
+            && order.is_healthy()
+        {
+            order
+                .extend_healthy(fabric, source.router, target.router, out)
+                .map_err(|(at, reason)| dead(at, reason))?;
+            if !fabric.link(target.eject).is_up() {
+                return Err(dead(target.router, Dead::NoLink));
+            }
+            out.push(target.eject);
+            return Ok(());
+        }
         let mut at = source.router;
         for _ in 0..=fabric.routers().len() {
             let link = self

@@ -30,6 +30,15 @@ class Mpi:
         """The preload library of `tool` for this MPI."""
         return BUILD / f"libhopbyte_{tool}_{self.flavour}.so"
 
+    def sanitized(self, tool: str) -> tuple[str, dict[str, str]]:
+        """What to preload, and with which settings, to run `tool` under the address and undefined checks."""
+        asan = subprocess.run(
+            ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        library = BUILD / "sanitize" / f"libhopbyte_{tool}_{self.flavour}.so"
+        # The MPI libraries leak by design, and their handlers for stray signals must not hide a report.
+        return f"{asan}:{library}", {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99"}
+
     def build(self, source: str, *flags: str) -> Path:
         """Compiles a program of this folder, once per change of its source."""
         path = HERE / source

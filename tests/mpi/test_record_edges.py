@@ -1,0 +1,197 @@
+"""The recorder where programs misbehave, and in the corners of MPI."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import (
+    ABI,
+    ALL,
+    MPICH,
+    OMPI,
+    Mpi,
+    collective_matrix,
+    launch,
+    point_matrix,
+    read_record,
+    read_records,
+    run_command,
+)
+
+RANKS = 4
+each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
+with_mpi4 = pytest.mark.parametrize("mpi", [MPICH, ABI], ids=lambda m: m.name)
+
+
+@each_mpi
+def test_threads_lose_nothing(mpi: Mpi, tmp_path: Path) -> None:
+    program = mpi.build("threads.c", "-pthread")
+    launch(mpi, 3, [program, "6", "200"], tmp_path).ok()
+    total = sum(8 * (1 + tag % 4) * 200 for tag in range(6))
+    matrix = point_matrix(read_records(tmp_path / "hopbyte-record", 3))
+    assert matrix == {(a, b): (total, 1200) for a in range(3) for b in range(3)}
+
+
+WRONG = [(mpi, other) for mpi in ALL for other in ALL if mpi.flavour != other.flavour]
+
+
+@pytest.mark.parametrize(("mpi", "other"), WRONG, ids=[f"{a.name}-under-{b.flavour}" for a, b in WRONG])
+def test_the_wrong_flavour_is_refused(mpi: Mpi, other: Mpi, tmp_path: Path) -> None:
+    program = mpi.build("traffic.c")
+    result = launch(
+        mpi,
+        2,
+        [program, "point"],
+        tmp_path,
+        tools=(),
+        preload_first=str(other.library("record")),
+        seconds=60,
+    )
+    assert result.code not in (0, None, 139)
+    assert f"preload libhopbyte_record_{mpi.flavour}.so instead" in result.out + result.err
+    assert "egmentation" not in result.out + result.err
+    assert not (tmp_path / "hopbyte-record").exists()
+
+
+@each_mpi
+def test_programs_without_mpi_are_left_alone(mpi: Mpi, tmp_path: Path) -> None:
+    result = run_command(["sh", "-c", "echo fine"], tmp_path, {"LD_PRELOAD": str(mpi.library("record"))}).ok()
+    assert (result.out, result.err) == ("fine\n", "")
+
+
+@each_mpi
+def test_abort_and_exit_still_write(mpi: Mpi, tmp_path: Path) -> None:
+    program = mpi.build("traffic.c")
+    result = launch(
+        mpi, 2, [program, "point", "1", "abort"], tmp_path, environment={"HOPBYTE_RECORD_DIR": "a"}
+    )
+    assert result.code not in (0, None)
+    assert read_record(tmp_path / "a" / "rank.0.hbr").header["ended"] == "abort"
+    result = launch(
+        mpi, 2, [program, "point", "1", "exit"], tmp_path, environment={"HOPBYTE_RECORD_DIR": "b"}
+    )
+    assert result.code not in (0, None)
+    ended = {read_record(path).header["ended"] for path in (tmp_path / "b").glob("*.hbr")}
+    assert ended == {"exit"}
+
+
+@each_mpi
+def test_a_killed_rank_leaves_no_whole_file(mpi: Mpi, tmp_path: Path) -> None:
+    program = mpi.build("traffic.c")
+    script = tmp_path / "one.sh"
+    script.write_text(
+        f"#!/bin/sh\n[ ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} = 1 ] && echo $$ > {tmp_path}/pid\n"
+        f"exec {program} point 100000000\n"
+    )
+    script.chmod(0o755)
+    with open(tmp_path / "log", "w") as log:
+        command = mpi.command(2, {"LD_PRELOAD": str(mpi.library("record"))}, []) + [str(script)]
+        child = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        code = child.wait(timeout=60)
+    assert code != 0
+    assert not (tmp_path / "hopbyte-record" / "rank.1.hbr").exists()
+
+
+@each_mpi
+def test_a_folder_that_cannot_be_made_is_said_and_the_program_goes_on(mpi: Mpi, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    program = mpi.build("traffic.c")
+    result = launch(mpi, 2, [program, "point"], tmp_path, environment={"HOPBYTE_RECORD_DIR": "file/x"}).ok()
+    assert "cannot create file/x/rank.0.hbr" in result.err + result.out
+
+
+@each_mpi
+def test_a_bad_setting_is_said(mpi: Mpi, tmp_path: Path) -> None:
+    program = mpi.build("traffic.c")
+    result = launch(mpi, 2, [program, "point"], tmp_path, environment={"HOPBYTE_RECORD_TABLE": "many"}).ok()
+    assert 'HOPBYTE_RECORD_TABLE="many" is not a whole number of at least 256' in result.err + result.out
+    assert point_matrix(read_records(tmp_path / "hopbyte-record", 2))
+
+
+@pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)
+def test_spawned_processes_are_another_world(mpi: Mpi, tmp_path: Path) -> None:
+    launch(mpi, 2, [mpi.build("spawn.c")], tmp_path).ok()
+    folder = tmp_path / "hopbyte-record"
+    matrix = point_matrix(read_records(folder, 2))
+    assert matrix == {(0, -1): (4, 1), (1, -1): (4, 1)}
+    assert len(list(folder.glob("spawned.*.hbr"))) == 2
+
+
+@with_mpi4
+def test_sessions_without_init(mpi: Mpi, tmp_path: Path) -> None:
+    launch(mpi, RANKS, [mpi.build("sessions.c")], tmp_path).ok()
+    records = read_records(tmp_path / "hopbyte-record", RANKS)
+    assert point_matrix(records) == {(r, (r + 1) % RANKS): (4, 1) for r in range(RANKS)}
+    assert {r.header["ended"] for r in records} == {"finalize"}
+
+
+@with_mpi4
+def test_large_counts_and_persistent_collectives(mpi: Mpi, tmp_path: Path) -> None:
+    launch(mpi, RANKS, [mpi.build("large.c")], tmp_path).ok()
+    records = read_records(tmp_path / "hopbyte-record", RANKS)
+    assert point_matrix(records) == {(r, (r + 1) % RANKS): (29, 2) for r in range(RANKS)}
+    everyone = {(a, b): (3, 1) for a in range(RANKS) for b in range(RANKS) if a != b}
+    assert collective_matrix(records, "alltoallv") == everyone
+    assert collective_matrix(records, "bcast") == {(0, 1): (40, 5), (0, 2): (40, 5), (2, 3): (40, 5)}
+
+
+@each_mpi
+def test_where_ranks_ran(mpi: Mpi, tmp_path: Path) -> None:
+    """Each rank in a UTS namespace of its own, bound to one CPU: both are what the file says."""
+    program = mpi.build("traffic.c")
+    script = tmp_path / "host.sh"
+    script.write_text(
+        "#!/bin/sh\nr=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+        f"exec unshare --uts sh -c 'hostname node'$r'; exec taskset -c '$((r % 2))' {program} point'\n"
+    )
+    script.chmod(0o755)
+    launch(mpi, 2, [script], tmp_path, tools=(), environment={"LD_PRELOAD": str(mpi.library("record"))}).ok()
+    for rank, r in enumerate(read_records(tmp_path / "hopbyte-record", 2)):
+        assert r.header["host"] == f"node{rank}"
+        assert r.header["cpus"] == r.header["cpu"] == str(rank % os.cpu_count())
+
+
+def test_python_that_loads_mpi_for_itself_only(tmp_path: Path) -> None:
+    """A library opened for one module is not in the global scope; the recorder must still find it."""
+    source = tmp_path / "module.c"
+    source.write_text(
+        "#include <mpi.h>\n"
+        "int run(void){int r,n,x=1,y=0;MPI_Init(0,0);MPI_Comm_rank(MPI_COMM_WORLD,&r);"
+        "MPI_Comm_size(MPI_COMM_WORLD,&n);MPI_Sendrecv(&x,1,MPI_INT,(r+1)%n,0,&y,1,MPI_INT,(r+n-1)%n,0,"
+        "MPI_COMM_WORLD,MPI_STATUS_IGNORE);MPI_Finalize();return y;}\n"
+    )
+    script = tmp_path / "run.py"
+    script.write_text("import ctypes\nassert ctypes.CDLL('./module.so').run() == 1\n")
+    for mpi in ALL:
+        run_command(
+            [mpi.compiler, "-shared", "-fPIC", str(source), "-o", str(tmp_path / "module.so")], tmp_path
+        ).ok()
+        folder = f"record-{mpi.name}"
+        launch(mpi, 2, [sys.executable, script], tmp_path, environment={"HOPBYTE_RECORD_DIR": folder}).ok()
+        assert point_matrix(read_records(tmp_path / folder, 2)) == {(0, 1): (4, 1), (1, 0): (4, 1)}
+
+
+@each_mpi
+def test_sanitizers_find_nothing(mpi: Mpi, tmp_path: Path) -> None:
+    preload, settings = mpi.sanitized("record")
+    kinds = "point+types+communicators+persistent+grid+graph+between+regions+many+in_place+alltoallv+alltoallw"
+    settings |= {"HOPBYTE_RECORD_TABLE": "256"}
+    program = mpi.build("traffic.c")
+    for arguments in ([program, kinds, "2"], [mpi.build("threads.c", "-pthread"), "4", "50"]):
+        result = launch(mpi, 3, arguments, tmp_path, tools=(), preload_first=preload, environment=settings).ok()
+        assert "Sanitizer" not in result.err + result.out
+        assert "runtime error" not in result.err + result.out
+        assert point_matrix(read_records(tmp_path / "hopbyte-record", 3))

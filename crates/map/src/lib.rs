@@ -1,1 +1,25 @@
-//! hopbyte map.
+//! Where should the tasks go, and what is it worth?
+//!
+//! [`evaluate`] says what a placement costs on the machine's real routes and live capacities, [`map`]
+//! looks for a better one and says in a [`Certificate`] how good it is: against the placement that a
+//! launcher makes by default, and against a bound that no placement can pass. What is returned is
+//! never worse than the best of the in-order, round robin, random and current placements; "no
+//! improvement" is a normal answer.
+//!
+//! Nothing here reads files or the environment; the clock is read for the time budget alone.
+
+mod bound;
+mod construct;
+mod evaluate;
+mod graph;
+mod mapper;
+mod near;
+mod paths;
+mod problem;
+mod rng;
+mod search;
+
+pub use bound::Bound;
+pub use evaluate::{Evaluation, evaluate};
+pub use mapper::{Certificate, Options, Progress, Verdict, baseline, map};
+pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem};

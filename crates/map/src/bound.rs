@@ -1,0 +1,162 @@
+//! How good could any placement be? Lower bounds that hold for every placement, with their reasons.
+//!
+//! A task keeps at most (slots of a node − 1) partners on its node and (slots of a router − 1) on its
+//! router. What it exchanges with the others must leave, over links whose capacity is known. Sums over
+//! tasks and averages over links follow. No bound looks at how partners fit together, so a gap to it
+//! does not mean that there is something better.
+
+use crate::evaluate::is_network;
+use crate::graph::Graph;
+use crate::problem::{Objective, Problem};
+use hopbyte_fabric::LinkId;
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Values that no placement of the problem can go below.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Bound {
+    /// Least time of the worst link of all.
+    pub worst_link_seconds: f64,
+    /// Least time of the worst link between routers.
+    pub worst_network_link_seconds: f64,
+    /// Least hop-bytes.
+    pub hop_bytes: f64,
+    /// Least average dilation.
+    pub average_dilation: f64,
+    /// Least bytes that leave their node.
+    pub off_node_bytes: f64,
+}
+
+impl Bound {
+    /// The bound on what an objective makes small; 0 where nothing is known.
+    pub fn of(&self, objective: &Objective<'_>) -> f64 {
+        match objective {
+            Objective::WorstLink => self.worst_link_seconds,
+            Objective::WorstNetworkLink => self.worst_network_link_seconds,
+            Objective::HopBytes => self.hop_bytes,
+            Objective::RouteCost(_) => 0.0,
+        }
+    }
+}
+
+/// What a machine offers at best, over the nodes and routers of the allocation.
+struct Offer {
+    /// Most slots of one node, and of one router's allocated nodes.
+    node_slots: usize,
+    router_slots: usize,
+    /// Best capacity into the network and out of it of one node, and of one router.
+    inject: f64,
+    eject: f64,
+    router_out: f64,
+    router_in: f64,
+    /// Sums over the allocation.
+    all_inject: f64,
+    /// Capacity of all network links.
+    network: f64,
+    /// Fewest hops between nodes on different routers, and between two nodes of one router.
+    far_hops: f64,
+    near_hops: f64,
+}
+
+impl Offer {
+    fn of(problem: &Problem<'_>) -> Self {
+        let fabric = problem.fabric;
+        let mut router_slots: HashMap<_, usize> = HashMap::new();
+        let mut node_slots = 0;
+        for &(node, slots) in problem.allocation.nodes() {
+            *router_slots.entry(fabric.node(node).router).or_default() += slots as usize;
+            node_slots = node_slots.max(slots as usize);
+        }
+        let best = |links: &mut dyn Iterator<Item = LinkId>| {
+            links.map(|l| problem.live_capacity(l)).fold(0.0, f64::max)
+        };
+        let nodes = || problem.allocation.nodes().iter().map(|n| fabric.node(n.0));
+        let mut into: HashMap<_, f64> = HashMap::new();
+        let mut out: HashMap<_, f64> = HashMap::new();
+        let mut network = 0.0;
+        for link in fabric.link_ids().filter(|&l| is_network(problem, l)) {
+            let capacity = problem.live_capacity(link);
+            network += capacity;
+            *out.entry(fabric.link(link).from).or_default() += capacity;
+            *into.entry(fabric.link(link).to).or_default() += capacity;
+        }
+        let at_routers = |sums: &HashMap<hopbyte_fabric::End, f64>| {
+            router_slots
+                .keys()
+                .filter_map(|&r| sums.get(&hopbyte_fabric::End::Router(r)).copied())
+                .fold(0.0, f64::max)
+        };
+        let mut shared: Vec<LinkId> = nodes().map(|n| n.inject).collect();
+        shared.sort_unstable();
+        shared.dedup();
+        let cabled = nodes().all(|n| fabric.is_hop(n.inject) && fabric.is_hop(n.eject));
+        let near_hops = if cabled { 2.0 } else { 0.0 };
+        Self {
+            node_slots,
+            router_slots: router_slots.values().copied().max().unwrap_or(0),
+            inject: best(&mut nodes().map(|n| n.inject)),
+            eject: best(&mut nodes().map(|n| n.eject)),
+            router_out: at_routers(&out),
+            router_in: at_routers(&into),
+            all_inject: shared.iter().map(|&l| problem.live_capacity(l)).sum(),
+            network,
+            near_hops,
+            far_hops: near_hops + 1.0,
+        }
+    }
+}
+
+/// Bytes a task must send and receive beyond its `keep` heaviest partners, given the partners' (out,
+/// back) bytes; each direction keeps its own heaviest, which can only be too kind.
+fn leaving(edges: &[crate::graph::Edge], keep: usize, scratch: &mut Vec<f64>) -> (f64, f64) {
+    let mut beyond = |bytes: &dyn Fn(&crate::graph::Edge) -> f64| {
+        scratch.clear();
+        scratch.extend(edges.iter().map(bytes));
+        if scratch.len() <= keep {
+            return 0.0;
+        }
+        scratch.select_nth_unstable_by(keep, |a, b| b.total_cmp(a));
+        scratch[keep..].iter().sum()
+    };
+    (beyond(&|e| e.out), beyond(&|e| e.back))
+}
+
+/// Computes the bounds, in time proportional to the traffic plus the machine.
+pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> Bound {
+    let offer = Offer::of(problem);
+    let mut bound = Bound::default();
+    let (mut off_node, mut off_router) = (0.0, 0.0);
+    let (mut flow_off_node, mut flow_off_router) = (0.0, 0.0);
+    let mut scratch = Vec::new();
+    for task in 0..requests.units() as u32 {
+        let keep_node = offer.node_slots.saturating_sub(1);
+        let keep_router = offer.router_slots.saturating_sub(1);
+        off_node += leaving(requests.edges(task), keep_node, &mut scratch).0;
+        off_router += leaving(requests.edges(task), keep_router, &mut scratch).0;
+        let (out, back) = leaving(flows.edges(task), keep_node, &mut scratch);
+        flow_off_node += out;
+        let host = (out / offer.inject).max(back / offer.eject);
+        let (out, back) = leaving(flows.edges(task), keep_router, &mut scratch);
+        flow_off_router += out;
+        let network = (out / offer.router_out).max(back / offer.router_in);
+        for (sum, value) in [
+            (&mut bound.worst_link_seconds, host),
+            (&mut bound.worst_network_link_seconds, network),
+        ] {
+            *sum = sum.max(if value.is_finite() { value } else { 0.0 });
+        }
+    }
+    let ratio = |bytes: f64, rate: f64| if rate > 0.0 { bytes / rate } else { 0.0 };
+    bound.off_node_bytes = off_node;
+    bound.hop_bytes = off_router * offer.far_hops + (off_node - off_router) * offer.near_hops;
+    bound.worst_network_link_seconds = bound
+        .worst_network_link_seconds
+        .max(ratio(flow_off_router, offer.network));
+    bound.worst_link_seconds = bound
+        .worst_link_seconds
+        .max(ratio(flow_off_node, offer.all_inject))
+        .max(bound.worst_network_link_seconds);
+    let total = problem.exchange.total_bytes();
+    bound.average_dilation = ratio(bound.hop_bytes, total);
+    bound
+}

@@ -1,0 +1,246 @@
+//! What does a placement cost?
+
+use crate::problem::{MapError, Objective, Problem};
+use hopbyte_fabric::{End, LinkId, Placement, Unroutable};
+use serde::Serialize;
+
+/// What a placement costs. Times are bytes / live capacity of a directed link (see
+/// [`Problem::live_capacity`]): how long the link needs for one exchange, other jobs' use included.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Time of the worst link of all.
+    pub worst_link_seconds: f64,
+    /// That link.
+    pub worst_link: Option<LinkId>,
+    /// Time of the worst link between two routers.
+    pub worst_network_link_seconds: f64,
+    /// That link.
+    pub worst_network_link: Option<LinkId>,
+    /// Time of the worst link into or out of nodes.
+    pub worst_host_link_seconds: f64,
+    /// Time that 99 % of the loaded links stay below.
+    pub p99_link_seconds: f64,
+    /// Mean time over the loaded links.
+    pub mean_link_seconds: f64,
+    /// Number of links that carry something.
+    pub loaded_links: usize,
+    /// Sum of bytes × hops of the request routes.
+    pub hop_bytes: f64,
+    /// Hops that a byte travels on average, bytes that stay on their node included (0 hops).
+    pub average_dilation: f64,
+    /// Payload bytes that leave their node.
+    pub off_node_bytes: f64,
+    /// Most payload bytes that one node sends.
+    pub worst_injection_bytes: f64,
+    /// Sum of bytes × cost over pairs, for [`Objective::RouteCost`].
+    pub route_cost: Option<f64>,
+    /// Bytes on every link, by link id; responses included.
+    #[serde(skip)]
+    pub link_bytes: Vec<f64>,
+}
+
+impl Evaluation {
+    /// The value that an objective makes small, and what decides ties.
+    pub fn score(&self, objective: &Objective<'_>) -> (f64, f64) {
+        match objective {
+            Objective::WorstLink => (self.worst_link_seconds, self.hop_bytes),
+            Objective::WorstNetworkLink => (self.worst_network_link_seconds, self.hop_bytes),
+            Objective::HopBytes => (self.hop_bytes, self.worst_link_seconds),
+            Objective::RouteCost(_) => (
+                self.route_cost.unwrap_or(f64::INFINITY),
+                self.worst_link_seconds,
+            ),
+        }
+    }
+
+    /// Whether this costs less than another placement; differences in the ninth digit are ties.
+    pub fn better_than(&self, other: &Self, objective: &Objective<'_>) -> bool {
+        let ((a, a_tie), (b, b_tie)) = (self.score(objective), other.score(objective));
+        let less = |x: f64, y: f64| x < y - 1e-9 * y.abs();
+        less(a, b) || (!less(b, a) && less(a_tie, b_tie))
+    }
+}
+
+/// Bytes from one node of the allocation to another.
+struct Flow {
+    from: u32,
+    to: u32,
+    bytes: f64,
+}
+
+/// Computes what a placement costs, in time proportional to communicating pairs of tasks plus
+/// communicating pairs of nodes × hops.
+///
+/// # Errors
+/// The placement is not one of the problem's tasks in its allocation, or tasks that talk are on nodes
+/// that have no route to each other.
+pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluation, MapError> {
+    problem.check()?;
+    problem.check_placement(placement)?;
+    let flows = node_flows(problem, placement);
+    let mut link_bytes = vec![0.0; problem.fabric.links().len()];
+    let mut sent = vec![0.0; problem.allocation.nodes().len()];
+    let (mut hop_bytes, mut off_node_bytes) = (0.0, 0.0);
+    let mut dead: Vec<Unroutable> = Vec::new();
+    let mut shares = Vec::new();
+    for flow in &flows {
+        let (from, to) = (problem.node_at(flow.from), problem.node_at(flow.to));
+        sent[flow.from as usize] += flow.bytes;
+        off_node_bytes += flow.bytes;
+        shares.clear();
+        match problem
+            .routing
+            .shares(problem.fabric, from, to, &mut shares)
+        {
+            Ok(()) => {
+                for &(link, share) in &shares {
+                    let bytes = flow.bytes * f64::from(share);
+                    link_bytes[link.index()] += bytes;
+                    if problem.fabric.is_hop(link) {
+                        hop_bytes += bytes;
+                    }
+                }
+            }
+            Err(error) => dead.push(error),
+        }
+        if problem.response_fraction > 0.0 {
+            shares.clear();
+            match problem
+                .routing
+                .shares(problem.fabric, to, from, &mut shares)
+            {
+                Ok(()) => {
+                    for &(link, share) in &shares {
+                        link_bytes[link.index()] +=
+                            problem.response_fraction * flow.bytes * f64::from(share);
+                    }
+                }
+                Err(error) => dead.push(error),
+            }
+        }
+    }
+    if !dead.is_empty() {
+        return Err(MapError::unroutable(problem.fabric, dead));
+    }
+    let total = problem.exchange.total_bytes();
+    let mut evaluation = Evaluation {
+        worst_link_seconds: 0.0,
+        worst_link: None,
+        worst_network_link_seconds: 0.0,
+        worst_network_link: None,
+        worst_host_link_seconds: 0.0,
+        p99_link_seconds: 0.0,
+        mean_link_seconds: 0.0,
+        loaded_links: 0,
+        hop_bytes,
+        average_dilation: if total > 0.0 { hop_bytes / total } else { 0.0 },
+        off_node_bytes,
+        worst_injection_bytes: sent.iter().copied().fold(0.0, f64::max),
+        route_cost: route_cost(problem, &flows),
+        link_bytes,
+    };
+    time_links(problem, &mut evaluation);
+    Ok(evaluation)
+}
+
+/// Fills in everything that follows from the bytes on the links.
+fn time_links(problem: &Problem<'_>, e: &mut Evaluation) {
+    let mut times = Vec::new();
+    for link in problem.fabric.link_ids() {
+        let bytes = e.link_bytes[link.index()];
+        if bytes <= 0.0 {
+            continue;
+        }
+        let seconds = bytes / problem.live_capacity(link);
+        times.push(seconds);
+        if seconds > e.worst_link_seconds {
+            (e.worst_link_seconds, e.worst_link) = (seconds, Some(link));
+        }
+        if is_network(problem, link) {
+            if seconds > e.worst_network_link_seconds {
+                (e.worst_network_link_seconds, e.worst_network_link) = (seconds, Some(link));
+            }
+        } else {
+            e.worst_host_link_seconds = e.worst_host_link_seconds.max(seconds);
+        }
+    }
+    e.loaded_links = times.len();
+    if !times.is_empty() {
+        e.mean_link_seconds = times.iter().sum::<f64>() / times.len() as f64;
+        let at = (times.len() as f64 * 0.99) as usize;
+        e.p99_link_seconds = *times.select_nth_unstable_by(at, f64::total_cmp).1;
+    }
+}
+
+/// Whether a link joins two routers.
+pub(crate) fn is_network(problem: &Problem<'_>, link: LinkId) -> bool {
+    let link = problem.fabric.link(link);
+    matches!((link.from, link.to), (End::Router(_), End::Router(_)))
+}
+
+/// Bytes between places, by source and then target, without those that stay on their node.
+fn node_flows(problem: &Problem<'_>, placement: &Placement) -> Vec<Flow> {
+    let place_of = problem.places();
+    let nodes = problem.allocation.nodes().len();
+    let places: Vec<u32> = placement
+        .slots()
+        .iter()
+        .map(|slot| place_of[slot.node.index()])
+        .collect();
+    let mut tasks: Vec<u32> = (0..places.len() as u32).collect();
+    tasks.sort_by_key(|&t| places[t as usize]);
+    let mut bytes_to = vec![0.0; nodes];
+    let mut targets: Vec<u32> = Vec::new();
+    let mut seen = vec![false; nodes];
+    let mut flows = Vec::new();
+    for group in tasks.chunk_by(|&a, &b| places[a as usize] == places[b as usize]) {
+        let from = places[group[0] as usize];
+        for message in group.iter().flat_map(|&t| problem.exchange.sends(t)) {
+            let to = places[message.to as usize];
+            if to != from {
+                if !seen[to as usize] {
+                    seen[to as usize] = true;
+                    targets.push(to);
+                }
+                bytes_to[to as usize] += message.bytes;
+            }
+        }
+        targets.sort_unstable();
+        for to in targets.drain(..) {
+            let bytes = bytes_to[to as usize];
+            (bytes_to[to as usize], seen[to as usize]) = (0.0, false);
+            flows.push(Flow { from, to, bytes });
+        }
+    }
+    flows
+}
+
+/// Sum of bytes × cost for the route cost objective.
+fn route_cost(problem: &Problem<'_>, flows: &[Flow]) -> Option<f64> {
+    let Objective::RouteCost(costs) = problem.objective else {
+        return None;
+    };
+    let costs = known_costs(costs);
+    let nodes = problem.allocation.nodes().len();
+    let sum = flows
+        .iter()
+        .map(|f| f.bytes * f64::from(costs[f.from as usize * nodes + f.to as usize]))
+        .sum();
+    Some(sum)
+}
+
+/// Costs with unknown ones replaced by the mean of the known (1 when none is known): a route that
+/// nobody measured is neither the best nor the worst.
+pub(crate) fn known_costs(costs: &[f32]) -> Vec<f32> {
+    let known = costs.iter().filter(|c| !c.is_nan());
+    let (sum, count) = known.fold((0.0, 0u64), |(s, n), &c| (s + f64::from(c), n + 1));
+    let mean = if count > 0 {
+        (sum / count as f64) as f32
+    } else {
+        1.0
+    };
+    costs
+        .iter()
+        .map(|&c| if c.is_nan() { mean } else { c })
+        .collect()
+}

@@ -1,0 +1,88 @@
+//! Which places are close to a place?
+
+use crate::problem::Problem;
+use crate::rng::Rng;
+use hopbyte_fabric::{End, RouterId};
+
+/// Longest list of close places.
+const MOST: usize = 48;
+
+/// For every place the places around it, nearest routers first.
+pub(crate) struct Near {
+    offsets: Vec<u32>,
+    places: Vec<u32>,
+    list_of: Vec<u32>,
+}
+
+impl Near {
+    /// Searches outwards from every allocated router, until enough places are found.
+    pub(crate) fn new(problem: &Problem<'_>, rng: &mut Rng) -> Self {
+        let fabric = problem.fabric;
+        let nodes = problem.allocation.nodes();
+        let mut on_router: Vec<Vec<u32>> = vec![Vec::new(); fabric.routers().len()];
+        for (place, &(node, _)) in nodes.iter().enumerate() {
+            on_router[fabric.node(node).router.index()].push(place as u32);
+        }
+        let next: Vec<Vec<RouterId>> = fabric
+            .router_ids()
+            .map(|r| {
+                let ends = fabric.links_from(r).iter().map(|&l| fabric.link(l));
+                let mut list: Vec<RouterId> = ends
+                    .filter(|l| l.is_up())
+                    .filter_map(|l| match l.to {
+                        End::Router(to) => Some(to),
+                        _ => None,
+                    })
+                    .collect();
+                list.sort_unstable();
+                list.dedup();
+                list
+            })
+            .collect();
+        let mut near = Self {
+            offsets: vec![0],
+            places: Vec::new(),
+            list_of: vec![0; nodes.len()],
+        };
+        let mut seen = vec![u32::MAX; fabric.routers().len()];
+        for router in fabric.router_ids() {
+            if on_router[router.index()].is_empty() {
+                continue;
+            }
+            let list = near.offsets.len() as u32 - 1;
+            for &place in &on_router[router.index()] {
+                near.list_of[place as usize] = list;
+            }
+            let start = near.places.len();
+            let mut ring = vec![router];
+            seen[router.index()] = router.0;
+            while !ring.is_empty() && near.places.len() - start < MOST {
+                let from = near.places.len();
+                for r in &ring {
+                    near.places.extend(&on_router[r.index()]);
+                }
+                // Which of the last ring's places are kept must not depend on numbering.
+                rng.shuffle(&mut near.places[from..]);
+                let mut outer = Vec::new();
+                for &to in ring.iter().flat_map(|r| &next[r.index()]) {
+                    if seen[to.index()] != router.0 {
+                        seen[to.index()] = router.0;
+                        outer.push(to);
+                    }
+                }
+                ring = outer;
+            }
+            near.places.truncate(start + MOST);
+            near.offsets.push(near.places.len() as u32);
+        }
+        near
+    }
+
+    /// A random place close to `place` (itself included).
+    #[inline]
+    pub(crate) fn pick(&self, place: u32, rng: &mut Rng) -> u32 {
+        let list = self.list_of[place as usize] as usize;
+        let (start, end) = (self.offsets[list] as usize, self.offsets[list + 1] as usize);
+        self.places[start + rng.below(end - start)]
+    }
+}

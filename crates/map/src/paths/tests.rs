@@ -1,0 +1,70 @@
+//! Both forms of route say what the routing says.
+
+use super::{GridPaths, Paths, StoredPaths};
+use crate::problem::Problem;
+use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn check<P: Paths>(problem: &Problem<'_>, paths: &P) {
+    let value = |l: usize| 1.0 + (l * l % 31) as f64;
+    let mut prices = paths.prices();
+    let all: Vec<u32> = (0..paths.links() as u32).collect();
+    paths.reprice(&mut prices, &all, value);
+    let n = problem.allocation.nodes().len() as u32;
+    for a in 0..n {
+        for b in 0..n {
+            let mut expected = Vec::new();
+            let (from, to) = (problem.node_at(a), problem.node_at(b));
+            problem
+                .routing
+                .shares(problem.fabric, from, to, &mut expected)
+                .unwrap();
+            let expected: BTreeMap<u32, f64> = expected
+                .into_iter()
+                .map(|(l, s)| (l.0, f64::from(s)))
+                .collect();
+            let mut found = BTreeMap::new();
+            let mut sum = 0.0;
+            paths.each(a, b, |l, share| {
+                *found.entry(paths.link(l).0).or_insert(0.0) += share;
+                sum += share * value(l);
+            });
+            assert_eq!(found, expected, "{a} -> {b}");
+            assert!((paths.price(&prices, a, b) - sum).abs() < 1e-9 * sum.max(1.0));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_form_says_what_the_routing_says(
+        dims in prop::collection::vec(1u32..6, 1..5), wrap: bool, nodes in 1u32..3,
+    ) {
+        let words: Vec<String> = dims.iter().map(u32::to_string).collect();
+        let name = if wrap { "torus" } else { "mesh" };
+        let fabric = spec::fabric(&format!("{name}:{}:nodes={nodes}", words.join("x"))).unwrap();
+        let step = 1 + fabric.nodes().len() / 40;
+        let list = fabric.node_ids().step_by(step).map(|n| (n, 1)).collect();
+        let allocation = Allocation::new(&fabric, list).unwrap();
+        let exchange = Exchange::new(1, []).unwrap();
+        let order = Routing::default_for(&fabric);
+        let problem = Problem::new(&fabric, &order, &exchange, &allocation);
+        check(&problem, &GridPaths::new(&problem).unwrap());
+        check(&problem, &StoredPaths::new(&problem).unwrap());
+        let minimal = Routing::Minimal(hopbyte_fabric::routing::MinimalPaths::new(&fabric));
+        let problem = Problem { routing: &minimal, ..problem };
+        check(&problem, &StoredPaths::new(&problem).unwrap());
+    }
+}
+
+#[test]
+fn gemini_in_closed_form() {
+    let fabric = spec::fabric("gemini:3x4x8").unwrap();
+    let list = fabric.node_ids().step_by(3).map(|n| (n, 1)).collect();
+    let allocation = Allocation::new(&fabric, list).unwrap();
+    let exchange = Exchange::new(1, []).unwrap();
+    let order = Routing::default_for(&fabric);
+    let problem = Problem::new(&fabric, &order, &exchange, &allocation);
+    check(&problem, &GridPaths::new(&problem).unwrap());
+}

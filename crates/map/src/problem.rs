@@ -1,0 +1,280 @@
+//! The question: which machine, which traffic, which slots, and what is to be small?
+
+use hopbyte_fabric::{
+    Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Placement, Routing,
+    Unroutable,
+};
+use serde::Serialize;
+use std::fmt;
+use thiserror::Error;
+
+/// Least share of a link's capacity that counts as live: a link that others fill completely still
+/// serves in turn, and a time of infinity would hide every other difference.
+pub const LEAST_LIVE_SHARE: f64 = 0.01;
+
+/// Most unroutable pairs that an error names.
+const EXAMPLES: usize = 5;
+
+/// What a mapping makes small. Ties go to fewer hop-bytes (for [`Objective::HopBytes`] and
+/// [`Objective::RouteCost`] to the shorter worst link time).
+#[derive(Clone, Copy, Debug)]
+pub enum Objective<'a> {
+    /// Time of the worst directed link, injection and ejection included: bytes / live capacity.
+    WorstLink,
+    /// The same over links between routers only, for comparison with published figures and for
+    /// machines whose host links are known not to limit.
+    WorstNetworkLink,
+    /// Sum of bytes × hops of the request routes.
+    HopBytes,
+    /// Sum of bytes × cost of the pair of nodes, paper 003's way: costs row by row (from), in the
+    /// order of the allocation's nodes. Not-a-number stands for "not known" and counts as the mean.
+    RouteCost(&'a [f32]),
+}
+
+impl fmt::Display for Objective<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WorstLink => "worst link",
+            Self::WorstNetworkLink => "worst network link",
+            Self::HopBytes => "hop-bytes",
+            Self::RouteCost(_) => "route cost",
+        })
+    }
+}
+
+/// One mapping question.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// Its routing.
+    pub routing: &'a Routing,
+    /// What other jobs put on the links; unknown links count as free.
+    pub background: Option<&'a LinkState>,
+    /// What the tasks send each other.
+    pub exchange: &'a Exchange,
+    /// Where they may go.
+    pub allocation: &'a Allocation,
+    /// What is to be small.
+    pub objective: Objective<'a>,
+    /// Where the tasks are now, for a warm start; never made worse.
+    pub current: Option<&'a Placement>,
+    /// Bytes that travel the response route for each payload byte of the request (0 and up). The
+    /// default 0 counts payload alone; a Gemini PUT answers 96 bytes with 9, a GET 24 with 81
+    /// (paper 000, IV).
+    pub response_fraction: f64,
+}
+
+impl<'a> Problem<'a> {
+    /// A question with the default objective (worst link), no background and no current placement.
+    pub fn new(
+        fabric: &'a Fabric,
+        routing: &'a Routing,
+        exchange: &'a Exchange,
+        allocation: &'a Allocation,
+    ) -> Self {
+        Self {
+            fabric,
+            routing,
+            background: None,
+            exchange,
+            allocation,
+            objective: Objective::WorstLink,
+            current: None,
+            response_fraction: 0.0,
+        }
+    }
+
+    /// Capacity of a link that is left for this job, bytes per second: lanes in service × (1 −
+    /// background use), at least [`LEAST_LIVE_SHARE`] of it; 0 for a link that is down.
+    pub fn live_capacity(&self, link: LinkId) -> f64 {
+        let used = self
+            .background
+            .and_then(|state| state.used_ratio.get(link))
+            .unwrap_or(0.0);
+        self.fabric.link(link).capacity().0 * (1.0 - used).clamp(LEAST_LIVE_SHARE, 1.0)
+    }
+
+    /// Checks what the types leave open: sizes that must agree and numbers that must make sense.
+    pub(crate) fn check(&self) -> Result<(), MapError> {
+        let (tasks, slots) = (self.exchange.tasks(), self.allocation.capacity());
+        if tasks == 0 {
+            return Err(MapError::NoTasks);
+        }
+        if tasks > slots {
+            return Err(MapError::TooManyTasks { tasks, slots });
+        }
+        if !(self.response_fraction.is_finite() && self.response_fraction >= 0.0) {
+            return Err(MapError::BadOption {
+                what: "response fraction",
+                found: self.response_fraction.to_string(),
+                expected: "a number not below zero",
+            });
+        }
+        if let Some(current) = self.current {
+            self.check_placement(current)?;
+        }
+        if let Objective::RouteCost(costs) = self.objective {
+            let nodes = self.allocation.nodes().len();
+            if costs.len() != nodes * nodes {
+                return Err(MapError::CostShape {
+                    found: costs.len(),
+                    nodes,
+                });
+            }
+            if let Some(bad) = costs.iter().position(|c| *c < 0.0 || c.is_infinite()) {
+                return Err(MapError::BadCost {
+                    from: self.node_name(bad / nodes),
+                    to: self.node_name(bad % nodes),
+                    found: costs[bad],
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a placement is one of this problem's tasks in its allocation.
+    pub(crate) fn check_placement(&self, placement: &Placement) -> Result<(), MapError> {
+        let tasks = self.exchange.tasks();
+        if placement.tasks() != tasks {
+            return Err(MapError::PlacementSize {
+                tasks,
+                placed: placement.tasks(),
+            });
+        }
+        match (0..tasks as u32).find(|&t| self.allocation.position(placement.node(t)).is_none()) {
+            Some(task) => Err(MapError::OutsideAllocation {
+                task,
+                node: self.fabric.node(placement.node(task)).name.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn node_name(&self, place: usize) -> String {
+        let (node, _) = self.allocation.nodes()[place];
+        self.fabric.node(node).name.clone()
+    }
+
+    /// Position in the allocation by node id, without hashing; `u32::MAX` elsewhere.
+    pub(crate) fn places(&self) -> Vec<u32> {
+        let mut place = vec![u32::MAX; self.fabric.nodes().len()];
+        for (i, &(node, _)) in self.allocation.nodes().iter().enumerate() {
+            place[node.index()] = i as u32;
+        }
+        place
+    }
+
+    /// The node at a position of the allocation.
+    pub(crate) fn node_at(&self, place: u32) -> NodeId {
+        self.allocation.nodes()[place as usize].0
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// There is nothing to place.
+    #[error("the traffic has no tasks")]
+    NoTasks,
+    /// The allocation is too small.
+    #[error(
+        "{tasks} tasks and {slots} slots\nhint: allocate more nodes or allow more tasks a node"
+    )]
+    TooManyTasks {
+        /// Tasks of the traffic.
+        tasks: usize,
+        /// Slots of the allocation.
+        slots: usize,
+    },
+    /// A placement of another traffic.
+    #[error("the placement has {placed} tasks and the traffic {tasks}")]
+    PlacementSize {
+        /// Tasks of the traffic.
+        tasks: usize,
+        /// Tasks of the placement.
+        placed: usize,
+    },
+    /// A placement of another allocation.
+    #[error("task {task} is placed on {node}, which is not in the allocation")]
+    OutsideAllocation {
+        /// The task.
+        task: u32,
+        /// Where it was placed.
+        node: String,
+    },
+    /// Tasks that talk would be on nodes that cannot reach each other.
+    #[error("{count} pairs of nodes that exchange data have no route: {}\nhint: leave one side of each pair out of the allocation, or give the tables that route it", .examples.join("; "))]
+    Unroutable {
+        /// How many pairs.
+        count: usize,
+        /// The first of them, in words.
+        examples: Vec<String>,
+    },
+    /// A cost matrix of the wrong size.
+    #[error(
+        "route costs: found {found} values, expected {nodes} x {nodes}, one for each pair of allocated nodes"
+    )]
+    CostShape {
+        /// Values given.
+        found: usize,
+        /// Nodes of the allocation.
+        nodes: usize,
+    },
+    /// A cost that cannot be added up.
+    #[error(
+        "cost of the route from {from} to {to}: found {found}, expected a number not below zero, or not-a-number for unknown"
+    )]
+    BadCost {
+        /// Source node.
+        from: String,
+        /// Target node.
+        to: String,
+        /// The value.
+        found: f32,
+    },
+    /// An option that makes no sense.
+    #[error("{what}: found {found}, expected {expected}")]
+    BadOption {
+        /// The option.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+    /// Something wrong with fabric, allocation or placement.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+}
+
+impl MapError {
+    /// Names the pairs without a route.
+    pub(crate) fn unroutable(fabric: &Fabric, mut dead: Vec<Unroutable>) -> Self {
+        dead.sort_by_key(|u| (u.from, u.to));
+        dead.dedup_by_key(|u| (u.from, u.to));
+        Self::Unroutable {
+            count: dead.len(),
+            examples: dead
+                .iter()
+                .take(EXAMPLES)
+                .map(|u| u.describe(fabric))
+                .collect(),
+        }
+    }
+}
+
+/// The ways of placing that every result is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Baseline {
+    /// Tasks fill the nodes one after the other: what launchers do.
+    InOrder,
+    /// Tasks go to the nodes in turn.
+    RoundRobin,
+    /// A random permutation by the seed.
+    Random,
+    /// Where the tasks are now.
+    Current,
+}

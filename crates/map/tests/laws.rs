@@ -1,0 +1,226 @@
+//! Laws of costs and mappings: counted by hand, and on random instances.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_fabric::routing::MinimalPaths;
+use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkState, NodeId, Placement, Routing, spec};
+use hopbyte_map::{
+    Baseline, MapError, Objective, Options, Problem, Verdict, baseline, evaluate, map,
+};
+use proptest::prelude::*;
+
+fn allocation(fabric: &Fabric, nodes: &[(u32, u32)]) -> Allocation {
+    let list = nodes.iter().map(|&(n, c)| (NodeId(n), c)).collect();
+    Allocation::new(fabric, list).unwrap()
+}
+
+fn quick(seed: u64, trials: u64) -> Options {
+    Options {
+        trials: Some(trials),
+        seed,
+        threads: 2,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn costs_of_a_ring_are_those_counted_by_hand() {
+    // A ring of 4 routers, links of 1 GB/s, host links of 2 GB/s. Task 0 on node 0 sends 4 GB to task 1
+    // on node 1 and 1 GB to task 2 on node 3; task 2 sends 2 GB to task 1, two hops (positive way).
+    let fabric = spec::fabric("torus:4:link=1,host=2").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let exchange = Exchange::new(3, [(0, 1, 4e9, 1), (0, 2, 1e9, 1), (2, 1, 2e9, 1)]).unwrap();
+    let alloc = allocation(&fabric, &[(0, 1), (1, 1), (3, 1)]);
+    let placement = Placement::in_order(&alloc, 3).unwrap();
+    let mut problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let e = evaluate(&problem, &placement).unwrap();
+    assert_eq!(e.hop_bytes, 4e9 + 1e9 + 2.0 * 2e9);
+    assert_eq!(e.average_dilation, 9.0 / 7.0);
+    // Link 0 -> 1 carries 4 GB and, after 3 -> 0, the 2 GB of task 2.
+    assert_eq!(e.worst_link_seconds, 6.0);
+    assert_eq!(e.worst_network_link_seconds, 6.0);
+    // Node 1 receives 6 GB over 2 GB/s.
+    assert_eq!(e.worst_host_link_seconds, 3.0);
+    assert_eq!((e.off_node_bytes, e.worst_injection_bytes), (7e9, 5e9));
+    let zero = fabric.router_at(&[0]).unwrap();
+    let up = fabric
+        .link_towards(zero, hopbyte_fabric::Direction::parse("X+").unwrap())
+        .unwrap();
+    assert_eq!((e.worst_link, e.link_bytes[up.index()]), (Some(up), 6e9));
+
+    // Half of that link is somebody else's: twice the time.
+    let mut state = LinkState::unknown(&fabric);
+    state.used_ratio.set(up, Some(0.5));
+    problem.background = Some(&state);
+    assert_eq!(
+        evaluate(&problem, &placement).unwrap().worst_link_seconds,
+        12.0
+    );
+
+    // Responses of a tenth travel back: node 1 answers task 0 with 0.4 GB over link 1 -> 0, and task 2
+    // with 0.2 GB; half way round a ring of four both go the positive way, 1 -> 2 -> 3.
+    problem.background = None;
+    problem.response_fraction = 0.1;
+    let r = evaluate(&problem, &placement).unwrap();
+    assert_eq!(r.hop_bytes, e.hop_bytes);
+    let grown: f64 = r.link_bytes.iter().sum::<f64>() - e.link_bytes.iter().sum::<f64>();
+    assert!(
+        (grown - (0.4e9 * 3.0 + 0.1e9 * 3.0 + 0.2e9 * 4.0)).abs() < 1.0,
+        "{grown}"
+    );
+}
+
+#[test]
+fn a_shared_host_link_carries_both_nodes() {
+    let fabric = spec::fabric("gemini:2x2x8").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let router = fabric.router_at(&[0, 0, 0]).unwrap();
+    let [a, b] = fabric.nodes_on(router) else {
+        panic!("a Gemini has two nodes")
+    };
+    let far = fabric.nodes_on(fabric.router_at(&[0, 0, 1]).unwrap())[0];
+    let alloc = allocation(&fabric, &[(a.0, 1), (b.0, 1), (far.0, 1)]);
+    let exchange =
+        Exchange::new(3, [(0, 1, 10.0, 1), (0, 2, 100.0, 1), (1, 2, 1000.0, 1)]).unwrap();
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let e = evaluate(&problem, &Placement::in_order(&alloc, 3).unwrap()).unwrap();
+    // Two nodes of one Gemini: no hop, but over the host link.
+    assert_eq!(e.hop_bytes, 1100.0);
+    let inject = fabric.node(*a).inject;
+    assert_eq!(fabric.node(*b).inject, inject);
+    assert_eq!(e.link_bytes[inject.index()], 1110.0);
+}
+
+#[test]
+fn a_known_optimum_is_found_and_certified() {
+    // A ring of eight tasks on a ring of eight routers: one hop each way is the bound.
+    let fabric = spec::fabric("torus:8").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let ring = |i: u32| (i * 3 % 8, (i + 1) * 3 % 8);
+    let exchange = Exchange::new(
+        8,
+        (0..8).flat_map(|i| {
+            let (a, b) = ring(i);
+            [(a, b, 1e6, 1), (b, a, 1e6, 1)]
+        }),
+    )
+    .unwrap();
+    let nodes: Vec<(u32, u32)> = (0..8).map(|n| (n, 1)).collect();
+    let alloc = allocation(&fabric, &nodes);
+    for objective in [Objective::WorstNetworkLink, Objective::HopBytes] {
+        let problem = Problem {
+            objective,
+            ..Problem::new(&fabric, &routing, &exchange, &alloc)
+        };
+        let (placement, certificate) = map(&problem, &quick(1, 20_000), &|_| {}).unwrap();
+        assert_eq!(certificate.result.hop_bytes, 16e6, "{objective}");
+        assert_eq!(certificate.bound.hop_bytes, 16e6);
+        assert_eq!(certificate.verdict, Verdict::Improved);
+        assert_eq!(evaluate(&problem, &placement).unwrap(), certificate.result);
+    }
+}
+
+#[test]
+fn bad_questions_are_refused() {
+    let fabric = spec::fabric("torus:4").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let alloc = allocation(&fabric, &[(0, 1), (1, 1)]);
+    let none = Exchange::new(0, []).unwrap();
+    let three = Exchange::new(3, [(0, 1, 1.0, 1)]).unwrap();
+    let two = Exchange::new(2, [(0, 1, 1.0, 1)]).unwrap();
+    let ask = |exchange: &Exchange, objective: Objective<'_>, options: &Options| {
+        let problem = Problem {
+            objective,
+            ..Problem::new(&fabric, &routing, exchange, &alloc)
+        };
+        map(&problem, options, &|_| {}).map(|_| ())
+    };
+    let options = quick(1, 10);
+    assert_eq!(
+        ask(&none, Objective::WorstLink, &options),
+        Err(MapError::NoTasks)
+    );
+    assert_eq!(
+        ask(&three, Objective::WorstLink, &options),
+        Err(MapError::TooManyTasks { tasks: 3, slots: 2 })
+    );
+    let short = [1.0f32; 3];
+    let negative = [0.0, -1.0, 1.0, 0.0f32];
+    assert!(matches!(
+        ask(&two, Objective::RouteCost(&short), &options),
+        Err(MapError::CostShape { found: 3, nodes: 2 })
+    ));
+    assert!(matches!(
+        ask(&two, Objective::RouteCost(&negative), &options),
+        Err(MapError::BadCost { .. })
+    ));
+    let forever = Options {
+        seconds: f64::NAN,
+        trials: None,
+        ..options
+    };
+    assert!(matches!(
+        ask(&two, Objective::WorstLink, &forever),
+        Err(MapError::BadOption { .. })
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn never_worse_than_any_baseline_and_the_bound_holds(
+        dims in prop::collection::vec(1u32..5, 1..4),
+        nodes_per_router in 1u32..3,
+        slots in prop::collection::vec(1u32..4, 1..12),
+        edges in prop::collection::vec((0u32..64, 0u32..64, 0u32..1000), 0..80),
+        minimal: bool, objective in 0..4u8, fill in 1usize..=100, seed: u64,
+    ) {
+        let words: Vec<String> = dims.iter().map(u32::to_string).collect();
+        let text = format!("torus:{}:nodes={nodes_per_router}", words.join("x"));
+        let fabric = spec::fabric(&text).unwrap();
+        let routing = if minimal {
+            Routing::Minimal(MinimalPaths::new(&fabric))
+        } else {
+            Routing::default_for(&fabric)
+        };
+        let count = fabric.nodes().len();
+        let list: Vec<(u32, u32)> = slots.iter().take(count).enumerate()
+            .map(|(i, &c)| (((i * 7) % count) as u32, c)).collect();
+        let mut seen = std::collections::HashSet::new();
+        let list: Vec<_> = list.into_iter().filter(|(n, _)| seen.insert(*n)).collect();
+        let alloc = allocation(&fabric, &list);
+        let tasks = (alloc.capacity() * fill).div_ceil(100);
+        let n = tasks as u32;
+        let exchange = Exchange::new(
+            tasks, edges.iter().map(|&(a, b, w)| (a % n, b % n, f64::from(w), 1)),
+        ).unwrap();
+        let places = alloc.nodes().len();
+        let costs: Vec<f32> = (0..places * places).map(|i| (i * i % 17) as f32).collect();
+        let objective = match objective {
+            0 => Objective::WorstLink,
+            1 => Objective::WorstNetworkLink,
+            2 => Objective::HopBytes,
+            _ => Objective::RouteCost(&costs),
+        };
+        let problem = Problem { objective, ..Problem::new(&fabric, &routing, &exchange, &alloc) };
+        let (placement, certificate) = map(&problem, &quick(seed, 2_000), &|_| {}).unwrap();
+        // The placement is legal and costs what the certificate says.
+        Placement::new(&fabric, &alloc, placement.slots().to_vec()).unwrap();
+        prop_assert_eq!(&evaluate(&problem, &placement).unwrap(), &certificate.result);
+        for which in [Baseline::InOrder, Baseline::RoundRobin, Baseline::Random] {
+            let other = baseline(&problem, which, seed).unwrap().unwrap();
+            let cost = evaluate(&problem, &other).unwrap();
+            prop_assert!(!cost.better_than(&certificate.result, &objective));
+        }
+        let above = |value: f64, bound: f64| value >= bound * (1.0 - 1e-6);
+        let (r, b) = (&certificate.result, &certificate.bound);
+        prop_assert!(above(r.worst_link_seconds, b.worst_link_seconds));
+        prop_assert!(above(r.worst_network_link_seconds, b.worst_network_link_seconds));
+        prop_assert!(above(r.hop_bytes, b.hop_bytes));
+        prop_assert!(above(r.off_node_bytes, b.off_node_bytes));
+        // The same on one thread.
+        let single = Options { threads: 1, ..quick(seed, 2_000) };
+        prop_assert_eq!(map(&problem, &single, &|_| {}).unwrap().0, placement);
+    }
+}

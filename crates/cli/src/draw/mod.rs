@@ -1,0 +1,158 @@
+//! What does the machine look like, and where is it loaded?
+//!
+//! [`fabric_svg`] draws a whole page: the fabric, a legend with units, the worst links by name.
+//! [`picture`] draws the fabric alone, with the place of every link, for pages that add their own
+//! words (the report). Grids become slices, dragonflies a matrix of groups, everything else strips
+//! of switches by their distance from the hosts. Load is never told by colour alone: strokes grow
+//! wider and meters fuller; what is not known is dotted.
+
+mod badges;
+mod dragonfly;
+mod grid;
+mod isometric;
+mod lattice;
+mod loads;
+mod page;
+mod rings;
+mod strips;
+mod style;
+mod svg;
+
+pub use loads::{CLASSES, LinkLoads, Scale, Unit};
+pub use page::{DrawOptions, fabric_svg};
+pub use style::sheet;
+pub use svg::escape;
+
+use hopbyte_fabric::{Fabric, Family, LinkId, NodeId};
+use std::collections::HashSet;
+use svg::Mark;
+
+/// A drawing of a fabric without title and legend.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Width in pixels.
+    pub width: f32,
+    /// Height in pixels.
+    pub height: f32,
+    /// SVG elements; wrap them in an `svg` element of class `hb` with the size above.
+    pub body: String,
+    /// Where everything is.
+    pub geometry: Geometry,
+    /// How to read it, in a sentence or two.
+    pub words: String,
+}
+
+/// Places in a [`Picture`]; not-a-number where something is not drawn.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    /// Ends of each link's stroke: x1, y1, x2, y2.
+    pub links: Vec<[f32; 4]>,
+    /// Box of each router: x, y, width, height.
+    pub routers: Vec<[f32; 4]>,
+    /// Box of each node; nodes that share a router's square have the same one.
+    pub nodes: Vec<[f32; 4]>,
+}
+
+impl Geometry {
+    fn empty(fabric: &Fabric) -> Self {
+        let none = [f32::NAN; 4];
+        Self {
+            links: vec![none; fabric.links().len()],
+            routers: vec![none; fabric.routers().len()],
+            nodes: vec![none; fabric.nodes().len()],
+        }
+    }
+}
+
+/// Everything that decides how a link looks.
+pub struct Looks<'a> {
+    fabric: &'a Fabric,
+    loads: Option<&'a LinkLoads>,
+    scale: Scale,
+    job: HashSet<NodeId>,
+    kind_looks: Vec<u8>,
+}
+
+impl<'a> Looks<'a> {
+    /// Looks of a fabric; `scale` overrides the one that fits the loads, `job` are nodes to frame.
+    pub fn new(
+        fabric: &'a Fabric,
+        loads: Option<&'a LinkLoads>,
+        scale: Option<Scale>,
+        job: &[NodeId],
+    ) -> Self {
+        let none = Scale {
+            max: 0.0,
+            unit: Unit::Count,
+        };
+        Self {
+            fabric,
+            loads,
+            scale: scale.or_else(|| Scale::of(loads)).unwrap_or(none),
+            job: job.iter().copied().collect(),
+            kind_looks: kind_looks(fabric),
+        }
+    }
+
+    fn mark(&self, link: LinkId) -> Mark {
+        if !self.fabric.link(link).is_up() {
+            return Mark::Down;
+        }
+        match self.loads {
+            None => Mark::Kind(self.kind_looks[self.fabric.link(link).kind.index()]),
+            Some(loads) => match loads.get(link).map(|v| self.scale.class(v)) {
+                None => Mark::Unknown,
+                Some(0) => Mark::Idle,
+                Some(class) => Mark::Load(class as u8),
+            },
+        }
+    }
+
+    /// The loudest mark of several links.
+    fn worst_mark(&self, links: &[LinkId]) -> Mark {
+        links
+            .iter()
+            .map(|&l| self.mark(l))
+            .max()
+            .unwrap_or(Mark::Unknown)
+    }
+}
+
+/// Look of every kind: fastest first, host links inside boards last.
+fn kind_looks(fabric: &Fabric) -> Vec<u8> {
+    let mut fastest = vec![0.0f64; fabric.kinds().len()];
+    for link in fabric.links() {
+        let f = &mut fastest[link.kind.index()];
+        *f = f.max(link.nominal.0);
+    }
+    let mut order: Vec<usize> = (0..fabric.kinds().len()).collect();
+    order.sort_by(|&a, &b| {
+        let onboard = |k: usize| fabric.kinds()[k].onboard;
+        onboard(a)
+            .cmp(&onboard(b))
+            .then(fastest[b].total_cmp(&fastest[a]))
+            .then(a.cmp(&b))
+    });
+    let mut looks = vec![0; order.len()];
+    for (look, &kind) in order.iter().enumerate() {
+        looks[kind] = (look % svg::KIND_LOOKS) as u8;
+    }
+    looks
+}
+
+/// Draws the fabric into at most `width` pixels, about `height` high where that is possible. The
+/// same fabric and size give the same places whatever the loads, so that pictures can be compared.
+pub fn picture(looks: &Looks, width: f32, height: f32) -> Picture {
+    if matches!(
+        looks.fabric.family(),
+        Family::Aries | Family::Dragonfly
+    ) && let Some(picture) = dragonfly::picture(looks, width)
+    {
+        return picture;
+    }
+    if let Some(lattice) = lattice::Lattice::of(looks.fabric) {
+        return grid::slices(looks, &lattice, width, height)
+            .unwrap_or_else(|| rings::picture(looks, &lattice, width));
+    }
+    strips::picture(looks, width)
+}

@@ -1,0 +1,284 @@
+//! A whole drawing: title, picture, legend, worst links, and the command that made it.
+
+use super::svg::{self, Anchor, Mark};
+use super::{CLASSES, LinkLoads, Looks, Picture, Scale, badges, isometric, picture, style};
+use hopbyte_fabric::{Fabric, LinkId, NodeId};
+use std::fmt::Write;
+
+/// What to add to a drawing.
+#[derive(Clone, Debug, Default)]
+pub struct DrawOptions {
+    /// Title; empty for the fabric's source and size.
+    pub title: String,
+    /// A line below the title: window, coverage, calibration.
+    pub subtitle: String,
+    /// The command line that makes the picture, printed below it.
+    pub command: String,
+    /// Scale, where several pictures must share one.
+    pub scale: Option<Scale>,
+    /// How many of the worst links to number and name; 0 for none.
+    pub worst: usize,
+    /// Nodes to frame: those of a job.
+    pub job: Vec<NodeId>,
+}
+
+/// Width of the page's contents.
+const WIDTH: f32 = 1160.0;
+/// Aim for the height of the picture itself.
+const HEIGHT: f32 = 980.0;
+/// Margin around the page.
+const EDGE: f32 = 22.0;
+/// Height of a line of text.
+const LINE: f32 = 19.0;
+
+/// Draws the fabric as one SVG page with the given load on its links.
+///
+/// The result is a complete file of light and dark looks (`prefers-color-scheme`). Names are escaped
+/// and shortened. Size: below 3 MB for 4,608 routers; larger grids are drawn by rings.
+pub fn fabric_svg(fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOptions) -> String {
+    let looks = Looks::new(fabric, loads, options.scale, &options.job);
+    let mut main = picture(&looks, WIDTH, HEIGHT);
+    let worst = loads.map_or(Vec::new(), |l| l.worst(options.worst));
+    badges::add(
+        &mut main,
+        &worst.iter().map(|&(l, _)| l).collect::<Vec<_>>(),
+    );
+    let mut page = Page::new();
+    page.head(fabric, loads, options);
+    page.legend(&looks);
+    page.place(&main);
+    page.words(&main.words);
+    let space = isometric::picture(&looks, if worst.is_empty() { WIDTH } else { 520.0 });
+    page.space_and_worst(&looks, space.as_ref(), &worst);
+    if !options.command.is_empty() {
+        page.y += 6.0;
+        page.line("mono t3", 0.0, &format!("$ {}", options.command), 160);
+    }
+    page.finish(&title(fabric, options))
+}
+
+fn title(fabric: &Fabric, options: &DrawOptions) -> String {
+    if options.title.is_empty() {
+        format!(
+            "{} · {} routers, {} nodes",
+            svg::shorten(fabric.source(), 60),
+            fabric.routers().len(),
+            fabric.nodes().len()
+        )
+    } else {
+        options.title.clone()
+    }
+}
+
+struct Page {
+    body: String,
+    y: f32,
+}
+
+impl Page {
+    fn new() -> Self {
+        Self {
+            body: String::new(),
+            y: EDGE,
+        }
+    }
+
+    fn line(&mut self, class: &str, x: f32, text: &str, most: usize) {
+        self.y += LINE;
+        let text = svg::shorten(text, most);
+        svg::text(
+            &mut self.body,
+            class,
+            EDGE + x,
+            self.y - 5.0,
+            Anchor::Start,
+            &text,
+        );
+    }
+
+    fn head(&mut self, fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOptions) {
+        self.y += 6.0;
+        self.line("t1", 0.0, &title(fabric, options), 100);
+        if !options.subtitle.is_empty() {
+            self.line("t2", 0.0, &options.subtitle, 170);
+        }
+        if let Some(loads) = loads {
+            let unknown = fabric
+                .link_ids()
+                .filter(|&l| loads.get(l).is_none())
+                .count();
+            let mut text = format!("Drawn on the links: {}.", loads.name);
+            if unknown > 0 {
+                let total = fabric.links().len();
+                let _ = write!(text, " Not known for {unknown} of {total} links.");
+            }
+            self.line("t2", 0.0, &text, 170);
+        }
+        self.y += 8.0;
+    }
+
+    /// Samples of all marks in use, with their ranges and how many links have them.
+    fn legend(&mut self, looks: &Looks) {
+        let entries = legend_entries(looks);
+        let mut x = EDGE;
+        let y = self.y + 9.0;
+        for (mark, text) in entries {
+            let wide = 44.0 + 6.4 * text.chars().count() as f32 + 16.0;
+            if x + wide > EDGE + WIDTH {
+                x = EDGE;
+                self.y += 20.0;
+            }
+            let y = y.max(self.y + 9.0);
+            let mut layer = svg::Layer::new(1.1);
+            layer.line(mark, [x, y, x + 26.0, y], 0.0);
+            layer.meter(mark, [x + 29.0, y - 6.0, 6.0, 12.0]);
+            layer.write(&mut self.body);
+            svg::text(&mut self.body, "t2", x + 41.0, y + 4.5, Anchor::Start, &text);
+            x += wide;
+        }
+        self.y += 26.0;
+    }
+
+    fn place(&mut self, picture: &Picture) {
+        let left = EDGE + (WIDTH - picture.width) / 2.0;
+        let _ = writeln!(
+            self.body,
+            "<g transform=\"translate({} {})\">\n{}</g>",
+            svg::num(left),
+            svg::num(self.y),
+            picture.body
+        );
+        self.y += picture.height + 8.0;
+    }
+
+    fn words(&mut self, words: &str) {
+        for line in wrap(words, 190) {
+            self.line("t3", 0.0, &line, 200);
+        }
+        self.y += 8.0;
+    }
+
+    fn space_and_worst(
+        &mut self,
+        looks: &Looks,
+        space: Option<&Picture>,
+        worst: &[(LinkId, f64)],
+    ) {
+        let top = self.y;
+        if let Some(space) = space {
+            let _ = writeln!(
+                self.body,
+                "<g transform=\"translate({EDGE} {})\">\n{}</g>",
+                svg::num(top),
+                space.body
+            );
+            self.y += space.height + 4.0;
+            let line = wrap(&space.words, if worst.is_empty() { 190 } else { 92 });
+            for l in line {
+                self.line("t3", 0.0, &l, 200);
+            }
+        }
+        let bottom = self.y;
+        if !worst.is_empty() {
+            self.y = top;
+            let x = if space.is_some() { 560.0 } else { 0.0 };
+            self.worst(looks, x, worst);
+        }
+        self.y = self.y.max(bottom);
+    }
+
+    fn worst(&mut self, looks: &Looks, x: f32, worst: &[(LinkId, f64)]) {
+        let Some(loads) = looks.loads else { return };
+        let fabric = looks.fabric;
+        self.line("tb", x, "Worst links", 40);
+        for (rank, &(link, value)) in worst.iter().enumerate() {
+            self.y += 4.0;
+            let y = self.y + LINE / 2.0;
+            let left = EDGE + x;
+            let b = &mut self.body;
+            svg::badge(b, [left + 7.0, y], rank + 1);
+            let share = (value / looks.scale.max.max(f64::MIN_POSITIVE)).min(1.0) as f32;
+            let mut layer = svg::Layer::new(1.0);
+            layer.rect(looks.mark(link), [left + 20.0, y - 5.0, 90.0 * share, 10.0]);
+            layer.write(b);
+            svg::text(b, "t2", left + 182.0, y + 4.5, Anchor::End, &loads.text(value));
+            let name = format!(
+                "{} to {} · {}",
+                fabric.link_name(link),
+                fabric.end_name(fabric.link(link).to),
+                fabric.kind(link).name
+            );
+            let room = ((WIDTH - x - 200.0) / 6.3) as usize;
+            svg::text(b, "t2", left + 194.0, y + 4.5, Anchor::Start, &svg::shorten(&name, room));
+            self.y += LINE - 2.0;
+        }
+    }
+
+    fn finish(self, title: &str) -> String {
+        let (w, h) = (svg::num(WIDTH + 2.0 * EDGE), svg::num(self.y + EDGE));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hb\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\">\n<title>{}</title>\n<style>\n{}</style>\n<rect class=\"bg\" width=\"{w}\" height=\"{h}\"/>\n{}</svg>\n",
+            svg::escape(title),
+            style::sheet(),
+            self.body
+        )
+    }
+}
+
+/// The marks that occur, with words and counts.
+fn legend_entries(looks: &Looks) -> Vec<(Mark, String)> {
+    let fabric = looks.fabric;
+    let count = |mark: Mark| {
+        fabric
+            .link_ids()
+            .filter(|&l| looks.mark(l) == mark)
+            .count()
+    };
+    let mut entries: Vec<(Mark, String)> = Vec::new();
+    match looks.loads {
+        None => {
+            for (name, (links, capacity)) in fabric.kind_summary() {
+                let Some(kind) = fabric.kinds().iter().position(|k| k.name == name) else {
+                    continue;
+                };
+                let mark = Mark::Kind(looks.kind_looks[kind]);
+                entries.push((mark, format!("{name}, {capacity} ({links})")));
+            }
+            entries.sort_by_key(|&(mark, _)| mark);
+        }
+        Some(_) => {
+            entries.push((Mark::Idle, format!("0 ({})", count(Mark::Idle))));
+            for class in 1..=CLASSES {
+                let mark = Mark::Load(class as u8);
+                let text = format!(
+                    "{} {} ({})",
+                    looks.scale.range_text(class),
+                    looks.scale.unit_text(),
+                    count(mark)
+                );
+                entries.push((mark, text));
+            }
+            entries.push((Mark::Unknown, format!("not known ({})", count(Mark::Unknown))));
+        }
+    }
+    entries.push((Mark::Down, format!("down ({})", count(Mark::Down))));
+    entries.retain(|(mark, text)| {
+        matches!(mark, Mark::Kind(_) | Mark::Load(_)) || !text.ends_with("(0)")
+    });
+    entries
+}
+
+/// Breaks text into lines of at most `most` characters, between words.
+fn wrap(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}

@@ -4,6 +4,7 @@
 //! second program in its wheel.
 
 mod args;
+pub mod draw;
 mod failure;
 mod machine;
 mod output;

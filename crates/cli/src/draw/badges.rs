@@ -3,6 +3,7 @@
 use super::svg::{self, BADGE, num};
 use super::{Geometry, Picture};
 use hopbyte_fabric::LinkId;
+use std::f32::consts::PI;
 use std::fmt::Write;
 
 /// Puts `1`, `2`, … beside the given links, away from each other, inside the picture.
@@ -34,7 +35,7 @@ fn place(from: [f32; 2], stroke: [f32; 4], taken: &[[f32; 2]], picture: &Picture
     let right = dx.atan2(-dy);
     let mut best = (f32::MAX, from);
     for ring in 0..4u8 {
-        for turn in [0.0f32, 0.6, -0.6, 1.2, -1.2, 2.0, -2.0, 3.14] {
+        for turn in [0.0f32, 0.6, -0.6, 1.2, -1.2, 2.0, -2.0, PI] {
             let distance = BADGE + 4.0 + 9.0 * f32::from(ring);
             let angle = right + turn;
             let at = [

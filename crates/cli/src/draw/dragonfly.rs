@@ -1,7 +1,7 @@
 //! Dragonflies: which group sends to which, and what every router's links of each kind carry.
 
-use super::svg::{self, Anchor, Layer, num};
-use super::{Geometry, Looks, Picture};
+use super::svg::{self, Anchor, Layer, Mark, num};
+use super::{Geometry, Looks, Picture, glyph};
 use hopbyte_fabric::{End, Fabric, KindId, LinkId, RouterId};
 use std::collections::BTreeMap;
 use std::f32::consts::TAU;
@@ -11,6 +11,8 @@ const GAP: f32 = 14.0;
 const CAPTION: f32 = 20.0;
 /// Side of the matrix and of the circle.
 const SIDE: f32 = 420.0;
+/// Pairs of groups up to which the circle shows those without load.
+const MOST_IDLE: usize = 600;
 
 /// The groups of a fabric whose first coordinate is the group.
 struct Groups {
@@ -30,7 +32,10 @@ impl Groups {
             .router_ids()
             .map(|r| fabric.coord(r))
             .collect::<Option<_>>()?;
-        let mut numbers: Vec<u32> = coords.iter().map(|c| c.first().copied()).collect::<Option<_>>()?;
+        let mut numbers: Vec<u32> = coords
+            .iter()
+            .map(|c| c.first().copied())
+            .collect::<Option<_>>()?;
         let raw = numbers.clone();
         numbers.sort_unstable();
         numbers.dedup();
@@ -78,11 +83,33 @@ pub fn picture(looks: &Looks, width: f32) -> Option<Picture> {
             }
         }
         let left = (width / 2.0 - SIDE - GAP).max(0.0);
-        matrix(looks, &groups, &pairs, left, &mut layer, &mut body, &mut geometry);
-        circle(looks, &groups, &pairs, width / 2.0 + GAP, &mut layer, &mut body);
+        matrix(
+            looks,
+            &groups,
+            &pairs,
+            left,
+            &mut layer,
+            &mut body,
+            &mut geometry,
+        );
+        circle(
+            looks,
+            &groups,
+            &pairs,
+            width / 2.0 + GAP,
+            &mut layer,
+            &mut body,
+        );
         y = SIDE + CAPTION + GAP;
     }
-    let height = seats(looks, &groups, [width, y], &mut layer, &mut body, &mut geometry);
+    let height = seats(
+        looks,
+        &groups,
+        [width, y],
+        &mut layer,
+        &mut body,
+        &mut geometry,
+    );
     layer.write(&mut body);
     let kinds: Vec<&str> = kinds(looks.fabric)
         .iter()
@@ -117,8 +144,20 @@ fn matrix(
     let label = 26.0;
     let cell = (SIDE - label) / n as f32;
     let (x0, y0) = (left + label, CAPTION + label);
-    svg::text(body, "tb", left, 13.0, Anchor::Start, "From group (row) to group (column)");
-    svg::rect(body, "panel", [x0, y0, cell * n as f32, cell * n as f32], 0.0);
+    svg::text(
+        body,
+        "tb",
+        left,
+        13.0,
+        Anchor::Start,
+        "From group (row) to group (column)",
+    );
+    svg::rect(
+        body,
+        "panel",
+        [x0, y0, cell * n as f32, cell * n as f32],
+        0.0,
+    );
     if cell >= 9.0 {
         for (i, number) in groups.numbers.iter().enumerate() {
             let middle = (i as f32 + 0.5) * cell;
@@ -160,7 +199,14 @@ fn circle(
     let n = groups.numbers.len();
     let radius = SIDE / 2.0 - 26.0;
     let (cx, cy) = (left + SIDE / 2.0, CAPTION + SIDE / 2.0);
-    svg::text(body, "tb", left, 13.0, Anchor::Start, "The same round the machine");
+    svg::text(
+        body,
+        "tb",
+        left,
+        13.0,
+        Anchor::Start,
+        "The same round the machine",
+    );
     let at = |turn: f32, r: f32| {
         let angle = TAU * turn / n as f32 - TAU / 4.0;
         [cx + r * angle.cos(), cy + r * angle.sin()]
@@ -172,6 +218,10 @@ fn circle(
         }
     }
     for (&(from, to), links) in pairs.iter().filter(|((a, b), _)| a != b) {
+        let mark = looks.worst_mark(links);
+        if mark <= Mark::Idle && pairs.len() > MOST_IDLE {
+            continue;
+        }
         // The two directions end a little apart and bend to their right.
         let [x1, y1] = at(from as f32 + 0.12, radius);
         let [x2, y2] = at(to as f32 - 0.12, radius);
@@ -187,7 +237,7 @@ fn circle(
             num(x2),
             num(y2)
         );
-        layer.path(looks.worst_mark(links), &data);
+        layer.path(mark, &data);
     }
     let _ = writeln!(
         body,
@@ -231,8 +281,20 @@ fn seats(
     };
     for (g, number) in groups.numbers.iter().enumerate() {
         let [x, y] = corner(g);
-        svg::rect(body, "panel", [x, y + CAPTION, panel[0], panel[1] - CAPTION], 2.0);
-        svg::text(body, "tb", x, y + 14.0, Anchor::Start, &format!("Group {number}"));
+        svg::rect(
+            body,
+            "panel",
+            [x, y + CAPTION, panel[0], panel[1] - CAPTION],
+            2.0,
+        );
+        svg::text(
+            body,
+            "tb",
+            x,
+            y + 14.0,
+            Anchor::Start,
+            &format!("Group {number}"),
+        );
     }
     let mut job = String::new();
     for router in looks.fabric.router_ids() {
@@ -246,18 +308,16 @@ fn seats(
         ];
         geometry.routers[router.index()] = seat;
         bars(looks, &kinds, router, seat, layer, geometry);
-        if looks.fabric.nodes_on(router).iter().any(|n| looks.job.contains(n)) {
-            let side = num(cell - 1.0);
-            let _ = write!(
-                job,
-                "M{} {}h{side}v{side}h-{side}z",
-                num(seat[0] + 0.5),
-                num(seat[1] + 0.5)
-            );
+        if glyph::has_job(looks, router) {
+            let side = cell - 1.0;
+            job.push_str(&glyph::square([seat[0] + 0.5, seat[1] + 0.5, side, side]));
         }
     }
     if !job.is_empty() {
-        let _ = writeln!(body, "<path class=\"job\" stroke-width=\"1.2\" d=\"{job}\"/>");
+        let _ = writeln!(
+            body,
+            "<path class=\"job\" stroke-width=\"1.2\" d=\"{job}\"/>"
+        );
     }
     corner(groups.numbers.len() - 1)[1] + panel[1]
 }
@@ -296,7 +356,12 @@ fn bars(
         for link in of_kind {
             let place = &mut geometry.links[link.index()];
             if place[0].is_nan() {
-                *place = [left + 0.4 * pitch, bar[1], left + 0.4 * pitch, bar[1] + bar[3]];
+                *place = [
+                    left + 0.4 * pitch,
+                    bar[1],
+                    left + 0.4 * pitch,
+                    bar[1] + bar[3],
+                ];
             }
         }
     }

@@ -5,8 +5,8 @@
 //! right: of the two directions of a cable, the stroke on the right-hand side of the way is meant.
 
 use super::lattice::Lattice;
-use super::svg::{self, Anchor, Layer, num};
-use super::{Geometry, Looks, Picture};
+use super::svg::{self, Anchor, Layer};
+use super::{Geometry, Looks, Picture, glyph};
 use hopbyte_fabric::{Direction, End, LinkId, RouterId};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -60,7 +60,11 @@ impl<'a> Plan<'a> {
         (1..=slices)
             .map(fit)
             .filter(|plan| plan.size()[1] <= height)
-            .max_by(|a, b| worth(a).total_cmp(&worth(b)).then(b.columns.cmp(&a.columns)))
+            .max_by(|a, b| {
+                worth(a)
+                    .total_cmp(&worth(b))
+                    .then(b.columns.cmp(&a.columns))
+            })
             .unwrap_or_else(|| fit(slices))
     }
 
@@ -123,7 +127,11 @@ impl<'a> Plan<'a> {
                 (unit, 1.25 * r, 0.36 * p)
             }
         };
-        let aside = if direction.dim < 2 { aside } else { 0.08 * p * lane as f32 };
+        let aside = if direction.dim < 2 {
+            aside
+        } else {
+            0.08 * p * lane as f32
+        };
         // The right-hand side of the way, with y pointing down.
         let (ax, ay) = (-unit[1] * aside, unit[0] * aside);
         let (x1, y1) = (x + unit[0] * from + ax, y + unit[1] * from + ay);
@@ -141,7 +149,11 @@ pub fn slices(looks: &Looks, lattice: &Lattice, width: f32, height: f32) -> Opti
     let mut layer = Layer::new((plan.pitch / 30.0).clamp(0.38, 1.3));
     let mut body = String::new();
     panels(&mut body, &plan);
-    let barb = if plan.pitch >= 26.0 { 0.1 * plan.pitch } else { 0.0 };
+    let barb = if plan.pitch >= 26.0 {
+        0.1 * plan.pitch
+    } else {
+        0.0
+    };
     for (link, stroke) in strokes(looks, &plan) {
         layer.line(looks.mark(link), stroke, barb);
         geometry.links[link.index()] = stroke;
@@ -150,7 +162,11 @@ pub fn slices(looks: &Looks, lattice: &Lattice, width: f32, height: f32) -> Opti
     layer.write(&mut body);
     let job = job_frames(looks, &plan);
     if !job.is_empty() {
-        let _ = writeln!(body, "<path class=\"job\" stroke-width=\"{}\" d=\"{job}\"/>", svg::num2((plan.pitch / 18.0).clamp(0.7, 1.8)));
+        let _ = writeln!(
+            body,
+            "<path class=\"job\" stroke-width=\"{}\" d=\"{job}\"/>",
+            svg::num2((plan.pitch / 18.0).clamp(0.7, 1.8))
+        );
     }
     let [width, height] = plan.size();
     Some(Picture {
@@ -177,7 +193,10 @@ fn words(looks: &Looks, lattice: &Lattice) -> String {
         .collect();
     if !oblique.is_empty() {
         let letters = oblique.join(", ");
-        let _ = write!(words, ", one slice a {letters}; oblique strokes are {letters} links");
+        let _ = write!(
+            words,
+            ", one slice a {letters}; oblique strokes are {letters} links"
+        );
     }
     words.push_str(
         ". Traffic keeps to the right: each cable is two strokes, one a direction; strokes that leave \
@@ -187,7 +206,14 @@ fn words(looks: &Looks, lattice: &Lattice) -> String {
 }
 
 fn panels(body: &mut String, plan: &Plan) {
-    let extra: Vec<(usize, u32)> = plan.lattice.dims.iter().copied().enumerate().skip(2).collect();
+    let extra: Vec<(usize, u32)> = plan
+        .lattice
+        .dims
+        .iter()
+        .copied()
+        .enumerate()
+        .skip(2)
+        .collect();
     for slice in 0..plan.slices {
         let [x, y] = plan.corner(slice);
         svg::rect(body, "panel", [x, y, plan.panel[0], plan.panel[1]], 4.0);
@@ -237,17 +263,18 @@ fn axes(body: &mut String, plan: &Plan) {
     if n(1) > 1 {
         for c in shown(1) {
             let at = y + CAPTION + ((n(1) - 1 - c) as f32 + MARGIN) * p + 3.0;
-            let (left, at) = if roomy { (x + 4.0, at) } else { (x + 3.0, at - 0.7 * p) };
+            let (left, at) = if roomy {
+                (x + 4.0, at)
+            } else {
+                (x + 3.0, at - 0.7 * p)
+            };
             svg::text(body, "t4", left, at, Anchor::Start, &name('Y', c));
         }
     }
 }
 
 /// Every link between routers with its stroke; parallel cables of one direction lie side by side.
-fn strokes<'a>(
-    looks: &'a Looks,
-    plan: &'a Plan,
-) -> impl Iterator<Item = (LinkId, [f32; 4])> + 'a {
+fn strokes<'a>(looks: &'a Looks, plan: &'a Plan) -> impl Iterator<Item = (LinkId, [f32; 4])> + 'a {
     let mut lanes: HashMap<(RouterId, Direction), usize> = HashMap::new();
     looks.fabric.link_ids().filter_map(move |id| {
         let direction = plan.lattice.direction(id)?;
@@ -273,41 +300,8 @@ fn routers(
     for router in looks.fabric.router_ids() {
         let [x, y] = plan.at(router);
         let square = [x - r, y - r, 2.0 * r, 2.0 * r];
-        let _ = write!(
-            squares,
-            "M{} {}h{s}v{s}h-{s}z",
-            num(x - r),
-            num(y - r),
-            s = num(2.0 * r)
-        );
-        geometry.routers[router.index()] = square;
-        let nodes = looks.fabric.nodes_on(router);
-        if nodes.is_empty() || looks.loads.is_none() {
-            continue;
-        }
-        let (inset, bar) = (0.12 * r, 0.8 * r);
-        for (column, links) in [
-            nodes.iter().map(|&n| looks.fabric.node(n).inject).collect::<Vec<_>>(),
-            nodes.iter().map(|&n| looks.fabric.node(n).eject).collect(),
-        ]
-        .iter()
-        .enumerate()
-        {
-            let left = x - r + inset + column as f32 * (bar + 1.5 * inset);
-            let meter = [left, y - r + inset, bar, 2.0 * (r - inset)];
-            layer.meter(looks.worst_mark(links), meter);
-            for link in links {
-                geometry.links[link.index()] = [
-                    left + bar / 2.0,
-                    meter[1],
-                    left + bar / 2.0,
-                    meter[1] + meter[3],
-                ];
-            }
-        }
-        for &n in nodes {
-            geometry.nodes[n.index()] = square;
-        }
+        squares.push_str(&glyph::square(square));
+        glyph::router(looks, router, square, layer, geometry);
     }
     let width = svg::num2((plan.pitch / 40.0).clamp(0.3, 0.9));
     let _ = writeln!(
@@ -321,15 +315,9 @@ fn job_frames(looks: &Looks, plan: &Plan) -> String {
     let r = plan.half() + (0.05 * plan.pitch).max(0.8);
     let mut frames = String::new();
     for router in looks.fabric.router_ids() {
-        if looks.fabric.nodes_on(router).iter().any(|n| looks.job.contains(n)) {
+        if glyph::has_job(looks, router) {
             let [x, y] = plan.at(router);
-            let _ = write!(
-                frames,
-                "M{} {}h{s}v{s}h-{s}z",
-                num(x - r),
-                num(y - r),
-                s = num(2.0 * r)
-            );
+            frames.push_str(&glyph::square([x - r, y - r, 2.0 * r, 2.0 * r]));
         }
     }
     frames

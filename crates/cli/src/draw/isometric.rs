@@ -83,7 +83,9 @@ impl View {
         let far = dims.map(|d| d.max(2) as f32 - 1.0 + 2.0 * STUB);
         let along = |axis: usize| -> (f32, f32) {
             let ends = STEPS.iter().zip(&far).map(|(s, n)| s[axis] * n);
-            ends.fold((0.0, 0.0), |(low, high), e| (low + e.min(0.0), high + e.max(0.0)))
+            ends.fold((0.0, 0.0), |(low, high), e| {
+                (low + e.min(0.0), high + e.max(0.0))
+            })
         };
         let ((x0, x1), (y0, y1)) = (along(0), along(1));
         let pad = 22.0;
@@ -96,10 +98,7 @@ impl View {
                 let stubs: f32 = STEPS.iter().map(|s| s[axis]).sum();
                 pad + (stubs * STUB - low) * scale
             }),
-            size: [
-                (x1 - x0) * scale + 2.0 * pad,
-                (y1 - y0) * scale + 2.0 * pad,
-            ],
+            size: [(x1 - x0) * scale + 2.0 * pad, (y1 - y0) * scale + 2.0 * pad],
         }
     }
 
@@ -120,7 +119,11 @@ impl View {
         let coord = lattice.coord(from);
         let at = [coord[0] as f32, coord[1] as f32, coord[2] as f32];
         let mut far = at;
-        let length = if lattice.wraps(looks.fabric, link) { STUB } else { 1.0 };
+        let length = if lattice.wraps(looks.fabric, link) {
+            STUB
+        } else {
+            1.0
+        };
         far[direction.dim as usize] += if direction.positive { length } else { -length };
         let ([x1, y1], [x2, y2]) = (self.at(at), self.at(far));
         let n = (x2 - x1).hypot(y2 - y1).max(0.01);
@@ -138,7 +141,10 @@ impl View {
             let side = num(2.0 * r);
             let _ = write!(d, "M{} {}h{side}v{side}h-{side}z", num(x - r), num(y - r));
         }
-        let _ = writeln!(body, "<path class=\"router\" stroke-width=\"0.6\" d=\"{d}\"/>");
+        let _ = writeln!(
+            body,
+            "<path class=\"router\" stroke-width=\"0.6\" d=\"{d}\"/>"
+        );
     }
 
     /// The edges of the box.

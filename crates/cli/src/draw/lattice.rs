@@ -14,7 +14,10 @@ impl Lattice {
     /// The grid that the fabric declares, or the one that its router names spell (`sw-3-0-2`) when
     /// every cable bears the names out by joining neighbours.
     pub fn of(fabric: &Fabric) -> Option<Self> {
-        if matches!(fabric.family(), Family::Aries | Family::Dragonfly) {
+        if matches!(
+            fabric.family(),
+            Family::Aries | Family::Dragonfly | Family::Slingshot
+        ) {
             return None;
         }
         Self::declared(fabric).or_else(|| Self::spelled(fabric))

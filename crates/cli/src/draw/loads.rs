@@ -63,26 +63,10 @@ impl LinkLoads {
     /// otherwise the stalls, otherwise the bytes.
     pub fn of_state(state: &LinkState) -> Self {
         let choices = [
-            (
-                "used share of capacity",
-                Unit::Ratio,
-                &state.used_ratio,
-            ),
-            (
-                "bytes received",
-                Unit::Bytes,
-                &state.received_bytes,
-            ),
-            (
-                "input stall",
-                Unit::Seconds,
-                &state.input_stall_seconds,
-            ),
-            (
-                "credit stall",
-                Unit::Seconds,
-                &state.credit_stall_seconds,
-            ),
+            ("used share of capacity", Unit::Ratio, &state.used_ratio),
+            ("bytes received", Unit::Bytes, &state.received_bytes),
+            ("input stall", Unit::Seconds, &state.input_stall_seconds),
+            ("credit stall", Unit::Seconds, &state.credit_stall_seconds),
         ];
         let best = choices
             .iter()

@@ -8,10 +8,13 @@
 
 mod badges;
 mod dragonfly;
+mod glyph;
+mod graph;
 mod grid;
 mod isometric;
 mod lattice;
 mod loads;
+mod matrix;
 mod page;
 mod rings;
 mod strips;
@@ -145,7 +148,7 @@ fn kind_looks(fabric: &Fabric) -> Vec<u8> {
 pub fn picture(looks: &Looks, width: f32, height: f32) -> Picture {
     if matches!(
         looks.fabric.family(),
-        Family::Aries | Family::Dragonfly
+        Family::Aries | Family::Dragonfly | Family::Slingshot
     ) && let Some(picture) = dragonfly::picture(looks, width)
     {
         return picture;
@@ -154,5 +157,9 @@ pub fn picture(looks: &Looks, width: f32, height: f32) -> Picture {
         return grid::slices(looks, &lattice, width, height)
             .unwrap_or_else(|| rings::picture(looks, &lattice, width));
     }
-    strips::picture(looks, width)
+    match strips::Plan::new(looks.fabric, width) {
+        plan if plan.is_tree(looks.fabric) => strips::picture(looks, plan),
+        _ if graph::is_readable(looks.fabric) => graph::picture(looks, width, height),
+        _ => matrix::picture(looks, width),
+    }
 }

@@ -133,7 +133,14 @@ impl Page {
             layer.line(mark, [x, y, x + 26.0, y], 0.0);
             layer.meter(mark, [x + 29.0, y - 6.0, 6.0, 12.0]);
             layer.write(&mut self.body);
-            svg::text(&mut self.body, "t2", x + 41.0, y + 4.5, Anchor::Start, &text);
+            svg::text(
+                &mut self.body,
+                "t2",
+                x + 41.0,
+                y + 4.5,
+                Anchor::Start,
+                &text,
+            );
             x += wide;
         }
         self.y += 26.0;
@@ -158,12 +165,7 @@ impl Page {
         self.y += 8.0;
     }
 
-    fn space_and_worst(
-        &mut self,
-        looks: &Looks,
-        space: Option<&Picture>,
-        worst: &[(LinkId, f64)],
-    ) {
+    fn space_and_worst(&mut self, looks: &Looks, space: Option<&Picture>, worst: &[(LinkId, f64)]) {
         let top = self.y;
         if let Some(space) = space {
             let _ = writeln!(
@@ -201,7 +203,14 @@ impl Page {
             let mut layer = svg::Layer::new(1.0);
             layer.rect(looks.mark(link), [left + 20.0, y - 5.0, 90.0 * share, 10.0]);
             layer.write(b);
-            svg::text(b, "t2", left + 182.0, y + 4.5, Anchor::End, &loads.text(value));
+            svg::text(
+                b,
+                "t2",
+                left + 182.0,
+                y + 4.5,
+                Anchor::End,
+                &loads.text(value),
+            );
             let name = format!(
                 "{} to {} · {}",
                 fabric.link_name(link),
@@ -209,7 +218,14 @@ impl Page {
                 fabric.kind(link).name
             );
             let room = ((WIDTH - x - 200.0) / 6.3) as usize;
-            svg::text(b, "t2", left + 194.0, y + 4.5, Anchor::Start, &svg::shorten(&name, room));
+            svg::text(
+                b,
+                "t2",
+                left + 194.0,
+                y + 4.5,
+                Anchor::Start,
+                &svg::shorten(&name, room),
+            );
             self.y += LINE - 2.0;
         }
     }
@@ -228,12 +244,7 @@ impl Page {
 /// The marks that occur, with words and counts.
 fn legend_entries(looks: &Looks) -> Vec<(Mark, String)> {
     let fabric = looks.fabric;
-    let count = |mark: Mark| {
-        fabric
-            .link_ids()
-            .filter(|&l| looks.mark(l) == mark)
-            .count()
-    };
+    let count = |mark: Mark| fabric.link_ids().filter(|&l| looks.mark(l) == mark).count();
     let mut entries: Vec<(Mark, String)> = Vec::new();
     match looks.loads {
         None => {
@@ -248,7 +259,8 @@ fn legend_entries(looks: &Looks) -> Vec<(Mark, String)> {
         }
         Some(_) => {
             entries.push((Mark::Idle, format!("0 ({})", count(Mark::Idle))));
-            for class in 1..=CLASSES {
+            let classes = if looks.scale.max > 0.0 { CLASSES } else { 0 };
+            for class in 1..=classes {
                 let mark = Mark::Load(class as u8);
                 let text = format!(
                     "{} {} ({})",
@@ -258,7 +270,10 @@ fn legend_entries(looks: &Looks) -> Vec<(Mark, String)> {
                 );
                 entries.push((mark, text));
             }
-            entries.push((Mark::Unknown, format!("not known ({})", count(Mark::Unknown))));
+            entries.push((
+                Mark::Unknown,
+                format!("not known ({})", count(Mark::Unknown)),
+            ));
         }
     }
     entries.push((Mark::Down, format!("down ({})", count(Mark::Down))));

@@ -47,10 +47,9 @@ impl Panel {
     fn cell(&self, lattice: &Lattice, coord: &[u32]) -> (usize, usize) {
         let others = Self::others(lattice, self.direction);
         let column = others.first().map_or(0, |&d| coord[d] as usize);
-        let row = others
-            .iter()
-            .skip(1)
-            .fold(0, |at, &d| at * lattice.dims[d] as usize + coord[d] as usize);
+        let row = others.iter().skip(1).fold(0, |at, &d| {
+            at * lattice.dims[d] as usize + coord[d] as usize
+        });
         (column, row / self.merged)
     }
 }
@@ -76,8 +75,22 @@ pub fn picture(looks: &Looks, lattice: &Lattice, width: f32) -> Picture {
             line = 0.0;
         }
         svg::rect(&mut body, "panel", [x, y + CAPTION, w, h - CAPTION], 0.0);
-        svg::text(&mut body, "tb", x, y + 13.0, Anchor::Start, &caption(lattice, panel));
-        fill(looks, lattice, panel, [x, y + CAPTION, cell], &mut layer, &mut geometry);
+        svg::text(
+            &mut body,
+            "tb",
+            x,
+            y + 13.0,
+            Anchor::Start,
+            &caption(lattice, panel),
+        );
+        fill(
+            looks,
+            lattice,
+            panel,
+            [x, y + CAPTION, cell],
+            &mut layer,
+            &mut geometry,
+        );
         x += w.max(150.0) + GAP;
         line = line.max(h);
     }
@@ -106,7 +119,11 @@ fn caption(lattice: &Lattice, panel: &Panel) -> String {
     match &letters[..] {
         [] => format!("{} links", panel.direction),
         [x] => format!("{} links by {x}", panel.direction),
-        [x, rest @ ..] => format!("{} links by {x} (right) and {} (down)", panel.direction, rest.join(", ")),
+        [x, rest @ ..] => format!(
+            "{} links by {x} (right) and {} (down)",
+            panel.direction,
+            rest.join(", ")
+        ),
     }
 }
 

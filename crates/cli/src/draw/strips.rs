@@ -2,7 +2,7 @@
 //! their distance from the hosts, every cable a pair of strokes.
 
 use super::svg::{self, Anchor, Layer, Mark, num};
-use super::{Geometry, Looks, Picture};
+use super::{Geometry, Looks, Picture, glyph};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write;
@@ -27,7 +27,8 @@ struct Place {
     w: f32,
 }
 
-struct Plan {
+/// Where every switch stands.
+pub struct Plan {
     places: Vec<Place>,
     /// Switches by level from 0 (next to the hosts), in order from the left.
     levels: Vec<Vec<RouterId>>,
@@ -42,11 +43,12 @@ struct Strand {
 }
 
 /// Draws the strips.
-pub fn picture(looks: &Looks, width: f32) -> Picture {
+pub fn picture(looks: &Looks, mut plan: Plan) -> Picture {
     let fabric = looks.fabric;
-    let mut plan = Plan::new(fabric, width);
+    let width = plan.width;
     let mut body = String::new();
-    let height = plan.heights(fabric, &mut body);
+    let mut captions = String::new();
+    let height = plan.heights(fabric, &mut captions);
     let mut geometry = Geometry::empty(fabric);
     let mut layer = Layer::new(1.0);
     let bundled = strands(looks, &plan, &mut layer, &mut geometry);
@@ -54,8 +56,9 @@ pub fn picture(looks: &Looks, width: f32) -> Picture {
     let job = hosts(looks, &plan, &mut layer, &mut body, &mut geometry);
     layer.write(&mut body);
     names(fabric, &plan, &mut body);
+    body.push_str(&captions);
     if !job.is_empty() {
-        let _ = writeln!(body, "<path class=\"job\" stroke-width=\"1.6\" d=\"{job}\"/>");
+        let _ = writeln!(body, "<path class=\"jobmark\" d=\"{job}\"/>");
     }
     let mut words = format!(
         "{} switches in {} by their distance from the hosts; every host is a box with two bars, left \
@@ -80,7 +83,8 @@ pub fn picture(looks: &Looks, width: f32) -> Picture {
 }
 
 impl Plan {
-    fn new(fabric: &Fabric, width: f32) -> Self {
+    /// Strips of the given width.
+    pub fn new(fabric: &Fabric, width: f32) -> Self {
         let level = levels(fabric);
         let count = level.iter().max().map_or(1, |&l| l + 1);
         let mut rows: Vec<Vec<RouterId>> = vec![Vec::new(); count];
@@ -116,6 +120,20 @@ impl Plan {
         plan
     }
 
+    /// Whether most cables between switches lead from one strip to another.
+    pub fn is_tree(&self, fabric: &Fabric) -> bool {
+        let level = |r: RouterId| self.places[r.index()].level;
+        let (mut across, mut within) = (0usize, 0usize);
+        for link in fabric.links() {
+            match (link.from, link.to) {
+                (End::Router(a), End::Router(b)) if level(a) == level(b) => within += 1,
+                (End::Router(_), End::Router(_)) => across += 1,
+                _ => {}
+            }
+        }
+        within * 2 <= across || across + within == 0
+    }
+
     fn middle(&self, router: RouterId) -> f32 {
         let p = &self.places[router.index()];
         p.x + p.w / 2.0
@@ -130,7 +148,11 @@ impl Plan {
                     .filter(|o| self.places[o.index()].level != level)
                     .map(|&o| self.middle(o));
                 let (sum, n) = others.fold((0.0, 0), |(s, n), x| (s + x, n + 1));
-                let at = if n == 0 { self.middle(r) } else { sum / n as f32 };
+                let at = if n == 0 {
+                    self.middle(r)
+                } else {
+                    sum / n as f32
+                };
                 (at, r)
             })
             .collect();
@@ -178,7 +200,7 @@ impl Plan {
                 svg::text(body, "t3", 0.0, y + 11.0, Anchor::Start, &name);
                 y += CAPTION;
             } else {
-                svg::text(body, "t3", 0.0, y - 7.0, Anchor::Start, &name);
+                svg::text(body, "t3 halo", 0.0, y - 7.0, Anchor::Start, &name);
             }
             // Hosts of upper switches stand above them, those of the lowest below.
             let rows = self.host_rows(fabric, level) as f32 * (HOST[0] + 3.0);
@@ -423,12 +445,19 @@ fn names(fabric: &Fabric, plan: &Plan, body: &mut String) {
         let fits = ((p.w - 8.0) / 6.0) as usize;
         if fits >= 5 {
             let name = svg::shorten(&fabric.router(router).name, fits);
-            svg::text(body, "t3", p.x + p.w / 2.0, p.y + 16.0, Anchor::Middle, &name);
+            svg::text(
+                body,
+                "t3",
+                p.x + p.w / 2.0,
+                p.y + 16.0,
+                Anchor::Middle,
+                &name,
+            );
         }
     }
 }
 
-/// Draws every host; returns the frames of the job's.
+/// Draws every host; returns the marks under those of the job.
 fn hosts(
     looks: &Looks,
     plan: &Plan,
@@ -454,22 +483,19 @@ fn hosts(
                 place.y - HOST[0] - 4.0 - row
             };
             let cell = [x, y, pitch - 1.5, HOST[0]];
-            let frame = format!(
-                "M{} {}h{w}v{h}h-{w}z",
-                num(x),
-                num(y),
-                w = num(cell[2]),
-                h = num(cell[3])
-            );
-            outlines.push_str(&frame);
+            outlines.push_str(&glyph::square(cell));
             if looks.job.contains(&node) {
-                job.push_str(&frame);
+                let under = [x, y + cell[3] + 0.6, cell[2], 1.8];
+                job.push_str(&glyph::square(under));
             }
             geometry.nodes[node.index()] = cell;
             meters(looks, node, cell, layer, geometry);
         }
     }
-    let _ = writeln!(body, "<path class=\"router\" stroke-width=\"0.6\" d=\"{outlines}\"/>");
+    let _ = writeln!(
+        body,
+        "<path class=\"router\" stroke-width=\"0.6\" d=\"{outlines}\"/>"
+    );
     job
 }
 

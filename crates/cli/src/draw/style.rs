@@ -25,7 +25,7 @@ const MARKS: [(&str, &str, &str); 14] = [
 ];
 
 /// Selector, property, light, dark: everything that is not a mark.
-const GROUND: [(&str, &str, &str, &str); 13] = [
+const GROUND: [(&str, &str, &str, &str); 15] = [
     (".bg", "fill", "#ffffff", "#12161b"),
     (".panel", "fill", "#f6f8fa", "#1a2027"),
     ("text", "fill", "#1b1f24", "#e8ebef"),
@@ -35,6 +35,8 @@ const GROUND: [(&str, &str, &str, &str); 13] = [
     (".router", "fill", "#ffffff", "#232a32"),
     (".router", "stroke", "#7b8590", "#76818d"),
     (".job", "stroke", "#0b57d0", "#8ab4ff"),
+    (".jobmark", "fill", "#0b57d0", "#8ab4ff"),
+    (".halo", "stroke", "#ffffff", "#12161b"),
     (".badge", "fill", "#1b1f24", "#ffffff"),
     (".badge", "stroke", "#ffffff", "#12161b"),
     (".badget", "fill", "#ffffff", "#12161b"),
@@ -56,6 +58,7 @@ const FIXED: &str = "\
 .hb .f path{stroke:none}
 .hb .frame{fill:none;stroke-width:1}
 .hb .job{fill:none}
+.hb .halo{stroke-width:4;paint-order:stroke;stroke-linejoin:round}
 .hb .badge{stroke-width:1}
 .hb .leader{fill:none;stroke-width:.8}
 ";
@@ -110,7 +113,10 @@ mod tests {
     fn the_ramp_keeps_its_order_in_grey() {
         let loads: Vec<_> = MARKS.iter().filter(|m| m.0.starts_with('l')).collect();
         for pair in loads.windows(2) {
-            assert!(luminance(pair[0].1) > luminance(pair[1].1), "light {pair:?}");
+            assert!(
+                luminance(pair[0].1) > luminance(pair[1].1),
+                "light {pair:?}"
+            );
             assert!(luminance(pair[0].2) < luminance(pair[1].2), "dark {pair:?}");
         }
     }

@@ -85,6 +85,7 @@ impl Mark {
         match self {
             Self::Load(c) => f32::from(c) / super::loads::CLASSES as f32,
             Self::Kind(_) => 1.0,
+            Self::Idle => 0.06,
             _ => 0.0,
         }
     }
@@ -149,8 +150,8 @@ impl Layer {
         );
     }
 
-    /// A meter that is filled from the bottom as far as the mark's class, dotted when unknown: a
-    /// load shown as an area is told by its height as well as by its colour.
+    /// A meter that is filled from the bottom as far as the mark's class, with a bare floor when idle,
+    /// dotted when unknown: a load shown as an area is told by its height as well as by its colour.
     pub fn meter(&mut self, mark: Mark, [x, y, w, h]: [f32; 4]) {
         let filled = h * mark.fill();
         self.rect(mark, [x, y + h - filled, w, filled]);
@@ -282,19 +283,19 @@ pub fn shorten(text: &str, most: usize) -> String {
 
 /// A coordinate with at most one decimal.
 pub fn num(value: f32) -> String {
-    trim(format!("{value:.1}"))
+    trim(&format!("{value:.1}"))
 }
 
 /// A number with at most two decimals.
 pub fn num2(value: f32) -> String {
-    trim(format!("{value:.2}"))
+    trim(&format!("{value:.2}"))
 }
 
-fn trim(text: String) -> String {
+fn trim(text: &str) -> String {
     let short = if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.')
     } else {
-        &text
+        text
     };
     if short == "-0" || short.is_empty() {
         return "0".into();

@@ -1,0 +1,89 @@
+# hopbyte
+#   make demo      the whole loop on real input in a minute; your own with FABRIC= TRAFFIC= (below)
+#   make test      everything that CI runs
+#   make lint      formatting, lints and the rules of the house
+#   make build     the release binary, target/release/hopbyte
+#   make install   the binary, man pages and completions below PREFIX (default ~/.local)
+#   make docs      the book as HTML under build/book, man pages under build/man
+#   make bench     measured speeds, as they are
+#   make fuzz      every reader against bent input, FUZZ_SECONDS each
+# Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. What else is missing is
+# installed with the system's package manager where that is allowed, else named.
+
+CARGO ?= cargo
+PYTHON ?= python3
+PREFIX ?= $(HOME)/.local
+FUZZ_SECONDS ?= 30
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+HOPBYTE := $(TARGET)/release/hopbyte
+VENV := build/venv
+
+# make demo FABRIC=subnet.txt ROUTES=lfts TRAFFIC=app.mat NODES='n[01-16]:4' …
+option = $(if $($(1)),--$(2) '$($(1))')
+DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
+  $(call option,SYSTEM_MAP,system-map) $(call option,NAMES,names) $(call option,TRAFFIC,traffic) \
+  $(call option,NODES,nodes) $(call option,RANKS_PER_NODE,ranks-per-node) \
+  $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
+  $(call option,SECONDS,seconds) $(call option,OUT,out)
+
+.PHONY: demo test lint build install docs bench fuzz clean help
+.PHONY: test-rust test-python test-web test-recorder test-probes
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^make demo FABRIC/,$$d'
+
+demo: build
+	@$(HOPBYTE) demo $(DEMO_OPTIONS)
+
+build:
+	@$(CARGO) build --locked --release -p hopbyte-cli
+
+# Cheap checks first; every runner prints what it always prints.
+test: lint test-recorder test-probes test-web test-python test-rust
+
+lint:
+	$(CARGO) fmt --all --check
+	$(PYTHON) scripts/house.py
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+test-rust:
+	$(CARGO) test --locked --workspace
+
+# The folders of other languages bring their own Makefile with `deps` and `test`.
+test-recorder test-probes: test-%:
+	@if [ -f $*/Makefile ]; then $(MAKE) -C $* deps && $(MAKE) -C $* test; fi
+
+test-web:
+	@if [ -f web/package.json ]; then scripts/need.sh npm=npm && cd web && npm ci --silent && npm test; fi
+
+test-python: $(VENV)/bin/python
+	@if [ -f pyproject.toml ]; then $(VENV)/bin/pip install -q --upgrade '.[dev]' && \
+	  $(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q python; fi
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv
+	@$(PYTHON) -m venv $(VENV)
+
+install: build
+	install -D -m 755 $(HOPBYTE) $(DESTDIR)$(PREFIX)/bin/hopbyte
+	$(HOPBYTE) --quiet generate man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(HOPBYTE) --quiet generate completions build/completions
+	install -D -m 644 build/completions/hopbyte.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hopbyte
+	install -D -m 644 build/completions/_hopbyte $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_hopbyte
+	install -D -m 644 build/completions/hopbyte.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/hopbyte.fish
+
+docs: build
+	$(HOPBYTE) --quiet generate man build/man
+	command -v mdbook >/dev/null || $(CARGO) install --locked mdbook
+	PATH="$$PATH:$$HOME/.cargo/bin" mdbook build docs
+
+bench:
+	$(CARGO) bench --locked --workspace
+
+fuzz:
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+clean:
+	$(CARGO) clean
+	rm -rf build out

@@ -34,7 +34,8 @@ pub struct FabricArgs {
     /// The machine: a file, or a spec
     ///
     /// Files are recognised by content: `ibnetdiscover` output, Cray `rtr --interconnect` (Gemini and
-    /// Aries). Specs: `gemini:16x12x24`, `torus:8x8x8:nodes=2,link=12.5`, `mesh:8x8`.
+    /// Aries). Specs are words such as `gemini:16x12x24` or `torus:8x8x8:nodes=2,link=12.5`, or the name
+    /// of a known machine; `hopbyte fabric specs` lists them.
     #[arg(value_name = "FABRIC")]
     pub fabric: String,
     /// What else is known of the machine.
@@ -68,4 +69,10 @@ pub struct FabricOptions {
     /// Names for GUIDs: a node-name-map, or lines `GUID NAME`
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     pub names: Option<PathBuf>,
+    /// A link (`c0-0c0s0g0 X+`, `ibcore01[29]`) or router that is down, or @FILE with one a line
+    ///
+    /// May be given several times. A link is taken as its cable, both directions, unless `one-way ` stands
+    /// before its name. Lines of a log with a Cray tile and its `lanemask` count as lost lanes.
+    #[arg(long, value_name = "NAME|@FILE", help_heading = "Machine")]
+    pub down: Vec<String>,
 }

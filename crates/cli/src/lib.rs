@@ -6,9 +6,9 @@
 mod args;
 pub mod draw;
 mod failure;
+mod files;
 mod machine;
 mod output;
-mod progress;
 mod verbs;
 
 use clap::Parser;

@@ -71,20 +71,18 @@ enum Side {
 
 /// Rows under a header that carries the units.
 pub struct Table {
-    header: Vec<(&'static str, Side)>,
+    header: Vec<(String, Side)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Columns by header; a leading `<` puts a column's values to the left, numbers go right.
-    pub fn new(columns: &[&'static str]) -> Self {
-        let header = columns
-            .iter()
-            .map(|&c| {
-                c.strip_prefix('<')
-                    .map_or((c, Side::Right), |name| (name, Side::Left))
-            })
-            .collect();
+    pub fn new(columns: &[&str]) -> Self {
+        let side = |&c: &&str| match c.strip_prefix('<') {
+            Some(name) => (name.to_owned(), Side::Left),
+            None => (c.to_owned(), Side::Right),
+        };
+        let header = columns.iter().map(side).collect();
         Self {
             header,
             rows: Vec::new(),
@@ -104,7 +102,7 @@ impl Table {
             }
         }
         let mut text = String::new();
-        let names: Vec<String> = self.header.iter().map(|(h, _)| (*h).to_owned()).collect();
+        let names: Vec<String> = self.header.iter().map(|(h, _)| h.clone()).collect();
         let header = self.aligned(&names, &widths);
         let _ = if colour {
             writeln!(text, "\x1b[1m{header}\x1b[0m")
@@ -137,11 +135,6 @@ impl Table {
     }
 }
 
-/// A known value with `decimals` digits after the point, or `-`.
-pub fn known(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "-".into(), |v| format!("{v:.decimals$}"))
-}
-
 /// A whole number with its thousands apart: `184 320` reads, 184320 is counted.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();
@@ -162,8 +155,8 @@ mod tests {
     #[test]
     fn tables_align_and_have_no_colour_when_piped() {
         let mut t = Table::new(&["<link", "used %"]);
-        t.row(["ibcore01[29]".into(), known(Some(9.25), 1)]);
-        t.row(["é".into(), known(None, 1)]);
+        t.row(["ibcore01[29]".into(), "9.2".into()]);
+        t.row(["é".into(), "-".into()]);
         assert_eq!(
             t.render(false),
             "link          used %\nibcore01[29]     9.2\né                  -\n"

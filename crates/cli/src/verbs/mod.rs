@@ -2,6 +2,7 @@
 
 mod fabric;
 mod generate;
+mod oracle;
 
 use crate::output::Output;
 use anyhow::Result;
@@ -22,6 +23,9 @@ pub enum Verb {
     /// What is the machine? Which way do bytes go?
     #[command(subcommand)]
     Fabric(fabric::Verb),
+    /// What does the route between two nodes cost now?
+    #[command(subcommand)]
+    Oracle(oracle::Verb),
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::Args),
@@ -31,6 +35,7 @@ pub enum Verb {
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Fabric(verb) => fabric::run(verb, out),
+        Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Generate(args) => generate::run(args, out),
     }
 }

@@ -1,8 +1,10 @@
 //! `hopbyte fabric`: the machine itself.
 
+mod check;
 mod pairs;
 mod route;
 mod show;
+mod specs;
 
 use super::Answer;
 use crate::output::Output;
@@ -18,6 +20,10 @@ pub enum Verb {
     Route(route::Args),
     /// Which pairs of nodes can talk, and over how many links
     Pairs(pairs::Args),
+    /// Is it sound: connected, routable, free of credit loops, cabled as it should be
+    Check(check::Args),
+    /// Which machines can be described in a word
+    Specs,
 }
 
 /// Answers one of them.
@@ -26,5 +32,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Show(args) => show::run(args, out),
         Verb::Route(args) => route::run(args, out),
         Verb::Pairs(args) => pairs::run(args, out),
+        Verb::Check(args) => check::run(args, out),
+        Verb::Specs => specs::run(out),
     }
 }

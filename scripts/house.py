@@ -44,6 +44,9 @@ IMPURE = re.compile(
     r"|\bstd::time::\{[^}]*\b(?:Instant|SystemTime)\b"
     r"|\b(?:Instant|SystemTime)::now\b"
 )
+# A search with a time budget has to know the time; it reads no other clock and stores none.
+BUDGET_CLOCKS = {"crates/map/src/mapper.rs", "crates/map/src/search.rs"}
+CLOCK = re.compile(r"\bstd::time\b|\bInstant::now\b")
 
 WARN_LINES, MOST_LINES = 600, 900
 # Readers of many-sided formats and flag tables may be longer; each says why.
@@ -90,8 +93,11 @@ def purity() -> list[str]:
     for crate in PURE:
         for file in sorted((ROOT / "crates" / crate / "src").rglob("*.rs")):
             for number, line in enumerate(code_of(file.read_text()).splitlines(), 1):
+                name = str(file.relative_to(ROOT))
+                if name in BUDGET_CLOCKS and CLOCK.search(line):
+                    continue
                 if IMPURE.search(line):
-                    found.append(f"{file.relative_to(ROOT)}:{number}: {line.strip()}: {crate} is pure")
+                    found.append(f"{name}:{number}: {line.strip()}: {crate} is pure")
     return found
 
 

@@ -1,0 +1,58 @@
+/* Start, end, refusal and deadlines of a probe: what every program of this folder needs from MPI.
+ *
+ * Exit codes are hopbyte's: 0 done, 1 the answer is no (a result was wrong), 2 bad input, 3 the environment lacks
+ * something (also: a deadline passed). */
+#ifndef HOPBYTE_WORLD_H
+#define HOPBYTE_WORLD_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { HOPBYTE_DONE = 0, HOPBYTE_NO = 1, HOPBYTE_BAD_INPUT = 2, HOPBYTE_LACKING = 3 };
+
+/* Longest name of a node, link or kind, with the closing zero. */
+enum { HOPBYTE_NAME_ROOM = 128 };
+
+struct hopbyte_world {
+    MPI_Comm comm;                /* MPI_COMM_WORLD */
+    int rank, size;               /* in comm */
+    int threads;                  /* level of thread support that MPI gave */
+    const char *program;          /* for messages */
+    char node[HOPBYTE_NAME_ROOM]; /* HOPBYTE_NODE, else the processor name */
+};
+
+/* Starts MPI with at most the thread level asked for. Call first, once. */
+void hopbyte_world_open(struct hopbyte_world *world, int *argc, char ***argv, int threads, const char *program);
+
+/* Ends MPI and returns the code for main to return. */
+int hopbyte_world_close(int code);
+
+/* Ends the program on all ranks with a message from rank 0. Every rank must call it with the same arguments. */
+_Noreturn void hopbyte_world_refuse(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Ends the whole job from one rank, which names itself. */
+_Noreturn void hopbyte_world_abort(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* One line on standard error from rank 0. */
+void hopbyte_world_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ends this process, and by that the job, unless it is called again within `seconds`. `doing` says in the message
+ * what did not end; it must outlive the deadline. Zero seconds: no deadline. */
+void hopbyte_deadline_set(double seconds, const char *doing);
+
+/* A barrier in which waiting ranks sleep instead of polling, so that they do not disturb a measurement on a host
+ * with more ranks than cores. Ranks leave it up to some 0.1 ms apart. */
+void hopbyte_quiet_barrier(MPI_Comm comm);
+
+/* Name and version of the MPI library, first line, shortened. */
+void hopbyte_mpi_name(char *name, size_t room);
+
+/* Memory for `bytes`, zeroed, or the end of the job with a message that says what it was for. */
+void *hopbyte_memory(size_t bytes, const char *what);
+
+/* Rank 0 reads a whole file and everybody gets its text, ended by a zero. Refuses on all ranks when it cannot be
+ * read, holds a zero byte, or is larger than 64 MB. */
+char *hopbyte_file_share(const char *path);
+
+#endif

@@ -6,6 +6,8 @@
 //! expected and a hint.
 
 mod error;
+pub mod fabric;
 pub mod text;
 
 pub use error::ObserveError;
+pub use fabric::{Machine, MachineFiles, read_machine};

@@ -1,0 +1,474 @@
+//! From a scan to a fabric.
+
+use super::{Addresses, DeviceKind, End as Listed, Port, PortKey, Scan, Target, guid_text};
+use crate::ObserveError;
+use crate::fabric::note_of;
+use hopbyte_fabric::units::Seconds;
+use hopbyte_fabric::{End, Fabric, FabricBuilder, Family, InputError, LinkSpec, NodeId, RouterId};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Switch and cable: 100 ns port to port as data sheets of QDR and EDR switches state it, and five
+/// metres of cable at 5 ns/m.
+const HOP_LATENCY: Seconds = Seconds(125e-9);
+/// The cable alone, into a host.
+const CABLE_LATENCY: Seconds = Seconds(25e-9);
+
+/// Two adapter ports belong to one adapter when their GUIDs are this close.
+const ONE_ADAPTER: u64 = 8;
+
+/// What a device port becomes.
+#[derive(Clone, Copy)]
+enum Place {
+    Switch(RouterId),
+    Node(NodeId),
+    Aggregator(RouterId),
+}
+
+impl Scan {
+    /// Checks the cables and builds the fabric. Notes say what was completed or left out.
+    pub fn build(
+        mut self,
+        given_names: &HashMap<u64, String>,
+        notes: &mut Vec<String>,
+    ) -> Result<(Fabric, Addresses), ObserveError> {
+        self.check_ends(notes)?;
+        self.apply_names(given_names, notes);
+        let mut b = FabricBuilder::new(Family::InfiniBand, self.file.clone());
+        let mut addresses = Addresses::default();
+        let routers = self.routers(&mut b, &mut addresses)?;
+        let nodes = self.nodes(&routers, notes);
+        let places = self.places(&routers, &nodes);
+        let names = self.node_names(&nodes);
+        let ends = self.links(&mut b, &places);
+        for (i, (key, router)) in nodes.iter().enumerate() {
+            let node = NodeId::of(i);
+            let (inject, eject) = ends[i];
+            let (Some(inject), Some(eject)) = (inject, eject) else {
+                continue; // check_ends completed every cable, so both ends are there
+            };
+            let (name, host) = names[i].clone();
+            b.node(name, host, None, *router, inject, eject);
+            self.node_addresses(&mut b, &mut addresses, *key, node);
+        }
+        for (i, device) in self.devices.iter().enumerate() {
+            if device.kind == DeviceKind::Aggregator {
+                let port = self.ports.get(&(i as u32, 1)).copied().unwrap_or_default();
+                addresses.add(port.lid, port.lmc, Target::Other);
+                addresses.add_guid(port.guid.or(device.guid), Target::Other);
+            }
+        }
+        Ok((b.finish()?, addresses))
+    }
+
+    /// Every cable has two ends that agree: completes what is listed from one end only, refuses what
+    /// contradicts itself, and settles the rate.
+    fn check_ends(&mut self, notes: &mut Vec<String>) -> Result<(), InputError> {
+        let mut at: HashMap<PortKey, usize> = HashMap::with_capacity(self.ends.len());
+        let mut repeated = Vec::new();
+        let mut kept: Vec<Listed> = Vec::with_capacity(self.ends.len());
+        for end in &self.ends {
+            if end.port == end.peer {
+                let found = format!("{} cabled to itself", self.port_name(end.port));
+                return Err(InputError::new(&self.file, found, "two ports").at(end.line));
+            }
+            match at.get(&end.port) {
+                None => {
+                    at.insert(end.port, kept.len());
+                    kept.push(*end);
+                }
+                Some(&first) if kept[first].peer == end.peer => {
+                    repeated.push(self.port_name(end.port));
+                }
+                Some(&first) => {
+                    return Err(self.two_peers(end, &kept[first]));
+                }
+            }
+        }
+        let mut one_sided = Vec::new();
+        for i in 0..kept.len() {
+            let end = kept[i];
+            match at.get(&end.peer) {
+                Some(&back) if kept[back].peer == end.port => {}
+                Some(&back) => return Err(self.two_peers(&end, &kept[back])),
+                None => {
+                    one_sided.push(self.port_name(end.port));
+                    at.insert(end.peer, kept.len());
+                    kept.push(Listed {
+                        port: end.peer,
+                        peer: end.port,
+                        ..end
+                    });
+                }
+            }
+        }
+        self.ends = kept;
+        self.settle_rates(&at, notes);
+        note_of(notes, &repeated, "port is", "ports are", "listed twice");
+        note_of(
+            notes,
+            &one_sided,
+            "cable is",
+            "cables are",
+            "listed from one end only and taken as whole",
+        );
+        Ok(())
+    }
+
+    fn two_peers(&self, end: &Listed, other: &Listed) -> InputError {
+        let found = format!(
+            "{} cabled to {}",
+            self.port_name(end.port),
+            self.port_name(end.peer)
+        );
+        let expected = format!(
+            "what line {} says: {} cabled to {}",
+            other.line,
+            self.port_name(other.port),
+            self.port_name(other.peer)
+        );
+        InputError::new(&self.file, found, expected)
+            .at(end.line)
+            .hint("was a cable moved during the scan? scan again")
+    }
+
+    fn settle_rates(&mut self, at: &HashMap<PortKey, usize>, notes: &mut Vec<String>) {
+        let (mut differ, mut unknown) = (Vec::new(), Vec::new());
+        for i in 0..self.ends.len() {
+            let Some(&back) = at.get(&self.ends[i].peer) else {
+                continue;
+            };
+            let (a, b) = (self.ends[i].rate, self.ends[back].rate);
+            let rate = a.agreed(b);
+            if i <= back {
+                if a != b && a.is_known() && b.is_known() {
+                    differ.push(format!("{} {a} / {b}", self.port_name(self.ends[i].port)));
+                }
+                if !rate.is_known() {
+                    unknown.push(self.port_name(self.ends[i].port));
+                }
+            }
+            self.ends[i].rate = rate;
+            self.ends[back].rate = rate;
+        }
+        note_of(
+            notes,
+            &differ,
+            "cable has",
+            "cables have",
+            "two rates at their ends; the slower one counts",
+        );
+        note_of(
+            notes,
+            &unknown,
+            "cable has",
+            "cables have",
+            "no known speed; SDR is assumed",
+        );
+    }
+
+    /// A port for people: `description[port]`.
+    fn port_name(&self, (device, port): PortKey) -> String {
+        let device = &self.devices[device as usize];
+        let name = if device.description.is_empty() {
+            &device.id
+        } else {
+            &device.description
+        };
+        format!("{name}[{port}]")
+    }
+
+    fn apply_names(&mut self, given: &HashMap<u64, String>, notes: &mut Vec<String>) {
+        if given.is_empty() {
+            return;
+        }
+        let mut used = HashSet::new();
+        for (i, device) in self.devices.iter_mut().enumerate() {
+            let port = self.ports.get(&(i as u32, 1)).and_then(|p| p.guid);
+            for guid in [device.guid, port].into_iter().flatten() {
+                if let Some(name) = given.get(&guid) {
+                    device.description.clone_from(name);
+                    used.insert(guid);
+                }
+            }
+        }
+        let mut unused: Vec<String> = given
+            .keys()
+            .filter(|g| !used.contains(g))
+            .map(|&g| guid_text(g))
+            .collect();
+        unused.sort_unstable();
+        note_of(
+            notes,
+            &unused,
+            "name is",
+            "names are",
+            "for GUIDs that the scan does not list",
+        );
+    }
+
+    /// Adds all switches.
+    fn routers(
+        &self,
+        b: &mut FabricBuilder,
+        addresses: &mut Addresses,
+    ) -> Result<HashMap<u32, RouterId>, InputError> {
+        let switches: Vec<u32> = (0..self.devices.len() as u32)
+            .filter(|&d| self.devices[d as usize].kind == DeviceKind::Switch)
+            .collect();
+        if switches.is_empty() {
+            let found = format!("{} adapters and no switch", self.devices.len());
+            return Err(
+                InputError::new(&self.file, found, "at least one switch").hint(
+                    "was the scan run on a host whose port is down? run ibnetdiscover where the fabric is up",
+                ),
+            );
+        }
+        let described = |&d: &u32| self.devices[d as usize].description.as_str();
+        let counts = count(switches.iter().map(described));
+        let mut routers = HashMap::with_capacity(switches.len());
+        for d in switches {
+            let device = &self.devices[d as usize];
+            let unique = counts.get(device.description.as_str()) == Some(&1);
+            let name = unique_name(&device.description, unique, device.guid, &device.id);
+            let router = b.router(name, &[]);
+            if let Some(guid) = device.guid {
+                b.router_alias(guid_text(guid), router);
+            }
+            for lid in lids(device.lid, device.lmc) {
+                b.router_alias(format!("lid:{lid}"), router);
+            }
+            addresses.add(device.lid, device.lmc, Target::Switch(router));
+            addresses.add_guid(device.guid, Target::Switch(router));
+            routers.insert(d, router);
+        }
+        Ok(routers)
+    }
+
+    /// Adapter ports that are cabled to a switch, in the order of devices and ports.
+    fn nodes(
+        &self,
+        routers: &HashMap<u32, RouterId>,
+        notes: &mut Vec<String>,
+    ) -> Vec<(PortKey, RouterId)> {
+        let mut cabled: BTreeMap<PortKey, RouterId> = BTreeMap::new();
+        let (mut without_switch, mut aggregators) = (Vec::new(), 0);
+        for end in &self.ends {
+            let kind = self.devices[end.port.0 as usize].kind;
+            match (kind, routers.get(&end.peer.0)) {
+                (DeviceKind::Switch, _) => {}
+                (DeviceKind::Aggregator, _) => aggregators += 1,
+                (DeviceKind::Adapter, Some(&router)) => {
+                    cabled.insert(end.port, router);
+                }
+                (DeviceKind::Adapter, None) => without_switch.push(self.port_name(end.port)),
+            }
+        }
+        note_of(
+            notes,
+            &without_switch,
+            "adapter port is",
+            "adapter ports are",
+            "cabled without a switch and left out",
+        );
+        if aggregators > 0 {
+            notes.push(format!(
+                "{aggregators} aggregation nodes inside switches are no hosts and no nodes; their links are kept"
+            ));
+        }
+        let idle = self
+            .devices
+            .iter()
+            .enumerate()
+            .filter(|(i, d)| {
+                d.kind == DeviceKind::Adapter
+                    && cabled
+                        .range((*i as u32, 0)..=(*i as u32, u16::MAX))
+                        .next()
+                        .is_none()
+            })
+            .map(|(_, d)| d.description.clone());
+        let idle: Vec<String> = idle
+            .filter(|d| !without_switch.iter().any(|w| w.starts_with(d.as_str())))
+            .collect();
+        note_of(
+            notes,
+            &idle,
+            "adapter has",
+            "adapters have",
+            "no cabled port and are left out",
+        );
+        cabled.into_iter().collect()
+    }
+
+    fn places(
+        &self,
+        routers: &HashMap<u32, RouterId>,
+        nodes: &[(PortKey, RouterId)],
+    ) -> HashMap<PortKey, Place> {
+        let mut places: HashMap<PortKey, Place> = nodes
+            .iter()
+            .enumerate()
+            .map(|(i, &(key, _))| (key, Place::Node(NodeId::of(i))))
+            .collect();
+        for end in &self.ends {
+            match self.devices[end.port.0 as usize].kind {
+                DeviceKind::Switch => {
+                    places.insert(end.port, Place::Switch(routers[&end.port.0]));
+                }
+                DeviceKind::Aggregator => {
+                    if let Some(&router) = routers.get(&end.peer.0) {
+                        places.insert(end.port, Place::Aggregator(router));
+                    }
+                }
+                DeviceKind::Adapter => {}
+            }
+        }
+        places
+    }
+
+    /// Names and host names of nodes. A description that several adapters share (the name they left
+    /// the factory with) says nothing about the host, so it does not make one.
+    fn node_names(&self, nodes: &[(PortKey, RouterId)]) -> Vec<(String, String)> {
+        let mut by_description: HashMap<&str, Vec<u64>> = HashMap::new();
+        for ((device, port), _) in nodes {
+            let guid = self.port_of((*device, *port)).guid.unwrap_or_default();
+            by_description
+                .entry(&self.devices[*device as usize].description)
+                .or_default()
+                .push(guid);
+        }
+        nodes
+            .iter()
+            .map(|&((d, port), _)| {
+                let device = &self.devices[d as usize];
+                let guids = &by_description[device.description.as_str()];
+                let guid = self.port_of((d, port)).guid.or(device.guid);
+                let id = format!("{}[{port}]", device.id);
+                let name = unique_name(&device.description, guids.len() == 1, guid, &id);
+                let first = guids.iter().min().copied().unwrap_or_default();
+                let last = guids.iter().max().copied().unwrap_or_default();
+                let host = match device.description.split_whitespace().next() {
+                    Some(word) if last - first < ONE_ADAPTER => word.to_owned(),
+                    _ => name.clone(),
+                };
+                (name, host)
+            })
+            .collect()
+    }
+
+    fn port_of(&self, key: PortKey) -> Port {
+        self.ports.get(&key).copied().unwrap_or_default()
+    }
+
+    /// Adds one directed link for every end; returns (injection, ejection) by node.
+    #[allow(clippy::type_complexity)]
+    fn links(
+        &self,
+        b: &mut FabricBuilder,
+        places: &HashMap<PortKey, Place>,
+    ) -> Vec<(
+        Option<hopbyte_fabric::LinkId>,
+        Option<hopbyte_fabric::LinkId>,
+    )> {
+        let count = places
+            .values()
+            .filter(|p| matches!(p, Place::Node(_)))
+            .count();
+        let mut of_node = vec![(None, None); count];
+        for end in &self.ends {
+            let (Some(&from), Some(&to)) = (places.get(&end.port), places.get(&end.peer)) else {
+                continue;
+            };
+            let name = match (from, to) {
+                (Place::Aggregator(_), _) | (_, Place::Aggregator(_)) => {
+                    format!("{} aggregation", end.rate)
+                }
+                _ => end.rate.to_string(),
+            };
+            let kind = b.kind(&name, false);
+            let latency = match to {
+                Place::Switch(_) => HOP_LATENCY,
+                _ => CABLE_LATENCY,
+            };
+            let spec = LinkSpec {
+                lanes: u16::from(end.rate.width),
+                lanes_in_service: u16::from(end.rate.width),
+                ..LinkSpec::new(end_of(from), end_of(to), kind, end.rate.capacity(), latency)
+            };
+            let link = b.link(spec);
+            b.port(link, end.port.1, end.peer.1);
+            if let Place::Node(n) = from {
+                of_node[n.index()].0 = Some(link);
+            }
+            if let Place::Node(n) = to {
+                of_node[n.index()].1 = Some(link);
+            }
+        }
+        of_node
+    }
+
+    fn node_addresses(
+        &self,
+        b: &mut FabricBuilder,
+        addresses: &mut Addresses,
+        key: PortKey,
+        node: NodeId,
+    ) {
+        let port = self.port_of(key);
+        let device = &self.devices[key.0 as usize];
+        for guid in [port.guid, device.guid].into_iter().flatten() {
+            b.node_alias(guid_text(guid), node);
+            addresses.add_guid(Some(guid), Target::Node(node));
+        }
+        for lid in lids(port.lid, port.lmc) {
+            b.node_alias(format!("lid:{lid}"), node);
+        }
+        addresses.add(port.lid, port.lmc, Target::Node(node));
+    }
+}
+
+impl Addresses {
+    fn add(&mut self, lid: Option<u32>, lmc: u8, target: Target) {
+        for lid in lids(lid, lmc) {
+            self.lids.entry(lid).or_insert(target);
+        }
+    }
+
+    fn add_guid(&mut self, guid: Option<u64>, target: Target) {
+        if let Some(guid) = guid {
+            self.guids.entry(guid).or_insert(target);
+        }
+    }
+}
+
+/// The 2^lmc LIDs from a base LID.
+fn lids(base: Option<u32>, lmc: u8) -> impl Iterator<Item = u32> {
+    base.into_iter()
+        .flat_map(move |base| (0..1u32 << lmc.min(7)).map(move |i| base.saturating_add(i)))
+}
+
+fn end_of(place: Place) -> End {
+    match place {
+        Place::Switch(router) => End::Router(router),
+        Place::Node(node) => End::Node(node),
+        Place::Aggregator(router) => End::Hosts(router),
+    }
+}
+
+fn count<'a>(names: impl Iterator<Item = &'a str>) -> HashMap<&'a str, usize> {
+    let mut counts = HashMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}
+
+/// The description where it is unique, else with the GUID (or the scan's id) behind it.
+fn unique_name(description: &str, unique: bool, guid: Option<u64>, id: &str) -> String {
+    let identity = guid.map_or_else(|| id.to_owned(), guid_text);
+    match (description.is_empty(), unique) {
+        (true, _) => identity,
+        (false, true) => description.to_owned(),
+        (false, false) => format!("{description} [{identity}]"),
+    }
+}

@@ -1,0 +1,36 @@
+//! Files that give names to GUIDs: `H-003048c74e4a0000 host1`, or `0x003048c74e4a0000 "host1 HCA-1"`.
+//!
+//! The first is what sites write beside `ibnetdiscover -g`, the second OpenSM's node-name map.
+
+use crate::text::{Text, hexadecimal};
+use hopbyte_fabric::InputError;
+use std::collections::HashMap;
+
+/// Reads names by GUID; `#` begins a comment line.
+pub fn read(text: &Text) -> Result<HashMap<u64, String>, InputError> {
+    let mut names = HashMap::new();
+    for line in text.lines() {
+        let trimmed = line.trimmed();
+        if trimmed.is_empty() || trimmed.starts_with(b"#") {
+            continue;
+        }
+        let mut words = line.words();
+        let word = words.next().unwrap_or_default();
+        let digits = match word.first_chunk::<2>() {
+            Some(b"S-" | b"H-" | b"R-") => &word[2..],
+            _ => word,
+        };
+        let guid =
+            hexadecimal(digits).ok_or_else(|| text.error_in(line, word, "a GUID, then a name"))?;
+        let rest = words.rest();
+        let quoted = rest
+            .strip_prefix(b"\"")
+            .and_then(|r| r.split(|&b| b == b'"').next());
+        let name = super::super::name(quoted.unwrap_or(rest));
+        if name.is_empty() {
+            return Err(text.error_at(line, "a name behind the GUID"));
+        }
+        names.insert(guid, name);
+    }
+    Ok(names)
+}

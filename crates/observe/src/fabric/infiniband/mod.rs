@@ -1,0 +1,174 @@
+//! InfiniBand: what a subnet scan lists, and the fabric it makes.
+//!
+//! All forms of scan (`ibnetdiscover` records, `ibnetdiscover -p`, …) fill a [`Scan`]: devices, and one
+//! [`End`] for every cabled port that is listed. Devices are identified by GUID, never by description,
+//! because descriptions are set by anybody and repeat. [`Scan::build`] then makes the [`Fabric`] and the
+//! [`Addresses`] that forwarding tables refer to.
+
+mod build;
+pub(super) mod guid_names;
+pub(super) mod port_lines;
+pub(super) mod rate;
+pub(super) mod records;
+pub(super) mod tables;
+
+use crate::text::{Line, Text};
+use hopbyte_fabric::{InputError, NodeId, RouterId};
+use rate::Rate;
+use std::collections::HashMap;
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A switch: a router of the fabric.
+    Switch,
+    /// A channel adapter (or a router to another subnet): its cabled ports are nodes.
+    Adapter,
+    /// The adapter inside a switch that aggregates for collectives; not a host.
+    Aggregator,
+}
+
+/// A switch or adapter.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Node GUID where the scan has one (`-p` lists port GUIDs of adapters: see [`Port::guid`]).
+    pub guid: Option<u64>,
+    /// What the scan calls it.
+    pub id: String,
+    /// Its description; empty when it has none.
+    pub description: String,
+    /// LID of a switch.
+    pub lid: Option<u32>,
+    /// Log2 of the number of LIDs.
+    pub lmc: u8,
+}
+
+/// A port of an adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Port {
+    /// Port GUID.
+    pub guid: Option<u64>,
+    /// Base LID.
+    pub lid: Option<u32>,
+    /// Log2 of the number of LIDs.
+    pub lmc: u8,
+}
+
+/// A port by device and number.
+pub type PortKey = (u32, u16);
+
+/// One end of a cable as a scan lists it: the far port, what the link trained to, and where it says so.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Port that the line is about.
+    pub port: PortKey,
+    /// Port at the other end.
+    pub peer: PortKey,
+    /// Width and speed.
+    pub rate: Rate,
+    /// Line of the scan.
+    pub line: u64,
+}
+
+/// A subnet as it was scanned.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// File name.
+    pub file: String,
+    /// Devices in the order of first mention.
+    pub devices: Vec<Device>,
+    /// What is known of adapter ports.
+    pub ports: HashMap<PortKey, Port>,
+    /// Cabled ports in the order of the file.
+    pub ends: Vec<End>,
+}
+
+/// What a LID or GUID stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A switch.
+    Switch(RouterId),
+    /// An adapter port.
+    Node(NodeId),
+    /// Something that is no node: an aggregation node.
+    Other,
+}
+
+/// LIDs and GUIDs of a subnet.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    /// By LID, all those of a port with LMC above 0.
+    pub lids: HashMap<u32, Target>,
+    /// By node GUID of switches, port GUID and node GUID of adapters.
+    pub guids: HashMap<u64, Target>,
+}
+
+impl Scan {
+    /// An empty scan of a file.
+    pub fn new(text: &Text) -> Self {
+        Self {
+            file: text.file().into(),
+            devices: Vec::new(),
+            ports: HashMap::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds a device.
+    pub fn device(&mut self, kind: DeviceKind, id: String, guid: Option<u64>) -> u32 {
+        self.devices.push(Device {
+            kind,
+            guid,
+            id,
+            description: String::new(),
+            lid: None,
+            lmc: 0,
+        });
+        (self.devices.len() - 1) as u32
+    }
+
+    /// Gives a device its description; aggregation nodes are known by theirs. Empty ones do not
+    /// displace what is known.
+    pub fn describe(&mut self, device: u32, description: &[u8]) {
+        let device = &mut self.devices[device as usize];
+        let description = super::name(description);
+        if description.is_empty() {
+            return;
+        }
+        if device.kind == DeviceKind::Adapter && description.contains("Aggregation Node") {
+            device.kind = DeviceKind::Aggregator;
+        }
+        device.description = description;
+    }
+
+    /// Notes what is known of an adapter's port, or the LID of a switch.
+    pub fn address(&mut self, port: PortKey, guid: Option<u64>, lid: Option<u32>, lmc: u8) {
+        // LID 0 means that none was assigned.
+        let lid = lid.filter(|&l| l != 0);
+        let device = &mut self.devices[port.0 as usize];
+        if device.kind == DeviceKind::Switch {
+            device.lid = lid.or(device.lid);
+            device.lmc = lmc.max(device.lmc);
+            return;
+        }
+        let known = self.ports.entry(port).or_default();
+        known.guid = guid.or(known.guid);
+        known.lid = lid.or(known.lid);
+        known.lmc = lmc.max(known.lmc);
+    }
+}
+
+/// A port number from its digits.
+fn port_number(text: &Text, line: Line<'_>, digits: &[u8]) -> Result<u16, InputError> {
+    crate::text::decimal(digits)
+        .and_then(|n| u16::try_from(n).ok())
+        .filter(|&n| n <= 254)
+        .ok_or_else(|| text.error_in(line, digits, "a port number from 0 to 254"))
+}
+
+/// `0x` and 16 digits, the one way in which we write GUIDs.
+pub fn guid_text(guid: u64) -> String {
+    format!("0x{guid:016x}")
+}

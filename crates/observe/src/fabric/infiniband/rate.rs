@@ -1,0 +1,117 @@
+//! Width and speed of an InfiniBand link.
+
+use hopbyte_fabric::units::BytesPerSecond;
+use std::fmt;
+
+/// Signalling speeds by the names of `ibnetdiscover`, with the data rate of four lanes in bytes per
+/// second (InfiniBand Architecture Specification 1, 5.6 and 5.11: 8b/10b coding up to QDR, 64b/66b
+/// from FDR10 on; from EDR on the names are of the data rate).
+const SPEEDS: [(&str, f64); 9] = [
+    ("SDR", 1e9),
+    ("DDR", 2e9),
+    ("QDR", 4e9),
+    ("FDR10", 5e9),
+    ("FDR", 56.25e9 * 64.0 / 66.0 / 8.0),
+    ("EDR", 12.5e9),
+    ("HDR", 25e9),
+    ("NDR", 50e9),
+    ("XDR", 100e9),
+];
+
+/// What a link trained to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Lanes: 1, 2, 4, 8 or 12.
+    pub width: u8,
+    /// Position in the table of speeds; `None` where the dump has `???` or a name we do not know.
+    speed: Option<u8>,
+}
+
+impl Rate {
+    /// A rate that nothing is known about: four lanes, unknown speed.
+    pub const UNKNOWN: Self = Self {
+        width: 4,
+        speed: None,
+    };
+
+    /// Reads `4x` and `QDR`; `None` when the first word is no width.
+    pub fn parse(width: &[u8], speed: &[u8]) -> Option<Self> {
+        let width = match width.to_ascii_lowercase().as_slice() {
+            b"1x" => 1,
+            b"2x" => 2,
+            b"4x" => 4,
+            b"8x" => 8,
+            b"12x" => 12,
+            _ => return None,
+        };
+        let speed = SPEEDS
+            .iter()
+            .position(|(name, _)| name.as_bytes().eq_ignore_ascii_case(speed));
+        Some(Self {
+            width,
+            speed: speed.map(|s| s as u8),
+        })
+    }
+
+    /// Reads `4xQDR`.
+    pub fn parse_joined(word: &[u8]) -> Option<Self> {
+        let end = word.iter().position(|b| b.eq_ignore_ascii_case(&b'x'))?;
+        Self::parse(&word[..=end], &word[end + 1..])
+    }
+
+    /// Whether the speed is known.
+    pub fn is_known(self) -> bool {
+        self.speed.is_some()
+    }
+
+    /// Data rate of one direction. An unknown speed counts as SDR, which every port can do.
+    pub fn capacity(self) -> BytesPerSecond {
+        let four_lanes = SPEEDS[usize::from(self.speed.unwrap_or(0))].1;
+        BytesPerSecond(four_lanes * f64::from(self.width) / 4.0)
+    }
+
+    /// What two ends of one cable agree on: the known one, else the slower one.
+    #[must_use]
+    pub fn agreed(self, other: Self) -> Self {
+        match (self.speed, other.speed) {
+            (None, Some(_)) => other,
+            (Some(_), Some(_)) if other.capacity() < self.capacity() => other,
+            _ => self,
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let speed = self.speed.map_or("???", |s| SPEEDS[usize::from(s)].0);
+        write!(f, "{}x{speed}", self.width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_rates_are_those_of_the_standard() {
+        for (text, gb) in [
+            ("4xSDR", 1.0),
+            ("1xQDR", 1.0),
+            ("4xFDR", 6.818),
+            ("12xEDR", 37.5),
+            ("2xNDR", 25.0),
+        ] {
+            let rate = Rate::parse_joined(text.as_bytes()).unwrap();
+            assert!((rate.capacity().gb() - gb).abs() < 1e-3, "{text}");
+            assert_eq!(rate.to_string(), text);
+        }
+        let unknown = Rate::parse(b"4x", b"???").unwrap();
+        let known = Rate::parse(b"4x", b"QDR").unwrap();
+        assert_eq!(unknown.to_string(), "4x???");
+        assert_eq!(
+            (unknown.agreed(known), known.agreed(unknown)),
+            (known, known)
+        );
+        assert_eq!(Rate::parse(b"5x", b"QDR"), None);
+    }
+}

@@ -1,0 +1,284 @@
+//! `ibnetdiscover`: a record for every device.
+//!
+//! ```text
+//! switchguid=0x8f10500200b50(8f10500200b50)
+//! Switch  36 "S-0008f10500200b50"   # "leaf 3" enhanced port 0 lid 9 lmc 0
+//! [4]     "H-003048c749cd0000"[1](3048c749cd0001)   # "host HCA-1" lid 72 4xDDR
+//! [7]     "S-0008f10500108098"[34]  # "spine 1" lid 20 4xQDR
+//!
+//! caguid=0x3048c749cd0000
+//! Ca      1 "H-003048c749cd0000"    # "host HCA-1"
+//! [1](3048c749cd0001)  "S-0008f10500200b50"[4]   # lid 72 lmc 0 "leaf 3" lid 9 4xDDR
+//! ```
+//!
+//! The short form that ibsim takes (`Switch 8 "Switch1"`, `[1] "Hca1"[1]`) is the same without GUIDs.
+
+use super::rate::Rate;
+use super::{DeviceKind, End, Scan, port_number};
+use crate::text::{Line, Text, decimal_u32, hexadecimal, words};
+use hopbyte_fabric::InputError;
+use memchr::memchr;
+use std::collections::HashMap;
+
+/// Words that begin a record.
+const HEADS: [(&[u8], DeviceKind); 4] = [
+    (b"Switch", DeviceKind::Switch),
+    (b"Ca", DeviceKind::Adapter),
+    (b"Hca", DeviceKind::Adapter),
+    (b"Rt", DeviceKind::Adapter),
+];
+
+/// Whether a line is one of this format.
+pub fn recognise(line: Line<'_>) -> bool {
+    let text = line.bytes;
+    text.starts_with(b"vendid=")
+        || text.starts_with(b"switchguid=")
+        || text.starts_with(b"caguid=")
+        || text.starts_with(b"# Topology file: generated on")
+        || head(text).is_some_and(|(_, rest)| {
+            let mut words = words(rest);
+            words.next().and_then(decimal_u32).is_some()
+                && words.next().is_some_and(|w| w.starts_with(b"\""))
+        })
+}
+
+/// Splits `Switch 36 …` into kind and the rest.
+fn head(line: &[u8]) -> Option<(DeviceKind, &[u8])> {
+    HEADS.iter().find_map(|&(word, kind)| {
+        let rest = line.strip_prefix(word)?;
+        rest.first()
+            .is_some_and(u8::is_ascii_whitespace)
+            .then_some((kind, rest))
+    })
+}
+
+/// Reads a scan.
+pub fn read(text: &Text) -> Result<Scan, InputError> {
+    let mut reader = Reader {
+        text,
+        scan: Scan::new(text),
+        by_id: HashMap::new(),
+        current: None,
+        guid: None,
+    };
+    for line in text.lines() {
+        let trimmed = line.trimmed();
+        if trimmed.is_empty() || trimmed.starts_with(b"#") {
+            continue;
+        }
+        reader.line(Line {
+            bytes: trimmed,
+            ..line
+        })?;
+    }
+    reader.check_records()?;
+    Ok(reader.scan)
+}
+
+struct Reader<'a> {
+    text: &'a Text,
+    scan: Scan,
+    /// Device by id, and whether its own record was seen.
+    by_id: HashMap<&'a [u8], (u32, bool)>,
+    current: Option<u32>,
+    guid: Option<u64>,
+}
+
+impl<'a> Reader<'a> {
+    fn line(&mut self, line: Line<'a>) -> Result<(), InputError> {
+        if line.bytes.starts_with(b"[") {
+            return self.port(line);
+        }
+        if let Some((kind, rest)) = head(line.bytes) {
+            return self.record(line, kind, rest);
+        }
+        if let Some((key, value)) = split_once(line.bytes, b'=') {
+            if matches!(key, b"switchguid" | b"caguid" | b"rtguid") {
+                let digits = value.split(|&b| b == b'(').next().unwrap_or_default();
+                self.guid = Some(hexadecimal(digits.trim_ascii()).ok_or_else(|| {
+                    self.text
+                        .error_in(line, value, "a GUID of up to 16 hex digits")
+                })?);
+                self.current = None;
+            }
+            return Ok(());
+        }
+        // Progress of `-v` and the chassis headings of `-g`.
+        if line.bytes.starts_with(b"DR path") || line.bytes.starts_with(b"Chassis") {
+            return Ok(());
+        }
+        Err(self.text.error_at(
+            line,
+            "a record of ibnetdiscover: Switch, Ca, [PORT], KEY=VALUE or #",
+        ))
+    }
+
+    fn record(
+        &mut self,
+        line: Line<'a>,
+        kind: DeviceKind,
+        rest: &'a [u8],
+    ) -> Result<(), InputError> {
+        let (id, tail) = quoted(rest).ok_or_else(|| {
+            self.text
+                .error_at(line, "TYPE PORTS \"ID\" # \"DESCRIPTION\"")
+        })?;
+        let device = self.device(id, Some(kind), line)?;
+        if let Some((_, seen)) = self.by_id.get_mut(id) {
+            if *seen {
+                return Err(self
+                    .text
+                    .error_in(line, id, "one record for each device")
+                    .hint("are two scans in one file?"));
+            }
+            *seen = true;
+        }
+        let own = &mut self.scan.devices[device as usize];
+        own.guid = self.guid.take().or(own.guid);
+        self.current = Some(device);
+        if let Some((description, tail)) = quoted(tail) {
+            self.scan.describe(device, description);
+            if kind == DeviceKind::Switch {
+                let (lid, lmc) = (value_after(tail, b"lid"), value_after(tail, b"lmc"));
+                self.scan
+                    .address((device, 0), None, lid, lmc.unwrap_or(0).min(7) as u8);
+            }
+        }
+        Ok(())
+    }
+
+    /// `[4] "H-…"[1](GUID) # "DESC" lid 72 4xDDR`, or with `(GUID)` behind the first bracket for adapters.
+    fn port(&mut self, line: Line<'a>) -> Result<(), InputError> {
+        let expected = "[PORT] \"ID\"[PORT] # …";
+        let wrong = || self.text.error_at(line, expected);
+        let device = self.current.ok_or_else(|| {
+            self.text
+                .error_at(line, "a Switch or Ca line before the ports")
+        })?;
+        let (number, rest) = bracketed(line.bytes, b'[', b']').ok_or_else(wrong)?;
+        let (guid, _) = bracketed(rest, b'(', b')').unzip();
+        let (id, rest) = quoted(rest).ok_or_else(wrong)?;
+        let (far_number, rest) = bracketed(rest, b'[', b']').ok_or_else(wrong)?;
+        let (far_guid, rest) = match bracketed(rest, b'(', b')') {
+            Some((guid, rest)) => (Some(guid), rest),
+            None => (None, rest),
+        };
+        let port = (device, port_number(self.text, line, number)?);
+        let far_number = port_number(self.text, line, far_number)?;
+        let peer = (self.device(id, None, line)?, far_number);
+        let comment = split_once(rest, b'#').map_or(&b""[..], |(_, c)| c);
+        let rate = words(comment).last().and_then(Rate::parse_joined);
+        // Before the quoted description stands the own LID of an adapter, behind it the peer's.
+        let own = &comment[..memchr(b'"', comment).unwrap_or(0)];
+        let (description, far) = quoted(comment).unwrap_or_default();
+        if !self.by_id.get(id).is_some_and(|&(_, seen)| seen) {
+            self.scan.describe(peer.0, description);
+        }
+        let lmc = value_after(own, b"lmc").unwrap_or(0).min(7) as u8;
+        self.scan.address(
+            port,
+            guid.and_then(hexadecimal),
+            value_after(own, b"lid"),
+            lmc,
+        );
+        self.scan.address(
+            peer,
+            far_guid.and_then(hexadecimal),
+            value_after(far, b"lid"),
+            0,
+        );
+        self.scan.ends.push(End {
+            port,
+            peer,
+            rate: rate.unwrap_or(Rate::UNKNOWN),
+            line: line.number,
+        });
+        Ok(())
+    }
+
+    /// Finds or adds a device; a mention before its record tells its kind by the first letter.
+    fn device(
+        &mut self,
+        id: &'a [u8],
+        kind: Option<DeviceKind>,
+        line: Line<'a>,
+    ) -> Result<u32, InputError> {
+        let hex = |prefix: &[u8]| id.strip_prefix(prefix).and_then(hexadecimal);
+        let by_letter = match id.first_chunk::<2>() {
+            Some(b"S-") => Some(DeviceKind::Switch),
+            Some(b"H-" | b"R-") => Some(DeviceKind::Adapter),
+            _ => None,
+        };
+        if let Some(&(device, _)) = self.by_id.get(id) {
+            let own = &mut self.scan.devices[device as usize];
+            if let Some(kind) = kind {
+                if by_letter.is_none() {
+                    own.kind = kind;
+                } else if (own.kind == DeviceKind::Switch) != (kind == DeviceKind::Switch) {
+                    return Err(self.text.error_in(
+                        line,
+                        id,
+                        "S- before a switch's GUID, H- before an adapter's",
+                    ));
+                }
+            }
+            return Ok(device);
+        }
+        let guid = hex(b"S-").or_else(|| hex(b"H-")).or_else(|| hex(b"R-"));
+        let first_kind = by_letter.or(kind).unwrap_or(DeviceKind::Adapter);
+        if let Some(kind) = kind
+            && (first_kind == DeviceKind::Switch) != (kind == DeviceKind::Switch)
+        {
+            return Err(self.text.error_in(
+                line,
+                id,
+                "S- before a switch's GUID, H- before an adapter's",
+            ));
+        }
+        let device = self.scan.device(first_kind, super::super::name(id), guid);
+        self.by_id.insert(id, (device, false));
+        Ok(device)
+    }
+
+    /// Devices without a letter need a record of their own to be known as switch or adapter.
+    fn check_records(&self) -> Result<(), InputError> {
+        let unknown = self
+            .by_id
+            .iter()
+            .filter(|(id, (_, seen))| !seen && !matches!(id.get(..2), Some(b"S-" | b"H-" | b"R-")))
+            .map(|(id, _)| *id)
+            .min();
+        match unknown {
+            None => Ok(()),
+            Some(id) => Err(self
+                .text
+                .error(crate::text::excerpt(id), "a record for every device")
+                .hint("ports are cabled to it, but no Switch, Ca or Hca line describes it; is the file cut?")),
+        }
+    }
+}
+
+fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let i = memchr(at, text)?;
+    Some((&text[..i], &text[i + 1..]))
+}
+
+/// The first quoted string and what follows it.
+fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (_, rest) = split_once(text, b'"')?;
+    split_once(rest, b'"')
+}
+
+/// What stands in brackets at the beginning (after blanks), and what follows.
+fn bracketed(text: &[u8], open: u8, close: u8) -> Option<(&[u8], &[u8])> {
+    let text = text.trim_ascii_start();
+    let rest = text.strip_prefix(&[open])?;
+    split_once(rest, close)
+}
+
+/// The number behind a word.
+fn value_after(text: &[u8], word: &[u8]) -> Option<u32> {
+    let mut words = words(text);
+    words.find(|&w| w == word)?;
+    words.next().and_then(decimal_u32)
+}

@@ -1,0 +1,308 @@
+//! Unicast forwarding tables: `ibroute`, `dump_fts`, `opensm-lfts.dump`.
+//!
+//! ```text
+//! Unicast lids [0x0-0x6a] of switch Lid 60 guid 0x00066a00e30076ab (DESC):        ibroute
+//! Unicast lids [0x0-0x66] of switch DR path slid 0; dlid 0; 0,1,3 guid 0x… (DESC): dump_fts
+//! Unicast lids [0-102] of switch Lid 6 guid 0x0008f1050010851e ('DESC'):          opensm
+//!   Lid  Out   Destination
+//!        Port     Info
+//! 0x0001 036 : (Channel Adapter portguid 0x0002c90300080d59: 'DESC')              ibroute, dump_fts
+//! 0x0001 036 # Channel Adapter portguid 0x0002c90300080d59: 'DESC'                opensm
+//! 134 valid lids dumped
+//! ```
+//!
+//! LIDs are hexadecimal, ports decimal; port 0 is the switch itself. An entry is used as it stands; what
+//! no table says stays without a route.
+
+use super::{Addresses, Target, guid_text};
+use crate::fabric::note_of;
+use crate::text::{Line, Text, decimal, hexadecimal};
+use hopbyte_fabric::routing::ForwardingTables;
+use hopbyte_fabric::{Fabric, InputError, LinkId, NodeId, RouterId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Whether a line begins a table of this format.
+pub fn recognise(line: Line<'_>) -> bool {
+    line.trimmed().starts_with(b"Unicast lids [")
+}
+
+/// Collects the tables of all files.
+pub struct TableReader<'a> {
+    fabric: &'a Fabric,
+    addresses: &'a Addresses,
+    /// Link by router and port number.
+    ports: HashMap<(RouterId, u16), LinkId>,
+    tables: ForwardingTables,
+    seen: Vec<bool>,
+    /// Switches with a table that the fabric does not have.
+    strangers: BTreeSet<String>,
+    /// LIDs in tables that the fabric does not have.
+    unknown_lids: BTreeSet<u32>,
+    /// LIDs whose GUID in the tables is another one than in the scan.
+    moved: BTreeSet<u32>,
+    /// Entries that leave by a port without a cable.
+    uncabled: BTreeSet<String>,
+    /// Nodes that one table has two entries for.
+    repeated: BTreeSet<String>,
+    /// Tables that end without their count.
+    cut: Vec<String>,
+}
+
+/// The switch whose entries are being read.
+struct Section {
+    router: Option<RouterId>,
+    name: String,
+    /// Lines read.
+    lines: u64,
+    /// Port by node.
+    ports: BTreeMap<NodeId, u16>,
+}
+
+impl<'a> TableReader<'a> {
+    /// Empty tables for a fabric.
+    pub fn new(fabric: &'a Fabric, addresses: &'a Addresses) -> Self {
+        let mut ports = HashMap::new();
+        for router in fabric.router_ids() {
+            for &link in fabric.links_from(router) {
+                for pair in fabric.ports(link) {
+                    ports.insert((router, pair.from), link);
+                }
+            }
+        }
+        Self {
+            fabric,
+            addresses,
+            ports,
+            tables: ForwardingTables::new(fabric),
+            seen: vec![false; fabric.routers().len()],
+            strangers: BTreeSet::new(),
+            unknown_lids: BTreeSet::new(),
+            moved: BTreeSet::new(),
+            uncabled: BTreeSet::new(),
+            repeated: BTreeSet::new(),
+            cut: Vec::new(),
+        }
+    }
+
+    /// Reads one file of tables.
+    pub fn read(&mut self, text: &Text) -> Result<(), InputError> {
+        let mut section: Option<Section> = None;
+        for line in text.lines() {
+            let trimmed = line.trimmed();
+            match trimmed.first() {
+                None | Some(b'#') => {}
+                _ if trimmed.ends_with(b"lids dumped") => {
+                    check_count(text, line, section.as_ref().map(|s| s.lines))?;
+                    self.close(section.take());
+                }
+                Some(b'0') => {
+                    let Some(section) = &mut section else {
+                        return Err(text.error_at(line, "a heading 'Unicast lids …' first"));
+                    };
+                    section.lines += 1;
+                    if let Some((node, port)) = self.entry(text, line)?
+                        && let Some(other) = section.ports.insert(node, port)
+                        && other != port
+                    {
+                        let node = &self.fabric.node(node).name;
+                        self.repeated.insert(format!("{node} in {}", section.name));
+                    }
+                }
+                Some(b'U') => {
+                    self.cut.extend(section.as_ref().map(|s| s.name.clone()));
+                    self.close(section.take());
+                    section = Some(self.heading(text, line)?);
+                }
+                Some(b'L' | b'P') if is_column_heading(trimmed) => {}
+                _ => return Err(text.error_at(line, "an entry such as 0x0001 036")),
+            }
+        }
+        self.cut.extend(section.as_ref().map(|s| s.name.clone()));
+        self.close(section);
+        Ok(())
+    }
+
+    fn heading(&self, text: &Text, line: Line<'_>) -> Result<Section, InputError> {
+        let guid = guid_after(line.bytes, b" guid ")
+            .filter(|_| recognise(line))
+            .ok_or_else(|| text.error_at(line, "Unicast lids [FIRST-LAST] of switch … guid 0x…"))?;
+        let router = match self.addresses.guids.get(&guid) {
+            Some(Target::Switch(router)) => Some(*router),
+            _ => None,
+        };
+        Ok(Section {
+            router,
+            name: router.map_or_else(|| guid_text(guid), |r| self.fabric.router(r).name.clone()),
+            lines: 0,
+            ports: BTreeMap::new(),
+        })
+    }
+
+    /// Reads `0x0001 036 …`: LID, port, and the node it leads to if it is one.
+    fn entry(&mut self, text: &Text, line: Line<'_>) -> Result<Option<(NodeId, u16)>, InputError> {
+        let mut words = line.words();
+        let (lid, port) = (
+            words.next().unwrap_or_default(),
+            words.next().unwrap_or_default(),
+        );
+        let lid = hexadecimal(lid)
+            .and_then(|l| u32::try_from(l).ok())
+            .ok_or_else(|| text.error_in(line, lid, "a hexadecimal LID such as 0x0001"))?;
+        let port = decimal(port)
+            .and_then(|p| u16::try_from(p).ok())
+            .filter(|&p| p <= 255)
+            .ok_or_else(|| text.error_in(line, port, "a decimal port from 000 to 255"))?;
+        let by_lid = self.addresses.lids.get(&lid).copied();
+        let by_guid = guid_after(words.rest(), b"portguid ")
+            .and_then(|g| self.addresses.guids.get(&g).copied());
+        if let (Some(a), Some(b)) = (by_lid, by_guid)
+            && a != b
+        {
+            self.moved.insert(lid);
+        }
+        // Switches forward by LID; the GUID serves scans that were made before LIDs were assigned.
+        match by_lid.or(by_guid) {
+            Some(Target::Node(node)) => Ok(Some((node, port))),
+            Some(_) => Ok(None),
+            None => {
+                self.unknown_lids.insert(lid);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes over the entries of a switch.
+    fn close(&mut self, section: Option<Section>) {
+        let Some(section) = section else { return };
+        let Some(router) = section.router else {
+            self.strangers.insert(section.name);
+            return;
+        };
+        self.seen[router.index()] = true;
+        for (node, port) in section.ports {
+            match self.ports.get(&(router, port)) {
+                Some(&link) => {
+                    self.tables.set(self.fabric, router, node, link);
+                }
+                // 255 says "no way" and 0 the switch itself.
+                None if port == 255 || port == 0 => {}
+                None => {
+                    self.uncabled.insert(format!("{}[{port}]", section.name));
+                }
+            }
+        }
+    }
+
+    /// The tables, with notes on what they leave open.
+    pub fn finish(self, notes: &mut Vec<String>) -> ForwardingTables {
+        let list = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>();
+        let lids = |set: BTreeSet<u32>| set.iter().map(u32::to_string).collect::<Vec<_>>();
+        note_of(
+            notes,
+            &list(self.strangers),
+            "forwarding table is",
+            "forwarding tables are",
+            "of switches that the scan does not list, and ignored",
+        );
+        note_of(
+            notes,
+            &lids(self.unknown_lids),
+            "LID in the tables is",
+            "LIDs in the tables are",
+            "not in the scan",
+        );
+        note_of(
+            notes,
+            &lids(self.moved),
+            "LID belongs",
+            "LIDs belong",
+            "to another port in the tables than in the scan; the scan counts",
+        );
+        note_of(
+            notes,
+            &list(self.uncabled),
+            "port is",
+            "ports are",
+            "used by a table and not cabled",
+        );
+        note_of(
+            notes,
+            &list(self.repeated),
+            "destination has",
+            "destinations have",
+            "several entries in one table, of which the last counts",
+        );
+        note_of(
+            notes,
+            &self.cut,
+            "forwarding table ends",
+            "forwarding tables end",
+            "without the count of LIDs; were the files cut?",
+        );
+        let (mut missing, mut incomplete) = (Vec::new(), Vec::new());
+        let nodes = self.fabric.nodes().len();
+        for router in self.fabric.router_ids() {
+            let name = &self.fabric.router(router).name;
+            if !self.seen[router.index()] {
+                missing.push(name.clone());
+                continue;
+            }
+            let entries = self
+                .fabric
+                .node_ids()
+                .filter(|&n| self.tables.next(self.fabric, router, n).is_some())
+                .count();
+            if entries < nodes {
+                incomplete.push(format!("{name} {entries} of {nodes} nodes"));
+            }
+        }
+        note_of(
+            notes,
+            &missing,
+            "switch has",
+            "switches have",
+            "no forwarding table: routes over them are unknown",
+        );
+        note_of(
+            notes,
+            &incomplete,
+            "forwarding table is",
+            "forwarding tables are",
+            "incomplete: pairs that need the rest have no route",
+        );
+        self.tables
+    }
+}
+
+/// `  Lid  Out   Destination` and `       Port     Info`.
+fn is_column_heading(trimmed: &[u8]) -> bool {
+    trimmed.starts_with(b"Lid  Out") || trimmed.starts_with(b"Port ")
+}
+
+/// `134 valid lids dumped` must be the number of entries above it; opensm's `102 lids dumped` is the
+/// size of the table, of which some LIDs may be unused.
+fn check_count(text: &Text, line: Line<'_>, entries: Option<u64>) -> Result<(), InputError> {
+    let Some(entries) = entries else {
+        return Err(text.error_at(line, "a heading 'Unicast lids …' first"));
+    };
+    let mut words = line.words();
+    let count = words.next().and_then(decimal);
+    let valid = words.next() == Some(b"valid");
+    match count {
+        Some(count) if count == entries || (!valid && count > entries) => Ok(()),
+        _ => Err(text
+            .error_at(line, format!("the number of entries above, {entries}"))
+            .hint("lines of the table are missing or doubled")),
+    }
+}
+
+/// The hexadecimal number behind a word.
+fn guid_after(text: &[u8], word: &[u8]) -> Option<u64> {
+    let start = memchr::memmem::find(text, word)? + word.len();
+    let rest = text[start..].strip_prefix(b"0x")?;
+    let end = rest
+        .iter()
+        .position(|b| !b.is_ascii_hexdigit())
+        .unwrap_or(rest.len());
+    hexadecimal(&rest[..end])
+}

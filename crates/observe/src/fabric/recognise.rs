@@ -1,0 +1,66 @@
+//! Which format is this? Decided by content, never by name.
+
+use super::{cray, infiniband};
+use crate::text::Text;
+use hopbyte_fabric::InputError;
+
+/// A format that describes a machine or a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `ibnetdiscover`.
+    IbRecords,
+    /// `ibnetdiscover -p`.
+    IbPorts,
+    /// `ibroute`, `dump_fts`, `opensm-lfts.dump`.
+    IbTables,
+    /// `rtr --interconnect` of a Gemini machine.
+    Gemini,
+    /// `rtr --interconnect` of an Aries machine.
+    Aries,
+    /// `rtr --system-map`.
+    SystemMap,
+    /// sst-macro's node map.
+    NodeMap,
+}
+
+/// Lines that are looked at before giving up; scans may begin with a line of progress for every device.
+const LINES: usize = 100_000;
+
+impl Format {
+    /// The format of a text.
+    pub fn of(text: &Text) -> Result<Self, InputError> {
+        let unknown = |found: &str| {
+            text.error(found, "a description of a machine").hint(
+                "known are ibnetdiscover (with or without -p), rtr --interconnect and --system-map, \
+                 and specs such as gemini:16x12x24 or torus:8x8x8",
+            )
+        };
+        if text.is_binary() {
+            return Err(unknown("binary data"));
+        }
+        let mut first = None;
+        for line in text.lines().take(LINES) {
+            if line.trimmed().is_empty() {
+                continue;
+            }
+            first = first.or(Some(line));
+            for (is_this, format) in [
+                (cray::gemini::recognise as fn(_) -> bool, Self::Gemini),
+                (cray::aries::recognise, Self::Aries),
+                (cray::system_map::recognise, Self::SystemMap),
+                (cray::system_map::recognise_node_map, Self::NodeMap),
+                (infiniband::port_lines::recognise, Self::IbPorts),
+                (infiniband::records::recognise, Self::IbRecords),
+                (infiniband::tables::recognise, Self::IbTables),
+            ] {
+                if is_this(line) {
+                    return Ok(format);
+                }
+            }
+        }
+        Err(match first {
+            None => unknown(""),
+            Some(line) => unknown(&line.text()).at(line.number),
+        })
+    }
+}

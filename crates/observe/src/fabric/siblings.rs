@@ -1,0 +1,62 @@
+//! Companions of a dump that lie beside it under the names that the tools give them.
+
+use super::MachineFiles;
+use super::recognise::Format;
+use std::path::{Path, PathBuf};
+
+/// Fills in what was not given and lies beside the dump, with a note.
+pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut Vec<String>) {
+    let Some(name) = path.file_name().and_then(|n| n.to_str()) else {
+        return;
+    };
+    let beside = |name: String| Some(path.with_file_name(name)).filter(|p| p.exists());
+    match format {
+        Format::IbRecords | Format::IbPorts if files.routes.is_empty() => {
+            if let Some(found) = tables(name, beside) {
+                notes.push(format!(
+                    "forwarding tables found beside the scan: {}",
+                    found.display()
+                ));
+                files.routes.push(found);
+            }
+        }
+        Format::Gemini | Format::Aries if files.system_map.is_none() => {
+            // edison.interconnect.txt.zst: edison.system-map.txt.zst, compressed or not
+            let map = name.replace("interconnect", "system-map");
+            let found = variants(&map).find_map(|n| beside(n).filter(|p| p != path));
+            if let Some(found) = found {
+                notes.push(format!(
+                    "system map found beside the interconnect: {}",
+                    found.display()
+                ));
+                files.system_map = Some(found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// netloc's `ib-subnet-X.txt` goes with the folder `ibroutes-X`; opensm writes `opensm-lfts.dump`.
+fn tables(name: &str, beside: impl Fn(String) -> Option<PathBuf>) -> Option<PathBuf> {
+    let subnet = plain(name)
+        .strip_prefix("ib-subnet-")
+        .and_then(|n| n.strip_suffix(".txt"));
+    subnet
+        .and_then(|subnet| beside(format!("ibroutes-{subnet}")))
+        .or_else(|| variants("opensm-lfts.dump").find_map(beside))
+}
+
+/// A name without the ending of a compressed file.
+fn plain(name: &str) -> &str {
+    name.strip_suffix(".zst")
+        .or_else(|| name.strip_suffix(".gz"))
+        .unwrap_or(name)
+}
+
+/// A name as it is, and with each ending of a compressed file.
+fn variants(name: &str) -> impl Iterator<Item = String> {
+    let plain = plain(name).to_owned();
+    ["", ".zst", ".gz"]
+        .into_iter()
+        .map(move |ending| format!("{plain}{ending}"))
+}

@@ -1,0 +1,275 @@
+//! The launchers and their syntax.
+
+use crate::error::ApplyError;
+use crate::layout::Layout;
+use hopbyte_fabric::{Allocation, Fabric, Placement};
+use serde::Serialize;
+use std::fmt::Write;
+use std::str::FromStr;
+
+/// Longest line of a rank order.
+const LINE: usize = 80;
+
+/// Longest process mapping that every Cray MPICH starts with: 9.1.0 is reported to fail above.
+const CRAY_MAPPING: usize = 1023;
+
+/// Something that starts ranks where we say, or a plain file for people and scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Launcher {
+    /// Cray/HPE MPICH rank reordering method 3: the file `MPICH_RANK_ORDER`.
+    MpichRankOrder,
+    /// Open MPI rankfile (`mpirun -rf`; Open MPI 5 `--map-by rankfile:file=`).
+    OpenmpiRankfile,
+    /// Open MPI hostfile for sequential mapping, one host a rank.
+    OpenmpiHostfile,
+    /// Slurm hostfile for `--distribution=arbitrary`.
+    SlurmHostfile,
+    /// `rank,node,slot` with a header.
+    Csv,
+    /// One JSON object.
+    Json,
+}
+
+impl Launcher {
+    /// All of them, in the order of help texts.
+    pub const ALL: [Self; 6] = [
+        Self::MpichRankOrder,
+        Self::OpenmpiRankfile,
+        Self::OpenmpiHostfile,
+        Self::SlurmHostfile,
+        Self::Csv,
+        Self::Json,
+    ];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MpichRankOrder => "mpich-rank-order",
+            Self::OpenmpiRankfile => "openmpi-rankfile",
+            Self::OpenmpiHostfile => "openmpi-hostfile",
+            Self::SlurmHostfile => "slurm-hostfile",
+            Self::Csv => "csv",
+            Self::Json => "json",
+        }
+    }
+
+    /// Name that the file usually has; the first is the one the launcher itself looks for.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::MpichRankOrder => "MPICH_RANK_ORDER",
+            Self::OpenmpiRankfile => "rankfile",
+            Self::OpenmpiHostfile => "hostfile",
+            Self::SlurmHostfile => "slurm.hosts",
+            Self::Csv => "placement.csv",
+            Self::Json => "placement.json",
+        }
+    }
+}
+
+impl FromStr for Launcher {
+    type Err = ApplyError;
+
+    fn from_str(text: &str) -> Result<Self, ApplyError> {
+        Self::ALL
+            .into_iter()
+            .find(|l| l.name() == text)
+            .ok_or_else(|| ApplyError::UnknownLauncher {
+                found: text.chars().take(80).collect(),
+                known: Self::ALL.map(Self::name).join(", "),
+            })
+    }
+}
+
+/// Writes a placement in a launcher's syntax.
+///
+/// # Errors
+/// A host name that is not one, two allocated endpoints of one host, or a placement that the launcher
+/// has no words for.
+pub fn render(
+    launcher: Launcher,
+    fabric: &Fabric,
+    allocation: &Allocation,
+    placement: &Placement,
+) -> Result<String, ApplyError> {
+    let layout = || Layout::new(fabric, allocation, placement, launcher.name());
+    match launcher {
+        Launcher::MpichRankOrder => rank_order(&layout()?),
+        Launcher::OpenmpiRankfile => Ok(rankfile(&layout()?)),
+        Launcher::OpenmpiHostfile | Launcher::SlurmHostfile => Ok(host_a_rank(&layout()?)),
+        Launcher::Csv => Ok(csv(fabric, placement)),
+        Launcher::Json => Ok(json(fabric, allocation, placement)),
+    }
+}
+
+/// How to launch with a rendered file, and what to know before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// The command line (or settings), with `FILE` where the file's name goes.
+    pub command: String,
+    /// What the launcher would spoil, and what to do instead.
+    pub warnings: Vec<String>,
+}
+
+/// Says how to use the file of [`render`], and what the launcher would spoil.
+///
+/// # Errors
+/// As [`render`].
+pub fn advise(
+    launcher: Launcher,
+    fabric: &Fabric,
+    allocation: &Allocation,
+    placement: &Placement,
+) -> Result<Advice, ApplyError> {
+    let n = placement.tasks();
+    let mut warnings = Vec::new();
+    let command = match launcher {
+        Launcher::MpichRankOrder => {
+            let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
+            let mapping = process_mapping(&layout).len();
+            if mapping > CRAY_MAPPING {
+                warnings.push(format!(
+                    "the process mapping takes {mapping} bytes; Cray MPICH 9.1.0 is reported to fail in MPI_Init above {CRAY_MAPPING} (9.0.1 does not)"
+                ));
+            }
+            "export MPICH_RANK_REORDER_METHOD=3  # with the file as MPICH_RANK_ORDER in the working directory"
+                .into()
+        }
+        Launcher::OpenmpiRankfile => {
+            format!(
+                "mpirun -n {n} --rankfile FILE ./app  # Open MPI 5: --map-by rankfile:file=FILE"
+            )
+        }
+        Launcher::OpenmpiHostfile => {
+            warnings.push(
+                "sequential mapping does not bind ranks to cores; openmpi-rankfile does".into(),
+            );
+            format!(
+                "mpirun -n {n} --map-by seq --hostfile FILE ./app  # Open MPI 5: --map-by seq:file=FILE"
+            )
+        }
+        Launcher::SlurmHostfile => {
+            warnings.extend([
+                "set SLURM_HOSTFILE for srun alone: on salloc and sbatch it changes the allocation".into(),
+                "with --mpi=pmi2, MPICH 4.0 under Slurm 22.05 loses shared memory inside nodes in this distribution: check the size of MPI_COMM_TYPE_SHARED".into(),
+                "Cray PMI refuses this distribution: use mpich-rank-order there".into(),
+            ]);
+            format!("SLURM_HOSTFILE=FILE srun -n {n} --distribution=arbitrary ./app")
+        }
+        Launcher::Csv | Launcher::Json => String::new(),
+    };
+    Ok(Advice { command, warnings })
+}
+
+/// The mapping as PMI tells it to MPICH: `(vector,(first node,nodes,ranks each),…)`.
+fn process_mapping(layout: &Layout<'_>) -> String {
+    let mut text = String::from("(vector");
+    for (place, ranks) in layout.runs() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, ",({place},1,{ranks})");
+    }
+    text.push(')');
+    text
+}
+
+/// Ranks in placement order, node by node: rank `order[i]` gets the `i`-th slot of the block layout.
+fn rank_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    let by_place = layout.ranks_by_place();
+    let mut left = layout.ranks();
+    for (place, ranks) in by_place.iter().enumerate() {
+        let default = left.min(layout.slots[place] as usize);
+        left -= default;
+        if ranks.len() != default {
+            return Err(ApplyError::Inexpressible {
+                launcher: Launcher::MpichRankOrder.name(),
+                why: format!(
+                    "it permutes the ranks of the default launch, which has {default} on {}, and the placement has {}",
+                    layout.hosts[place],
+                    ranks.len()
+                ),
+                instead: "map onto as many slots as there are ranks, or use a launcher that takes a host for each rank".into(),
+            });
+        }
+    }
+    let order: Vec<u32> = by_place.into_iter().flatten().collect();
+    Ok(comma_lines(&order))
+}
+
+/// Numbers joined by commas, on lines of at most [`LINE`] characters, none ending in a comma (as
+/// `grid_order` writes them).
+fn comma_lines(numbers: &[u32]) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for number in numbers {
+        let word = number.to_string();
+        if width > 0 && width + 1 + word.len() > LINE {
+            text.push('\n');
+            width = 0;
+        }
+        if width > 0 {
+            text.push(',');
+            width += 1;
+        }
+        text.push_str(&word);
+        width += word.len();
+    }
+    text.push('\n');
+    text
+}
+
+fn rankfile(layout: &Layout<'_>) -> String {
+    let mut text = String::new();
+    for rank in 0..layout.ranks() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "rank {rank}={} slot={}",
+            layout.host(rank),
+            layout.slot[rank]
+        );
+    }
+    text
+}
+
+fn host_a_rank(layout: &Layout<'_>) -> String {
+    (0..layout.ranks()).fold(String::new(), |mut text, rank| {
+        text.push_str(layout.host(rank));
+        text.push('\n');
+        text
+    })
+}
+
+fn csv(fabric: &Fabric, placement: &Placement) -> String {
+    let mut text = String::from("rank,node,slot\n");
+    for (rank, slot) in placement.slots().iter().enumerate() {
+        let name = &fabric.node(slot.node).name;
+        let name = if name.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", name.replace('"', "\"\""))
+        } else {
+            name.clone()
+        };
+        let _ = writeln!(text, "{rank},{name},{}", slot.slot);
+    }
+    text
+}
+
+fn json(fabric: &Fabric, allocation: &Allocation, placement: &Placement) -> String {
+    let nodes: Vec<_> = allocation
+        .nodes()
+        .iter()
+        .map(|&(id, slots)| {
+            let node = fabric.node(id);
+            serde_json::json!({"node": node.name, "host": node.host, "slots": slots})
+        })
+        .collect();
+    let names = placement.slots().iter().map(|s| &fabric.node(s.node).name);
+    let value = serde_json::json!({
+        "schema": "hopbyte.placement/1",
+        "tasks": placement.tasks(),
+        "nodes": nodes,
+        "placement": names.collect::<Vec<_>>(),
+        "slots": placement.slots().iter().map(|s| s.slot).collect::<Vec<_>>(),
+    });
+    format!("{value}\n")
+}

@@ -1,0 +1,102 @@
+//! A placement as launchers see it: hosts by rank, ranks by host.
+
+use crate::error::ApplyError;
+use hopbyte_fabric::{Allocation, Fabric, Placement};
+use std::collections::HashMap;
+
+/// Hosts in the allocation's order and where every rank is.
+pub(crate) struct Layout<'a> {
+    /// Host names by position in the allocation, checked.
+    pub(crate) hosts: Vec<&'a str>,
+    /// Slots by position in the allocation.
+    pub(crate) slots: Vec<u32>,
+    /// Position in the allocation by rank.
+    pub(crate) place: Vec<u32>,
+    /// Slot on its node by rank.
+    pub(crate) slot: Vec<u32>,
+}
+
+impl<'a> Layout<'a> {
+    /// Checks host names; no two allocated nodes may share one, since `launcher` places by host.
+    pub(crate) fn new(
+        fabric: &'a Fabric,
+        allocation: &Allocation,
+        placement: &Placement,
+        launcher: &'static str,
+    ) -> Result<Self, ApplyError> {
+        let mut hosts: Vec<&str> = Vec::new();
+        let mut first: HashMap<&str, &str> = HashMap::new();
+        for &(id, _) in allocation.nodes() {
+            let node = fabric.node(id);
+            if !is_host_name(&node.host) {
+                return Err(ApplyError::HostName {
+                    node: node.name.clone(),
+                    found: node.host.chars().take(80).collect(),
+                });
+            }
+            if let Some(other) = first.insert(&node.host, &node.name) {
+                return Err(ApplyError::SharedHost {
+                    host: node.host.clone(),
+                    first: other.into(),
+                    second: node.name.clone(),
+                    launcher,
+                });
+            }
+            hosts.push(&node.host);
+        }
+        let mut place = Vec::with_capacity(placement.tasks());
+        for (rank, slot) in placement.slots().iter().enumerate() {
+            match allocation.position(slot.node) {
+                Some(position) => place.push(position as u32),
+                None => {
+                    return Err(ApplyError::OutsideAllocation {
+                        rank,
+                        node: fabric.node(slot.node).name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            hosts,
+            slots: allocation.nodes().iter().map(|n| n.1).collect(),
+            place,
+            slot: placement.slots().iter().map(|s| s.slot).collect(),
+        })
+    }
+
+    /// Host of a rank.
+    pub(crate) fn host(&self, rank: usize) -> &'a str {
+        self.hosts[self.place[rank] as usize]
+    }
+
+    /// Number of ranks.
+    pub(crate) fn ranks(&self) -> usize {
+        self.place.len()
+    }
+
+    /// Ranks of every node in the allocation's order, by slot.
+    pub(crate) fn ranks_by_place(&self) -> Vec<Vec<u32>> {
+        let mut by_place: Vec<Vec<u32>> = vec![Vec::new(); self.hosts.len()];
+        for (rank, &place) in self.place.iter().enumerate() {
+            by_place[place as usize].push(rank as u32);
+        }
+        for ranks in &mut by_place {
+            ranks.sort_by_key(|&r| self.slot[r as usize]);
+        }
+        by_place
+    }
+
+    /// Runs of neighbouring ranks on one node: (position, number of ranks).
+    pub(crate) fn runs(&self) -> Vec<(u32, u32)> {
+        self.place
+            .chunk_by(|a, b| a == b)
+            .map(|run| (run[0], run.len() as u32))
+            .collect()
+    }
+}
+
+/// Whether a name can stand in a launcher's file or on its command line as it is.
+pub(crate) fn is_host_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    (1..=255).contains(&name.len()) && !name.starts_with('-') && name.chars().all(plain)
+}

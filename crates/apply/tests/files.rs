@@ -1,0 +1,167 @@
+//! What launchers read: exact text of a small map, and maps read back from it.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_apply::{ApplyError, Launcher, advise, render, write_atomic};
+use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Eight ranks, two a node, on n1 n0 n0 n1 n3 n2 n2 n3.
+fn example() -> (Fabric, Allocation, Placement) {
+    let fabric = spec::fabric("torus:4").unwrap();
+    let nodes = (0..4).map(|n| (NodeId(n), 2)).collect();
+    let allocation = Allocation::new(&fabric, nodes).unwrap();
+    let order = [1, 0, 0, 1, 3, 2, 2, 3].map(NodeId);
+    let placement = Placement::on_nodes(&fabric, &allocation, order).unwrap();
+    (fabric, allocation, placement)
+}
+
+#[test]
+fn the_example_reads_as_each_launcher_wants_it() {
+    let (f, a, p) = example();
+    let text = |launcher| render(launcher, &f, &a, &p).unwrap();
+    assert_eq!(text(Launcher::MpichRankOrder), "1,2,0,3,5,6,4,7\n");
+    assert_eq!(
+        text(Launcher::OpenmpiRankfile),
+        "rank 0=n1 slot=0\nrank 1=n0 slot=0\nrank 2=n0 slot=1\nrank 3=n1 slot=1\n\
+         rank 4=n3 slot=0\nrank 5=n2 slot=0\nrank 6=n2 slot=1\nrank 7=n3 slot=1\n"
+    );
+    let hosts = "n1\nn0\nn0\nn1\nn3\nn2\nn2\nn3\n";
+    assert_eq!(text(Launcher::OpenmpiHostfile), hosts);
+    assert_eq!(text(Launcher::SlurmHostfile), hosts);
+    assert_eq!(
+        text(Launcher::Csv),
+        "rank,node,slot\n0,n1,0\n1,n0,0\n2,n0,1\n3,n1,1\n4,n3,0\n5,n2,0\n6,n2,1\n7,n3,1\n"
+    );
+    let json: serde_json::Value = serde_json::from_str(&text(Launcher::Json)).unwrap();
+    assert_eq!(json["placement"][4], "n3");
+    assert_eq!(json["slots"][7], 1);
+    assert_eq!(
+        json["nodes"][0],
+        serde_json::json!({"node": "n0", "host": "n0", "slots": 2})
+    );
+    for launcher in Launcher::ALL {
+        assert_eq!(launcher.name().parse::<Launcher>().unwrap(), launcher);
+        advise(launcher, &f, &a, &p).unwrap();
+    }
+    assert!("aprun".parse::<Launcher>().is_err());
+}
+
+#[test]
+fn a_rank_order_cannot_leave_holes() {
+    let (f, a, _) = example();
+    let holes = Placement::on_nodes(&f, &a, [NodeId(0), NodeId(3)]).unwrap();
+    let error = render(Launcher::MpichRankOrder, &f, &a, &holes).unwrap_err();
+    assert!(matches!(error, ApplyError::Inexpressible { .. }));
+    assert!(
+        error
+            .to_string()
+            .contains("default launch, which has 2 on n0"),
+        "{error}"
+    );
+    // The rankfile has words for it.
+    assert!(render(Launcher::OpenmpiRankfile, &f, &a, &holes).is_ok());
+}
+
+#[test]
+fn hostile_and_doubled_host_names_are_refused() {
+    use hopbyte_fabric::units::{BytesPerSecond, Seconds};
+    use hopbyte_fabric::{FabricBuilder, Family};
+    for (hosts, why) in [
+        (["good", "$(reboot)"], "host name"),
+        (["good", "two words"], "host name"),
+        (["good", "-x"], "host name"),
+        (["same", "same"], "allocated twice"),
+    ] {
+        let mut b = FabricBuilder::new(Family::Generic, "test");
+        let router = b.router("r", &[]);
+        let kind = b.kind("host", true);
+        let (inject, eject) = b.host_link(router, kind, BytesPerSecond(1.0), Seconds(0.0));
+        for (i, host) in hosts.iter().enumerate() {
+            b.node(format!("node{i}"), *host, None, router, inject, eject);
+        }
+        let fabric = b.finish().unwrap();
+        let nodes = vec![(NodeId(0), 1), (NodeId(1), 1)];
+        let allocation = Allocation::new(&fabric, nodes).unwrap();
+        let placement = Placement::in_order(&allocation, 2).unwrap();
+        for launcher in [
+            Launcher::MpichRankOrder,
+            Launcher::OpenmpiRankfile,
+            Launcher::OpenmpiHostfile,
+            Launcher::SlurmHostfile,
+        ] {
+            let error = render(launcher, &fabric, &allocation, &placement).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        assert!(render(Launcher::Csv, &fabric, &allocation, &placement).is_ok());
+    }
+}
+
+#[test]
+fn files_appear_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rankfile");
+    write_atomic(&file, "one\n").unwrap();
+    write_atomic(&file, "two\n").unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "two\n");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let missing = folder.path().join("no/such/rankfile");
+    let error = write_atomic(&missing, "x").unwrap_err();
+    assert!(error.to_string().contains("rankfile"), "{error}");
+    // A folder in the file's place: refused, and nothing left beside it.
+    std::fs::create_dir(folder.path().join("taken")).unwrap();
+    assert!(write_atomic(&folder.path().join("taken"), "x").is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back_as_the_same_map(
+        slots in prop::collection::vec(1u32..5, 1..9), seed: u64,
+    ) {
+        let fabric = spec::fabric("torus:3x3").unwrap();
+        let nodes: Vec<_> = slots.iter().enumerate().map(|(n, &c)| (NodeId(n as u32), c)).collect();
+        let allocation = Allocation::new(&fabric, nodes).unwrap();
+        let mut order: Vec<Slot> = allocation.slots().collect();
+        let mut state = seed | 1;
+        for i in (1..order.len()).rev() {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            order.swap(i, (state >> 33) as usize % (i + 1));
+        }
+        let placement = Placement::new(&fabric, &allocation, order.clone()).unwrap();
+        let text = |launcher| render(launcher, &fabric, &allocation, &placement).unwrap();
+
+        // A rank order: the i-th slot of the block layout gets the i-th rank of the file.
+        let file = text(Launcher::MpichRankOrder);
+        prop_assert!(file.lines().all(|l| l.len() <= 80 && !l.ends_with(',')));
+        let ranks: Vec<usize> =
+            file.split([',', '\n']).filter(|w| !w.is_empty()).map(|w| w.parse().unwrap()).collect();
+        let block: Vec<Slot> = allocation.slots().collect();
+        let mut back = vec![None; ranks.len()];
+        for (slot, &rank) in block.iter().zip(&ranks) {
+            back[rank] = Some(*slot);
+        }
+        prop_assert_eq!(back, order.iter().map(|&s| Some(s)).collect::<Vec<_>>());
+
+        // A rankfile names host and slot.
+        for (rank, line) in text(Launcher::OpenmpiRankfile).lines().enumerate() {
+            let (left, slot) = line.split_once(" slot=").unwrap();
+            let (number, host) = left.strip_prefix("rank ").unwrap().split_once('=').unwrap();
+            prop_assert_eq!(number.parse::<usize>().unwrap(), rank);
+            prop_assert_eq!(fabric.find_node(host).unwrap(), order[rank].node);
+            prop_assert_eq!(slot.parse::<u32>().unwrap(), order[rank].slot);
+        }
+
+        // Hostfiles: the same number of ranks on every node, in rank order.
+        let mut count: HashMap<NodeId, u32> = HashMap::new();
+        for (rank, host) in text(Launcher::SlurmHostfile).lines().enumerate() {
+            let node = fabric.find_node(host).unwrap();
+            prop_assert_eq!(node, order[rank].node);
+            *count.entry(node).or_default() += 1;
+        }
+        for &(node, slots) in allocation.nodes() {
+            prop_assert_eq!(count[&node], slots);
+        }
+    }
+}

@@ -37,5 +37,5 @@ pub use link_state::{Column, LinkState};
 pub use placement::{Allocation, Placement, Slot};
 pub use reach::Reach;
 pub use routing::{Routing, Unroutable};
-pub use snapshot::{Quantity, Snapshot};
+pub use snapshot::{Missing, Quantity, Side, Snapshot};
 pub use traffic::{Exchange, Message, Phase, Traffic};

@@ -3,7 +3,7 @@
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a counter counts, over all networks. Units are part of the meaning.
 ///
@@ -31,6 +31,60 @@ pub enum Quantity {
     Errors,
     /// Lanes in service.
     Lanes,
+    /// USED_BW as the source itself printed it, 0..1 (paper 003).
+    UsedRatio,
+    /// INQ_STALL as the source itself printed it, 0..1.
+    InputStallRatio,
+    /// CREDIT_STALL as the source itself printed it, 0..1.
+    CreditStallRatio,
+}
+
+impl Quantity {
+    /// Whether the value is a state of the moment rather than a count that grows.
+    pub fn is_gauge(self) -> bool {
+        matches!(
+            self,
+            Self::Lanes | Self::UsedRatio | Self::InputStallRatio | Self::CreditStallRatio
+        )
+    }
+
+    /// The end of the link whose device counts it.
+    pub fn side(self) -> Side {
+        match self {
+            Self::SentBytes | Self::SentPackets | Self::CreditStallNs | Self::CreditStallRatio => {
+                Side::Departures
+            }
+            _ => Side::Arrivals,
+        }
+    }
+}
+
+/// An end of a directed link, as the place of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The receiving end.
+    Arrivals,
+    /// The sending end.
+    Departures,
+}
+
+/// Why a value that should have been read is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Missing {
+    /// The source could not read it.
+    Unread,
+    /// The device began to count anew: another boot, or a fall that is no wrap.
+    Reset,
+    /// The counter stands at its highest value, where it sticks.
+    Stuck,
+    /// So much time lies between the readings that the counter may have wrapped unseen.
+    Gap,
+    /// No time passed between the readings.
+    ZeroInterval,
+    /// The link has no lane in service.
+    Down,
 }
 
 /// Counter values of one moment, or their increase over one interval, by quantity and link.
@@ -52,6 +106,8 @@ pub struct Snapshot {
     pub unmatched: usize,
     links: usize,
     columns: BTreeMap<Quantity, Vec<Option<f64>>>,
+    missing: BTreeMap<(Quantity, LinkId), Missing>,
+    windows: BTreeMap<Side, Vec<Option<f64>>>,
 }
 
 impl Snapshot {
@@ -66,6 +122,8 @@ impl Snapshot {
             unmatched: 0,
             links: fabric.links().len(),
             columns: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            windows: BTreeMap::new(),
         }
     }
 
@@ -83,6 +141,67 @@ impl Snapshot {
     pub fn add(&mut self, quantity: Quantity, link: LinkId, value: f64) {
         let slot = self.slot(quantity, link);
         *slot = Some(slot.unwrap_or(0.0) + value);
+    }
+
+    /// Says why a value is not known; clears it if it was set.
+    pub fn lose(&mut self, quantity: Quantity, link: LinkId, why: Missing) {
+        *self.slot(quantity, link) = None;
+        self.missing.insert((quantity, link), why);
+    }
+
+    /// Why a value is not known, where the source says.
+    pub fn missing(&self, quantity: Quantity, link: LinkId) -> Option<Missing> {
+        self.missing.get(&(quantity, link)).copied()
+    }
+
+    /// All values that are not known for a reason, in order.
+    pub fn lost(&self) -> impl Iterator<Item = (Quantity, LinkId, Missing)> + '_ {
+        self.missing.iter().map(|(&(q, l), &why)| (q, l, why))
+    }
+
+    /// Sets the interval that the device at one end of a link measured between its own readings,
+    /// where devices have clocks of their own.
+    pub fn set_window(&mut self, side: Side, link: LinkId, seconds: f64) {
+        let links = self.links;
+        self.windows
+            .entry(side)
+            .or_insert_with(|| vec![None; links])[link.index()] = Some(seconds);
+    }
+
+    /// Length of the interval that values at one end of a link cover; never zero or less.
+    pub fn window(&self, side: Side, link: LinkId) -> Option<f64> {
+        let own = self.windows.get(&side).and_then(|w| w[link.index()]);
+        own.or(self.window_seconds).filter(|&w| w > 0.0)
+    }
+
+    /// Adds the increases of another snapshot of the same fabric, as of the next interval: counts
+    /// and windows add up, states are the later ones, and what is not known in one is not known of both.
+    pub fn extend_by(&mut self, next: &Self) {
+        let quantities: BTreeSet<Quantity> = self.quantities().chain(next.quantities()).collect();
+        for quantity in quantities {
+            for link in (0..self.links).map(LinkId::of) {
+                let sum = match (self.get(quantity, link), next.get(quantity, link)) {
+                    (old, new) if quantity.is_gauge() => new.or(old),
+                    (Some(old), Some(new)) => Some(old + new),
+                    _ => None,
+                };
+                *self.slot(quantity, link) = sum;
+            }
+        }
+        self.missing.extend(&next.missing);
+        for side in [Side::Arrivals, Side::Departures] {
+            for link in (0..self.links).map(LinkId::of) {
+                let sum = self.window(side, link).zip(next.window(side, link));
+                if self.windows.contains_key(&side) || next.windows.contains_key(&side) {
+                    self.set_window(side, link, sum.map_or(0.0, |(a, b)| a + b));
+                }
+            }
+        }
+        let sum = self.window_seconds.zip(next.window_seconds);
+        self.window_seconds = sum.map(|(a, b)| a + b);
+        self.time_seconds = next.time_seconds;
+        self.matched += next.matched;
+        self.unmatched += next.unmatched;
     }
 
     /// Quantities that were read at all.

@@ -1,0 +1,119 @@
+//! What a link carried, from readings: ratios, lanes, windows, what is not known and why.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_fabric::{
+    Fabric, LinkId, LinkState, Missing, Quantity as Q, RouterId, Side, Snapshot, spec,
+};
+
+fn machine() -> (Fabric, LinkId) {
+    let fabric = spec::fabric("gemini:2x2x8").unwrap();
+    // Z+ of the first router: eight backplane tiles of 1.875 GB/s, 24 lanes.
+    let link = fabric.find_link("c0-0c0s0g0 Z+").unwrap();
+    assert_eq!(fabric.link(link).lanes, 24);
+    (fabric, link)
+}
+
+fn near(value: Option<f64>, expected: f64) -> bool {
+    value.is_some_and(|v| (v - expected).abs() < 1e-12 * expected.abs().max(1.0))
+}
+
+#[test]
+fn lanes_that_are_out_reduce_the_capacity() {
+    let (fabric, link) = machine();
+    let mut snapshot = Snapshot::new(&fabric, "test", false);
+    snapshot.window_seconds = Some(1.0);
+    snapshot.set(Q::ReceivedBytes, link, 4_687_500_000.0);
+    let state = |s: &Snapshot| LinkState::of_increase(&fabric, s);
+    assert!(near(state(&snapshot).used_ratio.get(link), 0.3125));
+    snapshot.set(Q::Lanes, link, 23.0);
+    assert!(near(
+        state(&snapshot).used_ratio.get(link),
+        0.3125 * 24.0 / 23.0
+    ));
+    snapshot.set(Q::Lanes, link, 0.0);
+    assert_eq!(state(&snapshot).used_ratio.get(link), None);
+    assert_eq!(state(&snapshot).lanes.get(link), Some(0.0));
+}
+
+#[test]
+fn each_end_of_a_link_has_its_own_window() {
+    let (fabric, link) = machine();
+    let mut snapshot = Snapshot::new(&fabric, "test", false);
+    snapshot.set(Q::InputStallNs, link, 5e8);
+    snapshot.set(Q::CreditStallNs, link, 5e8);
+    snapshot.set_window(Side::Arrivals, link, 1.0);
+    snapshot.set_window(Side::Departures, link, 2.0);
+    let state = LinkState::of_increase(&fabric, &snapshot);
+    assert!(near(state.input_stall_ratio.get(link), 0.5));
+    assert!(near(state.credit_stall_ratio.get(link), 0.25));
+    assert_eq!(state.coverage[link.index()], 1.0);
+    assert_eq!(state.coverage[0], 0.0);
+}
+
+#[test]
+fn falls_and_standing_clocks_never_become_numbers() {
+    let (fabric, link) = machine();
+    let reading = |time: f64, bytes: f64| {
+        let mut s = Snapshot::new(&fabric, "test", true);
+        s.time_seconds = Some(time);
+        s.set(Q::ReceivedBytes, link, bytes);
+        s.set(Q::ReceivedPackets, link, bytes / 32.0);
+        s
+    };
+    let between = |a: &Snapshot, b: &Snapshot| LinkState::between(&fabric, a, b);
+    let state = between(&reading(10.0, 320.0), &reading(12.0, 640.0));
+    assert_eq!(state.received_bytes.get(link), Some(320.0));
+    assert_eq!(state.packet_bytes(link), Some(32.0));
+    assert!(near(state.used_ratio.get(link), 160.0 / 15e9));
+    for (a, b) in [(10.0, 10.0), (10.0, 9.0)] {
+        let state = between(&reading(a, 320.0), &reading(b, 640.0));
+        assert_eq!(state.received_bytes.get(link), None);
+        assert_eq!(state.used_ratio.get(link), None);
+        assert_eq!(state.window_seconds, None);
+    }
+    let fell = between(&reading(10.0, 640.0), &reading(12.0, 320.0));
+    assert_eq!(fell.received_bytes.get(link), None);
+    assert_eq!(fell.coverage[link.index()], 0.0);
+}
+
+#[test]
+fn intervals_add_up_and_what_is_lost_in_one_is_lost_in_the_sum() {
+    let (fabric, link) = machine();
+    let other = fabric.links_from(RouterId(1))[0];
+    let interval = |bytes: f64, lanes: f64| {
+        let mut s = Snapshot::new(&fabric, "test", false);
+        s.window_seconds = Some(1.0);
+        s.set(Q::ReceivedBytes, link, bytes);
+        s.set(Q::ReceivedBytes, other, bytes);
+        s.set(Q::Lanes, link, lanes);
+        s.matched = 2;
+        s
+    };
+    let mut sum = interval(100.0, 24.0);
+    let mut next = interval(50.0, 20.0);
+    next.lose(Q::ReceivedBytes, other, Missing::Reset);
+    sum.extend_by(&next);
+    assert_eq!(sum.get(Q::ReceivedBytes, link), Some(150.0));
+    assert_eq!(sum.get(Q::Lanes, link), Some(20.0));
+    assert_eq!(sum.get(Q::ReceivedBytes, other), None);
+    assert_eq!(sum.missing(Q::ReceivedBytes, other), Some(Missing::Reset));
+    assert_eq!((sum.window_seconds, sum.matched), (Some(2.0), 4));
+    assert_eq!(sum.lost().count(), 1);
+}
+
+#[test]
+fn without_a_window_the_ratios_are_the_source_s_own() {
+    let (fabric, link) = machine();
+    let mut snapshot = Snapshot::new(&fabric, "test", true);
+    snapshot.set(Q::ReceivedBytes, link, 1e12);
+    snapshot.set(Q::UsedRatio, link, 0.13);
+    snapshot.set(Q::CreditStallRatio, link, 0.68);
+    let state = LinkState::of_increase(&fabric, &snapshot);
+    assert_eq!(state.used_ratio.get(link), Some(0.13));
+    assert_eq!(state.credit_stall_ratio.get(link), Some(0.68));
+    assert_eq!(state.input_stall_ratio.get(link), None);
+    snapshot.window_seconds = Some(1000.0);
+    let state = LinkState::of_increase(&fabric, &snapshot);
+    assert!(near(state.used_ratio.get(link), 1e12 / 15e12));
+}

@@ -75,4 +75,8 @@ pub struct FabricOptions {
     /// before its name. Lines of a log with a Cray tile and its `lanemask` count as lost lanes.
     #[arg(long, value_name = "NAME|@FILE", help_heading = "Machine")]
     pub down: Vec<String>,
+    /// Route another way than the machine does: dimension-order[:ZYX], minimal, valiant, adaptive[:0.75],
+    /// shortest, updown
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    pub routing: Option<String>,
 }

@@ -9,6 +9,7 @@ mod failure;
 mod files;
 mod machine;
 mod output;
+mod progress;
 mod verbs;
 
 use clap::Parser;

@@ -41,7 +41,11 @@ fn read(main: &str, beside: &FabricOptions, out: &mut Output) -> Result<Machine>
         routing: described.routing,
         healthy: None,
     };
-    machine.without(&beside.down, out)
+    let mut machine = machine.without(&beside.down, out)?;
+    if let Some(name) = &beside.routing {
+        machine.routing = Routing::named(&machine.fabric, name)?;
+    }
+    Ok(machine)
 }
 
 impl Machine {
@@ -70,10 +74,7 @@ impl Machine {
             return Ok(self);
         }
         let fabric = self.fabric.clone().with_faults(&list);
-        let routing = match &self.routing {
-            tables @ (Routing::Tables(_) | Routing::Tree(_)) => tables.clone(),
-            _ => Routing::default_for(&fabric),
-        };
+        let routing = self.routing.rerouted(&fabric);
         Ok(Self {
             fabric,
             routing,

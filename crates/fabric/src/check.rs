@@ -1,7 +1,7 @@
 //! Is this machine sound? Connected, routable, free of credit loops, and cabled as it should be.
 
 use crate::fabric::{Direction, End, Fabric};
-use crate::ids::LinkId;
+use crate::ids::{LinkId, NodeId, RouterId};
 use crate::reach::Reach;
 use crate::routing::dependencies::{VirtualChannels, credit_loop};
 use crate::routing::{DimensionOrder, Routing};
@@ -101,7 +101,8 @@ fn finding(kind: &'static str, fatal: bool, text: String, mut links: Vec<LinkId>
     }
 }
 
-fn letters(order: &DimensionOrder) -> String {
+/// The order of dimensions in letters: `X-Y-Z`.
+pub fn letters(order: &DimensionOrder) -> String {
     order
         .order()
         .iter()
@@ -138,7 +139,7 @@ fn part_findings(fabric: &Fabric, components: usize) -> Vec<Finding> {
     found
 }
 
-fn has_working_router_link(fabric: &Fabric, router: crate::RouterId) -> bool {
+fn has_working_router_link(fabric: &Fabric, router: RouterId) -> bool {
     fabric
         .links_from(router)
         .iter()
@@ -212,27 +213,25 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
 /// Seconds that each link needs when every node sends one byte to every other: routes through the link
 /// over its capacity; infinite on links that are down but used.
 pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
-    let nodes: Vec<_> = fabric.node_ids().collect();
+    let trees = routing.is_destination_based() && routing.is_single_path();
+    let targets: Vec<u32> = if trees {
+        0..fabric.nodes().len() as u32
+    } else {
+        0..fabric.routers().len() as u32
+    }
+    .collect();
     let zero = || vec![0f64; fabric.links().len()];
     // A fixed number of parts, added up in order: the same sums on any number of threads.
-    let chunk = nodes.len().div_ceil(16).max(1);
-    let parts: Vec<Vec<f64>> = nodes
+    let chunk = targets.len().div_ceil(16).max(1);
+    let parts: Vec<Vec<f64>> = targets
         .par_chunks(chunk)
         .map(|targets| {
             let mut load = zero();
-            let mut shares = Vec::new();
             for &to in targets {
-                if routing.is_destination_based() && routing.is_single_path() {
-                    add_tree_load(fabric, routing, to, &mut load);
-                    continue;
-                }
-                for from in fabric.node_ids() {
-                    shares.clear();
-                    if routing.shares(fabric, from, to, &mut shares).is_ok() {
-                        shares
-                            .iter()
-                            .for_each(|&(l, s)| load[l.index()] += f64::from(s));
-                    }
+                if trees {
+                    add_tree_load(fabric, routing, NodeId(to), &mut load);
+                } else {
+                    add_router_load(fabric, routing, RouterId(to), &mut load);
                 }
             }
             load
@@ -250,8 +249,40 @@ pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
     total
 }
 
+/// Adds the routes of all nodes to the nodes of one router; those between two routers are walked once.
+fn add_router_load(fabric: &Fabric, routing: &Routing, to: RouterId, load: &mut [f64]) {
+    let mut shares = Vec::new();
+    for from in fabric.router_ids() {
+        let (sources, targets) = (fabric.nodes_on(from), fabric.nodes_on(to));
+        let pair = sources
+            .iter()
+            .find_map(|&a| Some((a, *targets.iter().find(|&&b| b != a)?)));
+        let Some((a, b)) = pair else { continue };
+        shares.clear();
+        if routing.shares(fabric, a, b, &mut shares).is_err() {
+            continue;
+        }
+        let own = if from == to { sources.len() } else { 0 };
+        let pairs = (sources.len() * targets.len() - own) as f64;
+        for &(link, share) in &shares {
+            if matches!(
+                (fabric.link(link).from, fabric.link(link).to),
+                (End::Router(_), End::Router(_))
+            ) {
+                load[link.index()] += f64::from(share) * pairs;
+            }
+        }
+        for &a in sources {
+            load[fabric.node(a).inject.index()] += pairs / sources.len() as f64;
+        }
+        for &b in targets {
+            load[fabric.node(b).eject.index()] += pairs / targets.len() as f64;
+        }
+    }
+}
+
 /// Adds the routes of all nodes to one: sources add up along the tree of next hops.
-fn add_tree_load(fabric: &Fabric, routing: &Routing, to: crate::NodeId, load: &mut [f64]) {
+fn add_tree_load(fabric: &Fabric, routing: &Routing, to: NodeId, load: &mut [f64]) {
     let mut through = vec![0f64; fabric.routers().len()];
     let mut next = vec![None; fabric.routers().len()];
     let mut waiting = vec![0u32; fabric.routers().len()];

@@ -95,20 +95,6 @@ impl FatTree {
         (level, rest / self.width(level), rest % self.width(level))
     }
 
-    /// Subtree of level `l` that a node is in.
-    pub(crate) fn subtree(&self, node: u64, level: usize) -> u64 {
-        node / self.down[..level]
-            .iter()
-            .map(|&d| u64::from(d))
-            .product::<u64>()
-    }
-
-    /// Which parent a level-`l` switch uses for a node: destination modulo the parents, the digits
-    /// below used up (D-mod-k), so that each parent serves as many destinations.
-    pub(crate) fn parent_for(&self, node: u64, level: usize) -> u64 {
-        node / self.width(level) % u64::from(self.up[level])
-    }
-
     /// Builds it. Switches are called `leaf3`, `l2-5`, `l3-0`, nodes `h12` (`h12-r3` with rails), in
     /// the order of their leaves. The links of a switch are its children's in order, then its parents'.
     pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {

@@ -34,17 +34,18 @@ impl Reach {
     /// Looks at all pairs, in time proportional to routers × nodes where the next hop depends on the
     /// destination alone. Same result on any number of threads.
     pub fn of(fabric: &Fabric, routing: &Routing) -> Self {
-        let nodes: Vec<NodeId> = fabric.node_ids().collect();
-        let parts: Vec<Self> = nodes
-            .par_iter()
-            .map_init(Vec::new, |ways, &to| {
-                if routing.is_destination_based() {
-                    Self::into_tree(fabric, routing, to, ways)
-                } else {
-                    Self::into_pairs(fabric, routing, to)
-                }
-            })
-            .collect();
+        let parts: Vec<Self> = if routing.is_destination_based() {
+            let nodes: Vec<NodeId> = fabric.node_ids().collect();
+            let tree =
+                |ways: &mut Vec<Way>, &to: &NodeId| Self::into_tree(fabric, routing, to, ways);
+            nodes.par_iter().map_init(Vec::new, tree).collect()
+        } else {
+            let routers: Vec<RouterId> = fabric.router_ids().collect();
+            routers
+                .par_iter()
+                .map(|&to| Self::into_router(fabric, routing, to))
+                .collect()
+        };
         let mut all = Self::default();
         for part in parts {
             all.pairs += part.pairs;
@@ -69,14 +70,35 @@ impl Reach {
         *self.hops.entry(hops).or_default() += 1;
     }
 
-    /// All sources to one destination, pair by pair.
-    fn into_pairs(fabric: &Fabric, routing: &Routing, to: NodeId) -> Self {
+    /// All pairs with their destination on one router; the route between two routers is walked once,
+    /// for it does not depend on which of their nodes talk.
+    fn into_router(fabric: &Fabric, routing: &Routing, to: RouterId) -> Self {
         let mut part = Self::default();
-        for from in fabric.node_ids().filter(|&n| n != to) {
-            part.pairs += 1;
-            match routing.hops(fabric, from, to) {
-                Ok(hops) => part.count(hops),
-                Err(error) => part.note(error),
+        let mut route = Vec::new();
+        for from in fabric.router_ids() {
+            let mut between = None;
+            for &a in fabric.nodes_on(from) {
+                for &b in fabric.nodes_on(to).iter().filter(|&&b| b != a) {
+                    part.pairs += 1;
+                    let up = |l| fabric.link(l).is_up();
+                    if !(up(fabric.node(a).inject) && up(fabric.node(b).eject)) {
+                        part.note(explain(fabric, routing, a, b));
+                        continue;
+                    }
+                    let hops = between.get_or_insert_with(|| {
+                        route.clear();
+                        routing.route(fabric, a, b, &mut route)?;
+                        Ok(route.iter().filter(|&&l| fabric.is_hop(l)).count())
+                    });
+                    match *hops {
+                        Ok(hops) => part.count(hops),
+                        Err(error) => part.note(Unroutable {
+                            from: a,
+                            to: b,
+                            ..error
+                        }),
+                    }
+                }
             }
         }
         part

@@ -108,7 +108,7 @@ pub fn machine(text: &str) -> Result<Described, FabricError> {
             let fabric = tree.build(text)?;
             return Ok(Described {
                 fabric,
-                routing: Routing::Tree(TreeRouting::new(tree)),
+                routing: Routing::Tree(TreeRouting::new(&tree)),
             });
         }
         _ => return Err(words.wrong(name, "a known kind of machine").into()),

@@ -7,6 +7,7 @@
 use super::Routing;
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId};
+use rayon::prelude::*;
 
 /// What virtual channels a routing is taken to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,32 +48,51 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
     if channels == VirtualChannels::PerHop {
         return None;
     }
-    let mut graph = Graph::new(fabric);
-    if let Routing::DimensionOrder(order) = routing
-        && order.is_one_order()
-    {
-        // Dimensions come in a fixed order and each ring is cut at its dateline, so no cycle exists:
-        // a route is shorter than the ring and crosses the dateline at most once.
+    let acyclic = match routing {
+        // Dimensions come in a fixed order and each ring is cut at its dateline: a route is shorter than
+        // the ring and crosses the dateline at most once.
+        Routing::DimensionOrder(order) => order.is_one_order(),
+        // Never up again after down, and links between two levels depend only on those of one side.
+        Routing::Tree(_) => true,
+        _ => false,
+    };
+    if acyclic {
         return None;
     }
+    let mut graph = Graph::new(fabric);
     if routing.is_destination_based() {
         for to in fabric.node_ids() {
             graph.add_tree(fabric, routing, to);
         }
     } else {
-        let mut route = Vec::new();
         // One node a router is enough: routes between routers do not depend on which.
         let ends: Vec<NodeId> = fabric
             .router_ids()
             .filter_map(|r| fabric.nodes_on(r).first().copied())
             .collect();
-        for &from in &ends {
-            for &to in &ends {
-                route.clear();
-                if routing.route(fabric, from, to, &mut route).is_ok() {
-                    graph.add_route(fabric, &route, channels);
+        let parts: Vec<Vec<u64>> = ends
+            .par_chunks(ends.len().div_ceil(16).max(1))
+            .map(|sources| {
+                let mut part = Graph::new(fabric);
+                let mut route = Vec::new();
+                for (&from, &to) in sources
+                    .iter()
+                    .flat_map(|f| ends.iter().map(move |t| (f, t)))
+                {
+                    route.clear();
+                    if routing.route(fabric, from, to, &mut route).is_ok() {
+                        part.add_route(fabric, &route, channels);
+                    }
                 }
-            }
+                part.bits
+            })
+            .collect();
+        for part in parts {
+            graph
+                .bits
+                .iter_mut()
+                .zip(part)
+                .for_each(|(all, bits)| *all |= bits);
         }
     }
     graph.cycle()

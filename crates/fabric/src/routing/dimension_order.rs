@@ -115,7 +115,7 @@ impl DimensionOrder {
         }
     }
 
-    /// Whether every pair of routers that have nodes has a route in one of the orders.
+    /// Whether every pair of routers that have nodes in service has a route in one of the orders.
     pub fn serves_all(&self, fabric: &Fabric) -> bool {
         let Some(rings) = &self.rings else {
             return true;
@@ -123,10 +123,13 @@ impl DimensionOrder {
         if rings.all_whole() && fabric.routers().len() == self.shape.positions() {
             return true;
         }
-        let hosts: Vec<RouterId> = fabric
-            .router_ids()
-            .filter(|&r| !fabric.nodes_on(r).is_empty())
-            .collect();
+        let in_service = |r: &RouterId| {
+            fabric
+                .nodes_on(*r)
+                .iter()
+                .any(|&n| fabric.link(fabric.node(n).inject).is_up())
+        };
+        let hosts: Vec<RouterId> = fabric.router_ids().filter(in_service).collect();
         hosts.par_iter().all(|&a| {
             hosts
                 .iter()

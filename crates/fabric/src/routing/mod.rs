@@ -138,6 +138,28 @@ impl Routing {
         })
     }
 
+    /// The routing after links went down: recomputed where the network computes it itself; forwarding
+    /// tables stay as they were read, because what a subnet manager would install is not known.
+    #[must_use]
+    pub fn rerouted(&self, fabric: &Fabric) -> Self {
+        match self {
+            Self::DimensionOrder(order) => {
+                let natural = order.order().is_sorted();
+                let again = if natural {
+                    DimensionOrder::rerouted(fabric)
+                } else {
+                    DimensionOrder::with_order(fabric, order.order().to_vec())
+                };
+                again.map_or_else(|| self.clone(), Self::DimensionOrder)
+            }
+            Self::Tables(_) => self.clone(),
+            Self::Tree(_) | Self::Minimal(_) => Self::Minimal(MinimalPaths::new(fabric)),
+            Self::Groups(groups) => {
+                GroupPaths::new(fabric, groups.spread()).map_or_else(|| self.clone(), Self::Groups)
+            }
+        }
+    }
+
     /// One line for people: the name and what is assumed.
     pub fn describe(&self) -> String {
         match self {

@@ -5,30 +5,67 @@ use crate::fat_tree::FatTree;
 use crate::ids::{LinkId, NodeId, RouterId};
 
 /// Up until the destination is below, then down; which parent is destination modulo the number of
-/// parents (D-mod-k, what OpenSM's ftree engine installs on a pure fat tree). No tables: constant memory.
+/// parents (D-mod-k, what OpenSM's ftree engine installs on a pure fat tree). No tables: memory grows
+/// with the switches alone.
 #[derive(Clone, Debug)]
 pub struct TreeRouting {
-    tree: FatTree,
+    levels: Vec<Level>,
+    /// Level (from 0) and subtree of each router.
+    places: Vec<(u8, u32)>,
+}
+
+/// Arithmetic of one level of switches.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Nodes below one switch.
+    below: u32,
+    /// Nodes below one of its children.
+    below_child: u32,
+    /// Children of a switch.
+    children: u32,
+    /// Parents of a switch; 0 at the top.
+    parents: u32,
+    /// Destinations that share a choice of parent at the levels below.
+    width: u32,
 }
 
 impl TreeRouting {
     /// Routing of a fabric built by [`FatTree::build`].
-    pub fn new(tree: FatTree) -> Self {
-        Self { tree }
+    pub fn new(tree: &FatTree) -> Self {
+        let mut levels = Vec::new();
+        let (mut below, mut width) = (1u32, 1u32);
+        for (l, &children) in tree.down.iter().enumerate() {
+            width *= tree.up[l];
+            let parents = tree.up.get(l + 1).copied().unwrap_or(0);
+            let below_child = below;
+            below *= children;
+            levels.push(Level {
+                below,
+                below_child,
+                children,
+                parents,
+                width,
+            });
+        }
+        let places = (0..tree.routers() as usize)
+            .map(|r| {
+                let (level, subtree, _) = tree.place(RouterId::of(r));
+                (level as u8 - 1, subtree as u32)
+            })
+            .collect();
+        Self { levels, places }
     }
 
     /// The link from router `at` towards node `to`.
     #[inline]
     pub fn next(&self, fabric: &Fabric, at: RouterId, to: NodeId) -> Option<LinkId> {
-        let (level, subtree, _) = self.tree.place(at);
-        let node = to.index() as u64;
-        let children = u64::from(self.tree.down[level - 1]);
-        let position = if self.tree.subtree(node, level) == subtree {
-            self.tree.subtree(node, level - 1) % children
-        } else if level < self.tree.levels() {
-            children + self.tree.parent_for(node, level)
+        let (level, subtree) = self.places[at.index()];
+        let level = &self.levels[level as usize];
+        let position = if to.0 / level.below == subtree {
+            to.0 / level.below_child % level.children
         } else {
-            return None;
+            // Consecutive destinations take parents in turn, the choices of the levels below used up.
+            level.children + (to.0 / level.width).checked_rem(level.parents)?
         };
         fabric.links_from(at).get(position as usize).copied()
     }

@@ -2,10 +2,12 @@
 
 use crate::args::FabricArgs;
 use crate::output::{Output, count};
+use crate::progress::Progress;
 use crate::verbs::Answer;
 use anyhow::Result;
-use hopbyte_fabric::Fabric;
-use hopbyte_fabric::check::{Check, Finding};
+use hopbyte_fabric::check::{Check, Finding, letters};
+use hopbyte_fabric::routing::DimensionOrder;
+use hopbyte_fabric::{End, Fabric, InputError, LinkId, Routing};
 use serde::Serialize;
 
 /// The machine to check.
@@ -13,6 +15,9 @@ use serde::Serialize;
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
+    /// Check the machine once for every cable, that cable taken out (torus and mesh)
+    #[arg(long)]
+    each_link: bool,
 }
 
 /// The answer.
@@ -22,7 +27,9 @@ struct Report {
     sound: bool,
     routable: bool,
     pairs: u64,
-    unroutable: u64,
+    unroutable_pairs: u64,
+    /// The first of them, source and destination.
+    unroutable: Vec<[String; 2]>,
     components: usize,
     order: Option<String>,
     deadlock_free: bool,
@@ -53,6 +60,9 @@ impl Found {
 /// Checks; exit code 1 when something fatal was found.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
+    if args.each_link {
+        return each_link(&machine.fabric, &machine.routing, out);
+    }
     let healthy = machine.healthy.as_ref().map(|h| (&h.0, &h.1));
     let check = Check::of(&machine.fabric, &machine.routing, healthy);
     let report = Report {
@@ -60,7 +70,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         sound: check.is_sound(),
         routable: check.reach.unroutable_pairs() == 0,
         pairs: check.reach.pairs,
-        unroutable: check.reach.unroutable_pairs(),
+        unroutable_pairs: check.reach.unroutable_pairs(),
+        unroutable: check
+            .reach
+            .unroutable
+            .iter()
+            .map(|u| [u.from, u.to].map(|n| machine.fabric.node(n).name.clone()))
+            .collect(),
         components: check.components,
         order: check.order,
         deadlock_free: check.deadlock_free,
@@ -86,7 +102,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 fn write(report: &Report, source: &str, out: &mut Output) -> Result<()> {
     let verdict = if report.sound { "sound" } else { "not sound" };
     out.line(format!("# {source}: {verdict}"))?;
-    let routable = report.pairs - report.unroutable;
+    let routable = report.pairs - report.unroutable_pairs;
     out.line(format!(
         "pairs with a route  {} of {}",
         count(routable as usize),
@@ -115,5 +131,72 @@ fn write(report: &Report, source: &str, out: &mut Output) -> Result<()> {
             out.line("  … more with --json")?;
         }
     }
+    for [from, to] in report.unroutable.iter().take(5) {
+        out.line(format!("no route: {from} to {to}"))?;
+    }
     Ok(())
+}
+
+/// One row of the study of single failures.
+#[derive(Serialize)]
+struct Single {
+    schema: &'static str,
+    link: String,
+    routable: bool,
+    order: Option<String>,
+}
+
+/// Every cable between routers taken out, one at a time.
+fn each_link(fabric: &Fabric, routing: &Routing, out: &mut Output) -> Result<Answer> {
+    let Routing::DimensionOrder(_) = routing else {
+        return Err(InputError::new(
+            fabric.source(),
+            routing.describe(),
+            "dimension-order routing",
+        )
+        .hint("--each-link studies tori and meshes; use --down LINK on other machines")
+        .into());
+    };
+    let is_cable = |l: &LinkId| {
+        let link = fabric.link(*l);
+        matches!((link.from, link.to), (End::Router(_), End::Router(_)))
+            && fabric.reverse(*l).is_none_or(|back| *l < back)
+    };
+    let cables: Vec<LinkId> = fabric.link_ids().filter(is_cable).collect();
+    let progress = Progress::new(out.quiet);
+    let mut broken = 0;
+    for (done, &cable) in cables.iter().enumerate() {
+        progress.show(
+            done as f64 / cables.len() as f64,
+            "taking out one cable at a time",
+        );
+        let down: Vec<LinkId> = [Some(cable), fabric.reverse(cable)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let order = DimensionOrder::rerouted_without(fabric, &down)
+            .filter(|o| o.is_one_order() && o.serves_all(fabric));
+        let name = fabric.link_name(cable);
+        broken += usize::from(order.is_none());
+        if out.json {
+            out.object(&Single {
+                schema: "hopbyte.check.single/1",
+                link: name,
+                routable: order.is_some(),
+                order: order.map(|o| letters(&o)),
+            })?;
+        } else if order.is_none() {
+            out.line(format!("no order serves all pairs without {name}"))?;
+        }
+    }
+    drop(progress);
+    if !out.json {
+        out.line(format!(
+            "# {}: {} cables taken out one at a time, {} leave pairs without a route",
+            fabric.source(),
+            count(cables.len()),
+            count(broken)
+        ))?;
+    }
+    Ok(if broken == 0 { Answer::Yes } else { Answer::No })
 }

@@ -1,6 +1,7 @@
 //! `hopbyte fabric`: the machine itself.
 
 mod check;
+mod diff;
 mod pairs;
 mod route;
 mod show;
@@ -22,6 +23,8 @@ pub enum Verb {
     Pairs(pairs::Args),
     /// Is it sound: connected, routable, free of credit loops, cabled as it should be
     Check(check::Args),
+    /// What changed between two readings: links, nodes, routes
+    Diff(diff::Args),
     /// Which machines can be described in a word
     Specs,
 }
@@ -33,6 +36,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Route(args) => route::run(args, out),
         Verb::Pairs(args) => pairs::run(args, out),
         Verb::Check(args) => check::run(args, out),
+        Verb::Diff(args) => diff::run(args, out),
         Verb::Specs => specs::run(out),
     }
 }

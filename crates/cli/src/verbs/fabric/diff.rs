@@ -1,0 +1,183 @@
+//! `hopbyte fabric diff BEFORE AFTER`.
+
+use crate::args::{FabricArgs, FabricOptions};
+use crate::output::{Output, count};
+use crate::verbs::Answer;
+use anyhow::Result;
+use hopbyte_fabric::diff::Diff;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Two readings of one machine.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The first reading, with what stands beside it
+    #[command(flatten)]
+    before: FabricArgs,
+    /// The second reading
+    #[arg(value_name = "AFTER")]
+    after: String,
+    /// Forwarding tables of the second reading, as --routes for the first
+    #[arg(long, value_name = "FILE|FOLDER", help_heading = "Machine")]
+    after_routes: Vec<PathBuf>,
+    /// Names to list of each sort
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+}
+
+/// The answer.
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    same: bool,
+    routers_added: Vec<String>,
+    routers_removed: Vec<String>,
+    nodes_added: Vec<String>,
+    nodes_removed: Vec<String>,
+    links_added: Vec<String>,
+    links_removed: Vec<String>,
+    links_changed: Vec<Change>,
+    entries_changed: std::collections::BTreeMap<String, usize>,
+    routes_changed: u64,
+    pairs_compared: u64,
+}
+
+/// A link that is not what it was.
+#[derive(Serialize)]
+struct Change {
+    link: String,
+    capacity_before_bytes_per_s: f64,
+    capacity_after_bytes_per_s: f64,
+    to_before: String,
+    to_after: String,
+}
+
+/// Compares them, --down and --routing taken for the second; exit code 1 when anything differs.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let options = FabricOptions {
+        down: Vec::new(),
+        routing: None,
+        ..args.before.beside.clone()
+    };
+    let before = FabricArgs {
+        beside: options,
+        ..args.before.clone()
+    }
+    .read(out)?;
+    let options = FabricOptions {
+        routes: args.after_routes.clone(),
+        ..args.before.beside.clone()
+    };
+    let after = FabricArgs {
+        fabric: args.after.clone(),
+        beside: options,
+    }
+    .read(out)?;
+    let diff = Diff::between(
+        (&before.fabric, &before.routing),
+        (&after.fabric, &after.routing),
+    );
+    let same = diff.is_empty();
+    let report = Report {
+        schema: "hopbyte.diff/1",
+        same,
+        routers_added: diff.routers_added,
+        routers_removed: diff.routers_removed,
+        nodes_added: diff.nodes_added,
+        nodes_removed: diff.nodes_removed,
+        links_added: diff.links_added,
+        links_removed: diff.links_removed,
+        links_changed: diff
+            .links_changed
+            .into_iter()
+            .map(|c| Change {
+                link: c.link,
+                capacity_before_bytes_per_s: c.capacity_before,
+                capacity_after_bytes_per_s: c.capacity_after,
+                to_before: c.to_before,
+                to_after: c.to_after,
+            })
+            .collect(),
+        entries_changed: diff.entries_changed,
+        routes_changed: diff.routes_changed,
+        pairs_compared: diff.pairs_compared,
+    };
+    if out.json {
+        out.object(&report)?;
+    } else {
+        write(&report, args.top, out)?;
+    }
+    Ok(if same { Answer::Yes } else { Answer::No })
+}
+
+fn write(report: &Report, top: usize, out: &mut Output) -> Result<()> {
+    out.line(format!(
+        "# {} of {} common pairs of nodes are routed another way",
+        count(report.routes_changed as usize),
+        count(report.pairs_compared as usize)
+    ))?;
+    if report.same {
+        out.line("no difference")?;
+    }
+    for (what, names) in [
+        ("routers added", &report.routers_added),
+        ("routers removed", &report.routers_removed),
+        ("nodes added", &report.nodes_added),
+        ("nodes removed", &report.nodes_removed),
+        ("links added", &report.links_added),
+        ("links removed", &report.links_removed),
+    ] {
+        list(what, names.iter().cloned(), names.len(), top, out)?;
+    }
+    let change = |c: &Change| {
+        if c.to_before == c.to_after {
+            let gb = |b: f64| b / 1e9;
+            let (was, is) = (
+                gb(c.capacity_before_bytes_per_s),
+                gb(c.capacity_after_bytes_per_s),
+            );
+            format!("{}: {was:.2} GB/s, now {is:.2}", c.link)
+        } else {
+            format!("{}: led to {}, now to {}", c.link, c.to_before, c.to_after)
+        }
+    };
+    let changed = &report.links_changed;
+    list(
+        "links changed",
+        changed.iter().map(change),
+        changed.len(),
+        top,
+        out,
+    )?;
+    let entries = report
+        .entries_changed
+        .iter()
+        .map(|(router, n)| format!("{router}: {n} next hops"));
+    list(
+        "routers that route differently",
+        entries,
+        report.entries_changed.len(),
+        top,
+        out,
+    )
+}
+
+fn list(
+    what: &str,
+    names: impl Iterator<Item = String>,
+    total: usize,
+    top: usize,
+    out: &mut Output,
+) -> Result<()> {
+    if total == 0 {
+        return Ok(());
+    }
+    out.line(format!("\n{what} ({}):", count(total)))?;
+    for name in names.take(top) {
+        out.line(format!("  {name}"))?;
+    }
+    if total > top {
+        out.line(format!("  and {} more", count(total - top)))?;
+    }
+    Ok(())
+}

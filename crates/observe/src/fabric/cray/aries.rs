@@ -211,19 +211,22 @@ fn add_nodes(
         b.set_nid(id, nid);
     };
     if let Some(map) = map {
-        for (router, node) in map.nodes_of(&routers, notes)? {
+        for (router, node) in map.nodes_of(&routers, node_name, notes)? {
             add(node.name, node.nid, router);
         }
         return Ok(());
     }
     notes.push("no system map: four nodes an Aries, named and numbered by Cray's rules".into());
     for (r, (name, coord)) in routers.iter().enumerate() {
-        let aries = lossy(name);
-        let blade = aries.strip_suffix("a0").unwrap_or(&aries);
         // Two of the eight processor tiles belong to each node.
         for n in 0..NODES.min(host_tiles[r].div_ceil(2)) {
-            add(format!("{blade}n{n}"), nid(*coord, n), RouterId::of(r));
+            add(node_name(&lossy(name), n), nid(*coord, n), RouterId::of(r));
         }
     }
     Ok(())
+}
+
+/// cname of an Aries' node.
+fn node_name(aries: &str, node: u32) -> String {
+    format!("{}n{node}", aries.strip_suffix("a0").unwrap_or(aries))
 }

@@ -252,7 +252,7 @@ fn add_nodes(
         .map(|r| b.host_link(RouterId::of(r), host, capacity, Seconds(0.0)))
         .collect();
     if let Some(map) = map {
-        for (router, node) in map.nodes_of(&routers, notes)? {
+        for (router, node) in map.nodes_of(&routers, node_name, notes)? {
             let (inject, eject) = ends[router.index()];
             let host = format!("nid{:05}", node.nid);
             b.node(node.name, host, Some(node.nid), router, inject, eject);
@@ -269,13 +269,8 @@ fn add_nodes(
         None => "no system map, and router names that Cray's rules do not explain: two nodes a Gemini, without nids".into(),
     });
     for (r, (name, coord)) in routers.iter().enumerate() {
-        let gemini = lossy(name);
-        let (blade, n) = match gemini.rsplit_once('g') {
-            Some((blade, g)) => (blade, if g == "1" { 2 } else { 0 }),
-            None => (gemini.as_ref(), 0),
-        };
         for i in 0..2 {
-            let name = format!("{blade}n{}", n + i);
+            let name = node_name(&lossy(name), i);
             let nid = machine.as_ref().map(|m| m.nid(*coord) + i);
             let host = nid.map_or_else(|| name.clone(), |nid| format!("nid{nid:05}"));
             let (inject, eject) = ends[r];
@@ -283,4 +278,13 @@ fn add_nodes(
         }
     }
     Ok(())
+}
+
+/// cname of a Gemini's node: n0 and n1 of a blade hang on g0, n2 and n3 on g1.
+fn node_name(gemini: &str, node: u32) -> String {
+    match gemini.rsplit_once('g') {
+        Some((blade, "1")) => format!("{blade}n{}", 2 + node),
+        Some((blade, _)) => format!("{blade}n{node}"),
+        None => format!("{gemini}n{node}"),
+    }
 }

@@ -30,6 +30,8 @@ pub struct MapNode {
     pub router: String,
     /// Coordinate of its router.
     pub coord: [u32; 3],
+    /// Number among the nodes of its router; only node maps have it.
+    pub slot: u32,
     /// Line of the map.
     pub line: u64,
 }
@@ -104,6 +106,7 @@ fn system_map_line(text: &Text, line: Line<'_>) -> Result<MapNode, InputError> {
             name: name(node),
             router: name(router),
             coord: [x, y, z],
+            slot: 0,
             line: line.number,
         }),
         _ => Err(text.error_at(line, "NID NIC-ADDRESS NODE ROUTER and three coordinates")),
@@ -126,7 +129,7 @@ impl SystemMap {
             return Err(text.error_at(head, "the heading of a system map, or COUNT 4"));
         };
         for line in lines {
-            let Some((nid, [x, y, z, _])) = node_map_words(line.bytes) else {
+            let Some((nid, [x, y, z, slot])) = node_map_words(line.bytes) else {
                 return Err(text.error_at(line, "nidNNNNN and four numbers"));
             };
             self.nodes.push(MapNode {
@@ -134,6 +137,7 @@ impl SystemMap {
                 name: String::new(),
                 router: String::new(),
                 coord: [x, y, z],
+                slot,
                 line: line.number,
             });
         }
@@ -151,10 +155,12 @@ impl SystemMap {
     }
 
     /// The map's nodes on the given routers (name and coordinate by position), in the order of routers
-    /// and nids. Names that contradict the map are an error; what only one side has is noted.
+    /// and nids. Names that contradict the map are an error; what only one side has is noted. Nodes of
+    /// node maps get the names that `cname` makes of the router's and the node's number on it.
     pub fn nodes_of(
         &self,
         routers: &[(&[u8], [u32; 3])],
+        cname: impl Fn(&str, u32) -> String,
         notes: &mut Vec<String>,
     ) -> Result<Vec<(RouterId, MapNode)>, InputError> {
         let positions = routers.iter().enumerate().map(|(i, r)| (r.1, i));
@@ -178,7 +184,7 @@ impl SystemMap {
             }
             let mut node = node.clone();
             if node.name.is_empty() {
-                node.name = format!("nid{:05}", node.nid);
+                node.name = cname(&router, node.slot);
             }
             populated[r] = true;
             nodes.push((RouterId::of(r), node));

@@ -31,8 +31,19 @@ pub fn report(error: &anyhow::Error) -> u8 {
     if is_broken_pipe(error) {
         return DONE;
     }
-    let _ = writeln!(io::stderr(), "error: {error:#}");
+    let _ = writeln!(io::stderr(), "error: {}", text(error));
     code(error)
+}
+
+/// The error and its causes, each once: many errors name their cause themselves.
+fn text(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -43,10 +54,21 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    let lacking = error.chain().any(|cause| {
-        // A bare i/o error comes from writing: readers wrap theirs, with the file's name.
-        cause.is::<Lacking>() || cause.is::<io::Error>()
-    });
+    let lacking = error
+        .chain()
+        .any(|cause| match cause.downcast_ref::<io::Error>() {
+            // A path that is not there was mistyped; what may not be read or does not fit is lacking.
+            Some(refusal) => !matches!(
+                refusal.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::InvalidData
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::UnexpectedEof
+            ),
+            None => cause.is::<Lacking>(),
+        });
     if lacking { ENVIRONMENT } else { BAD_INPUT }
 }
 
@@ -68,5 +90,15 @@ mod tests {
         );
         let gone = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!(report(&gone), DONE);
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let said = full.to_string();
+        let error = anyhow::Error::new(full).context("writing out");
+        assert_eq!(text(&error), format!("writing out: {said}"));
+        let error = error.context(format!("out: {said}"));
+        assert_eq!(text(&error), format!("out: {said}: writing out"));
     }
 }

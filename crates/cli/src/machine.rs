@@ -3,9 +3,11 @@
 use crate::args::{FabricArgs, FabricOption, FabricOptions};
 use crate::output::Output;
 use anyhow::Result;
-use hopbyte_fabric::{Fabric, InputError, Routing, faults, spec};
+use hopbyte_fabric::{Fabric, Routing, faults};
 use hopbyte_observe::text::{Limits, Text, lossy};
-use std::path::Path;
+use hopbyte_observe::{MachineFiles, read_machine};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 
 /// A machine and the way it routes.
 pub struct Machine {
@@ -13,39 +15,91 @@ pub struct Machine {
     pub fabric: Fabric,
     /// Which way bytes go.
     pub routing: Routing,
+    /// What was assumed, completed or found beside the dump.
+    pub notes: Vec<String>,
     /// The same machine before anything was down, where something is.
     pub healthy: Option<Box<(Fabric, Routing)>>,
+}
+
+/// Everything that has to be said to read the same machine again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineSource {
+    /// File or spec.
+    pub fabric: String,
+    /// Forwarding tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<PathBuf>,
+    /// `rtr --system-map`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_map: Option<PathBuf>,
+    /// Names for GUIDs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<PathBuf>,
+    /// What is down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<String>,
+    /// How to route, where the user says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<String>,
 }
 
 impl FabricArgs {
     /// Reads the machine.
     pub fn read(&self, out: &mut Output) -> Result<Machine> {
-        read(&self.fabric, &self.beside, out)
+        self.beside.source(&self.fabric).read(out)
     }
 }
 
 impl FabricOption {
     /// Reads the machine.
     pub fn read(&self, out: &mut Output) -> Result<Machine> {
-        read(&self.fabric, &self.beside, out)
+        self.source().read(out)
+    }
+
+    /// How to read it again.
+    pub fn source(&self) -> MachineSource {
+        self.beside.source(&self.fabric)
     }
 }
 
-fn read(main: &str, beside: &FabricOptions, out: &mut Output) -> Result<Machine> {
-    if !spec::is_fabric_spec(main) {
-        return Err(InputError::new(main, main, "a fabric spec").into());
+impl FabricOptions {
+    /// The machine `fabric` with these files beside it.
+    pub fn source(&self, fabric: &str) -> MachineSource {
+        MachineSource {
+            fabric: fabric.to_owned(),
+            routes: self.routes.clone(),
+            system_map: self.system_map.clone(),
+            names: self.names.clone(),
+            down: self.down.clone(),
+            routing: self.routing.clone(),
+        }
     }
-    let described = spec::machine(main)?;
-    let machine = Machine {
-        fabric: described.fabric,
-        routing: described.routing,
-        healthy: None,
-    };
-    let mut machine = machine.without(&beside.down, out)?;
-    if let Some(name) = &beside.routing {
-        machine.routing = Routing::named(&machine.fabric, name)?;
+}
+
+impl MachineSource {
+    /// Reads the machine and says what was assumed.
+    pub fn read(&self, out: &mut Output) -> Result<Machine> {
+        let read = read_machine(&MachineFiles {
+            main: self.fabric.clone(),
+            routes: self.routes.clone(),
+            system_map: self.system_map.clone(),
+            names: self.names.clone(),
+        })?;
+        for note in &read.notes {
+            out.talk(note);
+        }
+        let machine = Machine {
+            fabric: read.fabric,
+            routing: read.routing,
+            notes: read.notes,
+            healthy: None,
+        };
+        let mut machine = machine.without(&self.down, out)?;
+        if let Some(name) = &self.routing {
+            machine.routing = Routing::named(&machine.fabric, name)?;
+        }
+        Ok(machine)
     }
-    Ok(machine)
 }
 
 impl Machine {
@@ -63,9 +117,9 @@ impl Machine {
             };
             let (found, other) = faults::parse(&self.fabric, name, &text)?;
             if let Some(first) = other.first() {
+                let count = other.len();
                 out.talk(format!(
-                    "{name}: {} lines name no fault, such as: {first}",
-                    other.len()
+                    "{name}: {count} lines name no fault, such as: {first}"
                 ));
             }
             list.extend(found);
@@ -79,6 +133,7 @@ impl Machine {
             fabric,
             routing,
             healthy: Some(Box::new((self.fabric, self.routing))),
+            ..self
         })
     }
 }

@@ -1,10 +1,11 @@
 //! `hopbyte fabric show FABRIC`.
 
 use crate::args::FabricArgs;
+use crate::machine::Machine;
 use crate::output::{Output, Table, count};
 use crate::verbs::Answer;
 use anyhow::Result;
-use hopbyte_fabric::{Direction, Fabric, Family, Routing, Shape};
+use hopbyte_fabric::{Direction, Fabric, Family, Shape};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,7 @@ struct Show<'a> {
     ports: usize,
     components: usize,
     kinds: BTreeMap<&'a str, KindRow>,
+    notes: &'a [String],
 }
 
 /// Links of one kind.
@@ -41,7 +43,8 @@ struct KindRow {
 }
 
 impl<'a> Show<'a> {
-    fn of(fabric: &'a Fabric, routing: &Routing) -> Self {
+    fn of(machine: &'a Machine) -> Self {
+        let (fabric, routing) = (&machine.fabric, &machine.routing);
         let links = fabric.link_ids().filter(|&l| fabric.is_hop(l)).count();
         let onboard = |kind: &str| fabric.kinds().iter().any(|k| k.name == kind && k.onboard);
         Self {
@@ -56,6 +59,7 @@ impl<'a> Show<'a> {
             host_links: fabric.links().len() - links,
             ports: fabric.port_count(),
             components: fabric.components(),
+            notes: &machine.notes,
             kinds: fabric
                 .kind_summary()
                 .into_iter()
@@ -75,7 +79,7 @@ impl<'a> Show<'a> {
 /// Shows it.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
-    let show = Show::of(&machine.fabric, &machine.routing);
+    let show = Show::of(&machine);
     if out.json {
         out.object(&show)?;
         return Ok(Answer::Yes);
@@ -128,11 +132,15 @@ fn family_text(fabric: &Fabric) -> String {
     let Some(shape) = fabric.shape() else {
         return family.to_owned();
     };
-    let dims: Vec<String> = shape
-        .dims
-        .iter()
-        .enumerate()
-        .map(|(dim, size)| format!("{} {size}", Direction::letter(dim)))
+    let name = |dim| match (fabric.family(), dim) {
+        (Family::Aries, 0) => "groups".to_owned(),
+        (Family::Aries, 1) => "chassis".to_owned(),
+        (Family::Aries, 2) => "slots".to_owned(),
+        _ => Direction::letter(dim).to_string(),
+    };
+    let sizes = shape.dims.iter().enumerate();
+    let dims: Vec<String> = sizes
+        .map(|(dim, size)| format!("{} {size}", name(dim)))
         .collect();
     format!("{family}, {}", dims.join(" x "))
 }

@@ -115,9 +115,13 @@ void hopbyte_mpi_name(char *name, size_t room) {
     int length;
     MPI_Get_library_version(text, &length);
     text[strcspn(text, "\n,")] = '\0';
-    for (char *at = text; *at; at++)
-        if (*at == '\t')
-            *at = ' ';
+    char *to = text;
+    for (const char *at = text; *at; at++) { /* blanks and tabs become one blank */
+        bool blank = *at == ' ' || *at == '\t';
+        if (!blank || (to > text && to[-1] != ' '))
+            *to++ = blank ? ' ' : *at;
+    }
+    *to = '\0';
     snprintf(name, room, "%s", text);
 }
 

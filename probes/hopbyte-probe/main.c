@@ -1,0 +1,159 @@
+/* hopbyte-probe VERB: what a network gives a pair, a crowd, a collective, threads, and a victim. */
+#include "probe.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Which options a verb takes. */
+enum {
+    SIZES = 1, /* repeated trials over a list of sizes */
+    PAIRS = 2,
+    WINDOW = 4,
+    THREADS = 8,
+    RATE = 16,
+    ROOT = 32,
+    RMA = 64,
+    VICTIM = 128,
+    LOAD = 256,
+    ALONE = 512, /* background only */
+    BYTES = 1024,
+};
+
+struct verb {
+    const char *name, *what;
+    void (*run)(struct hopbyte_probe *);
+    unsigned groups;
+    int threads; /* level to ask for */
+    size_t most; /* largest of the sizes by default */
+};
+
+static const struct verb verbs[] = {
+    {"latency", "half a round trip between two ranks", hopbyte_latency_run, BYTES | SIZES | PAIRS, MPI_THREAD_SINGLE,
+     1 << 20},
+    {"multi-latency", "the same, all pairs at once", hopbyte_multi_latency_run, BYTES | SIZES | PAIRS,
+     MPI_THREAD_SINGLE, 1 << 20},
+    {"bandwidth", "a window of messages one way, timed by the receiver", hopbyte_bandwidth_run,
+     BYTES | SIZES | PAIRS | WINDOW, MPI_THREAD_SINGLE, 1 << 20},
+    {"bidirectional", "the same, both ways at once", hopbyte_bidirectional_run, BYTES | SIZES | PAIRS | WINDOW,
+     MPI_THREAD_SINGLE, 1 << 20},
+    {"rate", "messages a second of all ranks, in four patterns", hopbyte_rate_run,
+     BYTES | SIZES | PAIRS | WINDOW | RATE, MPI_THREAD_SINGLE, 2048},
+    {"bcast", "broadcast, slowest rank", hopbyte_bcast_run, BYTES | SIZES | ROOT, MPI_THREAD_SINGLE, 1 << 20},
+    {"alltoall", "all-to-all, slowest rank; bytes are those of a pair", hopbyte_alltoall_run, BYTES | SIZES,
+     MPI_THREAD_SINGLE, 1 << 15},
+    {"allreduce", "sum of doubles, slowest rank", hopbyte_allreduce_run, BYTES | SIZES, MPI_THREAD_SINGLE, 1 << 20},
+    {"threads", "latency of several threads a rank, and how fairly they are served", hopbyte_threads_run,
+     BYTES | SIZES | PAIRS | THREADS, MPI_THREAD_MULTIPLE, 1 << 15},
+    {"rma", "put and get by several threads a rank", hopbyte_rma_run, BYTES | SIZES | PAIRS | WINDOW | THREADS | RMA,
+     MPI_THREAD_MULTIPLE, 1 << 15},
+    {"congestion", "slow-down of victims while other ranks load the network", hopbyte_congestion_run,
+     BYTES | WINDOW | VICTIM | LOAD, MPI_THREAD_SINGLE, 8},
+    {"background", "loads the network and nothing else", hopbyte_background_run, LOAD | ALONE, MPI_THREAD_SINGLE, 8},
+};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static void help_print(const struct verb *verb, const struct hopbyte_option *options) {
+    if (verb)
+        printf("usage: mpiexec … hopbyte-probe %s [options]\n\n%s\n\n", verb->name, verb->what);
+    else
+        puts("usage: mpiexec … hopbyte-probe VERB [options]\n\nVERB --help lists its options.\n");
+    for (int i = 0; !verb && i < VERBS; i++)
+        printf("  %-16s %s\n", verbs[i].name, verbs[i].what);
+    if (verb)
+        hopbyte_options_help(options);
+}
+
+static const struct verb *verb_find(const char *name) {
+    for (int i = 0; name && i < VERBS; i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+static void defaults_set(struct hopbyte_probe *probe, const struct verb *verb) {
+    *probe = (struct hopbyte_probe){.verb = verb->name,
+                                    .warmup = 1,
+                                    .trials = 11,
+                                    .budget = 1,
+                                    .precision = 0.05,
+                                    .deadline = 120,
+                                    .window = 64,
+                                    .threads = 4,
+                                    .peers = 6,
+                                    .operation = 2,
+                                    .rounds = 7,
+                                    .samples = 500,
+                                    .seconds = 10,
+                                    .background_bytes = 65536};
+    for (size_t bytes = 8; bytes <= verb->most; bytes *= 8)
+        probe->sizes.bytes[probe->sizes.count++] = bytes;
+}
+
+static void options_read(struct hopbyte_probe *p, const struct verb *verb, int argc, char **argv) {
+    const struct hopbyte_option options[] = {
+        {"bytes", HOPBYTE_SIZES, &p->sizes, 0, NULL, "sizes of a message (8 and up by eights)", BYTES},
+        {"iterations", HOPBYTE_COUNT, &p->iterations, 1, NULL, "operations a trial (as many as take 10 ms)", SIZES},
+        {"trials", HOPBYTE_COUNT, &p->trials, 1, NULL, "least number of timed trials (11)", SIZES},
+        {"budget", HOPBYTE_REAL, &p->budget, 0, NULL, "seconds for more trials a size, 0 for none (1)", SIZES},
+        {"precision", HOPBYTE_REAL, &p->precision, 0, NULL,
+         "enough when the 95 % interval of the median is this narrow (0.05)", SIZES},
+        {"warmup", HOPBYTE_COUNT, &p->warmup, 0, NULL, "trials, or a victim's operations, that do not count (1)",
+         SIZES | VICTIM},
+        {"cold-bytes", HOPBYTE_BYTES, &p->cold_bytes, 0, NULL, "memory to write before each trial (none)", SIZES},
+        {"pairs", HOPBYTE_COUNT, &p->pairs, 1, NULL, "pairs (i, i + half of the ranks) at once", PAIRS},
+        {"window", HOPBYTE_COUNT, &p->window, 1, NULL, "messages in flight (64)", WINDOW},
+        {"threads", HOPBYTE_COUNT, &p->threads, 1, NULL, "threads a rank (4)", THREADS},
+        {"pattern", HOPBYTE_CHOICE, &p->pattern, 0, hopbyte_rate_patterns,
+         "one way; peer after peer; receives first, then all send; all at once", RATE},
+        {"peers", HOPBYTE_COUNT, &p->peers, 1, NULL, "ranks each rank sends to, except single (6)", RATE},
+        {"root", HOPBYTE_COUNT, &p->root, 0, NULL, "rank that has the data (0)", ROOT},
+        {"operation", HOPBYTE_CHOICE, &p->operation, 0, hopbyte_rma_operations, "(both)", RMA},
+        {"victim", HOPBYTE_CHOICE, &p->victim, 0, hopbyte_victim_kinds, "what the victims do (latency)", VICTIM},
+        {"victims", HOPBYTE_TEXT, &p->victims, 0, NULL, "their ranks, such as 0,4-7 (every second)", VICTIM},
+        {"samples", HOPBYTE_COUNT, &p->samples, 1, NULL, "operations timed a round (500)", VICTIM},
+        {"rounds", HOPBYTE_COUNT, &p->rounds, 1, NULL, "rounds, each alone and then under load (7)", VICTIM},
+        {"background", HOPBYTE_CHOICE, &p->background, 0, hopbyte_background_kinds, "what loads the network (alltoall)",
+         LOAD},
+        {"background-bytes", HOPBYTE_BYTES, &p->background_bytes, 1, NULL, "of its messages (64KiB)", LOAD},
+        {"seconds", HOPBYTE_REAL, &p->seconds, 0, NULL, "how long (10)", ALONE},
+        {"deadline", HOPBYTE_REAL, &p->deadline, 0, NULL, "seconds a trial or round may take, 0 for ever (120)", 0},
+        {"json", HOPBYTE_FLAG, &p->json, 0, NULL, "JSON lines instead of a table", 0},
+        {0}};
+    struct hopbyte_option picked[sizeof options / sizeof *options];
+    char problem[512];
+    hopbyte_options_pick(options, verb->groups, picked, sizeof options / sizeof *options);
+    int read = hopbyte_options_read(picked, argc, argv, 2, problem, sizeof problem);
+    if (read < 0)
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: %s", verb->name, problem);
+    if (read > 0) {
+        if (p->world.rank == 0)
+            help_print(verb, picked);
+        exit(hopbyte_world_close(HOPBYTE_DONE));
+    }
+    size_t largest = hopbyte_probe_largest(p);
+    if (largest > INT_MAX || p->background_bytes > INT_MAX)
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: found a size of %zu bytes, expected at most %d", verb->name,
+                             largest > INT_MAX ? largest : p->background_bytes, INT_MAX);
+}
+
+int main(int argc, char **argv) {
+    const struct verb *verb = verb_find(argc > 1 ? argv[1] : NULL);
+    static struct hopbyte_probe probe;
+    struct hopbyte_world world;
+    hopbyte_world_open(&world, &argc, &argv, verb ? verb->threads : MPI_THREAD_SINGLE, "hopbyte-probe");
+    bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    if (!verb && !help)
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "found '%.100s', expected a verb (see --help)",
+                             argc > 1 ? argv[1] : "nothing");
+    if (help) {
+        if (world.rank == 0)
+            help_print(NULL, NULL);
+        return hopbyte_world_close(HOPBYTE_DONE);
+    }
+    defaults_set(&probe, verb);
+    probe.world = world;
+    options_read(&probe, verb, argc, argv);
+    verb->run(&probe);
+    return hopbyte_world_close(hopbyte_probe_failed() ? HOPBYTE_NO : HOPBYTE_DONE);
+}

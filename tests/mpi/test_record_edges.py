@@ -187,11 +187,15 @@ def test_python_that_loads_mpi_for_itself_only(tmp_path: Path) -> None:
 @each_mpi
 def test_sanitizers_find_nothing(mpi: Mpi, tmp_path: Path) -> None:
     preload, settings = mpi.sanitized("record")
-    kinds = "point+types+communicators+persistent+grid+graph+between+regions+many+in_place+alltoallv+alltoallw"
+    kinds = (
+        "point+types+communicators+persistent+grid+graph+between+regions+many+in_place+alltoallv+alltoallw"
+    )
     settings |= {"HOPBYTE_RECORD_TABLE": "256"}
     program = mpi.build("traffic.c")
     for arguments in ([program, kinds, "2"], [mpi.build("threads.c", "-pthread"), "4", "50"]):
-        result = launch(mpi, 3, arguments, tmp_path, tools=(), preload_first=preload, environment=settings).ok()
+        result = launch(
+            mpi, 3, arguments, tmp_path, tools=(), preload_first=preload, environment=settings
+        ).ok()
         assert "Sanitizer" not in result.err + result.out
         assert "runtime error" not in result.err + result.out
         assert point_matrix(read_records(tmp_path / "hopbyte-record", 3))

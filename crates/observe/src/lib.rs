@@ -5,9 +5,11 @@
 //! by [`text::Limits`], and what they refuse they refuse with file, line, what was found, what was
 //! expected and a hint.
 
+pub mod counters;
 mod error;
 pub mod fabric;
 pub mod text;
 
+pub use counters::{CounterOptions, Jobs, read_counter_series, read_counters, read_jobs};
 pub use error::ObserveError;
 pub use fabric::{Machine, MachineFiles, read_machine};

@@ -488,7 +488,9 @@ fn tables_of_another_fabric_and_cut_tables_are_refused() {
     // Without the table of one switch: its pairs have no route, and a note says which switch.
     let leaf = whole.find(" guid 0x0008f10500200b50").unwrap();
     let start = whole[..leaf].rfind("Unicast").unwrap();
-    let end = whole[leaf..].find("Unicast").map_or(whole.len(), |i| leaf + i);
+    let end = whole[leaf..]
+        .find("Unicast")
+        .map_or(whole.len(), |i| leaf + i);
     std::fs::write(&path, [&whole[..start], &whole[end..]].concat()).unwrap();
     let m = machine_of(&with_routes(&scan, &[path]));
     let note = m

@@ -35,3 +35,32 @@ pub fn with_routes(main: &Path, routes: &[PathBuf]) -> MachineFiles {
         ..MachineFiles::new(main.to_str().unwrap())
     }
 }
+
+/// Damaged copies of some input, always the same: cut at every byte, and every byte changed to each of
+/// a few that matter to parsers, lines doubled, dropped and swapped.
+pub fn damaged(good: &[u8]) -> Vec<Vec<u8>> {
+    let mut copies: Vec<Vec<u8>> = (0..good.len()).map(|n| good[..n].to_vec()).collect();
+    for at in 0..good.len() {
+        for byte in *b"0-9 ,.\n\t(x\0\xff" {
+            let mut copy = good.to_vec();
+            copy[at] = byte;
+            copies.push(copy);
+        }
+        let mut long = good[..at].to_vec();
+        long.extend_from_slice(b"99999999999999999999");
+        long.extend_from_slice(&good[at..]);
+        copies.push(long);
+    }
+    let lines: Vec<&[u8]> = good.split_inclusive(|&b| b == b'\n').collect();
+    for i in 0..lines.len() {
+        let mut without = lines.clone();
+        let line = without.remove(i);
+        copies.push(without.concat());
+        without.push(line);
+        copies.push(without.concat());
+        let mut twice = lines.clone();
+        twice.insert(i, line);
+        copies.push(twice.concat());
+    }
+    copies
+}

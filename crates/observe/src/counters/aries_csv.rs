@@ -1,0 +1,202 @@
+//! Per-link CSV of Aries counters, as DragonView writes what AriesNCL recorded.
+//!
+//! `sg,sr,sc,dg,dr,dc,color,flits,stalls,…,flits_vc_0..7,stalls_vc_0..7,…`: group, chassis and slot of
+//! two routers, colour `g`, `k` (black) or `b`, one row a tile. The older form names its third column
+//! `sg` again. The row is of the tile *on (sg,sr,sc)* that is wired to (dg,dr,dc), and its counters are
+//! `INQ_PRF_INCOMING_FLIT_VC*` and `INQ_PRF_INCOMING_PKT_VC*_FILTER_FLIT*_CNT` (so says the script that
+//! wrote the rows): what *arrives* there. It is filed under the link from (dg,dr,dc) to (sg,sr,sc).
+//! Rows of one router pair and colour are parallel tiles and are added up.
+
+use super::cells;
+use crate::ObserveError;
+use crate::text::{Line, Text, decimal, decimal_u32};
+use hopbyte_fabric::{End, Fabric, InputError, LinkId, Quantity, Snapshot};
+use std::collections::HashMap;
+
+/// Bytes of a flit: gpcdr scales Aries flits by 20/3.
+const FLIT_BYTES: f64 = 20.0 / 3.0;
+/// Nanoseconds of a stall count: gpcdr scales Aries stalls by 5/4.
+const STALL_NS: f64 = 1.25;
+/// Virtual channels.
+const CHANNELS: usize = 8;
+
+/// Reads a file as increases over an interval that it does not say.
+pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Snapshot, ObserveError> {
+    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
+    let header = lines
+        .next()
+        .ok_or_else(|| text.error("nothing", "a CSV header"))?;
+    let columns = Columns::parse(text, header)?;
+    let mut links: HashMap<LinkId, Sum> = HashMap::new();
+    let mut snapshot = Snapshot::new(fabric, text.file(), false);
+    for line in lines {
+        let row = columns.row(text, line)?;
+        match row.link(fabric) {
+            Some(link) => {
+                snapshot.matched += 1;
+                links.entry(link).or_default().add(&row);
+            }
+            None => snapshot.unmatched += 1,
+        }
+    }
+    for (link, sum) in links {
+        snapshot.set(Quantity::ReceivedBytes, link, sum.flits * FLIT_BYTES);
+        let stall = sum.stalls * STALL_NS / sum.tiles;
+        snapshot.set(Quantity::InputStallNs, link, stall);
+    }
+    Ok(snapshot)
+}
+
+/// What the tiles of a link counted. Stalls of a tile are the sum over its virtual channels, which
+/// stall each for itself: they may exceed the time.
+#[derive(Default)]
+struct Sum {
+    flits: f64,
+    stalls: f64,
+    tiles: f64,
+}
+
+impl Sum {
+    fn add(&mut self, row: &Row) {
+        self.flits += row.flits as f64;
+        self.stalls += row.stalls as f64;
+        self.tiles += 1.0;
+    }
+}
+
+/// A row: the counting router, its neighbour, the colour and the counts.
+struct Row {
+    here: [u32; 3],
+    there: [u32; 3],
+    kind: &'static str,
+    flits: u64,
+    stalls: u64,
+}
+
+impl Row {
+    /// The link from the neighbour to the counting router.
+    fn link(&self, fabric: &Fabric) -> Option<LinkId> {
+        let (here, there) = (
+            fabric.router_at(&self.here)?,
+            fabric.router_at(&self.there)?,
+        );
+        fabric
+            .links_from(there)
+            .iter()
+            .copied()
+            .find(|&l| fabric.link(l).to == End::Router(here) && fabric.kind(l).name == self.kind)
+    }
+}
+
+/// Where the columns are.
+struct Columns {
+    count: usize,
+    flits: Option<usize>,
+    stalls: Option<usize>,
+    /// First of eight columns each.
+    channel_flits: Option<usize>,
+    channel_stalls: Option<usize>,
+}
+
+impl Columns {
+    fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
+        let names: Vec<&[u8]> = cells(line.bytes).collect();
+        let place: [&[u8]; 7] = [b"sg", b"sr", b"sc", b"dg", b"dr", b"dc", b"color"];
+        for (i, expected) in place.iter().enumerate() {
+            let found = names.get(i).copied().unwrap_or_default();
+            // Older files call the source's column of the grid `sg` once more.
+            if found != *expected && !(i == 2 && found == b"sg") {
+                let expected = format!("column {} to be '{}'", i + 1, crate::text::lossy(expected));
+                return Err(text.error_in(line, found, expected).hint(
+                    "the header is sg,sr,sc,dg,dr,dc,color,flits,stalls,stalls/flit,flits_vc_0,…",
+                ));
+            }
+        }
+        let column = |name: &str| names.iter().position(|n| *n == name.as_bytes());
+        let channels = |stem: &str| {
+            let first = column(&format!("{stem}_0"))?;
+            (0..CHANNELS)
+                .all(|c| column(&format!("{stem}_{c}")) == Some(first + c))
+                .then_some(first)
+        };
+        let columns = Self {
+            count: names.len(),
+            flits: column("flits"),
+            stalls: column("stalls"),
+            channel_flits: channels("flits_vc"),
+            channel_stalls: channels("stalls_vc"),
+        };
+        if columns.flits.or(columns.channel_flits).is_none() {
+            let expected = "a column 'flits', or 'flits_vc_0' to 'flits_vc_7' side by side";
+            return Err(text.error_at(line, expected));
+        }
+        if columns.stalls.or(columns.channel_stalls).is_none() {
+            let expected = "a column 'stalls', or 'stalls_vc_0' to 'stalls_vc_7' side by side";
+            return Err(text.error_at(line, expected));
+        }
+        Ok(columns)
+    }
+
+    fn row(&self, text: &Text, line: Line<'_>) -> Result<Row, InputError> {
+        let row: Vec<&[u8]> = cells(line.bytes).collect();
+        if row.len() != self.count {
+            let expected = format!("{} cells, as in the header", self.count);
+            return Err(text
+                .error(format!("{} cells", row.len()), expected)
+                .at(line.number));
+        }
+        let coordinate = |i: usize| {
+            decimal_u32(row[i])
+                .ok_or_else(|| text.error_in(line, row[i], "a group, chassis or slot number"))
+        };
+        let kind = match row[6] {
+            b"g" => "green",
+            b"k" => "black",
+            b"b" => "blue",
+            other => return Err(text.error_in(line, other, "a colour: g, k or b")),
+        };
+        Ok(Row {
+            here: [coordinate(0)?, coordinate(1)?, coordinate(2)?],
+            there: [coordinate(3)?, coordinate(4)?, coordinate(5)?],
+            kind,
+            flits: total(text, line, &row, self.flits, self.channel_flits)?,
+            stalls: total(text, line, &row, self.stalls, self.channel_stalls)?,
+        })
+    }
+}
+
+/// A total, from its column or from the virtual channels; when a row has both they must agree.
+fn total(
+    text: &Text,
+    line: Line<'_>,
+    row: &[&[u8]],
+    whole: Option<usize>,
+    channels: Option<usize>,
+) -> Result<u64, InputError> {
+    let count = |i: usize| {
+        decimal(row[i]).ok_or_else(|| text.error_in(line, row[i], "a count (a whole number)"))
+    };
+    let whole = whole.map(count).transpose()?;
+    let Some(first) = channels else {
+        return Ok(whole.unwrap_or(0));
+    };
+    let mut sum = 0u64;
+    for channel in 0..CHANNELS {
+        sum = sum
+            .checked_add(count(first + channel)?)
+            .ok_or_else(|| text.error_at(line, "counts that add up below 2^64"))?;
+    }
+    match whole {
+        Some(whole) if whole != sum => Err(text
+            .error(
+                format!("a total of {whole}"),
+                format!("{sum}, the sum of the virtual channels"),
+            )
+            .at(line.number)
+            .hint("the row is damaged, or its columns have shifted")),
+        _ => Ok(sum),
+    }
+}
+
+#[cfg(test)]
+mod tests;

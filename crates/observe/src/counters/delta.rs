@@ -1,0 +1,221 @@
+//! What did a counter count between two readings? Wraps resolved, everything else told apart.
+
+use hopbyte_fabric::Missing;
+
+/// How a hardware or software counter behaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Behaviour {
+    /// Width: it counts modulo 2^bits (1 to 64).
+    pub bits: u32,
+    /// Whether it stays at its highest value instead of wrapping (error counters of InfiniBand).
+    pub sticky: bool,
+    /// The most it can count in a second, where the hardware sets a limit.
+    pub most_per_second: Option<f64>,
+}
+
+impl Behaviour {
+    /// A 64-bit counter without a known limit.
+    pub const PLAIN: Self = Self::bits(64);
+
+    /// A wrapping counter of a width, without a known limit.
+    pub const fn bits(bits: u32) -> Self {
+        Self {
+            bits,
+            sticky: false,
+            most_per_second: None,
+        }
+    }
+
+    /// A counter that stays at its highest value.
+    pub const fn sticky(bits: u32) -> Self {
+        Self {
+            bits,
+            sticky: true,
+            most_per_second: None,
+        }
+    }
+
+    /// The same counter with a limit on its rate.
+    #[must_use]
+    pub fn at_most(mut self, per_second: f64) -> Self {
+        self.most_per_second = Some(per_second);
+        self
+    }
+
+    /// Its highest value.
+    pub fn highest(self) -> u64 {
+        u64::MAX >> (64 - self.bits.clamp(1, 64))
+    }
+}
+
+/// Seconds by which a reading may lie beside its time stamp, and the share by which clocks may differ.
+const JITTER_SECONDS: f64 = 0.25;
+const CLOCK_ERROR: f64 = 1.1;
+
+/// The increase from `earlier` to `later` over `seconds`.
+///
+/// A fall is a wrap when the counter could have counted that far in the time, or, where its limit is
+/// not known, when it stood in its upper half and went less than half round; else it is a reset. A
+/// rise beyond the limit is a reset too (the device was exchanged). When the time is long enough for a
+/// whole turn the increase is not known (`Gap`); at the highest value of a sticky counter it is `Stuck`.
+pub fn increase(
+    counter: Behaviour,
+    earlier: u64,
+    later: u64,
+    seconds: f64,
+) -> Result<u64, Missing> {
+    let highest = counter.highest();
+    if earlier > highest || later > highest {
+        return Err(Missing::Unread);
+    }
+    if counter.sticky {
+        return match (earlier, later) {
+            (_, later) if later == highest => Err(Missing::Stuck),
+            (earlier, later) => later.checked_sub(earlier).ok_or(Missing::Reset),
+        };
+    }
+    let possible = counter
+        .most_per_second
+        .map(|most| most * (seconds * CLOCK_ERROR + JITTER_SECONDS));
+    if possible.is_some_and(|p| p > highest as f64) {
+        return Err(Missing::Gap);
+    }
+    let counted = later.wrapping_sub(earlier) & highest;
+    let plausible = match possible {
+        Some(possible) => counted as f64 <= possible,
+        None => later >= earlier || (earlier > highest / 2 && counted <= highest / 2),
+    };
+    if plausible {
+        Ok(counted)
+    } else {
+        Err(Missing::Reset)
+    }
+}
+
+/// When and in which life a device was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Time of the source's own clock in nanoseconds.
+    pub time_ns: Option<u64>,
+    /// Changes when the device starts anew (a hash of the boot id).
+    pub boot: Option<u64>,
+}
+
+impl Moment {
+    /// A time without a boot id.
+    pub fn at_ns(time_ns: u64) -> Self {
+        Self {
+            time_ns: Some(time_ns),
+            boot: None,
+        }
+    }
+
+    /// Seconds from `self` to `later`. `Reset` when the device started anew in between,
+    /// `ZeroInterval` when its clock stands or went back, `Gap` when a time is not known.
+    pub fn seconds_to(self, later: Self) -> Result<f64, Missing> {
+        if let (Some(a), Some(b)) = (self.boot, later.boot)
+            && a != b
+        {
+            return Err(Missing::Reset);
+        }
+        let (Some(a), Some(b)) = (self.time_ns, later.time_ns) else {
+            return Err(Missing::Gap);
+        };
+        match b.checked_sub(a) {
+            None | Some(0) => Err(Missing::ZeroInterval),
+            Some(ns) => Ok(ns as f64 / 1e9),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn wraps_are_exact_in_every_width() {
+        for bits in [1, 8, 16, 32, 48, 52, 56, 63, 64] {
+            let top = Behaviour::bits(bits).highest();
+            assert_eq!(
+                increase(Behaviour::bits(bits).at_most(1.0), top, 0, 0.75),
+                if bits == 1 { Err(Missing::Gap) } else { Ok(1) },
+                "{bits}"
+            );
+        }
+        // The wrap that other collectors count one short.
+        let counter = Behaviour::PLAIN.at_most(2e9);
+        assert_eq!(
+            increase(counter, u64::MAX - 99, 900, 1.0),
+            Ok(1000),
+            "100 to the top and round, 900 on"
+        );
+    }
+
+    #[test]
+    fn a_reset_is_no_wrap() {
+        let counter = Behaviour::PLAIN.at_most(9.375e9);
+        assert_eq!(
+            increase(counter, 5_443_101_840_963, 4_687_500_000, 1.0),
+            Err(Missing::Reset)
+        );
+        let unlimited = Behaviour::PLAIN;
+        assert_eq!(increase(unlimited, 1000, 999, 1.0), Err(Missing::Reset));
+        assert_eq!(increase(unlimited, u64::MAX, 4, 1.0), Ok(5));
+        // Up by more than the link can carry: another device answers.
+        assert_eq!(increase(counter, 0, 1 << 40, 1.0), Err(Missing::Reset));
+    }
+
+    #[test]
+    fn stuck_and_gap_are_told_apart() {
+        let wait = Behaviour::sticky(32);
+        assert_eq!(increase(wait, 7, 0xffff_ffff, 1.0), Err(Missing::Stuck));
+        assert_eq!(
+            increase(wait, 0xffff_ffff, 0xffff_ffff, 1.0),
+            Err(Missing::Stuck)
+        );
+        assert_eq!(increase(wait, 7, 6, 1.0), Err(Missing::Reset));
+        assert_eq!(increase(wait, 7, 9, 1.0), Ok(2));
+        // A 32-bit word counter at HDR fills in 0.69 s.
+        let words = Behaviour::bits(32).at_most(25e9 / 4.0);
+        assert_eq!(increase(words, 7, 9, 1.0), Err(Missing::Gap));
+        assert_eq!(increase(words, 7, 9, 0.2), Ok(2));
+        assert_eq!(
+            increase(Behaviour::bits(48), 1 << 50, 0, 1.0),
+            Err(Missing::Unread)
+        );
+    }
+
+    #[test]
+    fn moments_know_reboots_and_standing_clocks() {
+        let at = |time_ns, boot| Moment {
+            time_ns: Some(time_ns),
+            boot: Some(boot),
+        };
+        assert_eq!(
+            at(1_000_000_000, 1).seconds_to(at(3_500_000_000, 1)),
+            Ok(2.5)
+        );
+        assert_eq!(at(1, 1).seconds_to(at(2, 2)), Err(Missing::Reset));
+        assert_eq!(at(2, 1).seconds_to(at(2, 1)), Err(Missing::ZeroInterval));
+        assert_eq!(at(3, 1).seconds_to(at(2, 1)), Err(Missing::ZeroInterval));
+        assert_eq!(
+            Moment::default().seconds_to(Moment::at_ns(1)),
+            Err(Missing::Gap)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_counted_is_found(bits in 8u32..=64, start: u64, share in 0.0f64..0.9, seconds in 0.5f64..100.0) {
+            let counter = Behaviour::bits(bits);
+            let top = counter.highest();
+            let start = start & top;
+            // As much as the limit allows, short of a whole turn.
+            let most = top as f64 * share / (seconds * CLOCK_ERROR + JITTER_SECONDS);
+            let counted = (most * seconds) as u64;
+            let later = start.wrapping_add(counted) & top;
+            prop_assert_eq!(increase(counter.at_most(most), start, later, seconds), Ok(counted));
+        }
+    }
+}

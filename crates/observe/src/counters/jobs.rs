@@ -1,0 +1,150 @@
+//! Which job is beside a link? Placement of jobs on nodes, as DragonView's jobs files list it.
+
+use super::cells;
+use crate::ObserveError;
+use crate::text::{Limits, Line, Text, decimal_u32, lossy};
+use hopbyte_fabric::{End, Fabric, InputError, LinkId, NodeId};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// Jobs by node. A node has at most one job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Jobs {
+    ids: Vec<String>,
+    job_of: HashMap<NodeId, usize>,
+    /// Rows that named no node of the fabric.
+    pub unmatched: usize,
+}
+
+impl Jobs {
+    /// Job ids in the order of their first node in the file.
+    pub fn ids(&self) -> &[String] {
+        &self.ids
+    }
+
+    /// Position in [`Jobs::ids`] of the job on a node.
+    pub fn job_of(&self, node: NodeId) -> Option<usize> {
+        self.job_of.get(&node).copied()
+    }
+
+    /// Number of nodes that have a job.
+    pub fn nodes(&self) -> usize {
+        self.job_of.len()
+    }
+
+    /// Shares of the jobs beside a link, largest first: of the nodes on the two routers that the link
+    /// joins (the one node, for a node's own link), the part that belongs to the job. Idle nodes count
+    /// in the whole, so shares add up to at most 1.
+    ///
+    /// This says who owns the link's ends, not whose bytes cross it: other jobs' routes may pass.
+    pub fn shares(&self, fabric: &Fabric, link: LinkId) -> Vec<(usize, f64)> {
+        let link = fabric.link(link);
+        let nodes_at = |end| match end {
+            End::Router(r) | End::Hosts(r) => fabric.nodes_on(r).to_vec(),
+            End::Node(n) => vec![n],
+        };
+        let nodes = match (link.from, link.to) {
+            (End::Node(n), _) | (_, End::Node(n)) => vec![n],
+            (End::Hosts(r), _) | (_, End::Hosts(r)) => nodes_at(End::Router(r)),
+            (from, to) => [nodes_at(from), nodes_at(to)].concat(),
+        };
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for job in nodes.iter().filter_map(|&n| self.job_of(n)) {
+            *counts.entry(job).or_default() += 1;
+        }
+        let mut shares: Vec<(usize, f64)> = counts
+            .into_iter()
+            .map(|(job, n)| (job, n as f64 / nodes.len() as f64))
+            .collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        shares
+    }
+}
+
+/// Reads `g,r,c,n,jobid`: group, chassis, slot, node on the router, job.
+pub fn read_jobs(path: &Path, fabric: &Fabric) -> Result<Jobs, ObserveError> {
+    jobs(&Text::read(path, Limits::TEXT)?, fabric)
+}
+
+/// [`read_jobs`] on text in memory.
+pub fn jobs(text: &Text, fabric: &Fabric) -> Result<Jobs, ObserveError> {
+    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
+    let header = lines.next();
+    let names: Vec<&[u8]> = header.map_or_else(Vec::new, |l| cells(l.bytes).collect());
+    if !matches!(names[..], [b"g", b"r", b"c", b"n", b"jobid" | b"job"]) {
+        let error = text.error(header.map_or_else(String::new, Line::text), "g,r,c,n,jobid");
+        let error = error.hint("the first line of a jobs file names its columns");
+        return Err(header.map_or(error.clone(), |l| error.at(l.number)).into());
+    }
+    let mut jobs = Jobs::default();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for line in lines {
+        let row = Row::parse(text, line)?;
+        let Some(node) = row.node(fabric) else {
+            jobs.unmatched += 1;
+            continue;
+        };
+        let job = *numbers.entry(row.job.clone()).or_insert_with(|| {
+            jobs.ids.push(row.job.clone());
+            jobs.ids.len() - 1
+        });
+        if let Some(other) = jobs.job_of.insert(node, job).filter(|&other| other != job) {
+            let expected = format!("the node only once; it belongs to job {}", jobs.ids[other]);
+            return Err(text.error_at(line, expected).into());
+        }
+    }
+    if jobs.nodes() == 0 {
+        let found = format!(
+            "{} rows, none of which names a node of the fabric",
+            jobs.unmatched
+        );
+        return Err(text
+            .error(found, format!("jobs on {}", fabric.source()))
+            .hint("do the jobs belong to this fabric?")
+            .into());
+    }
+    Ok(jobs)
+}
+
+struct Row {
+    router: [u32; 3],
+    node: u32,
+    job: String,
+}
+
+impl Row {
+    fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
+        let row: Vec<&[u8]> = cells(line.bytes).collect();
+        let [g, r, c, n, job] = row[..] else {
+            return Err(text.error_at(line, "five cells: g,r,c,n,jobid"));
+        };
+        let number = |cell| decimal_u32(cell).ok_or_else(|| text.error_in(line, cell, "a number"));
+        let job = lossy(job);
+        let printable = !job.is_empty() && job.len() <= 64 && !job.contains(char::is_control);
+        if !printable {
+            return Err(text.error_in(line, job.as_bytes(), "a job id of at most 64 characters"));
+        }
+        Ok(Self {
+            router: [number(g)?, number(r)?, number(c)?],
+            node: number(n)?,
+            job: job.into_owned(),
+        })
+    }
+
+    /// The node of that number on the router: by name (`…nN`), else by position.
+    fn node(&self, fabric: &Fabric) -> Option<NodeId> {
+        let router = fabric.router_at(&self.router)?;
+        let nodes = fabric.nodes_on(router);
+        let ending = format!("n{}", self.node);
+        let blade = fabric.router(router).name.strip_suffix("a0");
+        let named = blade.and_then(|blade| {
+            nodes
+                .iter()
+                .find(|&&n| fabric.node(n).name.strip_prefix(blade) == Some(ending.as_str()))
+        });
+        named.or_else(|| nodes.get(self.node as usize)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;

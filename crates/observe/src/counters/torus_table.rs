@@ -1,0 +1,187 @@
+//! Link tables of a torus, as Boxfish writes the counters of Blue Gene.
+//!
+//! Two YAML documents (a key; a list of `[column, type]`), `...`, then rows between blanks: `linkid`,
+//! coordinates of the router (`sx sy sz`) and of its neighbour (`tx ty tz`), `code_region`, `packets`.
+//! The node counts the packets it *sends* into each of its links. A link may have several rows in one
+//! region (the region was entered again): they are added up. A negative region is the whole run.
+
+use crate::ObserveError;
+use crate::text::{Line, Text, decimal, decimal_u32, lossy};
+use hopbyte_fabric::{Direction, End, Fabric, InputError, LinkId, Quantity, RouterId, Snapshot};
+use std::collections::BTreeMap;
+
+/// Reads one region; see [`super::CounterOptions::region`].
+pub(super) fn read(
+    text: &Text,
+    fabric: &Fabric,
+    region: Option<i64>,
+) -> Result<Snapshot, ObserveError> {
+    let mut columns: Vec<String> = Vec::new();
+    let mut table: Option<Columns> = None;
+    let mut regions: BTreeMap<i64, Snapshot> = BTreeMap::new();
+    for line in text.lines() {
+        let content = line.trimmed();
+        if let Some(columns) = &table {
+            if !content.is_empty() {
+                columns.row(text, line)?.file(fabric, text, &mut regions);
+            }
+        } else if let Some(column) = content.strip_prefix(b"- [") {
+            let name = column.split(|&b| b == b',').next().unwrap_or_default();
+            columns.push(lossy(name.trim_ascii()).into_owned());
+        } else if content == b"..." {
+            table = Some(Columns::of(text, line, &columns)?);
+        }
+    }
+    if table.is_none() {
+        return Err(text
+            .error("no line '...'", "the end of the column list, then rows")
+            .into());
+    }
+    Ok(choose(text, fabric, regions, region)?)
+}
+
+/// The wanted region; without a wish the whole run, else all regions added up.
+fn choose(
+    text: &Text,
+    fabric: &Fabric,
+    mut regions: BTreeMap<i64, Snapshot>,
+    region: Option<i64>,
+) -> Result<Snapshot, InputError> {
+    let whole = regions.keys().next().copied().filter(|&r| r < 0);
+    if let Some(wanted) = region.or(whole) {
+        return regions.remove(&wanted).ok_or_else(|| {
+            let known: Vec<String> = regions.keys().map(i64::to_string).collect();
+            text.error(format!("no code region {wanted}"), "a region of the table")
+                .hint(format!("there are {}", known.join(", ")))
+        });
+    }
+    let mut all = Snapshot::new(fabric, text.file(), false);
+    for part in regions.values() {
+        all.matched += part.matched;
+        all.unmatched += part.unmatched;
+        for link in fabric.link_ids() {
+            if let Some(packets) = part.get(Quantity::SentPackets, link) {
+                all.add(Quantity::SentPackets, link, packets);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Where the columns are.
+struct Columns {
+    count: usize,
+    from: Vec<usize>,
+    to: Vec<usize>,
+    packets: usize,
+    link: Option<usize>,
+    region: Option<usize>,
+}
+
+impl Columns {
+    fn of(text: &Text, line: Line<'_>, names: &[String]) -> Result<Self, InputError> {
+        let column = |name: &str| names.iter().position(|n| n == name);
+        let need = |name: String| {
+            column(&name).ok_or_else(|| {
+                text.error(names.join(" "), format!("a column '{name}'"))
+                    .at(line.number)
+                    .hint("columns are linkid, sx, sy, sz, tx, ty, tz, code_region and packets")
+            })
+        };
+        // Coordinates are one letter behind s and t; as many as the torus has dimensions.
+        let dims: Vec<&str> = names
+            .iter()
+            .filter_map(|n| n.strip_prefix('s'))
+            .filter(|d| d.len() == 1)
+            .collect();
+        if dims.is_empty() {
+            need("sx".into())?;
+        }
+        Ok(Self {
+            count: names.len(),
+            from: dims
+                .iter()
+                .map(|d| need(format!("s{d}")))
+                .collect::<Result<_, _>>()?,
+            to: dims
+                .iter()
+                .map(|d| need(format!("t{d}")))
+                .collect::<Result<_, _>>()?,
+            packets: need("packets".into())?,
+            link: column("linkid"),
+            region: column("code_region"),
+        })
+    }
+
+    fn row(&self, text: &Text, line: Line<'_>) -> Result<Row, InputError> {
+        let words: Vec<&[u8]> = line.words().collect();
+        if words.len() != self.count {
+            let expected = format!("{} numbers, one a column", self.count);
+            return Err(text
+                .error(format!("{} words", words.len()), expected)
+                .at(line.number));
+        }
+        let coordinate = |i: &usize| {
+            decimal_u32(words[*i])
+                .ok_or_else(|| text.error_in(line, words[*i], "a coordinate (a whole number)"))
+        };
+        let count = |i: usize| {
+            decimal(words[i])
+                .ok_or_else(|| text.error_in(line, words[i], "a count (a whole number)"))
+        };
+        let region = |i: usize| {
+            lossy(words[i])
+                .parse::<i64>()
+                .map_err(|_| text.error_in(line, words[i], "a region (a whole number)"))
+        };
+        Ok(Row {
+            from: self.from.iter().map(coordinate).collect::<Result<_, _>>()?,
+            to: self.to.iter().map(coordinate).collect::<Result<_, _>>()?,
+            link: self.link.map(count).transpose()?,
+            region: self.region.map(region).transpose()?.unwrap_or(0),
+            packets: count(self.packets)?,
+        })
+    }
+}
+
+struct Row {
+    from: Vec<u32>,
+    to: Vec<u32>,
+    link: Option<u64>,
+    region: i64,
+    packets: u64,
+}
+
+impl Row {
+    fn file(&self, fabric: &Fabric, text: &Text, regions: &mut BTreeMap<i64, Snapshot>) {
+        let snapshot = regions
+            .entry(self.region)
+            .or_insert_with(|| Snapshot::new(fabric, text.file(), false));
+        match self.link(fabric) {
+            Some(link) => {
+                snapshot.matched += 1;
+                snapshot.add(Quantity::SentPackets, link, self.packets as f64);
+            }
+            None => snapshot.unmatched += 1,
+        }
+    }
+
+    /// The link between the two routers; in a dimension of two the link's number says which of both.
+    fn link(&self, fabric: &Fabric) -> Option<LinkId> {
+        let from = fabric.router_at(&self.from)?;
+        let to = End::Router(fabric.router_at(&self.to)?);
+        let leads_there = |&l: &LinkId| fabric.link(l).to == to;
+        let numbered = self.link.and_then(|number| {
+            let direction = Direction::of((number % (2 * self.from.len() as u64)) as usize);
+            fabric.link_towards(from, direction).filter(leads_there)
+        });
+        numbered.or_else(|| first(fabric, from, leads_there))
+    }
+}
+
+fn first(fabric: &Fabric, from: RouterId, which: impl Fn(&LinkId) -> bool) -> Option<LinkId> {
+    fabric.links_from(from).iter().copied().find(which)
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ mod files;
 mod machine;
 mod output;
 mod progress;
+pub mod report;
 mod verbs;
 
 use clap::Parser;

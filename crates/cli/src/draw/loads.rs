@@ -106,6 +106,16 @@ impl LinkLoads {
         known
     }
 
+    /// Name of the unit in machine-readable output.
+    pub fn unit_name(&self) -> &'static str {
+        match self.unit {
+            Unit::Seconds => "seconds",
+            Unit::Bytes => "bytes",
+            Unit::Ratio => "ratio",
+            Unit::Count => "count",
+        }
+    }
+
     /// A value as text with its unit, three significant digits.
     pub fn text(&self, value: f64) -> String {
         let (factor, unit) = prefix(self.unit, value);

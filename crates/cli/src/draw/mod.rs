@@ -6,7 +6,7 @@
 //! of switches by their distance from the hosts. Load is never told by colour alone: strokes grow
 //! wider and meters fuller; what is not known is dotted.
 
-mod badges;
+pub mod badges;
 mod dragonfly;
 mod glyph;
 mod graph;
@@ -24,11 +24,10 @@ mod svg;
 pub use loads::{CLASSES, LinkLoads, Scale, Unit};
 pub use page::{DrawOptions, fabric_svg};
 pub use style::sheet;
-pub use svg::escape;
+pub use svg::{Mark, escape};
 
-use hopbyte_fabric::{Fabric, Family, LinkId, NodeId};
+use hopbyte_fabric::{Direction, Fabric, Family, LinkId, NodeId};
 use std::collections::HashSet;
-use svg::Mark;
 
 /// A drawing of a fabric without title and legend.
 #[derive(Clone, Debug)]
@@ -141,6 +140,36 @@ fn kind_looks(fabric: &Fabric) -> Vec<u8> {
         looks[kind] = (look % svg::KIND_LOOKS) as u8;
     }
     looks
+}
+
+/// A small SVG sample of a mark, for legends in HTML.
+pub fn sample(mark: Mark) -> String {
+    let mut layer = svg::Layer::new(1.1);
+    layer.line(mark, [1.0, 8.0, 25.0, 8.0], 0.0);
+    layer.meter(mark, [28.0, 2.0, 6.0, 12.0]);
+    let mut out = String::from(
+        "<svg class=\"hb sample\" viewBox=\"0 0 36 16\" width=\"36\" height=\"16\" aria-hidden=\"true\">",
+    );
+    layer.write(&mut out);
+    out.push_str("</svg>");
+    out
+}
+
+/// Direction of every link between routers by link id, where the fabric is a grid (declared, or
+/// spelled by router names that all cables bear out); `None` for other fabrics.
+pub fn directions(fabric: &Fabric) -> Option<Vec<Option<Direction>>> {
+    let lattice = lattice::Lattice::of(fabric)?;
+    Some(fabric.link_ids().map(|l| lattice.direction(l)).collect())
+}
+
+/// Size of the grid and the coordinates of all routers, where the fabric is one (see [`directions`]).
+pub fn coordinates(fabric: &Fabric) -> Option<(Vec<u32>, Vec<u32>)> {
+    let lattice = lattice::Lattice::of(fabric)?;
+    let coords = fabric
+        .router_ids()
+        .flat_map(|r| lattice.coord(r).to_vec())
+        .collect();
+    Some((lattice.dims, coords))
 }
 
 /// Draws the fabric into at most `width` pixels, about `height` high where that is possible. The

@@ -1,0 +1,85 @@
+import type { Report, Side, Users } from "./data";
+
+/** What the reader points at. */
+export type Target =
+  | { kind: "link"; link: number }
+  | { kind: "node"; node: number }
+  | { kind: "router"; router: number }
+  | { kind: "rank"; rank: number };
+
+/** Everything to light on one side of the comparison. */
+export interface Lit {
+  links: number[];
+  nodes: number[];
+  routers: number[];
+  ranks: number[];
+}
+
+type Listener = (target: Target | null) => void;
+
+/** Keeps what is pointed at and what a click has pinned, and tells every view. */
+export class Selection {
+  private readonly listeners: Listener[] = [];
+  private pinned: Target | null = null;
+
+  onChange(listener: Listener): void {
+    this.listeners.push(listener);
+  }
+
+  /** Points at something, unless something is pinned. */
+  point(target: Target | null): void {
+    if (this.pinned === null) this.tell(target);
+  }
+
+  /** Pins a target, or lets go of it when it is pinned already. */
+  pin(target: Target | null): void {
+    const same = target !== null && JSON.stringify(target) === JSON.stringify(this.pinned);
+    this.pinned = same ? null : target;
+    this.tell(this.pinned);
+  }
+
+  private tell(target: Target | null): void {
+    for (const listener of this.listeners) listener(target);
+  }
+}
+
+const NONE: Lit = { links: [], nodes: [], routers: [], ranks: [] };
+
+/** Follows a target through ranks, nodes and links on one side. */
+export function lit(report: Report, target: Target | null, side: Side): Lit {
+  if (target === null) return NONE;
+  const users = report.users[side];
+  const placed = report.ranks?.[side] ?? null;
+  switch (target.kind) {
+    case "link": {
+      const pairs = users?.ofLink.get(target.link) ?? [];
+      const nodes = [...new Set(pairs.flatMap(([from, to]) => [from, to]))];
+      return { links: [target.link], nodes, routers: [], ranks: ranksOn(placed, nodes) };
+    }
+    case "node":
+      return { ...onNodes([target.node], users, placed), nodes: [target.node] };
+    case "router": {
+      const nodes = report.nodes.router.flatMap((r, n) => (r === target.router ? [n] : []));
+      return { ...onNodes(nodes, users, placed), routers: [target.router] };
+    }
+    case "rank": {
+      const node = placed?.[target.rank];
+      if (node === undefined) return NONE;
+      return { ...onNodes([node], users, placed), nodes: [node], ranks: [target.rank] };
+    }
+  }
+}
+
+function onNodes(nodes: number[], users: Users | null, placed: number[] | null): Lit {
+  return {
+    ...NONE,
+    links: nodes.flatMap((n) => users?.ofNode.get(n) ?? []),
+    ranks: ranksOn(placed, nodes),
+  };
+}
+
+function ranksOn(placed: number[] | null, nodes: number[]): number[] {
+  if (placed === null || nodes.length === 0) return [];
+  const wanted = new Set(nodes);
+  return placed.flatMap((node, rank) => (wanted.has(node) ? [rank] : []));
+}

@@ -1,0 +1,322 @@
+import { classOf, loads, type Grid, type Report, type Side, type View } from "./data";
+import { describe } from "./describe";
+import { toSegment, type Four } from "./places";
+import { lit, type Selection } from "./selection";
+import type { Tooltip } from "./tooltip";
+
+/** Length of a stroke that goes round its ring, in steps of the grid. */
+const STUB = 0.42;
+/** Links up to which those without load are drawn too. */
+const ALL_LINKS = 4000;
+/** Widths by class from nothing to the heaviest. */
+const WIDTHS = [0.6, 1.1, 1.7, 2.4, 3.2, 4.2];
+const REACH = 7;
+
+/** Where the reader looks from; both sides of a comparison share one. */
+class Camera {
+  yaw = -0.6;
+  pitch = 0.42;
+  zoom = 1;
+  private readonly listeners: (() => void)[] = [];
+
+  onMove(listener: () => void): void {
+    this.listeners.push(listener);
+  }
+
+  move(yaw: number, pitch: number, zoom: number): void {
+    this.yaw += yaw;
+    this.pitch = Math.min(1.5, Math.max(-1.5, this.pitch + pitch));
+    this.zoom = Math.min(6, Math.max(0.5, this.zoom * zoom));
+    for (const listener of this.listeners) listener();
+  }
+}
+
+/** Ends of every link between routers in steps from the middle of the machine. */
+function segments(report: Report, grid: Grid): Float32Array {
+  const count = report.links.from.length;
+  const out = new Float32Array(6 * count).fill(NaN);
+  const middle = grid.dims.map((d) => (d - 1) / 2);
+  for (let link = 0; link < count; link++) {
+    const direction = grid.directions[link] ?? 255;
+    const from = report.links.from[link] ?? -1;
+    if (direction === 255 || from < 0) continue;
+    const dim = direction >> 1;
+    const sign = direction % 2 === 0 ? 1 : -1;
+    for (let axis = 0; axis < 3; axis++) {
+      const at = grid.coords[3 * from + axis] ?? 0;
+      const last = (grid.dims[axis] ?? 1) - 1;
+      const round = axis === dim && at === (sign > 0 ? last : 0);
+      const step = axis === dim ? sign * (round ? STUB : 1) : 0;
+      out[6 * link + axis] = at - (middle[axis] ?? 0);
+      out[6 * link + 3 + axis] = at + step - (middle[axis] ?? 0);
+    }
+  }
+  return out;
+}
+
+/** The machine in space, on a canvas that turns. */
+class Space {
+  readonly figure = document.createElement("figure");
+  private readonly canvas = document.createElement("canvas");
+  private readonly classes: Int8Array;
+  /** Strokes on the canvas as last drawn. */
+  private readonly flat: Float32Array;
+  private light: number[] = [];
+  private waiting = false;
+
+  constructor(
+    private readonly report: Report,
+    private readonly grid: Grid,
+    view: View,
+    private readonly side: Side,
+    private readonly lines: Float32Array,
+    private readonly camera: Camera,
+    private readonly selection: Selection,
+    private readonly tip: Tooltip,
+  ) {
+    const values = loads(view, side);
+    this.classes = Int8Array.from(values, (v) => classOf(v, view.max));
+    this.flat = new Float32Array((lines.length / 6) * 4).fill(NaN);
+    const caption = document.createElement("figcaption");
+    caption.textContent = view.after ? (side === "after" ? "After" : "Before") : "";
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute(
+      "aria-label",
+      `${view.name} on the ${grid.dims.join("×")} grid in space; arrow keys turn, plus and minus zoom`,
+    );
+    this.figure.append(caption, this.canvas);
+    this.listen();
+    camera.onMove(() => this.later());
+    new ResizeObserver(() => this.later()).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.later());
+    selection.onChange((target) => {
+      this.light = lit(report, target, side).links;
+      this.later();
+    });
+  }
+
+  private listen(): void {
+    const { canvas, camera } = this;
+    let from: { x: number; y: number; moved: number } | null = null;
+    canvas.addEventListener("pointerdown", (e) => {
+      from = { x: e.clientX, y: e.clientY, moved: 0 };
+      canvas.setPointerCapture(e.pointerId);
+    });
+    canvas.addEventListener("pointermove", (e) => {
+      if (from) {
+        const [dx, dy] = [e.clientX - from.x, e.clientY - from.y];
+        from = { x: e.clientX, y: e.clientY, moved: from.moved + Math.hypot(dx, dy) };
+        camera.move(dx * 0.008, dy * 0.008, 1);
+        return;
+      }
+      const link = this.at(e.offsetX, e.offsetY);
+      this.selection.point(link === null ? null : { kind: "link", link });
+      if (link === null) this.tip.hide();
+      else this.tip.show(describe(this.report, { kind: "link", link }, this.side), e.clientX, e.clientY);
+    });
+    canvas.addEventListener("pointerup", (e) => {
+      if (from && from.moved < 4) {
+        const link = this.at(e.offsetX, e.offsetY);
+        this.selection.pin(link === null ? null : { kind: "link", link });
+      }
+      from = null;
+    });
+    canvas.addEventListener("pointerleave", () => {
+      this.selection.point(null);
+      this.tip.hide();
+    });
+    const keys: Record<string, [number, number, number]> = {
+      ArrowLeft: [-0.1, 0, 1],
+      ArrowRight: [0.1, 0, 1],
+      ArrowUp: [0, -0.1, 1],
+      ArrowDown: [0, 0.1, 1],
+      "+": [0, 0, 1.15],
+      "=": [0, 0, 1.15],
+      "-": [0, 0, 1 / 1.15],
+    };
+    canvas.addEventListener("keydown", (e) => {
+      const move = keys[e.key];
+      if (!move) return;
+      e.preventDefault();
+      camera.move(...move);
+    });
+  }
+
+  private at(x: number, y: number): number | null {
+    let best: number | null = null;
+    let distance = REACH;
+    for (let link = 0; link < this.classes.length; link++) {
+      const i = 4 * link;
+      const four: Four = [
+        this.flat[i] ?? NaN,
+        this.flat[i + 1] ?? NaN,
+        this.flat[i + 2] ?? NaN,
+        this.flat[i + 3] ?? NaN,
+      ];
+      if (Number.isNaN(four[0])) continue;
+      const d = toSegment(x, y, four);
+      if (d < distance) [best, distance] = [link, d];
+    }
+    return best;
+  }
+
+  private later(): void {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.draw();
+    });
+  }
+
+  private draw(): void {
+    const { canvas } = this;
+    const { clientWidth: width, clientHeight: height } = canvas;
+    const context = canvas.getContext("2d");
+    if (!context || width === 0) return;
+    const ratio = devicePixelRatio || 1;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    context.scale(ratio, ratio);
+    this.project(width, height);
+    const colour = colours();
+    context.lineCap = "round";
+    this.frame(context, width, height, colour.frame);
+    const all = this.classes.length <= ALL_LINKS;
+    for (let c = all ? -1 : 1; c <= 5; c++) {
+      context.strokeStyle = c < 0 ? colour.unknown : (colour.load[c] ?? colour.frame);
+      context.lineWidth = c < 0 ? 1 : (WIDTHS[c] ?? 1);
+      context.setLineDash(c < 0 ? [1, 3] : []);
+      this.strokes(context, (link) => this.classes[link] === c);
+    }
+    if (this.light.length > 0) {
+      const on = new Set(this.light);
+      context.strokeStyle = colour.job;
+      context.lineWidth = 3.5;
+      this.strokes(context, (link) => on.has(link));
+    }
+  }
+
+  private strokes(context: CanvasRenderingContext2D, wanted: (link: number) => boolean): void {
+    context.beginPath();
+    for (let link = 0; link < this.classes.length; link++) {
+      const i = 4 * link;
+      const x = this.flat[i] ?? NaN;
+      if (Number.isNaN(x) || !wanted(link)) continue;
+      context.moveTo(x, this.flat[i + 1] ?? 0);
+      context.lineTo(this.flat[i + 2] ?? 0, this.flat[i + 3] ?? 0);
+    }
+    context.stroke();
+  }
+
+  private scale(width: number, height: number): number {
+    const across = Math.hypot(...this.grid.dims.map((d) => d - 1 + 2 * STUB));
+    return (this.camera.zoom * Math.min(width, height * 1.25)) / Math.max(1, across);
+  }
+
+  /** Turns a point and gives its place on the canvas. */
+  private turn(x: number, y: number, z: number): [number, number] {
+    const { yaw, pitch } = this.camera;
+    const [cy, sy, cp, sp] = [Math.cos(yaw), Math.sin(yaw), Math.cos(pitch), Math.sin(pitch)];
+    const depth = x * sy + y * cy;
+    return [x * cy - y * sy, -z * cp - depth * sp];
+  }
+
+  private project(width: number, height: number): void {
+    const scale = this.scale(width, height);
+    const { lines, flat } = this;
+    for (let link = 0; link < this.classes.length; link++) {
+      const i = 6 * link;
+      if (Number.isNaN(lines[i] ?? NaN)) continue;
+      const [ax, ay] = this.turn(lines[i] ?? 0, lines[i + 1] ?? 0, lines[i + 2] ?? 0);
+      const [bx, by] = this.turn(lines[i + 3] ?? 0, lines[i + 4] ?? 0, lines[i + 5] ?? 0);
+      // Traffic keeps to the right, so that the two directions of a cable can be told apart.
+      const length = Math.hypot(bx - ax, by - ay) || 1;
+      const aside = Math.min(2.4, 0.05 * scale);
+      const [px, py] = [(-(by - ay) / length) * aside, ((bx - ax) / length) * aside];
+      const j = 4 * link;
+      flat[j] = width / 2 + ax * scale + px;
+      flat[j + 1] = height / 2 + ay * scale + py;
+      flat[j + 2] = width / 2 + bx * scale + px;
+      flat[j + 3] = height / 2 + by * scale + py;
+    }
+  }
+
+  /** The edges of the machine and the names of its axes. */
+  private frame(context: CanvasRenderingContext2D, width: number, height: number, colour: string): void {
+    const scale = this.scale(width, height);
+    const [hx, hy, hz] = this.grid.dims.map((d) => (d - 1) / 2) as [number, number, number];
+    const at = (x: number, y: number, z: number): [number, number] => {
+      const [px, py] = this.turn(x * hx, y * hy, z * hz);
+      return [width / 2 + px * scale, height / 2 + py * scale];
+    };
+    context.setLineDash([]);
+    context.strokeStyle = colour;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (const [a, b] of [[-1, -1], [-1, 1], [1, -1], [1, 1]] as const) {
+      context.moveTo(...at(-1, a, b));
+      context.lineTo(...at(1, a, b));
+      context.moveTo(...at(a, -1, b));
+      context.lineTo(...at(a, 1, b));
+      context.moveTo(...at(a, b, -1));
+      context.lineTo(...at(a, b, 1));
+    }
+    context.stroke();
+    context.fillStyle = getComputedStyle(this.canvas).color;
+    context.font = "12px system-ui, sans-serif";
+    context.textAlign = "center";
+    context.fillText(`X ${2 * hx}`, ...at(1.12, -1.08, -1.08));
+    context.fillText(`Y ${2 * hy}`, ...at(-1.08, 1.12, -1.08));
+    context.fillText(`Z ${2 * hz}`, ...at(-1.08, -1.08, 1.12));
+  }
+}
+
+interface Colours {
+  load: string[];
+  unknown: string;
+  frame: string;
+  job: string;
+}
+
+/** The colours of the drawings, as the theme has them now. */
+function colours(): Colours {
+  const probe = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  probe.setAttribute("class", "hb probe");
+  const names = ["z", "l1", "l2", "l3", "l4", "l5", "u"];
+  probe.innerHTML =
+    `<g class="s">${names.map((n) => `<path class="${n}"/>`).join("")}</g>` +
+    `<path class="frame"/><path class="job"/>`;
+  document.body.append(probe);
+  const found = [...probe.querySelectorAll("path")].map((p) => getComputedStyle(p).stroke);
+  probe.remove();
+  const [unknown = "", frame = "", job = ""] = found.slice(6);
+  return { load: found.slice(0, 6), unknown, frame, job };
+}
+
+/** Adds the machine in space below the drawings of a view. */
+export function space(
+  view: HTMLElement,
+  report: Report,
+  data: View,
+  selection: Selection,
+  tip: Tooltip,
+): void {
+  const { grid } = report;
+  if (!grid) return;
+  const camera = new Camera();
+  const lines = segments(report, grid);
+  const sides: Side[] = data.after ? ["before", "after"] : ["before"];
+  const box = document.createElement("div");
+  box.className = `space ${sides.length > 1 ? "pair" : "stack"}`;
+  for (const side of sides) {
+    box.append(new Space(report, grid, data, side, lines, camera, selection, tip).figure);
+  }
+  const title = document.createElement("h3");
+  title.textContent = "In space";
+  const note = document.createElement("p");
+  note.className = "note";
+  note.textContent = "Drag, or use the arrow keys, to turn; + and − zoom. Strokes that end in the open go round.";
+  view.append(title, box, note);
+}

@@ -1,0 +1,190 @@
+import { loads, type Report, type Side, type View } from "./data";
+import type { Selection, Target } from "./selection";
+import { change, quantity } from "./text";
+
+const PAGE = 30;
+
+interface Row {
+  link: number;
+  name: string;
+  to: string;
+  kind: string;
+}
+
+type Value = string | number;
+
+/** Sorting, filtering and lighting of the table of links. */
+export class LinkTable {
+  private readonly body: HTMLTableSectionElement;
+  private readonly rows: Row[];
+  private key = "";
+  private down = true;
+  private shown = PAGE;
+  private filter = "";
+
+  constructor(
+    private readonly table: HTMLTableElement,
+    private readonly report: Report,
+    private readonly selection: Selection,
+  ) {
+    this.body = table.tBodies[0] ?? table.createTBody();
+    this.rows = collect(report);
+    this.heads();
+    this.tools();
+    this.listen();
+    this.sort("most");
+  }
+
+  private heads(): void {
+    for (const head of this.table.querySelectorAll<HTMLTableCellElement>("th[data-key]")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", () => this.sort(head.dataset["key"] ?? ""));
+    }
+  }
+
+  private tools(): void {
+    const tools = document.querySelector<HTMLElement>("#links .tools");
+    const filter = document.querySelector<HTMLInputElement>("#filter");
+    if (tools) tools.hidden = false;
+    filter?.addEventListener("input", () => {
+      this.filter = filter.value.trim().toLowerCase();
+      this.shown = PAGE;
+      this.draw();
+    });
+    document.querySelector("#more")?.addEventListener("click", () => {
+      this.shown += 10 * PAGE;
+      this.draw();
+    });
+  }
+
+  private listen(): void {
+    const { body, selection } = this;
+    body.addEventListener("pointerover", (e) => selection.point(targetOf(e)));
+    body.addEventListener("pointerleave", () => selection.point(null));
+    body.addEventListener("click", (e) => selection.pin(targetOf(e)));
+    body.addEventListener("focusin", (e) => selection.point(targetOf(e)));
+    body.addEventListener("focusout", () => selection.point(null));
+    body.addEventListener("keydown", (e) => {
+      if (e.key !== "Enter" && e.key !== " ") return;
+      e.preventDefault();
+      selection.pin(targetOf(e));
+    });
+    selection.onChange((target) => {
+      for (const row of body.rows) {
+        const on = target?.kind === "link" && Number(row.dataset["link"]) === target.link;
+        row.classList.toggle("lit", on);
+      }
+    });
+  }
+
+  /** Sorts by a column; the same column again turns the order round. Loads begin with the largest. */
+  private sort(key: string): void {
+    const text = key === "name" || key === "to" || key === "kind";
+    this.down = key === this.key ? !this.down : !text;
+    this.key = key;
+    const sign = this.down ? -1 : 1;
+    this.rows.sort((a, b) => {
+      const [x, y] = [this.value(a, key), this.value(b, key)];
+      const missing = Number(Number.isNaN(x)) - Number(Number.isNaN(y));
+      return missing || sign * compare(x, y) || a.link - b.link;
+    });
+    for (const head of this.table.querySelectorAll<HTMLTableCellElement>("th[data-key]")) {
+      const order = this.down ? "descending" : "ascending";
+      if (head.dataset["key"] === key) head.setAttribute("aria-sort", order);
+      else head.removeAttribute("aria-sort");
+    }
+    this.draw();
+  }
+
+  /** What a row is sorted by: a text column, or before, after or change of a view by number. */
+  private value(row: Row, key: string): Value {
+    if (key === "name" || key === "to" || key === "kind") return row[key];
+    const view = this.report.views[key === "most" ? 0 : Number(key.slice(1))];
+    const before = view?.before[row.link] ?? NaN;
+    const after = view?.after?.[row.link] ?? NaN;
+    if (key === "most") return Math.max(before || 0, after || 0);
+    if (key.startsWith("b")) return before;
+    if (key.startsWith("a")) return after;
+    return before > 0 ? after / before : Infinity;
+  }
+
+  private draw(): void {
+    const matches = (r: Row): boolean =>
+      `${r.name} ${r.to} ${r.kind}`.toLowerCase().includes(this.filter);
+    const found = this.filter ? this.rows.filter(matches) : this.rows;
+    this.body.replaceChildren(...found.slice(0, this.shown).map((r) => this.row(r)));
+    const output = document.querySelector("#shown");
+    const count = found.length.toLocaleString("en");
+    const shown = Math.min(this.shown, found.length);
+    if (output) output.textContent = `${shown} of ${count} loaded links`;
+    const more = document.querySelector<HTMLElement>("#more");
+    if (more) more.hidden = found.length <= this.shown;
+  }
+
+  private row(row: Row): HTMLTableRowElement {
+    const element = document.createElement("tr");
+    element.dataset["link"] = String(row.link);
+    element.tabIndex = 0;
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = row.name;
+    element.append(head, cell(row.to), cell(row.kind));
+    for (const view of this.report.views) {
+      element.append(value(view, "before", row.link));
+      if (view.after) {
+        const difference = change(view.before[row.link] ?? NaN, view.after[row.link] ?? NaN);
+        element.append(value(view, "after", row.link), cell(difference, "n"));
+      }
+    }
+    return element;
+  }
+}
+
+/** Every link with a name that carries something on some side of some view. */
+function collect(report: Report): Row[] {
+  const { links, routers, nodes, views } = report;
+  const rows: Row[] = [];
+  for (const [link, name] of links.name.entries()) {
+    const loaded = views.some((v) => (v.before[link] ?? 0) > 0 || (v.after?.[link] ?? 0) > 0);
+    if (!name || !loaded) continue;
+    const to = links.to[link] ?? -1;
+    const host = to < -1 ? nodes.name[-2 - to] : undefined;
+    const kind = links.kinds[links.kind[link] ?? -1] ?? "";
+    rows.push({ link, name, to: routers[to] ?? host ?? "hosts", kind });
+  }
+  return rows;
+}
+
+function compare(a: Value, b: Value): number {
+  if (typeof a === "number" && typeof b === "number") return a < b ? -1 : Number(a > b);
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+/** A load, with its number where a picture has one. */
+function value(view: View, side: Side, link: number): HTMLTableCellElement {
+  const element = cell(quantity(loads(view, side)[link] ?? NaN, view.unit), "n");
+  const rank = view.numbered[side].indexOf(link);
+  if (rank >= 0) {
+    const number = document.createElement("span");
+    number.className = "no";
+    number.textContent = String(rank + 1);
+    element.prepend(number, " ");
+  }
+  return element;
+}
+
+function cell(text: string, className = ""): HTMLTableCellElement {
+  const element = document.createElement("td");
+  element.textContent = text;
+  if (className) element.className = className;
+  return element;
+}
+
+function targetOf(event: Event): Target | null {
+  if (!(event.target instanceof Element)) return null;
+  const row = event.target.closest<HTMLElement>("tr[data-link]");
+  return row ? { kind: "link", link: Number(row.dataset["link"]) } : null;
+}

@@ -46,7 +46,7 @@ impl Limits {
 }
 
 /// Bytes that are read at a time.
-const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 18;
 
 /// A whole file, decompressed, within its limits.
 #[derive(Clone, Debug)]
@@ -62,16 +62,30 @@ impl Text {
         if file.metadata().is_ok_and(|m| m.is_dir()) {
             return Err(InputError::new(path.display().to_string(), "a folder", "a file").into());
         }
-        Self::from_reader(path.display().to_string(), BufReader::new(file), limits)
+        let size = file.metadata().map_or(0, |m| m.len());
+        let name = path.display().to_string();
+        Self::of_size(name, BufReader::new(file), limits, size)
     }
 
     /// Reads to the end of a stream; `file` is the name that errors give.
     pub fn from_reader(
         file: impl Into<String>,
-        mut input: impl BufRead,
+        input: impl BufRead,
         limits: Limits,
     ) -> Result<Self, ObserveError> {
-        let mut into = Bounded::new(file.into(), limits);
+        Self::of_size(file.into(), input, limits, 0)
+    }
+
+    /// Reads a stream of about `size` bytes.
+    fn of_size(
+        file: String,
+        mut input: impl BufRead,
+        limits: Limits,
+        size: u64,
+    ) -> Result<Self, ObserveError> {
+        let mut into = Bounded::new(file, limits);
+        into.bytes
+            .reserve(size.min(limits.bytes).min(1 << 28) as usize);
         let magic: [u8; 4] = {
             let start = input.fill_buf().map_err(|e| into.failed(&e))?;
             std::array::from_fn(|i| start.get(i).copied().unwrap_or(0))
@@ -103,7 +117,7 @@ impl Text {
         &self.bytes
     }
 
-    /// Whether it is binary content: a zero byte in the first 64 KiB. Only with [`Limits::binary`].
+    /// Whether it is binary content: a zero byte in the first 256 KiB. Only with [`Limits::binary`].
     pub fn is_binary(&self) -> bool {
         memchr(0, &self.bytes[..self.bytes.len().min(CHUNK)]).is_some()
     }
@@ -160,16 +174,11 @@ impl Bounded {
     fn take(&mut self, mut input: impl Read) -> Result<(), ObserveError> {
         loop {
             let start = self.bytes.len();
-            self.bytes.resize(start + CHUNK, 0);
-            let read = loop {
-                match input.read(&mut self.bytes[start..]) {
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) => return Err(self.failed(&e)),
-                    Ok(n) => break n,
-                }
-            };
-            self.bytes.truncate(start + read);
-            if read == 0 {
+            let mut part = input.by_ref().take(CHUNK as u64);
+            if let Err(error) = part.read_to_end(&mut self.bytes) {
+                return Err(self.failed(&error));
+            }
+            if self.bytes.len() == start {
                 return Ok(());
             }
             self.check(start)?;

@@ -103,7 +103,7 @@ fn parse_line<'a>(
     if first.starts_with(b"#") {
         return Ok(());
     }
-    let from = tiles.tile(line, first, &SYNTAX)?;
+    let from = tiles.source(line, first, &SYNTAX)?;
     let mut next = || words.next().unwrap_or_default();
     let (colour_word, arrow, to) = (next(), next(), next());
     let wrong = |found: &[u8], expected: &str| text.error_in(line, found, expected);

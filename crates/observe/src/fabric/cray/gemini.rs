@@ -71,7 +71,7 @@ fn parse_line<'a>(text: &'a Text, line: Line<'a>, tiles: &mut Tiles<'a>) -> Resu
     if first.starts_with(b"#") {
         return Ok(());
     }
-    let from = tiles.tile(line, first, &SYNTAX)?;
+    let from = tiles.source(line, first, &SYNTAX)?;
     let mut next = || words.next().unwrap_or_default();
     let (direction, arrow, to, label, carrier) = (next(), next(), next(), next(), next());
     let wrong = |found: &[u8], expected: &str| text.error_in(line, found, expected);

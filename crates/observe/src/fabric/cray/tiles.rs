@@ -46,6 +46,8 @@ pub struct Joint {
 pub struct Tiles<'a> {
     text: &'a Text,
     by_coord: HashMap<u64, u32, BuildHasherDefault<Mix>>,
+    /// The last sending tile's word, its length without coordinate, and its router.
+    last: (&'a [u8], usize, u32),
     /// Name and coordinate by router.
     pub routers: Vec<(&'a [u8], [u16; 3])>,
     /// All wired tiles in the order of the dump.
@@ -58,10 +60,32 @@ impl<'a> Tiles<'a> {
         Self {
             text,
             by_coord: HashMap::default(),
+            last: (b"", 0, 0),
             routers: Vec::new(),
             // A line has about 75 bytes on Gemini, 49 on Aries.
             joints: Vec::with_capacity(text.bytes().len() / 70),
         }
+    }
+
+    /// Reads the sending tile of a line; lines of one router follow each other.
+    #[inline]
+    pub fn source(
+        &mut self,
+        line: Line<'a>,
+        word: &'a [u8],
+        syntax: &Syntax,
+    ) -> Result<Tile, InputError> {
+        let (last, end, router) = self.last;
+        if word.len() == last.len() && end > 0 && word[end..] == last[end..] {
+            let (name, tile) = word[..end].split_at(end - 3);
+            if let (Some(tile), true) = (tile_number(tile), *name == last[..end - 3]) {
+                return Ok(Tile { router, tile });
+            }
+        }
+        let tile = self.tile(line, word, syntax)?;
+        let end = self.routers[tile.router as usize].0.len() + 3;
+        self.last = (word, end, tile.router);
+        Ok(tile)
     }
 
     /// Reads a tile with its coordinate, such as `c0-0c0s0g0l32[(0,0,1)]`.
@@ -82,6 +106,9 @@ impl<'a> Tiles<'a> {
             if next == MAX_ROUTERS {
                 let found = format!("more than {MAX_ROUTERS} routers");
                 return Err(self.text.error(found, "a machine that can be built"));
+            }
+            if name.is_empty() || name.len() > 64 || !name.iter().all(u8::is_ascii_graphic) {
+                return Err(self.text.error_in(line, word, syntax.expected));
             }
             self.routers.push((name, coord));
         } else if self.routers[router as usize].0 != name {
@@ -187,20 +214,25 @@ impl Syntax {
         let at = word.iter().position(|b| *b == self.open[0])?;
         let (name, coord) = (&word[..at], word[at..].strip_prefix(self.open)?);
         let (name, tile) = name.split_at_checked(name.len().checked_sub(3)?)?;
-        let &[b'l', row @ b'0'..=b'7', column @ b'0'..=b'7'] = tile else {
-            return None;
-        };
-        if name.is_empty() || name.len() > 64 || !name.iter().all(u8::is_ascii_graphic) {
-            return None;
-        }
+        let tile = tile_number(tile)?;
         let mut rest = coord.iter();
         let coord = [
             number_until(&mut rest, self.comma)?,
             number_until(&mut rest, self.comma)?,
             number_until(&mut rest, self.close)?,
         ];
-        let tile = u16::from(row - b'0') * 8 + u16::from(column - b'0');
         (rest.as_slice() == self.end).then_some((name, tile, coord))
+    }
+}
+
+/// Reads `l32`, row and column.
+#[inline]
+fn tile_number(text: &[u8]) -> Option<u16> {
+    match text {
+        [b'l', row @ b'0'..=b'7', column @ b'0'..=b'7'] => {
+            Some(u16::from(row - b'0') * 8 + u16::from(column - b'0'))
+        }
+        _ => None,
     }
 }
 

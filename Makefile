@@ -27,7 +27,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build install docs bench fuzz clean help
-.PHONY: test-rust test-python test-web test-recorder test-probes
+.PHONY: test-rust test-python test-web test-recorder test-probes test-infiniband
 .DEFAULT_GOAL := help
 
 help:
@@ -40,7 +40,7 @@ build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-recorder test-probes test-web test-python test-rust
+test: lint test-recorder test-probes test-web test-python test-infiniband test-rust
 
 lint:
 	$(CARGO) fmt --all --check
@@ -60,6 +60,11 @@ test-web:
 test-python: $(VENV)/bin/python
 	@if [ -f pyproject.toml ]; then $(VENV)/bin/pip install -q --upgrade '.[dev]' && \
 	  $(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q python; fi
+
+# A real OpenSM on simulated fabrics; installs opensm, ibsim-utils and infiniband-diags where it may.
+test-infiniband: build $(VENV)/bin/python
+	$(VENV)/bin/pip install -q pytest
+	$(VENV)/bin/pytest -q tests/infiniband
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv

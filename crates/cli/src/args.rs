@@ -80,3 +80,14 @@ pub struct FabricOptions {
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub routing: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

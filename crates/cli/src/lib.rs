@@ -7,6 +7,7 @@ mod args;
 pub mod draw;
 mod failure;
 mod files;
+mod inputs;
 mod machine;
 mod output;
 mod progress;

@@ -135,6 +135,25 @@ impl Table {
     }
 }
 
+/// The unit and its factor in which the largest of some values has up to four digits before the point.
+pub fn scale(largest: f64, units: &[(&'static str, f64)]) -> (&'static str, f64) {
+    let fits = units
+        .iter()
+        .find(|(_, factor)| largest.abs() < 9999.5 * factor);
+    fits.or(units.last()).copied().unwrap_or(("", 1.0))
+}
+
+/// Units of time for [`scale`], smallest first.
+pub const TIMES: [(&str, f64); 3] = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+/// Units of size for [`scale`], smallest first.
+pub const SIZES: [(&str, f64); 5] = [
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+];
+
 /// A whole number with its thousands apart: `184 320` reads, 184320 is counted.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();
@@ -162,6 +181,14 @@ mod tests {
             "link          used %\nibcore01[29]     9.2\né                  -\n"
         );
         assert!(t.render(true).starts_with("\x1b[1mlink"));
+    }
+
+    #[test]
+    fn units_fit_the_largest_value() {
+        assert_eq!(scale(2.5e-4, &TIMES), ("us", 1e-6));
+        assert_eq!(scale(0.0, &SIZES), ("B", 1.0));
+        assert_eq!(scale(15.36e6, &SIZES), ("MB", 1e6));
+        assert_eq!(scale(1e20, &SIZES), ("TB", 1e12));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The questions, one a file.
 
+mod apply;
 mod fabric;
 mod generate;
+mod map;
 mod oracle;
 
 use crate::output::Output;
@@ -26,6 +28,10 @@ pub enum Verb {
     /// What does the route between two nodes cost now?
     #[command(subcommand)]
     Oracle(oracle::Verb),
+    /// Where should the ranks go, and what is it worth?
+    Map(map::Args),
+    /// What does the launcher read?
+    Apply(apply::Args),
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::Args),
@@ -36,6 +42,8 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Fabric(verb) => fabric::run(verb, out),
         Verb::Oracle(verb) => oracle::run(verb, out),
+        Verb::Map(args) => map::run(args, out),
+        Verb::Apply(args) => apply::run(args, out),
         Verb::Generate(args) => generate::run(args, out),
     }
 }

@@ -1,0 +1,188 @@
+//! `hopbyte apply MAPPING`: what the launcher reads, from a mapping that was saved.
+
+use super::Answer;
+use crate::machine::MachineSource;
+use crate::output::Output;
+use anyhow::Result;
+use hopbyte_apply::{Launcher, advise, render, write_atomic};
+use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, Placement, Slot};
+use hopbyte_observe::text::{Limits, Text};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The mapping and the launcher.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What `hopbyte map --json` printed, or the mapping.json of `hopbyte map --out`
+    #[arg(value_name = "MAPPING")]
+    mapping: PathBuf,
+    /// Launcher: mpich-rank-order, openmpi-rankfile, openmpi-hostfile, slurm-hostfile, csv, json
+    #[arg(long, value_name = "LAUNCHER")]
+    emit: Option<Launcher>,
+    /// Write into this file instead of printing
+    #[arg(long, value_name = "FILE", requires = "emit")]
+    to: Option<PathBuf>,
+    /// The machine, where it is not where it was
+    #[arg(long, value_name = "FABRIC")]
+    fabric: Option<String>,
+}
+
+/// The part of a saved mapping that decides where ranks run.
+#[derive(Deserialize)]
+struct Saved {
+    schema: String,
+    machine: MachineSource,
+    allocation: Vec<Room>,
+    placement: Vec<String>,
+    slots: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct Room {
+    node: String,
+    slots: u32,
+}
+
+/// How to launch with one launcher.
+#[derive(Serialize)]
+struct Use {
+    schema: &'static str,
+    launcher: &'static str,
+    file_name: &'static str,
+    command: Option<String>,
+    warnings: Vec<String>,
+    cannot: Option<String>,
+}
+
+/// Prints or writes one launcher's file, or says how to launch with each.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let text = Text::read(&args.mapping, Limits::ROWS)?;
+    let mut saved = parse(&text)?;
+    if let Some(fabric) = &args.fabric {
+        saved.machine.fabric.clone_from(fabric);
+    }
+    let fabric = saved.machine.read(out)?.fabric;
+    let (allocation, placement) = saved.placed(&fabric)?;
+    let Some(launcher) = args.emit else {
+        return list(&fabric, &allocation, &placement, out);
+    };
+    let file = render(launcher, &fabric, &allocation, &placement)?;
+    match &args.to {
+        Some(path) => {
+            write_atomic(path, &file)?;
+            out.talk(format!("wrote {}", path.display()));
+        }
+        None => out.text(&file)?,
+    }
+    let advice = advise(launcher, &fabric, &allocation, &placement)?;
+    for warning in &advice.warnings {
+        out.talk(format!("note: {warning}"));
+    }
+    if !advice.command.is_empty() {
+        let name = args
+            .to
+            .as_ref()
+            .map_or(launcher.file_name().into(), |p| p.display().to_string());
+        out.talk(format!(
+            "launch with: {}",
+            with_file(&advice.command, &name)
+        ));
+    }
+    Ok(Answer::Yes)
+}
+
+fn parse(text: &Text) -> Result<Saved, InputError> {
+    let wrong = |found: String, expected: &str| {
+        text.error(found, expected)
+            .hint("save one with: hopbyte map … --out FOLDER, or --json")
+    };
+    let saved: Saved = serde_json::from_slice(text.bytes()).map_err(|e| {
+        wrong(e.to_string(), "a mapping as `hopbyte map --json` prints it").at(e.line() as u64)
+    })?;
+    if saved.schema != "hopbyte.map/1" {
+        return Err(wrong(saved.schema, "schema hopbyte.map/1"));
+    }
+    if saved.placement.len() != saved.slots.len() {
+        let found = format!(
+            "{} nodes and {} slots",
+            saved.placement.len(),
+            saved.slots.len()
+        );
+        return Err(wrong(found, "as many slots as nodes in `placement`"));
+    }
+    Ok(saved)
+}
+
+impl Saved {
+    /// Allocation and placement on a fabric, checked.
+    fn placed(&self, fabric: &Fabric) -> Result<(Allocation, Placement), FabricError> {
+        let rooms = self
+            .allocation
+            .iter()
+            .map(|r| Ok((fabric.find_node(&r.node)?, r.slots)));
+        let allocation = Allocation::new(fabric, rooms.collect::<Result<_, FabricError>>()?)?;
+        let ranks = self.placement.iter().zip(&self.slots);
+        let slots = ranks.map(|(node, &slot)| {
+            let node = fabric.find_node(node)?;
+            Ok(Slot { node, slot })
+        });
+        let placement = Placement::new(
+            fabric,
+            &allocation,
+            slots.collect::<Result<_, FabricError>>()?,
+        )?;
+        Ok((allocation, placement))
+    }
+}
+
+/// A command of [`advise`] with the file's name in it.
+fn with_file(command: &str, name: &str) -> String {
+    command
+        .replace("=FILE", &format!("={name}"))
+        .replace(" FILE", &format!(" {name}"))
+}
+
+/// How to launch with each launcher.
+fn list(
+    fabric: &Fabric,
+    allocation: &Allocation,
+    placement: &Placement,
+    out: &mut Output,
+) -> Result<Answer> {
+    let uses = Launcher::ALL.into_iter().map(|launcher| {
+        let advice = render(launcher, fabric, allocation, placement)
+            .and_then(|_| advise(launcher, fabric, allocation, placement));
+        let (known, cannot) = match advice {
+            Ok(advice) => (Some(advice), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Use {
+            schema: "hopbyte.launcher/1",
+            launcher: launcher.name(),
+            file_name: launcher.file_name(),
+            command: known
+                .as_ref()
+                .map(|a| a.command.clone())
+                .filter(|c| !c.is_empty()),
+            warnings: known.map_or(Vec::new(), |a| a.warnings),
+            cannot,
+        }
+    });
+    for entry in uses {
+        if out.json {
+            out.object(&entry)?;
+            continue;
+        }
+        out.line(format!("--emit {}", entry.launcher))?;
+        if let Some(command) = entry.command {
+            out.line(format!("  {}", with_file(&command, entry.file_name)))?;
+        }
+        for line in entry.cannot.iter().flat_map(|c| c.lines()) {
+            out.line(format!("  {line}"))?;
+        }
+        for warning in entry.warnings {
+            out.line(format!("  note: {warning}"))?;
+        }
+    }
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,133 @@
+//! `hopbyte map TRAFFIC --fabric F --nodes LIST`: where should the ranks go, and what is it worth?
+
+mod answer;
+mod question;
+
+use super::Answer;
+use crate::output::Output;
+use crate::progress::Progress;
+use anyhow::{Context, Result};
+use hopbyte_apply::{Launcher, render, write_atomic};
+use hopbyte_map::{Options, map};
+use std::path::{Path, PathBuf};
+
+pub use answer::Mapping;
+pub use question::Question;
+
+/// What to map, where, and how hard to look.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What to map and where.
+    #[command(flatten)]
+    question: question::Asked,
+    /// How hard to look.
+    #[command(flatten)]
+    effort: Effort,
+    /// Print the file of one launcher instead: mpich-rank-order, openmpi-rankfile, openmpi-hostfile,
+    /// slurm-hostfile, csv, json
+    #[arg(
+        long,
+        value_name = "LAUNCHER",
+        help_heading = "Result",
+        conflicts_with = "json"
+    )]
+    emit: Option<Launcher>,
+    /// Write every launcher's file and the whole answer (mapping.json) into a folder
+    #[arg(long, value_name = "FOLDER", help_heading = "Result")]
+    out: Option<PathBuf>,
+}
+
+/// How hard to look.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Effort {
+    /// Time to search for, in seconds
+    #[arg(long, default_value_t = 2.0, help_heading = "Search")]
+    pub seconds: f64,
+    /// Swaps to try for each start instead of a time; the same on any machine and any number of threads
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    pub trials: Option<u64>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1, help_heading = "Search")]
+    pub seed: u64,
+    /// Threads to search on (0: one for every core)
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Search")]
+    pub threads: usize,
+}
+
+impl From<&Effort> for Options {
+    fn from(effort: &Effort) -> Self {
+        Self {
+            seconds: effort.seconds,
+            trials: effort.trials,
+            seed: effort.seed,
+            threads: effort.threads,
+        }
+    }
+}
+
+/// Maps, and says what it is worth.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let question = args.question.read(out)?;
+    let mapping = search(&question, &args.effort, out)?;
+    if let Some(folder) = &args.out {
+        write_files(&question, &mapping, folder, out)?;
+    }
+    if let Some(launcher) = args.emit {
+        let (fabric, placement) = (&question.machine.fabric, &mapping.placement);
+        out.text(&render(launcher, fabric, &question.allocation, placement)?)?;
+        out.talk(mapping.verdict_text());
+    } else if out.json {
+        out.object(&mapping.record(&question))?;
+    } else {
+        mapping.write(&question, out)?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Searches, with progress on standard error.
+pub fn search(question: &Question, effort: &Effort, out: &Output) -> Result<Mapping> {
+    let progress = Progress::new(out.quiet);
+    let problem = question.problem();
+    let (placement, certificate) = map(&problem, &Options::from(effort), &|p| {
+        progress.show(
+            p.done,
+            &format!("best {:.4e}, bound {:.4e}", p.best, p.bound),
+        );
+    })?;
+    Ok(Mapping {
+        placement,
+        certificate,
+    })
+}
+
+/// Writes `mapping.json` and the files of all launchers that have words for the placement.
+pub fn write_files(
+    question: &Question,
+    mapping: &Mapping,
+    folder: &Path,
+    out: &mut Output,
+) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let mut written = Vec::new();
+    for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
+        let fabric = &question.machine.fabric;
+        match render(launcher, fabric, &question.allocation, &mapping.placement) {
+            Ok(text) => {
+                let path = folder.join(launcher.file_name());
+                write_atomic(&path, &text)?;
+                written.push(path);
+            }
+            Err(error) => out.talk(format!("no {}: {error}", launcher.file_name())),
+        }
+    }
+    let path = folder.join("mapping.json");
+    let text = serde_json::to_string_pretty(&mapping.record(question))? + "\n";
+    write_atomic(&path, &text)?;
+    written.push(path);
+    out.talk(format!(
+        "wrote {} files into {}",
+        written.len(),
+        folder.display()
+    ));
+    Ok(written)
+}

@@ -1,0 +1,166 @@
+//! The mapping question that a command line asks.
+
+use crate::args::FabricOption;
+use crate::inputs;
+use crate::machine::{Machine, MachineSource};
+use crate::output::Output;
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use hopbyte_fabric::{Allocation, Exchange, LinkState, Placement, Traffic};
+use hopbyte_map::{Objective, Problem};
+use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+
+/// What to map and where.
+#[derive(clap::Args, Debug)]
+pub struct Asked {
+    /// What the ranks send each other: a file, or a spec such as stencil:16x16x16:27
+    ///
+    /// Files are recognised by content: dense or sparse matrices, Matrix Market, METIS graphs, CSV
+    /// `src,dst,bytes[,messages]`, Open MPI monitoring (`.prof` files, a folder or tar of them).
+    #[arg(value_name = "TRAFFIC")]
+    traffic: String,
+    /// The machine.
+    #[command(flatten)]
+    fabric: FabricOption,
+    /// Where the ranks may go: names, `miriel[063-065]`, `name:slots`, `@FILE`, or `all`
+    #[arg(long, value_name = "LIST", help_heading = "Job")]
+    nodes: String,
+    /// Ranks that each node holds (default: the fewest that hold all)
+    #[arg(long, value_name = "N", help_heading = "Job")]
+    ranks_per_node: Option<u32>,
+    /// What to make small
+    #[arg(long, value_enum, default_value_t = Goal::WorstLink, help_heading = "Search")]
+    objective: Goal,
+    /// For route-cost: what counts on a link
+    #[arg(long, default_value_t = Metric::Hops, help_heading = "Search")]
+    metric: Metric,
+    /// For route-cost: how a route's links become one number
+    #[arg(long, default_value_t = Aggregate::Max, help_heading = "Search")]
+    aggregate: Aggregate,
+    /// Bytes on the way back for each byte sent (a Gemini PUT answers 96 with 9: 0.094)
+    #[arg(
+        long,
+        default_value_t = 0.0,
+        value_name = "RATIO",
+        help_heading = "Search"
+    )]
+    response_fraction: f64,
+}
+
+/// What to make small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    /// Time of the worst link: bytes over live capacity, host links included
+    WorstLink,
+    /// Time of the worst link between routers
+    WorstNetworkLink,
+    /// Bytes times links crossed
+    HopBytes,
+    /// Bytes times the cost of the route (--metric, --aggregate), the way of paper 003
+    RouteCost,
+}
+
+/// Everything that a mapping needs, read and checked.
+pub struct Question {
+    /// How to read the machine again.
+    pub source: MachineSource,
+    /// The machine.
+    pub machine: Machine,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// All its phases added up.
+    pub exchange: Exchange,
+    /// Where ranks may go.
+    pub allocation: Allocation,
+    /// What others put on the links.
+    pub background: Option<LinkState>,
+    /// Where the ranks are now.
+    pub current: Option<Placement>,
+    /// What to make small.
+    pub goal: Goal,
+    /// Costs between the allocated nodes, for [`Goal::RouteCost`].
+    pub costs: Option<Vec<f32>>,
+    /// Bytes on the way back for each byte sent.
+    pub response_fraction: f64,
+}
+
+impl Asked {
+    /// Reads everything.
+    pub fn read(&self, out: &mut Output) -> Result<Question> {
+        let source = self.fabric.source();
+        let machine = source.read(out)?;
+        let traffic = inputs::traffic(&self.traffic)?;
+        let allocation = inputs::nodes(
+            &self.nodes,
+            self.ranks_per_node,
+            traffic.tasks,
+            &machine.fabric,
+        )?;
+        let mut question = Question {
+            source,
+            exchange: traffic.total(),
+            machine,
+            traffic,
+            allocation,
+            background: None,
+            current: None,
+            goal: self.objective,
+            costs: None,
+            response_fraction: self.response_fraction,
+        };
+        if self.objective == Goal::RouteCost {
+            question.costs = Some(self.costs(&question)?);
+        }
+        Ok(question)
+    }
+
+    fn costs(&self, question: &Question) -> Result<Vec<f32>> {
+        if self.metric.needs_state() && question.background.is_none() {
+            bail!(
+                "metric {} needs a reading of counters\nhint: give --background",
+                self.metric
+            );
+        }
+        let nodes: Vec<_> = question
+            .allocation
+            .nodes()
+            .iter()
+            .map(|&(n, _)| n)
+            .collect();
+        let (fabric, routing) = (&question.machine.fabric, &question.machine.routing);
+        let state = question.background.as_ref();
+        let costs = RouteCosts::new(
+            fabric,
+            routing,
+            state,
+            self.metric,
+            self.aggregate,
+            Over::Request,
+        );
+        Ok(costs.among(&nodes)?.into_vec())
+    }
+}
+
+impl Question {
+    /// The question for the mapper.
+    pub fn problem(&self) -> Problem<'_> {
+        let objective = match (self.goal, &self.costs) {
+            (Goal::RouteCost, Some(costs)) => Objective::RouteCost(costs),
+            (Goal::HopBytes, _) => Objective::HopBytes,
+            (Goal::WorstNetworkLink, _) => Objective::WorstNetworkLink,
+            _ => Objective::WorstLink,
+        };
+        Problem {
+            background: self.background.as_ref(),
+            current: self.current.as_ref(),
+            objective,
+            response_fraction: self.response_fraction,
+            ..Problem::new(
+                &self.machine.fabric,
+                &self.machine.routing,
+                &self.exchange,
+                &self.allocation,
+            )
+        }
+    }
+}

@@ -5,7 +5,7 @@
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, man pages and completions below PREFIX (default ~/.local)
 #   make docs      the book as HTML under build/book, man pages under build/man
-#   make bench     measured speeds, as they are
+#   make bench     measured speeds, as they are; bench-model: flows beside SimGrid
 #   make fuzz      every reader against bent input, FUZZ_SECONDS each
 # Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. What else is missing is
 # installed with the system's package manager where that is allowed, else named.
@@ -26,7 +26,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build install docs bench fuzz clean help
+.PHONY: demo test lint build install docs bench bench-model fuzz clean help
 .PHONY: test-rust test-python test-web test-recorder test-probes test-infiniband
 .DEFAULT_GOAL := help
 
@@ -85,6 +85,10 @@ docs: build
 
 bench:
 	$(CARGO) bench --locked --workspace
+
+# The flow model beside SimGrid (libsimgrid-dev), minutes; `bench/model/run.py --quick` is a test.
+bench-model:
+	$(PYTHON) bench/model/run.py
 
 fuzz:
 	scripts/fuzz.sh $(FUZZ_SECONDS)

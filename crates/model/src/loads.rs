@@ -1,0 +1,169 @@
+//! What does every link carry? Exact bytes, phits and packets of static routes, and the time that the
+//! fullest resource needs for them.
+
+use crate::network::{Network, Resource, Way};
+use crate::protocol::OneWay;
+use hopbyte_fabric::{Exchange, Fabric, LinkId, NodeId, Placement, Quantity, Snapshot, Unroutable};
+use rayon::prelude::*;
+
+/// Equal messages from one node to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// Sender.
+    pub from: NodeId,
+    /// Receiver.
+    pub to: NodeId,
+    /// Data of each message.
+    pub bytes: f64,
+    /// How many messages.
+    pub messages: f64,
+}
+
+/// Transfers between the nodes of placed tasks, one for each pair of tasks. Where the traffic does not
+/// say how many messages it is, it is one.
+pub fn transfers_of<'a>(
+    exchange: &'a Exchange,
+    placement: &'a Placement,
+) -> impl Iterator<Item = Transfer> + 'a {
+    exchange.iter().map(|(task, message)| {
+        let messages = message.messages.max(1) as f64;
+        Transfer {
+            from: placement.node(task),
+            to: placement.node(message.to),
+            bytes: message.bytes / messages,
+            messages,
+        }
+    })
+}
+
+/// Load of every link and node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loads {
+    /// What crosses each link, both kinds of packet, by link id.
+    pub links: Vec<OneWay>,
+    /// Bytes of data that each node sends to others.
+    pub sent_bytes: Vec<f64>,
+    /// Bytes of data that each node receives from others.
+    pub received_bytes: Vec<f64>,
+}
+
+/// The resource that needs longest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worst {
+    /// Which one.
+    pub resource: u32,
+    /// Time that it needs for what crosses it: no schedule can be faster.
+    pub seconds: f64,
+}
+
+/// Chunks of transfers are summed apart and added in order, so that any number of threads gives the
+/// same bytes.
+const CHUNK: usize = 1 << 16;
+
+impl Loads {
+    /// Nothing on any link.
+    pub fn none(fabric: &Fabric) -> Self {
+        Self {
+            links: vec![OneWay::default(); fabric.links().len()],
+            sent_bytes: vec![0.0; fabric.nodes().len()],
+            received_bytes: vec![0.0; fabric.nodes().len()],
+        }
+    }
+
+    /// Loads of all transfers: requests on the route there, responses on the route back (paper 000,
+    /// V.C). What a node sends to itself crosses nothing.
+    pub fn of(network: &Network<'_>, transfers: &[Transfer]) -> Result<Self, Unroutable> {
+        let parts: Vec<Result<Self, Unroutable>> = transfers
+            .par_chunks(CHUNK)
+            .map(|chunk| {
+                let mut loads = Self::none(network.fabric);
+                let mut way = Way::default();
+                for transfer in chunk {
+                    loads.add(network, transfer, &mut way)?;
+                }
+                Ok(loads)
+            })
+            .collect();
+        let mut total = Self::none(network.fabric);
+        for part in parts {
+            total.merge(&part?);
+        }
+        Ok(total)
+    }
+
+    fn add(
+        &mut self,
+        network: &Network<'_>,
+        transfer: &Transfer,
+        way: &mut Way,
+    ) -> Result<(), Unroutable> {
+        let Transfer { from, to, .. } = *transfer;
+        if from == to {
+            return Ok(());
+        }
+        let wire = network.parameters.protocol.wire(transfer.bytes) * transfer.messages;
+        let bytes = transfer.bytes * transfer.messages;
+        self.sent_bytes[from.index()] += bytes;
+        self.received_bytes[to.index()] += bytes;
+        network.find(from, to, way)?;
+        self.add_way(way, &wire.forward);
+        if wire.backward != OneWay::default() {
+            network.find(to, from, way)?;
+            self.add_way(way, &wire.backward);
+        }
+        Ok(())
+    }
+
+    fn add_way(&mut self, way: &Way, wire: &OneWay) {
+        for &(link, share) in way.shares() {
+            self.links[link.index()] += *wire * f64::from(share);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (a, b) in self.links.iter_mut().zip(&other.links) {
+            *a += *b;
+        }
+        for (a, b) in self.sent_bytes.iter_mut().zip(&other.sent_bytes) {
+            *a += b;
+        }
+        for (a, b) in self.received_bytes.iter_mut().zip(&other.received_bytes) {
+            *a += b;
+        }
+    }
+
+    /// Bytes on a resource's wires.
+    pub fn bytes_on(&self, network: &Network<'_>, resource: u32) -> f64 {
+        match network.resource(resource) {
+            Resource::Link(link) => self.links[link.index()].bytes(),
+            Resource::Injection(node) => self.sent_bytes[node.index()],
+            Resource::Ejection(node) => self.received_bytes[node.index()],
+            Resource::Memory(_) => 0.0,
+        }
+    }
+
+    /// The resource that needs longest for its bytes.
+    pub fn worst(&self, network: &Network<'_>) -> Option<Worst> {
+        let mut worst: Option<Worst> = None;
+        for (i, capacity) in network.capacities().iter().enumerate() {
+            let resource = i as u32;
+            let seconds = self.bytes_on(network, resource) / capacity;
+            if seconds > worst.map_or(0.0, |w| w.seconds) {
+                worst = Some(Worst { resource, seconds });
+            }
+        }
+        worst
+    }
+
+    /// The loads as a reading of the machine's counters over `window_seconds`; stalls are not known.
+    pub fn snapshot(&self, fabric: &Fabric, window_seconds: Option<f64>) -> Snapshot {
+        let mut snapshot = Snapshot::new(fabric, "model: static loads", false);
+        snapshot.window_seconds = window_seconds;
+        for (i, load) in self.links.iter().enumerate() {
+            let link = LinkId::of(i);
+            snapshot.set(Quantity::ReceivedBytes, link, load.bytes());
+            snapshot.set(Quantity::ReceivedPackets, link, load.packets());
+        }
+        snapshot
+    }
+}

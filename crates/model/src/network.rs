@@ -1,0 +1,221 @@
+//! A machine at an operating point: what limits a transfer, and which way it goes.
+
+use crate::fluid::Use;
+use crate::parameters::{OperatingPoint, Parameters};
+use crate::protocol::Wire;
+use hopbyte_fabric::{Fabric, LinkId, NodeId, Routing, Unroutable};
+
+/// No resource.
+const NONE: u32 = u32::MAX;
+
+/// Fabric, routing and rates together. Resources are numbered: links that limit, then the injection
+/// of every node, the ejection of every node, the memory of every node.
+#[derive(Clone, Debug)]
+pub struct Network<'a> {
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// Which way bytes go.
+    pub routing: &'a Routing,
+    /// Rates and delays.
+    pub parameters: &'a Parameters,
+    /// Where it is operated.
+    pub point: OperatingPoint,
+    capacities: Vec<f64>,
+    /// Resource of a link, if it limits.
+    of_link: Vec<u32>,
+    link_of: Vec<LinkId>,
+    injections: u32,
+    ejections: u32,
+    memories: u32,
+}
+
+/// What a resource is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A directed link.
+    Link(LinkId),
+    /// A node's way into the network.
+    Injection(NodeId),
+    /// A node's way out of the network.
+    Ejection(NodeId),
+    /// A node's memory.
+    Memory(NodeId),
+}
+
+/// One transfer's way.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    /// What it takes of every resource for each byte of data.
+    pub uses: Vec<Use>,
+    /// Time until the first byte arrives on an idle network.
+    pub latency_s: f64,
+    shares: Vec<(LinkId, f32)>,
+    links: Vec<LinkId>,
+}
+
+impl<'a> Network<'a> {
+    /// Puts a machine together. Links that are down have no resource; no route uses them.
+    pub fn new(
+        fabric: &'a Fabric,
+        routing: &'a Routing,
+        parameters: &'a Parameters,
+        point: OperatingPoint,
+    ) -> Self {
+        let mut capacities = Vec::with_capacity(fabric.links().len() + 3 * fabric.nodes().len());
+        let mut link_of = Vec::with_capacity(fabric.links().len());
+        let of_link = fabric
+            .link_ids()
+            .map(|id| {
+                let link = fabric.link(id);
+                let hop = fabric.is_hop(id);
+                if !link.is_up() || !(hop || parameters.host_links) {
+                    return NONE;
+                }
+                let factor = if hop { point.link } else { point.injection };
+                capacities.push(link.capacity().0 * parameters.link_efficiency * factor);
+                link_of.push(id);
+                (capacities.len() - 1) as u32
+            })
+            .collect();
+        let nodes = fabric.nodes().len();
+        let mut block = |rate: Option<f64>| match rate {
+            Some(rate) => {
+                let start = capacities.len() as u32;
+                capacities.resize(capacities.len() + nodes, rate);
+                start
+            }
+            None => NONE,
+        };
+        let tuned = |rate: Option<f64>| rate.map(|r| r * point.injection);
+        let injections = block(tuned(parameters.injection_bytes_per_s));
+        let ejections = block(tuned(parameters.ejection_bytes_per_s));
+        let memories = block(Some(parameters.memory_bytes_per_s));
+        Self {
+            fabric,
+            routing,
+            parameters,
+            point,
+            capacities,
+            of_link,
+            link_of,
+            injections,
+            ejections,
+            memories,
+        }
+    }
+
+    /// Capacity of every resource, in bytes per second on its wires (of data for nodes).
+    pub fn capacities(&self) -> &[f64] {
+        &self.capacities
+    }
+
+    /// The resource of a link, if it limits.
+    pub fn resource_of(&self, link: LinkId) -> Option<u32> {
+        let r = self.of_link[link.index()];
+        (r != NONE).then_some(r)
+    }
+
+    /// What a resource is.
+    pub fn resource(&self, index: u32) -> Resource {
+        let node = |start: u32| NodeId(index - start);
+        match index {
+            i if (i as usize) < self.link_of.len() => Resource::Link(self.link_of[i as usize]),
+            i if i >= self.memories => Resource::Memory(node(self.memories)),
+            i if self.ejections != NONE && i >= self.ejections => {
+                Resource::Ejection(node(self.ejections))
+            }
+            _ => Resource::Injection(node(self.injections)),
+        }
+    }
+
+    /// Name of a resource for people.
+    pub fn resource_name(&self, index: u32) -> String {
+        let name = |n: NodeId| self.fabric.node(n).name.clone();
+        match self.resource(index) {
+            Resource::Link(link) => self.fabric.link_name(link),
+            Resource::Injection(n) => format!("{} injection", name(n)),
+            Resource::Ejection(n) => format!("{} ejection", name(n)),
+            Resource::Memory(n) => format!("{} memory", name(n)),
+        }
+    }
+
+    /// Time that a hop takes here.
+    fn hop_latency(&self, link: LinkId) -> f64 {
+        self.fabric.link(link).latency.0 * self.point.latency
+    }
+
+    /// Finds the way of messages of `bytes` from one node to another, written into `way`. A node's
+    /// messages to itself go through its memory.
+    pub fn way(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        wire: &Wire,
+        bytes: f64,
+        way: &mut Way,
+    ) -> Result<(), Unroutable> {
+        way.uses.clear();
+        if from == to {
+            way.latency_s = self.parameters.memory_latency_s;
+            way.uses.push(Use {
+                resource: self.memories + from.0,
+                weight: 1.0,
+            });
+            return Ok(());
+        }
+        way.latency_s = self.parameters.latency_s * self.point.latency;
+        if self.injections != NONE {
+            way.uses.push(Use {
+                resource: self.injections + from.0,
+                weight: 1.0,
+            });
+        }
+        self.find(from, to, way)?;
+        for i in 0..way.shares.len() {
+            let (link, share) = way.shares[i];
+            way.latency_s += self.hop_latency(link) * f64::from(share);
+        }
+        self.add_uses(wire.forward.bytes() / bytes, way);
+        let back = wire.backward.bytes() / bytes;
+        if back > 0.0 {
+            self.find(to, from, way)?;
+            self.add_uses(back, way);
+        }
+        if self.ejections != NONE {
+            way.uses.push(Use {
+                resource: self.ejections + to.0,
+                weight: 1.0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Links from one node to another with their shares of the traffic.
+    pub(crate) fn find(&self, from: NodeId, to: NodeId, way: &mut Way) -> Result<(), Unroutable> {
+        way.shares.clear();
+        if !self.routing.is_single_path() {
+            return self.routing.shares(self.fabric, from, to, &mut way.shares);
+        }
+        way.links.clear();
+        self.routing.route(self.fabric, from, to, &mut way.links)?;
+        way.shares.extend(way.links.iter().map(|&l| (l, 1.0)));
+        Ok(())
+    }
+
+    fn add_uses(&self, weight: f64, way: &mut Way) {
+        for &(link, share) in &way.shares {
+            let resource = self.of_link[link.index()];
+            if resource != NONE {
+                let weight = (weight * f64::from(share)) as f32;
+                way.uses.push(Use { resource, weight });
+            }
+        }
+    }
+}
+
+impl Way {
+    /// The links that [`Network::find`] found.
+    pub(crate) fn shares(&self) -> &[(LinkId, f32)] {
+        &self.shares
+    }
+}

@@ -1,0 +1,229 @@
+//! How fast is what? Rates and delays of a network beyond its links, and the points at which a
+//! machine can be operated.
+
+use crate::protocol::{GeminiMpi, Protocol};
+use hopbyte_fabric::{FabricError, InputError};
+use serde::{Deserialize, Serialize};
+
+/// Rates and delays that the fabric does not say. Presets name their sources; every value can be set
+/// in a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// What messages put on the wires.
+    pub protocol: Protocol,
+    /// Share of a link's raw capacity that packets can fill.
+    pub link_efficiency: f64,
+    /// Message bytes that a node can send into the network.
+    pub injection_bytes_per_s: Option<f64>,
+    /// Message bytes that a node can take out of the network.
+    pub ejection_bytes_per_s: Option<f64>,
+    /// Whether host links between nodes and router limit traffic like other links.
+    pub host_links: bool,
+    /// Time from send to receive of an empty message, without its hops.
+    pub latency_s: f64,
+    /// Messages that a node can start.
+    pub messages_per_s: Option<f64>,
+    /// Time that a processor needs to send or receive one message.
+    pub overhead_s: f64,
+    /// Bytes that the processes of a node can exchange through memory.
+    pub memory_bytes_per_s: f64,
+    /// Latency of a message within a node.
+    pub memory_latency_s: f64,
+    /// Messages up to this size leave without waiting for the receiver.
+    pub eager_bytes: f64,
+    /// Where the values come from.
+    pub calibration: String,
+}
+
+/// Names of the presets.
+pub const PRESETS: [&str; 3] = ["gemini", "seastar", "plain"];
+
+impl Parameters {
+    /// Parameters by name.
+    pub fn preset(name: &str) -> Result<Self, FabricError> {
+        match name {
+            "gemini" => Ok(Self::gemini()),
+            "seastar" => Ok(Self::seastar()),
+            "plain" => Ok(Self::plain()),
+            _ => Err(InputError::new("network", name, "a network that is known")
+                .hint(format!("networks are {}", PRESETS.join(", ")))
+                .into()),
+        }
+    }
+
+    /// Cray Gemini under Cray MPI.
+    pub fn gemini() -> Self {
+        Self {
+            protocol: Protocol::Gemini(GeminiMpi::default()),
+            // Paper 002, Table I: 35 % protocol overhead for large messages, of which 1/3 are the
+            // heads of PUT requests (64 of 96 bytes): 0.65 / (64 / 96).
+            link_efficiency: 0.975,
+            // Paper 002, I: single-threaded bandwidths approach 7 GB/s.
+            injection_bytes_per_s: Some(7.0e9),
+            ejection_bytes_per_s: Some(7.0e9),
+            // 10.4 GB/s is an estimate (paper 000, Table II) which paper 002, III.E exceeds.
+            host_links: false,
+            // Hopper: 1.27 us to the nearest node, 105 ns a hop.
+            latency_s: 1.165e-6,
+            messages_per_s: None,
+            overhead_s: 0.3e-6,
+            memory_bytes_per_s: 20e9,
+            memory_latency_s: 0.5e-6,
+            eager_bytes: 4096.0,
+            calibration:
+                "paper 002 Table I and I (efficiency, injection); Hopper's published latencies"
+                    .into(),
+        }
+    }
+
+    /// Cray XT4 SeaStar; link and host capacities of the fabric are what messages get.
+    pub fn seastar() -> Self {
+        Self {
+            protocol: Protocol::Plain {
+                wire_bytes_per_byte: 1.0,
+            },
+            link_efficiency: 1.0,
+            injection_bytes_per_s: None,
+            ejection_bytes_per_s: None,
+            host_links: true,
+            // Red Storm under Catamount: about 5 us (generic portals), 2 us required of hardware.
+            latency_s: 5.0e-6,
+            messages_per_s: None,
+            overhead_s: 1.0e-6,
+            memory_bytes_per_s: 4e9,
+            memory_latency_s: 1.0e-6,
+            eager_bytes: 131_072.0,
+            calibration: "paper 001, III (link 3092 MB/s, injection 62.5 % of 3.2 GB/s)".into(),
+        }
+    }
+
+    /// A network whose links carry what their capacity says, without delays.
+    pub fn plain() -> Self {
+        Self {
+            protocol: Protocol::Plain {
+                wire_bytes_per_byte: 1.0,
+            },
+            link_efficiency: 1.0,
+            injection_bytes_per_s: None,
+            ejection_bytes_per_s: None,
+            host_links: true,
+            latency_s: 0.0,
+            messages_per_s: None,
+            overhead_s: 0.0,
+            memory_bytes_per_s: f64::MAX,
+            memory_latency_s: 0.0,
+            eager_bytes: f64::MAX,
+            calibration: "uncalibrated".into(),
+        }
+    }
+
+    /// Refuses values that no machine can have.
+    pub fn check(&self) -> Result<(), FabricError> {
+        let positive = |v: f64| v > 0.0 && !v.is_nan();
+        let not_negative = |v: f64| v >= 0.0 && v.is_finite();
+        let optional = |v: Option<f64>| v.is_none_or(positive);
+        let wire = match self.protocol {
+            Protocol::Plain {
+                wire_bytes_per_byte,
+            } => wire_bytes_per_byte,
+            Protocol::Gemini(mpi) => 1.0 + mpi.in_runs.clamp(0.0, 1.0) - mpi.in_runs,
+        };
+        for (name, value, good) in [
+            (
+                "link_efficiency",
+                self.link_efficiency,
+                positive(self.link_efficiency) && self.link_efficiency <= 1.0,
+            ),
+            (
+                "injection_bytes_per_s",
+                self.injection_bytes_per_s.unwrap_or(0.0),
+                optional(self.injection_bytes_per_s),
+            ),
+            (
+                "ejection_bytes_per_s",
+                self.ejection_bytes_per_s.unwrap_or(0.0),
+                optional(self.ejection_bytes_per_s),
+            ),
+            (
+                "messages_per_s",
+                self.messages_per_s.unwrap_or(0.0),
+                optional(self.messages_per_s),
+            ),
+            (
+                "memory_bytes_per_s",
+                self.memory_bytes_per_s,
+                positive(self.memory_bytes_per_s),
+            ),
+            ("latency_s", self.latency_s, not_negative(self.latency_s)),
+            ("overhead_s", self.overhead_s, not_negative(self.overhead_s)),
+            (
+                "memory_latency_s",
+                self.memory_latency_s,
+                not_negative(self.memory_latency_s),
+            ),
+            ("eager_bytes", self.eager_bytes, self.eager_bytes >= 0.0),
+            ("protocol", wire, positive(wire) && wire.is_finite()),
+        ] {
+            if !good {
+                return Err(FabricError::OutOfRange {
+                    what: format!("parameter {name}"),
+                    found: value.to_string(),
+                    expected: "a rate above zero, a time not below zero, a share up to 1".into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// At which point a machine is operated, as factors on its normal rates and delays: what paper 001
+/// tuned (link and injection bandwidth), and what it wished to tune (its section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OperatingPoint {
+    /// Bandwidth of links between routers.
+    pub link: f64,
+    /// Bandwidth between nodes and the network, both ways.
+    pub injection: f64,
+    /// Latency, of messages and of hops.
+    pub latency: f64,
+    /// Messages a node can start.
+    pub message_rate: f64,
+    /// Speed of processors.
+    pub cpu: f64,
+}
+
+impl Default for OperatingPoint {
+    fn default() -> Self {
+        Self {
+            link: 1.0,
+            injection: 1.0,
+            latency: 1.0,
+            message_rate: 1.0,
+            cpu: 1.0,
+        }
+    }
+}
+
+impl OperatingPoint {
+    /// Refuses factors that stop the machine or make no sense.
+    pub fn check(&self) -> Result<(), FabricError> {
+        for (name, factor, may_be_zero) in [
+            ("link", self.link, false),
+            ("injection", self.injection, false),
+            ("latency", self.latency, true),
+            ("message_rate", self.message_rate, false),
+            ("cpu", self.cpu, false),
+        ] {
+            if !(factor.is_finite() && (factor > 0.0 || (may_be_zero && factor == 0.0))) {
+                return Err(FabricError::OutOfRange {
+                    what: format!("operating point: {name}"),
+                    found: factor.to_string(),
+                    expected: "a factor above zero (1 is the machine as it is)".into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! What crosses the wires when a message is sent? Packets and phits, request and response.
+//!
+//! Gemini moves everything as transactions of up to 64 bytes: one request packet on virtual channel 0,
+//! one response packet on virtual channel 1 (paper 000, V.A). MPI chooses among four protocols by
+//! message size (paper 000, V.D, Fig. 5).
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Add, AddAssign, Mul};
+
+/// Bytes of a phit (paper 000, Table I).
+pub const PHIT_BYTES: f64 = 3.0;
+/// Most user bytes of a transaction.
+pub const TRANSACTION_BYTES: f64 = 64.0;
+/// Phits of a packet without data that asks for something: the head of a PUT request, a GET request.
+const REQUEST_PHITS: f64 = 8.0;
+/// Phits of a response without data: a PUT acknowledgement, the head of a GET reply.
+const RESPONSE_PHITS: f64 = 3.0;
+/// Phits of an 8-byte word of data: 24 for the 64 bytes of a full transaction.
+const WORD_PHITS: f64 = 3.0;
+const WORD_BYTES: f64 = 8.0;
+/// Phits that a run of equal bits takes, however long it is within a packet: one word. Paper 000 (V.A)
+/// says that runs are compressed, not how far; its zeroed message shrank to about a third.
+const RUN_PHITS: f64 = 3.0;
+
+/// Packets and phits one way, by virtual channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OneWay {
+    /// Request packets (VC0).
+    pub vc0_packets: f64,
+    /// Response packets (VC1).
+    pub vc1_packets: f64,
+    /// Phits of requests.
+    pub vc0_phits: f64,
+    /// Phits of responses.
+    pub vc1_phits: f64,
+    /// Bytes that are no phits of virtual channels (networks other than Gemini).
+    pub plain_bytes: f64,
+}
+
+impl OneWay {
+    /// All bytes on the wire.
+    pub fn bytes(&self) -> f64 {
+        (self.vc0_phits + self.vc1_phits) * PHIT_BYTES + self.plain_bytes
+    }
+
+    /// All packets.
+    pub fn packets(&self) -> f64 {
+        self.vc0_packets + self.vc1_packets
+    }
+}
+
+impl AddAssign for OneWay {
+    fn add_assign(&mut self, other: Self) {
+        self.vc0_packets += other.vc0_packets;
+        self.vc1_packets += other.vc1_packets;
+        self.vc0_phits += other.vc0_phits;
+        self.vc1_phits += other.vc1_phits;
+        self.plain_bytes += other.plain_bytes;
+    }
+}
+
+impl Mul<f64> for OneWay {
+    type Output = Self;
+
+    fn mul(self, by: f64) -> Self {
+        Self {
+            vc0_packets: self.vc0_packets * by,
+            vc1_packets: self.vc1_packets * by,
+            vc0_phits: self.vc0_phits * by,
+            vc1_phits: self.vc1_phits * by,
+            plain_bytes: self.plain_bytes * by,
+        }
+    }
+}
+
+/// What a message puts on the route to its receiver and on the route back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wire {
+    /// From sender to receiver.
+    pub forward: OneWay,
+    /// From receiver to sender.
+    pub backward: OneWay,
+}
+
+impl Wire {
+    /// The same message as seen by the receiver.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self {
+            forward: self.backward,
+            backward: self.forward,
+        }
+    }
+}
+
+impl Add for Wire {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self.forward += other.forward;
+        self.backward += other.backward;
+        self
+    }
+}
+
+impl Mul<f64> for Wire {
+    type Output = Self;
+
+    fn mul(self, by: f64) -> Self {
+        Self {
+            forward: self.forward * by,
+            backward: self.backward * by,
+        }
+    }
+}
+
+/// Phits of some bytes of data, of which a share lies in runs of equal bits.
+fn data_phits(bytes: f64, in_runs: f64) -> f64 {
+    let phits = (bytes / WORD_BYTES).ceil() * WORD_PHITS;
+    (phits * (1.0 - in_runs) + RUN_PHITS * in_runs).min(phits)
+}
+
+/// A PUT of up to 64 bytes: 32 + 3 phits when full.
+pub fn put(bytes: f64, in_runs: f64) -> Wire {
+    let mut wire = Wire::default();
+    wire.forward.vc0_packets = 1.0;
+    wire.forward.vc0_phits = REQUEST_PHITS + data_phits(bytes, in_runs);
+    wire.backward.vc1_packets = 1.0;
+    wire.backward.vc1_phits = RESPONSE_PHITS;
+    wire
+}
+
+/// A GET of up to 64 bytes by the *receiver* of the data: 8 phits there, 27 back when full. Forward is
+/// the way of the data.
+pub fn get(bytes: f64, in_runs: f64) -> Wire {
+    let mut wire = Wire::default();
+    wire.backward.vc0_packets = 1.0;
+    wire.backward.vc0_phits = REQUEST_PHITS;
+    wire.forward.vc1_packets = 1.0;
+    wire.forward.vc1_phits = RESPONSE_PHITS + data_phits(bytes, in_runs);
+    wire
+}
+
+/// Transactions for some bytes: full ones and the rest.
+fn split(bytes: f64, one: impl Fn(f64) -> Wire) -> Wire {
+    let full = (bytes / TRANSACTION_BYTES).floor();
+    let rest = bytes - full * TRANSACTION_BYTES;
+    let whole = one(TRANSACTION_BYTES) * full;
+    if rest > 0.0 { whole + one(rest) } else { whole }
+}
+
+/// Which of its protocols MPI uses (paper 000, V.D).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Regime {
+    /// One PUT that carries envelope and data.
+    SinglePut,
+    /// Envelope and data by several PUTs; the receiver returns mailbox credits by PUTs of its own.
+    MultiPut,
+    /// The receiver fetches the data by GETs.
+    Get,
+    /// The block transfer engine PUTs the data after a handshake with a few GETs.
+    BlockPut,
+}
+
+/// Sizes at which MPI changes its protocol, and what each adds to the data.
+///
+/// Paper 000 (V.D) gives the first and last size of every regime it sampled (powers of two); the
+/// limits here lie at the last of each. A single PUT holds 64 bytes and serves messages of up to 16,
+/// which leaves 48 for the envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GeminiMpi {
+    /// Largest message sent as one PUT.
+    pub single_put_bytes: f64,
+    /// Largest message sent by several PUTs.
+    pub multi_put_bytes: f64,
+    /// Largest message fetched by GETs.
+    pub get_bytes: f64,
+    /// Envelope of a message.
+    pub envelope_bytes: f64,
+    /// Data for which the receiver returns one mailbox credit.
+    pub credit_bytes: f64,
+    /// GETs of the handshake before a block transfer.
+    pub block_gets: f64,
+    /// Share of the data that lies in runs of equal bits (1 for a zeroed buffer).
+    pub in_runs: f64,
+}
+
+impl Default for GeminiMpi {
+    fn default() -> Self {
+        Self {
+            single_put_bytes: 16.0,
+            multi_put_bytes: 4096.0,
+            get_bytes: 262_144.0,
+            envelope_bytes: 48.0,
+            credit_bytes: 256.0,
+            block_gets: 4.0,
+            in_runs: 0.0,
+        }
+    }
+}
+
+impl GeminiMpi {
+    /// The protocol for a message size.
+    pub fn regime(&self, bytes: f64) -> Regime {
+        match bytes {
+            b if b <= self.single_put_bytes => Regime::SinglePut,
+            b if b <= self.multi_put_bytes => Regime::MultiPut,
+            b if b <= self.get_bytes => Regime::Get,
+            _ => Regime::BlockPut,
+        }
+    }
+
+    /// Packets and phits of one message.
+    pub fn wire(&self, bytes: f64) -> Wire {
+        let control = put(TRANSACTION_BYTES, 0.0);
+        let data_put = |b| put(b, self.in_runs);
+        match self.regime(bytes) {
+            Regime::SinglePut => put(self.envelope_bytes + bytes, 0.0),
+            Regime::MultiPut => {
+                let credits = (bytes / self.credit_bytes).ceil();
+                let credit = put(WORD_BYTES, 0.0).reversed();
+                put(self.envelope_bytes, 0.0) + split(bytes, data_put) + credit * credits
+            }
+            // Ready to send there, data by GETs, finished back.
+            Regime::Get => control + split(bytes, |b| get(b, self.in_runs)) + control.reversed(),
+            // Ready to send there, registration fetched by GETs, clear to send back, finished there.
+            Regime::BlockPut => {
+                let handshake = get(TRANSACTION_BYTES, 0.0) * self.block_gets;
+                control + handshake + control.reversed() + split(bytes, data_put) + control
+            }
+        }
+    }
+}
+
+/// How a network wraps the bytes of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Gemini transactions under MPI.
+    Gemini(GeminiMpi),
+    /// `overhead` bytes more for each byte sent, no response (networks whose capacities are given as
+    /// what they carry).
+    Plain {
+        /// Bytes on the wire for each byte of data.
+        wire_bytes_per_byte: f64,
+    },
+}
+
+impl Protocol {
+    /// What one message puts on the wires.
+    pub fn wire(&self, bytes: f64) -> Wire {
+        match self {
+            Self::Gemini(mpi) => mpi.wire(bytes),
+            Self::Plain {
+                wire_bytes_per_byte,
+            } => {
+                let mut wire = Wire::default();
+                wire.forward.plain_bytes = bytes * wire_bytes_per_byte;
+                wire
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_have_the_phits_of_the_paper() {
+        let put = put(64.0, 0.0);
+        assert_eq!((put.forward.vc0_phits, put.backward.vc1_phits), (32.0, 3.0));
+        assert_eq!((put.forward.bytes(), put.backward.bytes()), (96.0, 9.0));
+        assert_eq!(
+            put.forward.vc1_phits + put.backward.vc0_phits,
+            0.0,
+            "requests on VC0, responses on VC1"
+        );
+        let get = get(64.0, 0.0);
+        assert_eq!((get.backward.vc0_phits, get.forward.vc1_phits), (8.0, 27.0));
+        assert_eq!((get.backward.bytes(), get.forward.bytes()), (24.0, 81.0));
+    }
+
+    #[test]
+    fn regimes_change_where_the_paper_says() {
+        let mpi = GeminiMpi::default();
+        let of = |b| mpi.regime(b);
+        assert_eq!([1.0, 16.0].map(of), [Regime::SinglePut; 2]);
+        assert_eq!([32.0, 4096.0].map(of), [Regime::MultiPut; 2]);
+        assert_eq!([8192.0, 262_144.0].map(of), [Regime::Get; 2]);
+        assert_eq!([524_288.0, 4e6].map(of), [Regime::BlockPut; 2]);
+        // Data comes on VC1 between 8 KB and 256 KB, on VC0 elsewhere.
+        let on_vc1 = |b| {
+            let wire = mpi.wire(b).forward;
+            wire.vc1_phits > wire.vc0_phits
+        };
+        assert_eq!(
+            [16.0, 4096.0, 8192.0, 262_144.0, 524_288.0].map(on_vc1),
+            [false, false, true, true, false]
+        );
+    }
+
+    #[test]
+    fn large_messages_use_105_bytes_for_64() {
+        let mpi = GeminiMpi::default();
+        for bytes in [1024.0 * 1024.0, 65_536.0] {
+            let wire = mpi.wire(bytes);
+            let efficiency = bytes / (wire.forward.bytes() + wire.backward.bytes());
+            assert!((efficiency - 64.0 / 105.0).abs() < 2e-3, "{efficiency}");
+        }
+    }
+
+    #[test]
+    fn zeroed_messages_keep_their_packets_and_lose_two_thirds_of_their_phits() {
+        let random = GeminiMpi::default();
+        let zeroed = GeminiMpi {
+            in_runs: 1.0,
+            ..random
+        };
+        let (a, b) = (random.wire(1e6).forward, zeroed.wire(1e6).forward);
+        assert_eq!(a.packets(), b.packets());
+        let factor = a.vc0_phits / b.vc0_phits;
+        assert!((2.5..=3.5).contains(&factor), "{factor}");
+    }
+}

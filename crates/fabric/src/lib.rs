@@ -38,4 +38,4 @@ pub use placement::{Allocation, Placement, Slot};
 pub use reach::Reach;
 pub use routing::{Routing, Unroutable};
 pub use snapshot::{Missing, Quantity, Side, Snapshot};
-pub use traffic::{Exchange, Message, Phase, Traffic};
+pub use traffic::{Exchange, Message, Phase, Stencil, Traffic};

@@ -9,7 +9,9 @@ pub mod counters;
 mod error;
 pub mod fabric;
 pub mod text;
+pub mod traffic;
 
 pub use counters::{CounterOptions, Jobs, read_counter_series, read_counters, read_jobs};
 pub use error::ObserveError;
 pub use fabric::{Machine, MachineFiles, read_machine};
+pub use traffic::read_traffic;

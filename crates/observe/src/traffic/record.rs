@@ -1,0 +1,216 @@
+//! Records of hopbyte's own recorder (`recorder/FORMAT.md`): a `.hbr` file for every rank.
+//!
+//! Each phase of the application becomes up to three: its name for point-to-point messages, the name
+//! with ` collectives` for collective calls as the messages they are made of (`C` lines), and with
+//! ` one-sided` for one-sided operations (`R` lines). Messages to other worlds are left out.
+
+use super::prof::complete;
+use super::{MAX_TASKS, Phases, messages, task, task_count};
+use crate::ObserveError;
+use crate::text::{Line, Text, decimal, decimal_u32, lossy};
+use hopbyte_fabric::{InputError, Traffic};
+use std::collections::{BTreeSet, HashMap};
+
+/// Most members that all groups together may list.
+const MAX_MEMBERS: usize = 1 << 26;
+
+pub(super) fn read(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
+    let mut heads = Vec::new();
+    for text in texts {
+        heads.push(Head::parse(text)?);
+    }
+    let world = texts.iter().zip(&heads).filter(|(_, h)| !h.spawned);
+    let Some((_, first)) = world.clone().next() else {
+        let error = InputError::new(source, "only spawned processes", "files of the first world");
+        return Err(error.into());
+    };
+    let tasks = first.size;
+    let mut ranks = BTreeSet::new();
+    let mut groups: HashMap<&[u8], Vec<u32>> = HashMap::new();
+    let mut members = 0;
+    for (text, head) in world.clone() {
+        if head.size != tasks {
+            let found = format!("a world of {} ranks", head.size);
+            return Err(text
+                .error(found, format!("{tasks}, as in the other files"))
+                .into());
+        }
+        if !ranks.insert(head.rank) {
+            let found = format!("rank {} once more", head.rank);
+            return Err(text.error(found, "one file for every rank").into());
+        }
+        for line in text.lines() {
+            if let Some(group) = Group::parse(text, line, tasks)? {
+                members += group.members.len();
+                if members > MAX_MEMBERS {
+                    let expected = format!("groups of at most {MAX_MEMBERS} members in all");
+                    return Err(text.error_at(line, expected).into());
+                }
+                groups.insert(group.id, group.members);
+            }
+        }
+    }
+    complete(source, tasks, &ranks)?;
+    let mut phases = Phases::default();
+    for (text, head) in world {
+        counts(text, head.rank, tasks, &groups, &mut phases)?;
+    }
+    phases.finish(source, tasks)
+}
+
+fn cells(line: Line<'_>) -> Vec<&[u8]> {
+    line.bytes.split(|&b| b == b'\t').collect()
+}
+
+/// What a file says of itself.
+struct Head {
+    rank: u32,
+    size: usize,
+    spawned: bool,
+}
+
+impl Head {
+    fn parse(text: &Text) -> Result<Self, InputError> {
+        let (mut rank, mut size, mut spawned) = (None, None, false);
+        let mut last = None;
+        for (line, before) in text.lines().zip(0u64..) {
+            if before == 0 && line.bytes != b"# hopbyte-record 1" {
+                return Err(text.error_at(line, "# hopbyte-record 1"));
+            }
+            match cells(line)[..] {
+                [b"rank", n] => rank = Some((line, n)),
+                [b"size", n] => size = Some(task_count(text, line, n)?),
+                [b"spawned", flag] => spawned = flag == b"1",
+                _ => {}
+            }
+            last = Some((line, before));
+        }
+        let whole = last.is_some_and(|(line, before)| {
+            matches!(cells(line)[..], [b"end", n, ..] if decimal(n) == Some(before))
+        });
+        if !whole {
+            let found = last.map_or_else(String::new, |(line, _)| line.text());
+            return Err(text
+                .error(found, "the line 'end' with the number of lines before it")
+                .hint("the file is not whole: was it copied while it was written?"));
+        }
+        let size = size.ok_or_else(|| text.error("no line 'size'", "the size of the world"))?;
+        let (line, n) = rank.ok_or_else(|| text.error("no line 'rank'", "the rank"))?;
+        Ok(Self {
+            rank: if spawned {
+                0
+            } else {
+                task(text, line, n, size)?
+            },
+            size,
+            spawned,
+        })
+    }
+}
+
+/// A group with its members.
+struct Group<'a> {
+    id: &'a [u8],
+    /// Those of this world, in order.
+    members: Vec<u32>,
+}
+
+impl<'a> Group<'a> {
+    /// Reads `group ID SIZE RANKS`; `None` for other lines and where the ranks are given elsewhere.
+    fn parse(text: &Text, line: Line<'a>, tasks: usize) -> Result<Option<Self>, InputError> {
+        let [b"group", id, size, list, ..] = cells(line)[..] else {
+            return Ok(None);
+        };
+        if list == b"-" {
+            return Ok(None);
+        }
+        let wrong = |found: &[u8]| text.error_in(line, found, "ranks such as 0-3,8,16-64:8");
+        let most = decimal(size).ok_or_else(|| wrong(size))?;
+        let mut ranks: Vec<u32> = Vec::new();
+        for run in list.split(|&b| b == b',').filter(|r| *r != b"x") {
+            let (range, step) =
+                split(run, b':').map_or((run, Some(1)), |(r, s)| (r, decimal_u32(s)));
+            let (from, to) = split(range, b'-').unwrap_or((range, range));
+            let (Some(from), Some(to), Some(step)) = (decimal_u32(from), decimal_u32(to), step)
+            else {
+                return Err(wrong(run));
+            };
+            if step == 0 || from > to || to as usize >= tasks {
+                return Err(wrong(run));
+            }
+            ranks.extend((from..=to).step_by(step as usize));
+            if ranks.len() as u64 > most {
+                return Err(text.error_in(line, list, format!("{most} ranks, the group's size")));
+            }
+        }
+        Ok(Some(Self { id, members: ranks }))
+    }
+}
+
+fn split(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let i = bytes.iter().position(|&b| b == at)?;
+    Some((&bytes[..i], &bytes[i + 1..]))
+}
+
+/// Adds a rank's `P`, `C` and `R` lines.
+fn counts(
+    text: &Text,
+    rank: u32,
+    tasks: usize,
+    groups: &HashMap<&[u8], Vec<u32>>,
+    phases: &mut Phases,
+) -> Result<(), InputError> {
+    let mut names: HashMap<&[u8], String> = HashMap::new();
+    for line in text.lines() {
+        let cells = cells(line);
+        if let [b"phase", id, name, ..] = cells[..] {
+            names.insert(id, lossy(name).into_owned());
+            continue;
+        }
+        let (suffix, phase, place, size, count, inwards) = match cells[..] {
+            [b"P", phase, to, size, count, ..] => ("", phase, (to, None), size, count, false),
+            [b"C", phase, group, _, to, size, count, ..] => {
+                (" collectives", phase, (to, Some(group)), size, count, false)
+            }
+            [b"R", phase, _, direction, to, size, count, ..] => {
+                let inwards = match direction {
+                    b"in" => true,
+                    b"out" => false,
+                    other => return Err(text.error_in(line, other, "in or out")),
+                };
+                (" one-sided", phase, (to, None), size, count, inwards)
+            }
+            [b"P" | b"C" | b"R", ..] => {
+                return Err(text.error_at(line, "all fields of its kind"));
+            }
+            _ => continue,
+        };
+        let name = names
+            .get(phase)
+            .ok_or_else(|| text.error_in(line, phase, "a phase that was defined before"))?;
+        let name = format!("{name}{suffix}");
+        let size = decimal(size)
+            .ok_or_else(|| text.error_in(line, size, "bytes (a whole number)"))?
+            as f64;
+        let count = messages(text, line, count)?;
+        let mut add = |other: u32| {
+            let (from, to) = if inwards {
+                (other, rank)
+            } else {
+                (rank, other)
+            };
+            phases.add(&name, (from, to, size, count));
+        };
+        match place {
+            (b"-1", _) => {}
+            (b"*", Some(group)) => {
+                let members = groups.get(group).ok_or_else(|| {
+                    text.error_in(line, group, "a group whose members some rank lists")
+                })?;
+                members.iter().filter(|&&m| m != rank).for_each(|&m| add(m));
+            }
+            (to, _) => add(task(text, line, to, tasks.min(MAX_TASKS))?),
+        }
+    }
+    Ok(())
+}

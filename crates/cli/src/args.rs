@@ -81,6 +81,17 @@ pub struct FabricOptions {
     pub routing: Option<String>,
 }
 
+/// What a file of counters does not say itself.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CounterArgs {
+    /// Length of the interval that the counters cover, in seconds, where their file does not say it
+    #[arg(long, value_name = "SECONDS", help_heading = "Counters")]
+    pub interval: Option<f64>,
+    /// Code region of a Boxfish link table (default: the whole run)
+    #[arg(long, value_name = "N", help_heading = "Counters")]
+    pub region: Option<i64>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::Cli;

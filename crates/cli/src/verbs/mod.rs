@@ -3,6 +3,7 @@
 mod apply;
 mod fabric;
 mod generate;
+mod links;
 mod map;
 mod oracle;
 
@@ -25,6 +26,8 @@ pub enum Verb {
     /// What is the machine? Which way do bytes go?
     #[command(subcommand)]
     Fabric(fabric::Verb),
+    /// What does each link carry? Worst first
+    Links(links::Args),
     /// What does the route between two nodes cost now?
     #[command(subcommand)]
     Oracle(oracle::Verb),
@@ -41,6 +44,7 @@ pub enum Verb {
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Fabric(verb) => fabric::run(verb, out),
+        Verb::Links(args) => links::run(args, out),
         Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Map(args) => map::run(args, out),
         Verb::Apply(args) => apply::run(args, out),

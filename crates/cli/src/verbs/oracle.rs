@@ -1,7 +1,8 @@
 //! `hopbyte oracle`: what does the route between two nodes cost?
 
 use super::Answer;
-use crate::args::FabricOption;
+use crate::args::{CounterArgs, FabricOption};
+use crate::inputs;
 use crate::output::{Output, Table, count};
 use anyhow::Result;
 use clap::Subcommand;
@@ -42,6 +43,12 @@ pub struct Query {
     /// What counts on a link: hops, inverse-bandwidth, used, input-stall, credit-stall, bytes
     #[arg(long, default_value_t = Metric::Hops)]
     metric: Metric,
+    /// Counters for the metrics that need them: one file of increases, or an earlier and a later one
+    #[arg(long, value_name = "FILE", num_args = 1..=2, help_heading = "Counters")]
+    counters: Vec<PathBuf>,
+    /// What their files do not say.
+    #[command(flatten)]
+    about: CounterArgs,
     /// How the links of a route become one number: max, sum, mean
     #[arg(long, default_value_t = Aggregate::Sum)]
     aggregate: Aggregate,
@@ -76,13 +83,23 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     let Verb::Query(query) = verb;
     let machine = query.fabric.read(out)?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
-    if query.metric.needs_state() {
-        anyhow::bail!("metric {} needs a reading of counters", query.metric);
-    }
+    let state = if query.metric.needs_state() {
+        if query.counters.is_empty() {
+            anyhow::bail!(
+                "metric {} needs a reading of counters\nhint: give --counters FILE",
+                query.metric
+            );
+        }
+        let reading = inputs::reading(&query.counters, fabric, &query.about)?;
+        reading.notes.iter().for_each(|note| out.talk(note));
+        Some(reading.state)
+    } else {
+        None
+    };
     let costs = RouteCosts::new(
         fabric,
         routing,
-        None,
+        state.as_ref(),
         query.metric,
         query.aggregate,
         query.over,

@@ -1,7 +1,8 @@
 //! What do the counters say? Readings of every network's counters, joined to directed links.
 //!
 //! [`read_counters`] recognises the format from the content: libgm text (paper 000, Fig. 4), per-link
-//! CSV of Aries (AriesNCL as DragonView writes it), link tables of Blue Gene (Boxfish), `ldms_ls -l`.
+//! CSV of Aries (AriesNCL as DragonView writes it), link tables of Blue Gene (Boxfish), `ldms_ls -l`, and
+//! what `hopbyte links --json` prints.
 //! All end in a [`Snapshot`]: bytes, packets and stalls filed under the link they speak of. Whatever
 //! a device counts of arrivals belongs to the link that *ends* there, what waits to leave to the link
 //! that *begins* there (paper 000, V.B).
@@ -15,6 +16,7 @@ mod gemini;
 mod gm;
 mod jobs;
 mod ldms_ls;
+mod link_lines;
 mod torus_table;
 
 pub use jobs::{Jobs, read_jobs};
@@ -89,6 +91,7 @@ pub fn counter_series(
         Format::AriesCsv => vec![aries_csv::read(text, fabric)?],
         Format::TorusTable => vec![torus_table::read(text, fabric, options.region)?],
         Format::LdmsLs => ldms_ls::read(text, fabric)?,
+        Format::LinkLines => link_lines::read(text, fabric)?,
     };
     if series.iter().all(|s| s.matched == 0) {
         let rows: usize = series.iter().map(|s| s.unmatched).sum();
@@ -113,6 +116,7 @@ enum Format {
     AriesCsv,
     TorusTable,
     LdmsLs,
+    LinkLines,
 }
 
 /// Lines that are looked at to recognise a format.
@@ -124,6 +128,7 @@ impl Format {
             let content = line.trimmed();
             let found = match content {
                 [b'(', ..] if gm::is_header(content) => Self::Gm,
+                _ if link_lines::is_line(content) => Self::LinkLines,
                 _ if content.starts_with(b"sg,") => Self::AriesCsv,
                 _ if content.starts_with(b"- [") => Self::TorusTable,
                 _ if ldms_ls::is_header(content) => Self::LdmsLs,
@@ -135,7 +140,7 @@ impl Format {
         let error = text
             .error(first.map_or_else(String::new, Line::text), "counters")
             .hint(
-                "known are libgm text, Aries link CSV, Boxfish link tables and the output of `ldms_ls -l`",
+                "known are libgm text, Aries link CSV, Boxfish link tables, the output of `ldms_ls -l` and that of `hopbyte links --json`",
             );
         Err(first.map_or(error.clone(), |l| error.at(l.number)))
     }

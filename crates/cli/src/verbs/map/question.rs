@@ -1,7 +1,7 @@
 //! The mapping question that a command line asks.
 
-use crate::args::FabricOption;
-use crate::inputs;
+use crate::args::{CounterArgs, FabricOption};
+use crate::inputs::{self, Reading};
 use crate::machine::{Machine, MachineSource};
 use crate::output::Output;
 use anyhow::{Result, bail};
@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use hopbyte_fabric::{Allocation, Exchange, LinkState, Placement, Traffic};
 use hopbyte_map::{Objective, Problem};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+use std::path::PathBuf;
 
 /// What to map and where.
 #[derive(clap::Args, Debug)]
@@ -28,6 +29,12 @@ pub struct Asked {
     /// Ranks that each node holds (default: the fewest that hold all)
     #[arg(long, value_name = "N", help_heading = "Job")]
     ranks_per_node: Option<u32>,
+    /// What other jobs put on the links: counters, as `hopbyte links` reads them
+    #[arg(long, value_name = "FILE", num_args = 1..=2, help_heading = "Counters")]
+    background: Vec<PathBuf>,
+    /// What their files do not say.
+    #[command(flatten)]
+    about: CounterArgs,
     /// What to make small
     #[arg(long, value_enum, default_value_t = Goal::WorstLink, help_heading = "Search")]
     objective: Goal,
@@ -73,7 +80,7 @@ pub struct Question {
     /// Where ranks may go.
     pub allocation: Allocation,
     /// What others put on the links.
-    pub background: Option<LinkState>,
+    pub background: Option<Reading>,
     /// Where the ranks are now.
     pub current: Option<Placement>,
     /// What to make small.
@@ -96,13 +103,20 @@ impl Asked {
             traffic.tasks,
             &machine.fabric,
         )?;
+        let background = match &self.background[..] {
+            [] => None,
+            files => Some(inputs::reading(files, &machine.fabric, &self.about)?),
+        };
+        for note in background.iter().flat_map(|b| &b.notes) {
+            out.talk(note);
+        }
         let mut question = Question {
             source,
             exchange: traffic.total(),
             machine,
             traffic,
             allocation,
-            background: None,
+            background,
             current: None,
             goal: self.objective,
             costs: None,
@@ -128,7 +142,7 @@ impl Asked {
             .map(|&(n, _)| n)
             .collect();
         let (fabric, routing) = (&question.machine.fabric, &question.machine.routing);
-        let state = question.background.as_ref();
+        let state = question.state();
         let costs = RouteCosts::new(
             fabric,
             routing,
@@ -142,6 +156,11 @@ impl Asked {
 }
 
 impl Question {
+    /// What others put on the links.
+    pub fn state(&self) -> Option<&LinkState> {
+        self.background.as_ref().map(|b| &b.state)
+    }
+
     /// The question for the mapper.
     pub fn problem(&self) -> Problem<'_> {
         let objective = match (self.goal, &self.costs) {
@@ -151,7 +170,7 @@ impl Question {
             _ => Objective::WorstLink,
         };
         Problem {
-            background: self.background.as_ref(),
+            background: self.state(),
             current: self.current.as_ref(),
             objective,
             response_fraction: self.response_fraction,

@@ -1,0 +1,355 @@
+//! `hopbyte links SOURCE --fabric F`: what does each link carry?
+
+use super::Answer;
+use crate::args::{CounterArgs, FabricOption};
+use crate::inputs::{self, Reading};
+use crate::output::{Output, SIZES, TIMES, Table, count, scale};
+use anyhow::Result;
+use clap::ValueEnum;
+use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use hopbyte_observe::{Jobs, read_jobs};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The counters to read.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Counters: one file of increases, or an earlier and a later one of totals
+    ///
+    /// Recognised by content: libgm text, Aries link CSV, Boxfish link tables, `ldms_ls -l`, and what
+    /// this verb prints with --json.
+    #[arg(value_name = "SOURCE", num_args = 1..=2, required = true)]
+    source: Vec<PathBuf>,
+    /// The machine.
+    #[command(flatten)]
+    fabric: FabricOption,
+    /// What the file does not say.
+    #[command(flatten)]
+    about: CounterArgs,
+    /// Which job is on which node (DragonView's jobs CSV): names the jobs beside each link
+    #[arg(long, value_name = "FILE", help_heading = "Counters")]
+    jobs: Option<PathBuf>,
+    /// Sort by this, worst first (default: the first of them that the source knows)
+    #[arg(long, value_enum)]
+    by: Option<By>,
+    /// Only links of this kind, such as `X cable` or `blue`
+    #[arg(long)]
+    kind: Option<String>,
+    /// Links to list in the text; 0 for all (JSON lists all that were read)
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+}
+
+/// What makes a link worse than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Received bytes over what the link could carry
+    Used,
+    /// Waiting for credits to leave
+    CreditStall,
+    /// Waiting in the input queue
+    InputStall,
+    /// Bytes received
+    Bytes,
+    /// Packets received
+    Packets,
+}
+
+impl By {
+    const ALL: [Self; 5] = [
+        Self::Used,
+        Self::CreditStall,
+        Self::InputStall,
+        Self::Bytes,
+        Self::Packets,
+    ];
+
+    /// The columns that know it, the better one first.
+    fn columns(self, state: &LinkState) -> Vec<&Column> {
+        match self {
+            Self::Used => vec![&state.used_ratio],
+            Self::CreditStall => vec![&state.credit_stall_ratio, &state.credit_stall_seconds],
+            Self::InputStall => vec![&state.input_stall_ratio, &state.input_stall_seconds],
+            Self::Bytes => vec![&state.received_bytes],
+            Self::Packets => vec![&state.packets],
+        }
+    }
+
+    /// The column to sort by: of the wish, or of the first that is known.
+    fn column(wish: Option<Self>, state: &LinkState) -> &Column {
+        let choices = wish.map_or(Self::ALL.to_vec(), |w| vec![w]);
+        let mut columns = choices.into_iter().flat_map(|by| by.columns(state));
+        columns
+            .find(|c| c.known() > 0)
+            .unwrap_or(&state.received_bytes)
+    }
+}
+
+/// One link.
+#[derive(Serialize)]
+struct Row {
+    schema: &'static str,
+    link: String,
+    from: String,
+    to: String,
+    direction: Option<String>,
+    kind: String,
+    capacity_bytes_per_s: f64,
+    received_bytes: Option<f64>,
+    packets: Option<f64>,
+    used_ratio: Option<f64>,
+    input_stall_ratio: Option<f64>,
+    credit_stall_ratio: Option<f64>,
+    input_stall_seconds: Option<f64>,
+    credit_stall_seconds: Option<f64>,
+    errors: Option<f64>,
+    lanes: Option<f64>,
+    coverage: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<Vec<Share>>,
+}
+
+/// A job's share of the nodes at both ends of a link.
+#[derive(Serialize)]
+struct Share {
+    job: String,
+    share: f64,
+}
+
+/// The last line.
+#[derive(Serialize)]
+struct Last {
+    schema: &'static str,
+    summary: Summary,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    rows: usize,
+    matched: usize,
+    unmatched: usize,
+    source: String,
+    window_seconds: Option<f64>,
+    links: usize,
+    links_read: usize,
+}
+
+/// Prints the table.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let fabric = args.fabric.read(out)?.fabric;
+    let reading = inputs::reading(&args.source, &fabric, &args.about)?;
+    reading.notes.iter().for_each(|note| out.talk(note));
+    let jobs = args
+        .jobs
+        .as_ref()
+        .map(|file| read_jobs(file, &fabric))
+        .transpose()?;
+    let order = worst_first(args, &fabric, &reading.state)?;
+    if out.json {
+        for &link in &order {
+            out.object(&Row::of(&fabric, &reading.state, jobs.as_ref(), link))?;
+        }
+        out.object(&Last {
+            schema: SCHEMA,
+            summary: Summary::of(&reading, order.len()),
+        })?;
+    } else {
+        write(args, &fabric, &reading, jobs.as_ref(), &order, out)?;
+    }
+    Ok(Answer::Yes)
+}
+
+const SCHEMA: &str = "hopbyte.link/1";
+
+/// Links that were read, worst first; equal ones by id.
+fn worst_first(args: &Args, fabric: &Fabric, state: &LinkState) -> Result<Vec<LinkId>> {
+    if let Some(kind) = &args.kind
+        && !fabric.kinds().iter().any(|k| k.name == *kind)
+    {
+        let names: Vec<&str> = fabric.kinds().iter().map(|k| k.name.as_str()).collect();
+        anyhow::bail!(
+            "no kind of link '{kind}'\nhint: there are {}",
+            names.join(", ")
+        );
+    }
+    let column = By::column(args.by, state);
+    let value = |l: LinkId| column.get(l).unwrap_or(-1.0);
+    let mut links: Vec<LinkId> = fabric
+        .link_ids()
+        .filter(|l| state.coverage[l.index()] > 0.0)
+        .filter(|&l| args.kind.as_ref().is_none_or(|k| fabric.kind(l).name == *k))
+        .collect();
+    links.sort_by(|&a, &b| value(b).total_cmp(&value(a)).then(a.cmp(&b)));
+    Ok(links)
+}
+
+impl Row {
+    fn of(fabric: &Fabric, state: &LinkState, jobs: Option<&Jobs>, id: LinkId) -> Self {
+        let link = fabric.link(id);
+        Self {
+            schema: SCHEMA,
+            link: fabric.link_name(id),
+            from: fabric.end_name(link.from),
+            to: fabric.end_name(link.to),
+            direction: link.direction.map(|d| d.to_string()),
+            kind: fabric.kind(id).name.clone(),
+            capacity_bytes_per_s: link.capacity().0,
+            received_bytes: state.received_bytes.get(id),
+            packets: state.packets.get(id),
+            used_ratio: state.used_ratio.get(id),
+            input_stall_ratio: state.input_stall_ratio.get(id),
+            credit_stall_ratio: state.credit_stall_ratio.get(id),
+            input_stall_seconds: state.input_stall_seconds.get(id),
+            credit_stall_seconds: state.credit_stall_seconds.get(id),
+            errors: state.errors.get(id),
+            lanes: state.lanes.get(id),
+            coverage: state.coverage[id.index()],
+            jobs: jobs.map(|jobs| {
+                let shares = jobs.shares(fabric, id).into_iter();
+                shares
+                    .map(|(job, share)| Share {
+                        job: jobs.ids()[job].clone(),
+                        share,
+                    })
+                    .collect()
+            }),
+        }
+    }
+}
+
+impl Summary {
+    fn of(reading: &Reading, links: usize) -> Self {
+        let read = reading.state.coverage.iter().filter(|&&c| c > 0.0).count();
+        Self {
+            rows: reading.matched + reading.unmatched,
+            matched: reading.matched,
+            unmatched: reading.unmatched,
+            source: reading.source.clone(),
+            window_seconds: reading.state.window_seconds,
+            links,
+            links_read: read,
+        }
+    }
+}
+
+/// A column of the text: present when any link has a value.
+struct Field<'a> {
+    header: String,
+    column: &'a Column,
+    factor: f64,
+    decimals: usize,
+}
+
+impl<'a> Field<'a> {
+    fn all(state: &'a LinkState) -> Vec<Self> {
+        let field = |header: &str, column, factor, decimals| Self {
+            header: header.to_owned(),
+            column,
+            factor,
+            decimals,
+        };
+        let largest = |c: &Column| c.as_slice().iter().copied().fold(0.0, f64::max);
+        let (size, bytes) = scale(largest(&state.received_bytes), &SIZES);
+        let stall = |name: &str, ratio: &'a Column, seconds: &'a Column| {
+            if ratio.known() > 0 {
+                return field(&format!("{name} %"), ratio, 1e-2, 1);
+            }
+            let (time, unit) = scale(largest(seconds), &TIMES);
+            field(&format!("{name} {time}"), seconds, unit, 2)
+        };
+        let fields = [
+            field(&format!("received {size}"), &state.received_bytes, bytes, 2),
+            field("packets", &state.packets, 1.0, 0),
+            field("used %", &state.used_ratio, 1e-2, 1),
+            stall(
+                "input stall",
+                &state.input_stall_ratio,
+                &state.input_stall_seconds,
+            ),
+            stall(
+                "credit stall",
+                &state.credit_stall_ratio,
+                &state.credit_stall_seconds,
+            ),
+            field("errors", &state.errors, 1.0, 0),
+        ];
+        fields
+            .into_iter()
+            .filter(|f| f.column.known() > 0)
+            .collect()
+    }
+
+    fn text(&self, link: LinkId) -> String {
+        let value = self.column.get(link);
+        value.map_or("-".into(), |v| {
+            format!("{:.*}", self.decimals, v / self.factor)
+        })
+    }
+}
+
+fn write(
+    args: &Args,
+    fabric: &Fabric,
+    reading: &Reading,
+    jobs: Option<&Jobs>,
+    order: &[LinkId],
+    out: &mut Output,
+) -> Result<()> {
+    let state = &reading.state;
+    let window = state
+        .window_seconds
+        .map_or("window not known".into(), |w| format!("window {w} s"));
+    let summary = Summary::of(reading, order.len());
+    out.line(format!(
+        "# {}: {window}; {} of {} links read, {} of {} rows matched",
+        reading.source,
+        count(summary.links_read),
+        count(fabric.links().len()),
+        count(summary.matched),
+        count(summary.rows),
+    ))?;
+    let fields = Field::all(state);
+    let mut header = vec![
+        "<link".to_owned(),
+        "<to".into(),
+        "<kind".into(),
+        "GB/s".into(),
+    ];
+    header.extend(fields.iter().map(|f| f.header.clone()));
+    header.push("read %".into());
+    if jobs.is_some() {
+        header.push("<jobs beside it, % of its ends' nodes".into());
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = Table::new(&header);
+    let top = if args.top == 0 { order.len() } else { args.top };
+    for &id in order.iter().take(top) {
+        let link = fabric.link(id);
+        let mut cells = vec![
+            fabric.link_name(id),
+            fabric.end_name(link.to),
+            fabric.kind(id).name.clone(),
+            format!("{:.2}", link.capacity().gb()),
+        ];
+        cells.extend(fields.iter().map(|f| f.text(id)));
+        cells.push(format!("{:.0}", 100.0 * state.coverage[id.index()]));
+        cells.extend(jobs.map(|jobs| shares_text(jobs, fabric, id)));
+        table.row(cells);
+    }
+    out.table(&table)?;
+    if order.len() > top {
+        out.talk(format!(
+            "{} more links; --top 0 lists all",
+            count(order.len() - top)
+        ));
+    }
+    Ok(())
+}
+
+fn shares_text(jobs: &Jobs, fabric: &Fabric, link: LinkId) -> String {
+    let shares = jobs.shares(fabric, link).into_iter();
+    let words: Vec<String> = shares
+        .map(|(job, share)| format!("{} {:.0}", jobs.ids()[job], 100.0 * share))
+        .collect();
+    words.join(", ")
+}

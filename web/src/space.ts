@@ -10,6 +10,10 @@ const STUB = 0.42;
 const ALL_LINKS = 4000;
 /** Widths by class from nothing to the heaviest. */
 const WIDTHS = [0.6, 1.1, 1.7, 2.4, 3.2, 4.2];
+/** Links from which light strokes are half transparent. */
+const CROWDED = 1500;
+/** Marks of the legend by class, unknown first. */
+const MARKS = ["u", "z", "l1", "l2", "l3", "l4", "l5"];
 const REACH = 7;
 
 /** Where the reader looks from; both sides of a comparison share one. */
@@ -65,6 +69,7 @@ class Space {
   private waiting = false;
 
   constructor(
+    private readonly element: HTMLElement,
     private readonly report: Report,
     private readonly grid: Grid,
     view: View,
@@ -88,6 +93,7 @@ class Space {
     this.figure.append(caption, this.canvas);
     this.listen();
     camera.onMove(() => this.later());
+    new MutationObserver(() => this.later()).observe(element, { attributeFilter: ["class"] });
     new ResizeObserver(() => this.later()).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.later());
     selection.onChange((target) => {
@@ -185,11 +191,15 @@ class Space {
     this.frame(context, width, height, colour.frame);
     const all = this.classes.length <= ALL_LINKS;
     for (let c = all ? -1 : 1; c <= 5; c++) {
+      if (this.element.classList.contains(`off-${MARKS[c + 1]}`)) continue;
+      // Many light strokes would hide the heavy ones behind them.
+      context.globalAlpha = c < 4 && this.classes.length > CROWDED ? 0.5 : 1;
       context.strokeStyle = c < 0 ? colour.unknown : (colour.load[c] ?? colour.frame);
       context.lineWidth = c < 0 ? 1 : (WIDTHS[c] ?? 1);
       context.setLineDash(c < 0 ? [1, 3] : []);
       this.strokes(context, (link) => this.classes[link] === c);
     }
+    context.globalAlpha = 1;
     if (this.light.length > 0) {
       const on = new Set(this.light);
       context.strokeStyle = colour.job;
@@ -212,7 +222,7 @@ class Space {
 
   private scale(width: number, height: number): number {
     const across = Math.hypot(...this.grid.dims.map((d) => d - 1 + 2 * STUB));
-    return (this.camera.zoom * Math.min(width, height * 1.25)) / Math.max(1, across);
+    return (this.camera.zoom * 0.9 * Math.min(width, height * 1.2)) / Math.max(1, across);
   }
 
   /** Turns a point and gives its place on the canvas. */
@@ -284,7 +294,7 @@ interface Colours {
 function colours(): Colours {
   const probe = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   probe.setAttribute("class", "hb probe");
-  const names = ["z", "l1", "l2", "l3", "l4", "l5", "u"];
+  const names = [...MARKS.slice(1), "u"];
   probe.innerHTML =
     `<g class="s">${names.map((n) => `<path class="${n}"/>`).join("")}</g>` +
     `<path class="frame"/><path class="job"/>`;
@@ -311,7 +321,7 @@ export function space(
   const box = document.createElement("div");
   box.className = `space ${sides.length > 1 ? "pair" : "stack"}`;
   for (const side of sides) {
-    box.append(new Space(report, grid, data, side, lines, camera, selection, tip).figure);
+    box.append(new Space(view, report, grid, data, side, lines, camera, selection, tip).figure);
   }
   const title = document.createElement("h3");
   title.textContent = "In space";

@@ -36,6 +36,7 @@ export function significant(value: number, digits = 3): string {
 export function quantity(value: number, unit: Unit): string {
   if (Number.isNaN(value)) return "not known";
   if (value === 0 && unit === "seconds") return "0 s";
+  if (unit === "count" && Math.abs(value) < 1e6) return Math.round(value).toLocaleString("en");
   const step = STEPS[unit].find(([from]) => Math.abs(value) >= from);
   const [, factor, text] = step ?? [0, 1, ""];
   return significant(value * factor) + text;

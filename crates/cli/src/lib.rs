@@ -11,6 +11,7 @@ mod inputs;
 mod machine;
 mod output;
 mod progress;
+mod readings;
 pub mod report;
 mod verbs;
 

@@ -154,6 +154,20 @@ pub const SIZES: [(&str, f64); 5] = [
     ("TB", 1e12),
 ];
 
+/// The command line of this run as one would type it, for pages and files that say how they were made.
+pub fn command_line() -> String {
+    let words = std::env::args().enumerate().map(|(i, word)| {
+        let word = if i == 0 { "hopbyte".into() } else { word };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%[]".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// A whole number with its thousands apart: `184 320` reads, 184320 is counted.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();

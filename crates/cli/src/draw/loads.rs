@@ -116,8 +116,11 @@ impl LinkLoads {
         }
     }
 
-    /// A value as text with its unit, three significant digits.
+    /// A value as text with its unit, three significant digits; counts below a million in full.
     pub fn text(&self, value: f64) -> String {
+        if self.unit == Unit::Count && value.abs() < 1e6 {
+            return crate::output::count(value.max(0.0).round() as usize);
+        }
         let (factor, unit) = prefix(self.unit, value);
         format!("{}{unit}", significant(value * factor, 3))
     }
@@ -172,7 +175,12 @@ impl Scale {
     /// The range of a class as text without the unit, in the unit of [`Scale::unit_text`].
     pub fn range_text(&self, class: usize) -> String {
         let (factor, _) = prefix(self.unit, self.max);
-        let number = |c| significant_short(self.upper(c) * factor);
+        let number = |c| match self.unit {
+            Unit::Count if factor == 1.0 && self.max >= 1e3 => {
+                crate::output::count(self.upper(c).round() as usize)
+            }
+            _ => significant_short(self.upper(c) * factor),
+        };
         match class {
             0 => "0".into(),
             _ => format!("{}–{}", number(class - 1), number(class)),

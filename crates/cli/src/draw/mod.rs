@@ -22,7 +22,7 @@ mod style;
 mod svg;
 
 pub use loads::{CLASSES, LinkLoads, Scale, Unit};
-pub use page::{DrawOptions, fabric_svg};
+pub use page::{DrawOptions, fabric_svg, legend};
 pub use style::sheet;
 pub use svg::{Mark, escape};
 

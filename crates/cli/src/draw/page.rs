@@ -119,7 +119,7 @@ impl Page {
 
     /// Samples of all marks in use, with their ranges and how many links have them.
     fn legend(&mut self, looks: &Looks) {
-        let entries = legend_entries(looks);
+        let entries = legend(looks);
         let mut x = EDGE;
         let y = self.y + 9.0;
         for (mark, text) in entries {
@@ -242,7 +242,7 @@ impl Page {
 }
 
 /// The marks that occur, with words and counts.
-fn legend_entries(looks: &Looks) -> Vec<(Mark, String)> {
+pub fn legend(looks: &Looks) -> Vec<(Mark, String)> {
     let fabric = looks.fabric;
     let count = |mark: Mark| fabric.link_ids().filter(|&l| looks.mark(l) == mark).count();
     let mut entries: Vec<(Mark, String)> = Vec::new();

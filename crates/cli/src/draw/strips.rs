@@ -50,8 +50,8 @@ pub fn picture(looks: &Looks, mut plan: Plan) -> Picture {
     let mut captions = String::new();
     let height = plan.heights(fabric, &mut captions);
     let mut geometry = Geometry::empty(fabric);
+    let bundled = strands(looks, &plan, &mut body, &mut geometry);
     let mut layer = Layer::new(1.0);
-    let bundled = strands(looks, &plan, &mut layer, &mut geometry);
     boxes(looks, &plan, &mut body, &mut geometry);
     let job = hosts(looks, &plan, &mut layer, &mut body, &mut geometry);
     layer.write(&mut body);
@@ -61,7 +61,7 @@ pub fn picture(looks: &Looks, mut plan: Plan) -> Picture {
         let _ = writeln!(body, "<path class=\"jobmark\" d=\"{job}\"/>");
     }
     let mut words = format!(
-        "{} switches in {} by their distance from the hosts; every host is a box with two bars, left \
+        "{} switches in {} by their distance from the hosts (level 1 serves hosts); every host is a box with two bars, left \
          into and right out of the network. Each cable is two strokes, the right-hand one in the way \
          of the traffic.",
         fabric.routers().len(),
@@ -190,12 +190,8 @@ impl Plan {
         let top = self.levels.len() - 1;
         for level in (0..=top).rev() {
             let n = self.levels[level].len();
-            let name = match (level, n) {
-                (0, 1) => "1 switch next to the hosts".into(),
-                (0, _) => format!("{n} switches next to the hosts"),
-                (_, 1) => format!("1 switch {} from the hosts", level + 1),
-                _ => format!("{n} switches {} from the hosts", level + 1),
-            };
+            let plural = if n == 1 { "switch" } else { "switches" };
+            let name = format!("Level {} · {n} {plural}", level + 1);
             if level == top {
                 svg::text(body, "t3", 0.0, y + 11.0, Anchor::Start, &name);
                 y += CAPTION;
@@ -214,7 +210,7 @@ impl Plan {
             y += if level > 0 { RISE } else { rows + 6.0 };
         }
         let hosts = fabric.nodes().len();
-        let name = format!("{hosts} endpoints of hosts");
+        let name = format!("Hosts · {hosts} endpoints");
         svg::text(body, "t3", 0.0, y + 11.0, Anchor::Start, &name);
         y + CAPTION
     }
@@ -296,17 +292,17 @@ fn demand(fabric: &Fabric, level: &[usize]) -> Vec<f32> {
 }
 
 /// Draws all strokes between switches; true when parallel cables were drawn as one.
-fn strands(looks: &Looks, plan: &Plan, layer: &mut Layer, geometry: &mut Geometry) -> bool {
+fn strands(looks: &Looks, plan: &Plan, body: &mut String, geometry: &mut Geometry) -> bool {
     let single = gather(looks.fabric, |link| link.0);
     let crowded = |slots: &Slots| slots.least < LEAST_SLOT;
     let slots = Slots::new(plan, &single, looks.fabric);
     if !crowded(&slots) {
-        draw(looks, plan, &single, &slots, layer, geometry);
+        draw(looks, plan, &single, &slots, geometry).write(body);
         return false;
     }
     let bundles = gather(looks.fabric, |_| u32::MAX);
     let slots = Slots::new(plan, &bundles, looks.fabric);
-    draw(looks, plan, &bundles, &slots, layer, geometry);
+    draw(looks, plan, &bundles, &slots, geometry).write(body);
     bundles.iter().any(|b| b.links.len() > 1)
 }
 
@@ -384,9 +380,9 @@ fn draw(
     plan: &Plan,
     strands: &[Strand],
     slots: &Slots,
-    layer: &mut Layer,
     geometry: &mut Geometry,
-) {
+) -> Layer {
+    let mut layer = Layer::new((slots.least / 4.0).clamp(0.35, 1.0));
     let barb = (slots.least * 0.9).clamp(0.0, 5.0);
     for (i, strand) in strands.iter().enumerate() {
         let mark = looks.worst_mark(&strand.links);
@@ -414,6 +410,7 @@ fn draw(
             geometry.links[link.index()] = place;
         }
     }
+    layer
 }
 
 fn arc(x1: f32, x2: f32, y: f32, lift: f32) -> String {
@@ -442,7 +439,7 @@ fn boxes(looks: &Looks, plan: &Plan, body: &mut String, geometry: &mut Geometry)
 fn names(fabric: &Fabric, plan: &Plan, body: &mut String) {
     for router in fabric.router_ids() {
         let p = plan.places[router.index()];
-        let fits = ((p.w - 8.0) / 6.0) as usize;
+        let fits = ((p.w - 8.0) / 6.6) as usize;
         if fits >= 5 {
             let name = svg::shorten(&fabric.router(router).name, fits);
             svg::text(

@@ -122,7 +122,7 @@ pub fn bars(out: &mut String, caption: &str, groups: &[Group], view: &View<'_>) 
                 Some(s) => {
                     let percent = |v: f64| (v / top * 100.0).clamp(0.0, 100.0);
                     let partly = if s.known < group.links.len() {
-                        format!(" <small>of {}</small>", s.known)
+                        format!(" <small>over {} known</small>", s.known)
                     } else {
                         String::new()
                     };

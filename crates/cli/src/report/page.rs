@@ -1,8 +1,8 @@
 //! The HTML around the pictures.
 
-use super::view::{NUMBERED, View};
+use super::view::{NUMBERED, View, WHOLE};
 use super::{Job, ReportInput, charts, data, placement, words};
-use crate::draw::{CLASSES, LinkLoads, Mark, Picture, escape, sample, sheet};
+use crate::draw::{CLASSES, LinkLoads, Looks, Mark, Picture, escape, sample, sheet};
 use hopbyte_fabric::units::{bytes_text, significant};
 use hopbyte_fabric::{LinkId, NodeId};
 use hopbyte_map::{Baseline, Certificate, Evaluation};
@@ -28,12 +28,16 @@ pub fn html(input: &ReportInput<'_>) -> String {
         cards(&mut main, job);
     }
     let mut geometry = None;
-    main.push_str("<section id=\"pictures\"><h2>Where the load is</h2>");
-    for (i, view) in views.iter().enumerate() {
-        let picture = section(&mut main, input, view, i, &job_nodes);
-        geometry = geometry.or(Some(picture));
+    if views.is_empty() {
+        geometry = Some(machine(&mut main, input));
+    } else {
+        main.push_str("<section id=\"pictures\"><h2>Where the load is</h2>");
+        for (i, view) in views.iter().enumerate() {
+            let picture = section(&mut main, input, view, i, &job_nodes);
+            geometry = geometry.or(Some(picture));
+        }
+        main.push_str("</section>");
     }
-    main.push_str("</section>");
     let listed = views.first().map_or(Vec::new(), View::loaded);
     let listed = &listed[..listed.len().min(LISTED)];
     if let Some(first) = views.first() {
@@ -76,7 +80,8 @@ fn title(input: &ReportInput<'_>, nodes: usize) -> String {
     if !input.title.is_empty() {
         return input.title.clone();
     }
-    let machine = input.fabric.source();
+    let source = input.fabric.source();
+    let machine = source.rsplit('/').next().unwrap_or(source);
     match &input.job {
         Some(job) => format!(
             "{} ranks on {nodes} nodes of {machine}",
@@ -207,6 +212,32 @@ fn card(
     out.push_str("</div>");
 }
 
+/// The machine alone, its links by kind.
+fn machine(out: &mut String, input: &ReportInput<'_>) -> Picture {
+    let looks = Looks::new(input.fabric, None, None, &[]);
+    let picture = crate::draw::picture(&looks, WHOLE[0], WHOLE[1]);
+    out.push_str(
+        "<section id=\"pictures\"><h2>The machine</h2><div class=\"view\"><ul class=\"legend\">",
+    );
+    for (mark, text) in crate::draw::legend(&looks) {
+        let _ = write!(
+            out,
+            "<li data-mark=\"{}\">{} {}</li>",
+            mark.class(),
+            sample(mark),
+            escape(&text)
+        );
+    }
+    out.push_str("</ul><div class=\"pictures stack\">");
+    figure(out, &picture, "before", "Links by kind", None);
+    let _ = write!(
+        out,
+        "</div><p class=\"note\">{}</p></div></section>",
+        escape(&picture.words)
+    );
+    picture
+}
+
 /// One quantity: pictures, legend, bars. Returns the first picture for its geometry.
 fn section(
     out: &mut String,
@@ -245,7 +276,7 @@ fn section(
         &before,
         "before",
         &name(word, labels.map(|l| l.0)),
-        view.before,
+        Some(view.before),
     );
     if let (Some(picture), Some(loads)) = (&after, view.after) {
         figure(
@@ -253,7 +284,7 @@ fn section(
             picture,
             "after",
             &name("After", labels.map(|l| l.1)),
-            loads,
+            Some(loads),
         );
     }
     out.push_str("</div>");
@@ -274,18 +305,27 @@ fn section(
     before
 }
 
-fn figure(out: &mut String, picture: &Picture, side: &str, caption: &str, loads: &LinkLoads) {
+fn figure(
+    out: &mut String,
+    picture: &Picture,
+    side: &str,
+    caption: &str,
+    loads: Option<&LinkLoads>,
+) {
     let _ = write!(
         out,
         "<figure data-side=\"{side}\"><figcaption>{}</figcaption><div class=\"canvas\"><svg class=\"hb\" viewBox=\"0 0 {w} {h}\" style=\"max-width:{w}px\" role=\"img\" aria-label=\"{}\">\n{}</svg></div></figure>",
         escape(caption),
-        escape(&format!(
-            "{caption}. Worst: {}",
-            loads
-                .worst(1)
-                .first()
-                .map_or("no load".into(), |&(_, v)| loads.text(v))
-        )),
+        escape(&match loads {
+            Some(loads) => format!(
+                "{caption}. Worst: {}",
+                loads
+                    .worst(1)
+                    .first()
+                    .map_or("no load".into(), |&(_, v)| loads.text(v))
+            ),
+            None => caption.to_owned(),
+        }),
         picture.body,
         w = picture.width.ceil(),
         h = picture.height.ceil(),
@@ -307,6 +347,9 @@ fn legend(out: &mut String, view: &View<'_>) {
         }
     };
     let mut entry = |mark: Mark, text: &str, counts: &str| {
+        if matches!(counts, "0" | "0 → 0") && !matches!(mark, Mark::Load(_)) {
+            return;
+        }
         let _ = write!(
             out,
             "<li data-mark=\"{}\">{} {} <small>{counts}</small></li>",
@@ -321,9 +364,7 @@ fn legend(out: &mut String, view: &View<'_>) {
         let text = format!("{} {}", scale.range_text(class), scale.unit_text());
         entry(Mark::Load(class as u8), &text, &both(Some(class)));
     }
-    if count(view.before, None) > 0 {
-        entry(Mark::Unknown, "not known", &both(None));
-    }
+    entry(Mark::Unknown, "not known", &both(None));
     out.push_str("</ul>");
 }
 

@@ -4,9 +4,10 @@ use super::ReportInput;
 use crate::draw::{LinkLoads, Looks, Picture, Scale, Unit, badges, picture};
 use hopbyte_fabric::{LinkId, NodeId};
 
-/// Sizes that pictures are drawn for: one of two side by side, and alone.
+/// Size that one of two pictures side by side is drawn for.
 const HALF: [f32; 2] = [572.0, 620.0];
-const WHOLE: [f32; 2] = [1160.0, 860.0];
+/// Size that a picture alone is drawn for.
+pub const WHOLE: [f32; 2] = [1160.0, 860.0];
 /// Routers and nodes up to which half the page is wide enough.
 const FEW: usize = 420;
 /// Worst links that get a number.

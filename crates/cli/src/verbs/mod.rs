@@ -6,6 +6,7 @@ mod generate;
 mod links;
 mod map;
 mod oracle;
+mod view;
 
 use crate::output::Output;
 use anyhow::Result;
@@ -35,6 +36,8 @@ pub enum Verb {
     Map(map::Args),
     /// What does the launcher read?
     Apply(apply::Args),
+    /// Show me: the machine and its links as a page for the browser
+    View(view::Args),
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::Args),
@@ -48,6 +51,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Map(args) => map::run(args, out),
         Verb::Apply(args) => apply::run(args, out),
+        Verb::View(args) => view::run(args, out),
         Verb::Generate(args) => generate::run(args, out),
     }
 }

@@ -1,0 +1,64 @@
+//! `hopbyte view`: a page from real counters, or nothing at all.
+
+#![allow(clippy::unwrap_used)]
+
+use std::ffi::OsString;
+use std::path::Path;
+
+fn hopbyte(words: &[&str]) -> u8 {
+    let words = std::iter::once("hopbyte").chain(words.iter().copied());
+    hopbyte_cli::run(words.map(OsString::from))
+}
+
+#[test]
+fn counters_of_a_torus_become_a_page() {
+    let Some(counters) = hopbyte_testdata::shared("bgp-torus/bgpc_links.yaml.gz") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let (counters, out) = (counters.to_str().unwrap(), page.to_str().unwrap());
+    let code = hopbyte(&[
+        "view",
+        counters,
+        "--fabric",
+        "torus:8x8x8:link=0.425",
+        "-o",
+        out,
+    ]);
+    assert_eq!(code, 0);
+    let text = std::fs::read_to_string(&page).unwrap();
+    // Every one of the 512 × 6 links was read, and no host link.
+    assert!(text.contains("Known for 3072 of 4096 links"));
+    assert!(text.contains("window not known") && text.contains("not known <small>1,024"));
+}
+
+#[test]
+fn a_machine_alone_is_shown_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let fabric = hopbyte_testdata::own("infiniband/opensm-torus-5x4x3/ibnetdiscover.out.zst");
+    let words = ["view", "--fabric", fabric.to_str().unwrap(), "-o"];
+    assert_eq!(
+        hopbyte(&[&words[..], &[page.to_str().unwrap()]].concat()),
+        0
+    );
+    let text = std::fs::read_to_string(&page).unwrap();
+    // The torus is found from the names of its switches, which every cable bears out.
+    assert!(text.contains("60 routers on a 5×4×3 grid"));
+}
+
+#[test]
+fn bad_counters_leave_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bad, page) = (
+        folder.path().join("bad.txt"),
+        folder.path().join("page.html"),
+    );
+    std::fs::write(&bad, "no counters\n").unwrap();
+    let text = |p: &Path| p.to_str().unwrap().to_owned();
+    let (bad, out) = (text(&bad), text(&page));
+    let code = hopbyte(&["view", &bad, "--fabric", "torus:4x4", "-o", &out]);
+    assert_eq!(code, 2);
+    assert!(!page.exists());
+}

@@ -306,7 +306,7 @@ fn arrivals(flows: u32) -> Result<(), Error> {
         while clock.next_end().is_some_and(|end| end <= begins) {
             clock.end_next(&mut done);
         }
-        clock.advance(begins);
+        clock.advance_to(begins);
         let wire = parameters.protocol.wire(t.bytes);
         network
             .way(t.from, t.to, &wire, t.bytes, &mut way)

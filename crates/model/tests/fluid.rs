@@ -103,7 +103,7 @@ fn fast_ends(capacities: &[f64], transfers: &[Transfer]) -> Vec<f64> {
         match (start, end) {
             (None, None) => break,
             (Some(s), e) if e.is_none_or(|e| s < e) => {
-                clock.advance(s);
+                clock.advance_to(s);
                 while let Some(&i) = order.get(next).filter(|&&i| transfers[i].start == s) {
                     let t = &transfers[i];
                     let known = paths.iter().find(|p| p.0 == t.uses).map(|p| p.1);

@@ -11,6 +11,8 @@ pub struct Done {
     pub tag: u32,
     /// When it ended.
     pub seconds: f64,
+    /// The resource that held it back in the end; `None` when its own limit did.
+    pub bottleneck: Option<u32>,
 }
 
 /// Transfers with equal paths and limits that run at one time are one flow of several members: they
@@ -171,10 +173,12 @@ impl Clock {
         self.first().map(|end| end.seconds)
     }
 
-    /// Moves to `seconds`, before which no transfer ends.
-    pub fn advance(&mut self, seconds: f64) {
-        self.settle();
-        self.now = seconds.max(self.now);
+    /// Moves to `seconds`, before which no transfer ends; not back.
+    pub fn advance_to(&mut self, seconds: f64) {
+        if seconds > self.now {
+            self.settle();
+            self.now = seconds;
+        }
     }
 
     /// Moves to the next end and reports every transfer that ends then.
@@ -199,6 +203,7 @@ impl Clock {
         done.push(Done {
             tag: running.tag,
             seconds: end.seconds,
+            bottleneck: self.sharing.bottleneck(FlowId(flow)),
         });
         running.members -= 1;
         running.received = running.target;

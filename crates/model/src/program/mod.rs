@@ -1,0 +1,342 @@
+//! What tasks do, and in which order: computing, sending, receiving, and what waits for what.
+//!
+//! A program is a graph of operations. [`Builder`] writes it as MPI programs are written: each rank
+//! issues operations in turn and waits for some of them.
+
+mod collectives;
+mod run;
+
+pub use run::{ProgramTimes, Settings, run};
+
+use hopbyte_fabric::FabricError;
+use std::collections::HashMap;
+
+/// What one operation does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Action {
+    /// Keeps the rank's processor busy.
+    Compute {
+        /// For how long at normal speed.
+        seconds: f64,
+    },
+    /// Sends to another rank.
+    Send {
+        /// Receiver.
+        to: u32,
+        /// Size.
+        bytes: f64,
+    },
+    /// Receives from another rank.
+    Receive {
+        /// Sender.
+        from: u32,
+    },
+}
+
+/// An operation of a [`Program`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpId(pub u32);
+
+/// One operation of one rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operation {
+    /// Who does it.
+    pub rank: u32,
+    /// What is done.
+    pub action: Action,
+    /// The send that belongs to a receive, and the other way round.
+    pub partner: Option<OpId>,
+    /// How many operations it waits for.
+    waits_for: u32,
+}
+
+/// A checked program: every send has its receive, and nothing waits for itself.
+#[derive(Clone, Debug)]
+pub struct Program {
+    ranks: usize,
+    operations: Vec<Operation>,
+    /// Operations that wait for each one, in CSR form.
+    next_offsets: Vec<u32>,
+    next: Vec<u32>,
+}
+
+/// Most operations of a program.
+pub const MAX_OPERATIONS: usize = 1 << 28;
+
+impl Program {
+    /// Number of ranks.
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    /// All operations.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Operations that wait for one.
+    fn next(&self, id: u32) -> &[u32] {
+        let i = id as usize;
+        &self.next[self.next_offsets[i] as usize..self.next_offsets[i + 1] as usize]
+    }
+
+    /// All messages: (sender, receiver, bytes).
+    pub fn messages(&self) -> impl Iterator<Item = (u32, u32, f64)> + '_ {
+        self.operations.iter().filter_map(|op| match op.action {
+            Action::Send { to, bytes } => Some((op.rank, to, bytes)),
+            _ => None,
+        })
+    }
+}
+
+/// Writes a program rank by rank.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    operations: Vec<Operation>,
+    /// (earlier, later) pairs.
+    edges: Vec<(u32, u32)>,
+    /// What the next operation of each rank waits for.
+    front: Vec<Vec<OpId>>,
+    /// Operations of each rank that nothing waited for yet.
+    pending: Vec<Vec<OpId>>,
+    /// Unmatched sends and receives by (from, to, tag).
+    sends: HashMap<(u32, u32, u32), Vec<OpId>>,
+    receives: HashMap<(u32, u32, u32), Vec<OpId>>,
+    next_tag: u32,
+}
+
+/// Tags below this are the caller's.
+const FIRST_COLLECTIVE_TAG: u32 = 1 << 24;
+
+impl Builder {
+    /// A program of `ranks` ranks that do nothing yet.
+    pub fn new(ranks: usize) -> Self {
+        Self {
+            operations: Vec::new(),
+            edges: Vec::new(),
+            front: vec![Vec::new(); ranks],
+            pending: vec![Vec::new(); ranks],
+            sends: HashMap::new(),
+            receives: HashMap::new(),
+            next_tag: FIRST_COLLECTIVE_TAG,
+        }
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> usize {
+        self.front.len()
+    }
+
+    /// Operations so far.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there is no operation.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    fn add(&mut self, rank: u32, action: Action) -> OpId {
+        let id = OpId(self.operations.len() as u32);
+        let front = &self.front[rank as usize];
+        self.edges.extend(front.iter().map(|f| (f.0, id.0)));
+        self.operations.push(Operation {
+            rank,
+            action,
+            partner: None,
+            waits_for: front.len() as u32,
+        });
+        id
+    }
+
+    /// The rank computes; what follows waits for it.
+    pub fn compute(&mut self, rank: u32, seconds: f64) {
+        if seconds > 0.0 {
+            let id = self.add(rank, Action::Compute { seconds });
+            self.front[rank as usize] = vec![id];
+        }
+    }
+
+    /// The rank begins to send; [`Builder::wait_all`] waits for it.
+    pub fn send(&mut self, rank: u32, to: u32, bytes: f64, tag: u32) -> OpId {
+        let id = self.add(rank, Action::Send { to, bytes });
+        self.pending[rank as usize].push(id);
+        self.sends.entry((rank, to, tag)).or_default().push(id);
+        id
+    }
+
+    /// The rank begins to receive; [`Builder::wait_all`] waits for it.
+    pub fn receive(&mut self, rank: u32, from: u32, tag: u32) -> OpId {
+        let id = self.add(rank, Action::Receive { from });
+        self.pending[rank as usize].push(id);
+        self.receives.entry((from, rank, tag)).or_default().push(id);
+        id
+    }
+
+    /// What the rank does next waits for everything that it began.
+    pub fn wait_all(&mut self, rank: u32) {
+        let pending = std::mem::take(&mut self.pending[rank as usize]);
+        if !pending.is_empty() {
+            self.front[rank as usize] = pending;
+        }
+    }
+
+    /// What the rank does next waits for one operation that it began, and for all it waited for before.
+    pub fn wait(&mut self, rank: u32, operation: OpId) {
+        self.pending[rank as usize].retain(|&p| p != operation);
+        let front = &mut self.front[rank as usize];
+        // The operation itself waited for these; only later ones stay.
+        front.retain(|f| f.0 > operation.0);
+        front.push(operation);
+    }
+
+    /// Adds an operation that waits for the given ones and nothing else (traces that are graphs).
+    pub fn after(&mut self, rank: u32, action: Action, tag: u32, earlier: &[OpId]) -> OpId {
+        let id = OpId(self.operations.len() as u32);
+        self.edges.extend(earlier.iter().map(|e| (e.0, id.0)));
+        self.operations.push(Operation {
+            rank,
+            action,
+            partner: None,
+            waits_for: earlier.len() as u32,
+        });
+        match action {
+            Action::Send { to, .. } => self.sends.entry((rank, to, tag)).or_default().push(id),
+            Action::Receive { from } => {
+                self.receives.entry((from, rank, tag)).or_default().push(id);
+            }
+            Action::Compute { .. } => {}
+        }
+        id
+    }
+
+    /// Makes one operation wait for another one.
+    pub fn order(&mut self, earlier: OpId, later: OpId) {
+        self.edges.push((earlier.0, later.0));
+        self.operations[later.0 as usize].waits_for += 1;
+    }
+
+    /// Checks the program: sends and receives of a pair and tag match in order.
+    pub fn finish(mut self) -> Result<Program, FabricError> {
+        if self.operations.len() > MAX_OPERATIONS {
+            return Err(FabricError::OutOfRange {
+                what: "operations of the program".into(),
+                found: self.operations.len().to_string(),
+                expected: format!("at most {MAX_OPERATIONS}"),
+            });
+        }
+        self.check_actions()?;
+        let mut keys: Vec<_> = self
+            .sends
+            .keys()
+            .chain(self.receives.keys())
+            .copied()
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for (from, to, tag) in keys {
+            let none = Vec::new();
+            let sends = self.sends.get(&(from, to, tag)).unwrap_or(&none);
+            let receives = self.receives.get(&(from, to, tag)).unwrap_or(&none);
+            if sends.len() != receives.len() {
+                return Err(FabricError::OutOfRange {
+                    what: format!("messages from rank {from} to rank {to} with tag {tag}"),
+                    found: format!("{} sends and {} receives", sends.len(), receives.len()),
+                    expected: "as many receives as sends".into(),
+                });
+            }
+            for (&send, &receive) in sends.iter().zip(receives) {
+                self.operations[send.0 as usize].partner = Some(receive);
+                self.operations[receive.0 as usize].partner = Some(send);
+            }
+        }
+        let (next_offsets, next) = self.successors();
+        let program = Program {
+            ranks: self.front.len(),
+            operations: self.operations,
+            next_offsets,
+            next,
+        };
+        program.check_order()?;
+        Ok(program)
+    }
+
+    fn check_actions(&self) -> Result<(), FabricError> {
+        let ranks = self.front.len();
+        for op in &self.operations {
+            let (good, found) = match op.action {
+                Action::Compute { seconds } => (
+                    seconds.is_finite() && seconds >= 0.0,
+                    format!("computing for {seconds} s"),
+                ),
+                Action::Send { to, bytes } => (
+                    (to as usize) < ranks && bytes.is_finite() && bytes >= 0.0,
+                    format!("sending {bytes} B to rank {to}"),
+                ),
+                Action::Receive { from } => (
+                    (from as usize) < ranks,
+                    format!("receiving from rank {from}"),
+                ),
+            };
+            if !good {
+                return Err(FabricError::OutOfRange {
+                    what: format!("operation of rank {}", op.rank),
+                    found,
+                    expected: format!("times and sizes not below zero, ranks below {ranks}"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn successors(&self) -> (Vec<u32>, Vec<u32>) {
+        let mut offsets = vec![0u32; self.operations.len() + 1];
+        for &(earlier, _) in &self.edges {
+            offsets[earlier as usize + 1] += 1;
+        }
+        for i in 0..self.operations.len() {
+            offsets[i + 1] += offsets[i];
+        }
+        let mut at = offsets.clone();
+        let mut next = vec![0u32; self.edges.len()];
+        for &(earlier, later) in &self.edges {
+            let slot = &mut at[earlier as usize];
+            next[*slot as usize] = later;
+            *slot += 1;
+        }
+        (offsets, next)
+    }
+}
+
+impl Program {
+    /// Refuses programs in which operations wait for each other in a circle within ranks.
+    fn check_order(&self) -> Result<(), FabricError> {
+        let mut waits: Vec<u32> = self.operations.iter().map(|op| op.waits_for).collect();
+        let mut ready: Vec<u32> = (0..waits.len() as u32)
+            .filter(|&i| waits[i as usize] == 0)
+            .collect();
+        let mut done = 0;
+        while let Some(id) = ready.pop() {
+            done += 1;
+            for &later in self.next(id) {
+                waits[later as usize] -= 1;
+                if waits[later as usize] == 0 {
+                    ready.push(later);
+                }
+            }
+        }
+        if done == waits.len() {
+            return Ok(());
+        }
+        let stuck = waits
+            .iter()
+            .position(|&w| w > 0)
+            .map_or(0, |i| self.operations[i].rank);
+        Err(FabricError::OutOfRange {
+            what: format!("order of operations of rank {stuck}"),
+            found: "operations that wait for each other in a circle".into(),
+            expected: "an order in which each can be done".into(),
+        })
+    }
+}

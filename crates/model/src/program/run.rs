@@ -1,0 +1,357 @@
+//! Runs a program on a network: who does what when.
+
+use super::{Action, Program};
+use crate::error::ModelError;
+use crate::fluid::{Clock, Done, PathId, Sharing};
+use crate::network::{Network, Way};
+use hopbyte_fabric::NodeId;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap};
+
+/// What a run depends on beside program, placement and network.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Transfers of other jobs that go on all the time: (from, to, message bytes, highest rate).
+    pub background: Vec<(NodeId, NodeId, f64, f64)>,
+    /// Share of the time within which ends of transfers count as one; 0 is exact.
+    pub tolerance: f64,
+}
+
+/// When everything was done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramTimes {
+    /// When the last operation ended.
+    pub seconds: f64,
+    /// When each rank's last operation ended.
+    pub by_rank: Vec<f64>,
+    /// When each operation ended.
+    pub by_operation: Vec<f64>,
+    /// Bytes of transfers by the resource that held them back when they ended; under `None` those
+    /// that nothing held back.
+    pub held_back: HashMap<Option<u32>, f64>,
+    /// Transfers through network or memory.
+    pub transfers: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    /// Everything that the operation waits for is done.
+    Ready(u32),
+    /// The operation is done.
+    Done(u32),
+    /// The first byte of a send's data would arrive.
+    Flow(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Event {
+    seconds: f64,
+    what: What,
+}
+
+impl What {
+    /// Place among events of one time: what ends comes before what begins.
+    fn order(self) -> (u8, u32) {
+        match self {
+            Self::Done(id) => (0, id),
+            Self::Ready(id) => (1, id),
+            Self::Flow(id) => (2, id),
+        }
+    }
+}
+
+impl Eq for Event {}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_time = self.seconds.total_cmp(&other.seconds);
+        by_time.then_with(|| self.what.order().cmp(&other.what.order()))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+const NOT_YET: f64 = f64::NAN;
+
+struct Run<'a> {
+    network: &'a Network<'a>,
+    program: &'a Program,
+    nodes: &'a [NodeId],
+    clock: Clock,
+    events: BinaryHeap<Reverse<Event>>,
+    waits: Vec<u32>,
+    ended: Vec<f64>,
+    /// When a receive was posted, or a send's data arrived.
+    posted: Vec<f64>,
+    /// When a large send could leave.
+    leaves: Vec<f64>,
+    /// When a rank's processor and a node's message engine are free.
+    processor: Vec<f64>,
+    engine: Vec<f64>,
+    paths: HashMap<(NodeId, NodeId, u64), (PathId, f64)>,
+    way: Way,
+    held_back: HashMap<Option<u32>, f64>,
+    transfers: u64,
+}
+
+/// Runs a program with rank `i` on `nodes[i]`.
+///
+/// Sending takes the processor its overhead, then the node's message engine its share of the message
+/// rate; after the latency the data shares the network. Messages up to the eager size leave at once
+/// and end for the sender when they left; larger ones wait until the receiver is ready and one more
+/// round trip, and end with their data.
+pub fn run(
+    network: &Network<'_>,
+    program: &Program,
+    nodes: &[NodeId],
+    settings: &Settings,
+) -> Result<ProgramTimes, ModelError> {
+    let operations = program.operations();
+    let mut run = Run {
+        network,
+        program,
+        nodes,
+        clock: Clock::new(Sharing::new(network.capacities()), settings.tolerance),
+        events: BinaryHeap::new(),
+        waits: operations.iter().map(|op| op.waits_for).collect(),
+        ended: vec![NOT_YET; operations.len()],
+        posted: vec![NOT_YET; operations.len()],
+        leaves: vec![NOT_YET; operations.len()],
+        processor: vec![0.0; program.ranks()],
+        engine: vec![0.0; network.fabric.nodes().len()],
+        paths: HashMap::new(),
+        way: Way::default(),
+        held_back: HashMap::new(),
+        transfers: 0,
+    };
+    for &(from, to, bytes, limit) in &settings.background {
+        let (path, _) = run.path(from, to, bytes)?;
+        run.clock.begin(path, f64::INFINITY, limit, u32::MAX);
+    }
+    for id in 0..operations.len() as u32 {
+        if run.waits[id as usize] == 0 {
+            run.at(0.0, What::Ready(id));
+        }
+    }
+    run.go()?;
+    run.check_all_ended()?;
+    let mut by_rank = vec![0.0f64; program.ranks()];
+    for (op, &end) in operations.iter().zip(&run.ended) {
+        by_rank[op.rank as usize] = by_rank[op.rank as usize].max(end);
+    }
+    Ok(ProgramTimes {
+        seconds: by_rank.iter().copied().fold(0.0, f64::max),
+        by_rank,
+        by_operation: run.ended,
+        held_back: run.held_back,
+        transfers: run.transfers,
+    })
+}
+
+impl Run<'_> {
+    fn at(&mut self, seconds: f64, what: What) {
+        self.events.push(Reverse(Event { seconds, what }));
+    }
+
+    fn go(&mut self) -> Result<(), ModelError> {
+        let mut done: Vec<Done> = Vec::new();
+        loop {
+            let event = self.events.peek().map(|Reverse(e)| e.seconds);
+            // Everything of one moment happens before rates are shared anew.
+            let flow_end = match event {
+                Some(at) if at <= self.clock.now() => None,
+                _ => self.clock.next_end(),
+            };
+            match (event, flow_end) {
+                (None, None) => return Ok(()),
+                (Some(at), end) if end.is_none_or(|end| at < end) => {
+                    self.clock.advance_to(at);
+                    while let Some(Reverse(e)) = self.events.peek().copied() {
+                        if e.seconds > at {
+                            break;
+                        }
+                        self.events.pop();
+                        self.handle(e)?;
+                    }
+                }
+                _ => {
+                    done.clear();
+                    self.clock.end_next(&mut done);
+                    for d in &done {
+                        self.arrived(d);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_all_ended(&self) -> Result<(), ModelError> {
+        let stuck = |end: &&f64| end.is_nan();
+        let Some(first) = self.ended.iter().position(|end| end.is_nan()) else {
+            return Ok(());
+        };
+        Err(ModelError::Deadlock {
+            rank: self.program.operations()[first].rank,
+            operations: self.ended.iter().filter(stuck).count(),
+            seconds: self.ended.iter().copied().fold(0.0, f64::max),
+        })
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), ModelError> {
+        match event.what {
+            What::Ready(id) => self.begin(id, event.seconds)?,
+            What::Flow(id) => self.flow(id)?,
+            What::Done(id) => {
+                self.ended[id as usize] = event.seconds;
+                for i in 0..self.program.next(id).len() {
+                    let later = self.program.next(id)[i];
+                    self.waits[later as usize] -= 1;
+                    if self.waits[later as usize] == 0 {
+                        self.at(event.seconds, What::Ready(later));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the rank's processor busy from `now` on; returns when that is over.
+    fn occupy(&mut self, rank: u32, now: f64, seconds: f64) -> f64 {
+        let free = &mut self.processor[rank as usize];
+        *free = free.max(now) + seconds / self.network.point.cpu;
+        *free
+    }
+
+    fn begin(&mut self, id: u32, now: f64) -> Result<(), ModelError> {
+        let operation = self.program.operations()[id as usize];
+        let overhead = self.network.parameters.overhead_s;
+        match operation.action {
+            Action::Compute { seconds } => {
+                let end = self.occupy(operation.rank, now, seconds);
+                self.at(end, What::Done(id));
+            }
+            Action::Receive { .. } => {
+                self.posted[id as usize] = now;
+                if let Some(send) = operation.partner {
+                    self.try_rendezvous(send.0, id)?;
+                    self.try_receive(id, send.0);
+                }
+            }
+            Action::Send { bytes, .. } => {
+                let node = self.nodes[operation.rank as usize];
+                let ready = self.occupy(operation.rank, now, overhead);
+                let rate = self.network.parameters.messages_per_s;
+                let gap = rate.map_or(0.0, |r| 1.0 / (r * self.network.point.message_rate));
+                let engine = &mut self.engine[node.index()];
+                *engine = engine.max(ready) + gap;
+                let leaves = *engine;
+                if bytes <= self.network.parameters.eager_bytes {
+                    self.at(ready, What::Done(id));
+                    let latency = self.latency(id)?;
+                    self.at(leaves + latency, What::Flow(id));
+                } else {
+                    self.leaves[id as usize] = leaves;
+                    if let Some(receive) = operation.partner {
+                        self.try_rendezvous(id, receive.0)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a send waits for its receiver.
+    fn is_rendezvous(&self, send: u32) -> bool {
+        match self.program.operations()[send as usize].action {
+            Action::Send { bytes, .. } => bytes > self.network.parameters.eager_bytes,
+            _ => false,
+        }
+    }
+
+    /// Starts the data of a large message once both sides are there.
+    fn try_rendezvous(&mut self, send: u32, receive: u32) -> Result<(), ModelError> {
+        let (leaves, posted) = (self.leaves[send as usize], self.posted[receive as usize]);
+        if !self.is_rendezvous(send) || leaves.is_nan() || posted.is_nan() {
+            return Ok(());
+        }
+        // Ready to send there, clear to send back, data there.
+        let latency = self.latency(send)?;
+        let asked = (leaves + latency).max(posted);
+        self.at(asked + 2.0 * latency, What::Flow(send));
+        Ok(())
+    }
+
+    /// Ends a receive once it is posted and its data is there.
+    fn try_receive(&mut self, receive: u32, send: u32) {
+        let (posted, arrived) = (self.posted[receive as usize], self.posted[send as usize]);
+        if posted.is_nan() || arrived.is_nan() {
+            return;
+        }
+        let rank = self.program.operations()[receive as usize].rank;
+        let overhead = self.network.parameters.overhead_s;
+        let end = self.occupy(rank, posted.max(arrived), overhead);
+        self.at(end, What::Done(receive));
+    }
+
+    fn ends_of(&self, send: u32) -> (NodeId, NodeId, f64) {
+        let operation = self.program.operations()[send as usize];
+        let from = self.nodes[operation.rank as usize];
+        match operation.action {
+            Action::Send { to, bytes } => (from, self.nodes[to as usize], bytes),
+            _ => (from, from, 0.0),
+        }
+    }
+
+    fn latency(&mut self, send: u32) -> Result<f64, ModelError> {
+        let (from, to, bytes) = self.ends_of(send);
+        Ok(self.path(from, to, bytes)?.1)
+    }
+
+    fn path(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<(PathId, f64), ModelError> {
+        let bytes = bytes.max(1.0);
+        let key = (from, to, bytes.to_bits());
+        if let Some(&known) = self.paths.get(&key) {
+            return Ok(known);
+        }
+        let wire = self.network.parameters.protocol.wire(bytes);
+        let way = self.network.way(from, to, &wire, bytes, &mut self.way);
+        way.map_err(|pair| ModelError::unroutable(self.network.fabric, &pair))?;
+        let path = self.clock.add_path(&self.way.uses);
+        let found = (path, self.way.latency_s);
+        self.paths.insert(key, found);
+        Ok(found)
+    }
+
+    fn flow(&mut self, send: u32) -> Result<(), ModelError> {
+        let (from, to, bytes) = self.ends_of(send);
+        self.transfers += 1;
+        if bytes == 0.0 {
+            let now = self.clock.now();
+            self.deliver(send, now);
+            return Ok(());
+        }
+        let (path, _) = self.path(from, to, bytes)?;
+        self.clock.begin(path, bytes, f64::INFINITY, send);
+        Ok(())
+    }
+
+    fn arrived(&mut self, done: &Done) {
+        let (_, _, bytes) = self.ends_of(done.tag);
+        *self.held_back.entry(done.bottleneck).or_default() += bytes;
+        self.deliver(done.tag, done.seconds);
+    }
+
+    fn deliver(&mut self, send: u32, now: f64) {
+        if self.is_rendezvous(send) {
+            self.at(now, What::Done(send));
+        }
+        self.posted[send as usize] = now;
+        if let Some(receive) = self.program.operations()[send as usize].partner {
+            self.try_receive(receive.0, send);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Programs in time, worked out by hand.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use hopbyte_fabric::{Fabric, NodeId, Routing, spec};
+use hopbyte_model::ModelError;
+use hopbyte_model::network::Network;
+use hopbyte_model::parameters::{OperatingPoint, Parameters};
+use hopbyte_model::program::{Builder, ProgramTimes, Settings, run};
+
+const NS: f64 = 1e-9;
+
+/// Links of 1 GB/s, hosts of 2 GB/s, 100 ns a hop, 1 us a message, 0.2 us of processor at each end.
+fn machine() -> (Fabric, Parameters) {
+    let fabric = spec::fabric("torus:8:link=1,host=2,latency=100").unwrap();
+    let parameters = Parameters {
+        latency_s: 1e-6,
+        overhead_s: 0.2e-6,
+        memory_bytes_per_s: 10e9,
+        memory_latency_s: 0.5e-6,
+        eager_bytes: 1000.0,
+        ..Parameters::plain()
+    };
+    (fabric, parameters)
+}
+
+fn times(
+    builder: Builder,
+    nodes: &[u32],
+    point: OperatingPoint,
+) -> Result<ProgramTimes, ModelError> {
+    let (fabric, parameters) = machine();
+    let routing = Routing::default_for(&fabric);
+    let network = Network::new(&fabric, &routing, &parameters, point);
+    let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+    run(&network, &builder.finish()?, &nodes, &Settings::default())
+}
+
+fn one_message(bytes: f64, nodes: &[u32]) -> f64 {
+    let mut b = Builder::new(2);
+    b.send(0, 1, bytes, 0);
+    b.receive(1, 0, 0);
+    times(b, nodes, OperatingPoint::default()).unwrap().seconds
+}
+
+fn assert_close(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-12 + 1e-9 * b, "{a} is not {b}");
+}
+
+#[test]
+fn small_messages_take_overheads_latency_and_bytes() {
+    // 200 ns send, 1000 ns latency, 3 hops of 100 ns, 500 B at 1 GB/s, 200 ns receive.
+    assert_close(one_message(500.0, &[0, 3]), 2200.0 * NS);
+    // Without a hop the host links limit: 2 GB/s.
+    assert_close(
+        one_message(500.0, &[0, 0]),
+        (200.0 + 500.0 + 50.0 + 200.0) * NS,
+    );
+    assert_close(one_message(0.0, &[0, 1]), 1500.0 * NS);
+}
+
+#[test]
+fn large_messages_wait_for_the_receiver_and_a_round_trip() {
+    // 200 ns, then three latencies of 1100 ns, 2000 B at 1 GB/s, 200 ns.
+    assert_close(
+        one_message(2000.0, &[0, 1]),
+        (200.0 + 3300.0 + 2000.0 + 200.0) * NS,
+    );
+    let mut b = Builder::new(2);
+    b.send(0, 1, 2000.0, 0);
+    b.compute(1, 10e-6);
+    b.receive(1, 0, 0);
+    let t = times(b, &[0, 1], OperatingPoint::default()).unwrap();
+    assert_close(t.seconds, (10_000.0 + 2200.0 + 2000.0 + 200.0) * NS);
+    // The sender is held up as well.
+    assert_close(t.by_rank[0], (10_000.0 + 2200.0 + 2000.0) * NS);
+}
+
+#[test]
+fn what_waits_begins_after_what_it_waits_for() {
+    let mut b = Builder::new(3);
+    b.compute(0, 5e-6);
+    b.send(0, 1, 0.0, 0);
+    b.receive(1, 0, 0);
+    b.wait_all(1);
+    b.compute(1, 1e-6);
+    b.send(1, 2, 0.0, 0);
+    b.receive(2, 1, 0);
+    let t = times(b, &[0, 1, 2], OperatingPoint::default()).unwrap();
+    assert_close(t.seconds, (5000.0 + 1500.0 + 1000.0 + 1500.0) * NS);
+}
+
+#[test]
+fn messages_over_one_link_share_it() {
+    // Two of 500 B over one link of 1 GB/s; the second leaves 200 ns later (one processor).
+    let mut b = Builder::new(2);
+    for tag in 0..2 {
+        b.send(0, 1, 500.0, tag);
+        b.receive(1, 0, tag);
+    }
+    let t = times(b, &[0, 1], OperatingPoint::default()).unwrap();
+    // From 1300 alone for 200 ns, then shared: 300 left at half speed ends at 2100 with its receive
+    // overhead until 2300; the other has 200 left at 2100, ends at 2300, received until 2500.
+    assert_close(t.seconds, 2500.0 * NS);
+}
+
+#[test]
+fn operating_points_scale_what_they_name() {
+    let at = |point| {
+        let mut b = Builder::new(2);
+        b.compute(0, 1e-6);
+        b.send(0, 1, 500.0, 0);
+        b.receive(1, 0, 0);
+        times(b, &[0, 1], point).unwrap().seconds
+    };
+    let normal = OperatingPoint::default();
+    assert_close(at(normal), 3000.0 * NS);
+    assert_close(
+        at(OperatingPoint {
+            link: 0.25,
+            ..normal
+        }),
+        4500.0 * NS,
+    );
+    // Injection at 2 GB/s does not limit before it is below the link's 1 GB/s.
+    assert_close(
+        at(OperatingPoint {
+            injection: 0.5,
+            ..normal
+        }),
+        3000.0 * NS,
+    );
+    assert_close(
+        at(OperatingPoint {
+            injection: 0.25,
+            ..normal
+        }),
+        3500.0 * NS,
+    );
+    assert_close(
+        at(OperatingPoint {
+            latency: 2.0,
+            ..normal
+        }),
+        4100.0 * NS,
+    );
+    assert_close(at(OperatingPoint { cpu: 2.0, ..normal }), 2300.0 * NS);
+}
+
+#[test]
+fn message_rate_spaces_messages_out() {
+    let (fabric, mut parameters) = machine();
+    parameters.messages_per_s = Some(1e5);
+    parameters.overhead_s = 0.0;
+    let routing = Routing::default_for(&fabric);
+    let network = Network::new(&fabric, &routing, &parameters, OperatingPoint::default());
+    let mut b = Builder::new(2);
+    for tag in 0..4 {
+        b.send(0, 1, 0.0, tag);
+        b.receive(1, 0, tag);
+    }
+    let t = run(
+        &network,
+        &b.finish().unwrap(),
+        &[NodeId(0), NodeId(1)],
+        &Settings::default(),
+    )
+    .unwrap();
+    assert_close(t.seconds, 40_000.0 * NS + 1100.0 * NS);
+}
+
+#[test]
+fn collectives_take_their_rounds() {
+    let seconds = |n: u32, what: &dyn Fn(&mut Builder, &[u32])| {
+        let mut b = Builder::new(n as usize);
+        let ranks: Vec<u32> = (0..n).collect();
+        what(&mut b, &ranks);
+        let nodes: Vec<u32> = ranks.iter().map(|r| r % 8).collect();
+        times(b, &nodes, OperatingPoint::default()).unwrap().seconds
+    };
+    // One round of an empty message to a neighbour takes 1500 ns when nothing else is done.
+    let two = seconds(2, &|b, r| b.barrier(r));
+    assert_close(two, 1500.0 * NS);
+    let rounds = seconds(8, &|b, r| b.barrier(r));
+    assert!(
+        (3.0 * 1500.0 * NS..=3.0 * 1900.0 * NS).contains(&rounds),
+        "{rounds}"
+    );
+    assert!(seconds(8, &|b, r| b.allreduce(r, 8.0)) < 1.1 * rounds);
+    assert!(seconds(7, &|b, r| b.allreduce(r, 8.0)) > seconds(4, &|b, r| b.allreduce(r, 8.0)));
+    for what in [Builder::broadcast, Builder::reduce, Builder::allgather] {
+        assert!(seconds(6, &|b, r| what(b, r, 100.0)) > 2.0 * 1500.0 * NS);
+    }
+    // Messages of an all-to-all: everybody to everybody else once.
+    let mut b = Builder::new(5);
+    b.alltoall(&[0, 1, 2, 3, 4], 8.0, true);
+    assert_eq!(b.finish().unwrap().messages().count(), 20);
+}
+
+#[test]
+fn programs_that_cannot_end_are_refused() {
+    let mut b = Builder::new(2);
+    b.send(0, 1, 1.0, 0);
+    let error = b.finish().unwrap_err().to_string();
+    assert!(error.contains("1 sends and 0 receives"), "{error}");
+    // Large blocking sends that face each other.
+    let mut b = Builder::new(2);
+    for (me, other) in [(0, 1), (1, 0)] {
+        b.send(me, other, 5000.0, 0);
+        b.wait_all(me);
+        b.receive(me, other, 0);
+    }
+    let error = times(b, &[0, 1], OperatingPoint::default()).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ModelError::Deadlock {
+                rank: 0,
+                operations: 4,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let mut b = Builder::new(1);
+    let first = b.after(
+        0,
+        hopbyte_model::program::Action::Compute { seconds: 1.0 },
+        0,
+        &[],
+    );
+    b.order(first, first);
+    assert!(b.finish().unwrap_err().to_string().contains("circle"));
+}

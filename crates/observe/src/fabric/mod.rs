@@ -8,10 +8,11 @@ mod infiniband;
 mod recognise;
 mod siblings;
 
+pub use recognise::Format;
+
 use crate::ObserveError;
 use crate::text::{Limits, Text, lossy};
-use hopbyte_fabric::{Fabric, Family, InputError, Routing, spec};
-use recognise::Format;
+use hopbyte_fabric::{Fabric, InputError, Routing, spec};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -49,117 +50,152 @@ pub struct Machine {
     pub notes: Vec<String>,
 }
 
+/// Texts that go with a dump.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Companions<'a> {
+    /// Forwarding tables.
+    pub routes: &'a [Text],
+    /// Which node is where.
+    pub system_map: Option<&'a Text>,
+    /// Names by GUID.
+    pub names: Option<&'a Text>,
+}
+
 /// Reads a machine: recognises the format, merges tables and maps, and says what is missing.
 pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
     let path = Path::new(&files.main);
     if spec::is_fabric_spec(&files.main) && !path.exists() {
         let described = spec::machine(&files.main)?;
-        return with_routing(described.fabric, Some(described.routing), Vec::new(), files);
+        if let Some(path) = files.routes.first() {
+            return Err(no_tables_here(&path.display().to_string()).into());
+        }
+        return Ok(Machine {
+            fabric: described.fabric,
+            routing: described.routing,
+            notes: Vec::new(),
+        });
     }
     let text = Text::read(path, Limits::ANY)?;
+    let format = Format::of(&text)?;
     let mut files = files.clone();
     let mut notes = Vec::new();
-    let format = Format::of(&text)?;
     siblings::find(path, format, &mut files, &mut notes);
-    read_as(&text, format, &files, notes)
-}
-
-/// Reads a machine from text in memory, without looking for companions.
-pub fn read_machine_text(text: &Text) -> Result<Machine, ObserveError> {
-    read_as(
-        text,
-        Format::of(text)?,
-        &MachineFiles::default(),
-        Vec::new(),
-    )
-}
-
-fn read_as(
-    text: &Text,
-    format: Format,
-    files: &MachineFiles,
-    mut notes: Vec<String>,
-) -> Result<Machine, ObserveError> {
-    match format {
-        Format::IbRecords => infiniband_machine(infiniband::records::read(text)?, files, notes),
-        Format::IbPorts => infiniband_machine(infiniband::port_lines::read(text)?, files, notes),
-        Format::Gemini | Format::Aries | Format::SystemMap | Format::NodeMap => {
-            let map = files
-                .system_map
-                .as_deref()
-                .map(|path| Text::read(path, Limits::TEXT))
-                .transpose()?;
-            let fabric = cray::read(text, format, map.as_ref(), &mut notes)?;
-            with_routing(fabric, None, notes, files)
-        }
-        Format::IbTables => Err(text
-            .error("forwarding tables", "a machine")
-            .hint("give the fabric (ibnetdiscover) and these as its routes")
-            .into()),
-    }
-}
-
-/// A fabric without tables: the given routing, or the family's own (dimension order, dragonfly
-/// minimal, all minimal paths).
-fn with_routing(
-    fabric: Fabric,
-    routing: Option<Routing>,
-    mut notes: Vec<String>,
-    files: &MachineFiles,
-) -> Result<Machine, ObserveError> {
-    if let Some(path) = files.routes.first() {
-        return Err(InputError::new(
-            path.display().to_string(),
-            "forwarding tables",
-            "no tables for this machine",
-        )
-        .hint("only InfiniBand fabrics take forwarding tables")
-        .into());
-    }
-    let routing = routing.unwrap_or_else(|| Routing::default_for(&fabric));
-    if fabric.family() == Family::InfiniBand {
-        notes.push("no forwarding tables: all minimal paths are assumed, split by capacity".into());
-    }
-    Ok(Machine {
-        fabric,
-        routing,
-        notes,
-    })
-}
-
-fn infiniband_machine(
-    scan: infiniband::Scan,
-    files: &MachineFiles,
-    mut notes: Vec<String>,
-) -> Result<Machine, ObserveError> {
-    let names = match &files.names {
-        Some(path) => infiniband::guid_names::read(&Text::read(path, Limits::TEXT)?)?,
-        None => HashMap::new(),
+    let optional = |path: &Option<PathBuf>| {
+        let path = path.as_deref();
+        path.map(|p| Text::read(p, Limits::TEXT)).transpose()
     };
-    let (fabric, addresses) = scan.build(&names, &mut notes)?;
-    if files.routes.is_empty() {
-        return with_routing(fabric, None, notes, files);
-    }
-    let mut reader = infiniband::tables::TableReader::new(&fabric, &addresses);
+    let (map, names) = (optional(&files.system_map)?, optional(&files.names)?);
+    let mut paths = Vec::new();
     for path in &files.routes {
-        for file in files_of(path)? {
-            reader.read(&Text::read(&file, Limits::TEXT)?)?;
+        paths.extend(files_of(path)?);
+    }
+    let mut routes = paths.iter().map(|p| Text::read(p, Limits::TEXT));
+    let parts = Parts {
+        text: &text,
+        map: map.as_ref(),
+        names: names.as_ref(),
+        routes: &mut routes,
+        notes,
+    };
+    parts.read(format)
+}
+
+/// Reads a machine from texts in memory; `format` is recognised when it is not given.
+pub fn read_machine_text(
+    text: &Text,
+    format: Option<Format>,
+    with: Companions<'_>,
+) -> Result<Machine, ObserveError> {
+    let format = format.map_or_else(|| Format::of(text), Ok)?;
+    let parts = Parts {
+        text,
+        map: with.system_map,
+        names: with.names,
+        routes: &mut with.routes.iter().cloned().map(Ok),
+        notes: Vec::new(),
+    };
+    parts.read(format)
+}
+
+/// A dump and what goes with it; files of tables are read one after the other.
+struct Parts<'a> {
+    text: &'a Text,
+    map: Option<&'a Text>,
+    names: Option<&'a Text>,
+    routes: &'a mut dyn Iterator<Item = Result<Text, ObserveError>>,
+    notes: Vec<String>,
+}
+
+impl Parts<'_> {
+    fn read(mut self, format: Format) -> Result<Machine, ObserveError> {
+        let text = self.text;
+        match format {
+            Format::IbRecords => self.infiniband(infiniband::records::read(text)?),
+            Format::IbPorts => self.infiniband(infiniband::port_lines::read(text)?),
+            Format::Gemini | Format::Aries | Format::SystemMap | Format::NodeMap => {
+                let fabric = cray::read(text, format, self.map, &mut self.notes)?;
+                self.without_tables(fabric)
+            }
+            Format::IbTables => Err(text
+                .error("forwarding tables", "a machine")
+                .hint("give the fabric (ibnetdiscover) and these as its routes")
+                .into()),
         }
     }
-    let tables = reader.finish(&mut notes);
-    if tables.entries() == 0 {
-        let path = files.routes[0].display().to_string();
-        return Err(
-            InputError::new(path, "no entry for any node of the fabric", "its tables")
-                .hint("do the tables belong to this fabric?")
-                .into(),
-        );
+
+    /// A fabric without tables routes as its family does: dimension order, dragonfly minimal, all
+    /// minimal paths.
+    fn without_tables(self, fabric: Fabric) -> Result<Machine, ObserveError> {
+        if let Some(table) = self.routes.next() {
+            return Err(no_tables_here(table?.file()).into());
+        }
+        Ok(Machine {
+            routing: Routing::default_for(&fabric),
+            fabric,
+            notes: self.notes,
+        })
     }
-    Ok(Machine {
-        routing: Routing::Tables(tables),
-        fabric,
-        notes,
-    })
+
+    fn infiniband(mut self, scan: infiniband::Scan) -> Result<Machine, ObserveError> {
+        let names = match self.names {
+            Some(text) => infiniband::guid_names::read(text)?,
+            None => HashMap::new(),
+        };
+        let (fabric, addresses) = scan.build(&names, &mut self.notes)?;
+        let mut reader = infiniband::tables::TableReader::new(&fabric, &addresses);
+        let mut first = None;
+        for table in &mut *self.routes {
+            let table = table?;
+            reader.read(&table)?;
+            first.get_or_insert_with(|| table.file().to_owned());
+        }
+        let Some(first) = first else {
+            self.notes.push(
+                "no forwarding tables: all minimal paths are assumed, split by capacity".into(),
+            );
+            return self.without_tables(fabric);
+        };
+        let tables = reader.finish(&mut self.notes);
+        if tables.entries() == 0 {
+            return Err(InputError::new(
+                first,
+                "no entry for any node of the fabric",
+                "its tables",
+            )
+            .hint("do the tables belong to this fabric?")
+            .into());
+        }
+        Ok(Machine {
+            routing: Routing::Tables(tables),
+            fabric,
+            notes: self.notes,
+        })
+    }
+}
+
+fn no_tables_here(file: &str) -> InputError {
+    InputError::new(file, "forwarding tables", "none for this machine")
+        .hint("only InfiniBand fabrics take forwarding tables")
 }
 
 /// A file itself, or the files of a folder in the order of their names.

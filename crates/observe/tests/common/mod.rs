@@ -1,6 +1,7 @@
 //! What several test files need.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
+use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub fn machine_of(files: &MachineFiles) -> Machine {
 pub fn parse(text: &str) -> Result<Machine, String> {
     let text =
         Text::from_bytes("input", text.as_bytes(), Limits::ANY).map_err(|e| e.to_string())?;
-    hopbyte_observe::fabric::read_machine_text(&text).map_err(|e| e.to_string())
+    read_machine_text(&text, None, Companions::default()).map_err(|e| e.to_string())
 }
 
 /// Whole decompressed content of a file.
@@ -63,4 +64,82 @@ pub fn damaged(good: &[u8]) -> Vec<Vec<u8>> {
         copies.push(twice.concat());
     }
     copies
+}
+
+/// Seeds of a fuzz target, by file name.
+pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = hopbyte_testdata::workspace()
+        .join("fuzz/seeds")
+        .join(target);
+    let mut seeds: Vec<(String, Vec<u8>)> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    seeds.sort();
+    seeds
+}
+
+/// A copy with several random changes, the same for the same number: bytes, numbers and whole words
+/// replaced by troublesome ones, pieces cut, repeated, moved.
+pub fn bent(good: &[u8], number: u64) -> Vec<u8> {
+    const TROUBLE: [&[u8]; 16] = [
+        b"",
+        b"0",
+        b"-1",
+        b"255",
+        b"65535",
+        b"65536",
+        b"4294967295",
+        b"18446744073709551616",
+        b"0x",
+        b"\"",
+        b"'",
+        b"(",
+        b"\xff\xfe",
+        b"\n",
+        b"\0",
+        b"nan",
+    ];
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = move |below: usize| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % below.max(1) as u64) as usize
+    };
+    let mut copy = good.to_vec();
+    for _ in 0..=random(4) {
+        let (at, to) = (random(copy.len() + 1), random(copy.len() + 1));
+        let (start, end) = (at.min(to), at.max(to).min(at.min(to) + 1 + random(80)));
+        let end = end.min(copy.len());
+        let piece = copy[start..end].to_vec();
+        match random(6) {
+            0 => drop(copy.splice(start..end, TROUBLE[random(16)].iter().copied())),
+            1 => drop(copy.splice(start..start, piece)),
+            2 => drop(copy.drain(start..end)),
+            3 => {
+                let to = random(copy.len() + 1);
+                drop(copy.splice(to..to, piece));
+            }
+            4 => {
+                for byte in &mut copy[start..end] {
+                    *byte = random(256) as u8;
+                }
+            }
+            _ => {
+                // One word becomes trouble.
+                let blank = |b: &u8| !b.is_ascii_alphanumeric();
+                let end = copy[start..]
+                    .iter()
+                    .position(blank)
+                    .map_or(copy.len(), |i| start + i);
+                drop(copy.splice(start..end, TROUBLE[random(16)].iter().copied()));
+            }
+        }
+    }
+    copy
 }

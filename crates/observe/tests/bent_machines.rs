@@ -1,0 +1,109 @@
+//! Every machine reader against bent input: it reads or refuses, and never panics.
+//!
+//! Seeds are those of the fuzz targets; the changes are random but always the same.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use common::{bent, damaged, seeds};
+use hopbyte_fabric::Reach;
+use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
+use hopbyte_observe::text::{Limits, Text};
+use hopbyte_observe::{Machine, ObserveError};
+
+/// Random changes of each seed.
+const BENT: u64 = 3000;
+
+type Read = fn(&[u8]) -> Result<Machine, ObserveError>;
+
+/// Reads with the format given, so that damaged first lines do not hide the reader.
+fn as_format(bytes: &[u8], format: Format) -> Result<Machine, ObserveError> {
+    let text = Text::from_bytes("input", bytes, Limits::ANY)?;
+    read_machine_text(&text, Some(format), Companions::default())
+}
+
+/// What a bent text is to a fixed dump.
+enum As {
+    Map,
+    Tables,
+    Names,
+}
+
+fn beside(main: &str, role: &As, bytes: &[u8]) -> Result<Machine, ObserveError> {
+    let (target, name) = main.split_once('/').unwrap();
+    let (_, main) = seeds(target).into_iter().find(|(n, _)| n == name).unwrap();
+    let main = Text::from_bytes("main", &main, Limits::ANY)?;
+    let text = Text::from_bytes("input", bytes, Limits::TEXT)?;
+    let mut with = Companions::default();
+    match role {
+        As::Map => with.system_map = Some(&text),
+        As::Tables => with.routes = std::slice::from_ref(&text),
+        As::Names => with.names = Some(&text),
+    }
+    read_machine_text(&main, None, with)
+}
+
+const TARGETS: [(&str, Read); 8] = [
+    ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
+    ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
+    ("gemini", |b| as_format(b, Format::Gemini)),
+    ("aries", |b| as_format(b, Format::Aries)),
+    ("system_map", |b| as_format(b, Format::SystemMap)),
+    ("system_map", |b| {
+        beside("aries/two-groups.txt", &As::Map, b)
+    }),
+    ("ib_tables", |b| {
+        beside("ibnetdiscover/two-switches.txt", &As::Tables, b)
+    }),
+    ("guid_names", |b| {
+        beside("ibnetdiscover/two-switches.txt", &As::Names, b)
+    }),
+];
+
+#[test]
+fn bent_machines_never_panic() {
+    for (target, read) in TARGETS {
+        let (mut good, mut bad) = (0, 0);
+        for (name, seed) in seeds(target) {
+            let random = (0..BENT).map(|n| bent(&seed, n));
+            let all = damaged(&seed[..seed.len().min(600)])
+                .into_iter()
+                .chain(random);
+            for bytes in all {
+                match read(&bytes) {
+                    Ok(machine) => {
+                        good += 1;
+                        use_it(&machine);
+                    }
+                    Err(error) => {
+                        bad += 1;
+                        let text = error.to_string();
+                        let house = text.contains("expected") || text.contains("hint: ");
+                        assert!(house, "{target}/{name}: {text}");
+                        assert!(text.len() < 1000, "{target}/{name}: {text}");
+                    }
+                }
+            }
+        }
+        assert!(bad > 0, "{target}: nothing was refused of {good}");
+        println!("{target}: {good} read, {bad} refused");
+    }
+}
+
+/// A machine that was read holds together: all pairs route or say why not, all names are found.
+fn use_it(machine: &Machine) {
+    let fabric = &machine.fabric;
+    if fabric.nodes().len() <= 32 {
+        let reach = Reach::of(fabric, &machine.routing);
+        for dead in &reach.unroutable {
+            assert!(!dead.describe(fabric).is_empty());
+        }
+    }
+    for node in fabric.node_ids() {
+        assert_eq!(fabric.find_node(&fabric.node(node).name).unwrap(), node);
+    }
+    for link in fabric.link_ids() {
+        assert!(!fabric.link_name(link).is_empty());
+    }
+}

@@ -1,0 +1,10 @@
+#![no_main]
+
+use hopbyte_fuzz::{ARIES, Role, companion, dump};
+use hopbyte_observe::fabric::Format;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    dump(Format::SystemMap, bytes);
+    companion(ARIES, Role::Map, bytes);
+});

@@ -2,15 +2,10 @@
 
 use crate::args::CounterArgs;
 use anyhow::{Result, bail};
-use hopbyte_fabric::{Allocation, Fabric, LinkState, NodeId, Snapshot, Traffic, spec};
+use hopbyte_fabric::{Allocation, Fabric, LinkState, NodeId, Snapshot};
 use hopbyte_observe::{CounterOptions, read_counters};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// Reads a traffic file or spec.
-pub fn traffic(text: &str) -> Result<Traffic> {
-    Ok(spec::traffic(text)?)
-}
 
 /// Reads a list of nodes. Nodes without a number of slots in the list hold `ranks_per_node`, or the fewest
 /// that hold all tasks.

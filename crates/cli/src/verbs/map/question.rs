@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use hopbyte_fabric::{Allocation, Exchange, LinkState, Placement, Traffic};
 use hopbyte_map::{Objective, Problem};
+use hopbyte_observe::read_traffic;
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use std::path::PathBuf;
 
@@ -96,7 +97,7 @@ impl Asked {
     pub fn read(&self, out: &mut Output) -> Result<Question> {
         let source = self.fabric.source();
         let machine = source.read(out)?;
-        let traffic = inputs::traffic(&self.traffic)?;
+        let traffic = read_traffic(&self.traffic)?;
         let allocation = inputs::nodes(
             &self.nodes,
             self.ranks_per_node,

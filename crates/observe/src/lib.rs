@@ -8,10 +8,12 @@
 pub mod counters;
 mod error;
 pub mod fabric;
+pub mod placement;
 pub mod text;
 pub mod traffic;
 
 pub use counters::{CounterOptions, Jobs, read_counter_series, read_counters, read_jobs};
 pub use error::ObserveError;
 pub use fabric::{Machine, MachineFiles, read_machine};
+pub use placement::{Placed, parse_node_list, parse_nodes, read_placement};
 pub use traffic::read_traffic;

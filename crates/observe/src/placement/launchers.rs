@@ -1,0 +1,264 @@
+//! The files of launchers.
+
+use super::{Placed, Places, content_lines, node, rank};
+use crate::ObserveError;
+use crate::text::{Line, Text, decimal, decimal_u32, lossy};
+use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};
+use serde::Deserialize;
+
+/// netloc's `resources.txt`: number of hosts, their names, the slots of each, then (core, rank) for
+/// every slot, host by host; line ends do not matter.
+pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
+    let mut words = content_lines(text).flat_map(|line| line.words().map(move |w| (line, w)));
+    let mut next = |expected: &str| {
+        words.next().ok_or_else(|| {
+            text.error("the end of the file", expected)
+                .hint("was it cut off?")
+        })
+    };
+    let (line, word) = next("a number of hosts")?;
+    let hosts = decimal(word)
+        .filter(|&n| n <= fabric.nodes().len() as u64)
+        .ok_or_else(|| {
+            text.error_in(line, word, "a number of hosts, at most the fabric's nodes")
+        })?;
+    let mut nodes = Vec::new();
+    for _ in 0..hosts {
+        let (line, name) = next("the name of a host")?;
+        nodes.push(node(text, line, name, fabric)?);
+    }
+    let mut slots = Vec::new();
+    for _ in 0..hosts {
+        let (line, word) = next("the slots of a host")?;
+        let count =
+            decimal_u32(word).ok_or_else(|| text.error_in(line, word, "slots (a whole number)"))?;
+        slots.push(count);
+    }
+    let mut places = Places::default();
+    for (&node, &count) in nodes.iter().zip(&slots) {
+        for _ in 0..count {
+            let (line, word) = next("a core and its rank for every slot")?;
+            let core = decimal_u32(word)
+                .ok_or_else(|| text.error_in(line, word, "a core (a whole number)"))?;
+            let (line, word) = next("a core and its rank for every slot")?;
+            let rank = rank(text, line, word)?;
+            places.add(text, line, rank, (node, Some(core)))?;
+        }
+    }
+    if let Some((line, word)) = words.next() {
+        return Err(text.error_in(line, word, "nothing behind the last rank"));
+    }
+    Ok(places)
+}
+
+/// Open MPI rankfile: `rank N=HOST slot=LIST`. A slot that is one number keeps it; of lists and
+/// `socket:core` only the order of the lines counts.
+pub(super) fn rankfile(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
+    let mut places = Places::default();
+    for line in content_lines(text) {
+        let wrong = || text.error_at(line, "rank N=HOST slot=CORE");
+        let words: Vec<&[u8]> = line.words().collect();
+        let [b"rank", place, ref slots @ ..] = words[..] else {
+            return Err(wrong());
+        };
+        let at = place.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
+        let (number, host) = (&place[..at], &place[at + 1..]);
+        let slot = match slots {
+            [] => None,
+            [slot] => {
+                let slot = slot.strip_prefix(b"slot=").or(slot.strip_prefix(b"slots="));
+                decimal_u32(slot.ok_or_else(wrong)?)
+            }
+            _ => return Err(wrong()),
+        };
+        let number = rank(text, line, number)?;
+        places.add(text, line, number, (node(text, line, host, fabric)?, slot))?;
+    }
+    Ok(places)
+}
+
+/// CSV `rank,node[,slot]` with or without that header; names with commas stand in quotes.
+pub(super) fn csv(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
+    let mut places = Places::default();
+    for (line, i) in content_lines(text).zip(0..) {
+        let cells = quoted_cells(line).ok_or_else(|| text.error_at(line, "quotes that close"))?;
+        let names: Vec<String> = cells.iter().map(|c| c.to_ascii_lowercase()).collect();
+        if i == 0 && matches!(&names[..], [r, n, ..] if r == "rank" && n == "node") {
+            continue;
+        }
+        let (number, name, slot) = match &cells[..] {
+            [number, name] => (number, name, None),
+            [number, name, slot] => {
+                let slot = decimal_u32(slot.as_bytes()).ok_or_else(|| {
+                    text.error_in(line, slot.as_bytes(), "a slot (a whole number)")
+                })?;
+                (number, name, Some(slot))
+            }
+            _ => return Err(text.error_at(line, "rank,node or rank,node,slot")),
+        };
+        let number = rank(text, line, number.as_bytes())?;
+        let node = node(text, line, name.as_bytes(), fabric)?;
+        places.add(text, line, number, (node, slot))?;
+    }
+    Ok(places)
+}
+
+/// Cells of a CSV line with quotes; `None` when a quote does not close.
+fn quoted_cells(line: Line<'_>) -> Option<Vec<String>> {
+    let content = lossy(line.trimmed());
+    let mut cells = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = content.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                cells.last_mut()?.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(String::new()),
+            c => cells.last_mut()?.push(c),
+        }
+    }
+    let trimmed = cells.iter().map(|c| c.trim().to_owned()).collect();
+    (!quoted).then_some(trimmed)
+}
+
+/// A hostfile: one host a line for every rank in turn, or `HOST slots=N` (and `HOST:N`) for N ranks.
+pub(super) fn hostfile(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
+    let mut places = Places::default();
+    for line in content_lines(text) {
+        let mut words = line.words();
+        let name = words.next().unwrap_or_default();
+        let mut count = 1;
+        let mut host = node(text, line, name, fabric);
+        if let (Err(_), Some(at)) = (&host, name.iter().rposition(|&b| b == b':')) {
+            let slots = slots(text, line, &name[at + 1..], fabric)?;
+            (host, count) = (node(text, line, &name[..at], fabric), slots);
+        }
+        let host = host?;
+        for word in words {
+            if let Some(number) = word.strip_prefix(b"slots=") {
+                count = slots(text, line, number, fabric)?;
+            } else if !word.starts_with(b"max") {
+                return Err(text.error_in(line, word, "slots=N or nothing behind a host"));
+            }
+        }
+        for _ in 0..count {
+            places.push((host, None));
+        }
+    }
+    Ok(places)
+}
+
+/// A number of slots that a machine of this size could have.
+fn slots(text: &Text, line: Line<'_>, word: &[u8], fabric: &Fabric) -> Result<u32, InputError> {
+    let most = (crate::traffic::MAX_TASKS / fabric.nodes().len().max(1)).max(1) as u32;
+    decimal_u32(word)
+        .filter(|n| (1..=most).contains(n))
+        .ok_or_else(|| text.error_in(line, word, format!("1 to {most} slots")))
+}
+
+/// `MPICH_RANK_ORDER`: the rank at every slot of the default launch (nodes filled one after the other),
+/// numbers and ranges joined by commas.
+pub(super) fn rank_order(
+    text: &Text,
+    fabric: &Fabric,
+    allocation: Option<&Allocation>,
+) -> Result<Placed, ObserveError> {
+    let Some(allocation) = allocation else {
+        return Err(text
+            .error("a rank order", "the allocation beside it")
+            .hint(
+                "it permutes the ranks of the default launch: give the job's nodes in their order",
+            )
+            .into());
+    };
+    let mut order: Vec<u32> = Vec::new();
+    for line in content_lines(text) {
+        let words = line.bytes.split(|&b| b == b',' || b == b' ');
+        for word in words.map(<[u8]>::trim_ascii).filter(|w| !w.is_empty()) {
+            let (from, to) = match word.iter().position(|&b| b == b'-') {
+                Some(at) => (&word[..at], &word[at + 1..]),
+                None => (word, word),
+            };
+            let (from, to) = (rank(text, line, from)?, rank(text, line, to)?);
+            if from > to {
+                return Err(text.error_in(line, word, "a range upwards").into());
+            }
+            order.extend(from..=to);
+            if order.len() > allocation.capacity() {
+                let expected = format!(
+                    "at most {} ranks, the slots of the allocation",
+                    allocation.capacity()
+                );
+                return Err(text.error_at(line, expected).into());
+            }
+        }
+    }
+    let mut slots: Vec<Option<Slot>> = vec![None; order.len()];
+    for (slot, &rank) in allocation.slots().zip(&order) {
+        match slots.get_mut(rank as usize) {
+            Some(place @ None) => *place = Some(slot),
+            _ => {
+                let found = format!("rank {rank} among {} ranks", order.len());
+                return Err(text.error(found, "every rank from 0 once").into());
+            }
+        }
+    }
+    let slots: Vec<Slot> = slots.into_iter().flatten().collect();
+    Ok(Placed {
+        placement: Placement::new(fabric, allocation, slots)?,
+        allocation: allocation.clone(),
+    })
+}
+
+/// What `hopbyte map --json` and `hopbyte apply --to json` print.
+#[derive(Deserialize)]
+struct Saved {
+    #[serde(alias = "nodes")]
+    allocation: Option<Vec<Room>>,
+    placement: Vec<String>,
+    slots: Option<Vec<u32>>,
+}
+
+#[derive(Deserialize)]
+struct Room {
+    node: String,
+    slots: u32,
+}
+
+/// Reads hopbyte's own JSON; its allocation counts where none is given.
+pub(super) fn json(
+    text: &Text,
+    fabric: &Fabric,
+    allocation: Option<&Allocation>,
+) -> Result<Placed, ObserveError> {
+    let saved: Saved = serde_json::from_slice(text.bytes()).map_err(|e| {
+        let error = text.error(
+            e.to_string(),
+            "an object with `placement`, a list of node names",
+        );
+        error.at(e.line() as u64)
+    })?;
+    let slots = saved.slots.unwrap_or_default();
+    if !slots.is_empty() && slots.len() != saved.placement.len() {
+        let found = format!("{} nodes and {} slots", saved.placement.len(), slots.len());
+        return Err(text.error(found, "as many slots as nodes").into());
+    }
+    let mut places = Places::default();
+    for (i, name) in saved.placement.iter().enumerate() {
+        places.push((fabric.find_node(name)?, slots.get(i).copied()));
+    }
+    let own = match (allocation, saved.allocation) {
+        (None, Some(rooms)) => {
+            let nodes = rooms
+                .iter()
+                .map(|r| Ok((fabric.find_node(&r.node)?, r.slots)))
+                .collect::<Result<_, ObserveError>>()?;
+            Some(Allocation::new(fabric, nodes)?)
+        }
+        _ => None,
+    };
+    places.finish(text, fabric, allocation.or(own.as_ref()))
+}

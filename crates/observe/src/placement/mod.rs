@@ -1,0 +1,226 @@
+//! Where do the ranks run? Placements from launchers' files, and lists of nodes.
+//!
+//! [`read_placement`] recognises netloc's `resources.txt`, Open MPI rankfiles, hostfiles (a host for
+//! every rank, or `host slots=N`), CSV `rank,node[,slot]`, `MPICH_RANK_ORDER` and hopbyte's own JSON.
+//! Without an allocation the nodes are those of the file, in the order in which they are named, with a
+//! slot for every rank there.
+
+mod launchers;
+mod nodes;
+
+pub use nodes::{parse_node_list, parse_nodes};
+
+use crate::ObserveError;
+use crate::text::{Limits, Line, Text, decimal, decimal_u32, lossy};
+use hopbyte_fabric::{Allocation, Fabric, InputError, NodeId, Placement, Slot};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// A placement with the allocation it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Nodes and their slots.
+    pub allocation: Allocation,
+    /// A slot for every rank.
+    pub placement: Placement,
+}
+
+/// Reads where every rank runs. `allocation` is the job's, in the launcher's order; a rank order needs
+/// it, because it only permutes the ranks of the default launch.
+pub fn read_placement(
+    path: &Path,
+    fabric: &Fabric,
+    allocation: Option<&Allocation>,
+) -> Result<Placed, ObserveError> {
+    placement(&Text::read(path, Limits::TEXT)?, fabric, allocation)
+}
+
+/// [`read_placement`] on text in memory.
+pub fn placement(
+    text: &Text,
+    fabric: &Fabric,
+    allocation: Option<&Allocation>,
+) -> Result<Placed, ObserveError> {
+    let places = match Format::of(text)? {
+        Format::Json => return launchers::json(text, fabric, allocation),
+        Format::RankOrder => return launchers::rank_order(text, fabric, allocation),
+        Format::Resources => launchers::resources(text, fabric)?,
+        Format::Rankfile => launchers::rankfile(text, fabric)?,
+        Format::Csv => launchers::csv(text, fabric)?,
+        Format::Hostfile => launchers::hostfile(text, fabric)?,
+    };
+    places.finish(text, fabric, allocation)
+}
+
+/// A format of placements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Json,
+    RankOrder,
+    Resources,
+    Rankfile,
+    Csv,
+    Hostfile,
+}
+
+impl Format {
+    fn of(text: &Text) -> Result<Self, InputError> {
+        let first = content_lines(text).next().ok_or_else(|| {
+            text.error("nothing", "a placement")
+                .hint("known are netloc resources, rankfiles, hostfiles, CSV rank,node[,slot], MPICH_RANK_ORDER and JSON")
+        })?;
+        let content = first.trimmed();
+        let words: Vec<&[u8]> = first.words().take(2).collect();
+        let is_order = |l: Line<'_>| {
+            l.trimmed()
+                .iter()
+                .all(|b| b.is_ascii_digit() || b", -".contains(b))
+        };
+        Ok(if content.starts_with(b"{") {
+            Self::Json
+        } else if words[0] == b"rank" && content.contains(&b'=') {
+            Self::Rankfile
+        } else if content_lines(text).all(is_order) && is_rank_order(text) {
+            Self::RankOrder
+        } else if content.contains(&b',') {
+            Self::Csv
+        } else if let [count, name] = words[..]
+            && decimal(count).is_some()
+            && !is_option(name)
+        {
+            Self::Resources
+        } else {
+            Self::Hostfile
+        })
+    }
+}
+
+/// Whether numbers are a rank order rather than nodes known by number: they are joined by commas, or
+/// are all the numbers from 0.
+fn is_rank_order(text: &Text) -> bool {
+    if content_lines(text).any(|l| l.bytes.contains(&b',')) {
+        return true;
+    }
+    let mut numbers: Vec<u64> = content_lines(text)
+        .filter_map(|l| decimal(l.trimmed()))
+        .collect();
+    numbers.sort_unstable();
+    numbers.len() == content_lines(text).count() && numbers.iter().zip(0..).all(|(&a, b)| a == b)
+}
+
+/// Whether a word behind a host is one of a hostfile's options.
+fn is_option(word: &[u8]) -> bool {
+    word.starts_with(b"slots") || word.starts_with(b"max")
+}
+
+/// Lines without comments (`#` to the end of the line) that are not empty.
+fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
+    text.lines().filter_map(|line| {
+        let end = line.bytes.iter().position(|&b| b == b'#');
+        let bytes = &line.bytes[..end.unwrap_or(line.bytes.len())];
+        let line = Line { bytes, ..line };
+        (!line.trimmed().is_empty()).then_some(line)
+    })
+}
+
+/// The node of a name, with the place of the name when there is none.
+fn node(text: &Text, line: Line<'_>, name: &[u8], fabric: &Fabric) -> Result<NodeId, InputError> {
+    fabric.find_node(&lossy(name)).map_err(|e| {
+        let reason = e.to_string();
+        let (reason, hint) = reason.split_once("\nhint: ").unwrap_or((&reason, ""));
+        let hint = if hint.is_empty() { reason } else { hint };
+        text.error_in(line, name, "a node of the fabric").hint(hint)
+    })
+}
+
+/// A rank below the limit.
+fn rank(text: &Text, line: Line<'_>, word: &[u8]) -> Result<u32, InputError> {
+    decimal_u32(word)
+        .filter(|&r| (r as usize) < crate::traffic::MAX_TASKS)
+        .ok_or_else(|| text.error_in(line, word, "a rank (a whole number)"))
+}
+
+/// Where ranks are, before slots are settled.
+#[derive(Default)]
+struct Places {
+    /// By rank: node and, where the file says it, the slot or core there.
+    ranks: BTreeMap<u32, (NodeId, Option<u32>)>,
+}
+
+impl Places {
+    fn add(
+        &mut self,
+        text: &Text,
+        line: Line<'_>,
+        rank: u32,
+        place: (NodeId, Option<u32>),
+    ) -> Result<(), InputError> {
+        if self.ranks.insert(rank, place).is_some() {
+            let expected = format!("every rank once; rank {rank} came before");
+            return Err(text.error_at(line, expected));
+        }
+        Ok(())
+    }
+
+    /// A host for the next rank.
+    fn push(&mut self, place: (NodeId, Option<u32>)) {
+        self.ranks.insert(self.ranks.len() as u32, place);
+    }
+
+    /// Settles the slots. Numbers beyond a node's slots are core numbers, and so are all where there
+    /// is no allocation: then their order counts.
+    fn finish(
+        self,
+        text: &Text,
+        fabric: &Fabric,
+        allocation: Option<&Allocation>,
+    ) -> Result<Placed, ObserveError> {
+        if let Some(missing) = (0..).zip(self.ranks.keys()).find(|(i, r)| i != *r) {
+            let found = format!("{} ranks without rank {}", self.ranks.len(), missing.0);
+            return Err(text.error(found, "every rank from 0").into());
+        }
+        let mut nodes: Vec<NodeId> = Vec::new();
+        let mut on_node: HashMap<NodeId, Vec<(Option<u32>, u32)>> = HashMap::new();
+        for (&rank, &(node, slot)) in &self.ranks {
+            let list = on_node.entry(node).or_insert_with(|| {
+                nodes.push(node);
+                Vec::new()
+            });
+            list.push((slot, rank));
+        }
+        let allocation = match allocation {
+            Some(given) => given.clone(),
+            None => Allocation::new(
+                fabric,
+                nodes
+                    .iter()
+                    .map(|&n| (n, on_node[&n].len() as u32))
+                    .collect(),
+            )?,
+        };
+        let mut slots: Vec<Slot> = self
+            .ranks
+            .values()
+            .map(|&(node, _)| Slot { node, slot: 0 })
+            .collect();
+        for (node, mut ranks) in on_node {
+            let room = allocation
+                .position(node)
+                .map_or(0, |i| allocation.nodes()[i].1);
+            let as_said = ranks.iter().all(|(s, _)| s.is_some_and(|s| s < room));
+            ranks.sort_unstable();
+            for (order, (slot, rank)) in (0..).zip(ranks) {
+                let own = slot.filter(|_| as_said).unwrap_or(order);
+                slots[rank as usize].slot = own;
+            }
+        }
+        let placement = Placement::new(fabric, &allocation, slots)?;
+        Ok(Placed {
+            allocation,
+            placement,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+use super::*;
+use hopbyte_fabric::spec;
+
+fn machine() -> Fabric {
+    spec::fabric("gemini:2x2x8").unwrap()
+}
+
+fn read(content: &str, allocation: Option<&Allocation>) -> Result<Placed, String> {
+    let text = Text::from_bytes("p", content.as_bytes(), Limits::TEXT).unwrap();
+    placement(&text, &machine(), allocation).map_err(|e| e.to_string())
+}
+
+/// nids and slots by rank, and nids with capacities.
+fn seen(content: &str) -> [Vec<(u32, u32)>; 2] {
+    let fabric = machine();
+    let placed = read(content, None).unwrap_or_else(|e| panic!("{content}: {e}"));
+    let nid = |n| fabric.node(n).nid.unwrap();
+    let slots = placed.placement.slots().iter();
+    let nodes = placed.allocation.nodes().iter();
+    [
+        slots.map(|s| (nid(s.node), s.slot)).collect(),
+        nodes.map(|&(n, c)| (nid(n), c)).collect(),
+    ]
+}
+
+#[test]
+fn netloc_lists_hosts_slots_and_core_rank_pairs() {
+    let [ranks, nodes] = seen("2 nid00005 nid00003 2 3 0 0 1 4 0 1 12 2\n7 3\n");
+    assert_eq!(ranks, [(5, 0), (3, 0), (3, 2), (3, 1), (5, 1)]);
+    assert_eq!(nodes, [(5, 2), (3, 3)]);
+}
+
+#[test]
+fn rankfiles_keep_slots_or_their_order() {
+    let [ranks, nodes] =
+        seen("# made\nrank 0=nid00005 slot=1\nrank 2=nid00003 slot=0\nrank 1=nid00005 slot=0\n");
+    assert_eq!(ranks, [(5, 1), (5, 0), (3, 0)]);
+    assert_eq!(nodes, [(5, 2), (3, 1)]);
+    let [ranks, _] =
+        seen("rank 0=nid00005 slot=0:3\nrank 1=nid00005 slot=1:0-1\nrank 2=nid00003\n");
+    assert_eq!(ranks, [(5, 0), (5, 1), (3, 0)]);
+    // Within an allocation the numbers are its slots, as long as they fit.
+    let fabric = machine();
+    let allocation = parse_nodes("nid00003:4,nid00005:4", 1, &fabric).unwrap();
+    let placed = read(
+        "rank 0=nid00005 slot=3\nrank 1=nid00003 slot=2\n",
+        Some(&allocation),
+    )
+    .unwrap();
+    assert_eq!(placed.allocation, allocation);
+    let slots: Vec<u32> = placed.placement.slots().iter().map(|s| s.slot).collect();
+    assert_eq!(slots, [3, 2]);
+    let cores = read(
+        "rank 0=nid00005 slot=30\nrank 1=nid00005 slot=20\n",
+        Some(&allocation),
+    )
+    .unwrap();
+    let slots: Vec<u32> = cores.placement.slots().iter().map(|s| s.slot).collect();
+    assert_eq!(slots, [1, 0]);
+}
+
+#[test]
+fn hostfiles_and_csv() {
+    let expected = [vec![(5, 0), (3, 0), (5, 1)], vec![(5, 2), (3, 1)]];
+    assert_eq!(seen("nid00005\nnid00003\nnid00005\n"), expected);
+    assert_eq!(
+        seen("rank,node\n0,nid00005\n1,nid00003\n2,nid00005\n"),
+        expected
+    );
+    assert_eq!(
+        seen("rank,node,slot\n2,nid00005,1\n1,\"nid00003\",0\n0,nid00005,0\n"),
+        expected
+    );
+    assert_eq!(seen("1,nid00003\n0,nid00005\n2,nid00005\n"), expected);
+    let block = [vec![(5, 0), (5, 1), (3, 0)], vec![(5, 2), (3, 1)]];
+    assert_eq!(seen("nid00005 slots=2 max_slots=4\nnid00003\n"), block);
+    assert_eq!(seen("nid00005:2\nnid00003:1\n"), block);
+    assert_eq!(
+        seen("{\"schema\":\"x\",\"placement\":[\"nid00005\",\"nid00005\",\"nid00003\"]}"),
+        block
+    );
+    assert_eq!(
+        seen(
+            "{\"allocation\":[{\"node\":\"nid00003\",\"slots\":4},{\"node\":\"nid00005\",\"slots\":2}],\"placement\":[\"nid00003\"],\"slots\":[3]}"
+        ),
+        [vec![(3, 3)], vec![(3, 4), (5, 2)]]
+    );
+}
+
+#[test]
+fn a_rank_order_permutes_the_default_launch() {
+    let fabric = machine();
+    let allocation = parse_nodes("nid[00003,00005]", 2, &fabric).unwrap();
+    for order in ["3,0\n1,2\n", "3,0-2", "3\n0\n1\n2\n", "# c\n3,0,1,2 # d\n"] {
+        let placed = read(order, Some(&allocation)).unwrap();
+        let nids: Vec<u32> = (0..4)
+            .map(|r| fabric.node(placed.placement.node(r)).nid.unwrap())
+            .collect();
+        // Slots of the launch: 3, 3, 5, 5; they hold the ranks 3, 0, 1, 2.
+        assert_eq!(nids, [3, 5, 5, 3], "{order}");
+    }
+    let error = read("1,0\n", None).unwrap_err();
+    assert!(
+        error.contains("the allocation beside it") && error.contains("hint"),
+        "{error}"
+    );
+    for (bad, found) in [
+        ("0,1,2,3,4", "0,1,2,3,4"),
+        ("0,2,3", "rank 3 among 3"),
+        ("0,0,1", "rank 0 among 3"),
+        ("2-0", "2-0"),
+        ("0,-1", "nothing"),
+        ("0,4294967295", "4294967295"),
+        ("0-4294967295", "4294967295"),
+    ] {
+        let error = read(bad, Some(&allocation)).unwrap_err();
+        assert!(
+            error.contains(found) && error.contains("expected"),
+            "{bad}: {error}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    for (content, line, found) in [
+        ("", 0, "nothing"),
+        ("# only\n", 0, "nothing"),
+        ("nowhere\n", 1, "nowhere"),
+        ("nid00003 x\n", 1, "x"),
+        ("nid00003 slots=0\n", 1, "0"),
+        ("nid00003 slots=4000000000\n", 1, "4000000000"),
+        (
+            "rank 0=nid00003 slot=0\nrank 0=nid00003 slot=1\n",
+            2,
+            "rank 0",
+        ),
+        ("rank 1=nid00003 slot=0\n", 0, "1 ranks without rank 0"),
+        ("rank 0=nid00003 slot=0\nranks\n", 2, "ranks"),
+        ("rank 0=nid00003 core=0\n", 1, "rank 0"),
+        ("rank x=nid00003 slot=0\n", 1, "x"),
+        ("rank,node\n0,nowhere\n", 2, "nowhere"),
+        ("rank,node\n0,nid00003,x\n", 2, "x"),
+        ("rank,node\n0\n", 2, "0"),
+        ("rank,node\n0,\"nid00003\n", 2, "0,"),
+        ("1000000000 a b\n", 1, "1000000000"),
+        ("1 nid00003\n", 0, "the end of the file"),
+        ("1 nid00003 2 0 0\n", 0, "the end of the file"),
+        ("1 nid00003 1 0 0 9\n", 1, "9"),
+        ("1 nid00003 1 0 1\n", 0, "1 ranks without rank 0"),
+        ("{", 1, "EOF"),
+        (
+            "{\"placement\":[\"nid00003\"],\"slots\":[0,1]}",
+            0,
+            "1 nodes and 2 slots",
+        ),
+    ] {
+        let error = read(content, None).unwrap_err();
+        assert!(
+            error.contains(found) && error.contains("expected"),
+            "{content:?}: {error}"
+        );
+        let start = if line > 0 {
+            format!("p:{line}: ")
+        } else {
+            "p: ".into()
+        };
+        assert!(error.starts_with(&start), "{content:?}: {error}");
+    }
+    let fabric = machine();
+    let allocation = parse_nodes("nid00003:1", 1, &fabric).unwrap();
+    for content in ["nid00005\n", "nid00003\nnid00003\n"] {
+        let error = read(content, Some(&allocation)).unwrap_err();
+        assert!(error.contains("a slot of the allocation"), "{error}");
+    }
+}

@@ -8,6 +8,7 @@ pub mod draw;
 mod failure;
 mod files;
 mod inputs;
+mod lab;
 mod machine;
 mod output;
 mod progress;

@@ -3,6 +3,7 @@
 mod apply;
 mod fabric;
 mod generate;
+mod lab;
 mod links;
 mod map;
 mod oracle;
@@ -38,6 +39,9 @@ pub enum Verb {
     Apply(apply::Args),
     /// Show me: the machine and its links as a page for the browser
     View(view::Args),
+    /// An emulated cluster on this machine: namespaces wired as a fabric, links shaped (needs root)
+    #[command(subcommand)]
+    Lab(lab::Verb),
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::Args),
@@ -52,6 +56,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Map(args) => map::run(args, out),
         Verb::Apply(args) => apply::run(args, out),
         Verb::View(args) => view::run(args, out),
+        Verb::Lab(verb) => lab::run(verb, out),
         Verb::Generate(args) => generate::run(args, out),
     }
 }

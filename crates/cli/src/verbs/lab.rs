@@ -1,0 +1,378 @@
+//! `hopbyte lab`: an emulated cluster on this machine.
+
+use crate::args::FabricArgs;
+use crate::files;
+use crate::lab::{self, Lab, counters, plan, system};
+use crate::output::{Output, Table, count};
+use crate::verbs::Answer;
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use hopbyte_fabric::{Fabric, LinkId, faults::Fault};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Actions on labs. All need root (or a user namespace), and say so before they start.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Build one: a namespace for every router and node, a shaped link for every cable
+    Up(Up),
+    /// Take one down, with everything that runs in it
+    Down(Down),
+    /// Run a command on one of its nodes; launchers start others through $HOPBYTE_LAB_AGENT
+    Run(Run),
+    /// Slow a link down, or mend it with factor 1
+    Degrade(Degrade),
+    /// Cut a cable and route round it
+    Cut(Cut),
+    /// Slow all links, or all nodes' links, to a share of their capacity
+    Detune(Detune),
+    /// What each link carries, over a window; with -o as a file that `links` and `map` read
+    Counters(Counters),
+    /// Which labs are up
+    List,
+}
+
+/// A lab by name.
+#[derive(clap::Args, Debug)]
+pub struct Named {
+    /// Name of the lab
+    #[arg(long, default_value = "lab", value_name = "NAME")]
+    name: String,
+}
+
+/// See [`Verb::Up`].
+#[derive(clap::Args, Debug)]
+pub struct Up {
+    #[command(flatten)]
+    fabric: FabricArgs,
+    #[command(flatten)]
+    lab: Named,
+    /// Rate of the fastest link between routers; all others keep their proportion to it
+    #[arg(long, default_value = "50mbit", value_name = "RATE")]
+    rate: String,
+}
+
+/// See [`Verb::Down`].
+#[derive(clap::Args, Debug)]
+pub struct Down {
+    /// Name of the lab
+    #[arg(default_value = "lab", value_name = "NAME")]
+    name: String,
+}
+
+/// See [`Verb::Run`].
+#[derive(clap::Args, Debug)]
+pub struct Run {
+    #[command(flatten)]
+    lab: Named,
+    /// Node to run it on (default the first)
+    #[arg(long, value_name = "NODE")]
+    on: Option<String>,
+    /// The command, behind `--`
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// See [`Verb::Degrade`].
+#[derive(clap::Args, Debug)]
+pub struct Degrade {
+    #[command(flatten)]
+    lab: Named,
+    /// The link, as `fabric route` names it
+    link: String,
+    /// Share of its capacity that is left, above 0 (1 mends it)
+    factor: f64,
+    /// Only the direction named, not the way back
+    #[arg(long)]
+    one_way: bool,
+}
+
+/// See [`Verb::Cut`].
+#[derive(clap::Args, Debug)]
+pub struct Cut {
+    #[command(flatten)]
+    lab: Named,
+    /// The link, as `fabric route` names it
+    link: String,
+    /// Leave the routes as they are, so that what used the cable is lost
+    #[arg(long)]
+    no_reroute: bool,
+}
+
+/// See [`Verb::Detune`].
+#[derive(clap::Args, Debug)]
+pub struct Detune {
+    #[command(flatten)]
+    lab: Named,
+    /// Share of capacity for links between routers
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    links: f64,
+    /// Share of capacity for the nodes' links
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    injection: f64,
+}
+
+/// See [`Verb::Counters`].
+#[derive(clap::Args, Debug)]
+pub struct Counters {
+    #[command(flatten)]
+    lab: Named,
+    /// Length of the window in seconds
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    interval: f64,
+    /// File to write, in the form that `links`, `map --background` and `verify` read
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Rows to print
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    top: usize,
+}
+
+/// Does it.
+pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
+    match verb {
+        Verb::Up(args) => up(args, out),
+        Verb::Down(args) => {
+            system::check_rights()?;
+            let places = system::remove(&args.name)?;
+            out.talk(format!(
+                "lab '{}': {} namespaces removed",
+                args.name,
+                count(places)
+            ));
+            Ok(if places > 0 { Answer::Yes } else { Answer::No })
+        }
+        Verb::Run(args) => run_inside(args, out),
+        Verb::Degrade(args) => degrade(args, out),
+        Verb::Cut(args) => cut(args, out),
+        Verb::Detune(args) => detune(args, out),
+        Verb::Counters(args) => show_counters(args, out),
+        Verb::List => {
+            lab::running().iter().try_for_each(|name| out.line(name))?;
+            Ok(Answer::Yes)
+        }
+    }
+}
+
+fn up(args: &Up, out: &mut Output) -> Result<Answer> {
+    let Some(rate) = plan::parse_rate(&args.rate) else {
+        bail!(
+            "--rate: found '{}', expected a rate such as 50mbit",
+            args.rate
+        );
+    };
+    system::check_rights()?;
+    let machine = args.fabric.read(out)?;
+    let lab = Lab::up(
+        &args.lab.name,
+        args.fabric.beside.source(&args.fabric.fabric),
+        &machine,
+        rate,
+    )?;
+    out.talk(format!(
+        "lab '{}': {} routers and {} nodes; take it down with `hopbyte lab down {0}`",
+        lab.name,
+        machine.fabric.routers().len(),
+        machine.fabric.nodes().len()
+    ));
+    if out.json {
+        out.object(&lab)?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn run_inside(args: &Run, out: &mut Output) -> Result<Answer> {
+    system::check_rights()?;
+    let lab = Lab::open(&args.lab.name)?;
+    let machine = lab.machine(out)?;
+    let node = match &args.on {
+        Some(name) => machine.fabric.find_node(name)?,
+        None => hopbyte_fabric::NodeId(0),
+    };
+    match lab.run(&machine.fabric, node, &args.command)? {
+        0 => Ok(Answer::Yes),
+        1 => Ok(Answer::No),
+        code => bail!("the command ended with status {code}"),
+    }
+}
+
+/// The link and, unless one way is asked for, the link back.
+fn cable(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
+    let link = fabric.find_link(name)?;
+    let back = fabric.reverse(link).filter(|_| !one_way);
+    Ok([Some(link), back].into_iter().flatten().collect())
+}
+
+fn share(what: &str, factor: f64) -> Result<f64> {
+    if factor > 0.0 && factor <= 1.0 {
+        return Ok(factor);
+    }
+    bail!("{what}: found {factor}, expected a share above 0 and at most 1");
+}
+
+fn degrade(args: &Degrade, out: &mut Output) -> Result<Answer> {
+    let factor = share("factor", args.factor)?;
+    system::check_rights()?;
+    let lab = Lab::open(&args.lab.name)?;
+    let fabric = lab.machine(out)?.fabric;
+    for link in cable(&fabric, &args.link, args.one_way)? {
+        lab.set_rate(&fabric, link, factor)?;
+        out.talk(format!(
+            "{} runs at {factor} of its capacity",
+            fabric.link_name(link)
+        ));
+    }
+    Ok(Answer::Yes)
+}
+
+fn cut(args: &Cut, out: &mut Output) -> Result<Answer> {
+    system::check_rights()?;
+    let lab = Lab::open(&args.lab.name)?;
+    let mut machine = lab.machine(out)?;
+    let links = cable(&machine.fabric, &args.link, false)?;
+    if !args.no_reroute {
+        let faults: Vec<Fault> = links.iter().map(|&l| Fault::OneWay(l)).collect();
+        let broken = machine.fabric.clone().with_faults(&faults);
+        let routing = machine.routing.rerouted(&broken);
+        if !(routing.is_destination_based() && routing.is_single_path()) {
+            bail!(
+                "no single order of dimensions serves all pairs without {}",
+                args.link
+            );
+        }
+        machine.routing = routing;
+        lab.install_routes(&machine)?;
+    }
+    for &link in &links {
+        lab.set_up(&machine.fabric, link, false)?;
+    }
+    out.talk(format!("{} is cut", args.link));
+    Ok(Answer::Yes)
+}
+
+fn detune(args: &Detune, out: &mut Output) -> Result<Answer> {
+    let (links, injection) = (
+        share("--links", args.links)?,
+        share("--injection", args.injection)?,
+    );
+    system::check_rights()?;
+    let lab = Lab::open(&args.lab.name)?;
+    let fabric = lab.machine(out)?.fabric;
+    for link in fabric.link_ids() {
+        use hopbyte_fabric::End::Router;
+        let between = matches!(
+            (fabric.link(link).from, fabric.link(link).to),
+            (Router(_), Router(_))
+        );
+        lab.set_rate(&fabric, link, if between { links } else { injection })?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// One link's load.
+#[derive(Serialize)]
+struct Row {
+    schema: &'static str,
+    link: String,
+    seconds: f64,
+    sent_bytes: u64,
+    packets: u64,
+    drops: u64,
+    used_ratio: f64,
+    waiting_ratio: f64,
+}
+
+fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
+    if !(args.interval > 0.0 && args.interval <= 3600.0) {
+        bail!(
+            "--interval: found {}, expected seconds above 0 and at most 3600",
+            args.interval
+        );
+    }
+    system::check_rights()?;
+    let lab = Lab::open(&args.lab.name)?;
+    let fabric = lab.machine(out)?.fabric;
+    let loads = counters::watch(&lab, &fabric, Duration::from_secs_f64(args.interval))?;
+    let naming = lab.naming();
+    let mut rows: Vec<Row> = loads
+        .iter()
+        .map(|(&link, load)| Row {
+            schema: "hopbyte.lab.counters/1",
+            link: fabric.link_name(link),
+            sent_bytes: load.bytes,
+            packets: load.packets,
+            drops: load.drops,
+            seconds: load.seconds,
+            used_ratio: load.bytes as f64 * 8.0
+                / (naming.rate(&fabric, link) as f64 * load.seconds),
+            waiting_ratio: load.waiting,
+        })
+        .collect();
+    rows.sort_by(|a, b| {
+        b.used_ratio
+            .total_cmp(&a.used_ratio)
+            .then_with(|| a.link.cmp(&b.link))
+    });
+    if let Some(path) = &args.output {
+        files::write(path, link_lines(&lab, args.interval, &rows).as_bytes())
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    if out.json {
+        rows.iter().try_for_each(|row| out.object(row))?;
+        return Ok(Answer::Yes);
+    }
+    out.line(format!("# lab '{}', {} s", lab.name, args.interval))?;
+    let mut text = Table::new(&["<link", "bytes sent", "used %", "waiting %", "drops"]);
+    for row in rows.iter().take(args.top) {
+        text.row([
+            row.link.clone(),
+            count(row.sent_bytes as usize),
+            format!("{:.1}", 100.0 * row.used_ratio),
+            format!("{:.1}", 100.0 * row.waiting_ratio),
+            count(row.drops as usize),
+        ]);
+    }
+    out.table(&text)?;
+    Ok(Answer::Yes)
+}
+
+/// The lines of `hopbyte links --json`, for a window of `seconds`. Bytes are scaled to the machine's
+/// real capacity, so that ratios are those of the lab.
+fn link_lines(lab: &Lab, seconds: f64, rows: &[Row]) -> String {
+    const SCHEMA: &str = "hopbyte.link/1";
+    let line = |row: &Row| {
+        let bytes = row.sent_bytes as f64 * 8.0 / lab.scale_bits_per_byte * seconds / row.seconds;
+        serde_json::json!({
+            "schema": SCHEMA,
+            "link": row.link,
+            "received_bytes": bytes.round(),
+            "packets": row.packets,
+            "used_ratio": row.used_ratio,
+            "credit_stall_ratio": row.waiting_ratio,
+            "coverage": 1.0,
+        })
+    };
+    let summary = serde_json::json!({
+        "schema": SCHEMA,
+        "summary": {
+            "rows": rows.len(), "matched": rows.len(), "unmatched": 0, "window_seconds": seconds,
+        },
+    });
+    rows.iter()
+        .map(line)
+        .chain([summary])
+        .map(|value| line_of(&value))
+        .collect()
+}
+
+/// One JSON object as a line, its schema first: readers recognise the file by how it begins.
+fn line_of(value: &serde_json::Value) -> String {
+    let mut rest = value.clone();
+    let schema = rest
+        .as_object_mut()
+        .and_then(|o| o.remove("schema"))
+        .unwrap_or_default();
+    let rest = rest.to_string();
+    format!("{{\"schema\":{schema},{}\n", rest.trim_start_matches('{'))
+}

@@ -88,7 +88,12 @@ pub struct CounterArgs {
     #[arg(long, value_name = "SECONDS", help_heading = "Counters")]
     pub interval: Option<f64>,
     /// Code region of a Boxfish link table (default: the whole run)
-    #[arg(long, value_name = "N", help_heading = "Counters")]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_hyphen_values = true,
+        help_heading = "Counters"
+    )]
     pub region: Option<i64>,
 }
 

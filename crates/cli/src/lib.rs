@@ -12,7 +12,6 @@ mod lab;
 mod machine;
 mod output;
 mod progress;
-mod readings;
 pub mod report;
 mod verbs;
 

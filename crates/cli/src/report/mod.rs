@@ -9,6 +9,7 @@ mod data;
 mod flows;
 mod page;
 mod placement;
+pub mod readings;
 mod view;
 mod words;
 

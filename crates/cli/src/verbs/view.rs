@@ -1,10 +1,10 @@
 //! `hopbyte view SOURCE… --fabric F`: a page with the machine and the load of its links.
 
 use super::Answer;
-use crate::args::FabricOption;
+use crate::args::{CounterArgs, FabricOption};
+use crate::inputs;
 use crate::output::Output;
-use crate::readings::ReadingOptions;
-use crate::report::{ReportInput, html};
+use crate::report::{ReportInput, html, readings};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use serde::Serialize;
@@ -13,15 +13,15 @@ use std::path::PathBuf;
 /// What to show.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Counters: libgm text, Aries link CSV, Blue Gene link tables, `ldms_ls -l`; none shows the machine
-    #[arg(value_name = "SOURCE")]
+    /// Counters, as `hopbyte links` reads them; without any the machine alone is shown
+    #[arg(value_name = "SOURCE", num_args = 0..=2)]
     sources: Vec<PathBuf>,
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
     /// What the counters do not say.
     #[command(flatten)]
-    readings: ReadingOptions,
+    about: CounterArgs,
     /// Title of the page
     #[arg(long, default_value = "", hide_default_value = true)]
     title: String,
@@ -53,9 +53,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         command: crate::output::command_line(),
     };
     if !args.sources.is_empty() {
-        let readings = args.readings.read(&args.sources, &machine.fabric)?;
-        input.readings = readings.loads();
-        input.readings_source = readings.words(&machine.fabric);
+        let read = inputs::reading(&args.sources, &machine.fabric, &args.about)?;
+        input.readings = readings::loads(&read.state);
+        let rows = (read.matched, read.unmatched);
+        input.readings_source = readings::words(&read.state, &read.source, rows);
+        input.notes.extend(read.notes);
     }
     let page = html(&input);
     if args.out.as_os_str() == "-" {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod question;
+mod report;
 
 use super::Answer;
 use crate::output::Output;
@@ -35,6 +36,9 @@ pub struct Args {
     /// Write every launcher's file and the whole answer (mapping.json) into a folder
     #[arg(long, value_name = "FOLDER", help_heading = "Result")]
     out: Option<PathBuf>,
+    /// Write a page that compares the placements
+    #[arg(long, value_name = "FILE.html", help_heading = "Result")]
+    report: Option<PathBuf>,
 }
 
 /// How hard to look.
@@ -71,6 +75,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let mapping = search(&question, &args.effort, out)?;
     if let Some(folder) = &args.out {
         write_files(&question, &mapping, folder, out)?;
+    }
+    if let Some(path) = &args.report {
+        write_atomic(path, &report::page(&question, &mapping)?)?;
+        out.talk(format!("wrote {}", path.display()));
     }
     if let Some(launcher) = args.emit {
         let (fabric, placement) = (&question.machine.fabric, &mapping.placement);

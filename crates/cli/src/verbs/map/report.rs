@@ -1,0 +1,48 @@
+//! The page of a mapping.
+
+use super::{Mapping, Question};
+use crate::output::command_line;
+use crate::report::{Job, ReportInput, Side, html, readings};
+use anyhow::Result;
+use hopbyte_map::{Baseline, baseline, evaluate};
+
+/// Compares where the ranks are (or where a launcher would put them) with where they should be.
+pub fn page(question: &Question, mapping: &Mapping) -> Result<String> {
+    let problem = question.problem();
+    let certificate = &mapping.certificate;
+    let (label, before) = match &question.current {
+        Some(current) => ("as it was", Some(current.clone())),
+        None => {
+            let in_order = baseline(&problem, Baseline::InOrder, certificate.seed)?;
+            ("in order, as launchers do", in_order)
+        }
+    };
+    let before = before.unwrap_or_else(|| mapping.placement.clone());
+    let cost = evaluate(&problem, &before)?;
+    let background = question.background.as_ref();
+    let mut notes = question.machine.notes.clone();
+    notes.extend(background.iter().flat_map(|b| b.notes.clone()));
+    Ok(html(&ReportInput {
+        title: String::new(),
+        fabric: problem.fabric,
+        routing: problem.routing,
+        job: Some(Job {
+            traffic: question.traffic.source.clone(),
+            exchange: problem.exchange,
+            before: Side::new(label, &problem, &before, &cost),
+            after: Some(Side::new(
+                "mapped",
+                &problem,
+                &mapping.placement,
+                &certificate.result,
+            )),
+            certificate: Some(certificate),
+        }),
+        readings: background.map_or(Vec::new(), |b| readings::loads(&b.state)),
+        readings_source: background.map_or(String::new(), |b| {
+            readings::words(&b.state, &b.source, (b.matched, b.unmatched))
+        }),
+        notes,
+        command: command_line(),
+    }))
+}

@@ -1,5 +1,7 @@
 #include "world.h"
 
+#include "report.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -125,6 +127,30 @@ void hopbyte_mpi_name(char *name, size_t room) {
     snprintf(name, room, "%s", text);
 }
 
+void hopbyte_world_header(const struct hopbyte_world *world, const char *schema, const char *what, bool json) {
+    char name[160], *nodes = hopbyte_memory((size_t)world->size * HOPBYTE_NAME_ROOM, "node names");
+    hopbyte_mpi_name(name, sizeof name);
+    MPI_Gather(world->node, HOPBYTE_NAME_ROOM, MPI_CHAR, nodes, HOPBYTE_NAME_ROOM, MPI_CHAR, 0, world->comm);
+    if (world->rank == 0 && json) {
+        printf("{\"schema\":\"%s\",\"run\":{\"probe\":", schema);
+        hopbyte_json_string(stdout, what);
+        fputs(",\"mpi\":", stdout);
+        hopbyte_json_string(stdout, name);
+        printf(",\"ranks\":%d,\"nodes\":[", world->size);
+        for (int i = 0; i < world->size; i++) {
+            fputs(i ? "," : "", stdout);
+            hopbyte_json_string(stdout, nodes + (size_t)i * HOPBYTE_NAME_ROOM);
+        }
+        puts("]}}");
+    } else if (world->rank == 0) {
+        printf("# %s%s%s, %s, %d ranks, rank 0 on %s, last on %s\n", world->program,
+               strcmp(world->program, what) ? " " : "", strcmp(world->program, what) ? what : "", name, world->size,
+               nodes, nodes + (size_t)(world->size - 1) * HOPBYTE_NAME_ROOM);
+    }
+    fflush(stdout);
+    free(nodes);
+}
+
 void *hopbyte_memory(size_t bytes, const char *what) {
     void *memory = calloc(bytes ? bytes : 1, 1);
     if (!memory)
@@ -158,15 +184,25 @@ static long file_read(const char *path, char **text) {
     return failed ? -failed : memchr(*text, '\0', used) ? -EILSEQ : (long)used;
 }
 
-char *hopbyte_file_share(const char *path) {
+char *hopbyte_file_try(const char *path, const char **reason) {
     char *text = NULL;
     long length = world_open->rank == 0 ? file_read(path, &text) : 0;
     MPI_Bcast(&length, 1, MPI_LONG, 0, world_open->comm);
-    if (length < 0)
-        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: %s", path,
-                             length == -EILSEQ ? "holds a zero byte; expected text" : strerror((int)-length));
+    if (length < 0) {
+        *reason = length == -EILSEQ ? "holds a zero byte; expected text" : strerror((int)-length);
+        free(text);
+        return NULL;
+    }
     if (world_open->rank != 0)
         text = hopbyte_memory((size_t)length + 1, path);
     MPI_Bcast(text, (int)length + 1, MPI_CHAR, 0, world_open->comm);
+    return text;
+}
+
+char *hopbyte_file_share(const char *path) {
+    const char *reason;
+    char *text = hopbyte_file_try(path, &reason);
+    if (!text)
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: %s", path, reason);
     return text;
 }

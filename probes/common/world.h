@@ -48,11 +48,18 @@ void hopbyte_quiet_barrier(MPI_Comm comm);
 /* Name and version of the MPI library, first line, shortened. */
 void hopbyte_mpi_name(char *name, size_t room);
 
+/* The first line of a report, printed by rank 0: program, MPI, ranks, and in JSON the node of every rank. Collective.
+ */
+void hopbyte_world_header(const struct hopbyte_world *world, const char *schema, const char *what, bool json);
+
 /* Memory for `bytes`, zeroed, or the end of the job with a message that says what it was for. */
 void *hopbyte_memory(size_t bytes, const char *what);
 
 /* Rank 0 reads a whole file and everybody gets its text, ended by a zero. Refuses on all ranks when it cannot be
  * read, holds a zero byte, or is larger than 64 MB. */
 char *hopbyte_file_share(const char *path);
+
+/* The same for a program that goes on without the file: NULL, with a reason on all ranks, when it cannot be read. */
+char *hopbyte_file_try(const char *path, const char **reason);
 
 #endif

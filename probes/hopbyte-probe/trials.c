@@ -88,30 +88,6 @@ void hopbyte_record_summary(struct hopbyte_record *record, const struct hopbyte_
     hopbyte_record_whole(record, "trials", s->samples, "trials");
 }
 
-/* Names the library, the ranks and where they run, once. */
-static void header_print(struct hopbyte_probe *probe) {
-    char name[160], *nodes = hopbyte_memory((size_t)probe->world.size * HOPBYTE_NAME_ROOM, "node names");
-    hopbyte_mpi_name(name, sizeof name);
-    MPI_Gather(probe->world.node, HOPBYTE_NAME_ROOM, MPI_CHAR, nodes, HOPBYTE_NAME_ROOM, MPI_CHAR, 0,
-               probe->world.comm);
-    if (probe->world.rank == 0 && probe->json) {
-        printf("{\"schema\":\"%s\",\"run\":{\"probe\":", schema);
-        hopbyte_json_string(stdout, probe->verb);
-        fputs(",\"mpi\":", stdout);
-        hopbyte_json_string(stdout, name);
-        printf(",\"ranks\":%d,\"nodes\":[", probe->world.size);
-        for (int i = 0; i < probe->world.size; i++) {
-            fputs(i ? "," : "", stdout);
-            hopbyte_json_string(stdout, nodes + (size_t)i * HOPBYTE_NAME_ROOM);
-        }
-        puts("]}}");
-    } else if (probe->world.rank == 0) {
-        printf("# hopbyte-probe %s, %s, %d ranks, rank 0 on %s, last on %s\n", probe->verb, name, probe->world.size,
-               nodes, nodes + (size_t)(probe->world.size - 1) * HOPBYTE_NAME_ROOM);
-    }
-    free(nodes);
-}
-
 void hopbyte_probe_write(struct hopbyte_probe *probe, struct hopbyte_record *record) {
     long long mine[4] = {probe->messages, probe->sent_bytes, probe->checked_bytes, probe->wrong_bytes}, all[4];
     MPI_Allreduce(mine, all, 4, MPI_LONG_LONG, MPI_SUM, probe->world.comm);
@@ -123,7 +99,7 @@ void hopbyte_probe_write(struct hopbyte_probe *probe, struct hopbyte_record *rec
     hopbyte_record_whole(record, "wrong_bytes", all[3], "wrong bytes");
     bool header = !probe->header_printed;
     if (header)
-        header_print(probe);
+        hopbyte_world_header(&probe->world, schema, probe->verb, probe->json);
     probe->header_printed = true;
     if (probe->world.rank != 0)
         return;

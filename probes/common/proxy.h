@@ -1,0 +1,49 @@
+/* What the proxy applications share: common options, their first line, and their verdict. */
+#ifndef HOPBYTE_PROXY_H
+#define HOPBYTE_PROXY_H
+
+#include "blocks.h"
+#include "options.h"
+#include "report.h"
+
+#include <stdint.h>
+
+extern const char hopbyte_proxy_schema[];
+
+struct hopbyte_proxy {
+    struct hopbyte_world world;
+    int grid[3];
+    bool periodic, json;
+    const char *map, *traffic;
+    double deadline;
+};
+
+/* Starts MPI and reads the command line: the common options, then the program's own, ended by a NULL name. */
+void hopbyte_proxy_open(struct hopbyte_proxy *proxy, int argc, char **argv, const char *program, const char *what,
+                        const struct hopbyte_option *own);
+
+/* A record of the proxy with its name and ranks. */
+void hopbyte_proxy_record(const struct hopbyte_proxy *proxy, struct hopbyte_record *record, const char *kind);
+
+/* Prints a record on rank 0, as a JSON line or as `name value` pairs on a line. */
+void hopbyte_proxy_print(const struct hopbyte_proxy *proxy, const struct hopbyte_record *record);
+
+/* Prints the last record, with the wrong values of all ranks, and ends MPI; the code for main to return. `code` is what
+ * to return when nothing is wrong. */
+int hopbyte_proxy_close(struct hopbyte_proxy *proxy, struct hopbyte_record *record, long long wrong, int code);
+
+/* The largest of the ranks' figures, on all ranks. */
+double hopbyte_proxy_slowest(const struct hopbyte_proxy *proxy, double mine);
+
+/* Scrambles a number: sources of test data that differ everywhere. */
+uint64_t hopbyte_scramble(uint64_t number);
+
+/* Folds a whole number into -1024 … 1024 by multiples of 2048, without losing a bit of what distinguishes it modulo
+ * 2048: exact arithmetic for iterations that would otherwise grow. |value| below 2^50. */
+static inline double hopbyte_fold(double value) {
+    const double shift = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to a whole number */
+    double turns = (value * (1.0 / 2048) + shift) - shift;
+    return value - 2048 * turns;
+}
+
+#endif

@@ -1,0 +1,285 @@
+/* spmv: repeated sparse matrix-vector products on a grid of blocks (paper 003: 10,000 products, six neighbours,
+ * messages of 5x5x100 doubles), which can give its blocks to other ranks while it runs.
+ *
+ * The default, 5x5x5 cells of 100 unknowns a block, sends 5x5x100 doubles to each neighbour. Values are whole numbers
+ * and results are folded modulo 2048, so every product is exact and equals the serial one bit for bit. */
+#include "piece.h"
+#include "proxy.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LAST, FULL };
+
+/* A new map is looked for every few products: when the file changed, or when a rank got SIGUSR1. */
+struct watch {
+    const char *path;
+    int every, refused;
+    struct stat seen;
+};
+
+struct run {
+    struct hopbyte_proxy proxy;
+    struct hopbyte_blocks blocks;
+    struct hopbyte_shape shape;
+    struct hopbyte_piece piece;
+    struct watch watch;
+    int iterations, report_every, verify;
+    const char *map_name;
+    double start, seconds, exchange; /* of the current window; of all */
+    double window_exchange, total_exchange;
+    int window, window_first;
+};
+
+static volatile sig_atomic_t asked_to_remap;
+
+static void remap_ask(int number) {
+    (void)number;
+    asked_to_remap = 1;
+}
+
+static bool file_changed(struct watch *watch) {
+    struct stat now;
+    if (!watch->path || stat(watch->path, &now) != 0)
+        return false;
+    bool same = now.st_ino == watch->seen.st_ino && now.st_size == watch->seen.st_size &&
+                now.st_mtim.tv_sec == watch->seen.st_mtim.tv_sec && now.st_mtim.tv_nsec == watch->seen.st_mtim.tv_nsec;
+    watch->seen = now;
+    return !same;
+}
+
+static void setup_print(struct run *r) {
+    struct hopbyte_record record;
+    const struct hopbyte_piece *p = &r->piece;
+    long long mine[2] = {p->count[ROWS], p->count[ENTRIES]}, sums[2];
+    int most[2] = {p->count[NEIGHBOURS], 0}, mosts[2];
+    for (int k = 0; k < p->count[NEIGHBOURS]; k++)
+        if (p->send_first[k + 1] - p->send_first[k] > most[1])
+            most[1] = p->send_first[k + 1] - p->send_first[k];
+    MPI_Allreduce(mine, sums, 2, MPI_LONG_LONG, MPI_SUM, r->proxy.world.comm);
+    MPI_Allreduce(most, mosts, 2, MPI_INT, MPI_MAX, r->proxy.world.comm);
+    hopbyte_proxy_record(&r->proxy, &record, "setup");
+    hopbyte_record_whole(&record, "rows", sums[0], NULL);
+    hopbyte_record_whole(&record, "entries", sums[1], NULL);
+    hopbyte_record_whole(&record, "most_neighbours", mosts[0], NULL);
+    hopbyte_record_whole(&record, "most_message_bytes", (long long)mosts[1] * (long long)sizeof(double), NULL);
+    hopbyte_record_text(&record, "map", r->map_name, NULL);
+    hopbyte_proxy_print(&r->proxy, &record);
+}
+
+/* Reports the products since the last report. `until` is how many there have been. */
+static void window_close(struct run *r, int until) {
+    struct hopbyte_record record;
+    double seconds = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - r->start);
+    double exchange = hopbyte_proxy_slowest(&r->proxy, r->window_exchange);
+    int count = until - r->window_first;
+    if (count > 0) {
+        hopbyte_proxy_record(&r->proxy, &record, "window");
+        hopbyte_record_whole(&record, "window", r->window++, NULL);
+        hopbyte_record_whole(&record, "first_iteration", r->window_first, NULL);
+        hopbyte_record_whole(&record, "iterations", count, NULL);
+        hopbyte_record_number(&record, "seconds", seconds, NULL, 1);
+        hopbyte_record_number(&record, "average_seconds", seconds / count, NULL, 1);
+        hopbyte_record_number(&record, "exchange_seconds", exchange, NULL, 1);
+        hopbyte_record_text(&record, "map", r->map_name, NULL);
+        hopbyte_proxy_print(&r->proxy, &record);
+        r->seconds += seconds;
+        r->total_exchange += exchange;
+    }
+    r->window_first = until;
+    r->window_exchange = 0;
+    MPI_Barrier(r->proxy.world.comm);
+    r->start = MPI_Wtime();
+}
+
+static void map_refuse(struct run *r, int iteration, const char *separator, const char *problem) {
+    struct hopbyte_record record;
+    hopbyte_world_say("%s%s%s; going on with the map it has", r->watch.path, separator, problem);
+    r->watch.refused++;
+    hopbyte_proxy_record(&r->proxy, &record, "refused");
+    hopbyte_record_whole(&record, "iteration", iteration, NULL);
+    hopbyte_record_text(&record, "problem", problem, NULL);
+    hopbyte_proxy_print(&r->proxy, &record);
+}
+
+/* Reads the new map and moves the blocks. Timed in two parts, as the paper reports them: getting the map, and
+ * redistributing matrix and vector. */
+static void remap(struct run *r, int iteration) {
+    const struct hopbyte_world *world = &r->proxy.world;
+    const char *reason;
+    char problem[512];
+    window_close(r, iteration);
+    int *next = hopbyte_memory((size_t)world->size * sizeof *next, "a map");
+    unsigned long long before = hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world);
+    MPI_Barrier(world->comm);
+    double start = MPI_Wtime();
+    char *text = hopbyte_file_try(r->watch.path, &reason);
+    if (!text) {
+        map_refuse(r, iteration, ": ", reason);
+    } else if (!hopbyte_map_read(text, world->size, next, problem, sizeof problem)) {
+        map_refuse(r, iteration, ":", problem);
+    } else {
+        double middle = MPI_Wtime();
+        double sent = hopbyte_piece_migrate(&r->piece, &r->blocks, next, world), figures[2] = {sent, sent > 0}, sums[2];
+        double reading = hopbyte_proxy_slowest(&r->proxy, middle - start);
+        double moving = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - middle);
+        if (hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world) != before)
+            hopbyte_world_refuse(HOPBYTE_NO, "matrix or vector changed while they moved: a message was damaged");
+        struct hopbyte_record record;
+        MPI_Allreduce(figures, sums, 2, MPI_DOUBLE, MPI_SUM, world->comm);
+        r->map_name = r->watch.path;
+        hopbyte_proxy_record(&r->proxy, &record, "migration");
+        hopbyte_record_whole(&record, "iteration", iteration, NULL);
+        hopbyte_record_whole(&record, "moved_blocks", (long long)sums[1], NULL);
+        hopbyte_record_number(&record, "moved_bytes", sums[0], NULL, 1);
+        hopbyte_record_number(&record, "map_seconds", reading, NULL, 1);
+        hopbyte_record_number(&record, "move_seconds", moving, NULL, 1);
+        hopbyte_proxy_print(&r->proxy, &record);
+    }
+    free(text);
+    free(next);
+    MPI_Barrier(world->comm);
+    r->start = MPI_Wtime();
+}
+
+/* Whether some rank was told to remap. */
+static bool remap_wanted(struct run *r) {
+    int mine = asked_to_remap, any;
+    asked_to_remap = 0;
+    if (r->proxy.world.rank == 0)
+        mine |= file_changed(&r->watch);
+    MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, r->proxy.world.comm);
+    return any;
+}
+
+/* The serial product by the definition of the matrix, folded. */
+static void serial_multiply(const struct hopbyte_shape *shape, long rows, double *x) {
+    double *y = hopbyte_memory((size_t)rows * sizeof *y, "the serial product");
+    for (long row = 0; row < rows; row++) {
+        long columns[7];
+        int count = hopbyte_matrix_columns(shape, row, columns);
+        for (int i = 0; i < count; i++)
+            y[row] += hopbyte_matrix_value(row, columns[i]) * x[columns[i]];
+    }
+    for (long row = 0; row < rows; row++)
+        x[row] = hopbyte_fold(y[row]);
+    free(y);
+}
+
+/* Compares at rank 0 with serial products: of `given`, `products` of them. Frees both vectors. */
+static long long wrong_count(struct run *r, double *given, int products, double *got) {
+    long rows = (long)r->piece.count[ROWS] * r->blocks.size, wrong = 0;
+    if (r->proxy.world.rank == 0) {
+        for (int i = 0; i < products; i++) {
+            hopbyte_deadline_set(r->proxy.deadline, "a serial product");
+            serial_multiply(&r->shape, rows, given);
+        }
+        for (long row = 0; row < rows; row++)
+            wrong += given[row] != got[row];
+    }
+    free(given);
+    free(got);
+    return wrong;
+}
+
+static long long products_run(struct run *r) {
+    const struct hopbyte_world *world = &r->proxy.world;
+    double *before = hopbyte_vector_gather(&r->piece, &r->shape, &r->blocks, world);
+    MPI_Barrier(world->comm);
+    r->start = MPI_Wtime();
+    for (int i = 0; i < r->iterations; i++) {
+        if (i % r->watch.every == 0) {
+            hopbyte_deadline_set(r->proxy.deadline, "products");
+            if (r->watch.path && remap_wanted(r))
+                remap(r, i);
+        }
+        if (r->report_every && i % r->report_every == 0)
+            window_close(r, i);
+        r->window_exchange += hopbyte_piece_multiply(&r->piece, &r->blocks, world);
+    }
+    window_close(r, r->iterations);
+    if (r->verify == LAST) { /* one product more, outside the time */
+        free(before);
+        before = hopbyte_vector_gather(&r->piece, &r->shape, &r->blocks, world);
+        hopbyte_piece_multiply(&r->piece, &r->blocks, world);
+    }
+    double *after = hopbyte_vector_gather(&r->piece, &r->shape, &r->blocks, world);
+    hopbyte_deadline_set(0, "");
+    long long wrong = wrong_count(r, before, r->verify == FULL ? r->iterations : 1, after);
+    hopbyte_deadline_set(r->proxy.deadline, "the verdict");
+    return wrong;
+}
+
+static void traffic_write(struct run *r) {
+    const struct hopbyte_piece *p = &r->piece;
+    int count = p->count[NEIGHBOURS];
+    double *bytes = hopbyte_memory(2 * (size_t)count * sizeof *bytes, "traffic"), *messages = bytes + count;
+    for (int k = 0; k < count; k++) {
+        bytes[k] = (double)(p->send_first[k + 1] - p->send_first[k]) * sizeof(double);
+        messages[k] = 1;
+    }
+    hopbyte_traffic_write(r->proxy.traffic, &r->blocks, &r->proxy.world, count, p->neighbour, bytes, messages);
+    free(bytes);
+}
+
+static void run_open(struct run *r) {
+    const struct hopbyte_world *world = &r->proxy.world;
+    struct stat there;
+    int exists = world->rank == 0 && r->watch.path && stat(r->watch.path, &there) == 0;
+    MPI_Bcast(&exists, 1, MPI_INT, 0, world->comm);
+    if (exists)
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT,
+                             "--remap: found %s already there, expected it to appear later; is it from another job? "
+                             "(--map gives a map to start with)",
+                             r->watch.path);
+    hopbyte_blocks_open(&r->blocks, world, r->proxy.grid, r->proxy.periodic, r->proxy.map);
+    double rows = r->shape.unknowns;
+    for (int d = 0; d < 3; d++) {
+        r->shape.extent[d] = r->blocks.count[d] * r->shape.cells[d];
+        rows *= r->shape.cells[d];
+    }
+    if (rows * 7 > 200e6)
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "found %.0f rows a block, expected at most 28 million", rows);
+    r->shape.periodic = r->proxy.periodic;
+    r->map_name = r->proxy.map ? r->proxy.map : "identity";
+    struct sigaction action = {.sa_handler = remap_ask, .sa_flags = SA_RESTART};
+    if (r->watch.path)
+        sigaction(SIGUSR1, &action, NULL);
+    hopbyte_piece_make(&r->piece, &r->shape, &r->blocks, world);
+}
+
+int main(int argc, char **argv) {
+    struct run r = {.shape = {.cells = {5, 5, 5}, .unknowns = 100}, .iterations = 1000, .watch = {.every = 10}};
+    const struct hopbyte_option own[] = {
+        {"cells", HOPBYTE_TRIPLE, &r.shape.cells, 1, NULL, "cells of a block along X, Y, Z (5,5,5)", 0},
+        {"unknowns", HOPBYTE_COUNT, &r.shape.unknowns, 1, NULL, "rows a cell (100)", 0},
+        {"iterations", HOPBYTE_COUNT, &r.iterations, 1, NULL, "products (1000)", 0},
+        {"report-every", HOPBYTE_COUNT, &r.report_every, 1, NULL, "a record every N products (at the end)", 0},
+        {"remap", HOPBYTE_TEXT, &r.watch.path, 0, NULL,
+         "map file to watch: blocks move when it appears, changes, or a rank gets SIGUSR1", 0},
+        {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two looks at it (10)", 0},
+        {"verify", HOPBYTE_CHOICE, &r.verify, 0, "last|full",
+         "one more product, or all of them, against serial ones (last)", 0},
+        {0}};
+    hopbyte_proxy_open(&r.proxy, argc, argv, "spmv",
+                       "Repeated sparse matrix-vector products; blocks can move meanwhile.", own);
+    run_open(&r);
+    if (r.proxy.traffic)
+        traffic_write(&r);
+    hopbyte_world_header(&r.proxy.world, hopbyte_proxy_schema, "spmv", r.proxy.json);
+    setup_print(&r);
+    long long wrong = products_run(&r);
+    struct hopbyte_record record;
+    hopbyte_proxy_record(&r.proxy, &record, "total");
+    hopbyte_record_whole(&record, "iterations", r.iterations, NULL);
+    hopbyte_record_number(&record, "seconds", r.seconds, NULL, 1);
+    hopbyte_record_number(&record, "average_seconds", r.seconds / r.iterations, NULL, 1);
+    hopbyte_record_number(&record, "exchange_seconds", r.total_exchange, NULL, 1);
+    hopbyte_record_whole(&record, "refused_maps", r.watch.refused, NULL);
+    hopbyte_record_text(&record, "verify", r.verify == FULL ? "full" : "last", NULL);
+    hopbyte_piece_free(&r.piece);
+    hopbyte_blocks_close(&r.blocks);
+    return hopbyte_proxy_close(&r.proxy, &record, wrong, r.watch.refused ? HOPBYTE_BAD_INPUT : HOPBYTE_DONE);
+}

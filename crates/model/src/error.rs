@@ -44,7 +44,7 @@ impl ModelError {
     /// A value outside its range.
     pub fn out_of_range(
         what: impl Into<String>,
-        found: impl ToString,
+        found: &dyn ToString,
         expected: impl Into<String>,
     ) -> Self {
         Self::Fabric(FabricError::OutOfRange {

@@ -1,11 +1,25 @@
 //! What would happen? Models of one machine, from a static bound to single packets.
+//!
+//! A [`Scenario`] is the question: machine, operating point, job, other jobs. [`Question`] puts it on
+//! its machine and refuses what is impossible; [`Outcome`] is the answer. Levels differ in how exactly
+//! they look: [`loads`] counts what static routes carry, [`fluid`] shares links among flows over time.
 
+mod answer;
 mod error;
 pub mod fluid;
 pub mod loads;
 pub mod network;
+mod outcome;
 pub mod parameters;
+pub mod place;
 pub mod program;
 pub mod protocol;
+mod scenario;
+mod wavefront;
+pub mod workload;
 
+pub use answer::{Inputs, Question};
 pub use error::ModelError;
+pub use outcome::{HeldBack, LinkOutcome, Outcome};
+pub use scenario::{Background, Job, Level, MAX_RANKS, Nodes, PlacementRule, Scenario, Slow};
+pub use wavefront::Wavefront;

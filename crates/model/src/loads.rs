@@ -120,6 +120,13 @@ impl Loads {
         }
     }
 
+    /// The same again and again.
+    pub fn scale(&mut self, times: f64) {
+        self.links.iter_mut().for_each(|l| *l = *l * times);
+        self.sent_bytes.iter_mut().for_each(|b| *b *= times);
+        self.received_bytes.iter_mut().for_each(|b| *b *= times);
+    }
+
     fn merge(&mut self, other: &Self) {
         for (a, b) in self.links.iter_mut().zip(&other.links) {
             *a += *b;

@@ -3,7 +3,7 @@
 use crate::fluid::Use;
 use crate::parameters::{OperatingPoint, Parameters};
 use crate::protocol::Wire;
-use hopbyte_fabric::{Fabric, LinkId, NodeId, Routing, Unroutable};
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Routing, Unroutable};
 
 /// No resource.
 const NONE: u32 = u32::MAX;
@@ -113,6 +113,27 @@ impl<'a> Network<'a> {
     pub fn resource_of(&self, link: LinkId) -> Option<u32> {
         let r = self.of_link[link.index()];
         (r != NONE).then_some(r)
+    }
+
+    /// Limits what a node sends and what it receives, each. Where the node's way has no limit of its own
+    /// this does nothing; links that it shares with others stay as they are.
+    pub fn slow_down(&mut self, node: NodeId, bytes_per_s: f64) {
+        for start in [self.injections, self.ejections] {
+            if start != NONE {
+                let capacity = &mut self.capacities[(start + node.0) as usize];
+                *capacity = capacity.min(bytes_per_s);
+            }
+        }
+        let fabric = self.fabric;
+        for link in [fabric.node(node).inject, fabric.node(node).eject] {
+            let r = self.of_link[link.index()];
+            let own = matches!(fabric.link(link).from, End::Node(_))
+                || matches!(fabric.link(link).to, End::Node(_));
+            if r != NONE && own {
+                let capacity = &mut self.capacities[r as usize];
+                *capacity = capacity.min(bytes_per_s);
+            }
+        }
     }
 
     /// What a resource is.

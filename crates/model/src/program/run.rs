@@ -6,7 +6,7 @@ use crate::fluid::{Clock, Done, PathId, Sharing};
 use crate::network::{Network, Way};
 use hopbyte_fabric::NodeId;
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 /// What a run depends on beside program, placement and network.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Settings {
 }
 
 /// When everything was done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramTimes {
     /// When the last operation ended.
     pub seconds: f64,
@@ -28,7 +28,7 @@ pub struct ProgramTimes {
     pub by_operation: Vec<f64>,
     /// Bytes of transfers by the resource that held them back when they ended; under `None` those
     /// that nothing held back.
-    pub held_back: HashMap<Option<u32>, f64>,
+    pub held_back: BTreeMap<Option<u32>, f64>,
     /// Transfers through network or memory.
     pub transfers: u64,
 }
@@ -94,7 +94,7 @@ struct Run<'a> {
     engine: Vec<f64>,
     paths: HashMap<(NodeId, NodeId, u64), (PathId, f64)>,
     way: Way,
-    held_back: HashMap<Option<u32>, f64>,
+    held_back: BTreeMap<Option<u32>, f64>,
     transfers: u64,
 }
 
@@ -125,7 +125,7 @@ pub fn run(
         engine: vec![0.0; network.fabric.nodes().len()],
         paths: HashMap::new(),
         way: Way::default(),
-        held_back: HashMap::new(),
+        held_back: BTreeMap::new(),
         transfers: 0,
     };
     for &(from, to, bytes, limit) in &settings.background {

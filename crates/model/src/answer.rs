@@ -1,0 +1,321 @@
+//! From a scenario to its outcome.
+
+use crate::error::ModelError;
+use crate::fluid::{Clock, Sharing};
+use crate::loads::{Loads, Transfer};
+use crate::network::{Network, Way};
+use crate::outcome::{HeldBack, Outcome, SCHEMA, sort_of};
+use crate::parameters::Parameters;
+use crate::place::{allocate, find_nodes, place};
+use crate::program::{ProgramTimes, Settings, run};
+use crate::scenario::{Background, Level, Scenario};
+use crate::workload::{Input, Phases, Work};
+use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
+use std::collections::BTreeMap;
+
+/// Files that a scenario names, read: for the job and for each background job.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// Input of the job.
+    pub job: Option<Input>,
+    /// Inputs of background jobs, by position; missing ones need none.
+    pub background: Vec<Option<Input>>,
+}
+
+/// A scenario on its machine, checked and placed, ready to be asked.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// How it routes.
+    pub routing: &'a Routing,
+    /// Rates and delays.
+    pub parameters: Parameters,
+    /// What the job does.
+    pub work: Work,
+    /// Where its ranks are.
+    pub placement: Placement,
+    /// What goes on meanwhile: (from, to, bytes of a message, highest rate).
+    pub background: Vec<(NodeId, NodeId, f64, f64)>,
+}
+
+impl<'a> Question<'a> {
+    /// Puts a scenario together; refuses what is impossible.
+    pub fn new(
+        scenario: &'a Scenario,
+        fabric: &'a Fabric,
+        routing: &'a Routing,
+        inputs: &Inputs,
+    ) -> Result<Self, ModelError> {
+        scenario.check()?;
+        let job = &scenario.job;
+        let ranks = job.workload.ranks(inputs.job.as_ref())?;
+        let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node)?;
+        let grid = job.workload.grid();
+        let seed = scenario.seed;
+        let placement = place(
+            fabric,
+            &allocation,
+            &job.placement,
+            ranks,
+            grid.as_deref(),
+            seed,
+        )?;
+        let mut background = Vec::new();
+        for (i, other) in scenario.background.iter().enumerate() {
+            let input = inputs.background.get(i).and_then(Option::as_ref);
+            background.extend(streams(fabric, other, input, seed)?);
+        }
+        Ok(Self {
+            scenario,
+            fabric,
+            routing,
+            parameters: scenario.parameters()?,
+            work: job.workload.work(inputs.job.as_ref())?,
+            placement,
+            background,
+        })
+    }
+
+    /// The machine at the scenario's operating point, with its slow nodes and balanced injection.
+    pub fn network(&self) -> Result<Network<'_>, ModelError> {
+        let mut point = self.scenario.point;
+        if let Some(value) = self.scenario.balanced_injection {
+            point.injection *= value / 100.0;
+        }
+        let mut network = Network::new(self.fabric, self.routing, &self.parameters, point);
+        for slow in &self.scenario.slow {
+            for node in find_nodes(self.fabric, &slow.name)? {
+                network.slow_down(node, slow.bytes_per_s);
+            }
+        }
+        Ok(network)
+    }
+
+    /// Asks.
+    pub fn answer(&self) -> Result<Outcome, ModelError> {
+        let network = self.network()?;
+        match &self.work {
+            Work::Program(program) => {
+                let nodes: Vec<NodeId> = self.placement.slots().iter().map(|s| s.node).collect();
+                let transfers: Vec<Transfer> = program
+                    .messages()
+                    .map(|(from, to, bytes)| Transfer {
+                        from: nodes[from as usize],
+                        to: nodes[to as usize],
+                        bytes,
+                        messages: 1.0,
+                    })
+                    .collect();
+                let loads = self.loads(&network, &transfers)?;
+                if self.scenario.level == Level::Static {
+                    return Ok(self.outcome(&network, &loads, 1, None));
+                }
+                let settings = Settings {
+                    background: self.background.clone(),
+                    tolerance: self.scenario.tolerance,
+                };
+                let times = run(&network, program, &nodes, &settings)?;
+                Ok(self.outcome(&network, &loads, 1, Some(&times)))
+            }
+            Work::Phases(phases) => self.answer_phases(&network, phases),
+        }
+    }
+
+    fn loads(&self, network: &Network<'_>, transfers: &[Transfer]) -> Result<Loads, ModelError> {
+        Loads::of(network, transfers).map_err(|pair| ModelError::unroutable(self.fabric, &pair))
+    }
+
+    fn answer_phases(&self, network: &Network<'_>, phases: &Phases) -> Result<Outcome, ModelError> {
+        let mut all = Vec::new();
+        let mut total = ProgramTimes::default();
+        for exchange in &phases.exchanges {
+            let transfers = between_nodes(exchange, &self.placement);
+            if self.scenario.level != Level::Static {
+                let busiest = busiest_rank(exchange);
+                let seconds = self.phase(network, &transfers, &mut total)?;
+                total.seconds += busiest * self.parameters.overhead_s / network.point.cpu + seconds;
+            }
+            all.extend(transfers);
+        }
+        let loads = self.loads(network, &all)?;
+        if self.scenario.level == Level::Static {
+            return Ok(self.outcome(network, &loads, phases.iterations, None));
+        }
+        let rounds = (self.placement.tasks() as f64).log2().ceil();
+        let reduction = rounds * self.reduction_round(network)?;
+        total.seconds +=
+            phases.compute_s / network.point.cpu + f64::from(phases.reductions) * reduction;
+        total.seconds *= f64::from(phases.iterations);
+        Ok(self.outcome(network, &loads, phases.iterations, Some(&total)))
+    }
+
+    /// One round of a reduction: an empty message between two nodes that lie apart as the job's first
+    /// and its middle one.
+    fn reduction_round(&self, network: &Network<'_>) -> Result<f64, ModelError> {
+        let tasks = self.placement.tasks() as u32;
+        let (from, to) = (self.placement.node(0), self.placement.node(tasks / 2));
+        let mut way = Way::default();
+        let wire = self.parameters.protocol.wire(8.0);
+        let found = network.way(from, to, &wire, 8.0, &mut way);
+        found.map_err(|pair| ModelError::unroutable(self.fabric, &pair))?;
+        Ok(way.latency_s + 2.0 * self.parameters.overhead_s / network.point.cpu)
+    }
+
+    /// Time from the beginning of all transfers to the end of the last one.
+    fn phase(
+        &self,
+        network: &Network<'_>,
+        transfers: &[Transfer],
+        total: &mut ProgramTimes,
+    ) -> Result<f64, ModelError> {
+        let mut clock = Clock::new(Sharing::new(network.capacities()), self.scenario.tolerance);
+        clock.reserve(transfers.len(), 12 * transfers.len());
+        let mut way = Way::default();
+        let mut latency = 0.0f64;
+        for &(from, to, bytes, limit) in &self.background {
+            let wire = self.parameters.protocol.wire(bytes);
+            let found = network.way(from, to, &wire, bytes, &mut way);
+            found.map_err(|pair| ModelError::unroutable(self.fabric, &pair))?;
+            let path = clock.add_path(&way.uses);
+            clock.begin(path, f64::INFINITY, limit, u32::MAX);
+        }
+        for (i, t) in transfers.iter().enumerate() {
+            let bytes = t.bytes.max(1.0);
+            let wire = self.parameters.protocol.wire(bytes);
+            let found = network.way(t.from, t.to, &wire, bytes, &mut way);
+            found.map_err(|pair| ModelError::unroutable(self.fabric, &pair))?;
+            latency = latency.max(way.latency_s);
+            let path = clock.add_path(&way.uses);
+            clock.begin(path, t.bytes * t.messages, f64::INFINITY, i as u32);
+        }
+        let mut done = Vec::new();
+        while clock.next_end().is_some() {
+            clock.end_next(&mut done);
+        }
+        for d in &done {
+            let t = &transfers[d.tag as usize];
+            *total.held_back.entry(d.bottleneck).or_default() += t.bytes * t.messages;
+        }
+        total.transfers += done.len() as u64;
+        Ok(latency + clock.now())
+    }
+
+    fn outcome(
+        &self,
+        network: &Network<'_>,
+        loads: &Loads,
+        iterations: u32,
+        times: Option<&ProgramTimes>,
+    ) -> Outcome {
+        let iterations = f64::from(iterations);
+        let worst = loads.worst(network);
+        let bound = worst.map_or(0.0, |w| w.seconds) * iterations;
+        let time = times.map_or(bound, |t| t.seconds);
+        let mut scaled = loads.clone();
+        scaled.scale(iterations);
+        Outcome {
+            schema: SCHEMA.into(),
+            name: self.scenario.name.clone(),
+            level: self.scenario.level,
+            calibration: self.parameters.calibration.clone(),
+            time_seconds: time,
+            bound_seconds: bound,
+            bound_resource: worst.map_or_else(String::new, |w| network.resource_name(w.resource)),
+            flows: times.map_or(0, |t| t.transfers),
+            network_bytes: scaled.sent_bytes.iter().sum(),
+            held_back: times.map_or_else(Vec::new, |t| held_back(network, &t.held_back)),
+            links: Outcome::list_links(network, &scaled, time),
+        }
+    }
+}
+
+/// Messages between the ranks of two nodes as one transfer, those of a node to itself as well.
+fn between_nodes(exchange: &Exchange, placement: &Placement) -> Vec<Transfer> {
+    let mut pairs: Vec<(NodeId, NodeId, f64, f64)> = exchange
+        .iter()
+        .map(|(task, m)| {
+            let (from, to) = (placement.node(task), placement.node(m.to));
+            (from, to, m.bytes, m.messages.max(1) as f64)
+        })
+        .collect();
+    pairs.sort_by_key(|&(from, to, ..)| (from, to));
+    let mut transfers: Vec<Transfer> = Vec::new();
+    for (from, to, bytes, messages) in pairs {
+        match transfers.last_mut() {
+            Some(t) if (t.from, t.to) == (from, to) => {
+                t.bytes += bytes;
+                t.messages += messages;
+            }
+            _ => transfers.push(Transfer {
+                from,
+                to,
+                bytes,
+                messages,
+            }),
+        }
+    }
+    // Until here `bytes` was the sum.
+    for t in &mut transfers {
+        t.bytes /= t.messages;
+    }
+    transfers
+}
+
+/// Messages that the busiest rank sends and receives.
+fn busiest_rank(exchange: &Exchange) -> f64 {
+    let mut messages = vec![0.0f64; exchange.tasks()];
+    for (task, m) in exchange.iter() {
+        messages[task as usize] += m.messages.max(1) as f64;
+        messages[m.to as usize] += m.messages.max(1) as f64;
+    }
+    messages.into_iter().fold(0.0, f64::max)
+}
+
+/// The transfers that another job keeps up.
+fn streams(
+    fabric: &Fabric,
+    job: &Background,
+    input: Option<&Input>,
+    seed: u64,
+) -> Result<Vec<(NodeId, NodeId, f64, f64)>, ModelError> {
+    let ranks = job.workload.ranks(input)?;
+    let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node)?;
+    let grid = job.workload.grid();
+    let placement = place(
+        fabric,
+        &allocation,
+        &job.placement,
+        ranks,
+        grid.as_deref(),
+        seed,
+    )?;
+    let exchange = job.workload.exchange(input)?;
+    let limit = job.bytes_per_s.unwrap_or(f64::INFINITY);
+    let stream = |(task, m): (u32, &hopbyte_fabric::Message)| {
+        let (from, to) = (placement.node(task), placement.node(m.to));
+        let bytes = (m.bytes / m.messages.max(1) as f64).max(1.0);
+        (from != to).then_some((from, to, bytes, limit))
+    };
+    Ok(exchange.iter().filter_map(stream).collect())
+}
+
+/// Bytes by what held them back, as shares by sort of resource.
+fn held_back(network: &Network<'_>, by_resource: &BTreeMap<Option<u32>, f64>) -> Vec<HeldBack> {
+    let total: f64 = by_resource.values().sum();
+    let mut by_sort: BTreeMap<String, f64> = BTreeMap::new();
+    for (resource, bytes) in by_resource {
+        *by_sort.entry(sort_of(network, *resource)).or_default() += bytes;
+    }
+    let mut list: Vec<HeldBack> = by_sort
+        .into_iter()
+        .map(|(by, bytes)| HeldBack {
+            by,
+            share: bytes / total.max(f64::MIN_POSITIVE),
+        })
+        .collect();
+    list.sort_by(|a, b| b.share.total_cmp(&a.share));
+    list
+}

@@ -1,0 +1,142 @@
+//! The answer.
+
+use crate::loads::Loads;
+use crate::network::{Network, Resource};
+use crate::protocol::OneWay;
+use crate::scenario::Level;
+use hopbyte_fabric::{Fabric, LinkId, Quantity, Snapshot};
+use serde::{Deserialize, Serialize};
+
+/// What every outcome names as its schema.
+pub const SCHEMA: &str = "hopbyte.outcome/1";
+
+/// What a model says about a [`crate::Scenario`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The scenario's name.
+    pub name: String,
+    /// How exactly it looked.
+    pub level: Level,
+    /// Where the network's rates and delays come from.
+    pub calibration: String,
+    /// When the job is done; for [`Level::Static`] the bound.
+    pub time_seconds: f64,
+    /// No schedule moves the job's bytes faster: the fullest resource's bytes over its capacity.
+    pub bound_seconds: f64,
+    /// That resource.
+    pub bound_resource: String,
+    /// Transfers that shared the network.
+    pub flows: u64,
+    /// Bytes of data that crossed the network.
+    pub network_bytes: f64,
+    /// What held transfers back, by their bytes, most first.
+    pub held_back: Vec<HeldBack>,
+    /// Load of every link that carried anything.
+    pub links: Vec<LinkOutcome>,
+}
+
+/// A sort of resource and the bytes that it held back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldBack {
+    /// Kind of link with its dimension, `injection`, `ejection`, `memory`, or `nothing`.
+    pub by: String,
+    /// Share of all bytes.
+    pub share: f64,
+}
+
+/// What one link carried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkOutcome {
+    /// Name.
+    pub link: String,
+    /// Its number in the fabric.
+    pub id: u32,
+    /// Kind.
+    pub kind: String,
+    /// Direction on the grid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// Capacity.
+    pub capacity_bytes_per_s: f64,
+    /// Bytes on the wire.
+    pub bytes: f64,
+    /// Packets and phits.
+    pub load: OneWay,
+    /// Bytes over what it could have carried in the time.
+    pub used_ratio: f64,
+    /// Share of the time that arrivals waited; `null` where the level does not say.
+    pub input_stall_ratio: Option<f64>,
+    /// Share of the time that departures lacked credits.
+    pub credit_stall_ratio: Option<f64>,
+}
+
+impl Outcome {
+    /// Links that carried something, busiest first.
+    pub(crate) fn list_links(
+        network: &Network<'_>,
+        loads: &Loads,
+        seconds: f64,
+    ) -> Vec<LinkOutcome> {
+        let fabric = network.fabric;
+        let mut links: Vec<LinkOutcome> = fabric
+            .link_ids()
+            .filter(|id| loads.links[id.index()] != OneWay::default())
+            .map(|id| {
+                let load = loads.links[id.index()];
+                let capacity = fabric.link(id).capacity().0;
+                let used = load.bytes() / (capacity * seconds);
+                LinkOutcome {
+                    link: fabric.link_name(id),
+                    id: id.0,
+                    kind: fabric.kind(id).name.clone(),
+                    direction: fabric.link(id).direction.map(|d| d.to_string()),
+                    capacity_bytes_per_s: capacity,
+                    bytes: load.bytes(),
+                    load,
+                    used_ratio: if seconds > 0.0 { used } else { 0.0 },
+                    input_stall_ratio: None,
+                    credit_stall_ratio: None,
+                }
+            })
+            .collect();
+        links.sort_by(|a, b| b.used_ratio.total_cmp(&a.used_ratio).then(a.id.cmp(&b.id)));
+        links
+    }
+
+    /// The outcome as a reading of the machine's counters. Links that carried nothing read zero; stalls
+    /// are there where the level says them.
+    pub fn snapshot(&self, fabric: &Fabric) -> Snapshot {
+        let mut snapshot = Snapshot::new(fabric, format!("model: {}", self.name), false);
+        snapshot.window_seconds = Some(self.time_seconds).filter(|&s| s > 0.0);
+        for link in fabric.link_ids() {
+            snapshot.set(Quantity::ReceivedBytes, link, 0.0);
+            snapshot.set(Quantity::ReceivedPackets, link, 0.0);
+        }
+        for carried in &self.links {
+            let link = LinkId(carried.id);
+            snapshot.set(Quantity::ReceivedBytes, link, carried.bytes);
+            snapshot.set(Quantity::ReceivedPackets, link, carried.load.packets());
+            let ns = |ratio: f64| ratio * self.time_seconds * 1e9;
+            if let Some(ratio) = carried.input_stall_ratio {
+                snapshot.set(Quantity::InputStallNs, link, ns(ratio));
+            }
+            if let Some(ratio) = carried.credit_stall_ratio {
+                snapshot.set(Quantity::CreditStallNs, link, ns(ratio));
+            }
+        }
+        snapshot
+    }
+}
+
+/// The sort of a resource, as users speak of it.
+pub(crate) fn sort_of(network: &Network<'_>, resource: Option<u32>) -> String {
+    match resource.map(|r| network.resource(r)) {
+        Some(Resource::Link(link)) => network.fabric.kind(link).name.clone(),
+        Some(Resource::Injection(_)) => "injection".into(),
+        Some(Resource::Ejection(_)) => "ejection".into(),
+        Some(Resource::Memory(_)) => "memory".into(),
+        None => "nothing".into(),
+    }
+}

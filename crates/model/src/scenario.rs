@@ -1,0 +1,373 @@
+//! The question, in one serialisable piece: machine, operating point, job, other jobs, level of detail.
+
+use crate::error::ModelError;
+use crate::parameters::{OperatingPoint, Parameters};
+use crate::workload::Workload;
+use hopbyte_fabric::{Fabric, InputError, Routing, faults, spec};
+use serde::{Deserialize, Serialize};
+
+/// What every scenario names as its schema.
+pub const SCHEMA: &str = "hopbyte.scenario/1";
+
+/// One question to a model. Written as TOML or JSON; unknown fields are refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name for titles.
+    pub name: String,
+    /// What it is about and where its values come from.
+    #[serde(default)]
+    pub about: String,
+    /// Spec, preset or file of the machine.
+    pub fabric: String,
+    /// How to route, by name (default: as the machine does).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<String>,
+    /// Links or routers that are down, as on the command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<String>,
+    /// Preset of rates and delays: `gemini`, `seastar`, `plain`.
+    pub network: String,
+    /// Values of the preset to change.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub parameters: toml::Table,
+    /// Factors on rates and delays.
+    #[serde(default)]
+    pub point: OperatingPoint,
+    /// How exactly to look.
+    #[serde(default)]
+    pub level: Level,
+    /// Seed of everything random.
+    #[serde(default)]
+    pub seed: u64,
+    /// Share of the time within which ends of transfers count as one; 0 is exact.
+    #[serde(default)]
+    pub tolerance: f64,
+    /// The job that is looked at.
+    pub job: Job,
+    /// Jobs that go on meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<Background>,
+    /// Nodes whose injection and ejection are slower than they should be (paper 002, III.F).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<Slow>,
+    /// APRUN_BALANCED_INJECTION: 1 to 100 (paper 002, II.G).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balanced_injection: Option<f64>,
+}
+
+/// How exactly a model looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Loads of static routes and the bound that the fullest resource sets.
+    Static,
+    /// Flows that share links over time.
+    #[default]
+    Fluid,
+    /// Flows, with what back-pressure adds: stalls.
+    Stalls,
+    /// Every packet.
+    Packet,
+}
+
+/// Who runs what where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// What the ranks do.
+    pub workload: Workload,
+    /// The nodes that it has.
+    #[serde(default)]
+    pub nodes: Nodes,
+    /// Ranks on each node.
+    #[serde(default = "one")]
+    pub ranks_per_node: u32,
+    /// Which rank is where.
+    #[serde(default)]
+    pub placement: PlacementRule,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The nodes of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Nodes {
+    /// As many as the ranks need, from the first router on.
+    #[default]
+    AsNeeded,
+    /// The whole machine.
+    All,
+    /// So many nodes in the order of routers, after skipping some.
+    First {
+        /// How many.
+        count: u32,
+        /// How many are passed over before.
+        #[serde(default)]
+        skip: u32,
+    },
+    /// So many in the order of node numbers (as ALPS hands them out), after skipping some.
+    ByNumber {
+        /// How many.
+        count: u32,
+        /// How many are passed over before.
+        #[serde(default)]
+        skip: u32,
+    },
+    /// These; `(x,y,z)` means all nodes of a router, `(x,y,z):1` its second one.
+    Named(Vec<String>),
+}
+
+/// Which rank is on which node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementRule {
+    /// Ranks fill node after node.
+    #[default]
+    Linear,
+    /// Ranks go to the nodes in turn.
+    RoundRobin,
+    /// Any order (by the scenario's seed).
+    Random,
+    /// Each node holds a block of the workload's grid of ranks; its extents multiply to the ranks a node.
+    Blocks(Vec<u32>),
+    /// The same on routers, whose nodes then share the block along its first dimension.
+    RouterBlocks(Vec<u32>),
+    /// The node of every rank.
+    Nodes(Vec<String>),
+}
+
+/// Another job, as what it keeps sending.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// What its ranks send, over and over.
+    pub workload: Workload,
+    /// Its nodes.
+    #[serde(default)]
+    pub nodes: Nodes,
+    /// Ranks on each node.
+    #[serde(default = "one")]
+    pub ranks_per_node: u32,
+    /// Which rank is where.
+    #[serde(default)]
+    pub placement: PlacementRule,
+    /// Most that each of its transfers takes; as much as there is when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s: Option<f64>,
+}
+
+/// A node that is slower than it should be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slow {
+    /// Node, or router for all its nodes.
+    pub name: String,
+    /// Most that it injects and ejects.
+    pub bytes_per_s: f64,
+}
+
+/// Most ranks of a job.
+pub const MAX_RANKS: u64 = 1 << 24;
+/// Most messages of a job that is looked at message by message, and of a phase.
+pub const MAX_MESSAGES: u64 = 1 << 27;
+
+impl Scenario {
+    /// Reads TOML, or JSON when the text begins with a brace; `file` is named in errors.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ModelError> {
+        let hint = "docs/reference/scenario.md lists the fields";
+        let scenario: Self = if text.trim_start().starts_with('{') {
+            serde_json::from_str(text).map_err(|e| {
+                let error = InputError::new(file, e.to_string(), "a scenario in JSON");
+                ModelError::from(error.at(e.line() as u64).hint(hint))
+            })?
+        } else {
+            toml::from_str(text).map_err(|e| {
+                let line = e.span().map_or(1, |s| {
+                    1 + text[..s.start.min(text.len())].matches('\n').count() as u64
+                });
+                let error = InputError::new(file, e.message(), "a scenario in TOML");
+                ModelError::from(error.at(line).hint(hint))
+            })?
+        };
+        if scenario.schema != SCHEMA {
+            let error = InputError::new(file, &scenario.schema, format!("schema = \"{SCHEMA}\""));
+            return Err(error
+                .hint("this hopbyte reads that version of scenarios")
+                .into());
+        }
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// The machine, where `fabric` is a spec or preset and not a file.
+    pub fn machine(&self) -> Result<(Fabric, Routing), ModelError> {
+        let described = spec::machine(&self.fabric)?;
+        let (mut fabric, mut routing) = (described.fabric, described.routing);
+        let mut faults = Vec::new();
+        for line in &self.down {
+            faults.extend(faults::parse(&fabric, "down", line)?.0);
+        }
+        if !faults.is_empty() {
+            fabric = fabric.with_faults(&faults);
+            routing = routing.rerouted(&fabric);
+        }
+        if let Some(name) = &self.routing {
+            routing = Routing::named(&fabric, name)?;
+        }
+        Ok((fabric, routing))
+    }
+
+    /// The scenario as TOML.
+    pub fn to_toml(&self) -> Result<String, ModelError> {
+        toml::to_string(self).map_err(|e| {
+            InputError::new(&self.name, e.to_string(), "values that TOML can hold").into()
+        })
+    }
+
+    /// The preset with the scenario's changes, checked.
+    pub fn parameters(&self) -> Result<Parameters, ModelError> {
+        let preset = Parameters::preset(&self.network)?;
+        let wrong = |found: String| {
+            let error = InputError::new("parameters", found, "fields of the network's parameters");
+            ModelError::from(error.hint("docs/reference/scenario.md lists them"))
+        };
+        let mut table = toml::Table::try_from(&preset).map_err(|e| wrong(e.to_string()))?;
+        for (key, value) in &self.parameters {
+            merge(&mut table, key, value);
+        }
+        if !self.parameters.is_empty() && !self.parameters.contains_key("calibration") {
+            let text = format!("{}; changed in the scenario", preset.calibration);
+            table.insert("calibration".into(), text.into());
+        }
+        let parameters: Parameters = table
+            .try_into()
+            .map_err(|e: toml::de::Error| wrong(e.message().into()))?;
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// Refuses what no machine can do, before anything is made for it.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.parameters()?;
+        self.point.check()?;
+        if !(0.0..=0.1).contains(&self.tolerance) {
+            return Err(ModelError::out_of_range(
+                "tolerance",
+                &self.tolerance,
+                "0 to 0.1",
+            ));
+        }
+        if let Some(value) = self.balanced_injection
+            && !(1.0..=100.0).contains(&value)
+        {
+            return Err(ModelError::out_of_range(
+                "balanced_injection",
+                &value,
+                "1 to 100",
+            ));
+        }
+        for slow in &self.slow {
+            positive(
+                &format!("bytes_per_s of slow node {}", slow.name),
+                slow.bytes_per_s,
+            )?;
+        }
+        check_job(
+            &self.job.workload,
+            self.job.ranks_per_node,
+            &self.job.placement,
+        )?;
+        for job in &self.background {
+            check_job(&job.workload, job.ranks_per_node, &job.placement)?;
+            if let Some(rate) = job.bytes_per_s {
+                positive("bytes_per_s of a background job", rate)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets a value; tables are merged.
+fn merge(table: &mut toml::Table, key: &str, value: &toml::Value) {
+    match (table.get_mut(key), value) {
+        (Some(toml::Value::Table(old)), toml::Value::Table(new)) if old.keys().eq(new.keys()) => {
+            for (k, v) in new {
+                merge(old, k, v);
+            }
+        }
+        (Some(toml::Value::Table(old)), toml::Value::Table(new)) if !is_choice(old, new) => {
+            for (k, v) in new {
+                merge(old, k, v);
+            }
+        }
+        _ => {
+            table.insert(key.into(), value.clone());
+        }
+    }
+}
+
+/// Whether two tables name different cases of a choice (`{gemini = …}` and `{plain = …}`).
+fn is_choice(old: &toml::Table, new: &toml::Table) -> bool {
+    old.len() == 1 && new.len() == 1 && !old.keys().eq(new.keys())
+}
+
+pub(crate) fn positive(what: &str, value: f64) -> Result<(), ModelError> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(ModelError::out_of_range(
+        what,
+        &value,
+        "a number above zero",
+    ))
+}
+
+fn check_job(
+    workload: &Workload,
+    ranks_per_node: u32,
+    placement: &PlacementRule,
+) -> Result<(), ModelError> {
+    if ranks_per_node == 0 {
+        return Err(ModelError::out_of_range("ranks_per_node", &0, "at least 1"));
+    }
+    let ranks = workload.check()?;
+    if let (PlacementRule::Nodes(nodes), Some(ranks)) = (placement, ranks)
+        && nodes.len() as u64 != ranks
+    {
+        let expected = format!("a node for each of the {ranks} ranks");
+        return Err(ModelError::out_of_range(
+            "placement",
+            &nodes.len(),
+            expected,
+        ));
+    }
+    if let PlacementRule::Blocks(block) | PlacementRule::RouterBlocks(block) = placement {
+        let Some(grid) = workload.grid() else {
+            return Err(ModelError::out_of_range(
+                "placement",
+                &"blocks",
+                "a workload on a grid of ranks",
+            ));
+        };
+        let fits = block.len() == grid.len()
+            && block
+                .iter()
+                .zip(&grid)
+                .all(|(&b, &g)| b > 0 && g.is_multiple_of(b));
+        if !fits {
+            let expected = format!("extents that divide the grid {grid:?}");
+            return Err(ModelError::out_of_range(
+                "placement blocks",
+                &format!("{block:?}"),
+                expected,
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,568 @@
+//! What do applications do? Communication patterns as programs or as repeated phases.
+
+use crate::error::ModelError;
+use crate::program::{Builder, Program};
+use crate::scenario::{MAX_MESSAGES, MAX_RANKS, positive};
+use crate::wavefront::Wavefront;
+use hopbyte_fabric::{Exchange, FabricError, Traffic};
+use serde::{Deserialize, Serialize};
+
+/// What the ranks of a job do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// Ranks on a grid exchange halos with their neighbours, compute, and may reduce (MiniGhost, SpMV on
+    /// a regular mesh, CTH, S3D).
+    Halo(Halo),
+    /// Everybody to everybody.
+    AllToAll(AllToAll),
+    /// Rank 0 and rank 1 send a message to and fro.
+    PingPong(PingPong),
+    /// Transport sweeps over a grid of ranks, corner to corner (Partisn, SNAP).
+    Wavefront(Wavefront),
+    /// Everybody sends to ranks drawn by a rule.
+    Synthetic(Synthetic),
+    /// Traffic that was recorded or is described elsewhere: a traffic file or spec.
+    Recorded(Recorded),
+    /// A program that was recorded: GOAL, SimGrid time-independent traces, DUMPI text.
+    Trace(Trace),
+}
+
+/// A halo exchange.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halo {
+    /// Ranks along each dimension; the last is fastest.
+    pub grid: Vec<u32>,
+    /// Bytes to neighbours across a face, an edge, a corner; what is left out is not sent.
+    pub bytes: Vec<f64>,
+    /// Whether the grid closes to a torus.
+    #[serde(default)]
+    pub periodic: bool,
+    /// How often.
+    #[serde(default = "once")]
+    pub iterations: u32,
+    /// Computing in each iteration.
+    #[serde(default)]
+    pub compute_s: f64,
+    /// Global reductions in each iteration.
+    #[serde(default)]
+    pub reductions: u32,
+    /// Bytes of each reduction.
+    #[serde(default = "word")]
+    pub reduction_bytes: f64,
+    /// Look at phases of all messages between nodes instead of every message (large jobs).
+    #[serde(default)]
+    pub phases: bool,
+}
+
+/// An all-to-all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllToAll {
+    /// How many ranks.
+    pub ranks: u32,
+    /// Bytes from each to each.
+    pub bytes: f64,
+    /// Whether a rank finishes with one partner before it begins with the next.
+    #[serde(default)]
+    pub rounds_apart: bool,
+    /// How often.
+    #[serde(default = "once")]
+    pub iterations: u32,
+    /// Computing in each iteration.
+    #[serde(default)]
+    pub compute_s: f64,
+}
+
+/// A ping-pong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PingPong {
+    /// Bytes of the message.
+    pub bytes: f64,
+    /// Round trips.
+    #[serde(default = "once")]
+    pub iterations: u32,
+}
+
+/// Traffic by rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Synthetic {
+    /// How many ranks.
+    pub ranks: u32,
+    /// To whom.
+    pub pattern: Pattern,
+    /// Bytes of each message.
+    pub bytes: f64,
+    /// Messages of each rank.
+    #[serde(default = "once")]
+    pub messages: u32,
+    /// Seed of the drawing.
+    #[serde(default)]
+    pub seed: u64,
+    /// How often.
+    #[serde(default = "once")]
+    pub iterations: u32,
+    /// Computing in each iteration.
+    #[serde(default)]
+    pub compute_s: f64,
+}
+
+/// Who receives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Anybody else, each message anew.
+    Uniform,
+    /// One partner for each rank, drawn once.
+    Permutation,
+    /// A share goes to rank 0, the rest to anybody else.
+    HotSpot {
+        /// The share.
+        share: f64,
+    },
+    /// The rank that lies so many further on (a ring with 1).
+    Shift(u32),
+}
+
+/// Recorded traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// File or spec of the traffic of one iteration.
+    pub traffic: String,
+    /// How often.
+    #[serde(default = "once")]
+    pub iterations: u32,
+    /// Computing in each iteration.
+    #[serde(default)]
+    pub compute_s: f64,
+    /// Global reductions in each iteration.
+    #[serde(default)]
+    pub reductions: u32,
+    /// Look at phases of all messages between nodes instead of every message.
+    #[serde(default)]
+    pub phases: bool,
+}
+
+/// A recorded program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// File, or folder or archive of one file a rank.
+    pub file: String,
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn word() -> f64 {
+    8.0
+}
+
+/// Files that a workload names, read by whoever may read files.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// For [`Workload::Recorded`].
+    Traffic(Traffic),
+    /// For [`Workload::Trace`].
+    Program(Program),
+}
+
+/// What a job does, ready to run.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Every operation of every rank.
+    Program(Program),
+    /// Phases in which all messages begin together, with computing and reductions between them.
+    Phases(Phases),
+}
+
+/// Bulk-synchronous work: the same phases again and again.
+#[derive(Clone, Debug)]
+pub struct Phases {
+    /// What is sent in each phase of an iteration.
+    pub exchanges: Vec<Exchange>,
+    /// How often.
+    pub iterations: u32,
+    /// Computing in each iteration.
+    pub compute_s: f64,
+    /// Global reductions in each iteration.
+    pub reductions: u32,
+}
+
+impl Workload {
+    /// Refuses impossible values; returns the number of ranks where the workload says it.
+    pub fn check(&self) -> Result<Option<u64>, ModelError> {
+        let times = |iterations: u32, compute: f64| {
+            positive("iterations", iterations.into())?;
+            not_negative("compute_s", compute)
+        };
+        let (ranks, messages) = match self {
+            Self::Halo(h) => {
+                times(h.iterations, h.compute_s)?;
+                h.bytes.iter().try_for_each(|&b| not_negative("bytes", b))?;
+                not_negative("reduction_bytes", h.reduction_bytes)?;
+                let d = h.grid.len();
+                if d == 0 || d > 6 || h.bytes.is_empty() || h.bytes.len() > d {
+                    let found = format!("{d} dimensions, {} byte counts", h.bytes.len());
+                    let expected =
+                        "1 to 6 dimensions, a byte count for faces and up to each further order";
+                    return Err(ModelError::out_of_range("halo", &found, expected));
+                }
+                let ranks = product(&h.grid)?;
+                let each = if h.bytes.len() == 1 {
+                    2 * d as u64
+                } else {
+                    3u64.pow(d as u32) - 1
+                };
+                let steps = if h.phases { 1 } else { u64::from(h.iterations) };
+                (
+                    Some(ranks),
+                    ranks.saturating_mul(each).saturating_mul(steps),
+                )
+            }
+            Self::AllToAll(a) => {
+                times(a.iterations, a.compute_s)?;
+                not_negative("bytes", a.bytes)?;
+                let n = u64::from(a.ranks);
+                (
+                    Some(n),
+                    n.saturating_mul(n).saturating_mul(a.iterations.into()),
+                )
+            }
+            Self::PingPong(p) => {
+                positive("iterations", p.iterations.into())?;
+                not_negative("bytes", p.bytes)?;
+                (Some(2), 2 * u64::from(p.iterations))
+            }
+            Self::Wavefront(w) => (Some(w.check()?), w.messages()),
+            Self::Synthetic(s) => {
+                times(s.iterations, s.compute_s)?;
+                not_negative("bytes", s.bytes)?;
+                if let Pattern::HotSpot { share } = s.pattern
+                    && !(0.0..=1.0).contains(&share)
+                {
+                    return Err(ModelError::out_of_range(
+                        "share of the hot spot",
+                        &share,
+                        "0 to 1",
+                    ));
+                }
+                let n = u64::from(s.ranks);
+                (Some(n), n * u64::from(s.messages) * u64::from(s.iterations))
+            }
+            Self::Recorded(r) => {
+                times(r.iterations, r.compute_s)?;
+                (None, 0)
+            }
+            Self::Trace(_) => (None, 0),
+        };
+        if let Some(n) = ranks
+            && !(1..=MAX_RANKS).contains(&n)
+        {
+            return Err(ModelError::out_of_range(
+                "ranks",
+                &n,
+                format!("1 to {MAX_RANKS}"),
+            ));
+        }
+        if messages > MAX_MESSAGES {
+            let expected =
+                format!("at most {MAX_MESSAGES} (fewer ranks or iterations, or phases = true)");
+            return Err(ModelError::out_of_range("messages", &messages, expected));
+        }
+        Ok(ranks)
+    }
+
+    /// Ranks along each dimension, where the workload has a grid.
+    pub fn grid(&self) -> Option<Vec<u32>> {
+        match self {
+            Self::Halo(h) => Some(h.grid.clone()),
+            Self::Wavefront(w) => Some(w.grid.to_vec()),
+            _ => None,
+        }
+    }
+
+    /// The file or spec that has to be read for it.
+    pub fn needs(&self) -> Option<&str> {
+        match self {
+            Self::Recorded(r) => Some(&r.traffic),
+            Self::Trace(t) => Some(&t.file),
+            _ => None,
+        }
+    }
+
+    /// Number of ranks, with what was read.
+    pub fn ranks(&self, input: Option<&Input>) -> Result<usize, ModelError> {
+        if let Some(n) = self.check()? {
+            return Ok(n as usize);
+        }
+        match input {
+            Some(Input::Traffic(traffic)) => Ok(traffic.tasks),
+            Some(Input::Program(program)) => Ok(program.ranks()),
+            None => Err(self.unread()),
+        }
+    }
+
+    fn unread(&self) -> ModelError {
+        let what = self.needs().unwrap_or_default().to_owned();
+        ModelError::out_of_range(
+            format!("input {what}"),
+            &"not read",
+            "to be read before the run",
+        )
+    }
+
+    /// The work, with what was read.
+    pub fn work(&self, input: Option<&Input>) -> Result<Work, ModelError> {
+        self.check()?;
+        match (self, input) {
+            (Self::Halo(h), _) => h.work(),
+            (Self::AllToAll(a), _) => Ok(Work::Program(a.program()?)),
+            (Self::PingPong(p), _) => Ok(Work::Program(p.program()?)),
+            (Self::Wavefront(w), _) => Ok(Work::Program(w.program()?)),
+            (Self::Synthetic(s), _) => {
+                let exchange = s.exchange()?;
+                Ok(Work::Program(bulk(
+                    &exchange,
+                    s.iterations,
+                    s.compute_s,
+                    0,
+                    0.0,
+                )?))
+            }
+            (Self::Recorded(r), Some(Input::Traffic(traffic))) => r.work(traffic),
+            (Self::Trace(_), Some(Input::Program(program))) => Ok(Work::Program(program.clone())),
+            _ => Err(self.unread()),
+        }
+    }
+
+    /// All that is sent in one iteration, for background jobs.
+    pub fn exchange(&self, input: Option<&Input>) -> Result<Exchange, ModelError> {
+        match self.work(input)? {
+            Work::Phases(phases) => {
+                let all = phases
+                    .exchanges
+                    .iter()
+                    .flat_map(|e| e.iter().map(|(from, m)| (from, m.to, m.bytes, m.messages)));
+                let tasks = phases.exchanges.first().map_or(0, Exchange::tasks);
+                Ok(Exchange::new(tasks, all)?)
+            }
+            Work::Program(program) => {
+                let all = program
+                    .messages()
+                    .map(|(from, to, bytes)| (from, to, bytes, 1));
+                Ok(Exchange::new(program.ranks(), all)?)
+            }
+        }
+    }
+}
+
+pub(crate) fn not_negative(what: &str, value: f64) -> Result<(), ModelError> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(ModelError::out_of_range(
+        what,
+        &value,
+        "a number not below zero",
+    ))
+}
+
+/// Product of extents, each at least 1.
+pub(crate) fn product(grid: &[u32]) -> Result<u64, ModelError> {
+    let total = grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g.into()));
+    match total {
+        Some(n) if (1..=MAX_RANKS).contains(&n) => Ok(n),
+        _ => {
+            let expected = format!("extents from 1, at most {MAX_RANKS} ranks in all");
+            Err(ModelError::out_of_range(
+                "grid",
+                &format!("{grid:?}"),
+                expected,
+            ))
+        }
+    }
+}
+
+/// An exchange again and again, message by message: everybody computes, posts receives and sends, waits.
+pub(crate) fn bulk(
+    exchange: &Exchange,
+    iterations: u32,
+    compute_s: f64,
+    reductions: u32,
+    reduction_bytes: f64,
+) -> Result<Program, FabricError> {
+    let ranks = exchange.tasks();
+    let everybody: Vec<u32> = (0..ranks as u32).collect();
+    let mut b = Builder::new(ranks);
+    for iteration in 0..iterations {
+        for rank in 0..ranks as u32 {
+            b.compute(rank, compute_s);
+        }
+        for (from, message) in exchange.iter() {
+            let each = message.bytes / message.messages.max(1) as f64;
+            for _ in 0..message.messages.max(1) {
+                b.receive(message.to, from, iteration);
+                b.send(from, message.to, each, iteration);
+            }
+        }
+        everybody.iter().for_each(|&r| b.wait_all(r));
+        for _ in 0..reductions {
+            b.allreduce(&everybody, reduction_bytes);
+        }
+    }
+    b.finish()
+}
+
+impl Halo {
+    fn exchange(&self) -> Result<Exchange, FabricError> {
+        let stencil = hopbyte_fabric::Stencil {
+            dims: self.grid.clone(),
+            bytes: self.bytes.clone(),
+            periodic: self.periodic,
+        };
+        Ok(stencil.traffic("halo")?.total())
+    }
+
+    fn work(&self) -> Result<Work, ModelError> {
+        let exchange = self.exchange()?;
+        if self.phases {
+            return Ok(Work::Phases(Phases {
+                exchanges: vec![exchange],
+                iterations: self.iterations,
+                compute_s: self.compute_s,
+                reductions: self.reductions,
+            }));
+        }
+        let program = bulk(
+            &exchange,
+            self.iterations,
+            self.compute_s,
+            self.reductions,
+            self.reduction_bytes,
+        )?;
+        Ok(Work::Program(program))
+    }
+}
+
+impl AllToAll {
+    fn program(&self) -> Result<Program, FabricError> {
+        let ranks: Vec<u32> = (0..self.ranks).collect();
+        let mut b = Builder::new(ranks.len());
+        for _ in 0..self.iterations {
+            ranks.iter().for_each(|&r| b.compute(r, self.compute_s));
+            b.alltoall(&ranks, self.bytes, self.rounds_apart);
+        }
+        b.finish()
+    }
+}
+
+impl PingPong {
+    fn program(&self) -> Result<Program, FabricError> {
+        let mut b = Builder::new(2);
+        for i in 0..self.iterations {
+            for (from, to) in [(0, 1), (1, 0)] {
+                b.send(from, to, self.bytes, i);
+                b.receive(to, from, i);
+                b.wait_all(from);
+                b.wait_all(to);
+            }
+        }
+        b.finish()
+    }
+}
+
+impl Recorded {
+    fn work(&self, traffic: &Traffic) -> Result<Work, ModelError> {
+        if self.phases {
+            return Ok(Work::Phases(Phases {
+                exchanges: traffic.phases.iter().map(|p| p.exchange.clone()).collect(),
+                iterations: self.iterations,
+                compute_s: self.compute_s,
+                reductions: self.reductions,
+            }));
+        }
+        let total = traffic.total();
+        let messages: u64 = total.iter().map(|(_, m)| m.messages.max(1)).sum();
+        if messages.saturating_mul(self.iterations.into()) > MAX_MESSAGES {
+            let expected = format!("at most {MAX_MESSAGES}, or phases = true");
+            return Err(ModelError::out_of_range("messages", &messages, expected));
+        }
+        let program = bulk(
+            &total,
+            self.iterations,
+            self.compute_s,
+            self.reductions,
+            word(),
+        )?;
+        Ok(Work::Program(program))
+    }
+}
+
+impl Synthetic {
+    fn exchange(&self) -> Result<Exchange, FabricError> {
+        let n = u64::from(self.ranks);
+        let mut random = Random::new(self.seed);
+        let partners = random.permutation(self.ranks as usize);
+        let mut entries = Vec::new();
+        for from in 0..self.ranks {
+            for _ in 0..self.messages {
+                let anybody = |random: &mut Random| {
+                    ((u64::from(from) + 1 + random.below((n - 1).max(1))) % n) as u32
+                };
+                let to = match self.pattern {
+                    Pattern::Uniform => anybody(&mut random),
+                    Pattern::Permutation => partners[from as usize],
+                    Pattern::HotSpot { share } if random.share() < share => 0,
+                    Pattern::HotSpot { .. } => anybody(&mut random),
+                    Pattern::Shift(by) => ((u64::from(from) + u64::from(by)) % n) as u32,
+                };
+                entries.push((from, to, self.bytes, 1));
+            }
+        }
+        Exchange::new(self.ranks as usize, entries)
+    }
+}
+
+/// Reproducible random numbers (a 64-bit linear congruential generator with an output mix).
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let mixed = (self.0 ^ (self.0 >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed ^ (mixed >> 29)
+    }
+
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// A number from 0 to below 1.
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Numbers 0..n in random order.
+    pub(crate) fn permutation(&mut self, n: usize) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..n as u32).collect();
+        for i in (1..n).rev() {
+            order.swap(i, self.below(i as u64 + 1) as usize);
+        }
+        order
+    }
+}

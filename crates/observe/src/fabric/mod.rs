@@ -132,12 +132,16 @@ impl Parts<'_> {
         match format {
             Format::IbRecords => self.infiniband(infiniband::records::read(text)?),
             Format::IbPorts => self.infiniband(infiniband::port_lines::read(text)?),
+            Format::SubnetList => self.infiniband(infiniband::subnet_list::read(text)?),
+            Format::LinkInfo => self.infiniband(infiniband::link_info::read(text)?),
+            Format::IbdmTopology => self.infiniband(infiniband::ibdm_topology::read(text)?),
+            Format::Netloc => self.netloc(),
             Format::Gemini | Format::Aries | Format::SystemMap | Format::NodeMap => {
                 let fabric = cray::read(text, format, self.map, &mut self.notes)?;
                 self.without_tables(fabric)
             }
-            Format::IbTables => Err(text
-                .error("forwarding tables", "a machine")
+            Format::IbTables | Format::GuidLids => Err(text
+                .error("forwarding tables or LIDs", "a machine")
                 .hint("give the fabric (ibnetdiscover) and these as its routes")
                 .into()),
         }
@@ -156,13 +160,28 @@ impl Parts<'_> {
         })
     }
 
+    fn names(&self) -> Result<HashMap<u64, String>, InputError> {
+        self.names
+            .map_or_else(|| Ok(HashMap::new()), infiniband::guid_names::read)
+    }
+
+    /// A netloc file brings its own paths.
+    fn netloc(mut self) -> Result<Machine, ObserveError> {
+        let read = infiniband::netloc::read(self.text)?;
+        let (fabric, addresses) = read.scan.clone().build(&self.names()?, &mut self.notes)?;
+        match read.tables(&fabric, &addresses, &mut self.notes)? {
+            Some(tables) => Ok(Machine {
+                routing: Routing::Tables(tables),
+                fabric,
+                notes: self.notes,
+            }),
+            None => self.without_tables(fabric),
+        }
+    }
+
     fn infiniband(mut self, scan: infiniband::Scan) -> Result<Machine, ObserveError> {
-        let names = match self.names {
-            Some(text) => infiniband::guid_names::read(text)?,
-            None => HashMap::new(),
-        };
-        let (fabric, addresses) = scan.build(&names, &mut self.notes)?;
-        let mut reader = infiniband::tables::TableReader::new(&fabric, &addresses);
+        let (fabric, addresses) = scan.build(&self.names()?, &mut self.notes)?;
+        let mut reader = infiniband::tables::TableReader::new(&fabric, addresses);
         let mut first = None;
         for table in &mut *self.routes {
             let table = table?;

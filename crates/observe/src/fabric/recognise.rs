@@ -11,6 +11,16 @@ pub enum Format {
     IbRecords,
     /// `ibnetdiscover -p`.
     IbPorts,
+    /// `opensm-subnet.lst`.
+    SubnetList,
+    /// `iblinkinfo`.
+    LinkInfo,
+    /// `ibdm` topology.
+    IbdmTopology,
+    /// netloc's node file.
+    Netloc,
+    /// `guid2lid`.
+    GuidLids,
     /// `ibroute`, `dump_fts`, `opensm-lfts.dump`.
     IbTables,
     /// `rtr --interconnect` of a Gemini machine.
@@ -31,12 +41,15 @@ impl Format {
     pub fn of(text: &Text) -> Result<Self, InputError> {
         let unknown = |found: &str| {
             text.error(found, "a description of a machine").hint(
-                "known are ibnetdiscover (with or without -p), rtr --interconnect and --system-map, \
-                 and specs such as gemini:16x12x24 or torus:8x8x8",
+                "known are ibnetdiscover (with or without -p), iblinkinfo, opensm-subnet.lst, netloc \
+                 node files, ibdm topologies, rtr --interconnect and --system-map, and specs such as gemini:16x12x24 or torus:8x8x8",
             )
         };
         if text.is_binary() {
             return Err(unknown("binary data"));
+        }
+        if infiniband::netloc::recognise(text) {
+            return Ok(Self::Netloc);
         }
         let mut first = None;
         for line in text.lines().take(LINES) {
@@ -52,6 +65,10 @@ impl Format {
                 (infiniband::port_lines::recognise, Self::IbPorts),
                 (infiniband::records::recognise, Self::IbRecords),
                 (infiniband::tables::recognise, Self::IbTables),
+                (infiniband::tables::recognise_guid2lid, Self::GuidLids),
+                (infiniband::subnet_list::recognise, Self::SubnetList),
+                (infiniband::link_info::recognise, Self::LinkInfo),
+                (infiniband::ibdm_topology::recognise, Self::IbdmTopology),
             ] {
                 if is_this(line) {
                     return Ok(format);

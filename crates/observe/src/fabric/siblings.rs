@@ -11,7 +11,9 @@ pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut V
     };
     let beside = |name: String| Some(path.with_file_name(name)).filter(|p| p.exists());
     match format {
-        Format::IbRecords | Format::IbPorts if files.routes.is_empty() => {
+        Format::IbRecords | Format::IbPorts | Format::SubnetList | Format::LinkInfo
+            if files.routes.is_empty() =>
+        {
             if let Some(found) = tables(name, beside) {
                 notes.push(format!(
                     "forwarding tables found beside the scan: {}",
@@ -36,14 +38,17 @@ pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut V
     }
 }
 
-/// netloc's `ib-subnet-X.txt` goes with the folder `ibroutes-X`; opensm writes `opensm-lfts.dump`.
+/// netloc's `ib-subnet-X.txt` goes with the folder `ibroutes-X`; opensm writes `opensm-lfts.dump` and
+/// `opensm.fdbs` (once `osm.fdbs`).
 fn tables(name: &str, beside: impl Fn(String) -> Option<PathBuf>) -> Option<PathBuf> {
     let subnet = plain(name)
         .strip_prefix("ib-subnet-")
         .and_then(|n| n.strip_suffix(".txt"));
     subnet
         .and_then(|subnet| beside(format!("ibroutes-{subnet}")))
-        .or_else(|| variants("opensm-lfts.dump").find_map(beside))
+        .or_else(|| variants("opensm-lfts.dump").find_map(&beside))
+        .or_else(|| variants("opensm.fdbs").find_map(&beside))
+        .or_else(|| variants("osm.fdbs").find_map(&beside))
 }
 
 /// A name without the ending of a compressed file.

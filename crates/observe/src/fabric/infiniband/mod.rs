@@ -7,9 +7,13 @@
 
 mod build;
 pub(super) mod guid_names;
+pub(super) mod ibdm_topology;
+pub(super) mod link_info;
+pub(super) mod netloc;
 pub(super) mod port_lines;
 pub(super) mod rate;
 pub(super) mod records;
+pub(super) mod subnet_list;
 pub(super) mod tables;
 
 use crate::text::{Line, Text};

@@ -53,6 +53,24 @@ impl Rate {
         })
     }
 
+    /// From a width such as `4x` and the signalling rate of a lane in Gbit/s, as OpenSM and iblinkinfo
+    /// print it, rounded or not.
+    pub fn of_lane(width: &[u8], gbit_per_s: Option<f64>) -> Option<Self> {
+        let name: &[u8] = match gbit_per_s {
+            Some(g) if g < 4.0 => b"SDR",
+            Some(g) if g < 8.0 => b"DDR",
+            Some(g) if g <= 10.1 => b"QDR",
+            Some(g) if g < 12.0 => b"FDR10",
+            Some(g) if g < 20.0 => b"FDR",
+            Some(g) if g < 40.0 => b"EDR",
+            Some(g) if g < 80.0 => b"HDR",
+            Some(g) if g < 150.0 => b"NDR",
+            Some(g) if g < 300.0 => b"XDR",
+            _ => b"???",
+        };
+        Self::parse(width, name)
+    }
+
     /// Reads `4xQDR`.
     pub fn parse_joined(word: &[u8]) -> Option<Self> {
         let end = word.iter().position(|b| b.eq_ignore_ascii_case(&b'x'))?;
@@ -113,5 +131,19 @@ mod tests {
             (known, known)
         );
         assert_eq!(Rate::parse(b"5x", b"QDR"), None);
+        for (lane, name) in [
+            (2.5, "4xSDR"),
+            (5.0, "4xDDR"),
+            (10.0, "4xQDR"),
+            (10.3125, "4xFDR10"),
+            (14.0625, "4xFDR"),
+            (25.78125, "4xEDR"),
+            (53.125, "4xHDR"),
+            (106.25, "4xNDR"),
+            (212.5, "4xXDR"),
+        ] {
+            let rate = Rate::of_lane(b"4X", Some(lane)).unwrap();
+            assert_eq!(rate.to_string(), name);
+        }
     }
 }

@@ -11,6 +11,17 @@
 //! 134 valid lids dumped
 //! ```
 //!
+//! OpenSM's `opensm.fdbs` (and `osm.fdbs`) has the same with hops:
+//!
+//! ```text
+//! dump_ucast_routes: Switch 0x0008f1050010851e
+//! LID    : Port : Hops : Optimal
+//! 0x0001 : 036  : 02   : yes
+//! 0x0002 : UNREACHABLE
+//! ```
+//!
+//! and `guid2lid` says which LIDs a port GUID has: `0x0008f1050010851e 0x0006 0x0006`.
+//!
 //! LIDs are hexadecimal, ports decimal; port 0 is the switch itself. An entry is used as it stands; what
 //! no table says stays without a route.
 
@@ -23,13 +34,38 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Whether a line begins a table of this format.
 pub fn recognise(line: Line<'_>) -> bool {
-    line.trimmed().starts_with(b"Unicast lids [")
+    line.trimmed().starts_with(b"Unicast lids [") || line.bytes.starts_with(FDBS)
+}
+
+/// Heading of a switch in `opensm.fdbs`.
+const FDBS: &[u8] = b"dump_ucast_routes: Switch ";
+
+/// Whether a line is one of `guid2lid`: a GUID and its first and last LID.
+pub fn recognise_guid2lid(line: Line<'_>) -> bool {
+    guid_and_lids(line).is_some()
+}
+
+fn guid_and_lids(line: Line<'_>) -> Option<(u64, u32, u32)> {
+    let mut words = line.words();
+    let guid = words
+        .next()
+        .filter(|w| w.starts_with(b"0x") && w.len() == 18)?;
+    let mut lid = || {
+        let word = words.next().filter(|w| w.starts_with(b"0x"))?;
+        hexadecimal(word).and_then(|l| u32::try_from(l).ok())
+    };
+    let (first, last) = (lid()?, lid()?);
+    (words.next().is_none() && first <= last && last - first < 128).then_some((
+        hexadecimal(guid)?,
+        first,
+        last,
+    ))
 }
 
 /// Collects the tables of all files.
 pub struct TableReader<'a> {
     fabric: &'a Fabric,
-    addresses: &'a Addresses,
+    addresses: Addresses,
     /// Link by router and port number.
     ports: HashMap<(RouterId, u16), LinkId>,
     tables: ForwardingTables,
@@ -54,13 +90,15 @@ struct Section {
     name: String,
     /// Lines read.
     lines: u64,
+    /// Whether a count of them must follow.
+    counted: bool,
     /// Port by node.
     ports: BTreeMap<NodeId, u16>,
 }
 
 impl<'a> TableReader<'a> {
     /// Empty tables for a fabric.
-    pub fn new(fabric: &'a Fabric, addresses: &'a Addresses) -> Self {
+    pub fn new(fabric: &'a Fabric, addresses: Addresses) -> Self {
         let mut ports = HashMap::new();
         for router in fabric.router_ids() {
             for &link in fabric.links_from(router) {
@@ -84,8 +122,29 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Reads one file of tables.
+    /// Reads one file: tables, or the LIDs of GUIDs for the tables that follow.
     pub fn read(&mut self, text: &Text) -> Result<(), InputError> {
+        let first = text.lines().find(|l| !l.trimmed().is_empty());
+        if first.is_some_and(recognise_guid2lid) {
+            return self.read_guid2lid(text);
+        }
+        self.read_tables(text)
+    }
+
+    fn read_guid2lid(&mut self, text: &Text) -> Result<(), InputError> {
+        for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
+            let (guid, first, last) = guid_and_lids(line)
+                .ok_or_else(|| text.error_at(line, "0xGUID 0xFIRST-LID 0xLAST-LID"))?;
+            if let Some(&target) = self.addresses.guids.get(&guid) {
+                for lid in first..=last {
+                    self.addresses.lids.entry(lid).or_insert(target);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_tables(&mut self, text: &Text) -> Result<(), InputError> {
         let mut section: Option<Section> = None;
         for line in text.lines() {
             let trimmed = line.trimmed();
@@ -108,22 +167,28 @@ impl<'a> TableReader<'a> {
                         self.repeated.insert(format!("{node} in {}", section.name));
                     }
                 }
-                Some(b'U') => {
-                    self.cut.extend(section.as_ref().map(|s| s.name.clone()));
-                    self.close(section.take());
+                Some(b'U' | b'd') => {
+                    self.close_cut(section.take());
                     section = Some(self.heading(text, line)?);
                 }
                 Some(b'L' | b'P') if is_column_heading(trimmed) => {}
                 _ => return Err(text.error_at(line, "an entry such as 0x0001 036")),
             }
         }
-        self.cut.extend(section.as_ref().map(|s| s.name.clone()));
-        self.close(section);
+        self.close_cut(section);
         Ok(())
     }
 
+    /// Ends a table that another one or the end of the file follows.
+    fn close_cut(&mut self, section: Option<Section>) {
+        let open = section.as_ref().filter(|s| s.counted);
+        self.cut.extend(open.map(|s| s.name.clone()));
+        self.close(section);
+    }
+
     fn heading(&self, text: &Text, line: Line<'_>) -> Result<Section, InputError> {
-        let guid = guid_after(line.bytes, b" guid ")
+        let counted = !line.bytes.starts_with(FDBS);
+        let guid = guid_after(line.bytes, if counted { b" guid " } else { FDBS })
             .filter(|_| recognise(line))
             .ok_or_else(|| text.error_at(line, "Unicast lids [FIRST-LAST] of switch … guid 0x…"))?;
         let router = match self.addresses.guids.get(&guid) {
@@ -134,6 +199,7 @@ impl<'a> TableReader<'a> {
             router,
             name: router.map_or_else(|| guid_text(guid), |r| self.fabric.router(r).name.clone()),
             lines: 0,
+            counted,
             ports: BTreeMap::new(),
         })
     }
@@ -141,14 +207,13 @@ impl<'a> TableReader<'a> {
     /// Reads `0x0001 036 …`: LID, port, and the node it leads to if it is one.
     fn entry(&mut self, text: &Text, line: Line<'_>) -> Result<Option<(NodeId, u16)>, InputError> {
         let mut words = line.words();
-        let (lid, port) = (
-            words.next().unwrap_or_default(),
-            words.next().unwrap_or_default(),
-        );
+        let lid = words.next().unwrap_or_default();
+        let port = words.find(|w| *w != b":").unwrap_or_default();
         let lid = hexadecimal(lid)
             .and_then(|l| u32::try_from(l).ok())
             .ok_or_else(|| text.error_in(line, lid, "a hexadecimal LID such as 0x0001"))?;
-        let port = decimal(port)
+        let digits = if port == b"UNREACHABLE" { b"255" } else { port };
+        let port = decimal(digits)
             .and_then(|p| u16::try_from(p).ok())
             .filter(|&p| p <= 255)
             .ok_or_else(|| text.error_in(line, port, "a decimal port from 000 to 255"))?;
@@ -274,9 +339,11 @@ impl<'a> TableReader<'a> {
     }
 }
 
-/// `  Lid  Out   Destination` and `       Port     Info`.
+/// `  Lid  Out   Destination`, `       Port     Info`, `LID    : Port : Hops : Optimal`.
 fn is_column_heading(trimmed: &[u8]) -> bool {
-    trimmed.starts_with(b"Lid  Out") || trimmed.starts_with(b"Port ")
+    trimmed.starts_with(b"Lid  Out")
+        || trimmed.starts_with(b"Port ")
+        || trimmed.starts_with(b"LID    :")
 }
 
 /// `134 valid lids dumped` must be the number of entries above it; opensm's `102 lids dumped` is the

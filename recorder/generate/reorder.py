@@ -1,0 +1,43 @@
+"""The reordering library's wrappers: every function that takes a communicator gets the reordered world for the world."""
+
+from __future__ import annotations
+
+from generate.header import Function, Parameter
+
+# Written by hand in reorder/world.c and reorder/topology.c, or right as they are: MPI_Abort ends the job either way,
+# and a handle turned into a number must come back as the same handle.
+BY_HAND = {
+    "Init",
+    "Init_thread",
+    "Finalize",
+    "Abort",
+    "Comm_c2f",
+    "Comm_toint",
+    "Comm_get_attr",
+    "Attr_get",
+    "Comm_set_errhandler",
+    "Errhandler_set",
+    "Cart_create",
+    "Dist_graph_create_adjacent",
+}
+
+
+def generate(functions: dict[str, Function]) -> str:
+    """The C source of all wrappers."""
+    parts = ['#include "reorder.h"\n']
+    for function in functions.values():
+        by_value = {p.name: f"hopbyte_world_of({p.name})" for p in function.parameters if is_communicator(p)}
+        if not by_value or function.name in BY_HAND:
+            continue
+        parts.append(
+            f"HOPBYTE_DEFINE({function.returns}, {function.name}, {function.declaration})\n"
+            f"{{\n    return NEXT({function.name}){function.call(by_value)};\n}}\n"
+        )
+    if len(parts) < 100:
+        raise SystemExit(f"generate: only {len(parts) - 1} functions take a communicator; is the header whole?")
+    return "\n".join(parts)
+
+
+def is_communicator(parameter: Parameter) -> bool:
+    """Whether a parameter is a communicator by value."""
+    return parameter.type == "MPI_Comm" and not parameter.array

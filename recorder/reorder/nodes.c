@@ -1,0 +1,72 @@
+/* Which ranks share a node, by host name. */
+#include "reorder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hopbyte_nodes_free(struct hopbyte_nodes *n)
+{
+    free(n->node);
+    free(n->counts);
+    free(n->names);
+    memset(n, 0, sizeof *n);
+}
+
+/* HOPBYTE_REORDER_RANKS_PER_NODE plays nodes on one host: launch ranks in blocks of that many. */
+static void node_name(char name[64])
+{
+    char host[256];
+    long per_node = hopbyte_env_number("HOPBYTE_REORDER_RANKS_PER_NODE", 0, 0);
+    hopbyte_host_read(host, sizeof host);
+    memset(name, 0, 64);
+    if (per_node)
+        snprintf(name, 64, "node%ld", hopbyte_world.launch_rank / per_node);
+    else
+        snprintf(name, 64, "%.63s", host);
+}
+
+static bool names_number(struct hopbyte_nodes *n, const char (*all)[64])
+{
+    n->node = calloc((size_t)n->ranks, sizeof *n->node);
+    n->counts = calloc((size_t)n->ranks, sizeof *n->counts);
+    n->names = calloc((size_t)n->ranks, sizeof *n->names);
+    if (!n->node || !n->counts || !n->names)
+        return false;
+    for (int r = 0, last = 0; r < n->ranks; r++) {
+        /* Most ranks sit where the one before does, or where a whole round of nodes ago one did. */
+        int k = n->nodes && memcmp(n->names[last], all[r], 64) == 0 ? last : 0;
+        while (k < n->nodes && memcmp(n->names[k], all[r], 64) != 0)
+            k++;
+        if (k == n->nodes)
+            memcpy(n->names[n->nodes++], all[r], 64);
+        n->node[r] = last = k;
+        n->counts[k]++;
+    }
+    return true;
+}
+
+bool hopbyte_nodes_learn(MPI_Comm comm, struct hopbyte_nodes *n)
+{
+    char name[64], (*all)[64] = NULL;
+    int rank, fine = 1;
+    memset(n, 0, sizeof *n);
+    NEXT(Comm_rank)(comm, &rank);
+    if (rank == 0) {
+        NEXT(Comm_size)(comm, &n->ranks);
+        all = calloc((size_t)n->ranks, sizeof *all);
+        fine = all != NULL;
+    }
+    NEXT(Bcast)(&fine, 1, MPI_INT, 0, comm);
+    if (!fine)
+        return false;
+    node_name(name);
+    NEXT(Gather)(name, 64, MPI_CHAR, all, 64, MPI_CHAR, 0, comm);
+    if (rank == 0)
+        fine = names_number(n, (const char(*)[64])all);
+    free(all);
+    NEXT(Bcast)(&fine, 1, MPI_INT, 0, comm);
+    if (!fine)
+        hopbyte_nodes_free(n);
+    return fine;
+}

@@ -91,7 +91,7 @@ void hopbyte_halo_exchange(struct hopbyte_halo *halo, double *variables, int cou
             MPI_Isend(halo->out[up], values, MPI_DOUBLE, halo->neighbour[d][up], 2 * d + up, halo->comm,
                       &requests[2 + up]);
         }
-        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+        hopbyte_wait_all(4, requests);
         for (int up = 0; up < 2; up++)
             if (halo->next[d][up] >= 0)
                 face_copy(halo, variables, count, d, up ? halo->n[d] : -1, halo->in[up], false);

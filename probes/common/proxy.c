@@ -16,6 +16,8 @@ void hopbyte_proxy_open(struct hopbyte_proxy *proxy, int argc, char **argv, cons
         {"map", HOPBYTE_TEXT, &proxy->map, 0, NULL, "file of lines RANK BLOCK (rank r has block r)", 0},
         {"traffic", HOPBYTE_TEXT, &proxy->traffic, 0, NULL, "write what blocks send in one exchange, CSV", 0},
         {"deadline", HOPBYTE_REAL, &proxy->deadline, 0, NULL, "seconds without progress, 0 for ever (300)", 0},
+        {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between looks at messages (0: poll)",
+         0},
         {"json", HOPBYTE_FLAG, &proxy->json, 0, NULL, "JSON lines", 0},
     };
     struct hopbyte_option all[OPTIONS_MOST] = {{0}};

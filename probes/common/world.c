@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LARGEST_FILE = 64000000 };
@@ -97,19 +96,6 @@ void hopbyte_deadline_set(double seconds, const char *doing) {
     struct sigaction action = {.sa_handler = deadline_pass};
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-void hopbyte_quiet_barrier(MPI_Comm comm) {
-    MPI_Request request;
-    MPI_Ibarrier(comm, &request);
-    struct timespec nap = {.tv_nsec = 50000};
-    for (int done = 0, tries = 0;; tries++) {
-        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        if (done)
-            return;
-        if (tries > 20)
-            nanosleep(&nap, NULL);
-    }
 }
 
 void hopbyte_mpi_name(char *name, size_t room) {

@@ -5,6 +5,8 @@
 #ifndef HOPBYTE_WORLD_H
 #define HOPBYTE_WORLD_H
 
+#include "wait.h"
+
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,10 +42,6 @@ void hopbyte_world_say(const char *format, ...) __attribute__((format(printf, 1,
 /* Ends this process, and by that the job, unless it is called again within `seconds`. `doing` says in the message
  * what did not end; it must outlive the deadline. Zero seconds: no deadline. */
 void hopbyte_deadline_set(double seconds, const char *doing);
-
-/* A barrier in which waiting ranks sleep instead of polling, so that they do not disturb a measurement on a host
- * with more ranks than cores. Ranks leave it up to some 0.1 ms apart. */
-void hopbyte_quiet_barrier(MPI_Comm comm);
 
 /* Name and version of the MPI library, first line, shortened. */
 void hopbyte_mpi_name(char *name, size_t room);

@@ -91,17 +91,17 @@ static double latency_once(const struct side *side, int other) {
 static double bandwidth_once(const struct side *side, int other, int window) {
     int count = (int)side->bytes;
     if (side->rank < other) {
-        MPI_Recv(NULL, 0, MPI_BYTE, other, TAG_READY, side->comm, MPI_STATUS_IGNORE);
+        hopbyte_wait_receive(NULL, 0, MPI_BYTE, other, TAG_READY, side->comm);
         for (int i = 0; i < window; i++)
             MPI_Isend(side->out, count, MPI_BYTE, other, TAG_DATA, side->comm, &side->requests[i]);
-        MPI_Waitall(window, side->requests, MPI_STATUSES_IGNORE);
+        hopbyte_wait_all(window, side->requests);
         return NAN;
     }
     for (int i = 0; i < window; i++)
         MPI_Irecv(side->in + (size_t)i * side->bytes, count, MPI_BYTE, other, TAG_DATA, side->comm, &side->requests[i]);
     double start = MPI_Wtime();
     MPI_Send(NULL, 0, MPI_BYTE, other, TAG_READY, side->comm);
-    MPI_Waitall(window, side->requests, MPI_STATUSES_IGNORE);
+    hopbyte_wait_all(window, side->requests);
     return MPI_Wtime() - start;
 }
 
@@ -178,7 +178,7 @@ static double background_once(struct hopbyte_probe *probe, struct side *side) {
             MPI_Isend(side->out, count, MPI_BYTE, to, TAG_DATA, side->comm, &side->requests[used++]);
         sent += sends ? (double)side->bytes : 0;
     }
-    MPI_Waitall(used, side->requests, MPI_STATUSES_IGNORE);
+    hopbyte_wait_all(used, side->requests);
     return sent;
 }
 
@@ -191,7 +191,7 @@ static void background_until_told(struct hopbyte_probe *probe, struct side *side
             MPI_Send(NULL, 0, MPI_BYTE, leader, TAG_RUNNING, probe->world.comm);
         if (side->rank == 0 && round + 1 >= ROUNDS_BEFORE)
             MPI_Iprobe(leader, TAG_STOP, probe->world.comm, &stop, MPI_STATUS_IGNORE);
-        MPI_Bcast(&stop, 1, MPI_INT, 0, side->comm);
+        hopbyte_wait_bcast(&stop, 1, MPI_INT, 0, side->comm);
     }
     if (side->rank == 0)
         MPI_Recv(NULL, 0, MPI_BYTE, leader, TAG_STOP, probe->world.comm, MPI_STATUS_IGNORE);
@@ -231,7 +231,7 @@ static int round_run(struct hopbyte_probe *probe, struct side *side, const struc
         background_until_told(probe, side, cast->first_victim, load);
     } else {
         if (side->rank == 0)
-            MPI_Recv(NULL, 0, MPI_BYTE, cast->first_background, TAG_RUNNING, probe->world.comm, MPI_STATUS_IGNORE);
+            hopbyte_wait_receive(NULL, 0, MPI_BYTE, cast->first_background, TAG_RUNNING, probe->world.comm);
         victims_measure(probe, side, 2 * round + 1, loaded);
         MPI_Barrier(side->comm);
         if (side->rank == 0)
@@ -389,7 +389,7 @@ void hopbyte_background_run(struct hopbyte_probe *probe) {
         sent += background_once(probe, &side);
         seconds = MPI_Wtime() - start;
         stop = side.rank == 0 && seconds >= probe->seconds;
-        MPI_Bcast(&stop, 1, MPI_INT, 0, side.comm);
+        hopbyte_wait_bcast(&stop, 1, MPI_INT, 0, side.comm);
     }
     MPI_Reduce(&sent, &all, 1, MPI_DOUBLE, MPI_SUM, 0, probe->world.comm);
     hopbyte_probe_record(probe, &record, probe->background_bytes);

@@ -18,6 +18,7 @@ enum {
     LOAD = 256,
     ALONE = 512, /* background only */
     BYTES = 1024,
+    NAPS = 2048, /* windows and background wait with naps */
 };
 
 struct verb {
@@ -34,8 +35,8 @@ static const struct verb verbs[] = {
     {"multi-latency", "the same, all pairs at once", hopbyte_multi_latency_run, BYTES | SIZES | PAIRS,
      MPI_THREAD_SINGLE, 1 << 20},
     {"bandwidth", "a window of messages one way, timed by the receiver", hopbyte_bandwidth_run,
-     BYTES | SIZES | PAIRS | WINDOW, MPI_THREAD_SINGLE, 1 << 20},
-    {"bidirectional", "the same, both ways at once", hopbyte_bidirectional_run, BYTES | SIZES | PAIRS | WINDOW,
+     BYTES | SIZES | PAIRS | WINDOW | NAPS, MPI_THREAD_SINGLE, 1 << 20},
+    {"bidirectional", "the same, both ways at once", hopbyte_bidirectional_run, BYTES | SIZES | PAIRS | WINDOW | NAPS,
      MPI_THREAD_SINGLE, 1 << 20},
     {"rate", "messages a second of all ranks, in four patterns", hopbyte_rate_run,
      BYTES | SIZES | PAIRS | WINDOW | RATE, MPI_THREAD_SINGLE, 2048},
@@ -48,8 +49,9 @@ static const struct verb verbs[] = {
     {"rma", "put and get by several threads a rank", hopbyte_rma_run, BYTES | SIZES | PAIRS | WINDOW | THREADS | RMA,
      MPI_THREAD_MULTIPLE, 1 << 15},
     {"congestion", "slow-down of victims while other ranks load the network", hopbyte_congestion_run,
-     BYTES | WINDOW | VICTIM | LOAD, MPI_THREAD_SINGLE, 8},
-    {"background", "loads the network and nothing else", hopbyte_background_run, LOAD | ALONE, MPI_THREAD_SINGLE, 8},
+     BYTES | WINDOW | VICTIM | LOAD | NAPS, MPI_THREAD_SINGLE, 8},
+    {"background", "loads the network and nothing else", hopbyte_background_run, LOAD | ALONE | NAPS, MPI_THREAD_SINGLE,
+     8},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
@@ -117,6 +119,8 @@ static void options_read(struct hopbyte_probe *p, const struct verb *verb, int a
          LOAD},
         {"background-bytes", HOPBYTE_BYTES, &p->background_bytes, 1, NULL, "of its messages (64KiB)", LOAD},
         {"seconds", HOPBYTE_REAL, &p->seconds, 0, NULL, "how long (10)", ALONE},
+        {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between looks at messages (0: poll)",
+         NAPS},
         {"deadline", HOPBYTE_REAL, &p->deadline, 0, NULL, "seconds a trial or round may take, 0 for ever (120)", 0},
         {"json", HOPBYTE_FLAG, &p->json, 0, NULL, "JSON lines instead of a table", 0},
         {0}};

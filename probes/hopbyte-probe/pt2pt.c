@@ -107,9 +107,9 @@ static double bandwidth_trial(struct hopbyte_probe *probe, void *context, size_t
     if (hopbyte_pair_first(probe)) {
         hopbyte_payload_fill(b->out, bytes, hopbyte_payload_seed(probe->world.rank, other, trial));
         for (int i = 0; i < probe->now; i++) {
-            MPI_Recv(NULL, 0, MPI_BYTE, other, TAG_READY, comm, MPI_STATUS_IGNORE);
+            hopbyte_wait_receive(NULL, 0, MPI_BYTE, other, TAG_READY, comm);
             window_send(probe, b, bytes, other);
-            MPI_Waitall(probe->window, b->requests + probe->window, MPI_STATUSES_IGNORE);
+            hopbyte_wait_all(probe->window, b->requests + probe->window);
         }
         return NAN;
     }
@@ -117,7 +117,7 @@ static double bandwidth_trial(struct hopbyte_probe *probe, void *context, size_t
         window_post(probe, b, bytes, other);
         double start = MPI_Wtime();
         MPI_Send(NULL, 0, MPI_BYTE, other, TAG_READY, comm);
-        MPI_Waitall(probe->window, b->requests, MPI_STATUSES_IGNORE);
+        hopbyte_wait_all(probe->window, b->requests);
         seconds += MPI_Wtime() - start;
     }
     window_check(probe, b, bytes, other, trial);
@@ -138,9 +138,9 @@ static double bidirectional_trial(struct hopbyte_probe *probe, void *context, si
         MPI_Sendrecv(NULL, 0, MPI_BYTE, other, TAG_READY, NULL, 0, MPI_BYTE, other, TAG_READY, comm, MPI_STATUS_IGNORE);
         double start = MPI_Wtime();
         window_send(probe, b, bytes, other);
-        MPI_Waitall(probe->window, b->requests, MPI_STATUSES_IGNORE);
+        hopbyte_wait_all(probe->window, b->requests);
         seconds += MPI_Wtime() - start;
-        MPI_Waitall(probe->window, b->requests + probe->window, MPI_STATUSES_IGNORE);
+        hopbyte_wait_all(probe->window, b->requests + probe->window);
     }
     window_check(probe, b, bytes, other, trial);
     return seconds / probe->now;

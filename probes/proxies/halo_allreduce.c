@@ -43,7 +43,7 @@ static double right_side(const struct solver *s, int x, int y, int z) {
 
 static double sum_all(struct solver *s, double mine) {
     double start = MPI_Wtime(), all;
-    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, s->proxy.world.comm);
+    hopbyte_wait_allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, s->proxy.world.comm);
     s->reduce += MPI_Wtime() - start;
     return all;
 }

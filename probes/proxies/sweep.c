@@ -62,8 +62,8 @@ static void faces_receive(struct sweep *s, int first, int planes) {
     for (int d = 0; d < 2; d++) {
         int from = along(s, d, -1);
         if (from != MPI_PROC_NULL) {
-            MPI_Recv(s->in[d], (int)face_values(s, d, planes), MPI_DOUBLE, from, 2 * s->octant + d, s->proxy.world.comm,
-                     MPI_STATUS_IGNORE);
+            hopbyte_wait_receive(s->in[d], (int)face_values(s, d, planes), MPI_DOUBLE, from, 2 * s->octant + d,
+                                 s->proxy.world.comm);
             continue;
         }
         int outside = s->sign[d] > 0 ? -1 : s->n[d];
@@ -80,7 +80,7 @@ static void faces_send(struct sweep *s, int planes) {
     for (int d = 0; d < 2; d++) {
         size_t values = face_values(s, d, planes);
         int to = along(s, d, 1);
-        MPI_Wait(&s->sends[d], MPI_STATUS_IGNORE);
+        hopbyte_wait_all(1, &s->sends[d]);
         for (size_t i = 0; to != MPI_PROC_NULL && i < values; i++)
             s->out[d][i] = s->in[d][i];
         MPI_Isend(s->out[d], (int)values, MPI_DOUBLE, to, 2 * s->octant + d, s->proxy.world.comm, &s->sends[d]);
@@ -204,7 +204,7 @@ int main(int argc, char **argv) {
             hopbyte_deadline_set(s.proxy.deadline, "an octant");
             octant_sweep(&s, octant);
         }
-    MPI_Waitall(2, s.sends, MPI_STATUSES_IGNORE);
+    hopbyte_wait_all(2, s.sends);
     double slowest = hopbyte_proxy_slowest(&s.proxy, MPI_Wtime() - start), mine[2] = {s.messages, s.bytes}, all[2];
     MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, s.proxy.world.comm);
     struct hopbyte_record record;

@@ -150,7 +150,7 @@ static bool remap_wanted(struct run *r) {
     asked_to_remap = 0;
     if (r->proxy.world.rank == 0)
         mine |= file_changed(&r->watch);
-    MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, r->proxy.world.comm);
+    hopbyte_wait_allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, r->proxy.world.comm);
     return any;
 }
 

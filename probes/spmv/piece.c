@@ -243,7 +243,7 @@ static void halo_exchange(struct hopbyte_piece *p, const struct hopbyte_blocks *
         MPI_Isend(p->out + p->send_first[k], p->send_first[k + 1] - p->send_first[k], MPI_DOUBLE,
                   blocks->rank_of[p->neighbour[k]], TAG_VALUES, world->comm, &p->requests[neighbours + k]);
     }
-    MPI_Waitall(2 * neighbours, p->requests, MPI_STATUSES_IGNORE);
+    hopbyte_wait_all(2 * neighbours, p->requests);
 }
 
 double hopbyte_piece_multiply(struct hopbyte_piece *p, const struct hopbyte_blocks *blocks,

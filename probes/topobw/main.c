@@ -66,6 +66,8 @@ int main(int argc, char **argv) {
         {"trials", HOPBYTE_COUNT, &s.trials, 1, NULL, "timed repetitions of a phase (5)", 0},
         {"warmup", HOPBYTE_COUNT, &s.warmup, 0, NULL, "repetitions before them (1)", 0},
         {"deadline", HOPBYTE_REAL, &s.deadline, 0, NULL, "seconds a repetition may take, 0 for ever (120)", 0},
+        {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between looks at messages (0: poll)",
+         0},
         {"plan", HOPBYTE_FLAG, &c.plan, 0, NULL, "print the schedule instead of running it", 0},
         {"json", HOPBYTE_FLAG, &s.json, 0, NULL, "a JSON line a trial, the last one a summary", 0},
         {0}};

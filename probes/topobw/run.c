@@ -32,12 +32,12 @@ static void window_send(const struct hopbyte_settings *s, struct buffers *b, con
                         int trial) {
     buffers_need(b, s->bytes);
     hopbyte_payload_fill(b->memory, s->bytes, hopbyte_payload_seed(world->rank, to, trial));
-    MPI_Recv(NULL, 0, MPI_BYTE, to, TAG_READY, world->comm, MPI_STATUS_IGNORE);
-    MPI_Send(b->memory, (int)s->bytes, MPI_BYTE, to, TAG_FIRST, world->comm);
-    MPI_Recv(NULL, 0, MPI_BYTE, to, TAG_GO, world->comm, MPI_STATUS_IGNORE);
+    hopbyte_wait_receive(NULL, 0, MPI_BYTE, to, TAG_READY, world->comm);
+    hopbyte_wait_send(b->memory, (int)s->bytes, MPI_BYTE, to, TAG_FIRST, world->comm);
+    hopbyte_wait_receive(NULL, 0, MPI_BYTE, to, TAG_GO, world->comm);
     for (int i = 0; i < s->window; i++)
         MPI_Isend(b->memory, (int)s->bytes, MPI_BYTE, to, TAG_DATA, world->comm, &b->requests[i]);
-    MPI_Waitall(s->window, b->requests, MPI_STATUSES_IGNORE);
+    hopbyte_wait_all(s->window, b->requests);
 }
 
 /* Returns the seconds of the window, and how many bytes arrived wrong. */
@@ -47,13 +47,13 @@ static double window_receive(const struct hopbyte_settings *s, struct buffers *b
     MPI_Request first;
     MPI_Irecv(b->memory, (int)s->bytes, MPI_BYTE, from, TAG_FIRST, world->comm, &first);
     MPI_Send(NULL, 0, MPI_BYTE, from, TAG_READY, world->comm);
-    MPI_Wait(&first, MPI_STATUS_IGNORE);
+    hopbyte_wait_all(1, &first);
     for (int i = 0; i < s->window; i++)
         MPI_Irecv(b->memory + (size_t)i * s->bytes, (int)s->bytes, MPI_BYTE, from, TAG_DATA, world->comm,
                   &b->requests[i]);
     double start = MPI_Wtime();
     MPI_Send(NULL, 0, MPI_BYTE, from, TAG_GO, world->comm);
-    MPI_Waitall(s->window, b->requests, MPI_STATUSES_IGNORE);
+    hopbyte_wait_all(s->window, b->requests);
     double seconds = MPI_Wtime() - start;
     uint64_t seed = hopbyte_payload_seed(from, world->rank, trial);
     for (int i = 0; i < s->window; i++)

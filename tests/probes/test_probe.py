@@ -50,7 +50,7 @@ def test_latency(mpi: Mpi, verb: str, pairs: int) -> None:
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 @pytest.mark.parametrize(("verb", "directions"), [("bandwidth", 1), ("bidirectional", 2)])
 def test_bandwidth(mpi: Mpi, verb: str, directions: int) -> None:
-    for r in probe(mpi, 4, verb, *sizes(*SIZES), *FIXED, "--window", 5, "--pairs", 2):
+    for r in probe(mpi, 4, verb, *sizes(*SIZES), *FIXED, "--window", 5, "--pairs", 2, "--nap", 10):
         assert r["messages"] == OPERATIONS * 5 * 2 * directions
         assert r["checked_bytes"] == 2 * 5 * 2 * directions * r["bytes"]
         assert r["bytes_per_second"] == pytest.approx(5 * 2 * directions * r["bytes"] / r["median_seconds"], rel=1e-6)

@@ -91,6 +91,13 @@ def test_right_on_any_map(mpi: Mpi, proxy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
+@pytest.mark.parametrize("proxy", SMALL)
+def test_right_with_naps(mpi: Mpi, proxy: str) -> None:
+    """Waiting with naps gives the same results."""
+    assert total(mpi, 6, proxy, *SMALL[proxy], "--nap", 20)["wrong_values"] == 0
+
+
+@pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 @pytest.mark.parametrize("scheme", ["bspma", "svaf"])
 @pytest.mark.parametrize(("grid", "periodic"), [((2, 2, 3), False), ((1, 4, 3), True), ((12, 1, 1), True),
                                                 ((2, 3, 2), True)])

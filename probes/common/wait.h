@@ -1,0 +1,24 @@
+/* Waiting for MPI, polling or napping.
+ *
+ * MPI libraries poll while they wait. With more ranks than cores, as in an emulated cluster, that takes the processor
+ * from those that have something to do, and the network looks slow. With hopbyte_nap_us above zero, every function here
+ * sleeps that long between two looks. Without it, they are the plain MPI calls. */
+#ifndef HOPBYTE_WAIT_H
+#define HOPBYTE_WAIT_H
+
+#include <mpi.h>
+
+/* Set from the command line (--nap). */
+extern int hopbyte_nap_us;
+
+void hopbyte_wait_all(int count, MPI_Request *requests);
+void hopbyte_wait_send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm);
+void hopbyte_wait_receive(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm);
+void hopbyte_wait_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+void hopbyte_wait_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
+
+/* A barrier in which waiting ranks always nap, so that they do not disturb a measurement. Ranks leave it up to some
+ * 0.1 ms apart. */
+void hopbyte_quiet_barrier(MPI_Comm comm);
+
+#endif

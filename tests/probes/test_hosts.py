@@ -1,0 +1,103 @@
+"""On emulated hosts with links of 50 Mbit/s: the probes measure what the links give, and find the slow direction.
+
+Hosts are network namespaces made by hosts.sh; it needs root, and the tests are skipped, visibly, without it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launch import BOTH, MPICH, OMPI, Mpi, Result, finish, start
+
+HOSTS = 4
+RATE = "50mbit"
+SMALLEST, LARGEST = 44e6 / 8, 50e6 / 8  # payload bytes a second; frames of 1514 bytes carry 1448
+PLACES = int(os.environ.get("HOPBYTE_TEST_PLACES", "3"))
+SCRIPT = Path(__file__).with_name("hosts.sh")
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("tc"), reason="needs root and iproute2")
+
+
+def on_hosts(mpi: Mpi, folder: Path, program: str, *arguments: object, slow: str = "") -> Result:
+    """Runs a probe with one rank on each emulated host."""
+    agent, hosts = folder / "agent", folder / "hosts"
+    if mpi.is_ompi:
+        launcher = (f"{shutil.which(mpi.launcher)} --allow-run-as-root --mca plm_rsh_agent {agent} --hostfile {hosts} "
+                    "--map-by node --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 "
+                    f"-np {HOSTS}")
+    else:
+        launcher = (f"UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 {mpi.launcher} -launcher ssh -launcher-exec {agent} "
+                    f"-f {hosts} -n {HOSTS}")
+    # Naps leave the two cores of a small machine to whoever moves bytes.
+    words = " ".join([launcher, str(mpi.program(program)), *map(str, arguments), "--nap 100 --json"])
+    return finish(start([str(SCRIPT), str(HOSTS), RATE, str(folder), words], {"HOPBYTE_SLOW": slow}))
+
+
+def rates(records: list[dict[str, Any]]) -> dict[tuple[str, str], list[float]]:
+    """Bytes a second of every trial by (from, to)."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for record in records:
+        if "trial" in record:
+            found[record["from"], record["to"]].append(record["bytes_per_second"])
+    return found
+
+
+def check_rates(found: Mapping[tuple[str, str], list[float]]) -> None:
+    """Never more than the link gives, and in the best trial (others share the processor) what it gives."""
+    for path, trials in found.items():
+        assert max(trials) <= LARGEST, (path, trials)
+        assert max(trials) >= SMALLEST, (path, trials)
+
+
+@pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
+def test_topobw_measures_the_links(mpi: Mpi, tmp_path: Path) -> None:
+    result = on_hosts(mpi, tmp_path, "topobw", "--tournament", "--bytes", "250kB", "--window", 6, "--trials", 3)
+    found = rates(result.ok().records())
+    assert found.keys() == {(f"h{a}", f"h{b}") for a in range(HOSTS) for b in range(HOSTS) if a != b}
+    check_rates(found)
+
+
+@pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
+def test_bandwidth_measures_the_link(mpi: Mpi, tmp_path: Path) -> None:
+    first, record = on_hosts(mpi, tmp_path, "hopbyte-probe", "bandwidth", "--bytes", "100kB", "--window", 16,
+                             "--iterations", 1, "--trials", 5, "--budget", 0).ok().records()
+    assert first["run"]["nodes"] == [f"h{i}" for i in range(HOSTS)]
+    best = 16 * 100e3 / record["least_seconds"]
+    assert SMALLEST <= best <= LARGEST, record
+
+
+@pytest.mark.parametrize("place", range(PLACES))
+@pytest.mark.parametrize("way", ["out", "in", "both"])
+def test_slow_direction_stands_out(way: str, place: int, tmp_path: Path) -> None:
+    """One host at 10 Mbit/s: exactly its paths in that direction are below 20, half of what the others give."""
+    mpi = (OMPI, MPICH)[place % 2]
+    victim = random.Random(f"{way} {place}").randrange(HOSTS)
+    ways = ["out", "in"] if way == "both" else [way]
+    slow = ";".join(f"h{victim} {w} 10mbit" for w in ways)
+    found = rates(on_hosts(mpi, tmp_path, "topobw", "--tournament", "--bytes", "100kB", "--window", 5, "--trials", 3,
+                           slow=slow).ok().records())
+    medians = {path: statistics.median(trials) for path, trials in found.items()}
+    flagged = {path for path, rate in medians.items() if rate < 20e6 / 8}
+    name = f"h{victim}"
+    expected = {(a, b) for a, b in found if ("out" in ways and a == name) or ("in" in ways and b == name)}
+    assert flagged == expected, medians
+
+
+def test_ring_of_hosts(tmp_path: Path) -> None:
+    """Coordinates by host name: the slow host's two outgoing links are slow, whatever their direction is called."""
+    coords = tmp_path / "coords"
+    coords.write_text("dims 4\n" + "".join(f"node h{i} {i}\n" for i in range(4)))
+    *lines, _ = on_hosts(OMPI, tmp_path, "topobw", "--coords", coords, "--bytes", "100kB", "--window", 5, "--trials", 3,
+                         slow="h1 out 10mbit").ok().records()
+    trials: dict[str, list[float]] = defaultdict(list)
+    for line in lines:
+        trials[line["link"]].append(line["bytes_per_second"])
+    assert len(trials) == 8
+    assert {link for link, t in trials.items() if statistics.median(t) < 20e6 / 8} == {"r1 X+", "r1 X-"}

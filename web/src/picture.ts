@@ -6,6 +6,9 @@ import type { Tooltip } from "./tooltip";
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/** Links up to which the rest steps back when something is lit: painting more takes too long. */
+const MOST_DIMMED = 6000;
+
 /** Makes one drawing answer the pointer and show the selection. */
 export function enliven(
   figure: HTMLElement,
@@ -19,8 +22,13 @@ export function enliven(
   const { places } = report;
   if (!svg || !places) return;
   const side: Side = figure.dataset["side"] === "after" ? "after" : "before";
-  const strokes = overlay(svg, "over");
-  const boxes = overlay(svg, "over boxes");
+  const layer = svg.cloneNode(false) as SVGSVGElement;
+  layer.setAttribute("class", "hb layer");
+  layer.setAttribute("aria-hidden", "true");
+  const strokes = overlay(layer, "over");
+  const boxes = overlay(layer, "over boxes");
+  svg.after(layer);
+  const dims = places.links.length / 4 <= MOST_DIMMED;
 
   const target = (event: MouseEvent): Target | null => {
     const box = svg.getBoundingClientRect();
@@ -48,14 +56,15 @@ export function enliven(
       ...light.routers.map((r) => frame(four(places.routers, r))),
     ];
     boxes.setAttribute("d", frames.join(""));
-    svg.classList.toggle("dim", light.links.length + frames.length > 0);
+    svg.classList.toggle("dim", dims && light.links.length + frames.length > 0);
   });
 }
 
-function overlay(svg: SVGSVGElement, name: string): SVGPathElement {
+/** A path on the layer above the drawing, which is painted without the drawing. */
+function overlay(layer: SVGSVGElement, name: string): SVGPathElement {
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("class", name);
-  svg.append(path);
+  layer.append(path);
   return path;
 }
 

@@ -63,8 +63,13 @@ class Space {
   readonly figure = document.createElement("figure");
   private readonly canvas = document.createElement("canvas");
   private readonly classes: Int8Array;
+  /** Links by class, unknown first. */
+  private readonly byClass: number[][] = MARKS.map(() => []);
   /** Strokes on the canvas as last drawn. */
   private readonly flat: Float32Array;
+  /** The picture without anything lit; drawn again when the camera, the size or the theme changes. */
+  private readonly base = document.createElement("canvas");
+  private stale = true;
   private light: number[] = [];
   private waiting = false;
 
@@ -81,6 +86,7 @@ class Space {
   ) {
     const values = loads(view, side);
     this.classes = Int8Array.from(values, (v) => classOf(v, view.max));
+    for (const [link, c] of this.classes.entries()) this.byClass[c + 1]?.push(link);
     this.flat = new Float32Array((lines.length / 6) * 4).fill(NaN);
     const caption = document.createElement("figcaption");
     caption.textContent = view.after ? (side === "after" ? "After" : "Before") : "";
@@ -92,13 +98,16 @@ class Space {
     );
     this.figure.append(caption, this.canvas);
     this.listen();
-    camera.onMove(() => this.later());
-    new MutationObserver(() => this.later()).observe(element, { attributeFilter: ["class"] });
-    new ResizeObserver(() => this.later()).observe(this.canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.later());
+    const again = (): void => this.later(true);
+    camera.onMove(again);
+    new MutationObserver(again).observe(element, { attributeFilter: ["class"] });
+    new ResizeObserver(again).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
     selection.onChange((target) => {
-      this.light = lit(report, target, side).links;
-      this.later();
+      const light = lit(report, target, side).links;
+      if (light.length + this.light.length === 0) return;
+      this.light = light;
+      this.later(false);
     });
   }
 
@@ -167,7 +176,8 @@ class Space {
     return best;
   }
 
-  private later(): void {
+  private later(stale: boolean): void {
+    this.stale ||= stale;
     if (this.waiting) return;
     this.waiting = true;
     requestAnimationFrame(() => {
@@ -177,14 +187,34 @@ class Space {
   }
 
   private draw(): void {
-    const { canvas } = this;
+    const { canvas, base } = this;
     const { clientWidth: width, clientHeight: height } = canvas;
     const context = canvas.getContext("2d");
     if (!context || width === 0) return;
     const ratio = devicePixelRatio || 1;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    context.scale(ratio, ratio);
+    if (this.stale) {
+      for (const c of [canvas, base]) {
+        c.width = Math.round(width * ratio);
+        c.height = Math.round(height * ratio);
+      }
+      this.drawBase(width, height, ratio);
+      this.stale = false;
+    }
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(base, 0, 0);
+    if (this.light.length === 0) return;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.strokeStyle = colours().job;
+    context.lineWidth = 3.5;
+    context.lineCap = "round";
+    this.strokes(context, this.light);
+  }
+
+  private drawBase(width: number, height: number, ratio: number): void {
+    const context = this.base.getContext("2d");
+    if (!context) return;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.project(width, height);
     const colour = colours();
     context.lineCap = "round";
@@ -197,23 +227,17 @@ class Space {
       context.strokeStyle = c < 0 ? colour.unknown : (colour.load[c] ?? colour.frame);
       context.lineWidth = c < 0 ? 1 : (WIDTHS[c] ?? 1);
       context.setLineDash(c < 0 ? [1, 3] : []);
-      this.strokes(context, (link) => this.classes[link] === c);
+      this.strokes(context, this.byClass[c + 1] ?? []);
     }
     context.globalAlpha = 1;
-    if (this.light.length > 0) {
-      const on = new Set(this.light);
-      context.strokeStyle = colour.job;
-      context.lineWidth = 3.5;
-      this.strokes(context, (link) => on.has(link));
-    }
   }
 
-  private strokes(context: CanvasRenderingContext2D, wanted: (link: number) => boolean): void {
+  private strokes(context: CanvasRenderingContext2D, links: number[]): void {
     context.beginPath();
-    for (let link = 0; link < this.classes.length; link++) {
+    for (const link of links) {
       const i = 4 * link;
       const x = this.flat[i] ?? NaN;
-      if (Number.isNaN(x) || !wanted(link)) continue;
+      if (Number.isNaN(x)) continue;
       context.moveTo(x, this.flat[i + 1] ?? 0);
       context.lineTo(this.flat[i + 2] ?? 0, this.flat[i + 3] ?? 0);
     }

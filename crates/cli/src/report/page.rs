@@ -314,7 +314,7 @@ fn figure(
 ) {
     let _ = write!(
         out,
-        "<figure data-side=\"{side}\"><figcaption>{}</figcaption><div class=\"canvas\"><svg class=\"hb\" viewBox=\"0 0 {w} {h}\" style=\"max-width:{w}px\" role=\"img\" aria-label=\"{}\">\n{}</svg></div></figure>",
+        "<figure data-side=\"{side}\"><figcaption>{}</figcaption><div class=\"canvas\"><div><svg class=\"hb\" viewBox=\"0 0 {w} {h}\" style=\"max-width:{w}px\" role=\"img\" aria-label=\"{}\">\n{}</svg></div></div></figure>",
         escape(caption),
         escape(&match loads {
             Some(loads) => format!(
@@ -442,7 +442,7 @@ fn value_cells(out: &mut String, view: &View<'_>, link: LinkId) {
 fn spread(out: &mut String, view: &View<'_>) {
     let _ = write!(
         out,
-        "<section id=\"spread\"><h2>How the load is spread</h2><figure><figcaption>Links by {}{}</figcaption>{}</figure></section>",
+        "<section id=\"spread\"><h2>How the load is spread</h2><figure><figcaption>Links by {}{}</figcaption><div class=\"scroll\">{}</div></figure></section>",
         escape(view.name),
         if view.after.is_some() {
             ": <span class=\"key b\">before</span> <span class=\"key a\">after</span>"

@@ -158,6 +158,13 @@ pub fn gap(certificate: &Certificate) -> String {
     if over < 0.05 {
         return "The result reaches the bound: no placement is better.".into();
     }
+    if over > 200.0 {
+        return format!(
+            "The result is {} times the bound that no placement can pass: a bound so far off says \
+             little about what is possible.",
+            significant(result / bound, 3)
+        );
+    }
     format!(
         "The result is {} % above a bound that no placement can pass; what is really possible lies \
          between the two.",

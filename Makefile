@@ -27,7 +27,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build install docs bench bench-model fuzz clean help
-.PHONY: test-rust test-python test-web test-recorder test-probes test-infiniband
+.PHONY: test-rust test-python test-web test-recorder test-probes test-infiniband test-lab
 .DEFAULT_GOAL := help
 
 help:
@@ -40,7 +40,7 @@ build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-recorder test-probes test-web test-python test-infiniband test-rust
+test: lint test-recorder test-probes test-web test-python test-infiniband test-lab test-rust
 
 lint:
 	$(CARGO) fmt --all --check
@@ -65,6 +65,11 @@ test-python: $(VENV)/bin/python
 test-infiniband: build $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/infiniband
+
+# Emulated clusters of network namespaces: needs root, which it says before it starts.
+test-lab: build $(VENV)/bin/python
+	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
+	$(VENV)/bin/pytest -q tests/lab
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Where labs keep their state.
 pub fn folder(lab: &str) -> PathBuf {
@@ -109,20 +110,22 @@ pub fn places_of(lab: &str) -> Result<Vec<String>> {
 }
 
 /// Ends every process that still runs in a lab's namespaces and removes them, with the lab's state;
-/// returns how many namespaces there were. Works after a kill too: names are all it needs.
+/// returns how many namespaces there were. Works after a kill too: names are all it needs, and as an
+/// `ip` that was building the lab may outlive its parent for a moment, it looks until none is left.
 pub fn remove(lab: &str) -> Result<usize> {
-    let places = places_of(lab)?;
-    for place in &places {
-        let pids = Command::new("ip")
-            .args(["netns", "pids", place])
-            .output()
-            .context("starting ip")?;
-        for pid in String::from_utf8_lossy(&pids.stdout).split_whitespace() {
-            let _ = Command::new("kill").args(["-9", pid]).status();
+    let mut removed = 0;
+    loop {
+        let places = places_of(lab)?;
+        if places.is_empty() {
+            std::thread::sleep(Duration::from_millis(100));
+            if places_of(lab)?.is_empty() {
+                break;
+            }
+            continue;
         }
-    }
-    let lines: String = places.iter().map(|p| format!("netns del {p}\n")).collect();
-    if !lines.is_empty() {
+        removed += places.len();
+        places.iter().for_each(|place| end_processes(place));
+        let lines: String = places.iter().map(|p| format!("netns del {p}\n")).collect();
         batch("ip", None, &lines)?;
     }
     match std::fs::remove_dir_all(folder(lab)) {
@@ -130,7 +133,17 @@ pub fn remove(lab: &str) -> Result<usize> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
         Err(e) => return Err(e).with_context(|| format!("removing {}", folder(lab).display())),
     }
-    Ok(places.len())
+    Ok(removed)
+}
+
+fn end_processes(place: &str) {
+    let pids = Command::new("ip").args(["netns", "pids", place]).output();
+    let text = pids
+        .map(|p| String::from_utf8_lossy(&p.stdout).into_owned())
+        .unwrap_or_default();
+    for pid in text.split_whitespace() {
+        let _ = Command::new("kill").args(["-9", pid]).status();
+    }
 }
 
 /// A command that enters a host of a lab: its network, its host name, its `/etc/hosts`, a `/dev/shm` of

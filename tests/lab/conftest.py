@@ -1,0 +1,73 @@
+"""A lab for the tests: needs root (or a user namespace that may make networks) and says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def hopbyte_binary() -> Path:
+    """The release binary, built by `make build`."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    for build in ("release", "debug"):
+        if (target / build / "hopbyte").exists():
+            return target / build / "hopbyte"
+    pytest.fail("no hopbyte binary: run `make build`")
+
+
+@dataclass
+class Lab:
+    """One running lab."""
+
+    name: str
+    binary: Path
+
+    def call(self, *words: object, ok: tuple[int, ...] = (0,)) -> str:
+        command = [str(self.binary), "lab", *(str(w) for w in words)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        assert done.returncode in ok, done.stderr
+        return done.stdout
+
+    def start(self, node: str, *command: str) -> subprocess.Popen[str]:
+        words = [str(self.binary), "lab", "run", "--name", self.name, "--on", node, "--", *command]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+    def stream(self, source: str, target: str, total: int) -> float:
+        """Sends bytes over one TCP connection; seconds from the first to the last byte received."""
+        script = str(Path(__file__).parent / "stream.py")
+        sink = self.start(target, sys.executable, script, "sink")
+        sender = self.start(source, sys.executable, script, "send", target, str(total))
+        text, _ = sink.communicate(timeout=60)
+        sender.wait(timeout=60)
+        received, seconds = text.split()
+        assert int(received) == total
+        return float(seconds)
+
+    def counters(self, seconds: float) -> dict[str, dict[str, float]]:
+        text = self.call("counters", "--name", self.name, "--interval", seconds, "--json")
+        return {row["link"]: row for row in map(json.loads, text.splitlines())}
+
+
+@pytest.fixture
+def lab() -> Iterator[object]:
+    """Builds labs and takes them down whatever happens."""
+    up: list[Lab] = []
+
+    def build(spec: str, *options: object) -> Lab:
+        one = Lab(f"t{len(up)}x{os.getpid() % 10_000_000}", hopbyte_binary())
+        up.append(one)
+        one.call("up", spec, "--name", one.name, *options)
+        return one
+
+    yield build
+    for one in up:
+        one.call("down", one.name, ok=(0, 1))

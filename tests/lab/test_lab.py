@@ -1,0 +1,141 @@
+"""The lab carries what its links allow, takes the routes of the fabric, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import hopbyte_binary
+
+STREAM = str(Path(__file__).parent / "stream.py")
+MBIT = 20
+BYTES = 4_000_000
+
+
+def rate(seconds: float) -> float:
+    return BYTES * 8 / seconds / 1e6
+
+
+def namespaces(name: str) -> list[str]:
+    listed = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True)
+    return [line for line in listed.stdout.splitlines() if line.startswith(f"{name}-")]
+
+
+def test_a_stream_gets_the_rate_of_its_narrowest_link(lab):
+    one = lab("torus:4x2:nodes=2", "--rate", f"{MBIT}mbit")
+    # TCP over Ethernet carries at most 1448 of 1514 bytes of payload.
+    assert 0.85 * MBIT < rate(one.stream("n0-0-0", "n2-1-0", BYTES)) < 0.97 * MBIT
+    one.call("degrade", "r1-0 X+", "0.25", "--name", one.name)
+    assert 0.2 * MBIT < rate(one.stream("n0-0-0", "n2-1-0", BYTES // 2)) * 0.5 < 0.25 * MBIT
+    # The way back takes other links and keeps its rate.
+    assert rate(one.stream("n2-1-0", "n0-0-0", BYTES)) > 0.85 * MBIT
+
+
+def totals(one) -> dict[str, int]:
+    """Bytes sent by every shaped interface, straight from the kernel: `r3 l17` or `n5 eth0`."""
+    found = {}
+    for place in (line.split()[0] for line in namespaces(one.name)):
+        command = ["ip", "netns", "exec", place, "tc", "-s", "-j", "qdisc", "show"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        for queue in json.loads(text):
+            if queue["kind"] == "tbf":
+                found[f"{place.removeprefix(one.name + '-')} {queue['dev']}"] = queue["bytes"]
+    return found
+
+
+def test_bytes_are_counted_on_the_links_of_the_routes_and_nowhere_else(lab):
+    one = lab("torus:4x4", "--rate", "100mbit")
+    assert set(totals(one).values()) == {0}, "an idle lab is silent"
+    one.stream("n0-0", "n1-1", BYTES)
+    sent = totals(one)
+    # Routers 0 (0,0), 4 (1,0), 5 (1,1), 1 (0,1); each has X+ X- Y+ Y- in this order.
+    request = ["n0 eth0", "r0 l0", "r4 l18", "r5 n5"]
+    response = ["n5 eth0", "r5 l21", "r1 l7", "r0 n0"]
+    assert {name for name, count in sent.items() if count > 0} == {*request, *response}
+    # Every frame of the stream crosses every link of the route, and each frame costs its headers.
+    assert len({sent[name] for name in request}) == 1
+    assert len({sent[name] for name in response}) == 1
+    assert BYTES * 1514 / 1448 <= sent[request[0]] < BYTES * 1514 / 1448 + 200 * 1514
+    rows = one.counters(0.5)
+    assert set(rows) >= {"n0-0->r0-0 host", "r0-0 X+", "r1-0 Y+", "r1-1->n1-1 host"}
+
+
+def test_counters_show_a_busy_link(lab, tmp_path):
+    one = lab("torus:4x2:nodes=1", "--rate", f"{MBIT}mbit")
+    sink = one.start("n1-0", "python3", STREAM, "sink")
+    sender = one.start("n0-0", "python3", STREAM, "send", "n1-0", str(40 * BYTES))
+    time.sleep(1.5)
+    path = tmp_path / "links.json"
+    one.call("counters", "--name", one.name, "--interval", "2", "-o", path)
+    for process in (sender, sink):
+        process.kill()
+    command = [str(one.binary), "links", str(path), "--fabric", "torus:4x2:nodes=1", "--json"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    *rows, last = map(json.loads, text.splitlines())
+    assert last["summary"]["matched"] > 0 and last["summary"]["unmatched"] == 0
+    used = {row["link"]: row["used_ratio"] for row in rows}
+    assert 0.9 < used["r0-0 X+"] < 1.05 and used["r0-0 X-"] < 0.1
+    stalled = {row["link"]: row["credit_stall_ratio"] for row in rows}
+    assert stalled["n0-0->r0-0 host"] > 0.5, "what waits to enter the network is seen"
+
+
+def test_a_cut_cable_is_routed_round(lab):
+    one = lab("torus:4x2", "--rate", f"{MBIT}mbit")
+    one.call("cut", "r0-0 X+", "--name", one.name)
+    assert rate(one.stream("n0-0", "n1-0", BYTES)) > 0.8 * MBIT
+
+
+def test_a_killed_builder_leaves_a_lab_that_down_removes(lab):
+    name = f"k{os.getpid() % 10_000_000}"
+    command = [str(hopbyte_binary()), "lab", "up", "torus:6x6", "--name", name]
+    builder = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not namespaces(name) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    builder.send_signal(signal.SIGKILL)
+    builder.wait()
+    assert namespaces(name)
+    subprocess.run([command[0], "lab", "down", name], check=True, capture_output=True)
+    assert not namespaces(name)
+
+
+def test_bad_input_is_refused_before_anything_is_built(lab):
+    one = lab("torus:2x2")
+    for words, message in [
+        (["up", "torus:2x2", "--name", one.name], "up already"),
+        (["up", "torus:2x2", "--name", "Bad_Name"], "lower-case"),
+        (["up", "torus:2x2", "--rate", "50mbyte"], "50mbit"),
+        (["up", "cielo", "--name", "big"], "at most"),
+        (["degrade", "r0-0 X+", "0", "--name", one.name], "above 0"),
+        (["run", "--name", "absent", "--", "true"], "no lab"),
+    ]:
+        done = subprocess.run(
+            [str(one.binary), "lab", *words], check=False, capture_output=True, text=True
+        )
+        assert done.returncode == 2 and message in done.stderr, (words, done.stderr)
+    assert not namespaces("big")
+
+
+@pytest.mark.parametrize("user", ["nobody"])
+def test_without_rights_it_says_so_first(user):
+    done = subprocess.run(
+        [
+            "setpriv",
+            "--reuid",
+            user,
+            "--clear-groups",
+            str(hopbyte_binary()),
+            "lab",
+            "up",
+            "torus:2x2",
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3 and "root" in done.stderr, done.stderr

@@ -1,6 +1,7 @@
-//! What the fuzz targets of machine readers share.
+//! What the fuzz targets of readers share.
 
-use hopbyte_fabric::Reach;
+use hopbyte_fabric::{Fabric, LinkState, Reach, spec};
+use hopbyte_observe::counters::{CounterOptions, counter_series};
 use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 
@@ -58,5 +59,80 @@ fn read(text: &Text, format: Option<Format>, with: Companions<'_>) {
         }
         Ok(_) => {}
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Machines of the counters' seeds.
+pub const GEMINI: &str = "gemini:2x2x8";
+/// The same for Aries.
+pub const DRAGONFLY: &str = "aries:1x6x16";
+/// The same for tables of a torus.
+pub const TORUS: &str = "torus:4x4";
+
+fn machine(name: &str) -> Fabric {
+    spec::fabric(name).expect("the spec is a constant")
+}
+
+/// Reads counters of a machine and makes link states of them: no ratio is negative or infinite.
+pub fn counters(of: &str, bytes: &[u8]) {
+    let fabric = machine(of);
+    let Some(text) = text(bytes) else { return };
+    let Ok(series) = counter_series(&text, &fabric, &CounterOptions::default()) else {
+        return;
+    };
+    for snapshot in series {
+        let state = LinkState::of_increase(&fabric, &snapshot);
+        for column in [
+            &state.used_ratio,
+            &state.received_bytes,
+            &state.credit_stall_ratio,
+        ] {
+            let bad = |v: &f64| !v.is_nan() && !(v.is_finite() && *v >= 0.0);
+            assert!(!column.as_slice().iter().any(bad));
+        }
+        assert!(state.coverage.iter().all(|c| (0.0..=1.0).contains(c)));
+    }
+}
+
+/// Reads a jobs file: shares of a link never exceed the whole.
+pub fn jobs(bytes: &[u8]) {
+    let fabric = machine(DRAGONFLY);
+    let Some(text) = text(bytes) else { return };
+    if let Ok(jobs) = hopbyte_observe::counters::jobs(&text, &fabric) {
+        for link in fabric.link_ids().step_by(31) {
+            let sum: f64 = jobs.shares(&fabric, link).iter().map(|s| s.1).sum();
+            assert!(sum <= 1.0 + 1e-9);
+        }
+    }
+}
+
+/// Reads traffic: bytes are finite, tasks in range.
+pub fn traffic(bytes: &[u8]) {
+    let Some(text) = text(bytes) else { return };
+    if let Ok(traffic) = hopbyte_observe::traffic::traffic(&text) {
+        assert!(traffic.tasks > 0 && !traffic.phases.is_empty());
+        for phase in &traffic.phases {
+            assert_eq!(phase.exchange.tasks(), traffic.tasks);
+        }
+    }
+}
+
+/// Reads a placement with and without an allocation.
+pub fn placement(bytes: &[u8]) {
+    let fabric = machine(GEMINI);
+    let Some(text) = text(bytes) else { return };
+    let allocation = hopbyte_observe::parse_nodes("nid[00003,00005]:2", 1, &fabric).ok();
+    for allocation in [None, allocation.as_ref()] {
+        if let Ok(placed) = hopbyte_observe::placement::placement(&text, &fabric, allocation) {
+            assert!(placed.placement.tasks() <= placed.allocation.capacity());
+        }
+    }
+}
+
+/// Reads a list of nodes; files that it names are not for fuzzing.
+pub fn nodes(bytes: &[u8]) {
+    let list = String::from_utf8_lossy(bytes);
+    if !list.trim().starts_with('@') {
+        let _ = hopbyte_observe::parse_nodes(&list, 1, &machine(GEMINI));
     }
 }

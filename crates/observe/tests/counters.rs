@@ -5,9 +5,7 @@
 mod common;
 
 use common::{content, machine};
-use hopbyte_fabric::{End, Fabric, LinkState, Quantity as Q, Snapshot, spec};
-use hopbyte_observe::counters::counters;
-use hopbyte_observe::text::{Limits, Text};
+use hopbyte_fabric::{End, Fabric, LinkState, Quantity as Q, spec};
 use hopbyte_observe::{CounterOptions, read_counters, read_jobs};
 use hopbyte_testdata::shared;
 use std::collections::{BTreeMap, BTreeSet};
@@ -249,35 +247,4 @@ fn ldms_s_own_percentages_follow_from_its_rates() {
             assert_eq!(printed, formula, "{direction}");
         }
     }
-}
-
-/// Damaged input is refused or read, and never a panic: every byte of small files in turn, cut and
-/// changed, with a generator that always draws the same.
-#[test]
-fn damaged_counters_never_panic() {
-    let gemini = spec::fabric("gemini:2x2x8").unwrap();
-    let aries = spec::fabric("aries:2x6x16").unwrap();
-    let torus = spec::fabric("torus:4x4").unwrap();
-    let gm = "(0,1,1)\nX+ (1,1,1) 9.38 1 2 3 4 5 6\nHH (0,1,1) 10.4 1 2 3 4 5 6\n(0,0,1)\nY+ (0,1,1) 9.38 1 2 3 4 5 6\n";
-    let csv = "sg,sr,sc,dg,dr,dc,color,flits,stalls\n0,0,0,0,0,5,g,10,20\n0,0,0,0,3,0,k,10,20\n";
-    let table = "---\nkey: K\n---\n- [linkid, int32]\n- [sx, int32]\n- [sy, int32]\n- [tx, int32]\n- [ty, int32]\n- [code_region, int32]\n- [packets, int64]\n...\n0 0 0 1 0 -2 9 \n1 0 0 3 0 1 8 \n";
-    let ldms = "nid00000/r: consistent, last update: Wed Jan 14 15:08:00 2015 [9us]\nU64 0 nettopo_mesh_coord_X\nU64 0 nettopo_mesh_coord_Y\nU64 0 nettopo_mesh_coord_Z\nU64 5 X+_traffic (B)\nU64 48 X+_sendlinkstatus (1)\nU64 5 Z+_inq_stall (ns)\nU64 1 Z+_SAMPLE_GEMINI_LINK_USED_BW (% x1e6)\n";
-    for (fabric, good) in [
-        (&gemini, gm),
-        (&aries, csv),
-        (&torus, table),
-        (&gemini, ldms),
-    ] {
-        assert!(parse(good.as_bytes(), fabric).is_ok(), "{good}");
-        for bytes in common::damaged(good.as_bytes()) {
-            if let Err(error) = parse(&bytes, fabric) {
-                assert!(error.contains("expected"), "{error}");
-            }
-        }
-    }
-}
-
-fn parse(bytes: &[u8], fabric: &Fabric) -> Result<Snapshot, String> {
-    let text = Text::from_bytes("input", bytes, Limits::TEXT).map_err(|e| e.to_string())?;
-    counters(&text, fabric, &OPTIONS).map_err(|e| e.to_string())
 }

@@ -19,7 +19,7 @@ mod ldms_ls;
 mod link_lines;
 mod torus_table;
 
-pub use jobs::{Jobs, read_jobs};
+pub use jobs::{Jobs, jobs, read_jobs};
 
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text};

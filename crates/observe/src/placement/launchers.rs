@@ -1,6 +1,6 @@
 //! The files of launchers.
 
-use super::{Placed, Places, content_lines, node, rank};
+use super::{Placed, Places, content_lines, no_node, node, rank};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};
@@ -248,7 +248,9 @@ pub(super) fn json(
     }
     let mut places = Places::default();
     for (i, name) in saved.placement.iter().enumerate() {
-        places.push((fabric.find_node(name)?, slots.get(i).copied()));
+        let node = fabric.find_node(name);
+        let node = node.map_err(|e| no_node(text.error(name, "a node of the fabric"), &e))?;
+        places.push((node, slots.get(i).copied()));
     }
     let own = match (allocation, saved.allocation) {
         (None, Some(rooms)) => {

@@ -12,7 +12,7 @@ pub use nodes::{parse_node_list, parse_nodes};
 
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, decimal_u32, lossy};
-use hopbyte_fabric::{Allocation, Fabric, InputError, NodeId, Placement, Slot};
+use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, Placement, Slot};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -125,12 +125,17 @@ fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
 
 /// The node of a name, with the place of the name when there is none.
 fn node(text: &Text, line: Line<'_>, name: &[u8], fabric: &Fabric) -> Result<NodeId, InputError> {
-    fabric.find_node(&lossy(name)).map_err(|e| {
-        let reason = e.to_string();
-        let (reason, hint) = reason.split_once("\nhint: ").unwrap_or((&reason, ""));
-        let hint = if hint.is_empty() { reason } else { hint };
-        text.error_in(line, name, "a node of the fabric").hint(hint)
-    })
+    let found = fabric.find_node(&lossy(name));
+    found.map_err(|e| no_node(text.error_in(line, name, "a node of the fabric"), &e))
+}
+
+/// The error of a name that is no node, with what the fabric knows that is like it.
+fn no_node(error: InputError, why: &FabricError) -> InputError {
+    let why = why.to_string();
+    match why.split_once("\nhint: ") {
+        Some((_, hint)) => error.hint(hint),
+        None => error.hint(why),
+    }
 }
 
 /// A rank below the limit.

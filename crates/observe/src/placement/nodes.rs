@@ -117,7 +117,10 @@ fn add(
             return Err(place.wrong(item, &expected).into());
         }
         for name in names {
-            nodes.push((fabric.find_node(&name)?, slots));
+            let found = fabric.find_node(&name);
+            let node = found
+                .map_err(|e| super::no_node(place.wrong(&name, "a node of the fabric"), &e))?;
+            nodes.push((node, slots));
         }
     }
     Ok(())
@@ -243,7 +246,7 @@ mod tests {
             ("nid[0-9][0-9][0-9][0-9][0-9][0-9][0-9]", "nid[0-9]"),
             ("nid00001:0", "nid00001:0"),
             (&"n[0]".repeat(100_000), "n[0]n[0]"),
-            ("elsewhere", "no node 'elsewhere'"),
+            ("elsewhere", "found elsewhere, expected a node"),
             ("@/nonexistent/list", "/nonexistent/list"),
         ] {
             let error = list(text, &fabric).unwrap_err();

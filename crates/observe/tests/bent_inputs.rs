@@ -1,0 +1,124 @@
+//! Readers of counters, traffic and placements against bent input: they read or refuse, and never panic.
+//!
+//! Seeds are those of the fuzz targets; the changes are random but always the same.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use common::{bent, damaged, seeds};
+use hopbyte_fabric::{Fabric, LinkState, spec};
+use hopbyte_observe::counters::{CounterOptions, counter_series, jobs};
+use hopbyte_observe::placement::placement;
+use hopbyte_observe::text::{Limits, Text};
+use hopbyte_observe::traffic::traffic;
+use hopbyte_observe::{ObserveError, parse_nodes};
+use std::sync::LazyLock;
+
+/// Random changes of each seed.
+const BENT: u64 = 2000;
+
+fn text(bytes: &[u8]) -> Result<Text, ObserveError> {
+    Text::from_bytes("input", bytes, Limits::ANY)
+}
+
+/// Small machines that the seeds speak of, built once.
+fn machine(name: &str) -> &'static Fabric {
+    static MACHINES: LazyLock<Vec<Fabric>> = LazyLock::new(|| {
+        ["gemini:2x2x8", "aries:1x6x16", "torus:4x4"]
+            .map(|m| spec::fabric(m).unwrap())
+            .into()
+    });
+    MACHINES.iter().find(|m| m.source() == name).unwrap()
+}
+
+/// Reads counters; what they say of links is never negative, infinite, or more than all.
+fn counters(fabric: &Fabric, bytes: &[u8]) -> Result<(), ObserveError> {
+    for snapshot in counter_series(&text(bytes)?, fabric, &CounterOptions::default())? {
+        let state = LinkState::of_increase(fabric, &snapshot);
+        for column in [
+            &state.received_bytes,
+            &state.packets,
+            &state.used_ratio,
+            &state.input_stall_ratio,
+            &state.credit_stall_ratio,
+            &state.lanes,
+        ] {
+            let fits = |v: &f64| v.is_nan() || (v.is_finite() && *v >= 0.0);
+            assert!(column.as_slice().iter().all(fits));
+        }
+        assert!(state.coverage.iter().all(|c| (0.0..=1.0).contains(c)));
+    }
+    Ok(())
+}
+
+fn read_traffic(bytes: &[u8]) -> Result<(), ObserveError> {
+    let t = traffic(&text(bytes)?)?;
+    assert!(t.tasks > 0 && !t.phases.is_empty());
+    assert!(t.phases.iter().all(|p| p.exchange.tasks() == t.tasks));
+    Ok(())
+}
+
+fn read_placement(bytes: &[u8]) -> Result<(), ObserveError> {
+    let fabric = machine("gemini:2x2x8");
+    let text = text(bytes)?;
+    let allocation = parse_nodes("nid[00003,00005]:2", 1, fabric)?;
+    let _ = placement(&text, fabric, None);
+    let placed = placement(&text, fabric, Some(&allocation))?;
+    assert!(placed.placement.tasks() <= placed.allocation.capacity());
+    Ok(())
+}
+
+type Read = fn(&[u8]) -> Result<(), ObserveError>;
+
+const TARGETS: [(&str, Read); 10] = [
+    ("gm", |b| counters(machine("gemini:2x2x8"), b)),
+    ("ldms_ls", |b| counters(machine("gemini:2x2x8"), b)),
+    ("aries_csv", |b| counters(machine("aries:1x6x16"), b)),
+    ("torus_table", |b| counters(machine("torus:4x4"), b)),
+    ("link_lines", |b| counters(machine("torus:4x4"), b)),
+    ("jobs", |b| {
+        jobs(&text(b)?, machine("aries:1x6x16")).map(|_| ())
+    }),
+    ("traffic", read_traffic),
+    ("archive", read_traffic),
+    ("placement", read_placement),
+    ("nodes", |b| {
+        let list = String::from_utf8_lossy(b);
+        parse_nodes(
+            list.trim_start().trim_start_matches('@'),
+            1,
+            machine("gemini:2x2x8"),
+        )
+        .map(|_| ())
+    }),
+];
+
+#[test]
+fn bent_inputs_never_panic() {
+    for (target, read) in TARGETS {
+        let (mut good, mut bad) = (0, 0);
+        for (name, seed) in seeds(target) {
+            let random = (0..BENT).map(|n| bent(&seed, n));
+            let all = damaged(&seed[..seed.len().min(600)]).into_iter();
+            for bytes in [seed.clone()].into_iter().chain(all).chain(random) {
+                match read(&bytes) {
+                    Ok(()) => good += 1,
+                    Err(error) => {
+                        bad += 1;
+                        let text = error.to_string();
+                        let house = text.contains("expected") || text.contains("hint: ");
+                        assert!(house, "{target}/{name}: {text}");
+                        assert!(text.len() < 1000, "{target}/{name}: {text}");
+                        assert!(
+                            bytes != seed || target == "placement",
+                            "{target}/{name}: {text}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(good > 0 && bad > 0, "{target}: {good} read, {bad} refused");
+        println!("{target}: {good} read, {bad} refused");
+    }
+}

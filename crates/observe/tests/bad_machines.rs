@@ -148,7 +148,7 @@ const BAD: [(&str, &[&str]); 31] = [
     (
         "Unicast lids [0x0-0x6a] of switch Lid 60 guid 0x1 (a):\n",
         &[
-            "found forwarding tables, expected a machine",
+            "found forwarding tables or LIDs, expected a machine",
             "hint: give the fabric",
         ],
     ),

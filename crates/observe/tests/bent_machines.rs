@@ -44,7 +44,7 @@ fn beside(main: &str, role: &As, bytes: &[u8]) -> Result<Machine, ObserveError> 
     read_machine_text(&main, None, with)
 }
 
-const TARGETS: [(&str, Read); 12] = [
+const TARGETS: [(&str, Read); 13] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -56,6 +56,9 @@ const TARGETS: [(&str, Read); 12] = [
     ("system_map", |b| as_format(b, Format::SystemMap)),
     ("system_map", |b| {
         beside("aries/two-groups.txt", &As::Map, b)
+    }),
+    ("torus_dump", |b| {
+        beside("ibnetdiscover/two-switches.txt", &As::Map, b)
     }),
     ("ib_tables", |b| {
         beside("ibnetdiscover/two-switches.txt", &As::Tables, b)

@@ -73,6 +73,66 @@ fn the_torus_is_one_fabric_in_two_forms() {
 }
 
 #[test]
+fn the_torus_has_the_coordinates_that_opensm_found() {
+    let folder = own("infiniband/opensm-torus-5x4x3");
+    let m = machine(&folder.join("ibnetdiscover.out.zst"));
+    let f = &m.fabric;
+    let shape = f.shape().unwrap();
+    assert_eq!(
+        (&shape.dims[..], &shape.wrap[..]),
+        (&[5, 4, 3][..], &[true; 3][..])
+    );
+    for r in f.router_ids() {
+        let coord: Vec<String> = f.coord(r).unwrap().iter().map(u32::to_string).collect();
+        assert_eq!(f.router(r).name, format!("sw-{}", coord.join("-")));
+    }
+    assert!(
+        !m.notes.iter().any(|n| n.contains("configuration")),
+        "{:?}",
+        m.notes
+    );
+    // A configuration of another torus, and a switch without a place.
+    let scratch = tempfile::tempdir().unwrap();
+    let conf = scratch.path().join("torus.conf");
+    std::fs::write(
+        &conf,
+        "torus 5 4 3m\nxp_link 0x100000 0x100003\nym_link 0x100000 0x100009\n",
+    )
+    .unwrap();
+    let scan = folder.join("ibnetdiscover.out.zst");
+    let tables = folder.join("opensm-lfts.dump.zst");
+    let m = machine_of(&with_routes(&scan, &[conf, tables]));
+    let note = m
+        .notes
+        .iter()
+        .find(|n| n.contains("configuration"))
+        .unwrap();
+    assert!(
+        note.starts_with("2 lines") && note.contains("torus 5 4 3m, xp_link"),
+        "{note}"
+    );
+    let dump = content(&folder.join("opensm-torus.dump"));
+    let short = scratch.path().join("opensm-torus.dump");
+    std::fs::write(
+        &short,
+        dump.lines()
+            .skip(1)
+            .map(|l| format!("{l}\n"))
+            .collect::<String>(),
+    )
+    .unwrap();
+    let mut files = with_routes(&scan, &[folder.join("opensm-lfts.dump.zst")]);
+    files.system_map = Some(short);
+    let m = machine_of(&files);
+    assert!(m.fabric.shape().is_none());
+    assert!(
+        m.notes
+            .iter()
+            .any(|n| n.contains("no coordinate, so none is used: sw-0-0-0"))
+    );
+}
+
+#[test]
 fn lids_from_guid2lid_serve_a_scan_without_lids() {
     let folder = own("infiniband/opensm-torus-5x4x3");
     let reference = machine(&folder.join("ibnetdiscover.out.zst"));
@@ -153,7 +213,7 @@ fn the_old_subnet_list_is_read_and_routes_by_its_fdbs() {
         let w: Vec<&str> = line.split_whitespace().collect();
         match w[..] {
             ["dump_ucast_routes:", _, guid] => {
-                switch = u64::from_str_radix(&guid[2..], 16).unwrap()
+                switch = u64::from_str_radix(&guid[2..], 16).unwrap();
             }
             [lid, ":", port, ..] if lid.starts_with("0x") => {
                 let lid = u64::from_str_radix(&lid[2..], 16).unwrap();

@@ -87,9 +87,12 @@ pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
     let (map, names) = (optional(&files.system_map)?, optional(&files.names)?);
     let mut paths = Vec::new();
     for path in &files.routes {
-        paths.extend(files_of(path)?);
+        let of_folder = path.is_dir();
+        paths.extend(files_of(path)?.into_iter().map(|p| (p, of_folder)));
     }
-    let mut routes = paths.iter().map(|p| Text::read(p, Limits::TEXT));
+    let mut routes = paths
+        .iter()
+        .map(|(path, of_folder)| Ok((Text::read(path, Limits::TEXT)?, *of_folder)));
     let parts = Parts {
         text: &text,
         map: map.as_ref(),
@@ -111,7 +114,7 @@ pub fn read_machine_text(
         text,
         map: with.system_map,
         names: with.names,
-        routes: &mut with.routes.iter().cloned().map(Ok),
+        routes: &mut with.routes.iter().map(|t| Ok((t.clone(), false))),
         notes: Vec::new(),
     };
     parts.read(format)
@@ -122,7 +125,8 @@ struct Parts<'a> {
     text: &'a Text,
     map: Option<&'a Text>,
     names: Option<&'a Text>,
-    routes: &'a mut dyn Iterator<Item = Result<Text, ObserveError>>,
+    /// Each with whether it comes from a folder of files.
+    routes: &'a mut dyn Iterator<Item = Result<(Text, bool), ObserveError>>,
     notes: Vec<String>,
 }
 
@@ -144,6 +148,10 @@ impl Parts<'_> {
                 .error("forwarding tables or LIDs", "a machine")
                 .hint("give the fabric (ibnetdiscover) and these as its routes")
                 .into()),
+            Format::TorusDump => Err(text
+                .error("coordinates of switches", "a machine")
+                .hint("give the fabric (ibnetdiscover) and these as its system map")
+                .into()),
         }
     }
 
@@ -151,7 +159,7 @@ impl Parts<'_> {
     /// minimal paths.
     fn without_tables(self, fabric: Fabric) -> Result<Machine, ObserveError> {
         if let Some(table) = self.routes.next() {
-            return Err(no_tables_here(table?.file()).into());
+            return Err(no_tables_here(table?.0.file()).into());
         }
         Ok(Machine {
             routing: Routing::default_for(&fabric),
@@ -168,7 +176,8 @@ impl Parts<'_> {
     /// A netloc file brings its own paths.
     fn netloc(mut self) -> Result<Machine, ObserveError> {
         let read = infiniband::netloc::read(self.text)?;
-        let (fabric, addresses) = read.scan.clone().build(&self.names()?, &mut self.notes)?;
+        let names = self.names()?;
+        let (fabric, addresses) = read.scan.clone().build(&names, None, &mut self.notes)?;
         match read.tables(&fabric, &addresses, &mut self.notes)? {
             Some(tables) => Ok(Machine {
                 routing: Routing::Tables(tables),
@@ -180,15 +189,17 @@ impl Parts<'_> {
     }
 
     fn infiniband(mut self, scan: infiniband::Scan) -> Result<Machine, ObserveError> {
-        let (fabric, addresses) = scan.build(&self.names()?, &mut self.notes)?;
+        let names = self.names()?;
+        let coordinates = self.map.map(infiniband::torus_dump::read).transpose()?;
+        let (fabric, addresses) = scan.build(&names, coordinates.as_ref(), &mut self.notes)?;
         let mut reader = infiniband::tables::TableReader::new(&fabric, addresses);
         let mut first = None;
         for table in &mut *self.routes {
-            let table = table?;
-            reader.read(&table)?;
+            let (table, of_folder) = table?;
+            reader.read(&table, of_folder, &mut self.notes)?;
             first.get_or_insert_with(|| table.file().to_owned());
         }
-        let Some(first) = first else {
+        let Some(first) = first.filter(|_| reader.has_tables()) else {
             self.notes.push(
                 "no forwarding tables: all minimal paths are assumed, split by capacity".into(),
             );

@@ -21,6 +21,8 @@ pub enum Format {
     Netloc,
     /// `guid2lid`.
     GuidLids,
+    /// `opensm-torus.dump`.
+    TorusDump,
     /// `ibroute`, `dump_fts`, `opensm-lfts.dump`.
     IbTables,
     /// `rtr --interconnect` of a Gemini machine.
@@ -37,6 +39,14 @@ pub enum Format {
 const LINES: usize = 100_000;
 
 impl Format {
+    /// Whether it is a scan of an InfiniBand subnet that goes with forwarding tables.
+    pub fn is_infiniband(self) -> bool {
+        matches!(
+            self,
+            Self::IbRecords | Self::IbPorts | Self::SubnetList | Self::LinkInfo
+        )
+    }
+
     /// The format of a text.
     pub fn of(text: &Text) -> Result<Self, InputError> {
         let unknown = |found: &str| {
@@ -66,6 +76,7 @@ impl Format {
                 (infiniband::records::recognise, Self::IbRecords),
                 (infiniband::tables::recognise, Self::IbTables),
                 (infiniband::tables::recognise_guid2lid, Self::GuidLids),
+                (infiniband::torus_dump::recognise, Self::TorusDump),
                 (infiniband::subnet_list::recognise, Self::SubnetList),
                 (infiniband::link_info::recognise, Self::LinkInfo),
                 (infiniband::ibdm_topology::recognise, Self::IbdmTopology),

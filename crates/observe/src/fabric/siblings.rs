@@ -10,10 +10,20 @@ pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut V
         return;
     };
     let beside = |name: String| Some(path.with_file_name(name)).filter(|p| p.exists());
+    let routes_given = !files.routes.is_empty();
+    if format.is_infiniband() && files.system_map.is_none() {
+        // OpenSM's torus-2QoS writes coordinates, and was told the size in its configuration.
+        if let Some(found) = variants("opensm-torus.dump").find_map(beside) {
+            notes.push(format!(
+                "coordinates found beside the scan: {}",
+                found.display()
+            ));
+            files.system_map = Some(found);
+            files.routes.extend(beside("torus-2QoS.conf".into()));
+        }
+    }
     match format {
-        Format::IbRecords | Format::IbPorts | Format::SubnetList | Format::LinkInfo
-            if files.routes.is_empty() =>
-        {
+        _ if format.is_infiniband() && !routes_given => {
             if let Some(found) = tables(name, beside) {
                 notes.push(format!(
                     "forwarding tables found beside the scan: {}",

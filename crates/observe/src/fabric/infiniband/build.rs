@@ -1,10 +1,13 @@
 //! From a scan to a fabric.
 
+use super::torus_dump::Coordinates;
 use super::{Addresses, DeviceKind, End as Listed, Port, PortKey, Scan, Target, guid_text};
 use crate::ObserveError;
 use crate::fabric::note_of;
 use hopbyte_fabric::units::Seconds;
-use hopbyte_fabric::{End, Fabric, FabricBuilder, Family, InputError, LinkSpec, NodeId, RouterId};
+use hopbyte_fabric::{
+    End, Fabric, FabricBuilder, Family, InputError, LinkSpec, NodeId, RouterId, Shape,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Switch and cable: 100 ns port to port as data sheets of QDR and EDR switches state it, and five
@@ -29,13 +32,15 @@ impl Scan {
     pub fn build(
         mut self,
         given_names: &HashMap<u64, String>,
+        coordinates: Option<&Coordinates>,
         notes: &mut Vec<String>,
     ) -> Result<(Fabric, Addresses), ObserveError> {
         self.check_ends(notes)?;
         self.apply_names(given_names, notes);
         let mut b = FabricBuilder::new(Family::InfiniBand, self.file.clone());
         let mut addresses = Addresses::default();
-        let routers = self.routers(&mut b, &mut addresses)?;
+        let coordinates = self.shape(coordinates, &mut b, notes);
+        let routers = self.routers(&mut b, coordinates, &mut addresses)?;
         let nodes = self.nodes(&routers, notes);
         let places = self.places(&routers, &nodes);
         let names = self.node_names(&nodes);
@@ -206,10 +211,54 @@ impl Scan {
         );
     }
 
+    /// Declares the grid of a torus, when every switch has its place on it; a dimension closes when a
+    /// cable joins its ends.
+    fn shape<'a>(
+        &self,
+        coordinates: Option<&'a Coordinates>,
+        b: &mut FabricBuilder,
+        notes: &mut Vec<String>,
+    ) -> Option<&'a Coordinates> {
+        let coordinates = coordinates?;
+        let place = |device: u32| coordinates.get(&self.devices[device as usize].guid?);
+        let without: Vec<String> = (0..self.devices.len() as u32)
+            .filter(|&d| self.devices[d as usize].kind == DeviceKind::Switch)
+            .filter(|&d| place(d).is_none())
+            .map(|d| self.devices[d as usize].description.clone())
+            .collect();
+        if !without.is_empty() {
+            note_of(
+                notes,
+                &without,
+                "switch has",
+                "switches have",
+                "no coordinate, so none is used",
+            );
+            return None;
+        }
+        let mut dims = vec![1; 3];
+        for coord in coordinates.values() {
+            for (dim, &c) in dims.iter_mut().zip(coord) {
+                *dim = (*dim).max(c + 1);
+            }
+        }
+        let closes = |d: usize| {
+            let ends = self.ends.iter().map(|e| (place(e.port.0), place(e.peer.0)));
+            let mut far = ends.filter_map(|(a, b)| Some(a?[d].abs_diff(b?[d])));
+            dims[d] <= 2 || far.any(|far| far + 1 == dims[d])
+        };
+        b.shape(Shape {
+            wrap: (0..3).map(closes).collect(),
+            dims: dims.clone(),
+        });
+        Some(coordinates)
+    }
+
     /// Adds all switches.
     fn routers(
         &self,
         b: &mut FabricBuilder,
+        coordinates: Option<&Coordinates>,
         addresses: &mut Addresses,
     ) -> Result<HashMap<u32, RouterId>, InputError> {
         let switches: Vec<u32> = (0..self.devices.len() as u32)
@@ -230,7 +279,8 @@ impl Scan {
             let device = &self.devices[d as usize];
             let unique = counts.get(device.description.as_str()) == Some(&1);
             let name = unique_name(&device.description, unique, device.guid, &device.id);
-            let router = b.router(name, &[]);
+            let at = coordinates.and_then(|c| c.get(&device.guid?));
+            let router = b.router(name, at.map_or(&[], |c| &c[..]));
             if let Some(guid) = device.guid {
                 b.router_alias(guid_text(guid), router);
             }

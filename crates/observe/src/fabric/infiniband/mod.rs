@@ -15,6 +15,8 @@ pub(super) mod rate;
 pub(super) mod records;
 pub(super) mod subnet_list;
 pub(super) mod tables;
+mod torus_conf;
+pub(super) mod torus_dump;
 
 use crate::text::{Line, Text};
 use hopbyte_fabric::{InputError, NodeId, RouterId};

@@ -25,7 +25,7 @@
 //! LIDs are hexadecimal, ports decimal; port 0 is the switch itself. An entry is used as it stands; what
 //! no table says stays without a route.
 
-use super::{Addresses, Target, guid_text};
+use super::{Addresses, Target, guid_text, torus_conf};
 use crate::fabric::note_of;
 use crate::text::{Line, Text, decimal, hexadecimal};
 use hopbyte_fabric::routing::ForwardingTables;
@@ -122,11 +122,25 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Reads one file: tables, or the LIDs of GUIDs for the tables that follow.
-    pub fn read(&mut self, text: &Text) -> Result<(), InputError> {
-        let first = text.lines().find(|l| !l.trimmed().is_empty());
+    /// Reads one file: tables, the LIDs of GUIDs for the tables that follow, or the configuration of a
+    /// torus. A file of a folder that is none of these is passed over with a note.
+    pub fn read(
+        &mut self,
+        text: &Text,
+        of_folder: bool,
+        notes: &mut Vec<String>,
+    ) -> Result<(), InputError> {
+        let is_content = |l: &Line<'_>| !matches!(l.trimmed().first(), None | Some(b'#'));
+        let first = text.lines().find(is_content);
         if first.is_some_and(recognise_guid2lid) {
             return self.read_guid2lid(text);
+        }
+        if first.is_some_and(torus_conf::recognise) {
+            return torus_conf::check(text, self.fabric, &self.addresses, notes);
+        }
+        if of_folder && !first.is_some_and(recognise) {
+            notes.push(format!("{} holds no forwarding tables", text.file()));
+            return Ok(());
         }
         self.read_tables(text)
     }
@@ -256,6 +270,11 @@ impl<'a> TableReader<'a> {
                 }
             }
         }
+    }
+
+    /// Whether any table was read.
+    pub fn has_tables(&self) -> bool {
+        !self.strangers.is_empty() || self.seen.contains(&true)
     }
 
     /// The tables, with notes on what they leave open.

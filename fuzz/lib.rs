@@ -10,6 +10,9 @@ pub const SUBNET: &str = include_str!("seeds/ibnetdiscover/two-switches.txt");
 /// An Aries machine for targets that bend a map.
 pub const ARIES: &str = include_str!("seeds/aries/two-groups.txt");
 
+/// A Gemini machine for targets that bend routes.
+pub const GEMINI: &[u8] = include_bytes!("../data/cray/gemini-2x2x8.interconnect.txt.zst");
+
 /// What the bent text is to a fixed dump.
 pub enum Role {
     /// Which node is where.
@@ -37,8 +40,8 @@ pub fn dump(format: Format, bytes: &[u8]) {
 }
 
 /// Reads a fixed dump with a bent companion.
-pub fn companion(main: &str, role: Role, bytes: &[u8]) {
-    let (Some(main), Some(text)) = (text(main.as_bytes()), text(bytes)) else {
+pub fn companion(main: impl AsRef<[u8]>, role: Role, bytes: &[u8]) {
+    let (Some(main), Some(text)) = (text(main.as_ref()), text(bytes)) else {
         return;
     };
     let mut with = Companions::default();

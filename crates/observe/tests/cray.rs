@@ -176,13 +176,13 @@ fn check_node_map(f: &Fabric, map: &str) {
 }
 
 /// Text of an interconnect or map by the generator that lies with the shared captures.
-fn generated(size: [u32; 3], what: &str) -> Option<String> {
+fn generated(size: [u32; 3], what: &[&str]) -> Option<String> {
     let script = shared("make_gemini.py")?;
     let mut command = Command::new("python3");
     command
         .arg(script)
         .args(size.map(|n| n.to_string()))
-        .arg(what);
+        .args(what);
     let output = command.output().expect("python3 runs");
     assert!(output.status.success());
     Some(String::from_utf8(output.stdout).unwrap())
@@ -221,8 +221,8 @@ fn assert_equal(read: &Fabric, spec: &Fabric) {
 fn generated_gemini_machines_equal_their_specs() {
     for size in [[2, 2, 8], [16, 12, 24], [17, 8, 24]] {
         let (Some(interconnect), Some(map)) = (
-            generated(size, "--interconnect"),
-            generated(size, "--system-map"),
+            generated(size, &["--interconnect"]),
+            generated(size, &["--system-map"]),
         ) else {
             return;
         };
@@ -287,4 +287,118 @@ fn what_a_gemini_dump_leaves_out_is_noted() {
     let m = parse(&mesh).unwrap();
     assert_eq!(m.fabric.shape().unwrap().wrap, [true, true, false]);
     assert_eq!(Reach::of(&m.fabric, &m.routing).unroutable_pairs(), 0);
+}
+
+#[test]
+fn generated_routes_are_ours() {
+    for (size, select, count) in [
+        ([2, 2, 8], "all", 32 * 31),
+        ([16, 12, 24], "sample:3000:7", 3000),
+    ] {
+        let Some(routes) = generated(size, &["--phys-routes", select]) else {
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("routes");
+        // As slides break them: after an arrow.
+        std::fs::write(&path, routes.replace(" -> ", " ->\n  ")).unwrap();
+        let [x, y, z] = size;
+        let mut files = MachineFiles::new(format!("gemini:{x}x{y}x{z}"));
+        files.routes = vec![path];
+        let m = machine_of(&files);
+        let expected = format!("{count} routes of the machine agree with dimension order X-Y-Z");
+        assert!(m.notes[0].starts_with(&expected), "{:?}", m.notes);
+    }
+}
+
+/// Across half of a ring of eight there are two ways; this machine takes the lower one.
+const OTHER_WAY: &str = "{23,24,33,34,43,44,53,54}c0-0c0s0g0{06,07,16-22,32} -> \
+    {00,01,10,11,25-27,35}c0-0c0s7g0{06,07,16-22,32} -> {00,01,10,11,25-27,35}c0-0c0s6g0{06,07,16-22,32} ->\n \
+    {00,01,10,11,25-27,35}c0-0c0s5g0{06,07,16-22,32} -> {00,01,10,11,25-27,35}c0-0c0s4g0{23,24,33,34,43,44,53,54}\n";
+
+fn with_phys_routes(routes: &str) -> Result<hopbyte_observe::Machine, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("routes");
+    std::fs::write(&path, routes).unwrap();
+    let mut files = MachineFiles::new(
+        own("cray/gemini-2x2x8.interconnect.txt.zst")
+            .to_str()
+            .unwrap(),
+    );
+    files.routes = vec![path];
+    hopbyte_observe::read_machine(&files).map_err(|e| e.to_string())
+}
+
+#[test]
+fn routes_of_the_machine_count_where_they_differ() {
+    let m = with_phys_routes(OTHER_WAY).unwrap();
+    let note = m.notes.iter().find(|n| n.starts_with("1 route")).unwrap();
+    assert!(note.contains("c0-0c0s0g0 to c0-0c0s4g0"), "{note}");
+    let node = |name: &str| m.fabric.find_node(name).unwrap();
+    let mut links = Vec::new();
+    m.routing
+        .route(
+            &m.fabric,
+            node("c0-0c0s0n0"),
+            node("c0-0c0s4n1"),
+            &mut links,
+        )
+        .unwrap();
+    let names: Vec<String> = links[1..5].iter().map(|&l| m.fabric.link_name(l)).collect();
+    assert_eq!(
+        names,
+        [
+            "c0-0c0s0g0 Z-",
+            "c0-0c0s7g0 Z-",
+            "c0-0c0s6g0 Z-",
+            "c0-0c0s5g0 Z-"
+        ]
+    );
+    // The way back and all others are computed.
+    assert_eq!(Reach::of(&m.fabric, &m.routing).unroutable_pairs(), 0);
+    links.clear();
+    m.routing
+        .route(
+            &m.fabric,
+            node("c0-0c0s4n1"),
+            node("c0-0c0s0n0"),
+            &mut links,
+        )
+        .unwrap();
+    assert_eq!(m.fabric.link_name(links[1]), "c0-0c0s4g0 Z+");
+}
+
+#[test]
+fn routes_that_do_not_fit_are_refused() {
+    for (from, to, expected) in [
+        ("16-22,32} ->", "16-23,32} ->", ":1: found"),
+        (
+            "c0-0c0s7g0",
+            "c0-0c9s7g0",
+            "expected a Gemini of this machine",
+        ),
+        (
+            "c0-0c0s7g0",
+            "c0-0c0s6g0",
+            "expected a Gemini that c0-0c0s0g0l06 is wired to",
+        ),
+        (
+            "{00,01,10,11,25-27,35}c0-0c0s7g0",
+            "{00,01,10,11,25-26,35}c0-0c0s7g0",
+            "expected the tiles that the hop before",
+        ),
+        ("-> {00", "{00", "expected -> between hops"),
+        (
+            "{00,01,10,11,25-27,35}c0-0c0s4g0{23,24,33,34,43,44,53,54}",
+            "",
+            "hint: is the file cut?",
+        ),
+        ("25-27", "27-25", "expected a hop"),
+    ] {
+        let error = with_phys_routes(&OTHER_WAY.replacen(from, to, 1)).err();
+        let error = error.unwrap_or_else(|| panic!("{to} was read"));
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    let error = parse(OTHER_WAY).unwrap_err();
+    assert!(error.contains("give its interconnect"), "{error}");
 }

@@ -3,6 +3,7 @@
 //! [`read_machine`] recognises the format from the content. What a dump leaves open is said in
 //! [`Machine::notes`], never guessed: pairs that the forwarding tables do not serve have no route.
 
+mod assemble;
 mod cray;
 mod infiniband;
 mod recognise;
@@ -12,8 +13,8 @@ pub use recognise::Format;
 
 use crate::ObserveError;
 use crate::text::{Limits, Text, lossy};
+use assemble::Parts;
 use hopbyte_fabric::{Fabric, InputError, Routing, spec};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The files that describe a machine.
@@ -66,14 +67,13 @@ pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
     let path = Path::new(&files.main);
     if spec::is_fabric_spec(&files.main) && !path.exists() {
         let described = spec::machine(&files.main)?;
-        if let Some(path) = files.routes.first() {
-            return Err(no_tables_here(&path.display().to_string()).into());
-        }
-        return Ok(Machine {
-            fabric: described.fabric,
-            routing: described.routing,
-            notes: Vec::new(),
-        });
+        let paths = paths_of(&files.routes)?;
+        return assemble::finish(
+            described.fabric,
+            Some(described.routing),
+            &mut texts_of(&paths),
+            Vec::new(),
+        );
     }
     let text = Text::read(path, Limits::ANY)?;
     let format = Format::of(&text)?;
@@ -85,19 +85,12 @@ pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
         path.map(|p| Text::read(p, Limits::TEXT)).transpose()
     };
     let (map, names) = (optional(&files.system_map)?, optional(&files.names)?);
-    let mut paths = Vec::new();
-    for path in &files.routes {
-        let of_folder = path.is_dir();
-        paths.extend(files_of(path)?.into_iter().map(|p| (p, of_folder)));
-    }
-    let mut routes = paths
-        .iter()
-        .map(|(path, of_folder)| Ok((Text::read(path, Limits::TEXT)?, *of_folder)));
+    let paths = paths_of(&files.routes)?;
     let parts = Parts {
         text: &text,
         map: map.as_ref(),
         names: names.as_ref(),
-        routes: &mut routes,
+        routes: &mut texts_of(&paths),
         notes,
     };
     parts.read(format)
@@ -120,112 +113,23 @@ pub fn read_machine_text(
     parts.read(format)
 }
 
-/// A dump and what goes with it; files of tables are read one after the other.
-struct Parts<'a> {
-    text: &'a Text,
-    map: Option<&'a Text>,
-    names: Option<&'a Text>,
-    /// Each with whether it comes from a folder of files.
-    routes: &'a mut dyn Iterator<Item = Result<(Text, bool), ObserveError>>,
-    notes: Vec<String>,
+/// Files with tables, each with whether it comes from a folder of files.
+fn paths_of(routes: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>, ObserveError> {
+    let mut paths = Vec::new();
+    for path in routes {
+        let of_folder = path.is_dir();
+        paths.extend(files_of(path)?.into_iter().map(|p| (p, of_folder)));
+    }
+    Ok(paths)
 }
 
-impl Parts<'_> {
-    fn read(mut self, format: Format) -> Result<Machine, ObserveError> {
-        let text = self.text;
-        match format {
-            Format::IbRecords => self.infiniband(infiniband::records::read(text)?),
-            Format::IbPorts => self.infiniband(infiniband::port_lines::read(text)?),
-            Format::SubnetList => self.infiniband(infiniband::subnet_list::read(text)?),
-            Format::LinkInfo => self.infiniband(infiniband::link_info::read(text)?),
-            Format::IbdmTopology => self.infiniband(infiniband::ibdm_topology::read(text)?),
-            Format::Netloc => self.netloc(),
-            Format::Gemini | Format::Aries | Format::SystemMap | Format::NodeMap => {
-                let fabric = cray::read(text, format, self.map, &mut self.notes)?;
-                self.without_tables(fabric)
-            }
-            Format::IbTables | Format::GuidLids => Err(text
-                .error("forwarding tables or LIDs", "a machine")
-                .hint("give the fabric (ibnetdiscover) and these as its routes")
-                .into()),
-            Format::TorusDump => Err(text
-                .error("coordinates of switches", "a machine")
-                .hint("give the fabric (ibnetdiscover) and these as its system map")
-                .into()),
-        }
-    }
-
-    /// A fabric without tables routes as its family does: dimension order, dragonfly minimal, all
-    /// minimal paths.
-    fn without_tables(self, fabric: Fabric) -> Result<Machine, ObserveError> {
-        if let Some(table) = self.routes.next() {
-            return Err(no_tables_here(table?.0.file()).into());
-        }
-        Ok(Machine {
-            routing: Routing::default_for(&fabric),
-            fabric,
-            notes: self.notes,
-        })
-    }
-
-    fn names(&self) -> Result<HashMap<u64, String>, InputError> {
-        self.names
-            .map_or_else(|| Ok(HashMap::new()), infiniband::guid_names::read)
-    }
-
-    /// A netloc file brings its own paths.
-    fn netloc(mut self) -> Result<Machine, ObserveError> {
-        let read = infiniband::netloc::read(self.text)?;
-        let names = self.names()?;
-        let (fabric, addresses) = read.scan.clone().build(&names, None, &mut self.notes)?;
-        match read.tables(&fabric, &addresses, &mut self.notes)? {
-            Some(tables) => Ok(Machine {
-                routing: Routing::Tables(tables),
-                fabric,
-                notes: self.notes,
-            }),
-            None => self.without_tables(fabric),
-        }
-    }
-
-    fn infiniband(mut self, scan: infiniband::Scan) -> Result<Machine, ObserveError> {
-        let names = self.names()?;
-        let coordinates = self.map.map(infiniband::torus_dump::read).transpose()?;
-        let (fabric, addresses) = scan.build(&names, coordinates.as_ref(), &mut self.notes)?;
-        let mut reader = infiniband::tables::TableReader::new(&fabric, addresses);
-        let mut first = None;
-        for table in &mut *self.routes {
-            let (table, of_folder) = table?;
-            reader.read(&table, of_folder, &mut self.notes)?;
-            first.get_or_insert_with(|| table.file().to_owned());
-        }
-        let Some(first) = first.filter(|_| reader.has_tables()) else {
-            self.notes.push(
-                "no forwarding tables: all minimal paths are assumed, split by capacity".into(),
-            );
-            return self.without_tables(fabric);
-        };
-        let tables = reader.finish(&mut self.notes);
-        if tables.entries() == 0 {
-            return Err(InputError::new(
-                first,
-                "no entry for any node of the fabric",
-                "its tables",
-            )
-            .hint("do the tables belong to this fabric?")
-            .into());
-        }
-        Ok(Machine {
-            routing: Routing::Tables(tables),
-            fabric,
-            notes: self.notes,
-        })
-    }
-}
-
-fn no_tables_here(file: &str) -> InputError {
-    InputError::new(file, "forwarding tables", "none for this machine")
-        .hint("only InfiniBand fabrics take forwarding tables")
+/// Their contents, read when they are needed.
+fn texts_of(
+    paths: &[(PathBuf, bool)],
+) -> impl Iterator<Item = Result<(Text, bool), ObserveError>> + '_ {
+    paths
+        .iter()
+        .map(|(path, of_folder)| Ok((Text::read(path, Limits::TEXT)?, *of_folder)))
 }
 
 /// A file itself, or the files of a folder in the order of their names.

@@ -29,6 +29,8 @@ pub enum Format {
     Gemini,
     /// `rtr --interconnect` of an Aries machine.
     Aries,
+    /// `rtr --phys-routes`.
+    PhysRoutes,
     /// `rtr --system-map`.
     SystemMap,
     /// sst-macro's node map.
@@ -70,6 +72,7 @@ impl Format {
             for (is_this, format) in [
                 (cray::gemini::recognise as fn(_) -> bool, Self::Gemini),
                 (cray::aries::recognise, Self::Aries),
+                (cray::phys_routes::recognise, Self::PhysRoutes),
                 (cray::system_map::recognise, Self::SystemMap),
                 (cray::system_map::recognise_node_map, Self::NodeMap),
                 (infiniband::port_lines::recognise, Self::IbPorts),

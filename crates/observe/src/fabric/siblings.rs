@@ -32,16 +32,25 @@ pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut V
                 files.routes.push(found);
             }
         }
-        Format::Gemini | Format::Aries if files.system_map.is_none() => {
+        Format::Gemini | Format::Aries => {
             // edison.interconnect.txt.zst: edison.system-map.txt.zst, compressed or not
-            let map = name.replace("interconnect", "system-map");
-            let found = variants(&map).find_map(|n| beside(n).filter(|p| p != path));
-            if let Some(found) = found {
+            let companion = |what| {
+                let name = name.replace("interconnect", what);
+                variants(&name).find_map(|n| beside(n).filter(|p| p != path))
+            };
+            if let (Some(found), None) = (companion("system-map"), &files.system_map) {
                 notes.push(format!(
                     "system map found beside the interconnect: {}",
                     found.display()
                 ));
                 files.system_map = Some(found);
+            }
+            if let (Some(found), false) = (companion("phys-routes"), routes_given) {
+                notes.push(format!(
+                    "routes found beside the interconnect: {}",
+                    found.display()
+                ));
+                files.routes.push(found);
             }
         }
         _ => {}

@@ -2,6 +2,7 @@
 
 pub(super) mod aries;
 pub(super) mod gemini;
+pub(super) mod phys_routes;
 pub(super) mod system_map;
 mod tiles;
 

@@ -1,0 +1,134 @@
+//! A dump and what goes with it become one machine.
+
+use super::{Format, Machine, cray, infiniband};
+use crate::ObserveError;
+use crate::text::Text;
+use hopbyte_fabric::{Fabric, Family, InputError, Routing};
+use std::collections::HashMap;
+
+/// Files of tables, each with whether it comes from a folder of files.
+pub type Texts<'a> = dyn Iterator<Item = Result<(Text, bool), ObserveError>> + 'a;
+
+/// A dump and what goes with it; files of tables are read one after the other.
+pub struct Parts<'a> {
+    pub text: &'a Text,
+    pub map: Option<&'a Text>,
+    pub names: Option<&'a Text>,
+    pub routes: &'a mut Texts<'a>,
+    pub notes: Vec<String>,
+}
+
+impl Parts<'_> {
+    /// Reads the dump and merges the rest.
+    pub fn read(mut self, format: Format) -> Result<Machine, ObserveError> {
+        let text = self.text;
+        let part_of = |what: &str, hint: &str| {
+            let error = text.error(what, "a machine").hint(hint);
+            Err(error.into())
+        };
+        match format {
+            Format::IbRecords => self.infiniband(infiniband::records::read(text)?),
+            Format::IbPorts => self.infiniband(infiniband::port_lines::read(text)?),
+            Format::SubnetList => self.infiniband(infiniband::subnet_list::read(text)?),
+            Format::LinkInfo => self.infiniband(infiniband::link_info::read(text)?),
+            Format::IbdmTopology => self.infiniband(infiniband::ibdm_topology::read(text)?),
+            Format::Netloc => self.netloc(),
+            Format::Gemini | Format::Aries | Format::SystemMap | Format::NodeMap => {
+                let fabric = cray::read(text, format, self.map, &mut self.notes)?;
+                finish(fabric, None, self.routes, self.notes)
+            }
+            Format::IbTables | Format::GuidLids => part_of(
+                "forwarding tables or LIDs",
+                "give the fabric (ibnetdiscover) and these as its routes",
+            ),
+            Format::TorusDump => part_of(
+                "coordinates of switches",
+                "give the fabric (ibnetdiscover) and these as its system map",
+            ),
+            Format::PhysRoutes => part_of(
+                "routes of a Gemini machine",
+                "give its interconnect (rtr --interconnect) and these as its routes",
+            ),
+        }
+    }
+
+    fn names(&self) -> Result<HashMap<u64, String>, InputError> {
+        self.names
+            .map_or_else(|| Ok(HashMap::new()), infiniband::guid_names::read)
+    }
+
+    /// A netloc file brings its own paths.
+    fn netloc(mut self) -> Result<Machine, ObserveError> {
+        let read = infiniband::netloc::read(self.text)?;
+        let names = self.names()?;
+        let (fabric, addresses) = read.scan.clone().build(&names, None, &mut self.notes)?;
+        let tables = read.tables(&fabric, &addresses, &mut self.notes)?;
+        let routing = tables.map(Routing::Tables);
+        finish(fabric, routing, self.routes, self.notes)
+    }
+
+    fn infiniband(mut self, scan: infiniband::Scan) -> Result<Machine, ObserveError> {
+        let names = self.names()?;
+        let coordinates = self.map.map(infiniband::torus_dump::read).transpose()?;
+        let (fabric, addresses) = scan.build(&names, coordinates.as_ref(), &mut self.notes)?;
+        let mut reader = infiniband::tables::TableReader::new(&fabric, addresses);
+        let mut first = None;
+        for table in &mut *self.routes {
+            let (table, of_folder) = table?;
+            reader.read(&table, of_folder, &mut self.notes)?;
+            first.get_or_insert_with(|| table.file().to_owned());
+        }
+        let Some(first) = first.filter(|_| reader.has_tables()) else {
+            self.notes.push(
+                "no forwarding tables: all minimal paths are assumed, split by capacity".into(),
+            );
+            return finish(fabric, None, self.routes, self.notes);
+        };
+        let tables = reader.finish(&mut self.notes);
+        if tables.entries() == 0 {
+            let found = "no entry for any node of the fabric";
+            return Err(InputError::new(first, found, "its tables")
+                .hint("do the tables belong to this fabric?")
+                .into());
+        }
+        Ok(Machine {
+            routing: Routing::Tables(tables),
+            fabric,
+            notes: self.notes,
+        })
+    }
+}
+
+/// A fabric with a routing of its own, or the family's: dimension order, dragonfly minimal, all minimal
+/// paths. Routes of a Gemini machine are held against it; other fabrics take no tables.
+pub fn finish(
+    fabric: Fabric,
+    routing: Option<Routing>,
+    routes: &mut Texts<'_>,
+    mut notes: Vec<String>,
+) -> Result<Machine, ObserveError> {
+    let mut routing = routing.unwrap_or_else(|| Routing::default_for(&fabric));
+    let mut first = routes.next();
+    if fabric.family() == Family::Gemini && first.is_some() {
+        let mut reader = cray::phys_routes::PhysRoutes::new(&fabric, &routing);
+        for text in first.take().into_iter().chain(routes) {
+            reader.read(&text?.0)?;
+        }
+        let other = reader.finish(&mut notes);
+        routing = other.unwrap_or(routing);
+    }
+    if let Some(table) = first {
+        return Err(InputError::new(
+            table?.0.file(),
+            "forwarding tables",
+            "none for this machine",
+        )
+        .hint("InfiniBand fabrics take forwarding tables, Gemini machines rtr --phys-routes")
+        .into());
+    }
+    Ok(Machine {
+        fabric,
+        routing,
+        notes,
+    })
+}

@@ -13,6 +13,7 @@ mod machine;
 mod output;
 mod progress;
 pub mod report;
+mod saved;
 mod verbs;
 
 use clap::Parser;
@@ -20,7 +21,8 @@ use std::ffi::OsString;
 
 /// Runs one command line (program name first) and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match args::Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match args::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are errors to clap, and the only ones that go to standard output.
@@ -33,7 +35,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return code;
         }
     };
-    let mut out = output::Output::new(cli.json, cli.quiet);
+    let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
     let result = verbs::run(&cli.verb, &mut out).and_then(|answer| {
         out.flush()?;
         Ok(answer)

@@ -1,6 +1,7 @@
 //! Answers: tables with units in the header, or JSON; and talk, which goes elsewhere.
 
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
@@ -10,18 +11,21 @@ pub struct Output {
     pub json: bool,
     /// Whether talk is wanted.
     pub quiet: bool,
+    /// The command line that is being answered.
+    pub command: String,
     colour: bool,
     out: BufWriter<Stdout>,
 }
 
 impl Output {
     /// Standard output; colour only on a terminal that wants it.
-    pub fn new(json: bool, quiet: bool) -> Self {
+    pub fn new(json: bool, quiet: bool, arguments: &[OsString]) -> Self {
         let stdout = io::stdout();
         let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Self {
             json,
             quiet,
+            command: command_line(arguments),
             colour,
             out: BufWriter::new(stdout),
         }
@@ -154,13 +158,17 @@ pub const SIZES: [(&str, f64); 5] = [
     ("TB", 1e12),
 ];
 
-/// The command line of this run as one would type it, for pages and files that say how they were made.
-pub fn command_line() -> String {
-    let words = std::env::args().enumerate().map(|(i, word)| {
-        let word = if i == 0 { "hopbyte".into() } else { word };
+/// A command line as a shell takes it, program name first.
+pub fn command_line(arguments: &[OsString]) -> String {
+    let words = arguments.iter().enumerate().map(|(i, word)| {
+        let word = if i == 0 {
+            "hopbyte".into()
+        } else {
+            word.to_string_lossy()
+        };
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%[]".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
-            word
+            word.into_owned()
         } else {
             format!("'{}'", word.replace('\'', r"'\''"))
         }

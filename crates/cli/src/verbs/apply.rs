@@ -1,13 +1,12 @@
 //! `hopbyte apply MAPPING`: what the launcher reads, from a mapping that was saved.
 
 use super::Answer;
-use crate::machine::MachineSource;
 use crate::output::Output;
+use crate::saved::Saved;
 use anyhow::Result;
 use hopbyte_apply::{Launcher, advise, render, write_atomic};
-use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, Placement, Slot};
-use hopbyte_observe::text::{Limits, Text};
-use serde::{Deserialize, Serialize};
+use hopbyte_fabric::{Allocation, Fabric, Placement};
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// The mapping and the launcher.
@@ -27,22 +26,6 @@ pub struct Args {
     fabric: Option<String>,
 }
 
-/// The part of a saved mapping that decides where ranks run.
-#[derive(Deserialize)]
-struct Saved {
-    schema: String,
-    machine: MachineSource,
-    allocation: Vec<Room>,
-    placement: Vec<String>,
-    slots: Vec<u32>,
-}
-
-#[derive(Deserialize)]
-struct Room {
-    node: String,
-    slots: u32,
-}
-
 /// How to launch with one launcher.
 #[derive(Serialize)]
 struct Use {
@@ -56,8 +39,7 @@ struct Use {
 
 /// Prints or writes one launcher's file, or says how to launch with each.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
-    let text = Text::read(&args.mapping, Limits::ROWS)?;
-    let mut saved = parse(&text)?;
+    let mut saved = Saved::read(&args.mapping)?;
     if let Some(fabric) = &args.fabric {
         saved.machine.fabric.clone_from(fabric);
     }
@@ -89,50 +71,6 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         ));
     }
     Ok(Answer::Yes)
-}
-
-fn parse(text: &Text) -> Result<Saved, InputError> {
-    let wrong = |found: String, expected: &str| {
-        text.error(found, expected)
-            .hint("save one with: hopbyte map … --out FOLDER, or --json")
-    };
-    let saved: Saved = serde_json::from_slice(text.bytes()).map_err(|e| {
-        wrong(e.to_string(), "a mapping as `hopbyte map --json` prints it").at(e.line() as u64)
-    })?;
-    if saved.schema != "hopbyte.map/1" {
-        return Err(wrong(saved.schema, "schema hopbyte.map/1"));
-    }
-    if saved.placement.len() != saved.slots.len() {
-        let found = format!(
-            "{} nodes and {} slots",
-            saved.placement.len(),
-            saved.slots.len()
-        );
-        return Err(wrong(found, "as many slots as nodes in `placement`"));
-    }
-    Ok(saved)
-}
-
-impl Saved {
-    /// Allocation and placement on a fabric, checked.
-    fn placed(&self, fabric: &Fabric) -> Result<(Allocation, Placement), FabricError> {
-        let rooms = self
-            .allocation
-            .iter()
-            .map(|r| Ok((fabric.find_node(&r.node)?, r.slots)));
-        let allocation = Allocation::new(fabric, rooms.collect::<Result<_, FabricError>>()?)?;
-        let ranks = self.placement.iter().zip(&self.slots);
-        let slots = ranks.map(|(node, &slot)| {
-            let node = fabric.find_node(node)?;
-            Ok(Slot { node, slot })
-        });
-        let placement = Placement::new(
-            fabric,
-            &allocation,
-            slots.collect::<Result<_, FabricError>>()?,
-        )?;
-        Ok((allocation, placement))
-    }
 }
 
 /// A command of [`advise`] with the file's name in it.

@@ -14,11 +14,11 @@ use std::path::PathBuf;
 /// The counters to read.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Counters: one file of increases, or an earlier and a later one of totals
+    /// Counters: files of increases, which are added up, or an earlier and a later one of totals
     ///
     /// Recognised by content: libgm text, Aries link CSV, Boxfish link tables, `ldms_ls -l`, and what
     /// this verb prints with --json.
-    #[arg(value_name = "SOURCE", num_args = 1..=2, required = true)]
+    #[arg(value_name = "SOURCE", required = true)]
     source: Vec<PathBuf>,
     /// The machine.
     #[command(flatten)]

@@ -7,6 +7,7 @@ mod lab;
 mod links;
 mod map;
 mod oracle;
+mod verify;
 mod view;
 
 use crate::output::Output;
@@ -37,6 +38,8 @@ pub enum Verb {
     Map(map::Args),
     /// What does the launcher read?
     Apply(apply::Args),
+    /// Did it help? Predicted against observed
+    Verify(verify::Args),
     /// Show me: the machine and its links as a page for the browser
     View(view::Args),
     /// An emulated cluster on this machine: namespaces wired as a fabric, links shaped (needs root)
@@ -55,6 +58,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Map(args) => map::run(args, out),
         Verb::Apply(args) => apply::run(args, out),
+        Verb::Verify(args) => verify::run(args, out),
         Verb::View(args) => view::run(args, out),
         Verb::Lab(verb) => lab::run(verb, out),
         Verb::Generate(args) => generate::run(args, out),

@@ -43,8 +43,8 @@ pub struct Query {
     /// What counts on a link: hops, inverse-bandwidth, used, input-stall, credit-stall, bytes
     #[arg(long, default_value_t = Metric::Hops)]
     metric: Metric,
-    /// Counters for the metrics that need them: one file of increases, or an earlier and a later one
-    #[arg(long, value_name = "FILE", num_args = 1..=2, help_heading = "Counters")]
+    /// Counters for the metrics that need them, as `hopbyte links` reads them (may be given twice)
+    #[arg(long, value_name = "FILE", help_heading = "Counters")]
     counters: Vec<PathBuf>,
     /// What their files do not say.
     #[command(flatten)]

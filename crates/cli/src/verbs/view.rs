@@ -50,7 +50,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         readings: Vec::new(),
         readings_source: String::new(),
         notes: machine.notes.clone(),
-        command: crate::output::command_line(),
+        command: out.command.clone(),
     };
     if !args.sources.is_empty() {
         let read = inputs::reading(&args.sources, &machine.fabric, &args.about)?;

@@ -3,6 +3,7 @@
 use super::question::Question;
 use crate::machine::MachineSource;
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
+use crate::saved::{self, Room};
 use anyhow::Result;
 use hopbyte_fabric::units::bytes_text;
 use hopbyte_fabric::{Fabric, LinkId, Placement};
@@ -27,6 +28,9 @@ pub struct Record<'a> {
     hopbyte: &'static str,
     machine: &'a MachineSource,
     traffic: Sent<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    background: Option<&'a saved::Background>,
+    response_fraction: f64,
     objective: &'a str,
     calibration: &'static str,
     baseline: Cost,
@@ -52,12 +56,6 @@ struct Sent<'a> {
     tasks: usize,
     pairs: usize,
     bytes: f64,
-}
-
-#[derive(Serialize)]
-struct Room {
-    node: String,
-    slots: u32,
 }
 
 /// A baseline by name.
@@ -115,7 +113,7 @@ impl Mapping {
         let (fabric, c) = (&question.machine.fabric, &self.certificate);
         let (best, best_cost) = &c.best_baseline;
         Record {
-            schema: "hopbyte.map/1",
+            schema: saved::SCHEMA,
             hopbyte: env!("CARGO_PKG_VERSION"),
             machine: &question.source,
             traffic: Sent {
@@ -124,6 +122,8 @@ impl Mapping {
                 pairs: question.exchange.pairs(),
                 bytes: question.exchange.total_bytes(),
             },
+            background: question.background_source.as_ref(),
+            response_fraction: question.response_fraction,
             objective: &c.objective,
             calibration: "uncalibrated: times are bytes over live capacity",
             baseline: Cost::of(fabric, &c.baseline),

@@ -77,7 +77,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         write_files(&question, &mapping, folder, out)?;
     }
     if let Some(path) = &args.report {
-        write_atomic(path, &report::page(&question, &mapping)?)?;
+        write_atomic(path, &report::page(&question, &mapping, &out.command)?)?;
         out.talk(format!("wrote {}", path.display()));
     }
     if let Some(launcher) = args.emit {

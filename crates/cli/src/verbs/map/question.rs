@@ -4,11 +4,12 @@ use crate::args::{CounterArgs, FabricOption};
 use crate::inputs::{self, Reading};
 use crate::machine::{Machine, MachineSource};
 use crate::output::Output;
+use crate::saved::Background;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use hopbyte_fabric::{Allocation, Exchange, LinkState, Placement, Traffic};
 use hopbyte_map::{Objective, Problem};
-use hopbyte_observe::read_traffic;
+use hopbyte_observe::{read_placement, read_traffic};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use std::path::PathBuf;
 
@@ -25,13 +26,24 @@ pub struct Asked {
     #[command(flatten)]
     fabric: FabricOption,
     /// Where the ranks may go: names, `miriel[063-065]`, `name:slots`, `@FILE`, or `all`
-    #[arg(long, value_name = "LIST", help_heading = "Job")]
-    nodes: String,
+    ///
+    /// Without it the nodes and slots are those of --current.
+    #[arg(
+        long,
+        value_name = "LIST",
+        help_heading = "Job",
+        required_unless_present = "current"
+    )]
+    nodes: Option<String>,
+    /// Where the ranks are now: netloc resources, rankfile, hostfile, CSV `rank,node[,slot]`,
+    /// MPICH_RANK_ORDER
+    #[arg(long, value_name = "FILE", help_heading = "Job")]
+    current: Option<PathBuf>,
     /// Ranks that each node holds (default: the fewest that hold all)
     #[arg(long, value_name = "N", help_heading = "Job")]
     ranks_per_node: Option<u32>,
-    /// What other jobs put on the links: counters, as `hopbyte links` reads them
-    #[arg(long, value_name = "FILE", num_args = 1..=2, help_heading = "Counters")]
+    /// What other jobs put on the links: counters, as `hopbyte links` reads them (may be given twice)
+    #[arg(long, value_name = "FILE", help_heading = "Counters")]
     background: Vec<PathBuf>,
     /// What their files do not say.
     #[command(flatten)]
@@ -82,6 +94,8 @@ pub struct Question {
     pub allocation: Allocation,
     /// What others put on the links.
     pub background: Option<Reading>,
+    /// How to read it again.
+    pub background_source: Option<Background>,
     /// Where the ranks are now.
     pub current: Option<Placement>,
     /// What to make small.
@@ -98,12 +112,31 @@ impl Asked {
         let source = self.fabric.source();
         let machine = source.read(out)?;
         let traffic = read_traffic(&self.traffic)?;
-        let allocation = inputs::nodes(
-            &self.nodes,
-            self.ranks_per_node,
-            traffic.tasks,
-            &machine.fabric,
-        )?;
+        let given = match &self.nodes {
+            Some(list) => {
+                let tasks = traffic.tasks;
+                Some(inputs::nodes(
+                    list,
+                    self.ranks_per_node,
+                    tasks,
+                    &machine.fabric,
+                )?)
+            }
+            None => None,
+        };
+        let placed = match &self.current {
+            Some(file) => Some(read_placement(file, &machine.fabric, given.as_ref())?),
+            None => None,
+        };
+        let (allocation, current) = match (given, placed) {
+            (given, Some(placed)) => (given.unwrap_or(placed.allocation), Some(placed.placement)),
+            (Some(given), None) => (given, None),
+            // The definition of the command line asks for one of them.
+            (None, None) => bail!(
+                "no nodes
+hint: give --nodes LIST or --current FILE"
+            ),
+        };
         let background = match &self.background[..] {
             [] => None,
             files => Some(inputs::reading(files, &machine.fabric, &self.about)?),
@@ -118,7 +151,12 @@ impl Asked {
             traffic,
             allocation,
             background,
-            current: None,
+            background_source: (!self.background.is_empty()).then(|| Background {
+                files: self.background.clone(),
+                interval_seconds: self.about.interval,
+                region: self.about.region,
+            }),
+            current,
             goal: self.objective,
             costs: None,
             response_fraction: self.response_fraction,

@@ -1,13 +1,12 @@
 //! The page of a mapping.
 
 use super::{Mapping, Question};
-use crate::output::command_line;
 use crate::report::{Job, ReportInput, Side, html, readings};
 use anyhow::Result;
 use hopbyte_map::{Baseline, baseline, evaluate};
 
 /// Compares where the ranks are (or where a launcher would put them) with where they should be.
-pub fn page(question: &Question, mapping: &Mapping) -> Result<String> {
+pub fn page(question: &Question, mapping: &Mapping, command: &str) -> Result<String> {
     let problem = question.problem();
     let certificate = &mapping.certificate;
     let (label, before) = match &question.current {
@@ -43,6 +42,6 @@ pub fn page(question: &Question, mapping: &Mapping) -> Result<String> {
             readings::words(&b.state, &b.source, (b.matched, b.unmatched))
         }),
         notes,
-        command: command_line(),
+        command: command.to_owned(),
     }))
 }

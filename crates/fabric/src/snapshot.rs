@@ -48,6 +48,19 @@ impl Quantity {
         )
     }
 
+    /// Whether it is a share of the window that the source computed.
+    pub fn is_ratio(self) -> bool {
+        matches!(
+            self,
+            Self::UsedRatio | Self::InputStallRatio | Self::CreditStallRatio
+        )
+    }
+
+    /// Whether it is a time that something waited.
+    pub fn is_stall(self) -> bool {
+        matches!(self, Self::InputStallNs | Self::CreditStallNs)
+    }
+
     /// The end of the link whose device counts it.
     pub fn side(self) -> Side {
         match self {

@@ -7,13 +7,10 @@
 //! the host link. A coordinate that comes again begins the next sample.
 
 use crate::ObserveError;
-use crate::counters::gemini::{STALL_NS, tiles};
+use crate::counters::gemini::{PHIT_BYTES, STALL_NS, tiles};
 use crate::text::{Line, Text, decimal, decimal_u32, float};
 use hopbyte_fabric::{Direction, Fabric, InputError, LinkId, Quantity, RouterId, Snapshot};
 use std::collections::HashSet;
-
-/// Bytes of a phit (paper 000, Table I).
-const PHIT_BYTES: f64 = 3.0;
 
 /// Whether a line is the header of a block.
 pub(super) fn is_header(line: &[u8]) -> bool {

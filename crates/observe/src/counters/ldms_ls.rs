@@ -6,10 +6,13 @@
 //! beside the name: `(%)` or `(% x1e6)`.
 
 use super::delta::Moment;
-use super::gemini::{Metric, Record, Routers, router_of};
+use super::gpcdr::{self, NoMetric};
+use super::join::{PortMap, series};
+use super::reading::{Layout, Reading};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, lossy};
-use hopbyte_fabric::{Direction, Fabric, InputError, Snapshot};
+use hopbyte_fabric::{Fabric, InputError, Snapshot};
+use std::sync::Arc;
 
 /// Words of a set's first line.
 const UPDATED: &str = "last update:";
@@ -22,7 +25,18 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 
 /// Reads all sets of a file.
 pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, ObserveError> {
-    let mut routers = Routers::default();
+    let readings = readings(text)?;
+    Ok(
+        series(fabric, text.file(), readings, &PortMap::new()).map_err(|e| {
+            text.error(e.found, e.expected)
+                .hint("is this the right fabric?")
+        })?,
+    )
+}
+
+/// All sets that speak of links.
+pub(super) fn readings(text: &Text) -> Result<Vec<Reading>, InputError> {
+    let mut readings = Vec::new();
     let mut set: Option<Set> = None;
     for line in text.lines() {
         let content = line.trimmed();
@@ -30,31 +44,26 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, Observ
             continue;
         }
         if is_header(content) {
-            let next = Set::parse(text, line)?;
-            set.replace(next)
-                .into_iter()
-                .for_each(|s| s.close(fabric, &mut routers));
+            readings.extend(set.replace(Set::parse(text, line)?).and_then(Set::close));
             continue;
         }
         let Some(set) = &mut set else {
             let expected = "the first line of a set (HOST/SET: consistent, last update: …)";
-            return Err(text.error_at(line, expected).into());
+            return Err(text.error_at(line, expected));
         };
         set.take(text, line)?;
     }
-    set.into_iter().for_each(|s| s.close(fabric, &mut routers));
-    Ok(routers.series(fabric, text.file()).map_err(|e| {
-        text.error(e.found, e.expected)
-            .hint("is this the right fabric?")
-    })?)
+    readings.extend(set.and_then(Set::close));
+    Ok(readings)
 }
 
 /// A set while it is read.
 struct Set {
-    name: String,
+    layout: Layout,
     consistent: bool,
-    coordinate: [Option<u64>; 3],
-    record: Record,
+    moment: Moment,
+    coordinate: [Option<u32>; 3],
+    values: Vec<Option<u64>>,
 }
 
 impl Set {
@@ -66,19 +75,17 @@ impl Set {
         };
         let (name, rest) = content.split_once(": ").ok_or_else(wrong)?;
         let (state, date) = rest.split_once(UPDATED).ok_or_else(wrong)?;
-        let time_ns = date_ns(date).ok_or_else(wrong)?;
+        let (host, set) = name.trim().split_once('/').unwrap_or((name.trim(), ""));
         Ok(Self {
-            name: name.trim().to_owned(),
+            layout: Layout::new(host, set),
             consistent: !state.contains("inconsistent"),
+            moment: Moment::at_ns(date_ns(date).ok_or_else(wrong)?),
             coordinate: [None; 3],
-            record: Record {
-                moment: Moment::at_ns(time_ns),
-                ..Record::default()
-            },
+            values: Vec::new(),
         })
     }
 
-    /// Takes a metric line; metrics that are none of Gemini's links are passed over.
+    /// Takes a metric line; metrics that are none of a link's are passed over.
     fn take(&mut self, text: &Text, line: Line<'_>) -> Result<(), InputError> {
         let wrong = || text.error_at(line, "a metric: TYPE VALUE NAME, or FLAG TYPE NAME VALUE");
         let mut words = line.words();
@@ -87,100 +94,41 @@ impl Set {
         if flagged {
             words.next().ok_or_else(wrong)?;
         }
-        let (one, two) = (
-            words.next().ok_or_else(wrong)?,
-            words.next().ok_or_else(wrong)?,
-        );
+        let one = words.next().ok_or_else(wrong)?;
+        let two = words.next().ok_or_else(wrong)?;
         let (value, name) = if flagged { (two, one) } else { (one, two) };
         let unit = lossy(words.rest());
         let name = lossy(name);
-        let (name, unit) = match name.split_once("_(") {
-            Some((name, unit)) => (name, unit),
-            None => (&*name, &*unit),
-        };
-        let Some(place) = Place::of(name) else {
+        let number = || decimal(value).ok_or_else(|| text.error_in(line, value, "a whole number"));
+        if let Some(dim) = gpcdr::coordinate(&name) {
+            self.coordinate[dim] = u32::try_from(number()?).ok();
             return Ok(());
-        };
-        let value = decimal(value).ok_or_else(|| text.error_in(line, value, "a whole number"))?;
-        match place {
-            Place::Coordinate(dim) => self.coordinate[dim] = Some(value),
-            Place::Count(direction, metric) => {
-                self.record.values[direction.index()][metric as usize] = Some(value);
-            }
-            Place::Printed(direction, percentage) => {
-                let ratio = match unit.trim_matches(['(', ')']).trim() {
-                    "%" => value as f64 / 100.0,
-                    "% x1e6" | "%_x1e6" => value as f64 / 1e8,
-                    other => {
-                        let expected = "the unit of a percentage, (%) or (% x1e6)";
-                        return Err(text.error_in(line, other.as_bytes(), expected));
-                    }
-                };
-                let printed = &mut self.record.printed[direction.index()];
-                *match percentage {
-                    Percentage::Used => &mut printed.used,
-                    Percentage::InputStall => &mut printed.input_stall,
-                    Percentage::CreditStall => &mut printed.credit_stall,
-                } = Some(ratio);
+        }
+        match gpcdr::add(&mut self.layout, &name, &unit) {
+            Ok(()) => self.values.push(Some(number()?)),
+            Err(NoMetric::Other) => {}
+            Err(NoMetric::Unit) => {
+                let expected = "the unit of a percentage, (%) or (% x1e6)";
+                return Err(text.error_in(line, unit.as_bytes(), expected));
             }
         }
         Ok(())
     }
 
-    /// Ends the set: hands on what it says of its router, if it says anything consistent.
-    fn close(self, fabric: &Fabric, routers: &mut Routers) {
-        let says_something = self.record.values.iter().flatten().any(Option::is_some);
-        if !says_something {
-            return;
+    /// Ends the set, if it says anything of links. A set in the middle of an update says only that
+    /// there is one.
+    fn close(mut self) -> Option<Reading> {
+        if self.values.is_empty() {
+            return None;
         }
-        let host = self.name.split('/').next().unwrap_or_default();
-        let router = router_of(fabric, self.coordinate, host);
-        let record = if self.consistent {
-            self.record
-        } else {
-            Record {
-                moment: self.record.moment,
-                ..Record::default()
-            }
-        };
-        routers.add(router, &self.name, record);
-    }
-}
-
-/// What a metric's name stands for.
-enum Place {
-    Coordinate(usize),
-    Count(Direction, Metric),
-    Printed(Direction, Percentage),
-}
-
-enum Percentage {
-    Used,
-    InputStall,
-    CreditStall,
-}
-
-impl Place {
-    fn of(name: &str) -> Option<Self> {
-        if let Some(dim) = name.strip_prefix("nettopo_mesh_coord_") {
-            return ["X", "Y", "Z"]
-                .iter()
-                .position(|d| *d == dim)
-                .map(Self::Coordinate);
+        if let [Some(x), Some(y), Some(z)] = self.coordinate {
+            self.layout.coordinate = Some(vec![x, y, z]);
         }
-        let (direction, metric) = name.split_at_checked(2)?;
-        let direction = Direction::parse(direction).filter(|d| d.dim < 3)?;
-        let metric = metric.strip_prefix('_')?;
-        if let Some(metric) = Metric::parse(metric) {
-            return Some(Self::Count(direction, metric));
+        let layout = Arc::new(self.layout);
+        if self.consistent {
+            return Some(Reading::of(layout, self.moment, &self.values));
         }
-        let percentage = match metric.strip_prefix("SAMPLE_GEMINI_LINK_")? {
-            "USED_BW" => Percentage::Used,
-            "INQ_STALL" => Percentage::InputStall,
-            "CREDIT_STALL" => Percentage::CreditStall,
-            _ => return None,
-        };
-        Some(Self::Printed(direction, percentage))
+        Some(Reading::new(layout, self.moment))
     }
 }
 

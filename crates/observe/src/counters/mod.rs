@@ -14,9 +14,12 @@ mod aries_csv;
 pub mod delta;
 mod gemini;
 mod gm;
+mod gpcdr;
 mod jobs;
+pub mod join;
 mod ldms_ls;
 mod link_lines;
+pub mod reading;
 mod torus_table;
 
 pub use jobs::{Jobs, jobs, read_jobs};

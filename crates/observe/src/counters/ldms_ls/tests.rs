@@ -1,7 +1,7 @@
 use super::*;
 use crate::counters::{CounterOptions, counter_series, counters};
 use crate::text::Limits;
-use hopbyte_fabric::{LinkId, LinkState, Missing, Quantity as Q, spec};
+use hopbyte_fabric::{Direction, LinkId, LinkState, Missing, Quantity as Q, spec};
 
 fn text(content: &str) -> Text {
     Text::from_bytes("ldms.txt", content.as_bytes(), Limits::TEXT).unwrap()

@@ -1,0 +1,262 @@
+//! What a source said: counters as they are, with the words to understand them.
+//!
+//! A [`Layout`] names the ports of a node or router and the counters at each, in the source's own terms
+//! and in ours ([`Quantity`]); a [`Reading`] holds their values at one moment, as integers. Everything
+//! that follows (differences, units, links) is computed from these two, so that a live counter, a
+//! captured tree and a file go the same way.
+
+use super::delta::{Behaviour, Moment};
+use hopbyte_fabric::{Direction, Quantity, Side};
+use std::fmt;
+use std::sync::Arc;
+
+/// A port as the source knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Port {
+    /// A direction of a torus router, all its tiles together.
+    Direction(Direction),
+    /// The host link of a router.
+    Host,
+    /// A tile of a Cray router (row × 8 + column).
+    Tile(u16),
+    /// A port of an InfiniBand device.
+    InfiniBand {
+        /// GUID of the port or its node.
+        guid: u64,
+        /// Port number.
+        port: u16,
+    },
+    /// A network interface or device by name (`eth0`, `cxi0`, `mlx5_0/1`).
+    Named(String),
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direction(direction) => direction.fmt(f),
+            Self::Host => f.write_str("HH"),
+            Self::Tile(tile) => write!(f, "l{}{}", tile / 8, tile % 8),
+            Self::InfiniBand { guid, port } => write!(f, "0x{guid:016x}[{port}]"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Port {
+    /// Reads what [`Port`] prints; what is nothing else is a name.
+    pub fn parse(text: &str) -> Self {
+        if text == "HH" {
+            return Self::Host;
+        }
+        if let Some(direction) = Direction::parse(text) {
+            return Self::Direction(direction);
+        }
+        if let [b'l', row @ b'0'..=b'5', column @ b'0'..=b'7'] = *text.as_bytes() {
+            return Self::Tile(u16::from(row - b'0') * 8 + u16::from(column - b'0'));
+        }
+        let cabled = || {
+            let (guid, port) = text
+                .strip_prefix("0x")?
+                .strip_suffix(']')?
+                .split_once('[')?;
+            let guid = (guid.len() == 16).then(|| u64::from_str_radix(guid, 16).ok())??;
+            let port = port.parse().ok()?;
+            Some(Self::InfiniBand { guid, port })
+        };
+        cabled().unwrap_or_else(|| Self::Named(text.to_owned()))
+    }
+}
+
+/// How the values of several counters make one quantity of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Combine {
+    /// They add up (bytes of tiles and of virtual channels).
+    #[default]
+    Sum,
+    /// Their mean (stalls of parallel tiles).
+    Mean,
+    /// The largest (stalls of priorities that wait each for itself).
+    Max,
+}
+
+/// A counter of a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// Position in [`Layout::ports`].
+    pub port: u16,
+    /// The source's name.
+    pub name: String,
+    /// What it counts.
+    pub quantity: Quantity,
+    /// Which of the port's two links it speaks of.
+    pub side: Side,
+    /// Our unit per count (3 for phits of 3 bytes).
+    pub factor: f64,
+    /// How several counters of one quantity and link combine.
+    pub combine: Combine,
+    /// Width, stickiness, limit.
+    pub behaviour: Behaviour,
+}
+
+/// Counters of one node or router.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// Host name, node name or router name.
+    pub node: String,
+    /// Which of the node's sources this is (`gpcdr`, `cxi0`, the name of an LDMS set).
+    pub source: String,
+    /// Coordinates of the router, where the source says them.
+    pub coordinate: Option<Vec<u32>>,
+    /// Ports.
+    pub ports: Vec<Port>,
+    /// Counters, in the order of their values.
+    pub counters: Vec<Counter>,
+}
+
+impl Layout {
+    /// A source of a node without counters so far.
+    pub fn new(node: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            node: node.into(),
+            source: source.into(),
+            coordinate: None,
+            ports: Vec::new(),
+            counters: Vec::new(),
+        }
+    }
+
+    /// The position of a port, added at first use.
+    pub fn port(&mut self, port: &Port) -> u16 {
+        let at = self.ports.iter().position(|p| p == port);
+        at.unwrap_or_else(|| {
+            self.ports.push(port.clone());
+            self.ports.len() - 1
+        }) as u16
+    }
+
+    /// Adds a counter of 64 bits that adds up; returns its position.
+    pub fn counter(
+        &mut self,
+        port: &Port,
+        name: impl Into<String>,
+        quantity: Quantity,
+        factor: f64,
+    ) -> &mut Counter {
+        let port = self.port(port);
+        self.counters.push(Counter {
+            port,
+            name: name.into(),
+            quantity,
+            side: quantity.side(),
+            factor,
+            combine: Combine::Sum,
+            behaviour: Behaviour::PLAIN,
+        });
+        let last = self.counters.len() - 1;
+        &mut self.counters[last]
+    }
+}
+
+/// Values of a layout's counters at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// What the values are.
+    pub layout: Arc<Layout>,
+    /// When, by the source's clock, and in which life of the device.
+    pub moment: Moment,
+    values: Vec<u64>,
+    read: Vec<u64>,
+}
+
+impl Reading {
+    /// A reading of which nothing was read yet.
+    pub fn new(layout: Arc<Layout>, moment: Moment) -> Self {
+        let n = layout.counters.len();
+        Self {
+            layout,
+            moment,
+            values: vec![0; n],
+            read: vec![0; n.div_ceil(64)],
+        }
+    }
+
+    /// From all values at once.
+    pub fn of(layout: Arc<Layout>, moment: Moment, values: &[Option<u64>]) -> Self {
+        let mut reading = Self::new(layout, moment);
+        for (i, &value) in values.iter().enumerate() {
+            reading.set(i, value);
+        }
+        reading
+    }
+
+    /// The value of a counter; `None` when it was not read.
+    #[inline]
+    pub fn get(&self, counter: usize) -> Option<u64> {
+        (self.read[counter / 64] >> (counter % 64) & 1 == 1).then(|| self.values[counter])
+    }
+
+    /// Sets or clears a value.
+    #[inline]
+    pub fn set(&mut self, counter: usize, value: Option<u64>) {
+        let bit = 1 << (counter % 64);
+        match value {
+            Some(value) => {
+                self.values[counter] = value;
+                self.read[counter / 64] |= bit;
+            }
+            None => self.read[counter / 64] &= !bit,
+        }
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<u64>> + '_ {
+        (0..self.values.len()).map(|i| self.get(i))
+    }
+
+    /// How many values were read.
+    pub fn known(&self) -> usize {
+        self.read.iter().map(|w| w.count_ones() as usize).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_print_and_parse() {
+        for port in [
+            Port::Direction(Direction::of(3)),
+            Port::Host,
+            Port::Tile(0o57),
+            Port::InfiniBand {
+                guid: 0x0008_f105_0010_8c9e,
+                port: 36,
+            },
+            Port::Named("eth0".into()),
+            Port::Named("l0".into()),
+            Port::Named("0x12[3]".into()),
+        ] {
+            assert_eq!(Port::parse(&port.to_string()), port);
+        }
+        assert_eq!(Port::Tile(12).to_string(), "l14");
+    }
+
+    #[test]
+    fn what_was_not_read_is_nothing() {
+        let mut layout = Layout::new("n", "s");
+        for i in 0..70 {
+            layout.counter(&Port::Host, i.to_string(), Quantity::SentBytes, 1.0);
+        }
+        let mut reading = Reading::new(Arc::new(layout), Moment::default());
+        reading.set(0, Some(0));
+        reading.set(69, Some(7));
+        assert_eq!(
+            (reading.get(0), reading.get(1), reading.get(69)),
+            (Some(0), None, Some(7))
+        );
+        assert_eq!(reading.known(), 2);
+        reading.set(69, None);
+        assert_eq!(reading.iter().flatten().count(), 1);
+    }
+}

@@ -186,13 +186,17 @@ pub fn plain_names(coord: &[u32], node: Option<u32>) -> (String, Option<u32>) {
     )
 }
 
-/// A Slingshot system: all-to-all groups of 64-port switches at 200 Gbit/s a port, 25 GB/s each way
-/// (De Sensi et al. 2020, arXiv 2008.08886), about 350 ns a switch.
+/// Capacity of a Slingshot port, one direction: 200 Gbit/s (De Sensi et al. 2020, arXiv 2008.08886).
+pub const SLINGSHOT_PORT: BytesPerSecond = BytesPerSecond(25e9);
+/// Latency of a Slingshot switch, about 350 ns (the same).
+pub const SLINGSHOT_HOP: Seconds = Seconds(350e-9);
+
+/// A Slingshot system: all-to-all groups of 64-port switches.
 pub fn slingshot(groups: u32, switches: u32, nodes: u32, global_links: u32) -> Dragonfly {
     let port = |name| LinkClass {
         name,
         tiles: 1,
-        tile_capacity: BytesPerSecond::from_gb(25.0),
+        tile_capacity: SLINGSHOT_PORT,
     };
     Dragonfly {
         family: Family::Slingshot,
@@ -201,8 +205,8 @@ pub fn slingshot(groups: u32, switches: u32, nodes: u32, global_links: u32) -> D
         global_links,
         global: port("global"),
         nodes_per_router: nodes,
-        host: BytesPerSecond::from_gb(25.0),
-        hop_latency: Seconds(350e-9),
+        host: SLINGSHOT_PORT,
+        hop_latency: SLINGSHOT_HOP,
     }
 }
 

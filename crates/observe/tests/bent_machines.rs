@@ -49,7 +49,7 @@ fn beside(main: &str, role: &As, bytes: &[u8]) -> Result<Machine, ObserveError> 
     read_machine_text(&main, None, with)
 }
 
-const TARGETS: [(&str, Read); 14] = [
+const TARGETS: [(&str, Read); 15] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -68,6 +68,7 @@ const TARGETS: [(&str, Read); 14] = [
     ("phys_routes", |b| {
         beside("gemini-2x2x8.interconnect.txt.zst", &As::Tables, b)
     }),
+    ("slingshot", |b| as_format(b, Format::Slingshot)),
     ("ib_tables", |b| {
         beside("ibnetdiscover/two-switches.txt", &As::Tables, b)
     }),

@@ -1,6 +1,6 @@
 //! A dump and what goes with it become one machine.
 
-use super::{Format, Machine, cray, infiniband};
+use super::{Format, Machine, cray, infiniband, slingshot};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, Family, InputError, Routing};
@@ -37,6 +37,7 @@ impl Parts<'_> {
                 let fabric = cray::read(text, format, self.map, &mut self.notes)?;
                 finish(fabric, None, self.routes, self.notes)
             }
+            Format::Slingshot => finish(slingshot::read(text)?, None, self.routes, self.notes),
             Format::IbTables | Format::GuidLids => part_of(
                 "forwarding tables or LIDs",
                 "give the fabric (ibnetdiscover) and these as its routes",

@@ -8,6 +8,7 @@ mod cray;
 mod infiniband;
 mod recognise;
 mod siblings;
+mod slingshot;
 
 pub use recognise::Format;
 

@@ -1,6 +1,6 @@
 //! Which format is this? Decided by content, never by name.
 
-use super::{cray, infiniband};
+use super::{cray, infiniband, slingshot};
 use crate::text::Text;
 use hopbyte_fabric::InputError;
 
@@ -35,6 +35,8 @@ pub enum Format {
     SystemMap,
     /// sst-macro's node map.
     NodeMap,
+    /// Slingshot point-to-point CSV.
+    Slingshot,
 }
 
 /// Lines that are looked at before giving up; scans may begin with a line of progress for every device.
@@ -54,7 +56,8 @@ impl Format {
         let unknown = |found: &str| {
             text.error(found, "a description of a machine").hint(
                 "known are ibnetdiscover (with or without -p), iblinkinfo, opensm-subnet.lst, netloc \
-                 node files, ibdm topologies, rtr --interconnect and --system-map, and specs such as gemini:16x12x24 or torus:8x8x8",
+                 node files, ibdm topologies, rtr --interconnect and --system-map, Slingshot \
+                 point-to-point CSV, and specs such as gemini:16x12x24 or torus:8x8x8",
             )
         };
         if text.is_binary() {
@@ -75,6 +78,7 @@ impl Format {
                 (cray::phys_routes::recognise, Self::PhysRoutes),
                 (cray::system_map::recognise, Self::SystemMap),
                 (cray::system_map::recognise_node_map, Self::NodeMap),
+                (slingshot::recognise, Self::Slingshot),
                 (infiniband::port_lines::recognise, Self::IbPorts),
                 (infiniband::records::recognise, Self::IbRecords),
                 (infiniband::tables::recognise, Self::IbTables),

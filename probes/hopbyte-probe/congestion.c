@@ -307,7 +307,7 @@ static void slowdown_write(struct hopbyte_probe *probe, size_t bytes, const stru
     hopbyte_record_number(&record, "round_high_ratio", rounds->high, NULL, 1);
     hopbyte_record_number(&record, "confidence", rounds->confidence, NULL, 1);
     hopbyte_record_whole(&record, "rounds", rounds->samples, NULL);
-    hopbyte_record_number(&record, "background_bytes", load->bytes, NULL, 1);
+    hopbyte_record_whole(&record, "background_bytes", (long long)load->bytes, NULL);
     hopbyte_record_number(&record, "background_bytes_per_second", load->bytes / load->seconds, NULL, 1);
     if (!probe->json && probe->world.rank == 0)
         printf(
@@ -396,7 +396,7 @@ void hopbyte_background_run(struct hopbyte_probe *probe) {
     hopbyte_record_text(&record, "background",
                         hopbyte_choice_word(hopbyte_background_kinds, probe->background, word, 16), "pattern");
     hopbyte_record_number(&record, "seconds", seconds, "seconds", 1);
-    hopbyte_record_number(&record, "background_bytes", all, NULL, 1);
+    hopbyte_record_whole(&record, "background_bytes", (long long)all, NULL);
     hopbyte_record_number(&record, "background_bytes_per_second", all / seconds, "MB/s", 1e-6);
     hopbyte_probe_write(probe, &record);
     side_close(&side);

@@ -53,7 +53,7 @@ static const struct verb verbs[] = {
     {"background", "loads the network and nothing else", hopbyte_background_run, LOAD | ALONE | NAPS, MPI_THREAD_SINGLE,
      8},
 };
-enum { VERBS = sizeof verbs / sizeof *verbs };
+enum { VERBS = sizeof verbs / sizeof *verbs, OPTIONS_MOST = 32 };
 
 static void help_print(const struct verb *verb, const struct hopbyte_option *options) {
     if (verb)
@@ -92,7 +92,9 @@ static void defaults_set(struct hopbyte_probe *probe, const struct verb *verb) {
         probe->sizes.bytes[probe->sizes.count++] = bytes;
 }
 
-static void options_read(struct hopbyte_probe *p, const struct verb *verb, int argc, char **argv) {
+/* Reads the options before MPI starts, because the level of thread support depends on them; `picked` are the verb's. */
+static int options_read(struct hopbyte_probe *p, const struct verb *verb, int argc, char **argv,
+                        struct hopbyte_option *picked, int most, char *problem, size_t room) {
     const struct hopbyte_option options[] = {
         {"bytes", HOPBYTE_SIZES, &p->sizes, 0, NULL, "sizes of a message (8 and up by eights)", BYTES},
         {"iterations", HOPBYTE_COUNT, &p->iterations, 1, NULL, "operations a trial (as many as take 10 ms)", SIZES},
@@ -124,40 +126,44 @@ static void options_read(struct hopbyte_probe *p, const struct verb *verb, int a
         {"deadline", HOPBYTE_REAL, &p->deadline, 0, NULL, "seconds a trial or round may take, 0 for ever (120)", 0},
         {"json", HOPBYTE_FLAG, &p->json, 0, NULL, "JSON lines instead of a table", 0},
         {0}};
-    struct hopbyte_option picked[sizeof options / sizeof *options];
-    char problem[512];
-    hopbyte_options_pick(options, verb->groups, picked, sizeof options / sizeof *options);
-    int read = hopbyte_options_read(picked, argc, argv, 2, problem, sizeof problem);
-    if (read < 0)
-        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: %s", verb->name, problem);
-    if (read > 0) {
-        if (p->world.rank == 0)
-            help_print(verb, picked);
-        exit(hopbyte_world_close(HOPBYTE_DONE));
-    }
+    hopbyte_options_pick(options, verb->groups, picked, most);
+    int read = hopbyte_options_read(picked, argc, argv, 2, problem, room);
+    if (read != 0)
+        return read;
     size_t largest = hopbyte_probe_largest(p);
-    if (largest > INT_MAX || p->background_bytes > INT_MAX)
-        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: found a size of %zu bytes, expected at most %d", verb->name,
-                             largest > INT_MAX ? largest : p->background_bytes, INT_MAX);
+    if (largest > INT_MAX || p->background_bytes > INT_MAX) {
+        snprintf(problem, room, "found a size of %zu bytes, expected at most %d",
+                 largest > INT_MAX ? largest : p->background_bytes, INT_MAX);
+        return -1;
+    }
+    return 0;
 }
 
 int main(int argc, char **argv) {
-    const struct verb *verb = verb_find(argc > 1 ? argv[1] : NULL);
     static struct hopbyte_probe probe;
+    const struct verb *verb = verb_find(argc > 1 ? argv[1] : NULL);
+    struct hopbyte_option picked[OPTIONS_MOST] = {{0}};
     struct hopbyte_world world;
-    hopbyte_world_open(&world, &argc, &argv, verb ? verb->threads : MPI_THREAD_SINGLE, "hopbyte-probe");
+    char problem[512] = "";
     bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    int read = 0, level = MPI_THREAD_SINGLE;
+    if (verb) {
+        defaults_set(&probe, verb);
+        read = options_read(&probe, verb, argc, argv, picked, OPTIONS_MOST, problem, sizeof problem);
+        level = verb->threads == MPI_THREAD_MULTIPLE && probe.threads == 1 ? MPI_THREAD_SERIALIZED : verb->threads;
+    }
+    hopbyte_world_open(&world, &argc, &argv, level, "hopbyte-probe");
+    probe.world = world;
     if (!verb && !help)
         hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "found '%.100s', expected a verb (see --help)",
                              argc > 1 ? argv[1] : "nothing");
-    if (help) {
+    if (read < 0)
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: %s", verb->name, problem);
+    if (help || read > 0) {
         if (world.rank == 0)
-            help_print(NULL, NULL);
+            help_print(verb, picked);
         return hopbyte_world_close(HOPBYTE_DONE);
     }
-    defaults_set(&probe, verb);
-    probe.world = world;
-    options_read(&probe, verb, argc, argv);
     verb->run(&probe);
     return hopbyte_world_close(hopbyte_probe_failed() ? HOPBYTE_NO : HOPBYTE_DONE);
 }

@@ -132,8 +132,8 @@ static void window_open(struct team *team, size_t bytes) {
     }
     MPI_Error_string(error, text, &length);
     hopbyte_world_abort(HOPBYTE_LACKING,
-                        "MPI_Win_allocate: %s. Open MPI 4 has no one-sided component that works across TCP with "
-                        "MPI_THREAD_MULTIPLE; MPICH 5 and Open MPI 5 have",
+                        "MPI_Win_allocate: %s. Open MPI 4 has no one-sided component for threads across TCP: try "
+                        "--threads 1 with --mca osc ^ucx, or MPICH 5 or Open MPI 5",
                         text);
 }
 

@@ -113,7 +113,7 @@ static void threads_record(struct hopbyte_probe *probe, struct team *team, size_
 }
 
 void hopbyte_threads_run(struct hopbyte_probe *probe) {
-    if (probe->world.threads < MPI_THREAD_MULTIPLE)
+    if (probe->threads > 1 && probe->world.threads < MPI_THREAD_MULTIPLE)
         hopbyte_world_refuse(HOPBYTE_LACKING, "this MPI gives thread level %d, not MPI_THREAD_MULTIPLE",
                              probe->world.threads);
     if (probe->threads > THREADS_MOST)

@@ -195,7 +195,7 @@ int main(int argc, char **argv) {
     hopbyte_record_number(&record, "average_seconds", slowest / g.steps, NULL, 1);
     hopbyte_record_number(&record, "exchange_seconds", hopbyte_proxy_slowest(&g.proxy, exchange), NULL, 1);
     hopbyte_record_number(&record, "compute_seconds", hopbyte_proxy_slowest(&g.proxy, compute), NULL, 1);
-    hopbyte_record_number(&record, "bytes_per_step", all_moved, NULL, 1);
+    hopbyte_record_whole(&record, "bytes_per_step", (long long)all_moved, NULL);
     grid_close(&g);
     return hopbyte_proxy_close(&g.proxy, &record, wrong, HOPBYTE_DONE);
 }

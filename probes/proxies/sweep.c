@@ -213,8 +213,8 @@ int main(int argc, char **argv) {
     hopbyte_record_number(&record, "seconds", slowest, NULL, 1);
     hopbyte_record_number(&record, "average_seconds", slowest / s.iterations, NULL, 1);
     hopbyte_record_number(&record, "exchange_seconds", hopbyte_proxy_slowest(&s.proxy, s.exchange), NULL, 1);
-    hopbyte_record_number(&record, "messages", all[0], NULL, 1);
-    hopbyte_record_number(&record, "bytes", all[1], NULL, 1);
+    hopbyte_record_whole(&record, "messages", (long long)all[0], NULL);
+    hopbyte_record_whole(&record, "bytes", (long long)all[1], NULL);
     sweep_close(&s);
     return hopbyte_proxy_close(&s.proxy, &record, s.wrong, HOPBYTE_DONE);
 }

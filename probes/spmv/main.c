@@ -133,7 +133,7 @@ static void remap(struct run *r, int iteration) {
         hopbyte_proxy_record(&r->proxy, &record, "migration");
         hopbyte_record_whole(&record, "iteration", iteration, NULL);
         hopbyte_record_whole(&record, "moved_blocks", (long long)sums[1], NULL);
-        hopbyte_record_number(&record, "moved_bytes", sums[0], NULL, 1);
+        hopbyte_record_whole(&record, "moved_bytes", (long long)sums[0], NULL);
         hopbyte_record_number(&record, "map_seconds", reading, NULL, 1);
         hopbyte_record_number(&record, "move_seconds", moving, NULL, 1);
         hopbyte_proxy_print(&r->proxy, &record);

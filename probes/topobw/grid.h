@@ -36,6 +36,9 @@ void hopbyte_grid_coordinate(const struct hopbyte_grid *grid, long position, int
 /* Number of routers. */
 long hopbyte_grid_routers(const struct hopbyte_grid *grid);
 
+/* Sorts the exceptions, for the names and kinds below; a second one for the same place is refused. */
+void hopbyte_grid_exceptions_sort(struct hopbyte_grid *grid, const char *source);
+
 /* Notes the position of the plan's last node. */
 void hopbyte_grid_place(struct hopbyte_grid *grid, const struct hopbyte_plan *plan, long position);
 

@@ -152,6 +152,7 @@ void hopbyte_grid_file(struct hopbyte_grid *grid, struct hopbyte_plan *plan, con
             hopbyte_lines_wrong(&lines, word, "dims, wrap, kind, kinds gemini, router, link or node");
     }
     hopbyte_lines_close(&lines);
+    hopbyte_grid_exceptions_sort(grid, path);
     if (plan->node_count == 0)
         hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: no nodes; expected lines `node HOST X Y Z [NAME [NID]]`", path);
 }

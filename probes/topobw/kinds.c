@@ -15,13 +15,32 @@ static bool cname_read(const char *text, struct cname *c) {
            !text[used] && c->node >= 0 && c->node < 4;
 }
 
+static int by_place(const void *a, const void *b) {
+    const struct hopbyte_exception *m = a, *n = b;
+    if (m->router != n->router)
+        return m->router < n->router ? -1 : 1;
+    if (m->dimension != n->dimension)
+        return m->dimension - n->dimension;
+    return m->up - n->up;
+}
+
+void hopbyte_grid_exceptions_sort(struct hopbyte_grid *grid, const char *source) {
+    if (grid->exception_count > 1)
+        qsort(grid->exceptions, (size_t)grid->exception_count, sizeof *grid->exceptions, by_place);
+    for (int i = 1; i < grid->exception_count; i++)
+        if (by_place(&grid->exceptions[i - 1], &grid->exceptions[i]) == 0)
+            hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: found '%s' and '%s' for the same %s, expected one", source,
+                                 grid->exceptions[i - 1].text, grid->exceptions[i].text,
+                                 grid->exceptions[i].dimension < 0 ? "router" : "link");
+}
+
 static const char *exception_find(const struct hopbyte_grid *grid, long router, int dimension, bool up) {
-    for (int i = 0; i < grid->exception_count; i++) {
-        const struct hopbyte_exception *e = &grid->exceptions[i];
-        if (e->router == router && e->dimension == dimension && (dimension < 0 || e->up == up))
-            return e->text;
-    }
-    return NULL;
+    const struct hopbyte_exception key = {.router = router, .dimension = dimension, .up = up};
+    if (!grid->exception_count)
+        return NULL;
+    const struct hopbyte_exception *found =
+        bsearch(&key, grid->exceptions, (size_t)grid->exception_count, sizeof key, by_place);
+    return found ? found->text : NULL;
 }
 
 void hopbyte_grid_router_name(const struct hopbyte_grid *grid, const struct hopbyte_plan *plan, int node, char *name,

@@ -94,7 +94,7 @@ static void trial_print(const struct hopbyte_plan *plan, int phase, const struct
     hopbyte_record_text(&record, "to", plan->nodes[t->to].name, NULL);
     hopbyte_record_text(&record, "kind", t->kind, NULL);
     hopbyte_record_text(&record, "mode", t->shared ? "shared" : "exclusive", NULL);
-    hopbyte_record_number(&record, "bytes", bytes, NULL, 1);
+    hopbyte_record_whole(&record, "bytes", (long long)s->bytes * s->window, NULL);
     hopbyte_record_whole(&record, "messages", s->window, NULL);
     hopbyte_record_number(&record, "seconds", seconds, NULL, 1);
     hopbyte_record_number(&record, "bytes_per_second", bytes / seconds, NULL, 1);

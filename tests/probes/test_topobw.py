@@ -264,6 +264,7 @@ BAD = {
     "long name": ("dims 2\nnode " + "n" * 128 + " 0\n", "expected a node name of at most 127 characters"),
     "empty": ("dims 2\n", "no nodes"),
     "direction": (RING + "link 0 Y+ cable\n", "coords:4: found 'Y+', expected a direction such as X+"),
+    "kind twice": (RING + "link 0 X+ a\nlink 1 X+ b\nlink 0 X+ c\n", "for the same link, expected one"),
     "missing": ("dims 3\nnode rank:0 0\nnode rank:1 1\n", "4 of 6 directed links have an end outside this job"),
 }
 

@@ -66,11 +66,11 @@ fn read(text: &Text, format: Option<Format>, with: Companions<'_>) {
 }
 
 /// Machines of the counters' seeds.
-pub const GEMINI: &str = "gemini:2x2x8";
+pub const SMALL_GEMINI: &str = "gemini:2x2x8";
 /// The same for Aries.
-pub const DRAGONFLY: &str = "aries:1x6x16";
+pub const SMALL_ARIES: &str = "aries:1x6x16";
 /// The same for tables of a torus.
-pub const TORUS: &str = "torus:4x4";
+pub const SMALL_TORUS: &str = "torus:4x4";
 
 fn machine(name: &str) -> Fabric {
     spec::fabric(name).expect("the spec is a constant")
@@ -99,7 +99,7 @@ pub fn counters(of: &str, bytes: &[u8]) {
 
 /// Reads a jobs file: shares of a link never exceed the whole.
 pub fn jobs(bytes: &[u8]) {
-    let fabric = machine(DRAGONFLY);
+    let fabric = machine(SMALL_ARIES);
     let Some(text) = text(bytes) else { return };
     if let Ok(jobs) = hopbyte_observe::counters::jobs(&text, &fabric) {
         for link in fabric.link_ids().step_by(31) {
@@ -122,7 +122,7 @@ pub fn traffic(bytes: &[u8]) {
 
 /// Reads a placement with and without an allocation.
 pub fn placement(bytes: &[u8]) {
-    let fabric = machine(GEMINI);
+    let fabric = machine(SMALL_GEMINI);
     let Some(text) = text(bytes) else { return };
     let allocation = hopbyte_observe::parse_nodes("nid[00003,00005]:2", 1, &fabric).ok();
     for allocation in [None, allocation.as_ref()] {
@@ -136,6 +136,6 @@ pub fn placement(bytes: &[u8]) {
 pub fn nodes(bytes: &[u8]) {
     let list = String::from_utf8_lossy(bytes);
     if !list.trim().starts_with('@') {
-        let _ = hopbyte_observe::parse_nodes(&list, 1, &machine(GEMINI));
+        let _ = hopbyte_observe::parse_nodes(&list, 1, &machine(SMALL_GEMINI));
     }
 }

@@ -1,6 +1,6 @@
 #![no_main]
 
-use hopbyte_fuzz::{DRAGONFLY, counters};
+use hopbyte_fuzz::{SMALL_ARIES, counters};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| counters(DRAGONFLY, bytes));
+fuzz_target!(|bytes: &[u8]| counters(SMALL_ARIES, bytes));

@@ -1,6 +1,6 @@
 #![no_main]
 
-use hopbyte_fuzz::{TORUS, counters};
+use hopbyte_fuzz::{SMALL_TORUS, counters};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| counters(TORUS, bytes));
+fuzz_target!(|bytes: &[u8]| counters(SMALL_TORUS, bytes));

@@ -78,7 +78,7 @@ impl Format {
         };
         Ok(if content.starts_with(b"{") {
             Self::Json
-        } else if words[0] == b"rank" && content.contains(&b'=') {
+        } else if words.first() == Some(&&b"rank"[..]) && content.contains(&b'=') {
             Self::Rankfile
         } else if content_lines(text).all(is_order) && is_rank_order(text) {
             Self::RankOrder

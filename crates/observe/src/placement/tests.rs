@@ -126,6 +126,7 @@ fn what_cannot_be_is_named() {
     for (content, line, found) in [
         ("", 0, "nothing"),
         ("# only\n", 0, "nothing"),
+        ("\u{b}\u{b}", 1, "nothing"),
         ("nowhere\n", 1, "nowhere"),
         ("nid00003 x\n", 1, "x"),
         ("nid00003 slots=0\n", 1, "0"),

@@ -59,7 +59,7 @@ test-web:
 
 test-python: $(VENV)/bin/python
 	@if [ -f pyproject.toml ]; then $(VENV)/bin/pip install -q --upgrade '.[dev]' && \
-	  $(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q python; fi
+	  $(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q; fi
 
 # A real OpenSM on simulated fabrics; installs opensm, ibsim-utils and infiniband-diags where it may.
 test-infiniband: build $(VENV)/bin/python

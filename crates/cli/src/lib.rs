@@ -7,7 +7,7 @@ mod args;
 pub mod draw;
 mod failure;
 mod files;
-mod inputs;
+pub mod inputs;
 mod lab;
 mod machine;
 mod output;
@@ -15,6 +15,8 @@ mod progress;
 pub mod report;
 mod saved;
 mod verbs;
+
+pub use args::CounterArgs;
 
 use clap::Parser;
 use std::ffi::OsString;

@@ -1,1 +1,52 @@
-//! `hopbyte._core`: the Python face, thin.
+//! `hopbyte._core`: the same machine, costs and mapping for Python.
+//!
+//! Thin: every function reads its arguments, calls the crate that knows, and wraps what comes back.
+//! Arrays are views of what the wrapped object holds, without copies, and cannot be written to.
+//! Long work runs without the interpreter lock.
+
+// Arguments arrive converted and owned.
+#![allow(clippy::needless_pass_by_value)]
+
+mod arrays;
+mod costs;
+mod errors;
+mod links;
+mod machine;
+mod mapping;
+mod placement;
+mod traffic;
+
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+/// Runs the command line (program name first) and returns its exit code.
+#[pyfunction]
+fn run(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| hopbyte_cli::run(arguments))
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add(
+        "HopbyteError",
+        module.py().get_type::<errors::HopbyteError>(),
+    )?;
+    module.add_class::<machine::Machine>()?;
+    module.add_class::<links::Links>()?;
+    module.add_class::<costs::RouteCosts>()?;
+    module.add_class::<traffic::Traffic>()?;
+    module.add_class::<placement::Placement>()?;
+    module.add_class::<mapping::Evaluation>()?;
+    module.add_class::<mapping::Mapping>()?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::load_fabric, module)?)?;
+    module.add_function(wrap_pyfunction!(links::links, module)?)?;
+    module.add_function(wrap_pyfunction!(costs::route_costs, module)?)?;
+    module.add_function(wrap_pyfunction!(traffic::load_traffic, module)?)?;
+    module.add_function(wrap_pyfunction!(placement::load_placement, module)?)?;
+    module.add_function(wrap_pyfunction!(placement::place, module)?)?;
+    module.add_function(wrap_pyfunction!(mapping::evaluate, module)?)?;
+    module.add_function(wrap_pyfunction!(mapping::map, module)?)?;
+    Ok(())
+}

@@ -96,7 +96,8 @@ fn compared(job: &Job<'_>, after: &Side<'_>) -> String {
     } else if time_share > SAME {
         text.push_str(&link(" raises"));
     } else {
-        text.push_str(&link(" leaves"));
+        text.push_str(" leaves the worst link’s time at ");
+        text.push_str(&time(a.worst_link_seconds));
     }
     if count > 0 {
         text.push_str(if hop_share > SAME {

@@ -1,0 +1,125 @@
+//! What routes cost, as matrices.
+
+use crate::arrays::matrix;
+use crate::errors::{HopbyteError, python};
+use crate::links::Links;
+use crate::machine::Machine;
+use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts as Oracle};
+use numpy::PyArray2;
+use pyo3::prelude::*;
+
+/// Costs of routes between nodes or routers.
+#[pyclass(frozen, module = "hopbyte")]
+pub struct RouteCosts {
+    matrix: CostMatrix,
+    names: Vec<String>,
+    metric: Metric,
+    aggregate: Aggregate,
+    over: Over,
+}
+
+/// What routes cost: between the given nodes, or between all routers when none are given.
+///
+/// ``metric``: hops, inverse-bandwidth, used, input-stall, credit-stall or bytes; all but the first two
+/// need ``links`` with counters. ``aggregate``: max, sum or mean over the links of a route. ``over``:
+/// request, response or both.
+#[pyfunction]
+#[pyo3(signature = (machine, nodes=None, *, metric="hops", aggregate="sum", over="request", links=None))]
+pub fn route_costs(
+    py: Python<'_>,
+    machine: &Machine,
+    nodes: Option<Vec<String>>,
+    metric: &str,
+    aggregate: &str,
+    over: &str,
+    links: Option<&Links>,
+) -> PyResult<RouteCosts> {
+    let wrong = |text: String| PyErr::new::<HopbyteError, _>(text);
+    let metric: Metric = metric.parse().map_err(wrong)?;
+    let aggregate: Aggregate = aggregate.parse().map_err(wrong)?;
+    let over: Over = over.parse().map_err(wrong)?;
+    if links.is_some_and(|l| !l.belong_to(machine)) {
+        return Err(wrong("the links are not those of this machine".into()));
+    }
+    if metric.needs_state() && links.is_none() {
+        return Err(wrong(format!("metric {metric} needs links with counters")));
+    }
+    let wanted = nodes.map(|n| machine.find(&n)).transpose()?;
+    let state = links.map(Links::state);
+    py.detach(|| {
+        let fabric = machine.fabric();
+        let oracle = Oracle::new(fabric, machine.routing(), state, metric, aggregate, over);
+        let (matrix, names) = match wanted {
+            Some(nodes) => {
+                let names = nodes.iter().map(|&n| fabric.node(n).name.clone());
+                (oracle.among(&nodes), names.collect())
+            }
+            None => {
+                let names = fabric.routers().iter().map(|r| r.name.clone());
+                (oracle.all_routers(), names.collect())
+            }
+        };
+        Ok(RouteCosts {
+            matrix: matrix.map_err(python)?,
+            names,
+            metric,
+            aggregate,
+            over,
+        })
+    })
+}
+
+#[pymethods]
+impl RouteCosts {
+    /// Costs, row = from, column = to; not-a-number where unknown or without a route.
+    #[getter]
+    fn matrix<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let costs = this.get();
+        let n = costs.matrix.size();
+        matrix(this.clone().into_any(), costs.matrix.as_slice(), [n, n])
+    }
+
+    /// Names of rows and columns.
+    #[getter]
+    fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    /// What counts on a link.
+    #[getter]
+    fn metric(&self) -> &'static str {
+        self.metric.name()
+    }
+
+    /// How the links of a route become one number.
+    #[getter]
+    fn aggregate(&self) -> &'static str {
+        self.aggregate.name()
+    }
+
+    /// Which routes count.
+    #[getter]
+    fn over(&self) -> &'static str {
+        self.over.name()
+    }
+
+    /// Unit of the costs.
+    #[getter]
+    fn unit(&self) -> &'static str {
+        self.metric.unit()
+    }
+
+    fn __len__(&self) -> usize {
+        self.matrix.size()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<hopbyte.RouteCosts {} of {} over {}, {n} × {n}>",
+            self.aggregate,
+            self.metric,
+            self.over,
+            n = self.matrix.size()
+        )
+    }
+}

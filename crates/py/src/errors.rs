@@ -1,0 +1,65 @@
+//! Errors as Python exceptions.
+
+use hopbyte_fabric::{FabricError, InputError};
+use hopbyte_observe::ObserveError;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+create_exception!(
+    hopbyte,
+    HopbyteError,
+    PyValueError,
+    "Input that makes no sense. The text names the place, what was found, what was expected and what \
+     to do; for files also as the attributes file, line, found, expected and hint."
+);
+
+/// Any error as an exception: those of the operating system as OSError, the rest as HopbyteError.
+pub fn python(error: impl Into<anyhow::Error>) -> PyErr {
+    let error = error.into();
+    if let Some(ObserveError::Io { source, .. }) = error.downcast_ref::<ObserveError>() {
+        return refused(source, &error);
+    }
+    if let Some(source) = error.downcast_ref::<std::io::Error>() {
+        return refused(source, &error);
+    }
+    let exception = HopbyteError::new_err(format!("{error:#}"));
+    if let Some(input) = input(&error) {
+        Python::attach(|py| attributes(py, &exception, input));
+    }
+    exception
+}
+
+/// OSError makes the right subclass (FileNotFoundError, …) of the number.
+fn refused(source: &std::io::Error, error: &anyhow::Error) -> PyErr {
+    match source.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, format!("{error:#}"))),
+        None => PyOSError::new_err(format!("{error:#}")),
+    }
+}
+
+fn input(error: &anyhow::Error) -> Option<&InputError> {
+    error.chain().find_map(|cause| {
+        let direct = cause.downcast_ref::<InputError>();
+        let observed = || match cause.downcast_ref::<ObserveError>()? {
+            ObserveError::Input(input) => Some(input),
+            ObserveError::Fabric(FabricError::Input(input)) => Some(input),
+            _ => None,
+        };
+        let fabric = || match cause.downcast_ref::<FabricError>()? {
+            FabricError::Input(input) => Some(input),
+            _ => None,
+        };
+        direct.or_else(observed).or_else(fabric)
+    })
+}
+
+fn attributes(py: Python<'_>, exception: &PyErr, input: &InputError) {
+    let value = exception.value(py);
+    // An exception without attributes is still the right exception.
+    let _ = value.setattr("file", &input.file);
+    let _ = value.setattr("line", input.line);
+    let _ = value.setattr("found", &input.found);
+    let _ = value.setattr("expected", &input.expected);
+    let _ = value.setattr("hint", &input.hint);
+}

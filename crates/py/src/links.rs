@@ -1,0 +1,296 @@
+//! Links and what they carry, as columns.
+
+use crate::arrays::column;
+use crate::errors::python;
+use crate::machine::{Inner, Machine};
+use hopbyte_cli::CounterArgs;
+use hopbyte_cli::inputs::reading;
+use hopbyte_fabric::{Column, End, Fabric, LinkState};
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// All directed links of a machine as columns, with what counters say of them where they were read.
+///
+/// Every column is a read-only NumPy view, by link number. What was not read is not-a-number.
+#[pyclass(frozen, module = "hopbyte")]
+pub struct Links {
+    machine: Arc<Inner>,
+    still: Still,
+    state: LinkState,
+    source: Option<String>,
+    notes: Vec<String>,
+}
+
+/// Columns that do not change while the machine runs.
+struct Still {
+    from_router: Vec<i32>,
+    to_router: Vec<i32>,
+    kind: Vec<u16>,
+    direction: Vec<i16>,
+    capacity: Vec<f64>,
+    latency: Vec<f64>,
+    hop: Vec<bool>,
+}
+
+impl Still {
+    fn of(fabric: &Fabric) -> Self {
+        let links = fabric.links();
+        let router = |end: End| match end {
+            End::Router(r) => r.0 as i32,
+            End::Node(_) | End::Hosts(_) => -1,
+        };
+        Self {
+            from_router: links.iter().map(|l| router(l.from)).collect(),
+            to_router: links.iter().map(|l| router(l.to)).collect(),
+            kind: links.iter().map(|l| l.kind.0).collect(),
+            direction: links
+                .iter()
+                .map(|l| l.direction.map_or(-1, |d| d.index() as i16))
+                .collect(),
+            capacity: links.iter().map(|l| l.capacity().0).collect(),
+            latency: links.iter().map(|l| l.latency.0).collect(),
+            hop: fabric.link_ids().map(|l| fabric.is_hop(l)).collect(),
+        }
+    }
+}
+
+/// The links of a machine; with counters, what they carry.
+///
+/// ``counters`` is one file, or an earlier and a later one of totals; ``interval`` the seconds they
+/// cover where they do not say it; ``region`` the code region of a Boxfish table.
+#[pyfunction]
+#[pyo3(signature = (machine, *counters, interval=None, region=None))]
+pub fn links(
+    py: Python<'_>,
+    machine: &Machine,
+    counters: Vec<PathBuf>,
+    interval: Option<f64>,
+    region: Option<i64>,
+) -> PyResult<Links> {
+    let machine = machine.0.clone();
+    py.detach(|| {
+        let fabric = &machine.fabric;
+        let (state, source, notes) = if counters.is_empty() {
+            (LinkState::unknown(fabric), None, Vec::new())
+        } else {
+            let args = CounterArgs { interval, region };
+            let read = reading(&counters, fabric, &args).map_err(python)?;
+            (read.state, Some(read.source), read.notes)
+        };
+        Ok(Links {
+            still: Still::of(fabric),
+            state,
+            source,
+            notes,
+            machine,
+        })
+    })
+}
+
+impl Links {
+    /// What the counters say.
+    pub fn state(&self) -> &LinkState {
+        &self.state
+    }
+
+    /// Whether these are links of that machine.
+    pub fn belong_to(&self, machine: &Machine) -> bool {
+        Arc::ptr_eq(&self.machine, &machine.0)
+    }
+}
+
+/// A column of the object itself.
+fn of<'py, T: numpy::Element>(
+    this: &Bound<'py, Links>,
+    values: impl FnOnce(&Links) -> &[T],
+) -> Bound<'py, PyArray1<T>> {
+    column(this.clone().into_any(), values(this.get()))
+}
+
+fn read<'py>(
+    this: &Bound<'py, Links>,
+    values: impl FnOnce(&LinkState) -> &Column,
+) -> Bound<'py, PyArray1<f64>> {
+    of(this, |l| values(&l.state).as_slice())
+}
+
+#[pymethods]
+impl Links {
+    /// Names, unique in the machine.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        let fabric = &self.machine.fabric;
+        fabric.link_ids().map(|l| fabric.link_name(l)).collect()
+    }
+
+    /// Names of the receiving ends.
+    #[getter]
+    fn ends(&self) -> Vec<String> {
+        let fabric = &self.machine.fabric;
+        let end = |l: &hopbyte_fabric::Link| fabric.end_name(l.to);
+        fabric.links().iter().map(end).collect()
+    }
+
+    /// Where the counters came from, if any were read.
+    #[getter]
+    fn source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+
+    /// Remarks on the counters.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// Seconds that the counters cover, if known.
+    #[getter]
+    fn window_seconds(&self) -> Option<f64> {
+        self.state.window_seconds
+    }
+
+    /// Router that a link leaves, -1 for a host.
+    #[getter]
+    fn from_router<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<i32>> {
+        of(this, |l| &l.still.from_router)
+    }
+
+    /// Router that a link reaches, -1 for a host.
+    #[getter]
+    fn to_router<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<i32>> {
+        of(this, |l| &l.still.to_router)
+    }
+
+    /// Number of the kind in ``Machine.kinds``.
+    #[getter]
+    fn kind<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u16>> {
+        of(this, |l| &l.still.kind)
+    }
+
+    /// Direction on the grid: dimension × 2, plus 1 for the negative one; -1 without.
+    #[getter]
+    fn direction<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<i16>> {
+        of(this, |l| &l.still.direction)
+    }
+
+    /// Capacity with the lanes in service, bytes per second.
+    #[getter]
+    fn capacity_bytes_per_s<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        of(this, |l| &l.still.capacity)
+    }
+
+    /// Latency without load, seconds.
+    #[getter]
+    fn latency_seconds<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        of(this, |l| &l.still.latency)
+    }
+
+    /// Whether crossing the link counts as a hop.
+    #[getter]
+    fn hop<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<bool>> {
+        of(this, |l| &l.still.hop)
+    }
+
+    /// Bytes that arrived.
+    #[getter]
+    fn received_bytes<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.received_bytes)
+    }
+
+    /// Packets that arrived.
+    #[getter]
+    fn packets<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.packets)
+    }
+
+    /// Share of the capacity that was used, 0 to 1.
+    #[getter]
+    fn used_ratio<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.used_ratio)
+    }
+
+    /// Share of the window that arrivals waited, 0 to 1.
+    #[getter]
+    fn input_stall_ratio<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.input_stall_ratio)
+    }
+
+    /// Share of the window that departures lacked credits, 0 to 1.
+    #[getter]
+    fn credit_stall_ratio<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.credit_stall_ratio)
+    }
+
+    /// Seconds that arrivals waited.
+    #[getter]
+    fn input_stall_seconds<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.input_stall_seconds)
+    }
+
+    /// Seconds that departures lacked credits.
+    #[getter]
+    fn credit_stall_seconds<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.credit_stall_seconds)
+    }
+
+    /// Share of the quantities of the source that were read for the link, 0 to 1.
+    #[getter]
+    fn coverage<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        of(this, |l| &l.state.coverage)
+    }
+
+    /// All columns by name, as data frames want them: ``pandas.DataFrame(links.columns())``. Columns
+    /// of counters that were not read at all are left out.
+    fn columns<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let py = this.py();
+        let columns = PyDict::new(py);
+        columns.set_item("link", Self::names(this.get()))?;
+        columns.set_item("to", Self::ends(this.get()))?;
+        for name in [
+            "from_router",
+            "to_router",
+            "kind",
+            "direction",
+            "capacity_bytes_per_s",
+            "latency_seconds",
+            "hop",
+        ] {
+            columns.set_item(name, this.getattr(name)?)?;
+        }
+        for name in [
+            "received_bytes",
+            "packets",
+            "used_ratio",
+            "input_stall_ratio",
+            "credit_stall_ratio",
+            "input_stall_seconds",
+            "credit_stall_seconds",
+        ] {
+            let values = this.getattr(name)?.cast_into::<PyArray1<f64>>()?;
+            let known = values.readonly().as_array().iter().any(|v| !v.is_nan());
+            if known {
+                columns.set_item(name, values)?;
+            }
+        }
+        if this.get().source.is_some() {
+            columns.set_item("coverage", this.getattr("coverage")?)?;
+        }
+        Ok(columns)
+    }
+
+    fn __len__(&self) -> usize {
+        self.still.kind.len()
+    }
+
+    fn __repr__(&self) -> String {
+        let known = self.state.coverage.iter().filter(|&&c| c > 0.0).count();
+        format!(
+            "<hopbyte.Links {} of {}, {known} read>",
+            self.still.kind.len(),
+            self.machine.fabric.source()
+        )
+    }
+}

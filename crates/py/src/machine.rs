@@ -1,0 +1,246 @@
+//! Machines: a fabric and the way it routes.
+
+use crate::errors::python;
+use hopbyte_cli::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
+use hopbyte_fabric::{Direction, Fabric, NodeId, Routing, faults};
+use hopbyte_observe::{MachineFiles, read_machine};
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What all objects of one machine share.
+pub struct Inner {
+    pub fabric: Fabric,
+    pub routing: Routing,
+    pub notes: Vec<String>,
+}
+
+/// Size, coordinates by router, direction by link.
+type Grid = (Vec<u32>, Vec<Vec<u32>>, Vec<i16>);
+
+/// A machine: routers, nodes, directed links, and the way bytes go.
+#[pyclass(frozen, module = "hopbyte")]
+#[derive(Clone)]
+pub struct Machine(pub Arc<Inner>);
+
+/// Reads a machine from a file or a spec such as ``gemini:16x12x24``.
+///
+/// Formats are recognised by content: ``ibnetdiscover`` output (both forms) and Cray
+/// ``rtr --interconnect`` of Gemini and Aries. Forwarding tables (``routes``) are looked for beside
+/// the file when none are given. ``down`` names links or routers that are out of service.
+#[pyfunction]
+#[pyo3(signature = (source, *, routes=Vec::new(), system_map=None, names=None, down=Vec::new(), routing=None))]
+pub fn load_fabric(
+    py: Python<'_>,
+    source: PathBuf,
+    routes: Vec<PathBuf>,
+    system_map: Option<PathBuf>,
+    names: Option<PathBuf>,
+    down: Vec<String>,
+    routing: Option<String>,
+) -> PyResult<Machine> {
+    py.detach(|| {
+        let main = source.to_string_lossy().into_owned();
+        let read = read_machine(&MachineFiles {
+            main,
+            routes,
+            system_map,
+            names,
+        })
+        .map_err(python)?;
+        let mut inner = Inner {
+            fabric: read.fabric,
+            routing: read.routing,
+            notes: read.notes,
+        };
+        if !down.is_empty() {
+            let text = down.join("\n");
+            let (found, _) = faults::parse(&inner.fabric, "down", &text).map_err(python)?;
+            inner.fabric = inner.fabric.with_faults(&found);
+            inner.routing = inner.routing.rerouted(&inner.fabric);
+        }
+        if let Some(name) = routing {
+            inner.routing = Routing::named(&inner.fabric, &name).map_err(python)?;
+        }
+        Ok(Machine(Arc::new(inner)))
+    })
+}
+
+impl Machine {
+    /// The fabric.
+    pub fn fabric(&self) -> &Fabric {
+        &self.0.fabric
+    }
+
+    /// The routing.
+    pub fn routing(&self) -> &Routing {
+        &self.0.routing
+    }
+
+    /// Nodes by name.
+    pub fn find(&self, names: &[String]) -> PyResult<Vec<NodeId>> {
+        let find = |name: &String| self.fabric().find_node(name).map_err(python);
+        names.iter().map(find).collect()
+    }
+}
+
+#[pymethods]
+impl Machine {
+    /// File or spec that it was read from.
+    #[getter]
+    fn source(&self) -> &str {
+        self.fabric().source()
+    }
+
+    /// Kind of network: ``gemini``, ``aries``, ``torus``, ``infiniband``, …
+    #[getter]
+    fn family(&self) -> String {
+        format!("{:?}", self.fabric().family()).to_lowercase()
+    }
+
+    /// How bytes find their way, in words.
+    #[getter]
+    fn routing_text(&self) -> String {
+        self.routing().describe()
+    }
+
+    /// What was assumed or completed while reading.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.0.notes.clone()
+    }
+
+    /// Extent of the grid, if the machine is one.
+    #[getter]
+    fn shape(&self) -> Option<Vec<u32>> {
+        self.fabric().shape().map(|s| s.dims.clone())
+    }
+
+    /// Names of the routers, by number.
+    #[getter]
+    fn routers(&self) -> Vec<&str> {
+        self.fabric()
+            .routers()
+            .iter()
+            .map(|r| &r.name[..])
+            .collect()
+    }
+
+    /// Names of the nodes, by number.
+    #[getter]
+    fn nodes(&self) -> Vec<&str> {
+        self.fabric().nodes().iter().map(|n| &n.name[..]).collect()
+    }
+
+    /// Number of directed links, host links included.
+    #[getter]
+    fn link_count(&self) -> usize {
+        self.fabric().links().len()
+    }
+
+    /// Names of the kinds of link, by number.
+    #[getter]
+    fn kinds(&self) -> Vec<&str> {
+        self.fabric().kinds().iter().map(|k| &k.name[..]).collect()
+    }
+
+    /// Number of the node with a name, alias, nid or host name.
+    fn find_node(&self, name: &str) -> PyResult<u32> {
+        self.fabric().find_node(name).map(|n| n.0).map_err(python)
+    }
+
+    /// Router of a node, by numbers.
+    fn router_of(&self, node: u32) -> PyResult<u32> {
+        let known = self.fabric().nodes().get(node as usize);
+        known
+            .map(|n| n.router.0)
+            .ok_or_else(|| PyValueError::new_err(format!("no node {node}")))
+    }
+
+    /// Coordinates of a router, if the machine is a grid or a dragonfly.
+    fn coordinates(&self, router: u32) -> PyResult<Option<Vec<u32>>> {
+        if router as usize >= self.fabric().routers().len() {
+            return Err(PyValueError::new_err(format!("no router {router}")));
+        }
+        let id = hopbyte_fabric::RouterId(router);
+        Ok(self.fabric().coord(id).map(<[u32]>::to_vec))
+    }
+
+    /// Numbers of the links from one node to another, by node names; empty for a node to itself.
+    fn route(&self, from_node: &str, to_node: &str) -> PyResult<Vec<u32>> {
+        let from = self.fabric().find_node(from_node).map_err(python)?;
+        let to = self.fabric().find_node(to_node).map_err(python)?;
+        let mut links = Vec::new();
+        self.routing()
+            .route(self.fabric(), from, to, &mut links)
+            .map_err(|e| PyErr::new::<crate::errors::HopbyteError, _>(e.describe(self.fabric())))?;
+        Ok(links.into_iter().map(|l| l.0).collect())
+    }
+
+    /// Coordinates and directions that pictures use: size of the grid, coordinates of all routers
+    /// row by row, and for every link its direction (dimension × 2, plus 1 for the negative one; -1
+    /// for links that are not between routers). ``None`` when the machine is no grid; torus and mesh
+    /// networks of switches count when their names spell coordinates that every cable bears out.
+    fn grid(&self) -> Option<Grid> {
+        let (dims, coords) = hopbyte_cli::draw::coordinates(self.fabric())?;
+        let directions = hopbyte_cli::draw::directions(self.fabric())?;
+        let rows = coords.chunks(dims.len()).map(<[u32]>::to_vec).collect();
+        let index = |d: Option<Direction>| d.map_or(-1, |d| d.index() as i16);
+        Some((dims, rows, directions.into_iter().map(index).collect()))
+    }
+
+    /// Draws the machine as SVG, with one value a link as its load if given (not-a-number is shown as
+    /// not known). ``unit`` is one of ``s``, ``B``, ``ratio`` and ``count``.
+    #[pyo3(signature = (loads=None, *, name="load", unit="ratio", title="", worst=10))]
+    fn svg(
+        &self,
+        loads: Option<PyReadonlyArray1<'_, f64>>,
+        name: &str,
+        unit: &str,
+        title: &str,
+        worst: usize,
+    ) -> PyResult<String> {
+        let unit = match unit {
+            "s" => Unit::Seconds,
+            "B" => Unit::Bytes,
+            "ratio" => Unit::Ratio,
+            "count" => Unit::Count,
+            _ => {
+                let text = format!("found unit {unit:?}, expected s, B, ratio or count");
+                return Err(PyValueError::new_err(text));
+            }
+        };
+        let loads = match loads {
+            None => None,
+            Some(array) => {
+                let values: Vec<f64> = array.as_array().to_vec();
+                let links = self.fabric().links().len();
+                if values.len() != links {
+                    let text =
+                        format!("found {} loads, expected {links}, one a link", values.len());
+                    return Err(PyValueError::new_err(text));
+                }
+                Some(LinkLoads::new(name, unit, values))
+            }
+        };
+        let options = DrawOptions {
+            title: title.into(),
+            worst,
+            ..DrawOptions::default()
+        };
+        Ok(fabric_svg(self.fabric(), loads.as_ref(), &options))
+    }
+
+    fn __repr__(&self) -> String {
+        let f = self.fabric();
+        format!(
+            "<hopbyte.Machine {}: {} routers, {} nodes, {} links>",
+            f.source(),
+            f.routers().len(),
+            f.nodes().len(),
+            f.links().len()
+        )
+    }
+}

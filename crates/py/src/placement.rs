@@ -1,0 +1,245 @@
+//! Which rank is where.
+
+use crate::arrays::column;
+use crate::errors::{HopbyteError, python};
+use crate::machine::{Inner, Machine};
+use hopbyte_apply::{Launcher, render, write_atomic};
+use hopbyte_fabric::{Allocation, Placement as Slots};
+use hopbyte_observe::{parse_node_list, read_placement};
+use numpy::PyArray1;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A slot on a node for every rank.
+#[pyclass(frozen, module = "hopbyte")]
+pub struct Placement {
+    machine: Arc<Inner>,
+    allocation: Allocation,
+    slots: Slots,
+    node: Vec<u32>,
+    slot: Vec<u32>,
+}
+
+/// Nodes as a user gives them: a list in a string (``miriel[063-065]:24``, ``all``), or names.
+#[derive(FromPyObject)]
+pub enum Nodes {
+    /// One string.
+    List(String),
+    /// Names, one a node.
+    Names(Vec<String>),
+}
+
+impl Nodes {
+    /// The allocation: nodes without slots of their own hold `ranks_per_node`, or the fewest that
+    /// hold all tasks.
+    pub fn allocate(
+        &self,
+        machine: &Machine,
+        ranks_per_node: Option<u32>,
+        tasks: usize,
+    ) -> PyResult<Allocation> {
+        let fabric = machine.fabric();
+        let nodes = match self {
+            Self::List(text) => parse_node_list(text, fabric).map_err(python)?,
+            Self::Names(names) => {
+                let found = machine.find(names)?;
+                found.into_iter().map(|n| (n, None)).collect()
+            }
+        };
+        let fewest = tasks.div_ceil(nodes.len().max(1)) as u32;
+        let slots = ranks_per_node.unwrap_or(fewest);
+        let nodes = nodes.into_iter().map(|(n, own)| (n, own.unwrap_or(slots)));
+        Allocation::new(fabric, nodes.collect()).map_err(python)
+    }
+}
+
+/// Reads where every rank runs: an Open MPI rankfile or hostfile, netloc's ``resources.txt``, CSV
+/// ``rank,node[,slot]``, or a rank order (which needs the nodes of the job).
+#[pyfunction]
+#[pyo3(signature = (source, machine, *, nodes=None, ranks_per_node=1))]
+pub fn load_placement(
+    source: PathBuf,
+    machine: &Machine,
+    nodes: Option<Nodes>,
+    ranks_per_node: u32,
+) -> PyResult<Placement> {
+    let allocation = nodes
+        .map(|n| n.allocate(machine, Some(ranks_per_node), 0))
+        .transpose()?;
+    let read = read_placement(&source, machine.fabric(), allocation.as_ref()).map_err(python)?;
+    Ok(Placement::new(machine, read.allocation, read.placement))
+}
+
+/// A placement by hand: a node name for every rank, or one of the usual ways over the nodes of a job
+/// (``how``: in-order or round-robin, for ``tasks`` ranks).
+#[pyfunction]
+#[pyo3(signature = (machine, nodes, *, tasks=None, ranks_per_node=None, how="by-rank"))]
+pub fn place(
+    machine: &Machine,
+    nodes: Nodes,
+    tasks: Option<usize>,
+    ranks_per_node: Option<u32>,
+    how: &str,
+) -> PyResult<Placement> {
+    let fabric = machine.fabric();
+    let wrong = |text: &str| PyErr::new::<HopbyteError, _>(text.to_owned());
+    let usual = match how {
+        "in-order" => Slots::in_order,
+        "round-robin" => Slots::round_robin,
+        "by-rank" => {
+            let Nodes::Names(names) = nodes else {
+                return Err(wrong(
+                    "found a list of nodes, expected a node name for every rank",
+                ));
+            };
+            return Placement::by_rank(machine, &names, None);
+        }
+        _ => {
+            let text = format!("found how={how:?}, expected by-rank, in-order or round-robin");
+            return Err(wrong(&text));
+        }
+    };
+    let tasks = tasks.ok_or_else(|| wrong("say how many ranks there are: tasks="))?;
+    let allocation = nodes.allocate(machine, ranks_per_node, tasks)?;
+    let slots = usual(&allocation, tasks).map_err(python)?;
+    debug_assert!(fabric.nodes().len() >= allocation.nodes().len());
+    Ok(Placement::new(machine, allocation, slots))
+}
+
+impl Placement {
+    /// Wraps a checked placement.
+    pub fn new(machine: &Machine, allocation: Allocation, slots: Slots) -> Self {
+        Self {
+            node: slots.slots().iter().map(|s| s.node.0).collect(),
+            slot: slots.slots().iter().map(|s| s.slot).collect(),
+            machine: machine.0.clone(),
+            allocation,
+            slots,
+        }
+    }
+
+    /// From a node name for every rank; without an allocation each node holds what is on it.
+    pub fn by_rank(
+        machine: &Machine,
+        names: &[String],
+        allocation: Option<Allocation>,
+    ) -> PyResult<Self> {
+        let fabric = machine.fabric();
+        let nodes = machine.find(names)?;
+        let allocation = match allocation {
+            Some(allocation) => allocation,
+            None => {
+                let mut counted: Vec<(hopbyte_fabric::NodeId, u32)> = Vec::new();
+                let mut seen = std::collections::HashMap::new();
+                for &node in &nodes {
+                    let at = *seen.entry(node).or_insert_with(|| {
+                        counted.push((node, 0));
+                        counted.len() - 1
+                    });
+                    counted[at].1 += 1;
+                }
+                Allocation::new(fabric, counted).map_err(python)?
+            }
+        };
+        let slots = Slots::on_nodes(fabric, &allocation, nodes).map_err(python)?;
+        Ok(Self::new(machine, allocation, slots))
+    }
+
+    /// The slots.
+    pub fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// The nodes of the job.
+    pub fn allocation(&self) -> &Allocation {
+        &self.allocation
+    }
+
+    /// Whether it speaks of that machine.
+    pub fn belongs_to(&self, machine: &Machine) -> bool {
+        Arc::ptr_eq(&self.machine, &machine.0)
+    }
+}
+
+fn launcher(name: &str) -> PyResult<Launcher> {
+    name.parse().map_err(python)
+}
+
+#[pymethods]
+impl Placement {
+    /// Node number of every rank.
+    #[getter]
+    fn node<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u32>> {
+        column(this.clone().into_any(), &this.get().node)
+    }
+
+    /// Slot of every rank on its node.
+    #[getter]
+    fn slot<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u32>> {
+        column(this.clone().into_any(), &this.get().slot)
+    }
+
+    /// Node name of every rank.
+    #[getter]
+    fn node_names(&self) -> Vec<&str> {
+        let nodes = self.machine.fabric.nodes();
+        self.node
+            .iter()
+            .map(|&n| &nodes[n as usize].name[..])
+            .collect()
+    }
+
+    /// Ranks whose node differs from another placement.
+    fn moved(&self, other: &Self) -> usize {
+        self.slots.moved(&other.slots)
+    }
+
+    /// The text that a launcher reads: mpich-rank-order, openmpi-rankfile, openmpi-hostfile,
+    /// slurm-hostfile, csv or json.
+    fn render(&self, to: &str) -> PyResult<String> {
+        render(
+            launcher(to)?,
+            &self.machine.fabric,
+            &self.allocation,
+            &self.slots,
+        )
+        .map_err(python)
+    }
+
+    /// Writes what a launcher reads, whole or not at all.
+    fn write(&self, to: &str, path: PathBuf) -> PyResult<()> {
+        write_atomic(&path, &self.render(to)?).map_err(python)
+    }
+
+    fn __len__(&self) -> usize {
+        self.node.len()
+    }
+
+    /// Node name and slot of a rank.
+    fn __getitem__(&self, rank: isize) -> PyResult<(&str, u32)> {
+        let count = self.node.len() as isize;
+        let at = if rank < 0 { rank + count } else { rank };
+        if !(0..count).contains(&at) {
+            return Err(PyIndexError::new_err(format!(
+                "no rank {rank} among {count}"
+            )));
+        }
+        let at = at as usize;
+        let name = &self.machine.fabric.nodes()[self.node[at] as usize].name;
+        Ok((name, self.slot[at]))
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.node == other.node && self.slot == other.slot
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<hopbyte.Placement of {} ranks on {} nodes>",
+            self.node.len(),
+            self.allocation.nodes().len()
+        )
+    }
+}

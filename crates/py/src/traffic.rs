@@ -1,0 +1,165 @@
+//! What an application sends.
+
+use crate::arrays::column;
+use crate::errors::python;
+use hopbyte_fabric::Exchange;
+use hopbyte_observe::read_traffic;
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// What the ranks of an application send each other: directed pairs with bytes and messages.
+#[pyclass(frozen, module = "hopbyte")]
+pub struct Traffic {
+    source: String,
+    exchange: Exchange,
+    from: Vec<u32>,
+    to: Vec<u32>,
+    bytes: Vec<f64>,
+    messages: Vec<u64>,
+}
+
+/// Reads traffic from a file, a folder of ``.prof`` files, an archive, or a spec such as
+/// ``stencil:16x16x16:27``; phases are added up.
+#[pyfunction]
+pub fn load_traffic(py: Python<'_>, source: String) -> PyResult<Traffic> {
+    py.detach(|| {
+        let traffic = read_traffic(&source).map_err(python)?;
+        Ok(Traffic::new(traffic.source.clone(), traffic.total()))
+    })
+}
+
+impl Traffic {
+    fn new(source: String, exchange: Exchange) -> Self {
+        let pairs = exchange.pairs();
+        let mut traffic = Self {
+            source,
+            from: Vec::with_capacity(pairs),
+            to: Vec::with_capacity(pairs),
+            bytes: Vec::with_capacity(pairs),
+            messages: Vec::with_capacity(pairs),
+            exchange: Exchange::default(),
+        };
+        for (from, message) in exchange.iter() {
+            traffic.from.push(from);
+            traffic.to.push(message.to);
+            traffic.bytes.push(message.bytes);
+            traffic.messages.push(message.messages);
+        }
+        traffic.exchange = exchange;
+        traffic
+    }
+
+    /// What is sent.
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Where it came from.
+    pub fn name(&self) -> &str {
+        &self.source
+    }
+}
+
+#[pymethods]
+impl Traffic {
+    /// Traffic of pairs: sending rank, receiving rank, bytes. Pairs named twice are added up; what a
+    /// rank sends to itself is dropped.
+    #[staticmethod]
+    #[pyo3(signature = (from_rank, to_rank, bytes, tasks=None))]
+    fn of_pairs(
+        from_rank: PyReadonlyArray1<'_, i64>,
+        to_rank: PyReadonlyArray1<'_, i64>,
+        bytes: PyReadonlyArray1<'_, f64>,
+        tasks: Option<usize>,
+    ) -> PyResult<Self> {
+        let (from, to, bytes) = (from_rank.as_array(), to_rank.as_array(), bytes.as_array());
+        if from.len() != to.len() || from.len() != bytes.len() {
+            return Err(PyValueError::new_err("the three arrays differ in length"));
+        }
+        let rank = |r: i64| {
+            u32::try_from(r).map_err(|_| PyValueError::new_err(format!("no rank can be {r}")))
+        };
+        let mut entries = Vec::with_capacity(from.len());
+        for ((&a, &b), &n) in from.iter().zip(to).zip(bytes) {
+            entries.push((rank(a)?, rank(b)?, n, 0));
+        }
+        let seen = entries.iter().map(|e| e.0.max(e.1) as usize + 1).max();
+        let tasks = tasks.unwrap_or(seen.unwrap_or(0));
+        let exchange = Exchange::new(tasks, entries).map_err(python)?;
+        Ok(Self::new("pairs".into(), exchange))
+    }
+
+    /// Traffic of a square matrix of bytes, row = from, column = to.
+    #[staticmethod]
+    fn of_matrix(matrix: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
+        let matrix = matrix.as_array();
+        let (rows, columns) = matrix.dim();
+        if rows != columns {
+            let text = format!("found a {rows} × {columns} matrix, expected a square one");
+            return Err(PyValueError::new_err(text));
+        }
+        let entries = matrix
+            .indexed_iter()
+            .filter(|(_, bytes)| **bytes != 0.0)
+            .map(|((from, to), &bytes)| (from as u32, to as u32, bytes, 0));
+        let exchange = Exchange::new(rows, entries).map_err(python)?;
+        Ok(Self::new("matrix".into(), exchange))
+    }
+
+    /// Where it came from.
+    #[getter]
+    fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Number of ranks.
+    #[getter]
+    fn tasks(&self) -> usize {
+        self.exchange.tasks()
+    }
+
+    /// Sum of all bytes.
+    #[getter]
+    fn total_bytes(&self) -> f64 {
+        self.exchange.total_bytes()
+    }
+
+    /// Sending rank of each pair.
+    #[getter]
+    fn from_rank<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u32>> {
+        column(this.clone().into_any(), &this.get().from)
+    }
+
+    /// Receiving rank of each pair.
+    #[getter]
+    fn to_rank<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u32>> {
+        column(this.clone().into_any(), &this.get().to)
+    }
+
+    /// Bytes of each pair.
+    #[getter]
+    fn bytes<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        column(this.clone().into_any(), &this.get().bytes)
+    }
+
+    /// Messages of each pair, 0 where the source does not say.
+    #[getter]
+    fn messages<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u64>> {
+        column(this.clone().into_any(), &this.get().messages)
+    }
+
+    fn __len__(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<hopbyte.Traffic {}: {} ranks, {} pairs, {}>",
+            self.source,
+            self.exchange.tasks(),
+            self.bytes.len(),
+            hopbyte_fabric::units::bytes_text(self.exchange.total_bytes())
+        )
+    }
+}

@@ -1,0 +1,72 @@
+"""What a machine's network is doing, what a job's bytes cost, and where they would cost least.
+
+The verbs of the command line as functions::
+
+    import hopbyte
+
+    machine = hopbyte.load_fabric("subnet.txt")          # or "gemini:16x12x24"
+    links = hopbyte.links(machine, "counters.csv")       # NumPy columns, without copies
+    costs = hopbyte.route_costs(machine, metric="hops")  # a NumPy matrix
+    traffic = hopbyte.load_traffic("app.mat")
+    mapping = hopbyte.map(traffic, machine, "miriel[063-065]:24")
+    mapping.placement.write("openmpi-rankfile", "rankfile")
+    hopbyte.plot.load_by_dimension(mapping)
+
+Arrays are read-only views of what the objects hold. What was not read is not-a-number, never zero.
+Units are in the names. :mod:`hopbyte.plot` needs matplotlib (``pip install hopbyte[plot]``).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from hopbyte._core import (
+    Evaluation,
+    HopbyteError,
+    Links,
+    Machine,
+    Mapping,
+    Placement,
+    RouteCosts,
+    Traffic,
+    __version__,
+    evaluate,
+    links,
+    load_fabric,
+    load_placement,
+    load_traffic,
+    map,
+    place,
+    route_costs,
+)
+
+if TYPE_CHECKING:
+    from hopbyte import plot
+
+__all__ = [
+    "Evaluation",
+    "HopbyteError",
+    "Links",
+    "Machine",
+    "Mapping",
+    "Placement",
+    "RouteCosts",
+    "Traffic",
+    "__version__",
+    "evaluate",
+    "links",
+    "load_fabric",
+    "load_placement",
+    "load_traffic",
+    "map",
+    "place",
+    "plot",
+    "route_costs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads :mod:`hopbyte.plot`, and with it matplotlib, only when it is used."""
+    if name == "plot":
+        import importlib
+
+        return importlib.import_module("hopbyte.plot")
+    raise AttributeError(f"module 'hopbyte' has no attribute {name!r}")

@@ -1,0 +1,17 @@
+"""The ``hopbyte`` command of a Python installation: the same code as the native program."""
+
+import signal
+import sys
+
+from hopbyte._core import run
+
+
+def main() -> int:
+    """Runs the command line and returns its exit code."""
+    # The interpreter would note an interrupt and wait for the command to end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return run(["hopbyte", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

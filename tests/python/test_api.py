@@ -1,0 +1,251 @@
+"""The Python face against independent computations, real captures and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TORUS, shared
+from numpy.typing import NDArray
+
+import hopbyte
+
+
+def test_machines_have_the_published_counts() -> None:
+    cielo = hopbyte.load_fabric("gemini:16x12x24")
+    assert (len(cielo.routers), len(cielo.nodes), cielo.shape) == (4608, 9216, [16, 12, 24])
+    table = hopbyte.links(cielo)
+    assert len(table) == cielo.link_count
+    assert int(table.hop.sum()) == 6 * 4608
+    # Paper 000 Table II: X 9.375, Y 9.375 and 4.6875, Z 15.0 and 9.375 GB/s.
+    for letter, speeds in [(0, {9.375}), (1, {9.375, 4.6875}), (2, {15.0, 9.375})]:
+        of_dimension = table.hop & (table.direction // 2 == letter)
+        assert set(table.capacity_bytes_per_s[of_dimension] / 1e9) == speeds
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["capacity_bytes_per_s", "from_router", "direction", "hop", "used_ratio", "coverage"],
+)
+def test_columns_are_views_that_cannot_be_written(torus: hopbyte.Machine, column: str) -> None:
+    table = hopbyte.links(torus)
+    array: NDArray[np.generic] = getattr(table, column)
+    again: NDArray[np.generic] = getattr(table, column)
+    assert not array.flags.owndata
+    assert id(array.base) == id(table)
+    assert array.ctypes.data == again.ctypes.data, "each access made a copy"
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = array[1]
+    # The view keeps alive what it looks at.
+    copy = array.copy()
+    del table, again
+    assert np.array_equal(array, copy, equal_nan=array.dtype.kind == "f")
+
+
+def test_matrices_are_views_too(torus: hopbyte.Machine) -> None:
+    costs = hopbyte.route_costs(torus, torus.nodes[:10])
+    assert costs.matrix.base is not None
+    assert not costs.matrix.flags.owndata
+    assert costs.matrix.ctypes.data == costs.matrix.ctypes.data
+
+
+def test_hops_agree_with_the_routes(torus: hopbyte.Machine) -> None:
+    nodes = torus.nodes[::13]
+    costs = hopbyte.route_costs(torus, nodes)
+    hop = hopbyte.links(torus).hop
+    for i, a in enumerate(nodes):
+        for j, b in enumerate(nodes):
+            route = torus.route(a, b)
+            assert costs.matrix[i, j] == sum(hop[link] for link in route)
+    assert costs.names == nodes
+    assert (costs.metric, costs.aggregate, costs.over) == ("hops", "sum", "request")
+
+
+def test_hops_on_a_torus_are_the_distance() -> None:
+    dims = (4, 3, 5)
+    machine = hopbyte.load_fabric("torus:4x3x5")
+    matrix = hopbyte.route_costs(machine).matrix
+    coords = np.array([machine.coordinates(r) for r in range(len(machine.routers))])
+    ahead = np.abs(coords[:, None, :] - coords[None, :, :])
+    distance = np.minimum(ahead, np.array(dims) - ahead).sum(axis=2)
+    assert np.array_equal(matrix, distance)
+
+
+def test_real_counters_find_their_links() -> None:
+    counters = shared("bgp-torus/bgpc_links.yaml.gz")
+    machine = hopbyte.load_fabric("torus:8x8x8:link=0.425")
+    table = hopbyte.links(machine, counters)
+    known = ~np.isnan(table.packets)
+    assert int(known.sum()) == 512 * 6
+    assert np.array_equal(known, table.hop)
+    assert np.isnan(table.used_ratio).all(), "a share without a window was made up"
+    assert set(table.columns()) >= {"link", "packets", "coverage"}
+    assert "used_ratio" not in table.columns()
+
+
+def test_edison_is_read_whole() -> None:
+    machine = hopbyte.load_fabric(
+        shared("cray/edison.interconnect.txt.zst"),
+        system_map=shared("cray/edison.system-map.txt.zst"),
+    )
+    assert (machine.family, len(machine.routers), len(machine.nodes)) == ("aries", 1440, 5760)
+    table = hopbyte.links(machine, shared("aries-counters/edison.21.net_counters.csv.zst"))
+    assert int((table.coverage > 0).sum()) == 3047
+    assert float(np.nanmax(table.received_bytes)) > 1e10
+
+
+def recount(
+    machine: hopbyte.Machine, traffic: hopbyte.Traffic, placement: hopbyte.Placement
+) -> tuple[NDArray[np.float64], float]:
+    """Bytes on every link and hop-bytes, by walking every route."""
+    table = hopbyte.links(machine)
+    names, loads, hop_bytes = machine.nodes, np.zeros(machine.link_count), 0.0
+    triples = zip(traffic.from_rank, traffic.to_rank, traffic.bytes, strict=True)
+    for from_rank, to_rank, count in triples:
+        a, b = placement.node[from_rank], placement.node[to_rank]
+        route = machine.route(names[a], names[b])
+        loads[route] += count
+        hop_bytes += count * sum(table.hop[link] for link in route)
+    return loads, hop_bytes
+
+
+def test_a_mapping_is_worth_what_it_says(
+    torus: hopbyte.Machine, lammps: hopbyte.Traffic, mapping: hopbyte.Mapping
+) -> None:
+    # The hosts' own links bind here whatever one does; ties go to fewer hop-bytes.
+    assert mapping.improved
+    assert mapping.result.worst_link_seconds <= mapping.baseline.worst_link_seconds
+    assert mapping.result.hop_bytes < mapping.baseline.hop_bytes
+    capacity = hopbyte.links(torus).capacity_bytes_per_s
+    for placement, cost in [
+        (mapping.before, mapping.baseline),
+        (mapping.placement, mapping.result),
+    ]:
+        loads, hop_bytes = recount(torus, lammps, placement)
+        np.testing.assert_allclose(cost.link_bytes, loads, rtol=1e-6)
+        np.testing.assert_allclose(cost.link_seconds, loads / capacity, rtol=1e-6)
+        assert cost.worst_link_seconds == pytest.approx((loads / capacity).max(), rel=1e-6)
+        assert cost.hop_bytes == pytest.approx(hop_bytes, rel=1e-6)
+    assert len(mapping.placement) == 64
+    assert np.unique(mapping.placement.node, return_counts=True)[1].tolist() == [8] * 8
+    certificate = json.loads(mapping.certificate_json())
+    assert certificate["result"]["hop_bytes"] == mapping.result.hop_bytes
+    assert certificate["bound"]["worst_link_seconds"] <= mapping.result.worst_link_seconds
+
+
+def test_the_same_seed_gives_the_same_placement(
+    torus: hopbyte.Machine, lammps: hopbyte.Traffic, mapping: hopbyte.Mapping
+) -> None:
+    nodes = torus.nodes[:: len(torus.nodes) // 8][:8]
+    again = hopbyte.map(lammps, torus, nodes, ranks_per_node=8, trials=20_000, threads=1)
+    assert again.placement == mapping.placement
+    assert again.placement != mapping.before
+
+
+def test_the_real_job_of_plafrim_is_improved() -> None:
+    folder = shared("infiniband/plafrim2")
+    machine = hopbyte.load_fabric(folder / "ib-subnet-fe80_0000_0000_0000.txt")
+    traffic = hopbyte.load_traffic(str(folder / "app.mat"))
+    ran = hopbyte.load_placement(folder / "resources.txt", machine)
+    assert len(ran) == traffic.tasks == 64
+    found = hopbyte.map(traffic, machine, "miriel[063-064]:24,miriel065:16", current=ran, trials=50_000)
+    assert found.before == ran
+    assert found.result.worst_link_seconds < found.baseline.worst_link_seconds
+    assert found.result.hop_bytes < found.baseline.hop_bytes
+
+
+def test_route_costs_can_be_the_objective(torus: hopbyte.Machine, lammps: hopbyte.Traffic) -> None:
+    nodes = torus.nodes[::15]
+    found = hopbyte.map(lammps, torus, nodes, ranks_per_node=8, objective="route-cost", metric="hops", trials=5_000)
+    assert found.result.hop_bytes <= found.baseline.hop_bytes
+
+
+def test_placements_speak_to_launchers(mapping: hopbyte.Mapping, tmp_path: Path) -> None:
+    placement = mapping.placement
+    assert placement[0] == (placement.node_names[0], int(placement.slot[0]))
+    assert placement[-1][0] == placement.node_names[63]
+    with pytest.raises(IndexError):
+        placement[64]
+    rankfile = tmp_path / "rankfile"
+    placement.write("openmpi-rankfile", rankfile)
+    lines = rankfile.read_text().splitlines()
+    assert sum(line.startswith("rank ") for line in lines) == 64
+    assert placement.render("csv").splitlines()[0] == "rank,node,slot"
+    assert placement.moved(mapping.before) == sum(
+        a != b for a, b in zip(placement.node_names, mapping.before.node_names, strict=True)
+    )
+
+
+def test_placements_by_hand(torus: hopbyte.Machine, lammps: hopbyte.Traffic) -> None:
+    nodes = torus.nodes[:16]
+    in_order = hopbyte.place(torus, nodes, tasks=64, ranks_per_node=4, how="in-order")
+    cyclic = hopbyte.place(torus, nodes, tasks=64, ranks_per_node=4, how="round-robin")
+    by_hand = hopbyte.place(torus, [nodes[r // 4] for r in range(64)])
+    assert in_order.node.tolist() == by_hand.node.tolist()
+    assert cyclic.node_names[:16] == nodes
+    cost = hopbyte.evaluate(lammps, cyclic, torus)
+    loads, _ = recount(torus, lammps, cyclic)
+    np.testing.assert_allclose(cost.link_bytes, loads, rtol=1e-6)
+
+
+def test_traffic_from_arrays() -> None:
+    matrix = np.array([[5.0, 1.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.0]])
+    traffic = hopbyte.Traffic.of_matrix(matrix)
+    assert (traffic.tasks, len(traffic), traffic.total_bytes) == (3, 2, 3.0)
+    ends = np.array([0, 1, 0]), np.array([1, 2, 1])
+    pairs = hopbyte.Traffic.of_pairs(*ends, np.array([0.5, 2.0, 0.5]))
+    assert pairs.bytes.tolist() == [1.0, 2.0]
+    assert not pairs.bytes.flags.owndata
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: hopbyte.load_fabric("gemini:1x2"), "expected"),
+        (lambda: hopbyte.load_traffic("stencil:0"), "expected"),
+        (lambda: hopbyte.Traffic.of_matrix(np.zeros((2, 3))), "square"),
+        (lambda: hopbyte.Traffic.of_matrix(np.array([[0.0, -1.0], [0.0, 0.0]])), "-1"),
+        (lambda: hopbyte.Traffic.of_pairs(np.array([-1]), np.array([0]), np.array([1.0])), "-1"),
+        (lambda: hopbyte.route_costs(hopbyte.load_fabric("torus:4"), ["nobody"]), "nobody"),
+        (lambda: hopbyte.route_costs(hopbyte.load_fabric("torus:4"), metric="used"), "counters"),
+    ],
+)
+def test_bad_input_says_what_is_wrong(call: object, text: str) -> None:
+    assert callable(call)
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+def test_errors_name_file_and_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("nothing that anybody knows\n")
+    with pytest.raises(hopbyte.HopbyteError) as caught:
+        hopbyte.load_fabric(bad)
+    assert caught.value.file == str(bad)
+    assert caught.value.expected
+    with pytest.raises(FileNotFoundError):
+        hopbyte.load_fabric(tmp_path / "missing.txt")
+    with pytest.raises(FileNotFoundError):
+        hopbyte.load_traffic(str(tmp_path / "missing.mat"))
+
+
+def test_parts_of_different_machines_do_not_mix(torus: hopbyte.Machine, lammps: hopbyte.Traffic) -> None:
+    other = hopbyte.load_fabric(TORUS)
+    placement = hopbyte.place(other, other.nodes[:64])
+    with pytest.raises(hopbyte.HopbyteError, match="machine"):
+        hopbyte.evaluate(lammps, placement, torus)
+
+
+def test_reports_and_pictures(mapping: hopbyte.Mapping, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    page = mapping.report(path)
+    assert path.read_text() == page
+    assert "Moving" in page
+    svg = mapping.machine.svg(mapping.result.link_seconds, name="link time", unit="s")
+    assert svg.startswith("<svg")
+    assert mapping.result.worst_link is not None
+    assert mapping.result.worst_link in svg
+    with pytest.raises(ValueError, match="one a link"):
+        mapping.machine.svg(np.zeros(3))

@@ -13,6 +13,13 @@ pub const ARIES: &str = include_str!("seeds/aries/two-groups.txt");
 /// A Gemini machine for targets that bend routes.
 pub const GEMINI: &[u8] = include_bytes!("../data/cray/gemini-2x2x8.interconnect.txt.zst");
 
+/// A CODES model and its links inside and between groups.
+pub const MODEL: [&[u8]; 3] = [
+    include_bytes!("seeds/codes/plus.conf"),
+    include_bytes!("seeds/codes_links/intra"),
+    include_bytes!("seeds/codes_links/inter"),
+];
+
 /// What the bent text is to a fixed dump.
 pub enum Role {
     /// Which node is where.
@@ -138,4 +145,19 @@ pub fn nodes(bytes: &[u8]) {
     if !list.trim().starts_with('@') {
         let _ = hopbyte_observe::parse_nodes(&list, 1, &machine(SMALL_GEMINI));
     }
+}
+
+/// Reads a CODES model with its files of links.
+pub fn codes(model: &[u8], intra: &[u8], inter: &[u8]) {
+    let named = |name, bytes| Text::from_bytes(name, bytes, Limits::ANY).ok();
+    let (Some(model), Some(intra), Some(inter)) =
+        (text(model), named("intra", intra), named("inter", inter))
+    else {
+        return;
+    };
+    let with = Companions {
+        parts: &[intra, inter],
+        ..Companions::default()
+    };
+    read(&model, Some(Format::Codes), with);
 }

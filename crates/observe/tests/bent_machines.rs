@@ -49,7 +49,30 @@ fn beside(main: &str, role: &As, bytes: &[u8]) -> Result<Machine, ObserveError> 
     read_machine_text(&main, None, with)
 }
 
-const TARGETS: [(&str, Read); 15] = [
+/// A CODES model with some of its files bent.
+fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
+    let file = |name: &str, target: &str, seed: &str| {
+        let given = bent
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, b)| b.to_vec());
+        let seeds = || seeds(target).into_iter().find(|(n, _)| n == seed);
+        let bytes = given.unwrap_or_else(|| seeds().unwrap().1);
+        Text::from_bytes(seed, &bytes, Limits::ANY)
+    };
+    let model = file("", "codes", "plus.conf")?;
+    let parts = [
+        file("intra", "codes_links", "intra")?,
+        file("inter", "codes_links", "inter")?,
+    ];
+    let with = Companions {
+        parts: &parts,
+        ..Companions::default()
+    };
+    read_machine_text(&model, Some(Format::Codes), with)
+}
+
+const TARGETS: [(&str, Read); 18] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -69,6 +92,9 @@ const TARGETS: [(&str, Read); 15] = [
         beside("gemini-2x2x8.interconnect.txt.zst", &As::Tables, b)
     }),
     ("slingshot", |b| as_format(b, Format::Slingshot)),
+    ("codes", |b| codes(&[("", b)])),
+    ("codes_links", |b| codes(&[("intra", b)])),
+    ("codes_links", |b| codes(&[("inter", b)])),
     ("ib_tables", |b| {
         beside("ibnetdiscover/two-switches.txt", &As::Tables, b)
     }),
@@ -130,7 +156,7 @@ fn seeds_are_read_as_they_are() {
     for (target, read) in TARGETS {
         for (name, seed) in seeds(target) {
             // A map goes with one machine; tables come in parts.
-            let whole = !matches!(target, "system_map");
+            let whole = !matches!(target, "system_map" | "codes_links");
             if let (Err(error), true) = (read(&seed), whole) {
                 let text = error.to_string();
                 assert!(

@@ -1,10 +1,16 @@
 //! A dump and what goes with it become one machine.
 
-use super::{Format, Machine, cray, infiniband, slingshot};
+use super::{Format, Machine, codes, cray, infiniband, slingshot};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, Family, InputError, Routing};
 use std::collections::HashMap;
+
+/// Most routers that shortest paths are computed for: distances take two bytes a pair, 2 GiB.
+pub const MINIMAL_ROUTERS: usize = 1 << 15;
+
+/// Most entries of forwarding tables: 4 GiB.
+const TABLE_ENTRIES: usize = 1 << 31;
 
 /// Files of tables, each with whether it comes from a folder of files.
 pub type Texts<'a> = dyn Iterator<Item = Result<(Text, bool), ObserveError>> + 'a;
@@ -12,6 +18,7 @@ pub type Texts<'a> = dyn Iterator<Item = Result<(Text, bool), ObserveError>> + '
 /// A dump and what goes with it; files of tables are read one after the other.
 pub struct Parts<'a> {
     pub text: &'a Text,
+    pub named: &'a [Text],
     pub map: Option<&'a Text>,
     pub names: Option<&'a Text>,
     pub routes: &'a mut Texts<'a>,
@@ -35,6 +42,10 @@ impl Parts<'_> {
             Format::Netloc => self.netloc(),
             Format::Gemini | Format::Aries | Format::SystemMap | Format::NodeMap => {
                 let fabric = cray::read(text, format, self.map, &mut self.notes)?;
+                finish(fabric, None, self.routes, self.notes)
+            }
+            Format::Codes => {
+                let fabric = codes::read(text, self.named, &mut self.notes)?;
                 finish(fabric, None, self.routes, self.notes)
             }
             Format::Slingshot => finish(slingshot::read(text)?, None, self.routes, self.notes),
@@ -63,6 +74,7 @@ impl Parts<'_> {
         let read = infiniband::netloc::read(self.text)?;
         let names = self.names()?;
         let (fabric, addresses) = read.scan.clone().build(&names, None, &mut self.notes)?;
+        check_tables_fit(&fabric)?;
         let tables = read.tables(&fabric, &addresses, &mut self.notes)?;
         let routing = tables.map(Routing::Tables);
         finish(fabric, routing, self.routes, self.notes)
@@ -72,20 +84,29 @@ impl Parts<'_> {
         let names = self.names()?;
         let coordinates = self.map.map(infiniband::torus_dump::read).transpose()?;
         let (fabric, addresses) = scan.build(&names, coordinates.as_ref(), &mut self.notes)?;
-        let mut reader = infiniband::tables::TableReader::new(&fabric, addresses);
-        let mut first = None;
-        for table in &mut *self.routes {
-            let (table, of_folder) = table?;
-            reader.read(&table, of_folder, &mut self.notes)?;
-            first.get_or_insert_with(|| table.file().to_owned());
+        let mut given = self.routes.peekable();
+        let first = match given.peek() {
+            Some(Ok((text, _))) => text.file().to_owned(),
+            _ => String::new(),
+        };
+        let mut tables = None;
+        if given.peek().is_some() {
+            check_tables_fit(&fabric)?;
+            let mut reader = infiniband::tables::TableReader::new(&fabric, addresses);
+            for table in given {
+                let (table, of_folder) = table?;
+                reader.read(&table, of_folder, &mut self.notes)?;
+            }
+            if reader.has_tables() {
+                tables = Some(reader.finish(&mut self.notes));
+            }
         }
-        let Some(first) = first.filter(|_| reader.has_tables()) else {
+        let Some(tables) = tables else {
             self.notes.push(
                 "no forwarding tables: all minimal paths are assumed, split by capacity".into(),
             );
-            return finish(fabric, None, self.routes, self.notes);
+            return finish(fabric, None, &mut std::iter::empty(), self.notes);
         };
-        let tables = reader.finish(&mut self.notes);
         if tables.entries() == 0 {
             let found = "no entry for any node of the fabric";
             return Err(InputError::new(first, found, "its tables")
@@ -100,6 +121,17 @@ impl Parts<'_> {
     }
 }
 
+/// Tables take two bytes for every router and node; hostile scans could ask for terabytes.
+fn check_tables_fit(fabric: &Fabric) -> Result<(), InputError> {
+    let (routers, nodes) = (fabric.routers().len(), fabric.nodes().len());
+    if routers.saturating_mul(nodes) <= TABLE_ENTRIES {
+        return Ok(());
+    }
+    let found = format!("{routers} routers and {nodes} nodes");
+    let expected = format!("forwarding tables of at most {TABLE_ENTRIES} entries");
+    Err(InputError::new(fabric.source(), found, expected))
+}
+
 /// A fabric with a routing of its own, or the family's: dimension order, dragonfly minimal, all minimal
 /// paths. Routes of a Gemini machine are held against it; other fabrics take no tables.
 pub fn finish(
@@ -108,9 +140,24 @@ pub fn finish(
     routes: &mut Texts<'_>,
     mut notes: Vec<String>,
 ) -> Result<Machine, ObserveError> {
+    let by_coordinate = matches!(
+        fabric.family(),
+        Family::Gemini | Family::Torus | Family::Mesh
+    );
+    if routing.is_none() && !by_coordinate && fabric.routers().len() > MINIMAL_ROUTERS {
+        let found = format!(
+            "{} routers without forwarding tables",
+            fabric.routers().len()
+        );
+        let expected = format!("at most {MINIMAL_ROUTERS} to compute shortest paths for");
+        return Err(InputError::new(fabric.source(), found, expected)
+            .hint("give the forwarding tables as routes")
+            .into());
+    }
     let mut routing = routing.unwrap_or_else(|| Routing::default_for(&fabric));
     let mut first = routes.next();
     if fabric.family() == Family::Gemini && first.is_some() {
+        check_tables_fit(&fabric)?;
         let mut reader = cray::phys_routes::PhysRoutes::new(&fabric, &routing);
         for text in first.take().into_iter().chain(routes) {
             reader.read(&text?.0)?;

@@ -4,6 +4,7 @@
 //! [`Machine::notes`], never guessed: pairs that the forwarding tables do not serve have no route.
 
 mod assemble;
+mod codes;
 mod cray;
 mod infiniband;
 mod recognise;
@@ -61,6 +62,8 @@ pub struct Companions<'a> {
     pub system_map: Option<&'a Text>,
     /// Names by GUID.
     pub names: Option<&'a Text>,
+    /// Files that the dump names: links of a CODES model.
+    pub parts: &'a [Text],
 }
 
 /// Reads a machine: recognises the format, merges tables and maps, and says what is missing.
@@ -86,9 +89,14 @@ pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
         path.map(|p| Text::read(p, Limits::TEXT)).transpose()
     };
     let (map, names) = (optional(&files.system_map)?, optional(&files.names)?);
+    let named = match format {
+        Format::Codes => named_files(path, &codes::file_names(&text)?)?,
+        _ => Vec::new(),
+    };
     let paths = paths_of(&files.routes)?;
     let parts = Parts {
         text: &text,
+        named: &named,
         map: map.as_ref(),
         names: names.as_ref(),
         routes: &mut texts_of(&paths),
@@ -106,12 +114,24 @@ pub fn read_machine_text(
     let format = format.map_or_else(|| Format::of(text), Ok)?;
     let parts = Parts {
         text,
+        named: with.parts,
         map: with.system_map,
         names: with.names,
         routes: &mut with.routes.iter().map(|t| Ok((t.clone(), false))),
         notes: Vec::new(),
     };
     parts.read(format)
+}
+
+/// Reads the files that a model names.
+fn named_files(model: &Path, names: &[String]) -> Result<Vec<Text>, ObserveError> {
+    let mut texts = Vec::new();
+    for name in names {
+        let places = codes::candidates(model, name);
+        let path = places.iter().find(|p| p.is_file()).unwrap_or(&places[1]);
+        texts.push(Text::read(path, Limits::ANY)?);
+    }
+    Ok(texts)
 }
 
 /// Files with tables, each with whether it comes from a folder of files.

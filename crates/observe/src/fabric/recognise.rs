@@ -1,6 +1,6 @@
 //! Which format is this? Decided by content, never by name.
 
-use super::{cray, infiniband, slingshot};
+use super::{codes, cray, infiniband, slingshot};
 use crate::text::Text;
 use hopbyte_fabric::InputError;
 
@@ -37,6 +37,8 @@ pub enum Format {
     NodeMap,
     /// Slingshot point-to-point CSV.
     Slingshot,
+    /// CODES model of a dragonfly.
+    Codes,
 }
 
 /// Lines that are looked at before giving up; scans may begin with a line of progress for every device.
@@ -57,11 +59,13 @@ impl Format {
             text.error(found, "a description of a machine").hint(
                 "known are ibnetdiscover (with or without -p), iblinkinfo, opensm-subnet.lst, netloc \
                  node files, ibdm topologies, rtr --interconnect and --system-map, Slingshot \
-                 point-to-point CSV, and specs such as gemini:16x12x24 or torus:8x8x8",
+                 point-to-point CSV, CODES models (.conf), and specs such as gemini:16x12x24 or torus:8x8x8",
             )
         };
         if text.is_binary() {
-            return Err(unknown("binary data"));
+            return Err(unknown("binary data").hint(
+                "links of a CODES dragonfly are read through the model (.conf) that names them",
+            ));
         }
         if infiniband::netloc::recognise(text) {
             return Ok(Self::Netloc);
@@ -78,6 +82,7 @@ impl Format {
                 (cray::phys_routes::recognise, Self::PhysRoutes),
                 (cray::system_map::recognise, Self::SystemMap),
                 (cray::system_map::recognise_node_map, Self::NodeMap),
+                (codes::recognise, Self::Codes),
                 (slingshot::recognise, Self::Slingshot),
                 (infiniband::port_lines::recognise, Self::IbPorts),
                 (infiniband::records::recognise, Self::IbRecords),

@@ -215,13 +215,27 @@ fn hostile_names_are_made_printable_and_finite() {
 
 #[test]
 fn tables_are_for_infiniband_only() {
-    let files = MachineFiles {
-        routes: vec!["tables".into()],
-        ..MachineFiles::new("gemini:2x2x8")
+    let scratch = tempfile::tempdir().unwrap();
+    let tables = scratch.path().join("tables");
+    std::fs::write(
+        &tables,
+        "Unicast lids [0x0-0x1] of switch Lid 1 guid 0x1 (a):\n",
+    )
+    .unwrap();
+    let files = |spec: &str| MachineFiles {
+        routes: vec![tables.clone()],
+        ..MachineFiles::new(spec)
     };
-    let error = read_machine(&files).unwrap_err().to_string();
+    let error = read_machine(&files("torus:4x4")).unwrap_err().to_string();
     assert!(
-        error.contains("only InfiniBand fabrics take forwarding tables"),
+        error.contains("InfiniBand fabrics take forwarding tables"),
+        "{error}"
+    );
+    let error = read_machine(&files("gemini:2x2x8"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("tables:1: found Unicast, expected a hop"),
         "{error}"
     );
     let missing = read_machine(&MachineFiles::new("no-such-file")).unwrap_err();

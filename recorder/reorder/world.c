@@ -15,11 +15,14 @@ static int world_size;
 
 enum { EXIT_INPUT = 2, SECONDS_TO_DIE = 30 };
 
-/* The first rank has said why; it ends the job, the others wait for that. */
+/* The first rank has said why; it ends the job, the others wait for that. Launchers drop what is still in their
+ * pipes when a rank aborts (Hydra does), so the message gets a moment to arrive. */
 static void job_refuse(int rank)
 {
-    if (rank == 0)
+    if (rank == 0) {
+        sleep(1);
         NEXT(Abort)(MPI_COMM_WORLD, EXIT_INPUT);
+    }
     sleep(SECONDS_TO_DIE);
     _exit(EXIT_INPUT);
 }

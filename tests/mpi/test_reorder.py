@@ -226,6 +226,9 @@ def test_what_cannot_be_done_is_refused_before_the_program_runs(case: str, mpi: 
         settings["HOPBYTE_REORDER_MAP"] = "map"
     result = run_order(mpi, 4, tmp_path, per_node=2, **settings)
     assert result.code not in (0, None), "it hung or went on"
+    if not result.err + result.out:
+        # On a busy machine Hydra still loses what an aborting job wrote.
+        result = run_order(mpi, 4, tmp_path, per_node=2, **settings)
     assert message in result.err + result.out
     assert "launched" not in result.out, "the program ran"
 

@@ -83,16 +83,17 @@ def torus_slices(
     size = np.ones(3, dtype=int)
     size[: len(dims)] = dims
     slices = int(size[2])
-    columns = columns or min(slices, max(1, round(np.sqrt(slices * size[1] / size[0] * 1.6))))
+    few = slices if slices <= 4 else max(1, round(np.sqrt(slices * size[1] / size[0] * 1.6)))
+    columns = columns or min(slices, few)
     rows = -(-slices // columns)
     figure, panels = plt.subplots(
         rows,
         columns,
-        figsize=(min(16.0, 1.0 + columns * size[0] * 0.42), 0.8 + rows * size[1] * 0.48),
+        figsize=(float(np.clip(columns * size[0] * 0.42, 7, 16)), 0.9 + rows * size[1] * 0.48),
         squeeze=False,
         layout="constrained",
     )
-    top = top if top is not None else _top(loads)
+    top = _round_up(top if top is not None else _top(loads))
     strokes, sheet = _strokes(machine, at, directions, size)
     between = directions >= 0
     classes = _classes(loads[between], top)
@@ -174,8 +175,8 @@ def _bars(mapping: Mapping, groups: dict[str, NDArray[np.bool_]], what: str, ax:
     for i, members in enumerate(groups.values()):
         _bar(ax, i - 0.2, 0.36, sides[0][members] / factor, BEFORE, "", "before" if i == 0 else "")
         _bar(ax, i + 0.2, 0.36, sides[1][members] / factor, AFTER, "///", "after" if i == 0 else "")
-    ax.legend(frameon=False, title="bar: mean, mark: maximum", title_fontsize=8)
-    _label(ax, list(groups), what, f"link time [{unit}]")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=8)
+    _label(ax, list(groups), what, f"link time [{unit}]: mean (bar), maximum (mark)")
     return ax
 
 
@@ -201,6 +202,7 @@ def _bar(ax: Axes, x: float, width: float, values: Floats, colour: str, hatch: s
 
 def _label(ax: Axes, names: Sequence[str], what: str, value: str) -> None:
     ax.set_xticks(range(len(names)), list(names), fontsize=8)
+    ax.set_xlim(-0.7, max(len(names), 3) - 0.3)
     ax.set(xlabel=what, ylabel=value)
     ax.set_ylim(bottom=0)
     _quiet(ax)
@@ -218,6 +220,15 @@ def _axes(ax: Axes | None) -> Axes:
 
 def _top(values: Floats) -> float:
     return float(np.nanmax(values, initial=0.0)) if np.any(~np.isnan(values)) else 0.0
+
+
+def _round_up(value: float) -> float:
+    """The next round number, so that the classes of a legend are round too."""
+    if value <= 0:
+        return 0.0
+    power = 10.0 ** np.floor(np.log10(value))
+    steps = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    return float(next((s * power for s in steps if s * power >= value * (1 - 1e-12)), 10 * power))
 
 
 def _unit(top: float) -> tuple[float, str]:
@@ -290,7 +301,8 @@ def _legend(figure: Figure, classes: NDArray[np.int8], top: float, label: str) -
         handles.append(Line2D([], [], color=RAMP[c], linewidth=WIDTHS[c], label=name))
     if np.any(classes < 0):
         handles.append(Line2D([], [], color=UNKNOWN, linestyle=":", linewidth=0.8, label="not known"))
-    figure.legend(handles=handles, title=label, loc="outside lower center", ncols=7, frameon=False, fontsize=8)
+    wide = int(figure.get_figwidth() / 1.55)
+    figure.legend(handles=handles, title=label, loc="outside lower center", ncols=wide, frameon=False, fontsize=8)
 
 
 def ramp() -> ListedColormap:

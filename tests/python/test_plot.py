@@ -27,7 +27,7 @@ def test_bars_are_the_means(mapping: hopbyte.Mapping) -> None:
     bars = [p for p in ax.patches if isinstance(p, Rectangle)]
     assert len(bars) == 10
     # Bars come in pairs, before and after, and the unit is that of the largest time.
-    unit = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[ax.get_ylabel().split("[")[1][:-1]]
+    unit = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[ax.get_ylabel().split("[")[1].split("]")[0]]
     for side, cost in enumerate((mapping.baseline, mapping.result)):
         for dim in range(3):
             mean = cost.link_seconds[directions // 2 == dim].mean()

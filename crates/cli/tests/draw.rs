@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use hopbyte_cli::draw::{DrawOptions, LinkLoads, Looks, Picture, Unit, fabric_svg, picture};
+use hopbyte_cli::draw::{
+    DrawOptions, LinkLoads, Looks, Picture, Unit, compare_svg, fabric_svg, picture,
+};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{End, Fabric, FabricBuilder, Family, LinkSpec, NodeId, RouterId, spec};
 
@@ -164,4 +166,34 @@ fn names_from_a_network_stay_text() {
     let svg = fabric_svg(&fabric, Some(&loads(&fabric)), &options);
     assert_well_formed(&svg);
     assert!(!svg.contains("<script"));
+}
+
+#[test]
+fn two_states_share_one_scale() {
+    for text in ["torus:5x4x3", "fattree:k=4,levels=2", "gemini:16x12x24"] {
+        let fabric = fabric(text);
+        let heavy = loads(&fabric);
+        let tenth = heavy.values().iter().map(|v| v / 10.0).collect();
+        let light = LinkLoads::new("bytes received", Unit::Bytes, tenth);
+        let options = DrawOptions {
+            worst: 3,
+            ..DrawOptions::default()
+        };
+        let svg = compare_svg(&fabric, ("heavy", &heavy), ("light", &light), &options);
+        assert_well_formed(&svg);
+        for words in [
+            "Before: heavy",
+            "After: light",
+            "Worst links before",
+            "Worst links after",
+        ] {
+            assert!(svg.contains(words), "{text}: {words}");
+        }
+        // What is a tenth of the heaviest is in the lowest fifth: nothing else is drawn after.
+        let after = svg.split("After: light").nth(1).unwrap();
+        let drawn = after.split("Worst links").next().unwrap();
+        let shapes = |class: &str| drawn.matches(&format!("class=\"{class}\" ")).count();
+        assert!(shapes("l1") > 0, "{text}");
+        assert_eq!(shapes("l2") + shapes("l3") + shapes("l4") + shapes("l5"), 0);
+    }
 }

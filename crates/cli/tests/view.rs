@@ -62,3 +62,54 @@ fn bad_counters_leave_no_page() {
     assert_eq!(code, 2);
     assert!(!page.exists());
 }
+
+#[test]
+fn a_mapping_is_drawn_before_and_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("mapped.svg");
+    let words = [
+        "--quiet",
+        "map",
+        "stencil:4x4x4:27:20000,400,8",
+        "--fabric",
+        "torus:4x4x4",
+        "--nodes",
+        "n0-0-0,n1-2-0,n3-3-3,n2-0-1",
+        "--trials",
+        "2000",
+        "--report",
+    ];
+    let code = hopbyte(&[&words[..], &[picture.to_str().unwrap()]].concat());
+    assert_eq!(code, 0);
+    let text = std::fs::read_to_string(&picture).unwrap();
+    assert!(text.starts_with("<svg") && text.contains("Before: in order"));
+    assert!(text.contains("$ hopbyte --quiet map stencil:4x4x4:27:20000,400,8"));
+}
+
+#[test]
+fn a_quantity_that_was_not_read_is_refused() {
+    let Some(counters) = hopbyte_testdata::shared("bgp-torus/bgpc_links.yaml.gz") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("machine.svg");
+    let draw = |quantity: &str| {
+        hopbyte(&[
+            "--quiet",
+            "fabric",
+            "draw",
+            "torus:8x8x8",
+            "--load",
+            counters.to_str().unwrap(),
+            "--quantity",
+            quantity,
+            "-o",
+            picture.to_str().unwrap(),
+        ])
+    };
+    assert_eq!(draw("used"), 2);
+    assert!(!picture.exists());
+    assert_eq!(draw("packets"), 0);
+    let text = std::fs::read_to_string(&picture).unwrap();
+    assert!(text.contains("Not known for 1024 of 4096 links"));
+}

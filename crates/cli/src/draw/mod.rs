@@ -7,6 +7,7 @@
 //! wider and meters fuller; what is not known is dotted.
 
 pub mod badges;
+mod compare;
 mod dragonfly;
 mod glyph;
 mod graph;
@@ -21,6 +22,7 @@ mod strips;
 mod style;
 mod svg;
 
+pub use compare::compare_svg;
 pub use loads::{CLASSES, LinkLoads, Scale, Unit};
 pub use page::{DrawOptions, fabric_svg, legend};
 pub use style::sheet;

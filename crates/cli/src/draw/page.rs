@@ -23,7 +23,7 @@ pub struct DrawOptions {
 }
 
 /// Width of the page's contents.
-const WIDTH: f32 = 1160.0;
+pub const WIDTH: f32 = 1160.0;
 /// Aim for the height of the picture itself.
 const HEIGHT: f32 = 980.0;
 /// Margin around the page.
@@ -45,16 +45,13 @@ pub fn fabric_svg(fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOpti
     );
     let mut page = Page::new();
     page.head(fabric, loads, options);
-    page.legend(&looks);
-    page.place(&main);
+    page.legend(&looks, None);
+    page.place(&main, (WIDTH - main.width) / 2.0);
     page.words(&main.words);
     let space = isometric::picture(&looks, if worst.is_empty() { WIDTH } else { 520.0 });
     page.space_and_worst(&looks, space.as_ref(), &worst);
-    if !options.command.is_empty() {
-        page.y += 6.0;
-        page.line("mono t3", 0.0, &format!("$ {}", options.command), 160);
-    }
-    page.finish(&title(fabric, options))
+    page.command(options);
+    page.finish(fabric, options)
 }
 
 fn title(fabric: &Fabric, options: &DrawOptions) -> String {
@@ -70,20 +67,24 @@ fn title(fabric: &Fabric, options: &DrawOptions) -> String {
     }
 }
 
-struct Page {
+/// A page that grows downwards.
+pub struct Page {
     body: String,
-    y: f32,
+    /// Where the next part goes.
+    pub y: f32,
 }
 
 impl Page {
-    fn new() -> Self {
+    /// An empty page.
+    pub fn new() -> Self {
         Self {
             body: String::new(),
             y: EDGE,
         }
     }
 
-    fn line(&mut self, class: &str, x: f32, text: &str, most: usize) {
+    /// A line of text, at most so many characters.
+    pub fn line(&mut self, class: &str, x: f32, text: &str, most: usize) {
         self.y += LINE;
         let text = svg::shorten(text, most);
         svg::text(
@@ -96,11 +97,12 @@ impl Page {
         );
     }
 
-    fn head(&mut self, fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOptions) {
+    /// Title and what is drawn.
+    pub fn head(&mut self, fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOptions) {
         self.y += 6.0;
         self.line("t1", 0.0, &title(fabric, options), 100);
-        if !options.subtitle.is_empty() {
-            self.line("t2", 0.0, &options.subtitle, 170);
+        for line in wrap(&options.subtitle, 170) {
+            self.line("t2", 0.0, &line, 180);
         }
         if let Some(loads) = loads {
             let unknown = fabric
@@ -117,9 +119,10 @@ impl Page {
         self.y += 8.0;
     }
 
-    /// Samples of all marks in use, with their ranges and how many links have them.
-    fn legend(&mut self, looks: &Looks) {
-        let entries = legend(looks);
+    /// Samples of all marks in use, with their ranges and how many links have them, before and after
+    /// where there are two.
+    pub fn legend(&mut self, looks: &Looks, after: Option<&Looks>) {
+        let entries = entries(looks, after);
         let mut x = EDGE;
         let y = self.y + 9.0;
         for (mark, text) in entries {
@@ -146,8 +149,9 @@ impl Page {
         self.y += 26.0;
     }
 
-    fn place(&mut self, picture: &Picture) {
-        let left = EDGE + (WIDTH - picture.width) / 2.0;
+    /// A picture, so far from the left.
+    pub fn place(&mut self, picture: &Picture, left: f32) {
+        let left = EDGE + left;
         let _ = writeln!(
             self.body,
             "<g transform=\"translate({} {})\">\n{}</g>",
@@ -158,7 +162,8 @@ impl Page {
         self.y += picture.height + 8.0;
     }
 
-    fn words(&mut self, words: &str) {
+    /// How to read the picture.
+    pub fn words(&mut self, words: &str) {
         for line in wrap(words, 190) {
             self.line("t3", 0.0, &line, 200);
         }
@@ -184,15 +189,23 @@ impl Page {
         if !worst.is_empty() {
             self.y = top;
             let x = if space.is_some() { 560.0 } else { 0.0 };
-            self.worst(looks, x, worst);
+            self.worst(looks, x, WIDTH - x, "Worst links", worst);
         }
         self.y = self.y.max(bottom);
     }
 
-    fn worst(&mut self, looks: &Looks, x: f32, worst: &[(LinkId, f64)]) {
+    /// The numbered links by name, in a column of the given width.
+    pub fn worst(
+        &mut self,
+        looks: &Looks,
+        x: f32,
+        width: f32,
+        title: &str,
+        worst: &[(LinkId, f64)],
+    ) {
         let Some(loads) = looks.loads else { return };
         let fabric = looks.fabric;
-        self.line("tb", x, "Worst links", 40);
+        self.line("tb", x, title, 40);
         for (rank, &(link, value)) in worst.iter().enumerate() {
             self.y += 4.0;
             let y = self.y + LINE / 2.0;
@@ -217,7 +230,7 @@ impl Page {
                 fabric.end_name(fabric.link(link).to),
                 fabric.kind(link).name
             );
-            let room = ((WIDTH - x - 200.0) / 6.3) as usize;
+            let room = ((width - 200.0) / 6.3) as usize;
             svg::text(
                 b,
                 "t2",
@@ -230,11 +243,21 @@ impl Page {
         }
     }
 
-    fn finish(self, title: &str) -> String {
+    /// The command that makes the page again.
+    pub fn command(&mut self, options: &DrawOptions) {
+        if !options.command.is_empty() {
+            self.y += 6.0;
+            self.line("mono t3", 0.0, &format!("$ {}", options.command), 170);
+        }
+    }
+
+    /// The file.
+    pub fn finish(self, fabric: &Fabric, options: &DrawOptions) -> String {
+        let title = title(fabric, options);
         let (w, h) = (svg::num(WIDTH + 2.0 * EDGE), svg::num(self.y + EDGE));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hb\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\">\n<title>{}</title>\n<style>\n{}</style>\n<rect class=\"bg\" width=\"{w}\" height=\"{h}\"/>\n{}</svg>\n",
-            svg::escape(title),
+            svg::escape(&title),
             style::sheet(),
             self.body
         )
@@ -243,42 +266,44 @@ impl Page {
 
 /// The marks that occur, with words and counts.
 pub fn legend(looks: &Looks) -> Vec<(Mark, String)> {
+    entries(looks, None)
+}
+
+fn entries(looks: &Looks, after: Option<&Looks>) -> Vec<(Mark, String)> {
     let fabric = looks.fabric;
-    let count = |mark: Mark| fabric.link_ids().filter(|&l| looks.mark(l) == mark).count();
+    let count = |looks: &Looks, mark: Mark| {
+        let same = |&l: &LinkId| looks.mark(l) == mark;
+        fabric.link_ids().filter(same).count()
+    };
+    let counts = |mark: Mark| match after {
+        Some(after) => format!("{} → {}", count(looks, mark), count(after, mark)),
+        None => count(looks, mark).to_string(),
+    };
     let mut entries: Vec<(Mark, String)> = Vec::new();
-    match looks.loads {
-        None => {
-            for (name, (links, capacity)) in fabric.kind_summary() {
-                let Some(kind) = fabric.kinds().iter().position(|k| k.name == name) else {
-                    continue;
-                };
-                let mark = Mark::Kind(looks.kind_looks[kind]);
-                entries.push((mark, format!("{name}, {capacity} ({links})")));
-            }
-            entries.sort_by_key(|&(mark, _)| mark);
+    if looks.loads.is_none() {
+        for (name, (links, capacity)) in fabric.kind_summary() {
+            let Some(kind) = fabric.kinds().iter().position(|k| k.name == name) else {
+                continue;
+            };
+            let mark = Mark::Kind(looks.kind_looks[kind]);
+            entries.push((mark, format!("{name}, {capacity} ({links})")));
         }
-        Some(_) => {
-            entries.push((Mark::Idle, format!("0 ({})", count(Mark::Idle))));
-            let classes = if looks.scale.max > 0.0 { CLASSES } else { 0 };
-            for class in 1..=classes {
-                let mark = Mark::Load(class as u8);
-                let text = format!(
-                    "{} {} ({})",
-                    looks.scale.range_text(class),
-                    looks.scale.unit_text(),
-                    count(mark)
-                );
-                entries.push((mark, text));
-            }
-            entries.push((
-                Mark::Unknown,
-                format!("not known ({})", count(Mark::Unknown)),
-            ));
+        entries.sort_by_key(|&(mark, _)| mark);
+    } else {
+        entries.push((Mark::Idle, format!("0 ({})", counts(Mark::Idle))));
+        let classes = if looks.scale.max > 0.0 { CLASSES } else { 0 };
+        for class in 1..=classes {
+            let mark = Mark::Load(class as u8);
+            let (range, unit) = (looks.scale.range_text(class), looks.scale.unit_text());
+            entries.push((mark, format!("{range} {unit} ({})", counts(mark))));
         }
+        let unknown = counts(Mark::Unknown);
+        entries.push((Mark::Unknown, format!("not known ({unknown})")));
     }
-    entries.push((Mark::Down, format!("down ({})", count(Mark::Down))));
+    entries.push((Mark::Down, format!("down ({})", counts(Mark::Down))));
     entries.retain(|(mark, text)| {
-        matches!(mark, Mark::Kind(_) | Mark::Load(_)) || !text.ends_with("(0)")
+        let none = text.ends_with("(0)") || text.ends_with("(0 → 0)");
+        matches!(mark, Mark::Kind(_) | Mark::Load(_)) || !none
     });
     entries
 }

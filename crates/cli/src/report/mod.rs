@@ -13,7 +13,7 @@ pub mod readings;
 mod view;
 mod words;
 
-use crate::draw::LinkLoads;
+use crate::draw::{DrawOptions, LinkLoads, compare_svg, fabric_svg};
 use hopbyte_fabric::{Exchange, Fabric, Placement, Routing};
 use hopbyte_map::{Certificate, Evaluation, Problem};
 
@@ -101,4 +101,30 @@ pub fn link_times(problem: &Problem<'_>, evaluation: &Evaluation) -> LinkLoads {
 /// The page as one string: no references to other files or servers.
 pub fn html(input: &ReportInput<'_>) -> String {
     page::html(input)
+}
+
+/// The same in one SVG picture: before and after side by side at one scale, what it is worth above,
+/// the worst links below. Without a second placement or a job, the first quantity alone.
+pub fn svg(input: &ReportInput<'_>) -> String {
+    let nodes = input.job.as_ref().map_or(Vec::new(), placement::nodes);
+    let mut options = DrawOptions {
+        title: page::title(input, nodes.len()),
+        subtitle: words::lead(input),
+        command: input.command.clone(),
+        worst: 5,
+        job: nodes,
+        ..DrawOptions::default()
+    };
+    let Some(job) = &input.job else {
+        options.worst = 10;
+        return fabric_svg(input.fabric, input.readings.first(), &options);
+    };
+    let before = (job.before.label.as_str(), &job.before.link_times);
+    match &job.after {
+        Some(after) => {
+            let after = (after.label.as_str(), &after.link_times);
+            compare_svg(input.fabric, before, after, &options)
+        }
+        None => fabric_svg(input.fabric, Some(before.1), &options),
+    }
 }

@@ -76,7 +76,8 @@ pub fn html(input: &ReportInput<'_>) -> String {
     )
 }
 
-fn title(input: &ReportInput<'_>, nodes: usize) -> String {
+/// The given title, or one made from the job and the machine.
+pub fn title(input: &ReportInput<'_>, nodes: usize) -> String {
     if !input.title.is_empty() {
         return input.title.clone();
     }

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod draw;
 mod pairs;
 mod route;
 mod show;
@@ -25,6 +26,8 @@ pub enum Verb {
     Check(check::Args),
     /// What changed between two readings: links, nodes, routes
     Diff(diff::Args),
+    /// What does it look like, and where is it loaded: an SVG picture
+    Draw(draw::Args),
     /// Which machines can be described in a word
     Specs,
 }
@@ -37,6 +40,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Pairs(args) => pairs::run(args, out),
         Verb::Check(args) => check::run(args, out),
         Verb::Diff(args) => diff::run(args, out),
+        Verb::Draw(args) => draw::run(args, out),
         Verb::Specs => specs::run(out),
     }
 }

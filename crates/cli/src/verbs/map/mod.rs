@@ -36,8 +36,8 @@ pub struct Args {
     /// Write every launcher's file and the whole answer (mapping.json) into a folder
     #[arg(long, value_name = "FOLDER", help_heading = "Result")]
     out: Option<PathBuf>,
-    /// Write a page that compares the placements
-    #[arg(long, value_name = "FILE.html", help_heading = "Result")]
+    /// Write a page that compares the placements, or with .svg a picture of them
+    #[arg(long, value_name = "FILE.html|FILE.svg", help_heading = "Result")]
     report: Option<PathBuf>,
 }
 
@@ -77,7 +77,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         write_files(&question, &mapping, folder, out)?;
     }
     if let Some(path) = &args.report {
-        write_atomic(path, &report::page(&question, &mapping, &out.command)?)?;
+        write_atomic(
+            path,
+            &report::page(&question, &mapping, &out.command, path)?,
+        )?;
         out.talk(format!("wrote {}", path.display()));
     }
     if let Some(launcher) = args.emit {

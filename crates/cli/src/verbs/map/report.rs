@@ -1,12 +1,19 @@
-//! The page of a mapping.
+//! The page or picture of a mapping.
 
 use super::{Mapping, Question};
-use crate::report::{Job, ReportInput, Side, html, readings};
+use crate::report::{Job, ReportInput, Side, html, readings, svg};
 use anyhow::Result;
 use hopbyte_map::{Baseline, baseline, evaluate};
+use std::path::Path;
 
 /// Compares where the ranks are (or where a launcher would put them) with where they should be.
-pub fn page(question: &Question, mapping: &Mapping, command: &str) -> Result<String> {
+///
+/// A path that ends in `.svg` gets a picture, any other the page.
+pub fn page(question: &Question, mapping: &Mapping, command: &str, path: &Path) -> Result<String> {
+    let render = match path.extension() {
+        Some(end) if end == "svg" => svg,
+        _ => html,
+    };
     let problem = question.problem();
     let certificate = &mapping.certificate;
     let (label, before) = match &question.current {
@@ -21,7 +28,7 @@ pub fn page(question: &Question, mapping: &Mapping, command: &str) -> Result<Str
     let background = question.background.as_ref();
     let mut notes = question.machine.notes.clone();
     notes.extend(background.iter().flat_map(|b| b.notes.clone()));
-    Ok(html(&ReportInput {
+    Ok(render(&ReportInput {
         title: String::new(),
         fabric: problem.fabric,
         routing: problem.routing,

@@ -1,0 +1,88 @@
+//! `hopbyte fabric draw FABRIC`: the machine as a picture.
+
+use crate::args::{CounterArgs, FabricArgs};
+use crate::draw::{DrawOptions, fabric_svg};
+use crate::inputs;
+use crate::output::Output;
+use crate::report::readings;
+use crate::verbs::Answer;
+use anyhow::Result;
+use hopbyte_apply::write_atomic;
+use hopbyte_fabric::InputError;
+use hopbyte_observe::parse_node_list;
+use std::path::PathBuf;
+
+/// What to draw.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    fabric: FabricArgs,
+    /// Counters to show on the links, as `hopbyte links` reads them
+    #[arg(long, value_name = "SOURCE", num_args = 1.., help_heading = "Counters")]
+    load: Vec<PathBuf>,
+    #[command(flatten)]
+    about: CounterArgs,
+    /// Which quantity of the counters (default: the first that was read): used, bytes, input stall,
+    /// credit stall, packets
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Counters",
+        requires = "load"
+    )]
+    quantity: Option<String>,
+    /// Nodes to frame: those of a job
+    #[arg(long, value_name = "LIST")]
+    nodes: Option<String>,
+    /// How many of the most loaded links to number and name
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    worst: usize,
+    /// Title of the picture
+    #[arg(long, default_value = "", hide_default_value = true)]
+    title: String,
+    /// The picture to write (default: standard output)
+    #[arg(long, short, value_name = "FILE.svg")]
+    out: Option<PathBuf>,
+}
+
+/// Draws.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let machine = args.fabric.read(out)?;
+    let fabric = &machine.fabric;
+    let mut options = DrawOptions {
+        title: args.title.clone(),
+        command: out.command.clone(),
+        worst: args.worst,
+        ..DrawOptions::default()
+    };
+    if let Some(list) = &args.nodes {
+        let nodes = parse_node_list(list, fabric)?;
+        options.job = nodes.into_iter().map(|(node, _)| node).collect();
+    }
+    let mut loads = None;
+    if !args.load.is_empty() {
+        let read = inputs::reading(&args.load, fabric, &args.about)?;
+        for note in &read.notes {
+            out.talk(note);
+        }
+        let rows = (read.matched, read.unmatched);
+        options.subtitle = readings::words(&read.state, &read.source, rows);
+        let known = readings::loads(&read.state);
+        let names: Vec<String> = known.iter().map(|l| l.name.clone()).collect();
+        let wanted = args.quantity.as_deref().unwrap_or("");
+        loads = known.into_iter().find(|l| l.name.contains(wanted));
+        if loads.is_none() {
+            let expected = format!("one that was read: {}", names.join(", "));
+            return Err(InputError::new("--quantity", wanted, expected).into());
+        }
+    }
+    let svg = fabric_svg(fabric, loads.as_ref(), &options);
+    match &args.out {
+        None => out.text(&svg)?,
+        Some(path) => {
+            write_atomic(path, &svg)?;
+            out.talk(format!("wrote {}", path.display()));
+        }
+    }
+    Ok(Answer::Yes)
+}

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The folder is missing, not writable, or full; nothing is left behind then.
-pub fn write_atomic(path: &Path, text: &str) -> Result<(), ApplyError> {
+pub fn write_atomic(path: &Path, contents: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), ApplyError> {
     let fail = |source| ApplyError::Write {
         path: path.to_owned(),
         source,
     };
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let temporary = beside(&target).map_err(fail)?;
-    let written = fill(&temporary, &target, text);
+    let written = fill(&temporary, &target, contents.as_ref());
     if written.is_err() {
         // The first error is the one to tell; the leftover may not even be there.
         let _ = fs::remove_file(&temporary);
@@ -25,12 +25,12 @@ pub fn write_atomic(path: &Path, text: &str) -> Result<(), ApplyError> {
     written.map_err(fail)
 }
 
-fn fill(temporary: &Path, target: &Path, text: &str) -> std::io::Result<()> {
+fn fill(temporary: &Path, target: &Path, contents: &[u8]) -> std::io::Result<()> {
     let mut file = File::options()
         .write(true)
         .create_new(true)
         .open(temporary)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(contents)?;
     if let Ok(old) = fs::metadata(target) {
         file.set_permissions(old.permissions())?;
     }

@@ -44,7 +44,7 @@ pub struct FabricArgs {
 }
 
 /// The machine as an option, for verbs whose first word is something else.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct FabricOption {
     /// The machine: a file (`ibnetdiscover`, `rtr --interconnect`) or a spec such as gemini:16x12x24
     #[arg(long, value_name = "FABRIC", help_heading = "Machine")]

@@ -6,7 +6,6 @@
 mod args;
 pub mod draw;
 mod failure;
-mod files;
 pub mod inputs;
 mod lab;
 mod machine;

@@ -1,7 +1,7 @@
 //! The machine that a command line names.
 
 use crate::args::{FabricArgs, FabricOption, FabricOptions};
-use crate::output::Output;
+use crate::output::{Output, shell_word};
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, Routing, faults};
 use hopbyte_observe::text::{Limits, Text, lossy};
@@ -77,6 +77,23 @@ impl FabricOptions {
 }
 
 impl MachineSource {
+    /// The words of a command line that name it, the fabric first.
+    pub fn words(&self) -> String {
+        let mut words = vec![shell_word(&self.fabric)];
+        let mut add = |option: &str, value: &str| {
+            words.extend([option.to_owned(), shell_word(value)]);
+        };
+        let path = |p: &PathBuf| p.display().to_string();
+        self.routes.iter().for_each(|r| add("--routes", &path(r)));
+        self.system_map
+            .iter()
+            .for_each(|m| add("--system-map", &path(m)));
+        self.names.iter().for_each(|n| add("--names", &path(n)));
+        self.down.iter().for_each(|d| add("--down", d));
+        self.routing.iter().for_each(|r| add("--routing", r));
+        words.join(" ")
+    }
+
     /// Reads the machine and says what was assumed.
     pub fn read(&self, out: &mut Output) -> Result<Machine> {
         let read = read_machine(&MachineFiles {

@@ -31,6 +31,11 @@ impl Output {
         }
     }
 
+    /// For steps inside another verb's answer: no talk.
+    pub fn silent() -> Self {
+        Self::new(false, true, &[])
+    }
+
     /// One line of text.
     pub fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         writeln!(self.out, "{}", text.as_ref())
@@ -139,11 +144,11 @@ impl Table {
     }
 }
 
-/// The unit and its factor in which the largest of some values has up to four digits before the point.
+/// The unit and its factor in which the largest of some values has up to three digits before the point.
 pub fn scale(largest: f64, units: &[(&'static str, f64)]) -> (&'static str, f64) {
     let fits = units
         .iter()
-        .find(|(_, factor)| largest.abs() < 9999.5 * factor);
+        .find(|(_, factor)| largest.abs() < 999.95 * factor);
     fits.or(units.last()).copied().unwrap_or(("", 1.0))
 }
 
@@ -160,20 +165,24 @@ pub const SIZES: [(&str, f64); 5] = [
 
 /// A command line as a shell takes it, program name first.
 pub fn command_line(arguments: &[OsString]) -> String {
-    let words = arguments.iter().enumerate().map(|(i, word)| {
-        let word = if i == 0 {
-            "hopbyte".into()
-        } else {
-            word.to_string_lossy()
-        };
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%[]".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
+    let words = arguments
+        .iter()
+        .skip(1)
+        .map(|word| shell_word(&word.to_string_lossy()));
+    std::iter::once("hopbyte".to_owned())
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A word as a shell takes it, in quotes where it needs them.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// A whole number with its thousands apart: `184 320` reads, 184320 is counted.

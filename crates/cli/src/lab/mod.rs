@@ -4,7 +4,6 @@ pub mod counters;
 pub mod plan;
 pub mod system;
 
-use crate::files;
 use crate::machine::{Machine, MachineSource};
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
@@ -95,16 +94,16 @@ impl Lab {
             hosts.push_str(&format!("{address} {host}\n"));
             places.push_str(&format!("{address} {host} {}\n", naming.node(node)));
         }
-        files::write(&folder.join("hosts"), hosts.as_bytes())?;
-        files::write(&folder.join("places"), places.as_bytes())?;
+        hopbyte_apply::write_atomic(&folder.join("hosts"), hosts.as_bytes())?;
+        hopbyte_apply::write_atomic(&folder.join("places"), places.as_bytes())?;
         let agent = folder.join("agent");
-        files::write(&agent, system::agent_script(&self.name).as_bytes())?;
+        hopbyte_apply::write_atomic(&agent, system::agent_script(&self.name).as_bytes())?;
         std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755))
             .with_context(|| format!("making {} executable", agent.display()))?;
-        files::write(
+        Ok(hopbyte_apply::write_atomic(
             &folder.join("lab.json"),
             serde_json::to_string_pretty(self)?.as_bytes(),
-        )
+        )?)
     }
 
     /// Runs a command on a node, with this process's input and output; its exit code.

@@ -74,7 +74,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 }
 
 /// A command of [`advise`] with the file's name in it.
-fn with_file(command: &str, name: &str) -> String {
+pub fn with_file(command: &str, name: &str) -> String {
     command
         .replace("=FILE", &format!("={name}"))
         .replace(" FILE", &format!(" {name}"))

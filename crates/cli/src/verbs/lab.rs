@@ -1,11 +1,10 @@
 //! `hopbyte lab`: an emulated cluster on this machine.
 
 use crate::args::FabricArgs;
-use crate::files;
 use crate::lab::{self, Lab, counters, plan, system};
 use crate::output::{Output, Table, count};
 use crate::verbs::Answer;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use hopbyte_fabric::{Fabric, LinkId, faults::Fault};
 use serde::Serialize;
@@ -315,8 +314,7 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
             .then_with(|| a.link.cmp(&b.link))
     });
     if let Some(path) = &args.output {
-        files::write(path, link_lines(&lab, args.interval, &rows).as_bytes())
-            .with_context(|| format!("writing {}", path.display()))?;
+        hopbyte_apply::write_atomic(path, &link_lines(&lab, args.interval, &rows))?;
     }
     if out.json {
         rows.iter().try_for_each(|row| out.object(row))?;

@@ -6,7 +6,8 @@ use crate::inputs::{self, Reading};
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
 use clap::ValueEnum;
-use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use hopbyte_fabric::units::Seconds;
+use hopbyte_fabric::{Column, Fabric, LinkId, LinkState, Snapshot};
 use hopbyte_observe::{Jobs, read_jobs};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -144,7 +145,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         .as_ref()
         .map(|file| read_jobs(file, &fabric))
         .transpose()?;
-    let order = worst_first(args, &fabric, &reading.state)?;
+    let order = worst_first(args.by, args.kind.as_deref(), &fabric, &reading.state)?;
     if out.json {
         for &link in &order {
             out.object(&Row::of(&fabric, &reading.state, jobs.as_ref(), link))?;
@@ -154,7 +155,20 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             summary: Summary::of(&reading, order.len()),
         })?;
     } else {
-        write(args, &fabric, &reading, jobs.as_ref(), &order, out)?;
+        let top = if args.top == 0 { order.len() } else { args.top };
+        write(
+            &fabric,
+            &reading,
+            jobs.as_ref(),
+            &order[..order.len().min(top)],
+            out,
+        )?;
+        if order.len() > top {
+            out.talk(format!(
+                "{} more links; --top 0 lists all",
+                count(order.len() - top)
+            ));
+        }
     }
     Ok(Answer::Yes)
 }
@@ -162,9 +176,14 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 const SCHEMA: &str = "hopbyte.link/1";
 
 /// Links that were read, worst first; equal ones by id.
-fn worst_first(args: &Args, fabric: &Fabric, state: &LinkState) -> Result<Vec<LinkId>> {
-    if let Some(kind) = &args.kind
-        && !fabric.kinds().iter().any(|k| k.name == *kind)
+fn worst_first(
+    by: Option<By>,
+    kind: Option<&str>,
+    fabric: &Fabric,
+    state: &LinkState,
+) -> Result<Vec<LinkId>> {
+    if let Some(kind) = kind
+        && !fabric.kinds().iter().any(|k| k.name == kind)
     {
         let names: Vec<&str> = fabric.kinds().iter().map(|k| k.name.as_str()).collect();
         anyhow::bail!(
@@ -172,12 +191,12 @@ fn worst_first(args: &Args, fabric: &Fabric, state: &LinkState) -> Result<Vec<Li
             names.join(", ")
         );
     }
-    let column = By::column(args.by, state);
+    let column = By::column(by, state);
     let value = |l: LinkId| column.get(l).unwrap_or(-1.0);
     let mut links: Vec<LinkId> = fabric
         .link_ids()
         .filter(|l| state.coverage[l.index()] > 0.0)
-        .filter(|&l| args.kind.as_ref().is_none_or(|k| fabric.kind(l).name == *k))
+        .filter(|&l| kind.is_none_or(|k| fabric.kind(l).name == k))
         .collect();
     links.sort_by(|&a, &b| value(b).total_cmp(&value(a)).then(a.cmp(&b)));
     Ok(links)
@@ -287,8 +306,44 @@ impl<'a> Field<'a> {
     }
 }
 
+/// The lines that `--json` prints for an increase, as a file.
+pub fn lines(fabric: &Fabric, increase: &Snapshot) -> Result<String> {
+    let reading = Reading {
+        state: LinkState::of_increase(fabric, increase),
+        source: increase.source.clone(),
+        matched: increase.matched,
+        unmatched: increase.unmatched,
+        notes: Vec::new(),
+    };
+    let order = worst_first(None, None, fabric, &reading.state)?;
+    let mut text = String::new();
+    for &link in &order {
+        text.push_str(&serde_json::to_string(&Row::of(
+            fabric,
+            &reading.state,
+            None,
+            link,
+        ))?);
+        text.push('\n');
+    }
+    let summary = Summary::of(&reading, order.len());
+    let last = Last {
+        schema: SCHEMA,
+        summary,
+    };
+    text.push_str(&serde_json::to_string(&last)?);
+    text.push('\n');
+    Ok(text)
+}
+
+/// The worst links of a reading.
+pub fn write_worst(fabric: &Fabric, reading: &Reading, top: usize, out: &mut Output) -> Result<()> {
+    let order = worst_first(None, None, fabric, &reading.state)?;
+    let shown = &order[..order.len().min(top)];
+    write(fabric, reading, None, shown, out)
+}
+
 fn write(
-    args: &Args,
     fabric: &Fabric,
     reading: &Reading,
     jobs: Option<&Jobs>,
@@ -296,9 +351,9 @@ fn write(
     out: &mut Output,
 ) -> Result<()> {
     let state = &reading.state;
-    let window = state
-        .window_seconds
-        .map_or("window not known".into(), |w| format!("window {w} s"));
+    let window = state.window_seconds.map_or("window not known".into(), |w| {
+        format!("window {}", Seconds(w))
+    });
     let summary = Summary::of(reading, order.len());
     out.line(format!(
         "# {}: {window}; {} of {} links read, {} of {} rows matched",
@@ -322,8 +377,7 @@ fn write(
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut table = Table::new(&header);
-    let top = if args.top == 0 { order.len() } else { args.top };
-    for &id in order.iter().take(top) {
+    for &id in order {
         let link = fabric.link(id);
         let mut cells = vec![
             fabric.link_name(id),
@@ -337,12 +391,6 @@ fn write(
         table.row(cells);
     }
     out.table(&table)?;
-    if order.len() > top {
-        out.talk(format!(
-            "{} more links; --top 0 lists all",
-            count(order.len() - top)
-        ));
-    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The questions, one a file.
 
 mod apply;
+mod demo;
 mod fabric;
 mod generate;
 mod lab;
@@ -45,6 +46,8 @@ pub enum Verb {
     /// An emulated cluster on this machine: namespaces wired as a fabric, links shaped (needs root)
     #[command(subcommand)]
     Lab(lab::Verb),
+    /// The whole loop, in a minute, on this machine: on captures or on your own files
+    Demo(demo::Args),
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::Args),
@@ -61,6 +64,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Verify(args) => verify::run(args, out),
         Verb::View(args) => view::run(args, out),
         Verb::Lab(verb) => lab::run(verb, out),
+        Verb::Demo(args) => demo::run(args, out),
         Verb::Generate(args) => generate::run(args, out),
     }
 }

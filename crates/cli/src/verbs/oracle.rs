@@ -232,7 +232,7 @@ fn number(value: f64) -> String {
 fn all(query: &Query, fabric: &Fabric, costs: &RouteCosts, out: &mut Output) -> Result<Answer> {
     let matrix = costs.all_routers()?;
     if let Some(path) = &query.out {
-        crate::files::write(path, &npy(&matrix))?;
+        hopbyte_apply::write_atomic(path, &npy(&matrix))?;
     }
     let summary = Summary::of(query, fabric, &matrix);
     if out.json {

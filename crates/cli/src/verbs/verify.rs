@@ -117,8 +117,9 @@ struct Predicted {
     worst_link_seconds: f64,
     worst_link: Option<String>,
     hop_bytes: f64,
-    /// Change of the worst link's time that it promised: result over what was before, less 1.
-    change: f64,
+    /// Change of the worst link's time that it promised: result over what was before, less 1. Absent
+    /// with a background, whose bytes the mapper takes off the capacities and counters add.
+    change: Option<f64>,
     /// Sum of differences of all links over the sum observed.
     bytes_apart: f64,
     /// Links where predicted and observed differ most.
@@ -222,7 +223,10 @@ fn predict(
         worst_link_seconds,
         worst_link,
         hop_bytes,
-        change: saved.result.worst_link_seconds / was.worst_link_seconds - 1.0,
+        change: saved
+            .background
+            .is_none()
+            .then(|| saved.result.worst_link_seconds / was.worst_link_seconds - 1.0),
         bytes_apart: if all > 0.0 { apart / all } else { 0.0 },
         links: links
             .into_iter()
@@ -332,10 +336,9 @@ impl Report {
         let mut words = Vec::new();
         if let (Some(before), Some(helped)) = (&self.before, self.helped) {
             let change = 100.0 * (self.after.worst_link_seconds / before.worst_link_seconds - 1.0);
-            let promised = self.predicted.as_ref();
-            let promised = promised.map_or(String::new(), |p| {
-                format!(", promised {:+.1} %", 100.0 * p.change)
-            });
+            let promised = self.predicted.as_ref().and_then(|p| p.change);
+            let promised =
+                promised.map_or(String::new(), |c| format!(", promised {:+.1} %", 100.0 * c));
             let word = if helped {
                 "it helped"
             } else {

@@ -12,8 +12,9 @@ use hopbyte_apply::{Launcher, render, write_atomic};
 use hopbyte_map::{Options, map};
 use std::path::{Path, PathBuf};
 
-pub use answer::Mapping;
-pub use question::Question;
+pub use answer::{Mapping, Record};
+pub use question::{Asked, Question};
+pub use report::page;
 
 /// What to map, where, and how hard to look.
 #[derive(clap::Args, Debug)]

@@ -3,7 +3,7 @@
 use crate::args::{CounterArgs, FabricOption};
 use crate::inputs::{self, Reading};
 use crate::machine::{Machine, MachineSource};
-use crate::output::Output;
+use crate::output::{Output, shell_word};
 use crate::saved::Background;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -21,10 +21,10 @@ pub struct Asked {
     /// Files are recognised by content: dense or sparse matrices, Matrix Market, METIS graphs, CSV
     /// `src,dst,bytes[,messages]`, Open MPI monitoring (`.prof` files, a folder or tar of them).
     #[arg(value_name = "TRAFFIC")]
-    traffic: String,
+    pub traffic: String,
     /// The machine.
     #[command(flatten)]
-    fabric: FabricOption,
+    pub fabric: FabricOption,
     /// Where the ranks may go: names, `miriel[063-065]`, `name:slots`, `@FILE`, or `all`
     ///
     /// Without it the nodes and slots are those of --current.
@@ -34,29 +34,29 @@ pub struct Asked {
         help_heading = "Job",
         required_unless_present = "current"
     )]
-    nodes: Option<String>,
+    pub nodes: Option<String>,
     /// Where the ranks are now: netloc resources, rankfile, hostfile, CSV `rank,node[,slot]`,
     /// MPICH_RANK_ORDER
     #[arg(long, value_name = "FILE", help_heading = "Job")]
-    current: Option<PathBuf>,
+    pub current: Option<PathBuf>,
     /// Ranks that each node holds (default: the fewest that hold all)
     #[arg(long, value_name = "N", help_heading = "Job")]
-    ranks_per_node: Option<u32>,
+    pub ranks_per_node: Option<u32>,
     /// What other jobs put on the links: counters, as `hopbyte links` reads them (may be given twice)
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
-    background: Vec<PathBuf>,
+    pub background: Vec<PathBuf>,
     /// What their files do not say.
     #[command(flatten)]
-    about: CounterArgs,
+    pub about: CounterArgs,
     /// What to make small
     #[arg(long, value_enum, default_value_t = Goal::WorstLink, help_heading = "Search")]
-    objective: Goal,
+    pub objective: Goal,
     /// For route-cost: what counts on a link
     #[arg(long, default_value_t = Metric::Hops, help_heading = "Search")]
-    metric: Metric,
+    pub metric: Metric,
     /// For route-cost: how a route's links become one number
     #[arg(long, default_value_t = Aggregate::Max, help_heading = "Search")]
-    aggregate: Aggregate,
+    pub aggregate: Aggregate,
     /// Bytes on the way back for each byte sent (a Gemini PUT answers 96 with 9: 0.094)
     #[arg(
         long,
@@ -64,7 +64,7 @@ pub struct Asked {
         value_name = "RATIO",
         help_heading = "Search"
     )]
-    response_fraction: f64,
+    pub response_fraction: f64,
 }
 
 /// What to make small.
@@ -106,7 +106,52 @@ pub struct Question {
     pub response_fraction: f64,
 }
 
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            traffic: String::new(),
+            fabric: FabricOption::default(),
+            nodes: None,
+            current: None,
+            ranks_per_node: None,
+            background: Vec::new(),
+            about: CounterArgs::default(),
+            objective: Goal::WorstLink,
+            metric: Metric::Hops,
+            aggregate: Aggregate::Max,
+            response_fraction: 0.0,
+        }
+    }
+}
+
 impl Asked {
+    /// The command that asks this, as far as files and nodes go.
+    pub fn command(&self) -> String {
+        let mut text = format!(
+            "hopbyte map {} --fabric {}",
+            shell_word(&self.traffic),
+            self.fabric.source().words()
+        );
+        let mut add = |option: &str, value: &str| {
+            text.push_str(&format!(" {option} {}", shell_word(value)));
+        };
+        self.nodes.iter().for_each(|n| add("--nodes", n));
+        self.ranks_per_node
+            .iter()
+            .for_each(|n| add("--ranks-per-node", &n.to_string()));
+        self.current
+            .iter()
+            .for_each(|c| add("--current", &c.display().to_string()));
+        self.background
+            .iter()
+            .for_each(|b| add("--background", &b.display().to_string()));
+        self.about
+            .interval
+            .iter()
+            .for_each(|i| add("--interval", &i.to_string()));
+        text
+    }
+
     /// Reads everything.
     pub fn read(&self, out: &mut Output) -> Result<Question> {
         let source = self.fabric.source();

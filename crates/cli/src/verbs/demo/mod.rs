@@ -1,0 +1,380 @@
+//! `hopbyte demo`: the whole loop, on real input, in a minute.
+
+mod model;
+mod scene;
+
+use super::map::{Effort, Mapping, Question, search, write_files};
+use super::{Answer, links, map};
+use crate::args::{CounterArgs, FabricOption, FabricOptions};
+use crate::output::{Output, TIMES, Table, count, scale};
+use anyhow::{Context, Result, bail};
+use hopbyte_apply::{Launcher, advise, write_atomic};
+use hopbyte_fabric::units::{Seconds, bytes_text};
+use hopbyte_fabric::{Placement, Reach};
+use scene::SecondJob;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Swaps to try for each start unless --seconds says otherwise: the same answer on any machine.
+const TRIALS: u64 = 300_000;
+/// Links of the second job that the text lists.
+const LINKS_SHOWN: usize = 5;
+
+/// Your own machine and job; without any, the captures that hopbyte carries.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The machine, as every verb takes it
+    #[arg(
+        long,
+        value_name = "FABRIC",
+        requires = "traffic",
+        help_heading = "Machine"
+    )]
+    fabric: Option<String>,
+    /// What else is known of it.
+    #[command(flatten)]
+    beside: FabricOptions,
+    /// What the ranks send each other, as `hopbyte map` takes it
+    #[arg(long, value_name = "TRAFFIC", help_heading = "Job")]
+    traffic: Option<String>,
+    /// Where the ranks may go, as `hopbyte map` takes it
+    #[arg(long, value_name = "LIST", help_heading = "Job")]
+    nodes: Option<String>,
+    /// Ranks that each node holds (default: the fewest that hold all)
+    #[arg(long, value_name = "N", help_heading = "Job")]
+    ranks_per_node: Option<u32>,
+    /// Where the ranks are now
+    #[arg(long, value_name = "FILE", help_heading = "Job")]
+    current: Option<PathBuf>,
+    /// What other jobs put on the links: counters, as `hopbyte links` reads them
+    #[arg(long, value_name = "FILE", help_heading = "Counters")]
+    background: Vec<PathBuf>,
+    /// What their files do not say.
+    #[command(flatten)]
+    about: CounterArgs,
+    /// Time to search for (default: a fixed number of swaps, for the same answer on any machine)
+    #[arg(long, value_name = "SECONDS", help_heading = "Search")]
+    seconds: Option<f64>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1, help_heading = "Search")]
+    seed: u64,
+    /// Folder to write into
+    #[arg(long, value_name = "FOLDER", default_value = "out")]
+    out: PathBuf,
+}
+
+/// The answer for scripts.
+#[derive(Serialize)]
+struct Record<'a> {
+    schema: &'static str,
+    mapping: map::Record<'a>,
+    model: Modelled,
+    files: Vec<PathBuf>,
+}
+
+/// Times of the job's exchange in the max-min fair model.
+#[derive(Clone, Copy, Serialize)]
+struct Modelled {
+    calibration: &'static str,
+    /// As launched, on an otherwise idle machine.
+    alone_seconds: f64,
+    /// As launched, beside the second job; absent where the background is a reading.
+    beside_seconds: Option<f64>,
+    /// Mapped, beside the second job (alone without one).
+    mapped_seconds: f64,
+    /// Share of the time lost to the second job that the mapping wins back.
+    recovered_ratio: Option<f64>,
+}
+
+/// Everything that the demo works on.
+struct Scene {
+    question: Question,
+    second: Option<SecondJob>,
+    /// The same question for `hopbyte map`.
+    command: String,
+}
+
+/// Runs the loop.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let scene = read(args, out)?;
+    let (text, folder) = (!out.json, &args.out);
+    if text {
+        observe(&scene, out)?;
+        characterise(&scene, out)?;
+    }
+    let effort = Effort {
+        seconds: args.seconds.unwrap_or(0.0),
+        trials: args.seconds.is_none().then_some(TRIALS),
+        seed: args.seed,
+        threads: 0,
+    };
+    let mapping = search(&scene.question, &effort, out)?;
+    let mut files = write_files(&scene.question, &mapping, folder, &mut Output::silent())?;
+    let page = folder.join("report.html");
+    write_atomic(&page, &map::page(&scene.question, &mapping, &out.command)?)?;
+    files.push(page.clone());
+    let readings = write_readings(&scene, &mapping, folder)?;
+    files.extend(readings.clone());
+    let modelled = simulate(&scene, &mapping)?;
+    if !text {
+        out.object(&Record {
+            schema: "hopbyte.demo/1",
+            mapping: mapping.record(&scene.question),
+            model: modelled,
+            files,
+        })?;
+        return Ok(Answer::Yes);
+    }
+    heading(out, "map: where should the ranks go?", &scene.command)?;
+    scene.write_job(out)?;
+    mapping.write_costs(&scene.question.machine.fabric, out)?;
+    out.line(mapping.verdict_text())?;
+    apply(&scene, &mapping, folder, out)?;
+    let command = format!(
+        "hopbyte verify --mapping {} --before {} --after {}",
+        folder.join("mapping.json").display(),
+        readings[0].display(),
+        readings[1].display()
+    );
+    heading(out, "verify: did it help?", &command)?;
+    modelled.write(&scene, out)?;
+    heading(out, "look", "")?;
+    out.line(format!(
+        "open {} in a browser: every link before and after",
+        page.display()
+    ))?;
+    Ok(Answer::Yes)
+}
+
+/// Reads the user's files, or writes the captures into the folder and reads those.
+fn read(args: &Args, out: &mut Output) -> Result<Scene> {
+    let own = args.fabric.is_some();
+    if own && args.nodes.is_none() && args.current.is_none() {
+        bail!(
+            "no nodes for the job\nhint: give NODES='name[01-16]:4' (--nodes), or where it ran (--current)"
+        );
+    }
+    std::fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    let mut asked = map::Asked {
+        traffic: args.traffic.clone().unwrap_or_default(),
+        fabric: FabricOption {
+            fabric: args.fabric.clone().unwrap_or_default(),
+            beside: args.beside.clone(),
+        },
+        nodes: args.nodes.clone(),
+        ranks_per_node: args.ranks_per_node,
+        current: args.current.clone(),
+        background: args.background.clone(),
+        about: args.about.clone(),
+        ..map::Asked::default()
+    };
+    let mut second = None;
+    if !own {
+        let files = scene::unpack(&args.out.join("input"))?;
+        asked.fabric.fabric = files.fabric.display().to_string();
+        asked.fabric.beside.routes = vec![files.tables];
+        asked.nodes = asked.nodes.or_else(|| Some(scene::NODES.into()));
+        if asked.traffic.is_empty() {
+            asked.traffic = files.job.display().to_string();
+        }
+        if asked.background.is_empty() {
+            let machine = asked.fabric.read(&mut Output::silent())?;
+            let job = scene::second_job(&files.second, &machine)?;
+            let reading = args.out.join("background.jsonl");
+            write_atomic(&reading, &links::lines(&machine.fabric, &job.snapshot)?)?;
+            asked.background = vec![reading];
+            second = Some(job);
+        }
+    }
+    Ok(Scene {
+        command: asked.command(),
+        question: asked.read(out)?,
+        second,
+    })
+}
+
+impl Scene {
+    fn write_job(&self, out: &mut Output) -> Result<()> {
+        let q = &self.question;
+        out.line(format!(
+            "the job: {} ranks sending {}, on {} nodes with {} slots",
+            count(q.traffic.tasks),
+            bytes_text(q.exchange.total_bytes()),
+            count(q.allocation.nodes().len()),
+            count(q.allocation.capacity()),
+        ))?;
+        Ok(())
+    }
+}
+
+/// A step of the loop, and the command that does it alone.
+fn heading(out: &mut Output, step: &str, command: &str) -> Result<()> {
+    out.line(format!("\n== {step}"))?;
+    if !command.is_empty() {
+        out.line(format!("$ {command}"))?;
+    }
+    Ok(())
+}
+
+fn observe(scene: &Scene, out: &mut Output) -> Result<()> {
+    let machine = &scene.question.machine;
+    let fabric = &machine.fabric;
+    let source = &scene.question.source;
+    out.line("== observe: what is the machine?")?;
+    out.line(format!("$ hopbyte fabric show {}", source.words()))?;
+    let reach = Reach::of(fabric, &machine.routing);
+    let links = fabric.link_ids().filter(|&l| fabric.is_hop(l)).count();
+    out.line(format!(
+        "{} routers, {} nodes, {} directed links; {}: {} of {} pairs of nodes have a route",
+        count(fabric.routers().len()),
+        count(fabric.nodes().len()),
+        count(links),
+        machine.routing.describe(),
+        count(reach.routable as usize),
+        count(reach.pairs as usize),
+    ))?;
+    Ok(())
+}
+
+fn characterise(scene: &Scene, out: &mut Output) -> Result<()> {
+    let question = &scene.question;
+    let Some(background) = &question.background else {
+        return Ok(());
+    };
+    let files = question.background_source.iter().flat_map(|b| &b.files);
+    let files: Vec<String> = files.map(|f| f.display().to_string()).collect();
+    let command = format!(
+        "hopbyte links {} --fabric {} --top {LINKS_SHOWN}",
+        files.join(" "),
+        question.source.words()
+    );
+    heading(
+        out,
+        "characterise: what do other jobs put on the links?",
+        &command,
+    )?;
+    if let Some(second) = &scene.second {
+        out.line(format!(
+            "a second job (LAMMPS peptide, {} ranks on {} nodes) sends {} again every {}",
+            second.tasks,
+            second.nodes,
+            bytes_text(second.bytes()),
+            Seconds(second.window_seconds),
+        ))?;
+    }
+    links::write_worst(&question.machine.fabric, background, LINKS_SHOWN, out)?;
+    Ok(())
+}
+
+fn apply(scene: &Scene, mapping: &Mapping, folder: &Path, out: &mut Output) -> Result<()> {
+    let saved = folder.join("mapping.json");
+    let command = format!("hopbyte apply {}", saved.display());
+    heading(out, "apply: what does the launcher read?", &command)?;
+    let (fabric, allocation) = (&scene.question.machine.fabric, &scene.question.allocation);
+    for launcher in Launcher::ALL {
+        let path = folder.join(launcher.file_name());
+        if let Ok(advice) = advise(launcher, fabric, allocation, &mapping.placement)
+            && !advice.command.is_empty()
+            && path.exists()
+        {
+            let command = super::apply::with_file(&advice.command, &path.display().to_string());
+            out.line(format!("{:<28} {command}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the tasks are now, or where a launcher puts them.
+fn placement_before(question: &Question) -> Result<Placement> {
+    match &question.current {
+        Some(current) => Ok(current.clone()),
+        None => Ok(Placement::in_order(
+            &question.allocation,
+            question.traffic.tasks,
+        )?),
+    }
+}
+
+/// Writes what the machine's counters would say before and after.
+fn write_readings(scene: &Scene, mapping: &Mapping, folder: &Path) -> Result<[PathBuf; 2]> {
+    let question = &scene.question;
+    let (machine, exchange, others) = (&question.machine, &question.exchange, question.state());
+    let before = placement_before(question)?;
+    let paths = [folder.join("before.jsonl"), folder.join("after.jsonl")];
+    for (path, placement) in paths.iter().zip([&before, &mapping.placement]) {
+        let snapshot = model::reading(machine, exchange, placement, others)?;
+        write_atomic(path, &links::lines(&machine.fabric, &snapshot)?)?;
+    }
+    Ok(paths)
+}
+
+/// Times of the exchange as launched and mapped.
+fn simulate(scene: &Scene, mapping: &Mapping) -> Result<Modelled> {
+    let question = &scene.question;
+    let before = placement_before(question)?;
+    let (others, window): (&[model::Flow], f64) = match &scene.second {
+        Some(second) => (&second.flows, second.window_seconds),
+        None => (&[], 1.0),
+    };
+    let before = model::flows(&question.exchange, &before);
+    let after = model::flows(&question.exchange, &mapping.placement);
+    let machine = &question.machine;
+    let alone = model::exchange_seconds(machine, &before, &[], window)?;
+    let beside = match others {
+        [] => None,
+        _ => Some(model::exchange_seconds(machine, &before, others, window)?),
+    };
+    let mapped = model::exchange_seconds(machine, &after, others, window)?;
+    Ok(Modelled {
+        calibration: "uncalibrated",
+        alone_seconds: alone,
+        beside_seconds: beside,
+        mapped_seconds: mapped,
+        recovered_ratio: beside
+            .filter(|&b| b > alone)
+            .map(|b| (b - mapped) / (b - alone)),
+    })
+}
+
+impl Modelled {
+    fn write(&self, scene: &Scene, out: &mut Output) -> Result<()> {
+        let before = if scene.question.current.is_some() {
+            "as it ran"
+        } else {
+            "in order"
+        };
+        out.line("modelled, uncalibrated: all messages at once, links shared max-min fairly")?;
+        let most = self
+            .beside_seconds
+            .unwrap_or(self.alone_seconds)
+            .max(self.mapped_seconds);
+        let (time, unit) = scale(most, &TIMES);
+        let mut table = Table::new(&["<placement", &format!("exchange {time}"), "change %"]);
+        let reference = self.beside_seconds.unwrap_or(self.alone_seconds);
+        let mut row = |name: String, seconds: f64, compared: bool| {
+            let change = format!("{:+.1}", 100.0 * (seconds / reference - 1.0));
+            let change = if compared { change } else { String::new() };
+            table.row([name, format!("{:.3}", seconds / unit), change]);
+        };
+        if let Some(beside) = self.beside_seconds {
+            row(format!("{before}, alone"), self.alone_seconds, true);
+            row(format!("{before}, beside the second job"), beside, false);
+            row(
+                "mapped, beside the second job".into(),
+                self.mapped_seconds,
+                true,
+            );
+        } else {
+            row(before.into(), self.alone_seconds, false);
+            row("mapped".into(), self.mapped_seconds, true);
+        }
+        out.table(&table)?;
+        if let Some(recovered) = self.recovered_ratio {
+            out.line(format!(
+                "the mapping wins back {:.0} % of the time that the second job costs",
+                100.0 * recovered
+            ))?;
+        }
+        Ok(())
+    }
+}

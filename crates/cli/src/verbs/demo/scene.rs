@@ -1,0 +1,110 @@
+//! The captures that the demo runs on when nothing else is given, and the second job on them.
+
+use super::model::{Flow, flows};
+use crate::inputs;
+use crate::machine::Machine;
+use anyhow::{Context, Result};
+use hopbyte_apply::write_atomic;
+use hopbyte_fabric::{LinkId, Placement, Quantity, Snapshot};
+use hopbyte_map::{Problem, evaluate};
+use hopbyte_observe::read_traffic;
+use std::path::{Path, PathBuf};
+
+/// A 5×4×3 InfiniBand torus, its forwarding tables and the traffic of two LAMMPS runs (see data/README.md).
+const FABRIC: (&str, &[u8]) = (
+    "ibnetdiscover.out.zst",
+    include_bytes!("../../../../../data/infiniband/opensm-torus-5x4x3/ibnetdiscover.out.zst"),
+);
+const TABLES: (&str, &[u8]) = (
+    "opensm-lfts.dump.zst",
+    include_bytes!("../../../../../data/infiniband/opensm-torus-5x4x3/opensm-lfts.dump.zst"),
+);
+const JOB: (&str, &[u8]) = (
+    "lammps-lj-64.prof.tar.zst",
+    include_bytes!("../../../../../data/comm/lammps-lj-64.prof.tar.zst"),
+);
+const SECOND: (&str, &[u8]) = (
+    "lammps-peptide-48.prof.tar.zst",
+    include_bytes!("../../../../../data/comm/lammps-peptide-48.prof.tar.zst"),
+);
+
+/// The job's hosts: the first host of sixteen switches, in two planes of the torus that do not touch.
+pub const NODES: &str = "n-0-[0-3]-[0-1]-0,n-2-[0-3]-[0-1]-0";
+/// Hosts of the second job: the second host of twelve of the same switches.
+const SECOND_NODES: &str = "n-0-[0-2]-[0-1]-1,n-2-[0-2]-[0-1]-1";
+/// How full the second job keeps its fullest link: the highest use that paper 003 shows.
+const SECOND_USE: f64 = 0.61;
+
+/// Files of the built-in scene.
+pub struct Files {
+    /// The machine.
+    pub fabric: PathBuf,
+    /// Its forwarding tables.
+    pub tables: PathBuf,
+    /// What the job sends.
+    pub job: PathBuf,
+    /// What the second job sends.
+    pub second: PathBuf,
+}
+
+/// Writes the captures into a folder, so that every command of the demo can be run again.
+pub fn unpack(folder: &Path) -> Result<Files> {
+    let write = |(name, bytes): (&str, &[u8])| -> Result<PathBuf> {
+        let path = folder.join(name);
+        write_atomic(&path, bytes)?;
+        Ok(path)
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    Ok(Files {
+        fabric: write(FABRIC)?,
+        tables: write(TABLES)?,
+        job: write(JOB)?,
+        second: write(SECOND)?,
+    })
+}
+
+/// The second job: what it sends between which nodes, again and again.
+pub struct SecondJob {
+    /// Number of its tasks.
+    pub tasks: usize,
+    /// Number of its nodes.
+    pub nodes: usize,
+    /// Bytes from node to node in one window.
+    pub flows: Vec<Flow>,
+    /// How long a window is.
+    pub window_seconds: f64,
+    /// Its load of every link.
+    pub snapshot: Snapshot,
+}
+
+/// Places the second job in order on its nodes and lets it send as fast as keeps its fullest link at
+/// [`SECOND_USE`].
+pub fn second_job(file: &Path, machine: &Machine) -> Result<SecondJob> {
+    let fabric = &machine.fabric;
+    let traffic = read_traffic(&file.display().to_string())?;
+    let exchange = traffic.total();
+    let allocation = inputs::nodes(SECOND_NODES, None, traffic.tasks, fabric)?;
+    let placement = Placement::in_order(&allocation, traffic.tasks)?;
+    let problem = Problem::new(fabric, &machine.routing, &exchange, &allocation);
+    let load = evaluate(&problem, &placement)?;
+    let window_seconds = load.worst_link_seconds / SECOND_USE;
+    let mut snapshot = Snapshot::new(fabric, file.display().to_string(), false);
+    snapshot.window_seconds = Some(window_seconds);
+    for (i, &bytes) in load.link_bytes.iter().enumerate() {
+        snapshot.set(Quantity::ReceivedBytes, LinkId::of(i), bytes);
+    }
+    Ok(SecondJob {
+        tasks: traffic.tasks,
+        nodes: allocation.nodes().len(),
+        flows: flows(&exchange, &placement),
+        window_seconds,
+        snapshot,
+    })
+}
+
+impl SecondJob {
+    /// Bytes that leave their node in one window.
+    pub fn bytes(&self) -> f64 {
+        self.flows.iter().map(|f| f.bytes).sum()
+    }
+}

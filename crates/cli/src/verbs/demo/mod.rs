@@ -111,7 +111,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let mapping = search(&scene.question, &effort, out)?;
     let mut files = write_files(&scene.question, &mapping, folder, &mut Output::silent())?;
     let page = folder.join("report.html");
-    write_atomic(&page, &map::page(&scene.question, &mapping, &out.command, &page)?)?;
+    write_atomic(
+        &page,
+        &map::page(&scene.question, &mapping, &out.command, &page)?,
+    )?;
     files.push(page.clone());
     let readings = write_readings(&scene, &mapping, folder)?;
     files.extend(readings.clone());

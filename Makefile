@@ -1,6 +1,7 @@
 # hopbyte
 #   make demo      the whole loop on real input in a minute; your own with FABRIC= TRAFFIC= (below)
 #   make test      everything that CI runs
+#   make test-mpi  the recorder and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints and the rules of the house
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, man pages and completions below PREFIX (default ~/.local)
@@ -27,7 +28,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build install docs bench bench-model fuzz clean help
-.PHONY: test-rust test-python test-web test-recorder test-probes test-infiniband test-lab
+.PHONY: test-mpi test-rust test-python test-web test-recorder test-probes test-infiniband test-lab
 .DEFAULT_GOAL := help
 
 help:
@@ -40,7 +41,10 @@ build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-recorder test-probes test-web test-python test-infiniband test-lab test-rust
+test: lint test-rust test-web test-python test-infiniband test-lab
+
+# Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
+test-mpi: test-recorder test-probes
 
 lint:
 	$(CARGO) fmt --all --check

@@ -214,7 +214,7 @@ impl Scene {
 fn heading(out: &mut Output, step: &str, command: &str) -> Result<()> {
     out.line(format!("\n== {step}"))?;
     if !command.is_empty() {
-        out.line(format!("$ {command}"))?;
+        out.line(format!("   {command}"))?;
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ fn observe(scene: &Scene, out: &mut Output) -> Result<()> {
     let fabric = &machine.fabric;
     let source = &scene.question.source;
     out.line("== observe: what is the machine?")?;
-    out.line(format!("$ hopbyte fabric show {}", source.words()))?;
+    out.line(format!("   hopbyte fabric show {}", source.words()))?;
     let reach = Reach::of(fabric, &machine.routing);
     let links = fabric.link_ids().filter(|&l| fabric.is_hop(l)).count();
     out.line(format!(

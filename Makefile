@@ -1,6 +1,7 @@
 # hopbyte
 #   make demo      the whole loop on real input in a minute; your own with FABRIC= TRAFFIC= (below)
 #   make test      everything that CI runs
+#   make test-faces the Python package, and the pages in a real browser
 #   make test-mpi  the recorder and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints and the rules of the house
 #   make build     the release binary, target/release/hopbyte
@@ -28,7 +29,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build install docs bench bench-model fuzz clean help
-.PHONY: test-mpi test-rust test-python test-web test-recorder test-probes test-infiniband test-lab
+.PHONY: test-mpi test-faces test-rust test-python test-web test-recorder test-probes test-infiniband test-lab
 .DEFAULT_GOAL := help
 
 help:
@@ -41,7 +42,10 @@ build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-rust test-web test-python test-infiniband test-lab
+test: lint test-rust test-infiniband test-lab
+
+# The Python package and the pages in a real browser: a wheel build and Chromium, minutes more.
+test-faces: test-python test-web
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
 test-mpi: test-recorder test-probes

@@ -210,6 +210,11 @@ impl FabricBuilder {
         self.nodes[node.index()].nid = Some(nid);
     }
 
+    /// Name of a router that was added before.
+    pub fn router_name(&self, router: RouterId) -> &str {
+        &self.routers[router.index()].name
+    }
+
     /// How many routers there are so far.
     pub fn router_count(&self) -> usize {
         self.routers.len()

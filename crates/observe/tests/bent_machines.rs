@@ -72,7 +72,7 @@ fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
     read_machine_text(&model, Some(Format::Codes), with)
 }
 
-const TARGETS: [(&str, Read); 18] = [
+const TARGETS: [(&str, Read); 20] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -95,6 +95,8 @@ const TARGETS: [(&str, Read); 18] = [
     ("codes", |b| codes(&[("", b)])),
     ("codes_links", |b| codes(&[("intra", b)])),
     ("codes_links", |b| codes(&[("inter", b)])),
+    ("slurm_conf", |b| as_format(b, Format::SlurmConf)),
+    ("slurm_yaml", |b| as_format(b, Format::SlurmYaml)),
     ("ib_tables", |b| {
         beside("ibnetdiscover/two-switches.txt", &As::Tables, b)
     }),

@@ -1,6 +1,6 @@
 //! A dump and what goes with it become one machine.
 
-use super::{Format, Machine, codes, cray, infiniband, slingshot};
+use super::{Format, Machine, codes, cray, infiniband, slingshot, slurm};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, Family, InputError, Routing};
@@ -46,6 +46,14 @@ impl Parts<'_> {
             }
             Format::Codes => {
                 let fabric = codes::read(text, self.named, &mut self.notes)?;
+                finish(fabric, None, self.routes, self.notes)
+            }
+            Format::SlurmConf | Format::SlurmYaml => {
+                let plan = match format {
+                    Format::SlurmConf => slurm::conf::read(text, &mut self.notes)?,
+                    _ => slurm::topology_yaml::read(text, &mut self.notes)?,
+                };
+                let fabric = plan.build(text, &mut self.notes)?;
                 finish(fabric, None, self.routes, self.notes)
             }
             Format::Slingshot => finish(slingshot::read(text)?, None, self.routes, self.notes),

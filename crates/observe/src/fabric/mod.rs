@@ -10,6 +10,7 @@ mod infiniband;
 mod recognise;
 mod siblings;
 mod slingshot;
+mod slurm;
 
 pub use recognise::Format;
 

@@ -1,6 +1,6 @@
 //! Which format is this? Decided by content, never by name.
 
-use super::{codes, cray, infiniband, slingshot};
+use super::{codes, cray, infiniband, slingshot, slurm};
 use crate::text::Text;
 use hopbyte_fabric::InputError;
 
@@ -39,6 +39,10 @@ pub enum Format {
     Slingshot,
     /// CODES model of a dragonfly.
     Codes,
+    /// Slurm's `topology.conf`.
+    SlurmConf,
+    /// Slurm's `topology.yaml`.
+    SlurmYaml,
 }
 
 /// Lines that are looked at before giving up; scans may begin with a line of progress for every device.
@@ -59,7 +63,7 @@ impl Format {
             text.error(found, "a description of a machine").hint(
                 "known are ibnetdiscover (with or without -p), iblinkinfo, opensm-subnet.lst, netloc \
                  node files, ibdm topologies, rtr --interconnect and --system-map, Slingshot \
-                 point-to-point CSV, CODES models (.conf), and specs such as gemini:16x12x24 or torus:8x8x8",
+                 point-to-point CSV, CODES models (.conf), Slurm topologies, and specs such as gemini:16x12x24 or torus:8x8x8",
             )
         };
         if text.is_binary() {
@@ -83,6 +87,8 @@ impl Format {
                 (cray::system_map::recognise, Self::SystemMap),
                 (cray::system_map::recognise_node_map, Self::NodeMap),
                 (codes::recognise, Self::Codes),
+                (slurm::conf::recognise, Self::SlurmConf),
+                (slurm::topology_yaml::recognise, Self::SlurmYaml),
                 (slingshot::recognise, Self::Slingshot),
                 (infiniband::port_lines::recognise, Self::IbPorts),
                 (infiniband::records::recognise, Self::IbRecords),

@@ -8,6 +8,7 @@
 mod launchers;
 mod nodes;
 
+pub(crate) use nodes::host_list;
 pub use nodes::{parse_node_list, parse_nodes};
 
 use crate::ObserveError;

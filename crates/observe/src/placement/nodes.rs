@@ -126,6 +126,25 @@ fn add(
     Ok(())
 }
 
+/// All names of a list with bracket ranges, without a fabric to find them in; `None` when brackets do not
+/// close, ranges run downwards, or there are more than 2^20 names.
+pub(crate) fn host_list(list: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    for item in items(list)? {
+        let item = item.trim();
+        if item.matches('[').count() > MAX_RANGES {
+            return None;
+        }
+        if !item.is_empty() {
+            names.extend(expand(item)?);
+        }
+        if names.len() > MAX_NAMES {
+            return None;
+        }
+    }
+    Some(names)
+}
+
 /// Splits at commas outside brackets and parentheses; `None` when one does not close.
 fn items(list: &str) -> Option<Vec<&str>> {
     let mut items = Vec::new();

@@ -1,0 +1,181 @@
+//! Slurm's `topology.conf`.
+//!
+//! ```text
+//! SwitchName=spine Switches=leaf[1-2]      a tree (or forest, or graph) of switches
+//! SwitchName=leaf1 Nodes=node[01-08,10] LinkSpeed=400
+//! BlockName=b1 Nodes=node[01-18]           blocks
+//! BlockSizes=18,36
+//! RingName=r1 Nodes=node[01-08]            rings
+//! ```
+//!
+//! Keys do not care for case, `#` begins a comment, a backslash at the end continues the line.
+
+use super::{Block, Names, Plan, Switch};
+use crate::fabric::note_of;
+use crate::text::{Line, Text, decimal_u32, lossy, words};
+use hopbyte_fabric::InputError;
+use memchr::memchr;
+
+const NAMES: [&str; 3] = ["SwitchName", "BlockName", "RingName"];
+
+/// Whether a line is one of this format.
+pub fn recognise(line: Line<'_>) -> bool {
+    let first = line.words().next().and_then(setting);
+    first.is_some_and(|(key, _)| is_key(key, "BlockSizes") || NAMES.iter().any(|n| is_key(key, n)))
+}
+
+fn setting(word: &[u8]) -> Option<(&[u8], &[u8])> {
+    let equals = memchr(b'=', word)?;
+    Some((&word[..equals], &word[equals + 1..]))
+}
+
+fn is_key(key: &[u8], name: &str) -> bool {
+    key.eq_ignore_ascii_case(name.as_bytes())
+}
+
+/// Reads a topology; a file with both switches and blocks is read as its switches.
+pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
+    let mut reader = Reader {
+        text,
+        switches: Vec::new(),
+        blocks: Vec::new(),
+        rings: Vec::new(),
+        sizes: Vec::new(),
+        speeds: 0,
+        names: Names::default(),
+    };
+    let mut joined: Vec<u8> = Vec::new();
+    let mut start: Option<Line<'_>> = None;
+    for line in text.lines() {
+        let first = *start.get_or_insert(line);
+        let content = match memchr(b'#', line.bytes) {
+            Some(comment) => &line.bytes[..comment],
+            None => line.bytes,
+        };
+        if let Some(more) = content.strip_suffix(b"\\") {
+            joined.extend_from_slice(more);
+            continue;
+        }
+        joined.extend_from_slice(content);
+        reader.line(first, &joined)?;
+        joined.clear();
+        start = None;
+    }
+    if let Some(first) = start {
+        reader.line(first, &joined)?;
+    }
+    reader.finish(notes)
+}
+
+struct Reader<'a> {
+    text: &'a Text,
+    switches: Vec<Switch>,
+    blocks: Vec<Block>,
+    rings: Vec<Block>,
+    sizes: Vec<u32>,
+    speeds: usize,
+    names: Names,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, line: Line<'_>, content: &[u8]) -> Result<(), InputError> {
+        let (mut name, mut nodes, mut switches) = (None, None, None);
+        for word in words(content) {
+            let wrong = |expected: &str| self.text.error_in(line, word, expected);
+            let (key, value) = setting(word).ok_or_else(|| wrong("KEY=VALUE"))?;
+            let mut list = || {
+                let names = self.names.of(&lossy(value));
+                names.ok_or_else(|| wrong("names such as node[01-16,20],other"))
+            };
+            if let Some(kind) = NAMES.iter().position(|n| is_key(key, n)) {
+                let value = crate::fabric::name(value);
+                if name.is_some() || value.is_empty() {
+                    return Err(wrong("one name a line"));
+                }
+                name = Some((kind, value));
+            } else if is_key(key, "Nodes") {
+                nodes = Some(list()?);
+            } else if is_key(key, "Switches") {
+                switches = Some(list()?);
+            } else if is_key(key, "LinkSpeed") {
+                self.speeds += 1;
+            } else if is_key(key, "BlockSizes") {
+                let sizes = value.split(|&b| b == b',').map(decimal_u32);
+                self.sizes = sizes
+                    .collect::<Option<_>>()
+                    .ok_or_else(|| wrong("sizes such as 4,8,16"))?;
+            } else {
+                return Err(wrong(
+                    "SwitchName, Switches, Nodes, LinkSpeed, BlockName, BlockSizes or RingName",
+                ));
+            }
+        }
+        let line_number = line.number;
+        match (name, nodes, switches) {
+            (None, None, None) => {}
+            (Some((0, name)), nodes, children) if nodes.is_some() || children.is_some() => {
+                self.switches.push(Switch {
+                    name,
+                    nodes: nodes.unwrap_or_default(),
+                    children: children.unwrap_or_default(),
+                    line: line_number,
+                });
+            }
+            (Some((kind @ 1..=2, name)), Some(nodes), None) => {
+                let block = Block {
+                    name,
+                    nodes,
+                    line: line_number,
+                };
+                if kind == 1 {
+                    self.blocks.push(block);
+                } else {
+                    self.rings.push(block);
+                }
+            }
+            _ => {
+                return Err(self
+                    .text
+                    .error_at(line, "SwitchName=… with Nodes=… or Switches=…, or BlockName=… or RingName=… with Nodes=…"));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, notes: &mut Vec<String>) -> Result<Plan, InputError> {
+        if self.speeds > 0 {
+            notes.push(format!(
+                "LinkSpeed of {} lines has no unit and is not used",
+                self.speeds
+            ));
+        }
+        let list: Vec<String> = self.blocks.iter().map(|b| b.name.clone()).collect();
+        match (
+            self.switches.is_empty(),
+            self.blocks.is_empty(),
+            self.rings.is_empty(),
+        ) {
+            (false, no_blocks, true) => {
+                if !no_blocks {
+                    note_of(
+                        notes,
+                        &list,
+                        "block is",
+                        "blocks are",
+                        "left out: the file has switches too",
+                    );
+                }
+                Ok(Plan::Tree(self.switches))
+            }
+            (true, false, true) => Ok(Plan::Blocks {
+                sizes: self.sizes,
+                blocks: self.blocks,
+            }),
+            (true, true, false) => Ok(Plan::Rings(self.rings)),
+            _ => Err(self.text.error(
+                "switches, blocks and rings mixed, or none",
+                "a topology of switches, of blocks or of rings",
+            )),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Slurm topologies against counts on the raw text.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{content, machine, parse};
+use hopbyte_fabric::{Fabric, Family, Reach};
+use hopbyte_observe::Machine;
+use hopbyte_testdata::shared;
+use std::collections::BTreeSet;
+
+fn notes(m: &Machine) -> String {
+    m.notes.join("\n")
+}
+
+fn switch_of<'a>(f: &'a Fabric, node: &str) -> &'a str {
+    &f.router(f.node(f.find_node(node).unwrap()).router).name
+}
+
+fn hops(m: &Machine, a: &str, b: &str) -> Option<usize> {
+    let (a, b) = (
+        m.fabric.find_node(a).unwrap(),
+        m.fabric.find_node(b).unwrap(),
+    );
+    m.routing.hops(&m.fabric, a, b).ok()
+}
+
+#[test]
+fn the_large_tree_is_read_completely() {
+    let Some(path) = shared("slurm/testcase1.topology.conf") else {
+        return;
+    };
+    let raw = content(&path);
+    let m = machine(&path);
+    let f = &m.fabric;
+    let lines: Vec<&str> = raw
+        .lines()
+        .filter(|l| l.starts_with("SwitchName"))
+        .collect();
+    assert_eq!(f.routers().len(), lines.len());
+    let mut nodes = 0;
+    for line in lines.iter().filter(|l| l.contains("Nodes=")) {
+        let (leaf, range) = line["SwitchName=".len()..]
+            .split_once(" Nodes=peta[")
+            .unwrap();
+        let (low, high) = range.trim_end_matches([']', ' ']).split_once('-').unwrap();
+        let (low, high): (u32, u32) = (low.parse().unwrap(), high.parse().unwrap());
+        for n in low..=high {
+            assert_eq!(switch_of(f, &format!("peta{n}")), leaf);
+            nodes += 1;
+        }
+    }
+    assert_eq!(f.nodes().len(), nodes);
+    // A tree has one cable less than switches, and a cable for each node.
+    assert_eq!(f.links().len(), 2 * (lines.len() - 1 + nodes));
+    assert_eq!((f.family(), f.components()), (Family::FatTree, 1));
+    assert_eq!(hops(&m, "peta10000", "peta10019"), Some(2));
+    assert_eq!(hops(&m, "peta10000", "peta10020"), Some(4));
+    assert!(notes(&m).contains("12.5 GB/s each way are assumed"));
+}
+
+#[test]
+fn a_forest_has_no_routes_between_its_trees() {
+    let Some(path) = shared("slurm/testcase6.topology.conf") else {
+        return;
+    };
+    let m = machine(&path);
+    assert_eq!((m.fabric.routers().len(), m.fabric.nodes().len()), (7, 40));
+    assert!(notes(&m).contains("a forest of 3 trees"), "{}", notes(&m));
+    assert_eq!(hops(&m, "node1", "node16"), Some(4));
+    assert_eq!(hops(&m, "node1", "node17"), None);
+    let reach = Reach::of(&m.fabric, &m.routing);
+    assert_eq!(reach.routable, 2 * 16 * 15 + 8 * 7);
+}
+
+#[test]
+fn x5_is_a_graph_and_says_so() {
+    let Some(path) = shared("infiniband/x5/X5.topology.conf") else {
+        return;
+    };
+    let raw = content(&path);
+    let m = machine(&path);
+    let mut cables = BTreeSet::new();
+    for line in raw.lines().filter(|l| l.contains("Switches=")) {
+        let (name, list) = line["SwitchName=".len()..]
+            .split_once(" Switches=")
+            .unwrap();
+        cables.extend(
+            list.split(',')
+                .map(|child| [name.min(child), name.max(child)]),
+        );
+    }
+    let between = m.fabric.links().len() - 2 * m.fabric.nodes().len();
+    assert_eq!(between, 2 * cables.len());
+    assert!(notes(&m).contains("a graph, not a tree"), "{}", notes(&m));
+    assert_eq!(Reach::of(&m.fabric, &m.routing).unroutable_pairs(), 0);
+}
+
+#[test]
+fn blocks_combine_to_their_sizes() {
+    for (file, blocks, each) in [("block.topology", 8, 4), ("topograph-block", 12, 8)] {
+        let Some(path) = shared(&format!("slurm/{file}.conf")) else {
+            return;
+        };
+        let m = machine(&path);
+        assert_eq!(m.fabric.nodes().len(), blocks * each, "{file}");
+        let leaves = m
+            .fabric
+            .router_ids()
+            .filter(|&r| !m.fabric.nodes_on(r).is_empty());
+        assert_eq!(leaves.count(), blocks);
+        assert_eq!(m.fabric.components(), 1);
+    }
+    let m = parse("BlockName=a Nodes=n[1-2]\nBlockName=b Nodes=n[3-4]\nBlockName=c Nodes=n[5-6]\nBlockSizes=2,4\n").unwrap();
+    let distances = ["n2", "n3", "n5"].map(|to| hops(&m, "n1", to));
+    assert_eq!(distances, [Some(2), Some(4), Some(6)]);
+}
+
+#[test]
+fn topograph_s_tree_is_read() {
+    let Some(path) = shared("slurm/topograph-tree.conf") else {
+        return;
+    };
+    let m = machine(&path);
+    assert_eq!((m.fabric.routers().len(), m.fabric.nodes().len()), (19, 96));
+    assert_eq!(switch_of(&m.fabric, "srv6203"), "switch.1.12");
+    assert_eq!(hops(&m, "srv1101", "srv1201"), Some(4));
+    assert_eq!(hops(&m, "srv1101", "srv6208"), Some(6));
+}
+
+#[test]
+fn the_default_topology_of_a_yaml_file_is_read() {
+    let Some(path) = shared("slurm/man-example.topology.yaml") else {
+        return;
+    };
+    let m = machine(&path);
+    assert!(
+        notes(&m).contains(
+            "topology topo1 is read; the file has topo2, topo3, topo3a, topo4, topo5 too"
+        )
+    );
+    assert_eq!((m.fabric.routers().len(), m.fabric.nodes().len()), (3, 4));
+    let raw = content(&path);
+    let only = |name: &str| {
+        let swapped = raw.replace("cluster_default: true", "cluster_default: false");
+        let at = format!("- topology: {name}\n  cluster_default: ");
+        parse(&swapped.replace(&format!("{at}false"), &format!("{at}true")))
+    };
+    let blocks = only("topo2").unwrap();
+    assert_eq!(
+        (
+            blocks.fabric.nodes().len(),
+            hops(&blocks, "node01", "node16")
+        ),
+        (16, Some(4))
+    );
+    let rings = only("topo4").unwrap();
+    assert_eq!(
+        (rings.fabric.nodes().len(), rings.fabric.components()),
+        (16, 2)
+    );
+    assert_eq!(hops(&rings, "node01", "node05"), Some(4));
+    assert_eq!(hops(&rings, "node01", "node08"), Some(1));
+    assert_eq!(hops(&rings, "node01", "node09"), None);
+    let torus = only("topo5").unwrap();
+    assert_eq!(torus.fabric.shape().unwrap().dims, [4, 4, 2]);
+    let at = |name| {
+        torus
+            .fabric
+            .coord(
+                torus
+                    .fabric
+                    .node(torus.fabric.find_node(name).unwrap())
+                    .router,
+            )
+            .unwrap()
+            .to_vec()
+    };
+    assert_eq!(
+        (at("node02"), at("node05"), at("node17")),
+        (vec![1, 0, 0], vec![0, 1, 0], vec![0, 0, 1])
+    );
+    for flat in ["topo3", "topo3a"] {
+        assert!(
+            only(flat)
+                .unwrap_err()
+                .contains("hint: a flat topology says nothing"),
+            "{flat}"
+        );
+    }
+}
+
+#[test]
+fn topologies_that_slurm_refuses_are_refused() {
+    for (file, expected) in [
+        (
+            "torus3d_mutually_exclusive",
+            ":7: found topology, cluster_default, block, torus3d, expected exactly one of tree",
+        ),
+        (
+            "torus3d_toruses_not_list",
+            ":9: found pod1=node[1-16], expected a list of toruses",
+        ),
+    ] {
+        let Some(path) = shared(&format!("slurm/{file}.yaml")) else {
+            return;
+        };
+        let error = parse(&content(&path)).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    for (input, expected) in [
+        (
+            "SwitchName=a",
+            ":1: found SwitchName=a, expected SwitchName=… with Nodes=…",
+        ),
+        (
+            "SwitchName=a Nodes=n[1-",
+            ":1: found Nodes=n[1-, expected names such as",
+        ),
+        ("SwitchName=a Nodes=n[5-1]", ":1: found Nodes=n[5-1]"),
+        (
+            "SwitchName=a Nodes=n1 Color=red",
+            ":1: found Color=red, expected SwitchName, Switches",
+        ),
+        (
+            "SwitchName=a Nodes=n1\nswitchname=a nodes=n2",
+            ":2: found a, expected every switch once",
+        ),
+        (
+            "SwitchName=a Switches=a",
+            ":1: found a, expected another switch",
+        ),
+        (
+            "SwitchName=a Nodes=n1 extra",
+            ":1: found extra, expected KEY=VALUE",
+        ),
+        (
+            "BlockSizes=4,x",
+            ":1: found BlockSizes=4,x, expected sizes such as",
+        ),
+        (
+            "BlockName=a Nodes=n1\nRingName=r Nodes=n2",
+            "found switches, blocks and rings mixed",
+        ),
+        (
+            "SwitchName=a Nodes=x[0-1048575]\nSwitchName=b Nodes=y[0-1048575]\nSwitchName=c Nodes=z[0-1048575]",
+            ":3: found Nodes=z[0-1048575]",
+        ),
+    ] {
+        let error = parse(input)
+            .err()
+            .unwrap_or_else(|| panic!("{input} was read"));
+        assert!(
+            error.contains(expected),
+            "{input}\n  says {error}\n  lacks {expected}"
+        );
+    }
+}
+
+#[test]
+fn what_is_odd_is_noted() {
+    let m = parse(
+        "# odd\nSwitchName=top Switches=a,b,ghost \\\n  LinkSpeed=400\nSwitchName=a Nodes=n[1-3],5 # comment\n\
+         SwitchName=b Nodes=n[3-4]\nBlockName=x Nodes=n1\n",
+    )
+    .unwrap();
+    for expected in [
+        "LinkSpeed of 1 lines has no unit",
+        "1 switch is named and not described: ghost",
+        "1 node is under several switches and has an endpoint on each: n3",
+        "1 node name begins with no letter; was a prefix lost in the list?: 5",
+        "1 block is left out: the file has switches too: x",
+    ] {
+        assert!(notes(&m).contains(expected), "{expected}\n{}", notes(&m));
+    }
+    assert_eq!(m.fabric.find_host("n3").len(), 2);
+    assert_eq!(switch_of(&m.fabric, "n3 [b]"), "b");
+}

@@ -87,7 +87,11 @@ fn machine(name: &str) -> Fabric {
 pub fn counters(of: &str, bytes: &[u8]) {
     let fabric = machine(of);
     let Some(text) = text(bytes) else { return };
-    let Ok(series) = counter_series(&text, &fabric, &CounterOptions::default()) else {
+    let options = CounterOptions {
+        node: Some(fabric.nodes()[0].name.clone()),
+        ..CounterOptions::default()
+    };
+    let Ok(series) = counter_series(&[text], &fabric, &options) else {
         return;
     };
     for snapshot in series {

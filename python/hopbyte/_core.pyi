@@ -234,6 +234,7 @@ def links(
     *counters: _Path,
     interval: float | None = None,
     region: int | None = None,
+    node: str | None = None,
 ) -> Links: ...
 def route_costs(
     machine: Machine,

@@ -95,6 +95,9 @@ pub struct CounterArgs {
         help_heading = "Counters"
     )]
     pub region: Option<i64>,
+    /// Node or router that the counters are of, where their file does not name it
+    #[arg(long = "counters-of", value_name = "NODE", help_heading = "Counters")]
+    pub node: Option<String>,
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use crate::args::CounterArgs;
 use anyhow::Result;
-use hopbyte_fabric::{Allocation, Fabric, InputError, LinkState, Missing, Snapshot};
+use hopbyte_fabric::{Allocation, Fabric, LinkState, Missing, Snapshot};
 use hopbyte_observe::{CounterOptions, parse_node_list, read_counters};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What counters say of every link.
 pub struct Reading {
@@ -27,31 +27,14 @@ pub fn reading(files: &[PathBuf], fabric: &Fabric, args: &CounterArgs) -> Result
     let options = CounterOptions {
         interval_seconds: args.interval,
         region: args.region,
+        node: args.node.clone(),
+        ..CounterOptions::default()
     };
-    let mut snapshots: Vec<Snapshot> = Vec::new();
-    for file in files {
-        let next = read_counters(file, fabric, &options)?;
-        if let Some(first) = snapshots.first()
-            && first.cumulative != next.cumulative
-        {
-            return Err(mixed(file, next.cumulative).into());
-        }
-        snapshots.push(next);
-    }
-    let Some(first) = snapshots.first() else {
-        return Err(InputError::new("counters", "", "at least one file of counters").into());
-    };
-    let state = match (&snapshots[..], first.cumulative) {
-        ([_, .., last], true) => between(fabric, first, last, args.interval),
-        _ => {
-            let mut sum = first.clone();
-            snapshots[1..].iter().for_each(|s| sum.extend_by(s));
-            LinkState::of_increase(fabric, &sum)
-        }
-    };
-    let mut notes: Vec<String> = snapshots.iter().filter_map(lost).collect();
+    let snapshot = read_counters(files, fabric, &options)?;
+    let state = LinkState::of_increase(fabric, &snapshot);
+    let mut notes: Vec<String> = lost(&snapshot).into_iter().collect();
     if state.window_seconds.is_none() && state.used_ratio.known() == 0 {
-        let how = if first.cumulative && files.len() == 1 {
+        let how = if snapshot.cumulative {
             "these are totals since the counters began; give an earlier and a later file"
         } else {
             "give --interval SECONDS"
@@ -59,21 +42,12 @@ pub fn reading(files: &[PathBuf], fabric: &Fabric, args: &CounterArgs) -> Result
         notes.push(format!("the window is not known, so ratios are not: {how}"));
     }
     Ok(Reading {
-        source: source(files, first.cumulative),
-        matched: snapshots.iter().map(|s| s.matched).sum(),
-        unmatched: snapshots.iter().map(|s| s.unmatched).sum(),
+        source: snapshot.source,
+        matched: snapshot.matched,
+        unmatched: snapshot.unmatched,
         state,
         notes,
     })
-}
-
-/// The increase between two readings of totals; `interval` where they have no clock.
-fn between(fabric: &Fabric, first: &Snapshot, last: &Snapshot, interval: Option<f64>) -> LinkState {
-    let (mut first, mut last) = (first.clone(), last.clone());
-    if interval.is_some() {
-        (first.time_seconds, last.time_seconds) = (Some(0.0), interval);
-    }
-    LinkState::between(fabric, &first, &last)
 }
 
 /// How many values of a reading are not known for a reason, and which reasons.
@@ -97,25 +71,6 @@ fn lost(snapshot: &Snapshot) -> Option<String> {
         .collect();
     let file = &snapshot.source;
     (!words.is_empty()).then(|| format!("{file}: values not known: {}", words.join(", ")))
-}
-
-fn mixed(file: &Path, totals: bool) -> InputError {
-    let (found, expected) = if totals {
-        ("totals", "increases, as in the files before")
-    } else {
-        ("increases", "totals, as in the files before")
-    };
-    InputError::new(file.display().to_string(), found, expected)
-        .hint("read them one at a time: what grew and what there is cannot be added up")
-}
-
-fn source(files: &[PathBuf], totals: bool) -> String {
-    let name = |p: &PathBuf| p.display().to_string();
-    match (files, totals) {
-        ([first, .., last], true) => format!("from {} to {}", name(first), name(last)),
-        ([first, .., last], false) => format!("{} to {}, added up", name(first), name(last)),
-        _ => files.iter().map(name).collect(),
-    }
 }
 
 /// Reads a list of nodes. Nodes without a number of slots in the list hold `ranks_per_node`, or the

@@ -63,6 +63,9 @@ pub struct Background {
     /// Code region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<i64>,
+    /// Node or router that the counters are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 impl Background {
@@ -71,6 +74,7 @@ impl Background {
         CounterArgs {
             interval: self.interval_seconds,
             region: self.region,
+            node: self.node.clone(),
         }
     }
 }

@@ -9,6 +9,8 @@ use crate::error::FabricError;
 use crate::fabric::{Fabric, Family};
 use crate::units::{BytesPerSecond, Seconds};
 
+/// Lanes of a tile.
+pub const LANES_PER_TILE: u16 = 3;
 /// Capacity of a green or black tile, one direction: three lanes at 14 Gbit/s.
 pub const LOCAL_TILE: BytesPerSecond = BytesPerSecond(5.25e9);
 /// Capacity of a blue (optical) tile, one direction: three lanes at 12.5 Gbit/s.
@@ -72,6 +74,7 @@ pub fn machine(groups: Vec<u32>, chassis: u32, slots: u32, blue_tiles: u32) -> D
     let class = |name, tiles, tile_capacity| LinkClass {
         name,
         tiles,
+        lanes_per_tile: LANES_PER_TILE,
         tile_capacity,
     };
     Dragonfly {

@@ -13,6 +13,8 @@ pub struct LinkClass {
     pub name: &'static str,
     /// Parallel tiles or cables that make one link.
     pub tiles: u16,
+    /// Lanes of one of them.
+    pub lanes_per_tile: u16,
     /// Capacity of one of them, one direction.
     pub tile_capacity: BytesPerSecond,
 }
@@ -155,8 +157,8 @@ impl Dragonfly {
     ) {
         let kind = b.kind(class.name, false);
         let spec = |from, to| LinkSpec {
-            lanes: class.tiles,
-            lanes_in_service: class.tiles,
+            lanes: class.tiles * class.lanes_per_tile,
+            lanes_in_service: class.tiles * class.lanes_per_tile,
             ..LinkSpec::new(
                 End::Router(from),
                 End::Router(to),
@@ -196,6 +198,7 @@ pub fn slingshot(groups: u32, switches: u32, nodes: u32, global_links: u32) -> D
     let port = |name| LinkClass {
         name,
         tiles: 1,
+        lanes_per_tile: 1,
         tile_capacity: SLINGSHOT_PORT,
     };
     Dragonfly {
@@ -222,6 +225,7 @@ pub fn canonical(
     let class = |name| LinkClass {
         name,
         tiles: 1,
+        lanes_per_tile: 1,
         tile_capacity: link,
     };
     Dragonfly {

@@ -59,6 +59,10 @@ pub struct LinkState {
     pub input_stall_seconds: Column,
     /// Credit stall in seconds, mean over the link's ports, known also without a window.
     pub credit_stall_seconds: Column,
+    /// Times or ticks that departures were held back, where the source knows no times.
+    pub credit_stall_count: Column,
+    /// Bytes that waited to enter the link at the end of the window.
+    pub queued_bytes: Column,
     /// Transmission errors in the window.
     pub errors: Column,
     /// Lanes in service at the end of the window.
@@ -80,6 +84,8 @@ impl LinkState {
             credit_stall_ratio: Column::unknown(n),
             input_stall_seconds: Column::unknown(n),
             credit_stall_seconds: Column::unknown(n),
+            credit_stall_count: Column::unknown(n),
+            queued_bytes: Column::unknown(n),
             errors: Column::unknown(n),
             lanes: Column::unknown(n),
             coverage: vec![0.0; n],
@@ -132,6 +138,8 @@ impl LinkState {
             state
                 .credit_stall_ratio
                 .set(link, share(credit, Side::Departures, Q::CreditStallRatio));
+            state.credit_stall_count.set(link, get(Q::CreditStallCount));
+            state.queued_bytes.set(link, get(Q::QueuedBytes));
             state.errors.set(link, get(Q::Errors));
             state.lanes.set(link, get(Q::Lanes));
         }
@@ -173,13 +181,14 @@ impl LinkState {
     }
 }
 
-/// Capacity of a link in bytes per second with the lanes that the snapshot saw in service, else with
-/// those of the fabric.
+/// Capacity of a link in bytes per second: with the lanes that the snapshot saw in service, else with
+/// those of the fabric, and never more than a device says that it negotiated.
 fn capacity(fabric: &Fabric, snapshot: &Snapshot, id: LinkId) -> f64 {
     let link = fabric.link(id);
-    snapshot
-        .get(Quantity::Lanes, id)
-        .map_or(link.capacity().0, |lanes| {
-            link.nominal.0 * lanes / f64::from(link.lanes)
-        })
+    let lanes = snapshot.get(Quantity::Lanes, id);
+    let whole = lanes.map_or(link.capacity().0, |lanes| {
+        link.nominal.0 * lanes / f64::from(link.lanes)
+    });
+    let negotiated = snapshot.get(Quantity::Capacity, id);
+    negotiated.map_or(whole, |n| whole.min(n))
 }

@@ -27,10 +27,16 @@ pub enum Quantity {
     InputStallNs,
     /// Nanoseconds that packets waited to enter the link for lack of credits, mean over its ports.
     CreditStallNs,
-    /// Transmission errors seen at the receiving end.
+    /// Times that departures were held back, or ticks of a length that nobody knows.
+    CreditStallCount,
+    /// Transmission errors, and packets dropped at either end.
     Errors,
     /// Lanes in service.
     Lanes,
+    /// Capacity that the device negotiated, bytes per second.
+    Capacity,
+    /// Bytes that wait to enter the link.
+    QueuedBytes,
     /// USED_BW as the source itself printed it, 0..1 (paper 003).
     UsedRatio,
     /// INQ_STALL as the source itself printed it, 0..1.
@@ -44,7 +50,12 @@ impl Quantity {
     pub fn is_gauge(self) -> bool {
         matches!(
             self,
-            Self::Lanes | Self::UsedRatio | Self::InputStallRatio | Self::CreditStallRatio
+            Self::Lanes
+                | Self::Capacity
+                | Self::QueuedBytes
+                | Self::UsedRatio
+                | Self::InputStallRatio
+                | Self::CreditStallRatio
         )
     }
 
@@ -64,9 +75,12 @@ impl Quantity {
     /// The end of the link whose device counts it.
     pub fn side(self) -> Side {
         match self {
-            Self::SentBytes | Self::SentPackets | Self::CreditStallNs | Self::CreditStallRatio => {
-                Side::Departures
-            }
+            Self::SentBytes
+            | Self::SentPackets
+            | Self::CreditStallNs
+            | Self::CreditStallCount
+            | Self::CreditStallRatio
+            | Self::QueuedBytes => Side::Departures,
             _ => Side::Arrivals,
         }
     }

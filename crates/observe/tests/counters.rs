@@ -10,10 +10,9 @@ use hopbyte_observe::{CounterOptions, read_counters, read_jobs};
 use hopbyte_testdata::shared;
 use std::collections::{BTreeMap, BTreeSet};
 
-const OPTIONS: CounterOptions = CounterOptions {
-    interval_seconds: None,
-    region: None,
-};
+fn options() -> CounterOptions {
+    CounterOptions::default()
+}
 
 fn edison() -> Option<Fabric> {
     Some(machine(&shared("cray/edison.interconnect.txt.zst")?).fabric)
@@ -33,7 +32,7 @@ fn check_edison(name: &str, expected_rows: usize) {
     let (Some(fabric), Some(path)) = (edison(), shared(&format!("aries-counters/{name}"))) else {
         return;
     };
-    let snapshot = read_counters(&path, &fabric, &OPTIONS).unwrap();
+    let snapshot = read_counters(&[&path], &fabric, &options()).unwrap();
     assert_eq!((snapshot.matched, snapshot.unmatched), (expected_rows, 0));
     let raw = content(&path);
     // Added up by text alone: flits and stalls of every (counting router, neighbour, colour).
@@ -168,8 +167,11 @@ fn blue_gene_s_links_carry_what_the_table_says() {
         (Some(4), 6144),
         (Some(8), 3072),
     ] {
-        let options = CounterOptions { region, ..OPTIONS };
-        let snapshot = read_counters(&path, &fabric, &options).unwrap();
+        let options = CounterOptions {
+            region,
+            ..CounterOptions::default()
+        };
+        let snapshot = read_counters(&[&path], &fabric, &options).unwrap();
         assert_eq!((snapshot.matched, snapshot.unmatched), (rows, 0));
         for (&id, (from, to)) in &ends {
             let from = fabric.router_at(from).unwrap();
@@ -184,11 +186,11 @@ fn blue_gene_s_links_carry_what_the_table_says() {
         }
     }
     let error = read_counters(
-        &path,
+        &[&path],
         &fabric,
         &CounterOptions {
             region: Some(99),
-            ..OPTIONS
+            ..options()
         },
     );
     let error = error.unwrap_err().to_string();
@@ -208,7 +210,7 @@ fn ldms_s_own_percentages_follow_from_its_rates() {
         fabric.node(fabric.find_node("nid00064").unwrap()).router,
         router
     );
-    let snapshot = read_counters(&path, &fabric, &OPTIONS).unwrap();
+    let snapshot = read_counters(&[&path], &fabric, &options()).unwrap();
     assert!(snapshot.cumulative);
     assert_eq!(
         (snapshot.matched, snapshot.unmatched),

@@ -60,15 +60,17 @@ impl Still {
 /// The links of a machine; with counters, what they carry.
 ///
 /// ``counters`` is one file, or an earlier and a later one of totals; ``interval`` the seconds they
-/// cover where they do not say it; ``region`` the code region of a Boxfish table.
+/// cover where they do not say it; ``region`` the code region of a Boxfish table; ``node`` the node
+/// whose counters they are, where they do not name it.
 #[pyfunction]
-#[pyo3(signature = (machine, *counters, interval=None, region=None))]
+#[pyo3(signature = (machine, *counters, interval=None, region=None, node=None))]
 pub fn links(
     py: Python<'_>,
     machine: &Machine,
     counters: Vec<PathBuf>,
     interval: Option<f64>,
     region: Option<i64>,
+    node: Option<String>,
 ) -> PyResult<Links> {
     let machine = machine.0.clone();
     py.detach(|| {
@@ -76,7 +78,11 @@ pub fn links(
         let (state, source, notes) = if counters.is_empty() {
             (LinkState::unknown(fabric), None, Vec::new())
         } else {
-            let args = CounterArgs { interval, region };
+            let args = CounterArgs {
+                interval,
+                region,
+                node,
+            };
             let read = reading(&counters, fabric, &args).map_err(python)?;
             (read.state, Some(read.source), read.notes)
         };

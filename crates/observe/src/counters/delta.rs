@@ -52,7 +52,7 @@ impl Behaviour {
 const JITTER_SECONDS: f64 = 0.25;
 const CLOCK_ERROR: f64 = 1.1;
 
-/// The increase from `earlier` to `later` over `seconds`.
+/// The increase from `earlier` to `later` over `seconds`, if they are known.
 ///
 /// A fall is a wrap when the counter could have counted that far in the time, or, where its limit is
 /// not known, when it stood in its upper half and went less than half round; else it is a reset. A
@@ -62,7 +62,7 @@ pub fn increase(
     counter: Behaviour,
     earlier: u64,
     later: u64,
-    seconds: f64,
+    seconds: Option<f64>,
 ) -> Result<u64, Missing> {
     let highest = counter.highest();
     if earlier > highest || later > highest {
@@ -74,9 +74,8 @@ pub fn increase(
             (earlier, later) => later.checked_sub(earlier).ok_or(Missing::Reset),
         };
     }
-    let possible = counter
-        .most_per_second
-        .map(|most| most * (seconds * CLOCK_ERROR + JITTER_SECONDS));
+    let limit = counter.most_per_second.zip(seconds);
+    let possible = limit.map(|(most, s)| most * (s * CLOCK_ERROR + JITTER_SECONDS));
     if possible.is_some_and(|p| p > highest as f64) {
         return Err(Missing::Gap);
     }
@@ -95,8 +94,11 @@ pub fn increase(
 /// When and in which life a device was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Time of the source's own clock in nanoseconds.
+    /// Time of the source's own clock in nanoseconds (since 1970 where it knows).
     pub time_ns: Option<u64>,
+    /// A clock that nobody sets (nanoseconds since some start in this life of the device). Intervals
+    /// come from it where both readings have it.
+    pub steady_ns: Option<u64>,
     /// Changes when the device starts anew (a hash of the boot id).
     pub boot: Option<u64>,
 }
@@ -106,24 +108,25 @@ impl Moment {
     pub fn at_ns(time_ns: u64) -> Self {
         Self {
             time_ns: Some(time_ns),
-            boot: None,
+            ..Self::default()
         }
     }
 
-    /// Seconds from `self` to `later`. `Reset` when the device started anew in between,
-    /// `ZeroInterval` when its clock stands or went back, `Gap` when a time is not known.
-    pub fn seconds_to(self, later: Self) -> Result<f64, Missing> {
+    /// Seconds from `self` to `later`; `None` when the source has no clock. `Reset` when the device
+    /// started anew in between, `ZeroInterval` when its clock stands or went back.
+    pub fn seconds_to(self, later: Self) -> Result<Option<f64>, Missing> {
         if let (Some(a), Some(b)) = (self.boot, later.boot)
             && a != b
         {
             return Err(Missing::Reset);
         }
-        let (Some(a), Some(b)) = (self.time_ns, later.time_ns) else {
-            return Err(Missing::Gap);
+        let steady = self.steady_ns.zip(later.steady_ns);
+        let Some((a, b)) = steady.or(self.time_ns.zip(later.time_ns)) else {
+            return Ok(None);
         };
         match b.checked_sub(a) {
             None | Some(0) => Err(Missing::ZeroInterval),
-            Some(ns) => Ok(ns as f64 / 1e9),
+            Some(ns) => Ok(Some(ns as f64 / 1e9)),
         }
     }
 }
@@ -138,7 +141,7 @@ mod tests {
         for bits in [1, 8, 16, 32, 48, 52, 56, 63, 64] {
             let top = Behaviour::bits(bits).highest();
             assert_eq!(
-                increase(Behaviour::bits(bits).at_most(1.0), top, 0, 0.75),
+                increase(Behaviour::bits(bits).at_most(1.0), top, 0, Some(0.75)),
                 if bits == 1 { Err(Missing::Gap) } else { Ok(1) },
                 "{bits}"
             );
@@ -146,7 +149,7 @@ mod tests {
         // The wrap that other collectors count one short.
         let counter = Behaviour::PLAIN.at_most(2e9);
         assert_eq!(
-            increase(counter, u64::MAX - 99, 900, 1.0),
+            increase(counter, u64::MAX - 99, 900, Some(1.0)),
             Ok(1000),
             "100 to the top and round, 900 on"
         );
@@ -156,32 +159,38 @@ mod tests {
     fn a_reset_is_no_wrap() {
         let counter = Behaviour::PLAIN.at_most(9.375e9);
         assert_eq!(
-            increase(counter, 5_443_101_840_963, 4_687_500_000, 1.0),
+            increase(counter, 5_443_101_840_963, 4_687_500_000, Some(1.0)),
             Err(Missing::Reset)
         );
         let unlimited = Behaviour::PLAIN;
-        assert_eq!(increase(unlimited, 1000, 999, 1.0), Err(Missing::Reset));
-        assert_eq!(increase(unlimited, u64::MAX, 4, 1.0), Ok(5));
+        assert_eq!(increase(unlimited, 1000, 999, None), Err(Missing::Reset));
+        assert_eq!(increase(unlimited, u64::MAX, 4, Some(1.0)), Ok(5));
         // Up by more than the link can carry: another device answers.
-        assert_eq!(increase(counter, 0, 1 << 40, 1.0), Err(Missing::Reset));
+        assert_eq!(
+            increase(counter, 0, 1 << 40, Some(1.0)),
+            Err(Missing::Reset)
+        );
     }
 
     #[test]
     fn stuck_and_gap_are_told_apart() {
         let wait = Behaviour::sticky(32);
-        assert_eq!(increase(wait, 7, 0xffff_ffff, 1.0), Err(Missing::Stuck));
         assert_eq!(
-            increase(wait, 0xffff_ffff, 0xffff_ffff, 1.0),
+            increase(wait, 7, 0xffff_ffff, Some(1.0)),
             Err(Missing::Stuck)
         );
-        assert_eq!(increase(wait, 7, 6, 1.0), Err(Missing::Reset));
-        assert_eq!(increase(wait, 7, 9, 1.0), Ok(2));
+        assert_eq!(
+            increase(wait, 0xffff_ffff, 0xffff_ffff, Some(1.0)),
+            Err(Missing::Stuck)
+        );
+        assert_eq!(increase(wait, 7, 6, Some(1.0)), Err(Missing::Reset));
+        assert_eq!(increase(wait, 7, 9, None), Ok(2));
         // A 32-bit word counter at HDR fills in 0.69 s.
         let words = Behaviour::bits(32).at_most(25e9 / 4.0);
-        assert_eq!(increase(words, 7, 9, 1.0), Err(Missing::Gap));
-        assert_eq!(increase(words, 7, 9, 0.2), Ok(2));
+        assert_eq!(increase(words, 7, 9, Some(1.0)), Err(Missing::Gap));
+        assert_eq!(increase(words, 7, 9, Some(0.2)), Ok(2));
         assert_eq!(
-            increase(Behaviour::bits(48), 1 << 50, 0, 1.0),
+            increase(Behaviour::bits(48), 1 << 50, 0, Some(1.0)),
             Err(Missing::Unread)
         );
     }
@@ -191,17 +200,25 @@ mod tests {
         let at = |time_ns, boot| Moment {
             time_ns: Some(time_ns),
             boot: Some(boot),
+            steady_ns: None,
         };
         assert_eq!(
             at(1_000_000_000, 1).seconds_to(at(3_500_000_000, 1)),
-            Ok(2.5)
+            Ok(Some(2.5))
         );
         assert_eq!(at(1, 1).seconds_to(at(2, 2)), Err(Missing::Reset));
         assert_eq!(at(2, 1).seconds_to(at(2, 1)), Err(Missing::ZeroInterval));
         assert_eq!(at(3, 1).seconds_to(at(2, 1)), Err(Missing::ZeroInterval));
+        assert_eq!(Moment::default().seconds_to(Moment::at_ns(1)), Ok(None));
+        // The clock of the day was set back by an hour; the steady one was not.
+        let steady = |time_ns, ns| Moment {
+            steady_ns: Some(ns),
+            ..at(time_ns, 1)
+        };
+        let hour = 3_600_000_000_000;
         assert_eq!(
-            Moment::default().seconds_to(Moment::at_ns(1)),
-            Err(Missing::Gap)
+            steady(hour, 5_000_000_000).seconds_to(steady(0, 6_000_000_000)),
+            Ok(Some(1.0))
         );
     }
 
@@ -215,7 +232,7 @@ mod tests {
             let most = top as f64 * share / (seconds * CLOCK_ERROR + JITTER_SECONDS);
             let counted = (most * seconds) as u64;
             let later = start.wrapping_add(counted) & top;
-            prop_assert_eq!(increase(counter.at_most(most), start, later, seconds), Ok(counted));
+            prop_assert_eq!(increase(counter.at_most(most), start, later, Some(seconds)), Ok(counted));
         }
     }
 }

@@ -43,6 +43,8 @@ struct Slot {
     combine: Combine,
     /// (counter, factor).
     terms: Vec<(u32, f64)>,
+    /// Different ports among them, in order.
+    ports: Vec<u16>,
 }
 
 /// Where a layout's device is.
@@ -93,8 +95,12 @@ impl Joint {
                             link,
                             combine: counter.combine,
                             terms: Vec::new(),
+                            ports: Vec::new(),
                         });
                     slot.terms.push((i, counter.factor * share));
+                    if slot.ports.last() != Some(&counter.port) {
+                        slot.ports.push(counter.port);
+                    }
                 }
             }
             links.check_lanes(fabric, first, port, p)?;
@@ -116,7 +122,7 @@ impl Joint {
     /// Files the increase between two readings of the layout.
     pub fn file_increase(&self, earlier: &Reading, later: &Reading, snapshot: &mut Snapshot) {
         let seconds = earlier.moment.seconds_to(later.moment);
-        if let Ok(seconds) = seconds {
+        if let Ok(Some(seconds)) = seconds {
             // Of several devices' intervals the longest stands for all; each link keeps its own.
             let longest = snapshot.window_seconds.unwrap_or(0.0).max(seconds);
             snapshot.window_seconds = Some(longest);
@@ -186,7 +192,7 @@ impl Slot {
             (Some(why), _) => Some(Err(why)),
             (None, 0) => None,
             (None, n) if n < self.terms.len() => Some(Err(Missing::Unread)),
-            (None, n) if self.combine == Combine::Mean => Some(Ok(whole / n as f64)),
+            (None, _) if self.combine == Combine::Mean => Some(Ok(whole / self.ports.len() as f64)),
             _ => Some(Ok(whole)),
         }
     }
@@ -390,7 +396,7 @@ pub fn series(
         };
         if before.layout != now.layout {
             // Other counters than before: a new start.
-            device.joint = None;
+            device.joint = Some(Joint::new(fabric, now, map)?);
             continue;
         }
         if device.said_in == Some(snapshots.len()) {

@@ -7,11 +7,9 @@
 
 use super::delta::Moment;
 use super::gpcdr::{self, NoMetric};
-use super::join::{PortMap, series};
 use super::reading::{Layout, Reading};
-use crate::ObserveError;
 use crate::text::{Line, Text, decimal, lossy};
-use hopbyte_fabric::{Fabric, InputError, Snapshot};
+use hopbyte_fabric::InputError;
 use std::sync::Arc;
 
 /// Words of a set's first line.
@@ -21,17 +19,6 @@ const UPDATED: &str = "last update:";
 pub(super) fn is_header(line: &[u8]) -> bool {
     let line = lossy(line);
     line.contains(UPDATED) && line.contains("consistent")
-}
-
-/// Reads all sets of a file.
-pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, ObserveError> {
-    let readings = readings(text)?;
-    Ok(
-        series(fabric, text.file(), readings, &PortMap::new()).map_err(|e| {
-            text.error(e.found, e.expected)
-                .hint("is this the right fabric?")
-        })?,
-    )
 }
 
 /// All sets that speak of links.

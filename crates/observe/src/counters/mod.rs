@@ -1,8 +1,9 @@
 //! What do the counters say? Readings of every network's counters, joined to directed links.
 //!
 //! [`read_counters`] recognises the format from the content: libgm text (paper 000, Fig. 4), per-link
-//! CSV of Aries (AriesNCL as DragonView writes it), link tables of Blue Gene (Boxfish), `ldms_ls -l`, and
-//! what `hopbyte links --json` prints.
+//! CSV of Aries (AriesNCL as DragonView writes it), link tables of Blue Gene (Boxfish), LDMS (`ldms_ls -l`,
+//! `store_csv`), gpcdr metrics, Gemini and Aries registers, OpenMetrics text, and what
+//! `hopbyte links --json` prints.
 //! All end in a [`Snapshot`]: bytes, packets and stalls filed under the link they speak of. Whatever
 //! a device counts of arrivals belongs to the link that *ends* there, what waits to leave to the link
 //! that *begins* there (paper 000, V.B).
@@ -17,69 +18,95 @@ mod gm;
 mod gpcdr;
 mod jobs;
 pub mod join;
+mod ldms_csv;
 mod ldms_ls;
 mod link_lines;
+mod names;
+mod openmetrics;
 pub mod reading;
+mod registers;
 mod torus_table;
 
 pub use jobs::{Jobs, jobs, read_jobs};
 
+use self::join::PortMap;
+use self::reading::Reading;
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text};
 use hopbyte_fabric::{Fabric, InputError, Snapshot};
 use std::path::Path;
 
 /// What the reader must be told because the file does not say it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CounterOptions {
     /// Length of the interval that increases cover, in seconds, where the source has no clock.
     pub interval_seconds: Option<f64>,
     /// Code region of a Boxfish table. `None`: the whole run, or all regions added up where the table
     /// has no region for the whole run.
     pub region: Option<i64>,
+    /// The node or router that counters are of, where the source does not name it.
+    pub node: Option<String>,
+    /// Links behind ports that no rule finds.
+    pub ports: PortMap,
 }
 
-/// Reads a file of counters as one snapshot.
+/// Reads files of counters as one snapshot.
 ///
-/// Increases: all records of the file added up. Totals: with one record a device these totals
-/// ([`Snapshot::cumulative`]), with several the increase from the first to the last.
-/// Errors name file and line; a file none of whose rows names a link of the fabric is refused.
+/// Increases: all records added up. Totals: with one record a device these totals
+/// ([`Snapshot::cumulative`]), with several (in one file or in all) the increase from the first to the
+/// last. Errors name file and line; files none of whose rows names a link of the fabric are refused, and
+/// so are increases beside totals.
 pub fn read_counters(
-    path: &Path,
+    files: &[impl AsRef<Path>],
     fabric: &Fabric,
     options: &CounterOptions,
 ) -> Result<Snapshot, ObserveError> {
-    counters(&Text::read(path, Limits::TEXT)?, fabric, options)
+    let texts = open(files)?;
+    let series = counter_series(&texts, fabric, options)?;
+    let mut snapshot = sum(series)?;
+    snapshot.source = source(&texts);
+    Ok(snapshot)
 }
 
-/// [`read_counters`] on text in memory.
+/// [`read_counters`] on one text in memory.
 pub fn counters(
     text: &Text,
     fabric: &Fabric,
     options: &CounterOptions,
 ) -> Result<Snapshot, ObserveError> {
-    let mut series = counter_series(text, fabric, options)?.into_iter();
-    // The readers refuse files without records.
+    sum(counter_series(std::slice::from_ref(text), fabric, options)?)
+}
+
+/// The increase over all intervals of a series.
+fn sum(series: Vec<Snapshot>) -> Result<Snapshot, ObserveError> {
+    let mut series = series.into_iter();
     let mut sum = series
         .next()
-        .unwrap_or_else(|| Snapshot::new(fabric, text.file(), false));
+        .ok_or_else(|| InputError::new("counters", "no files", "at least one"))?;
     series.for_each(|next| sum.extend_by(&next));
     Ok(sum)
 }
 
-/// Reads a file of counters as a series: one snapshot of increases for every interval it holds. A
+/// Reads files of counters as a series: one snapshot of increases for every interval they hold. A
 /// single record of totals is a series of one snapshot, of totals.
 pub fn read_counter_series(
-    path: &Path,
+    files: &[impl AsRef<Path>],
     fabric: &Fabric,
     options: &CounterOptions,
 ) -> Result<Vec<Snapshot>, ObserveError> {
-    counter_series(&Text::read(path, Limits::TEXT)?, fabric, options)
+    counter_series(&open(files)?, fabric, options)
+}
+
+fn open(files: &[impl AsRef<Path>]) -> Result<Vec<Text>, ObserveError> {
+    files
+        .iter()
+        .map(|file| Text::read(file.as_ref(), Limits::TEXT))
+        .collect()
 }
 
 /// [`read_counter_series`] on text in memory.
 pub fn counter_series(
-    text: &Text,
+    texts: &[Text],
     fabric: &Fabric,
     options: &CounterOptions,
 ) -> Result<Vec<Snapshot>, ObserveError> {
@@ -89,27 +116,72 @@ pub fn counter_series(
         let error = InputError::new("interval", interval.to_string(), "seconds above zero");
         return Err(error.into());
     }
-    let mut series = match Format::of(text)? {
-        Format::Gm => gm::read(text, fabric)?,
-        Format::AriesCsv => vec![aries_csv::read(text, fabric)?],
-        Format::TorusTable => vec![torus_table::read(text, fabric, options.region)?],
-        Format::LdmsLs => ldms_ls::read(text, fabric)?,
-        Format::LinkLines => link_lines::read(text, fabric)?,
-    };
+    let mut readings = Vec::new();
+    let mut series = Vec::new();
+    for text in texts {
+        match Content::of(text, fabric, options)? {
+            Content::Readings(more) => readings.extend(more),
+            Content::Increases(more) => series.extend(more),
+        }
+        if !readings.is_empty() && !series.is_empty() {
+            let error = text.error("increases beside totals", "files of one kind");
+            let error = error.hint("what grew and what there is cannot be added up");
+            return Err(error.into());
+        }
+    }
+    let source = source(texts);
+    if series.is_empty() {
+        series = join::series(fabric, &source, readings, &options.ports).map_err(|e| {
+            InputError::new(&source, e.found, e.expected).hint("is this the right fabric?")
+        })?;
+    }
     if series.iter().all(|s| s.matched == 0) {
         let rows: usize = series.iter().map(|s| s.unmatched).sum();
-        return Err(text
-            .error(
-                format!("{rows} rows, none of which names a link of the fabric"),
-                format!("counters of {}", fabric.source()),
-            )
-            .hint("do the counters belong to this fabric?")
-            .into());
+        let found = format!("{rows} rows, none of which names a link of the fabric");
+        let expected = format!("counters of {}", fabric.source());
+        let error = InputError::new(source, found, expected);
+        return Err(error.hint("do the counters belong to this fabric?").into());
     }
     for snapshot in series.iter_mut().filter(|s| !s.cumulative) {
         snapshot.window_seconds = snapshot.window_seconds.or(options.interval_seconds);
     }
     Ok(series)
+}
+
+/// Names of the files, for people.
+fn source(texts: &[Text]) -> String {
+    match texts {
+        [] => "nothing".into(),
+        [one] => one.file().into(),
+        [first, .., last] => format!("{} to {}", first.file(), last.file()),
+    }
+}
+
+/// What a file of counters holds.
+enum Content {
+    /// Totals of devices, at one time or several.
+    Readings(Vec<Reading>),
+    /// Increases by link.
+    Increases(Vec<Snapshot>),
+}
+
+impl Content {
+    fn of(text: &Text, fabric: &Fabric, options: &CounterOptions) -> Result<Self, ObserveError> {
+        let node = options.node.as_deref();
+        Ok(match Format::of(text)? {
+            Format::Gm => Self::Increases(gm::read(text, fabric)?),
+            Format::AriesCsv => Self::Increases(vec![aries_csv::read(text, fabric)?]),
+            Format::TorusTable => {
+                Self::Increases(vec![torus_table::read(text, fabric, options.region)?])
+            }
+            Format::LinkLines => Self::Increases(link_lines::read(text, fabric)?),
+            Format::LdmsLs => Self::Readings(ldms_ls::readings(text)?),
+            Format::LdmsCsv => Self::Readings(ldms_csv::readings(text)?),
+            Format::Gpcdr => Self::Readings(vec![gpcdr::reading(text, node)?]),
+            Format::Registers => Self::Readings(registers::readings(text, node)?),
+            Format::OpenMetrics => Self::Readings(openmetrics::readings(text, node)?),
+        })
+    }
 }
 
 /// A format of counters.
@@ -118,8 +190,12 @@ enum Format {
     Gm,
     AriesCsv,
     TorusTable,
-    LdmsLs,
     LinkLines,
+    LdmsLs,
+    LdmsCsv,
+    Gpcdr,
+    Registers,
+    OpenMetrics,
 }
 
 /// Lines that are looked at to recognise a format.
@@ -135,6 +211,10 @@ impl Format {
                 _ if content.starts_with(b"sg,") => Self::AriesCsv,
                 _ if content.starts_with(b"- [") => Self::TorusTable,
                 _ if ldms_ls::is_header(content) => Self::LdmsLs,
+                _ if ldms_csv::is_header(content) => Self::LdmsCsv,
+                _ if content.starts_with(b"timestamp ") => Self::Gpcdr,
+                _ if openmetrics::is_line(content) => Self::OpenMetrics,
+                _ if registers::is_line(content) => Self::Registers,
                 _ => continue,
             };
             return Ok(found);
@@ -143,7 +223,7 @@ impl Format {
         let error = text
             .error(first.map_or_else(String::new, Line::text), "counters")
             .hint(
-                "known are libgm text, Aries link CSV, Boxfish link tables, the output of `ldms_ls -l` and that of `hopbyte links --json`",
+                "known are libgm text, Aries link CSV, Boxfish link tables, LDMS (ldms_ls -l, store_csv), gpcdr metrics, Gemini and Aries registers, OpenMetrics text and what `hopbyte links --json` prints",
             );
         Err(first.map_or(error.clone(), |l| error.at(l.number)))
     }

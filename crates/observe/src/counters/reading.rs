@@ -73,7 +73,7 @@ pub enum Combine {
     /// They add up (bytes of tiles and of virtual channels).
     #[default]
     Sum,
-    /// Their mean (stalls of parallel tiles).
+    /// Each port's sum, and of the ports the mean (stalls of parallel tiles).
     Mean,
     /// The largest (stalls of priorities that wait each for itself).
     Max,

@@ -200,6 +200,7 @@ hint: give --nodes LIST or --current FILE"
                 files: self.background.clone(),
                 interval_seconds: self.about.interval,
                 region: self.about.region,
+                node: self.about.node.clone(),
             }),
             current,
             goal: self.objective,

@@ -3,17 +3,12 @@ use crate::text::{Limits, Text};
 use hopbyte_fabric::{Direction, Fabric, LinkState, Quantity, RouterId, Snapshot, spec};
 use proptest::prelude::*;
 
-const OPTIONS: CounterOptions = CounterOptions {
-    interval_seconds: None,
-    region: None,
-};
-
 fn text(content: &str) -> Text {
     Text::from_bytes("counters.txt", content.as_bytes(), Limits::TEXT).unwrap()
 }
 
 fn read(content: &str, fabric: &Fabric) -> Result<Snapshot, String> {
-    counters(&text(content), fabric, &OPTIONS).map_err(|e| e.to_string())
+    counters(&text(content), fabric, &CounterOptions::default()).map_err(|e| e.to_string())
 }
 
 /// Paper 000, Fig. 4: the two Geminis, without the figure's scanning errors.
@@ -107,7 +102,7 @@ fn with_an_interval_there_are_ratios() {
     let fabric = spec::fabric("gemini:16x12x24").unwrap();
     let options = CounterOptions {
         interval_seconds: Some(2.0),
-        ..OPTIONS
+        ..CounterOptions::default()
     };
     let block = "(0,0,0)\nZ+ (0,0,1) 15.00 5000000000 5000000000 1 1 1600000000 3200000000\n";
     let snapshot = counters(&text(block), &fabric, &options).unwrap();
@@ -127,7 +122,7 @@ fn a_coordinate_that_comes_again_begins_the_next_sample() {
         format!("(0,0,0)\nZ+ (0,0,1) 15.00 {n} 0 1 0 8 0\n(0,0,1)\nHH (0,0,1) 10.4 {n} 0 1 0 0 0\n")
     };
     let content = block(100) + &block(50);
-    let series = counter_series(&text(&content), &fabric, &OPTIONS).unwrap();
+    let series = counter_series(&[text(&content)], &fabric, &CounterOptions::default()).unwrap();
     let back = fabric
         .reverse(fabric.find_link("c0-0c0s0g0 Z+").unwrap())
         .unwrap();

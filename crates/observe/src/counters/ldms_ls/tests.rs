@@ -1,7 +1,9 @@
 use super::*;
 use crate::counters::{CounterOptions, counter_series, counters};
 use crate::text::Limits;
-use hopbyte_fabric::{Direction, LinkId, LinkState, Missing, Quantity as Q, spec};
+use hopbyte_fabric::{
+    Direction, Fabric, LinkId, LinkState, Missing, Quantity as Q, Snapshot, spec,
+};
 
 fn text(content: &str) -> Text {
     Text::from_bytes("ldms.txt", content.as_bytes(), Limits::TEXT).unwrap()
@@ -265,7 +267,7 @@ fn series_and_sets_that_are_not_consistent() {
         ..vectors(TILES, LANES)[1]
     };
     let content = a.print([1, 2, 3]) + &b.print([1, 2, 3]) + &c.print([1, 2, 3]);
-    let series = counter_series(&text(&content), &fabric, &CounterOptions::default()).unwrap();
+    let series = counter_series(&[text(&content)], &fabric, &CounterOptions::default()).unwrap();
     let (arrives, _) = links(&fabric, [1, 2, 3])[0];
     let seen: Vec<_> = series
         .iter()

@@ -1,0 +1,273 @@
+//! Files of LDMS's `store_csv`: a header of metric names, a row for every sample of every producer.
+//!
+//! `#Time,Time_usec,ProducerName,component_id,job_id,app_id,METRIC[#INSTANCE]…`; Time is seconds with
+//! microseconds, or (format 1) seconds alone with milliseconds beside them. Metrics of a link are
+//! gpcdr's (`X+_traffic (B)`, `traffic_012`), register names, and `NAME#INTERFACE` of Linux interfaces and
+//! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Producers are interleaved.
+
+use super::delta::Moment;
+use super::reading::{Layout, Port, Reading};
+use super::{cells, gpcdr, names, registers};
+use crate::text::{Line, Text, decimal, lossy};
+use hopbyte_fabric::InputError;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Whether a line is the header of such a file.
+pub(super) fn is_header(line: &[u8]) -> bool {
+    let line = lossy(line);
+    let mut names = line.split(',').map(str::trim);
+    let time = names.next();
+    matches!(time, Some("#Time" | "Time")) && names.any(|n| n == "ProducerName")
+}
+
+/// All rows.
+pub(super) fn readings(text: &Text) -> Result<Vec<Reading>, InputError> {
+    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
+    let header = lines
+        .next()
+        .ok_or_else(|| text.error("nothing", "a header of metric names"))?;
+    let columns = Columns::parse(text, header)?;
+    let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
+    let mut readings = Vec::new();
+    for line in lines {
+        if is_header(line.trimmed()) {
+            // Stores that roll over repeat it.
+            continue;
+        }
+        readings.push(columns.reading(text, line, &mut layouts)?);
+    }
+    Ok(readings)
+}
+
+/// Where the columns are.
+struct Columns {
+    count: usize,
+    producer: usize,
+    /// Counters of a producer, without its name.
+    layout: Layout,
+    /// Column of each counter.
+    of: Vec<usize>,
+    /// Columns of a router's coordinate.
+    coordinate: [Option<usize>; 3],
+}
+
+impl Columns {
+    fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
+        let owned: Vec<String> = cells(line.bytes).map(|c| lossy(c).into_owned()).collect();
+        let all: Vec<&str> = owned.iter().map(String::as_str).collect();
+        let producer = all
+            .iter()
+            .position(|n| *n == "ProducerName")
+            .filter(|_| is_header(line.trimmed()))
+            .ok_or_else(|| text.error_at(line, "#Time,Time_usec,ProducerName,…"))?;
+        let mut layout = Layout::new("", "ldms");
+        let mut of = registers::add(&mut layout, &all);
+        let mut coordinate = [None; 3];
+        for (i, name) in all.iter().enumerate() {
+            if let Some(dim) = gpcdr::coordinate(name) {
+                coordinate[dim] = Some(i);
+                continue;
+            }
+            let (metric, unit) = name.split_once(" (").unwrap_or((name, ""));
+            let added = gpcdr::add(&mut layout, metric, unit).is_ok()
+                || instance(&mut layout, name).is_some();
+            if added {
+                of.push(i);
+            }
+        }
+        if of.is_empty() {
+            return Err(text
+                .error_at(line, "metrics of a link")
+                .hint("known are gpcdr's (X+_traffic, traffic_012), registers (GM_…, AR_RTR_…), rx_bytes#eth0 and port_xmit_data#mlx5_0.1"));
+        }
+        Ok(Self {
+            count: all.len(),
+            producer,
+            layout,
+            of,
+            coordinate,
+        })
+    }
+
+    fn reading(
+        &self,
+        text: &Text,
+        line: Line<'_>,
+        layouts: &mut HashMap<String, Arc<Layout>>,
+    ) -> Result<Reading, InputError> {
+        let row: Vec<&[u8]> = cells(line.bytes).collect();
+        if row.len() != self.count {
+            let found = format!("{} cells", row.len());
+            let expected = format!("{}, as in the header", self.count);
+            return Err(text.error(found, expected).at(line.number));
+        }
+        let time = time_ns(row[0], row.get(1).copied())
+            .ok_or_else(|| text.error_in(line, row[0], "seconds since 1970"))?;
+        let producer = lossy(row[self.producer]);
+        let layout = match layouts.get(&*producer) {
+            Some(layout) => layout.clone(),
+            None => {
+                let number = |i: usize| decimal(row[i]).and_then(|n| u32::try_from(n).ok());
+                let at: Option<Vec<u32>> =
+                    self.coordinate.iter().map(|c| c.and_then(number)).collect();
+                let layout = Arc::new(Layout {
+                    node: producer.clone().into_owned(),
+                    coordinate: at,
+                    ..self.layout.clone()
+                });
+                layouts.insert(producer.into_owned(), layout.clone());
+                layout
+            }
+        };
+        let mut reading = Reading::new(layout, Moment::at_ns(time));
+        for (counter, &column) in self.of.iter().enumerate() {
+            let cell = row[column];
+            if cell.is_empty() {
+                continue;
+            }
+            let value = decimal(cell)
+                .ok_or_else(|| text.error_in(line, cell, "a count (a whole number)"))?;
+            reading.set(counter, Some(value));
+        }
+        Ok(reading)
+    }
+}
+
+/// Adds `rx_bytes#eth0` or `port_xmit_data#mlx5_0.1`.
+fn instance(layout: &mut Layout, name: &str) -> Option<()> {
+    let (metric, device) = name.split_once('#')?;
+    if let Some((device, port)) = device.rsplit_once('.') {
+        let port = Port::Named(format!("{device}/{port}"));
+        if names::infiniband(layout, &port, metric).is_some() {
+            return Some(());
+        }
+    }
+    names::interface(layout, &Port::Named(device.to_owned()), metric).map(|_| ())
+}
+
+/// `1558387831.001798` (format 0), or seconds with the milliseconds or microseconds of the next column.
+fn time_ns(time: &[u8], beside: Option<&[u8]>) -> Option<u64> {
+    let (seconds, fraction) = match time.iter().position(|&b| b == b'.') {
+        Some(dot) => (&time[..dot], &time[dot + 1..]),
+        None => (time, &[][..]),
+    };
+    let seconds = decimal(seconds)?.checked_mul(1_000_000_000)?;
+    let nanos = match fraction.len() {
+        0 => {
+            let beside = beside.and_then(decimal).unwrap_or(0);
+            // Format 1 has milliseconds there.
+            beside.checked_mul(if beside < 1000 { 1_000_000 } else { 1000 })?
+        }
+        n @ 1..=9 => decimal(fraction)? * 10u64.pow(9 - n as u32),
+        _ => return None,
+    };
+    (nanos < 1_000_000_000).then_some(())?;
+    seconds.checked_add(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::join::{PortMap, series};
+    use crate::text::Limits;
+    use hopbyte_fabric::{LinkState, Missing, Quantity, spec};
+
+    fn text(content: &str) -> Text {
+        Text::from_bytes("ldms.csv", content.as_bytes(), Limits::TEXT).unwrap()
+    }
+
+    #[test]
+    fn producers_are_told_apart_and_their_intervals_kept() {
+        let fabric = spec::fabric("gemini:4x4x24").unwrap();
+        let content = "#Time,Time_usec,ProducerName,component_id,X+_traffic (B),Z+_credit_stall (ns),X+_sendlinkstatus (1),loadavg\n\
+            10.001,1000,nid00000,1,1000,800,24,7\n\
+            10.002,2000,nid00010,1,500,0,24,7\n\
+            11.001,1000,nid00000,1,4000,1600,24,7\n\
+            11.502,2000,nid00010,1,1100,,24,7\n\
+            12.001,1000,nid00000,1,4000,900,24,7\n";
+        let readings = readings(&text(content)).unwrap();
+        assert_eq!(readings.len(), 5);
+        let series = series(&fabric, "f", readings, &PortMap::new()).unwrap();
+        assert_eq!(series.len(), 2);
+        let at = |nid: &str, d: &str| {
+            let router = fabric.node(fabric.find_node(nid).unwrap()).router;
+            let d = hopbyte_fabric::Direction::parse(d).unwrap();
+            fabric.link_towards(router, d).unwrap()
+        };
+        let x = fabric.reverse(at("nid00000", "X+")).unwrap();
+        let y = fabric.reverse(at("nid00010", "X+")).unwrap();
+        let z = at("nid00000", "Z+");
+        assert_eq!(series[0].get(Quantity::ReceivedBytes, x), Some(3000.0));
+        assert_eq!(series[0].get(Quantity::ReceivedBytes, y), Some(600.0));
+        let state = LinkState::of_increase(&fabric, &series[0]);
+        assert_eq!(state.used_ratio.get(y), Some(600.0 / (1.5 * 9.375e9)));
+        // 800 ns over eight tiles in a second.
+        let stall = state.credit_stall_ratio.get(z).unwrap();
+        assert!((stall - 100e-9).abs() < 1e-20);
+        assert_eq!(
+            series[0].missing(Quantity::CreditStallNs, at("nid00010", "Z+")),
+            Some(Missing::Unread)
+        );
+        // Back by 700 in a second: a reset.
+        assert_eq!(
+            series[1].missing(Quantity::CreditStallNs, z),
+            Some(Missing::Reset)
+        );
+        assert_eq!(series[1].get(Quantity::ReceivedBytes, x), Some(0.0));
+    }
+
+    #[test]
+    fn times_in_both_formats() {
+        assert_eq!(
+            time_ns(b"1558387831.001798", Some(b"1798")),
+            Some(1_558_387_831_001_798_000)
+        );
+        assert_eq!(
+            time_ns(b"1558387831", Some(b"17")),
+            Some(1_558_387_831_017_000_000)
+        );
+        assert_eq!(
+            time_ns(b"1558387831", Some(b"1798")),
+            Some(1_558_387_831_001_798_000)
+        );
+        for bad in [
+            &b"x"[..],
+            b"",
+            b"1.x",
+            b"-1",
+            b"1.0000000000",
+            b"99999999999999",
+        ] {
+            assert_eq!(time_ns(bad, None), None);
+        }
+    }
+
+    #[test]
+    fn bad_files_are_named() {
+        for (content, found) in [
+            (
+                "#Time,Time_usec,ProducerName,loadavg\n1,1,a,1\n",
+                "ldms.csv:1: found #Time",
+            ),
+            (
+                "#Time,Time_usec,ProducerName,rx_bytes#lo\n1,1,a\n",
+                "ldms.csv:2: found 3 cells",
+            ),
+            (
+                "#Time,Time_usec,ProducerName,rx_bytes#lo\nx,1,a,1\n",
+                "ldms.csv:2: found x",
+            ),
+            (
+                "#Time,Time_usec,ProducerName,rx_bytes#lo\n1,1,a,1.5\n",
+                "ldms.csv:2: found 1.5",
+            ),
+        ] {
+            let error = readings(&text(content)).unwrap_err().to_string();
+            assert!(
+                error.starts_with(found) && error.contains("expected"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! OpenMetrics and Prometheus text from any exporter: families that speak of links.
+//!
+//! Known are node_exporter's `node_infiniband_*` and `node_network_*`. The node is the label `instance`,
+//! `hostname`, `host` or `node`, else the one that the caller names. Values are floating-point numbers and
+//! exact up to 2^53.
+
+use super::delta::Moment;
+use super::names;
+use super::reading::{Layout, Port, Reading};
+use crate::text::{Line, Text, lossy};
+use hopbyte_fabric::{InputError, Quantity};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What of node_exporter's InfiniBand families is which of the kernel's counters; words are bytes there.
+const INFINIBAND: [(&str, &str); 10] = [
+    ("port_data_received_bytes_total", "port_rcv_data"),
+    ("port_data_transmitted_bytes_total", "port_xmit_data"),
+    ("port_packets_received_total", "port_rcv_packets"),
+    ("port_packets_transmitted_total", "port_xmit_packets"),
+    ("port_transmit_wait_total", "port_xmit_wait"),
+    ("symbol_error_total", "symbol_error"),
+    ("port_errors_received_total", "port_rcv_errors"),
+    ("port_discards_transmitted_total", "port_xmit_discards"),
+    (
+        "port_receive_remote_physical_errors_total",
+        "port_rcv_remote_physical_errors",
+    ),
+    (
+        "port_receive_switch_relay_errors_total",
+        "port_rcv_switch_relay_errors",
+    ),
+];
+
+/// The same for network devices.
+const NETWORK: [(&str, &str); 8] = [
+    ("receive_bytes_total", "rx_bytes"),
+    ("transmit_bytes_total", "tx_bytes"),
+    ("receive_packets_total", "rx_packets"),
+    ("transmit_packets_total", "tx_packets"),
+    ("receive_errs_total", "rx_errors"),
+    ("transmit_errs_total", "tx_errors"),
+    ("receive_drop_total", "rx_dropped"),
+    ("transmit_drop_total", "tx_dropped"),
+];
+
+/// Labels that may name the node, the most telling first.
+const NODE_LABELS: [&str; 4] = ["hostname", "host", "node", "instance"];
+
+/// Whether a line could be the first of such text.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    line.starts_with(b"# HELP ") || line.starts_with(b"# TYPE ") || is_sample(line)
+}
+
+fn is_sample(line: &[u8]) -> bool {
+    line.starts_with(b"node_infiniband_") || line.starts_with(b"node_network_")
+}
+
+/// Readings of all nodes in one scrape.
+pub(super) fn readings(text: &Text, node: Option<&str>) -> Result<Vec<Reading>, InputError> {
+    let mut nodes: BTreeMap<String, Scrape> = BTreeMap::new();
+    for line in text.lines() {
+        let content = line.trimmed();
+        if !is_sample(content) {
+            continue;
+        }
+        let sample = Sample::parse(&lossy(content))
+            .ok_or_else(|| text.error_at(line, "NAME{LABEL=\"VALUE\",…} NUMBER [TIME]"))?;
+        let name = sample.node(node).unwrap_or("localhost").to_owned();
+        let scrape = nodes.entry(name.clone()).or_insert_with(|| Scrape {
+            layout: Layout::new(name, "openmetrics"),
+            values: Vec::new(),
+            time_ns: None,
+        });
+        scrape.take(text, line, &sample)?;
+    }
+    let scrapes = nodes.into_values().filter(|s| !s.values.is_empty());
+    Ok(scrapes
+        .map(|s| {
+            let moment = Moment {
+                time_ns: s.time_ns,
+                ..Moment::default()
+            };
+            Reading::of(Arc::new(s.layout), moment, &s.values)
+        })
+        .collect())
+}
+
+/// Counters of a node while they are read.
+struct Scrape {
+    layout: Layout,
+    values: Vec<Option<u64>>,
+    time_ns: Option<u64>,
+}
+
+impl Scrape {
+    fn take(&mut self, text: &Text, line: Line<'_>, sample: &Sample) -> Result<(), InputError> {
+        let find = |table: &[(&str, &'static str)], prefix: &str| {
+            let family = sample.name.strip_prefix(prefix)?;
+            table
+                .iter()
+                .find(|(f, _)| *f == family)
+                .map(|&(_, kernel)| kernel)
+        };
+        let device = sample.label("device").unwrap_or_default();
+        let counter = if let Some(kernel) = find(&INFINIBAND, "node_infiniband_") {
+            let port = sample.label("port").unwrap_or("1");
+            let port = Port::Named(format!("{device}/{port}"));
+            // Words are bytes already.
+            names::infiniband(&mut self.layout, &port, kernel).map(|c| c.factor = 1.0)
+        } else if let Some(kernel) = find(&NETWORK, "node_network_") {
+            let port = Port::Named(device.to_owned());
+            names::interface(&mut self.layout, &port, kernel).map(|_| ())
+        } else {
+            let port = match sample.name.as_str() {
+                "node_network_speed_bytes" => Port::Named(device.to_owned()),
+                "node_infiniband_rate_bytes_per_second" => {
+                    let port = sample.label("port").unwrap_or("1");
+                    Port::Named(format!("{device}/{port}"))
+                }
+                _ => return Ok(()),
+            };
+            self.layout
+                .counter(&port, sample.name.as_str(), Quantity::Capacity, 1.0);
+            Some(())
+        };
+        if counter.is_none() {
+            return Ok(());
+        }
+        let whole = sample.value >= 0.0 && sample.value < 1.8e19 && sample.value.fract() == 0.0;
+        let unknown = sample.name.ends_with("speed_bytes") && sample.value < 0.0;
+        if !whole && !unknown {
+            return Err(text
+                .error(sample.value.to_string(), "a count (a whole number)")
+                .at(line.number));
+        }
+        self.values.push(whole.then_some(sample.value as u64));
+        self.time_ns = self.time_ns.max(sample.time_ns);
+        Ok(())
+    }
+}
+
+/// A line: name, labels, value and perhaps a time.
+struct Sample {
+    name: String,
+    labels: Vec<(String, String)>,
+    value: f64,
+    time_ns: Option<u64>,
+}
+
+impl Sample {
+    fn parse(line: &str) -> Option<Self> {
+        let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
+        let (name, rest) = line.split_at(end);
+        let (labels, rest) = match rest.strip_prefix('{') {
+            Some(rest) => labels(rest)?,
+            None => (Vec::new(), rest),
+        };
+        let mut words = rest.split_whitespace();
+        let value: f64 = words.next()?.parse().ok().filter(|v: &f64| v.is_finite())?;
+        let time_ns = match words.next() {
+            None | Some("#") => None,
+            Some(time) => Some(time_ns(time)?),
+        };
+        Some(Self {
+            name: name.to_owned(),
+            labels,
+            value,
+            time_ns,
+        })
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        let label = self.labels.iter().find(|(n, _)| n == name);
+        label.map(|(_, value)| value.as_str())
+    }
+
+    /// The node that a label names, an address without its port number.
+    fn node<'a>(&'a self, given: Option<&'a str>) -> Option<&'a str> {
+        let own = NODE_LABELS.iter().find_map(|l| self.label(l));
+        let own = own.map(|name| match name.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
+            _ => name,
+        });
+        own.or(given)
+    }
+}
+
+/// Seconds with a fraction (OpenMetrics) or whole milliseconds (Prometheus).
+fn time_ns(text: &str) -> Option<u64> {
+    if let Ok(ms) = text.parse::<u64>()
+        && ms >= 100_000_000_000
+    {
+        return ms.checked_mul(1_000_000);
+    }
+    let seconds: f64 = text.parse().ok()?;
+    (0.0..1e10)
+        .contains(&seconds)
+        .then_some((seconds * 1e9) as u64)
+}
+
+/// Names and values of labels.
+type Labels = Vec<(String, String)>;
+
+/// Reads labels behind `{`; returns what follows `}`.
+fn labels(mut rest: &str) -> Option<(Labels, &str)> {
+    let mut labels = Vec::new();
+    loop {
+        rest = rest.trim_start_matches([',', ' ']);
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some((labels, after));
+        }
+        let (name, after) = rest.split_once("=\"")?;
+        let mut value = String::new();
+        let mut chars = after.char_indices();
+        let end = loop {
+            match chars.next()? {
+                (at, '"') => break at + 1,
+                (_, '\\') => match chars.next()?.1 {
+                    'n' => value.push('\n'),
+                    c => value.push(c),
+                },
+                (_, c) => value.push(c),
+            }
+        };
+        labels.push((name.trim().to_owned(), value));
+        rest = &after[end..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Limits;
+
+    fn read(content: &str) -> Result<Vec<Reading>, String> {
+        let text = Text::from_bytes("m", content.as_bytes(), Limits::TEXT).unwrap();
+        readings(&text, Some("given")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn families_labels_and_times() {
+        let content = "# HELP node_network_receive_bytes_total x\n\
+            node_network_receive_bytes_total{device=\"eth0\",instance=\"n1:9100\"} 1.5e+06 1700000000123\n\
+            node_network_transmit_drop_total{instance=\"n1:9100\",device=\"a\\\"b\\n\"} 3\n\
+            node_network_speed_bytes{device=\"eth0\",instance=\"n2\"} 1.25e9 1700000000.5\n\
+            node_infiniband_port_data_received_bytes_total{device=\"mlx5_0\",port=\"2\"} 40\n\
+            go_gc_duration_seconds 0.1\n# EOF\n";
+        let readings = read(content).unwrap();
+        let seen: Vec<_> = readings
+            .iter()
+            .map(|r| {
+                (
+                    r.layout.node.as_str(),
+                    r.moment.time_ns,
+                    r.iter().flatten().collect::<Vec<_>>(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("given", None, vec![40]),
+                ("n1", Some(1_700_000_000_123_000_000), vec![1_500_000, 3]),
+                ("n2", Some(1_700_000_000_500_000_000), vec![1_250_000_000]),
+            ]
+        );
+        let data = &readings[0].layout.counters[0];
+        assert_eq!(
+            (data.factor, data.quantity),
+            (1.0, Quantity::ReceivedBytes),
+            "bytes already"
+        );
+        assert_eq!(readings[0].layout.ports[0], Port::Named("mlx5_0/2".into()));
+        assert_eq!(readings[1].layout.ports[1], Port::Named("a\"b\n".into()));
+    }
+
+    #[test]
+    fn bad_samples_are_named() {
+        for bad in [
+            "node_network_receive_bytes_total{device=\"eth0\" 1",
+            "node_network_receive_bytes_total{device=\"eth0\"} nan",
+            "node_network_receive_bytes_total{device=\"eth0\"} 1.5",
+            "node_network_receive_bytes_total{device=\"eth0\"} -1",
+            "node_network_receive_bytes_total{device=\"eth0\"}",
+            "node_network_receive_bytes_total{device=\"eth0\"} 1 x",
+        ] {
+            let error = read(bad).unwrap_err();
+            assert!(
+                error.starts_with("m:1: found") && error.contains("expected"),
+                "{error}"
+            );
+        }
+        // An interface that does not know its speed says -1 (or an eighth of a million of it).
+        let unknown = read("node_network_speed_bytes{device=\"eth0\"} -125000\n").unwrap();
+        assert_eq!(unknown[0].known(), 0);
+    }
+}

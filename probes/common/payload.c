@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-static uint64_t mix(uint64_t x) {
+uint64_t hopbyte_scramble(uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9u;
     x ^= x >> 27;
@@ -11,7 +12,8 @@ static uint64_t mix(uint64_t x) {
 }
 
 uint64_t hopbyte_payload_seed(int source, int target, int round) {
-    return mix(mix(mix((uint64_t)source + 1) + (uint64_t)target + 1) + (uint64_t)(int64_t)round);
+    return hopbyte_scramble(hopbyte_scramble(hopbyte_scramble((uint64_t)source + 1) + (uint64_t)target + 1) +
+                            (uint64_t)(int64_t)round);
 }
 
 /* Word `i` of the pattern: cheap enough that filling costs no more than copying. */

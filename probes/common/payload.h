@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Scrambles a number: neighbouring ones give results that have nothing in common. */
+uint64_t hopbyte_scramble(uint64_t number);
+
 /* A seed for what `source` sends to `target` in round `round`. */
 uint64_t hopbyte_payload_seed(int source, int target, int round);
 

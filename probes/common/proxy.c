@@ -1,5 +1,7 @@
 #include "proxy.h"
 
+#include "wait.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +73,7 @@ void hopbyte_proxy_print(const struct hopbyte_proxy *proxy, const struct hopbyte
 
 int hopbyte_proxy_close(struct hopbyte_proxy *proxy, struct hopbyte_record *record, long long wrong, int code) {
     long long all = 0;
-    MPI_Allreduce(&wrong, &all, 1, MPI_LONG_LONG, MPI_SUM, proxy->world.comm);
+    hopbyte_wait_allreduce(&wrong, &all, 1, MPI_LONG_LONG, MPI_SUM, proxy->world.comm);
     hopbyte_record_whole(record, "wrong_values", all, NULL);
     hopbyte_record_raw(record, "verified", all ? "false" : "true");
     hopbyte_proxy_print(proxy, record);
@@ -82,15 +84,6 @@ int hopbyte_proxy_close(struct hopbyte_proxy *proxy, struct hopbyte_record *reco
 
 double hopbyte_proxy_slowest(const struct hopbyte_proxy *proxy, double mine) {
     double slowest;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, proxy->world.comm);
+    hopbyte_wait_allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, proxy->world.comm);
     return slowest;
-}
-
-uint64_t hopbyte_scramble(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9u;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
 }

@@ -4,9 +4,8 @@
 
 #include "blocks.h"
 #include "options.h"
+#include "payload.h"
 #include "report.h"
-
-#include <stdint.h>
 
 extern const char hopbyte_proxy_schema[];
 
@@ -34,9 +33,6 @@ int hopbyte_proxy_close(struct hopbyte_proxy *proxy, struct hopbyte_record *reco
 
 /* The largest of the ranks' figures, on all ranks. */
 double hopbyte_proxy_slowest(const struct hopbyte_proxy *proxy, double mine);
-
-/* Scrambles a number: sources of test data that differ everywhere. */
-uint64_t hopbyte_scramble(uint64_t number);
 
 /* Folds a whole number into -1024 … 1024 by multiples of 2048, without losing a bit of what distinguishes it modulo
  * 2048: exact arithmetic for iterations that would otherwise grow. |value| below 2^50. */

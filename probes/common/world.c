@@ -144,6 +144,16 @@ void *hopbyte_memory(size_t bytes, const char *what) {
     return memory;
 }
 
+void *hopbyte_room_make(void *array, int count, int *room, size_t size) {
+    if (count < *room)
+        return array;
+    *room = *room ? 2 * *room : 64;
+    void *larger = realloc(array, (size_t)*room * size);
+    if (!larger)
+        hopbyte_world_abort(HOPBYTE_LACKING, "no memory: %.1f MB", (double)*room * (double)size / 1e6);
+    return larger;
+}
+
 /* The file's text and its length, or a negative errno. */
 static long file_read(const char *path, char **text) {
     FILE *file = fopen(path, "rb");

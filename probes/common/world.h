@@ -53,6 +53,9 @@ void hopbyte_world_header(const struct hopbyte_world *world, const char *schema,
 /* Memory for `bytes`, zeroed, or the end of the job with a message that says what it was for. */
 void *hopbyte_memory(size_t bytes, const char *what);
 
+/* Room for one more element in a growing array of `count` elements: the array, perhaps elsewhere. */
+void *hopbyte_room_make(void *array, int count, int *room, size_t size);
+
 /* Rank 0 reads a whole file and everybody gets its text, ended by a zero. Refuses on all ranks when it cannot be
  * read, holds a zero byte, or is larger than 64 MB. */
 char *hopbyte_file_share(const char *path);

@@ -296,7 +296,7 @@ unsigned long long hopbyte_piece_sum(const struct hopbyte_piece *p, const struct
                                     (uint64_t)p->column[i]);
         }
     }
-    MPI_Allreduce(&sum, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, world->comm);
+    hopbyte_wait_allreduce(&sum, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, world->comm);
     return all;
 }
 

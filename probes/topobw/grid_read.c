@@ -7,16 +7,6 @@
 
 enum { LONGEST_DIMENSION = 4096, LARGEST_NID = 100000000 };
 
-static void *room_make(void *array, int count, int *room, size_t size) {
-    if (count < *room)
-        return array;
-    *room = *room ? 2 * *room : 64;
-    void *larger = realloc(array, (size_t)*room * size);
-    if (!larger)
-        hopbyte_world_abort(HOPBYTE_LACKING, "no memory for %d coordinates", *room);
-    return larger;
-}
-
 long hopbyte_grid_position(const struct hopbyte_grid *grid, const int *coordinate) {
     long position = 0;
     for (int d = 0; d < grid->dimensions; d++)
@@ -39,7 +29,8 @@ long hopbyte_grid_routers(const struct hopbyte_grid *grid) {
 }
 
 void hopbyte_grid_place(struct hopbyte_grid *grid, const struct hopbyte_plan *plan, long position) {
-    grid->position = room_make(grid->position, plan->node_count - 1, &grid->position_room, sizeof *grid->position);
+    grid->position =
+        hopbyte_room_make(grid->position, plan->node_count - 1, &grid->position_room, sizeof *grid->position);
     grid->position[plan->node_count - 1] = position;
 }
 
@@ -100,7 +91,7 @@ static long coordinate_read(const struct hopbyte_lines *lines, const struct hopb
 
 static void exception_read(const struct hopbyte_lines *lines, struct hopbyte_grid *grid, bool link) {
     grid->exceptions =
-        room_make(grid->exceptions, grid->exception_count, &grid->exception_room, sizeof *grid->exceptions);
+        hopbyte_room_make(grid->exceptions, grid->exception_count, &grid->exception_room, sizeof *grid->exceptions);
     struct hopbyte_exception *e = &grid->exceptions[grid->exception_count++];
     int behind = 1 + grid->dimensions;
     *e = (struct hopbyte_exception){.router = coordinate_read(lines, grid, 1), .dimension = -1};

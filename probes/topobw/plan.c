@@ -7,23 +7,12 @@
 
 const char hopbyte_dimension_letters[] = "XYZUVW";
 
-/* Makes room for one more element of `size` bytes. */
-static void *room_make(void *array, int count, int *room, size_t size) {
-    if (count < *room)
-        return array;
-    *room = *room ? 2 * *room : 64;
-    void *larger = realloc(array, (size_t)*room * size);
-    if (!larger)
-        hopbyte_world_abort(HOPBYTE_LACKING, "no memory for a plan of %d entries", *room);
-    return larger;
-}
-
 /* The plan's own copy of a text; the same text as one of the last few is not copied again. */
 static const char *text_keep(struct hopbyte_plan *plan, const char *text) {
     for (int i = plan->string_count - 1; i >= 0 && i >= plan->string_count - 8; i--)
         if (strcmp(plan->strings[i], text) == 0)
             return plan->strings[i];
-    plan->strings = room_make(plan->strings, plan->string_count, &plan->string_room, sizeof *plan->strings);
+    plan->strings = hopbyte_room_make(plan->strings, plan->string_count, &plan->string_room, sizeof *plan->strings);
     char *copy = strdup(text);
     if (!copy)
         hopbyte_world_abort(HOPBYTE_LACKING, "no memory for a plan's names");
@@ -31,7 +20,7 @@ static const char *text_keep(struct hopbyte_plan *plan, const char *text) {
 }
 
 struct hopbyte_node *hopbyte_plan_node(struct hopbyte_plan *plan, const char *host) {
-    plan->nodes = room_make(plan->nodes, plan->node_count, &plan->node_room, sizeof *plan->nodes);
+    plan->nodes = hopbyte_room_make(plan->nodes, plan->node_count, &plan->node_room, sizeof *plan->nodes);
     struct hopbyte_node *node = &plan->nodes[plan->node_count++];
     *node = (struct hopbyte_node){.nid = -1, .rank = -1};
     snprintf(node->host, sizeof node->host, "%s", host);
@@ -40,14 +29,15 @@ struct hopbyte_node *hopbyte_plan_node(struct hopbyte_plan *plan, const char *ho
 }
 
 void hopbyte_plan_phase(struct hopbyte_plan *plan, const char *name) {
-    plan->phases = room_make(plan->phases, plan->phase_count, &plan->phase_room, sizeof *plan->phases);
+    plan->phases = hopbyte_room_make(plan->phases, plan->phase_count, &plan->phase_room, sizeof *plan->phases);
     plan->phases[plan->phase_count++] =
         (struct hopbyte_phase){.name = text_keep(plan, name), .first = plan->transfer_count};
 }
 
 void hopbyte_plan_transfer(struct hopbyte_plan *plan, int from, int to, const char *link, const char *kind,
                            enum hopbyte_use use) {
-    plan->transfers = room_make(plan->transfers, plan->transfer_count, &plan->transfer_room, sizeof *plan->transfers);
+    plan->transfers =
+        hopbyte_room_make(plan->transfers, plan->transfer_count, &plan->transfer_room, sizeof *plan->transfers);
     plan->transfers[plan->transfer_count++] = (struct hopbyte_transfer){
         .from = from,
         .to = to,

@@ -64,7 +64,12 @@ pub fn read_counters(
     let texts = open(files)?;
     let series = counter_series(&texts, fabric, options)?;
     let mut snapshot = sum(series)?;
-    snapshot.source = source(&texts);
+    if let [first, .., last] = &texts[..]
+        && snapshot.source == first.file()
+    {
+        // Totals name both ends already.
+        snapshot.source = format!("{} to {}, added up", first.file(), last.file());
+    }
     Ok(snapshot)
 }
 
@@ -148,12 +153,12 @@ pub fn counter_series(
     Ok(series)
 }
 
-/// Names of the files, for people.
+/// Where totals come from, for people.
 fn source(texts: &[Text]) -> String {
     match texts {
         [] => "nothing".into(),
         [one] => one.file().into(),
-        [first, .., last] => format!("{} to {}", first.file(), last.file()),
+        [first, .., last] => format!("from {} to {}", first.file(), last.file()),
     }
 }
 

@@ -39,6 +39,14 @@ static uint64_t count_at(struct hopbyte_counts counts, int i)
     return counts.wide ? (uint64_t)((const MPI_Count *)counts.array)[i] : (uint64_t)((const int *)counts.array)[i];
 }
 
+static uint64_t counts_sum(struct hopbyte_counts counts, int size)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < size; i++)
+        sum += count_at(counts, i);
+    return sum;
+}
+
 static uint64_t message_size(MPI_Count count, MPI_Datatype type)
 {
     return count > 0 ? (uint64_t)count * hopbyte_type_size(type) : 0; /* with no elements the type may be null */
@@ -179,12 +187,10 @@ void hopbyte_collective_allgatherv(struct hopbyte_sink *sink, MPI_Comm comm, MPI
         return;
     }
     int size = c->local->size, me = c->local->me, next = (me + 1) % size;
-    uint64_t total = 0, width = hopbyte_type_size(recvtype);
-    for (int i = 0; i < size; i++)
-        total += count_at(counts, i) * width;
+    uint64_t total = counts_sum(counts, size), width = total ? hopbyte_type_size(recvtype) : 0;
     hopbyte_sink_add(sink, CLASS_CALL, KIND_ALLGATHERV, c->peers->index, RANK_OUTSIDE, count_at(counts, me) * width, 1);
     if (size > 1)
-        pair_add(sink, KIND_ALLGATHERV, c, next, total - count_at(counts, next) * width, (uint64_t)size - 1);
+        pair_add(sink, KIND_ALLGATHERV, c, next, (total - count_at(counts, next)) * width, (uint64_t)size - 1);
 }
 
 void hopbyte_collective_alltoallv(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm,
@@ -205,14 +211,12 @@ void hopbyte_collective_reduce_scatter(struct hopbyte_sink *sink, MPI_Comm comm,
     if (!c)
         return;
     int size = c->local->size, me = c->local->me;
-    uint64_t total = 0, width = hopbyte_type_size(type);
-    for (int i = 0; i < size; i++)
-        total += count_at(counts, i) * width;
-    hopbyte_sink_add(sink, CLASS_CALL, KIND_REDUCE_SCATTER, c->peers->index, RANK_OUTSIDE, total, 1);
+    uint64_t total = counts_sum(counts, size), width = total ? hopbyte_type_size(type) : 0;
+    hopbyte_sink_add(sink, CLASS_CALL, KIND_REDUCE_SCATTER, c->peers->index, RANK_OUTSIDE, total * width, 1);
     if (c->inter)
-        each_peer_add(sink, KIND_REDUCE_SCATTER, c, total);
+        each_peer_add(sink, KIND_REDUCE_SCATTER, c, total * width);
     else if (size > 1)
-        pair_add(sink, KIND_REDUCE_SCATTER, c, (me + 1) % size, total - count_at(counts, me) * width,
+        pair_add(sink, KIND_REDUCE_SCATTER, c, (me + 1) % size, (total - count_at(counts, me)) * width,
                  (uint64_t)size - 1);
 }
 

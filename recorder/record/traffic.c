@@ -51,7 +51,7 @@ void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, ui
     if (!c)
         return;
     hopbyte_sink_add(sink, CLASS_POINT, KIND_NONE, 0, hopbyte_group_world_rank(c->peers, dest),
-                     count * hopbyte_type_size(type), 1);
+                     count ? count * hopbyte_type_size(type) : 0, 1);
 }
 
 void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type)

@@ -47,10 +47,13 @@ class Mpi:
             program.parent.mkdir(parents=True, exist_ok=True)
             compiler = self.compiler if path.suffix == ".c" else self.fortran
             warnings = ["-Wall", "-Wextra", "-Wno-stringop-overread"] if path.suffix == ".c" else []
+            # Several workers may want it at once: each builds its own, the last one stays.
+            fresh = program.with_suffix(f"{program.suffix}.{os.getpid()}")
             mods = [] if path.suffix == ".c" else ["-J", str(program.parent)]
-            command = [compiler, "-O1", "-g", *warnings, *mods, str(path), "-o", str(program), *flags]
+            command = [compiler, "-O1", "-g", *warnings, *mods, str(path), "-o", str(fresh), *flags]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+            fresh.rename(program)
         return program
 
     def command(self, ranks: int, environment: dict[str, str], options: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import ALL, BUILD, OMPI, ROOT, Mpi, Result, launch, run_command
+from harness import ABI, ALL, BUILD, MPICH, OMPI, ROOT, Mpi, Result, launch, run_command
 
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
 INCLUDE = ROOT / "recorder" / "include"
@@ -237,8 +237,11 @@ def test_the_comment_lines_of_figure_4_on_request(tmp_path: Path) -> None:
     ]
 
 
-@each_mpi
-@pytest.mark.parametrize("group", ["0", "1", "2", "5"])
+@pytest.mark.parametrize(
+    ("mpi", "group"),
+    [(OMPI, "0"), (OMPI, "1"), (OMPI, "2"), (OMPI, "5"), (MPICH, "2"), (ABI, "5")],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
 def test_one_leader_a_router_whatever_the_allocation(mpi: Mpi, group: str, tmp_path: Path) -> None:
     """12 ranks: routers with one to four ranks, in blocks and scattered; hosts played by blocks of `group` ranks."""
     (tmp_path / "interconnect.txt").write_text(interconnect((4, 2, 2)))

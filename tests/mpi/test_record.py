@@ -132,8 +132,14 @@ def difference(more: Matrix, less: Matrix) -> Matrix:
     return {pair: counts for pair, counts in pairs.items() if counts != (0, 0)}
 
 
-@pytest.mark.parametrize("ranks", [5, 8])
-@pytest.mark.parametrize(("kind", "settings"), TUNED, ids=[kind for kind, _ in TUNED])
+# Trees and hypercubes are other ones on a power of two.
+POWERS = [(kind, settings, 8) for kind, settings in TUNED[:4] + TUNED[6:9:2]]
+DECOMPOSED = [(kind, settings, RANKS) for kind, settings in TUNED] + POWERS
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "ranks"), DECOMPOSED, ids=[f"{kind}-{ranks}" for kind, _, ranks in DECOMPOSED]
+)
 def test_decomposition_is_what_the_library_sends(
     kind: str, settings: str, ranks: int, tmp_path: Path
 ) -> None:

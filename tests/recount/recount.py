@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Counts again, from the raw dumps, what a placement costs on an InfiniBand fabric.
 
-Shares no code with hopbyte and uses the standard library only: it reads the port lines of
-`ibnetdiscover -p`, the forwarding tables of `ibroute` or OpenSM, a dense traffic matrix and a
-placement, walks every message through the tables and adds up.
+Shares no code with hopbyte and uses the standard library only: it reads `ibnetdiscover` (both forms),
+the forwarding tables of `ibroute` or OpenSM, a dense traffic matrix and a placement, walks every message
+through the tables and adds up.
 
 usage: recount.py --subnet FILE --routes FILE_OR_FOLDER --traffic FILE --placement FILE
                   [--certificate FILE [--field result]]
@@ -33,7 +33,11 @@ PORT_LINE = re.compile(
     r"(CA|SW)\s+(\d+)\s+(\d+)\s+0x[0-9a-f]+\s+(\d+)x\s+(\w+)"
     r"\s+-\s+(CA|SW)\s+(\d+)\s+(\d+)\s+0x[0-9a-f]+\s+\(\s*'(.*)' - '(.*)'\s*\)"
 )
-ENTRY = re.compile(r"0x([0-9a-fA-F]+)\s+(\d+)\s*:")
+NODE_LINE = re.compile(r'(Switch|Ca)\s+\d+ "[SH]-\w+"\s+# "(.*?)"(?:.*? lid (\d+))?')
+CABLE_LINE = re.compile(
+    r'\[(\d+)\]\S*\s+"([SH])-\w+"\[(\d+)\].*?# (?:lid (\d+) .*)?".*?" lid (\d+) (\d+)x(\w+)'
+)
+ENTRY = re.compile(r"0x([0-9a-fA-F]+)\s+(\d+)\s*[:#]")
 COMPARED = ("worst_link_seconds", "hop_bytes", "average_dilation")
 
 
@@ -56,8 +60,18 @@ def text_of(path: Path) -> str:
 
 
 def read_subnet(path: Path, subnet: Subnet) -> None:
-    """Port lines: who is cabled to whom, and how fast."""
+    """Who is cabled to whom, and how fast: port lines (`-p`), or a block for each node."""
+    name, lid = "", 0
     for line in text_of(path).splitlines():
+        if node := NODE_LINE.match(line):
+            name, lid = node[2], int(node[3] or 0)
+        elif cable := CABLE_LINE.match(line):
+            own = int(cable[4] or lid)
+            end = (own, int(cable[1]))
+            subnet.peer[end] = ("SW" if cable[2] == "S" else "CA", int(cable[5]), int(cable[3]))
+            subnet.rate[end] = FOUR_LANES[cable[7]] * int(cable[6]) / 4
+            if cable[4]:
+                subnet.ports[name.split()[0]].append(end)
         if not (found := PORT_LINE.match(line)):
             continue
         kind, lid, port, width, speed, far_kind, far_lid, far_port, name, _ = found.groups()

@@ -12,7 +12,7 @@ const { chromium } = require("playwright-core");
 export const axe = require("axe-core").source;
 
 /** The program: $HOPBYTE, or built here. */
-function program() {
+export function program() {
   if (process.env.HOPBYTE) return process.env.HOPBYTE;
   const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
   execFileSync("cargo", ["build", "--quiet", "--locked", "-p", "hopbyte-cli"], {
@@ -54,19 +54,9 @@ const PAGES = {
   large: ["map", "stencil:16x16x8:27", "--fabric", "gemini:16x12x24", "--nodes", "@NODES", "--ranks-per-node", "16", "--trials", "200", "--report"],
 };
 
-/** A folder of pages and a browser that must not reach the network; close it at the end. */
-export async function open() {
-  const folder = mkdtempSync(join(tmpdir(), "hopbyte-web-"));
-  const hopbyte = program();
-  const pages = {};
-  for (const [name, words] of Object.entries(PAGES)) {
-    const path = join(folder, `${name}.html`);
-    const nodes = Array.from({ length: 128 }, (_, i) => 2 * 7 * i).join(",");
-    const line = words.map((w) => (w === "@NODES" ? nodes : w));
-    execFileSync(hopbyte, ["--quiet", ...line, path], { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
-    pages[name] = pathToFileURL(path).href;
-  }
-  const context = await chromium.launchPersistentContext(join(folder, "profile"), {
+/** A browser of its own, with a profile folder. */
+export async function browser(profile) {
+  return await chromium.launchPersistentContext(profile, {
     executablePath: browserPath(),
     headless: true,
     viewport: { width: 1280, height: 900 },
@@ -80,6 +70,21 @@ export async function open() {
       "--disable-sync",
     ],
   });
+}
+
+/** A folder of pages and a browser that must not reach the network; close it at the end. */
+export async function open() {
+  const folder = mkdtempSync(join(tmpdir(), "hopbyte-web-"));
+  const hopbyte = program();
+  const pages = {};
+  for (const [name, words] of Object.entries(PAGES)) {
+    const path = join(folder, `${name}.html`);
+    const nodes = Array.from({ length: 128 }, (_, i) => 2 * 7 * i).join(",");
+    const line = words.map((w) => (w === "@NODES" ? nodes : w));
+    execFileSync(hopbyte, ["--quiet", ...line, path], { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
+    pages[name] = pathToFileURL(path).href;
+  }
+  const context = await browser(join(folder, "profile"));
   await context.setOffline(true);
   return {
     pages,

@@ -79,6 +79,11 @@ function tenths(text: string): Float32Array {
   return Float32Array.from(new Uint16Array(bytes(text)), (v) => (v === NOWHERE ? NaN : v / 10));
 }
 
+/** 32-bit floats in base 64. */
+export function floats(text: string): Float32Array {
+  return new Float32Array(bytes(text));
+}
+
 function users(list: Document["users"][number] | undefined): Users | null {
   return list ? { ofLink: new Map(list.of_link), ofNode: new Map(list.of_node) } : null;
 }
@@ -103,8 +108,8 @@ export function load(): Report | null {
       name: v.name,
       unit: v.unit,
       max: v.max,
-      before: new Float32Array(bytes(v.before)),
-      after: v.after === null ? null : new Float32Array(bytes(v.after)),
+      before: floats(v.before),
+      after: v.after === null ? null : floats(v.after),
       numbered: { before: v.numbered_before, after: v.numbered_after },
     })),
     grid: raw.grid && {

@@ -4,7 +4,7 @@ export function legend(view: HTMLElement): void {
     const mark = entry.dataset["mark"] ?? "";
     const button = document.createElement("button");
     button.type = "button";
-    button.setAttribute("aria-pressed", "true");
+    button.setAttribute("aria-pressed", String(!view.classList.contains(`off-${mark}`)));
     button.title = "Show or hide these links";
     button.append(...entry.childNodes);
     entry.append(button);

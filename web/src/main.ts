@@ -1,6 +1,7 @@
 // The script of a report: hover, sort, filter, turn. The page can be read without it.
 import { load, loads } from "./data";
 import { legend } from "./legend";
+import { live } from "./live";
 import { enliven } from "./picture";
 import { Index } from "./places";
 import { ranks } from "./ranks";
@@ -15,20 +16,27 @@ function start(): void {
   const selection = new Selection();
   const tip = new Tooltip();
   const index = report.places && new Index(report.places);
+  let turn = (): void => {};
   for (const element of document.querySelectorAll<HTMLElement>(".view")) {
     legend(element);
     const view = report.views[Number(element.dataset["view"])];
     if (!view) continue;
     for (const figure of element.querySelectorAll<HTMLElement>("figure[data-side]")) {
-      const values = loads(view, figure.dataset["side"] === "after" ? "after" : "before");
-      if (index) enliven(figure, report, index, (l) => values[l] ?? 0, selection, tip);
+      const side = figure.dataset["side"] === "after" ? "after" : "before";
+      if (index) enliven(figure, report, index, (l) => loads(view, side)[l] ?? 0, selection, tip);
     }
-    if (element.dataset["view"] === "0") space(element, report, view, selection, tip);
+    if (element.dataset["view"] === "0") turn = space(element, report, view, selection, tip);
   }
   const links = document.querySelector<HTMLTableElement>("#links-table");
-  if (links) new LinkTable(links, report, selection);
+  const table = links && new LinkTable(links, report, selection);
   const placed = document.querySelector<HTMLElement>("#ranks-table");
   if (placed) ranks(placed, report, selection, tip);
+  live(report, (element, number) => {
+    legend(element);
+    if (number !== 0) return;
+    turn();
+    table?.refresh();
+  });
   addEventListener("keydown", (event) => {
     if (event.key === "Escape") selection.pin(null);
   });

@@ -62,9 +62,9 @@ function segments(report: Report, grid: Grid): Float32Array {
 class Space {
   readonly figure = document.createElement("figure");
   private readonly canvas = document.createElement("canvas");
-  private readonly classes: Int8Array;
+  private classes = new Int8Array();
   /** Links by class, unknown first. */
-  private readonly byClass: number[][] = MARKS.map(() => []);
+  private byClass: number[][] = [];
   /** Strokes on the canvas as last drawn. */
   private readonly flat: Float32Array;
   /** The picture without anything lit; drawn again when the camera, the size or the theme changes. */
@@ -77,16 +77,14 @@ class Space {
     private readonly element: HTMLElement,
     private readonly report: Report,
     private readonly grid: Grid,
-    view: View,
+    private readonly view: View,
     private readonly side: Side,
     private readonly lines: Float32Array,
     private readonly camera: Camera,
     private readonly selection: Selection,
     private readonly tip: Tooltip,
   ) {
-    const values = loads(view, side);
-    this.classes = Int8Array.from(values, (v) => classOf(v, view.max));
-    for (const [link, c] of this.classes.entries()) this.byClass[c + 1]?.push(link);
+    this.classify();
     this.flat = new Float32Array((lines.length / 6) * 4).fill(NaN);
     const caption = document.createElement("figcaption");
     caption.textContent = view.after ? (side === "after" ? "After" : "Before") : "";
@@ -109,6 +107,19 @@ class Space {
       this.light = light;
       this.later(false);
     });
+  }
+
+  /** Takes the loads as they are now. */
+  refresh(): void {
+    this.classify();
+    this.later(true);
+  }
+
+  private classify(): void {
+    const values = loads(this.view, this.side);
+    this.classes = Int8Array.from(values, (v) => classOf(v, this.view.max));
+    this.byClass = MARKS.map(() => []);
+    for (const [link, c] of this.classes.entries()) this.byClass[c + 1]?.push(link);
   }
 
   private listen(): void {
@@ -329,28 +340,30 @@ function colours(): Colours {
   return { load: found.slice(0, 6), unknown, frame, job };
 }
 
-/** Adds the machine in space below the drawings of a view. */
+/** Adds the machine in space below the drawings of a view; gives back how to show new loads. */
 export function space(
   view: HTMLElement,
   report: Report,
   data: View,
   selection: Selection,
   tip: Tooltip,
-): void {
+): () => void {
   const { grid } = report;
-  if (!grid) return;
+  if (!grid) return () => {};
   const camera = new Camera();
   const lines = segments(report, grid);
   const sides: Side[] = data.after ? ["before", "after"] : ["before"];
   const box = document.createElement("div");
   box.className = `space ${sides.length > 1 ? "pair" : "stack"}`;
-  for (const side of sides) {
-    box.append(new Space(view, report, grid, data, side, lines, camera, selection, tip).figure);
-  }
+  const spaces = sides.map(
+    (side) => new Space(view, report, grid, data, side, lines, camera, selection, tip),
+  );
+  box.append(...spaces.map((s) => s.figure));
   const title = document.createElement("h3");
   title.textContent = "In space";
   const note = document.createElement("p");
   note.className = "note";
   note.textContent = "Drag, or use the arrow keys, to turn; + and − zoom. Strokes that end in the open go round.";
   view.append(title, box, note);
+  return () => spaces.forEach((s) => s.refresh());
 }

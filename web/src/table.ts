@@ -16,7 +16,7 @@ type Value = string | number;
 /** Sorting, filtering and lighting of the table of links. */
 export class LinkTable {
   private readonly body: HTMLTableSectionElement;
-  private readonly rows: Row[];
+  private rows: Row[];
   private key = "";
   private down = true;
   private shown = PAGE;
@@ -33,6 +33,12 @@ export class LinkTable {
     this.tools();
     this.listen();
     this.sort("most");
+  }
+
+  /** Takes the loads as they are now, in the order that the reader chose. */
+  refresh(): void {
+    this.rows = collect(this.report);
+    this.order();
   }
 
   private heads(): void {
@@ -85,6 +91,11 @@ export class LinkTable {
     const text = key === "name" || key === "to" || key === "kind";
     this.down = key === this.key ? !this.down : !text;
     this.key = key;
+    this.order();
+  }
+
+  private order(): void {
+    const { key } = this;
     const sign = this.down ? -1 : 1;
     this.rows.sort((a, b) => {
       const [x, y] = [this.value(a, key), this.value(b, key)];

@@ -21,16 +21,20 @@ pub struct Reading {
     pub notes: Vec<String>,
 }
 
-/// Reads counters: increases of several files are added up; of totals, the first and the last file
-/// make the increase, and a single one stands for the time since the counters began.
-pub fn reading(files: &[PathBuf], fabric: &Fabric, args: &CounterArgs) -> Result<Reading> {
-    let options = CounterOptions {
+/// What the command line says about counters, for their readers.
+pub fn counter_options(args: &CounterArgs) -> CounterOptions {
+    CounterOptions {
         interval_seconds: args.interval,
         region: args.region,
         node: args.node.clone(),
         ..CounterOptions::default()
-    };
-    let snapshot = read_counters(files, fabric, &options)?;
+    }
+}
+
+/// Reads counters: increases of several files are added up; of totals, the first and the last file
+/// make the increase, and a single one stands for the time since the counters began.
+pub fn reading(files: &[PathBuf], fabric: &Fabric, args: &CounterArgs) -> Result<Reading> {
+    let snapshot = read_counters(files, fabric, &counter_options(args))?;
     let state = LinkState::of_increase(fabric, &snapshot);
     let mut notes: Vec<String> = lost(&snapshot).into_iter().collect();
     if state.window_seconds.is_none() && state.used_ratio.known() == 0 {

@@ -6,6 +6,7 @@
 mod args;
 pub mod draw;
 mod failure;
+mod http;
 pub mod inputs;
 mod lab;
 mod machine;

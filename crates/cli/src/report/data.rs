@@ -235,12 +235,13 @@ impl Users {
     }
 }
 
-fn numbered(loads: &LinkLoads) -> Vec<u32> {
+/// Links that a picture numbers, worst first.
+pub fn numbered(loads: &LinkLoads) -> Vec<u32> {
     loads.worst(NUMBERED).iter().map(|(l, _)| l.0).collect()
 }
 
 /// Values as 32-bit floats, little end first, in base 64; unknown as not-a-number.
-fn floats(loads: &LinkLoads) -> String {
+pub fn floats(loads: &LinkLoads) -> String {
     let bytes: Vec<u8> = loads
         .values()
         .iter()

@@ -7,9 +7,11 @@
 mod charts;
 mod data;
 mod flows;
+pub mod live;
 mod page;
 mod placement;
 pub mod readings;
+mod section;
 mod view;
 mod words;
 
@@ -100,7 +102,7 @@ pub fn link_times(problem: &Problem<'_>, evaluation: &Evaluation) -> LinkLoads {
 
 /// The page as one string: no references to other files or servers.
 pub fn html(input: &ReportInput<'_>) -> String {
-    page::html(input)
+    page::html(input, false)
 }
 
 /// The same in one SVG picture: before and after side by side at one scale, what it is worth above,

@@ -1,10 +1,11 @@
 //! The HTML around the pictures.
 
-use super::view::{NUMBERED, View, WHOLE};
+use super::section::{capital, machine, section};
+use super::view::{NUMBERED, View};
 use super::{Job, ReportInput, charts, data, placement, words};
-use crate::draw::{CLASSES, LinkLoads, Looks, Mark, Picture, escape, sample, sheet};
+use crate::draw::{LinkLoads, Picture, escape, sheet};
+use hopbyte_fabric::LinkId;
 use hopbyte_fabric::units::{bytes_text, significant};
-use hopbyte_fabric::{LinkId, NodeId};
 use hopbyte_map::{Baseline, Certificate, Evaluation};
 use std::fmt::Write;
 
@@ -17,8 +18,8 @@ const ROWS: usize = 30;
 /// Links that the script may list beyond them.
 const LISTED: usize = 2000;
 
-/// Makes the page.
-pub fn html(input: &ReportInput<'_>) -> String {
+/// Makes the page; a live one may ask its own server for news.
+pub fn html(input: &ReportInput<'_>, live: bool) -> String {
     let views = View::all(input);
     let job_nodes = input.job.as_ref().map_or(Vec::new(), placement::nodes);
     let title = title(input, job_nodes.len());
@@ -66,13 +67,15 @@ pub fn html(input: &ReportInput<'_>) -> String {
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta name=\"generator\" content=\"hopbyte {}\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:{}\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body{}>\n\
          <main>\n{main}</main>\n{data}<script>{SCRIPT}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
+        if live { "; connect-src 'self'" } else { "" },
         escape(&title),
         sheet(),
         STYLE,
+        if live { " data-live=\"state\"" } else { "" },
     )
 }
 
@@ -211,162 +214,6 @@ fn card(
         );
     }
     out.push_str("</div>");
-}
-
-/// The machine alone, its links by kind.
-fn machine(out: &mut String, input: &ReportInput<'_>) -> Picture {
-    let looks = Looks::new(input.fabric, None, None, &[]);
-    let picture = crate::draw::picture(&looks, WHOLE[0], WHOLE[1]);
-    out.push_str(
-        "<section id=\"pictures\"><h2>The machine</h2><div class=\"view\"><ul class=\"legend\">",
-    );
-    for (mark, text) in crate::draw::legend(&looks) {
-        let _ = write!(
-            out,
-            "<li data-mark=\"{}\">{} {}</li>",
-            mark.class(),
-            sample(mark),
-            escape(&text)
-        );
-    }
-    out.push_str("</ul><div class=\"pictures stack\">");
-    figure(out, &picture, "before", "Links by kind", None);
-    let _ = write!(
-        out,
-        "</div><p class=\"note\">{}</p></div></section>",
-        escape(&picture.words)
-    );
-    picture
-}
-
-/// One quantity: pictures, legend, bars. Returns the first picture for its geometry.
-fn section(
-    out: &mut String,
-    input: &ReportInput<'_>,
-    view: &View<'_>,
-    index: usize,
-    job: &[NodeId],
-) -> Picture {
-    let size = view.size(input);
-    let before = view.picture(input, view.before, job, size);
-    let after = view.after.map(|a| view.picture(input, a, job, size));
-    let _ = write!(
-        out,
-        "<div class=\"view\" data-view=\"{index}\"><h3>{}</h3>",
-        escape(&capital(view.name))
-    );
-    legend(out, view);
-    let class = if after.is_some() && size[0] < 1000.0 {
-        "pair"
-    } else {
-        "stack"
-    };
-    let _ = write!(out, "<div class=\"pictures {class}\">");
-    let labels = input.job.as_ref().filter(|_| index == 0).map(|job| {
-        let after = job.after.as_ref().map_or("", |a| a.label.as_str());
-        (job.before.label.as_str(), after)
-    });
-    let name = |word: &str, label: Option<&str>| match label {
-        Some(label) if !word.is_empty() => format!("{word}: {label}"),
-        Some(label) => capital(label),
-        None => capital(view.name),
-    };
-    let word = if after.is_some() { "Before" } else { "" };
-    figure(
-        out,
-        &before,
-        "before",
-        &name(word, labels.map(|l| l.0)),
-        Some(view.before),
-    );
-    if let (Some(picture), Some(loads)) = (&after, view.after) {
-        figure(
-            out,
-            picture,
-            "after",
-            &name("After", labels.map(|l| l.1)),
-            Some(loads),
-        );
-    }
-    out.push_str("</div>");
-    let _ = write!(out, "<p class=\"note\">{}", escape(&before.words));
-    if view.before.max() > 0.0 {
-        let _ = write!(
-            out,
-            " Numbers: the {NUMBERED} worst links, named in the table below."
-        );
-    }
-    if !job.is_empty() {
-        out.push_str(" Blue: nodes of the job.");
-    }
-    out.push_str("</p><div class=\"columns\">");
-    charts::bars(out, "By dimension", &charts::dimensions(input.fabric), view);
-    charts::bars(out, "By kind of link", &charts::kinds(input.fabric), view);
-    out.push_str("</div></div>");
-    before
-}
-
-fn figure(
-    out: &mut String,
-    picture: &Picture,
-    side: &str,
-    caption: &str,
-    loads: Option<&LinkLoads>,
-) {
-    let _ = write!(
-        out,
-        "<figure data-side=\"{side}\"><figcaption>{}</figcaption><div class=\"canvas\"><div><svg class=\"hb\" viewBox=\"0 0 {w} {h}\" style=\"max-width:{w}px\" role=\"img\" aria-label=\"{}\">\n{}</svg></div></div></figure>",
-        escape(caption),
-        escape(&match loads {
-            Some(loads) => format!(
-                "{caption}. Worst: {}",
-                loads
-                    .worst(1)
-                    .first()
-                    .map_or("no load".into(), |&(_, v)| loads.text(v))
-            ),
-            None => caption.to_owned(),
-        }),
-        picture.body,
-        w = picture.width.ceil(),
-        h = picture.height.ceil(),
-    );
-}
-
-fn legend(out: &mut String, view: &View<'_>) {
-    out.push_str("<ul class=\"legend\">");
-    let scale = &view.scale;
-    let count = |loads: &LinkLoads, class: Option<usize>| {
-        let of = |v: &f64| (!v.is_nan()).then(|| scale.class(*v));
-        loads.values().iter().filter(|v| of(v) == class).count()
-    };
-    let both = |class: Option<usize>| {
-        let before = crate::output::count(count(view.before, class));
-        match view.after {
-            Some(after) => format!("{before} → {}", crate::output::count(count(after, class))),
-            None => before,
-        }
-    };
-    let mut entry = |mark: Mark, text: &str, counts: &str| {
-        if matches!(counts, "0" | "0 → 0") && !matches!(mark, Mark::Load(_)) {
-            return;
-        }
-        let _ = write!(
-            out,
-            "<li data-mark=\"{}\">{} {} <small>{counts}</small></li>",
-            mark.class(),
-            sample(mark),
-            escape(text)
-        );
-    };
-    entry(Mark::Idle, "nothing", &both(Some(0)));
-    let classes = if scale.max > 0.0 { CLASSES } else { 0 };
-    for class in 1..=classes {
-        let text = format!("{} {}", scale.range_text(class), scale.unit_text());
-        entry(Mark::Load(class as u8), &text, &both(Some(class)));
-    }
-    entry(Mark::Unknown, "not known", &both(None));
-    out.push_str("</ul>");
 }
 
 /// The table of links; the script sorts and filters it.
@@ -569,11 +416,4 @@ fn how(out: &mut String, input: &ReportInput<'_>) {
         );
     }
     out.push_str("</section>\n");
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }

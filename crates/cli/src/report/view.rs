@@ -49,6 +49,11 @@ impl<'a> View<'a> {
         job.into_iter().chain(readings).collect()
     }
 
+    /// The same at another scale, so that pictures of different moments can be compared.
+    pub fn at_scale(self, scale: Scale) -> Self {
+        Self { scale, ..self }
+    }
+
     /// The size to draw for: all views of a report have the same.
     pub fn size(&self, input: &ReportInput<'_>) -> [f32; 2] {
         let parts = input.fabric.routers().len() + input.fabric.nodes().len();

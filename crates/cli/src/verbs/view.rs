@@ -2,19 +2,24 @@
 
 use super::Answer;
 use crate::args::{CounterArgs, FabricOption};
+use crate::http;
 use crate::inputs;
+use crate::machine::Machine;
 use crate::output::Output;
+use crate::report::live::Live;
 use crate::report::{ReportInput, html, readings};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
+use hopbyte_fabric::InputError;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What to show.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Counters, as `hopbyte links` reads them; without any the machine alone is shown
-    #[arg(value_name = "SOURCE", num_args = 0..=2)]
+    #[arg(value_name = "SOURCE", num_args = 0..)]
     sources: Vec<PathBuf>,
     /// The machine.
     #[command(flatten)]
@@ -28,6 +33,27 @@ pub struct Args {
     /// The page to write; - for standard output
     #[arg(long, short, value_name = "FILE.html", default_value = "view.html")]
     out: PathBuf,
+    /// Serve the page on the loopback address instead, and follow the counters as their files change
+    ///
+    /// Prints the address to open, which holds a token. Ends with Ctrl-C.
+    #[arg(
+        long,
+        value_name = "PORT",
+        num_args = 0..=1,
+        default_missing_value = "0",
+        requires = "sources",
+        help_heading = "Live"
+    )]
+    serve: Option<u16>,
+    /// How often to look whether the counters have changed, in seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 2.0,
+        requires = "serve",
+        help_heading = "Live"
+    )]
+    every: f64,
 }
 
 /// The answer for scripts.
@@ -42,6 +68,9 @@ struct Written<'a> {
 /// Writes the page.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
+    if let Some(port) = args.serve {
+        return serve(args, machine, port, out);
+    }
     let mut input = ReportInput {
         title: args.title.clone(),
         fabric: &machine.fabric,
@@ -76,5 +105,45 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     } else {
         out.talk(format!("wrote {name}"));
     }
+    Ok(Answer::Yes)
+}
+
+/// Where the page is served, for scripts.
+#[derive(Serialize)]
+struct Serving<'a> {
+    schema: &'static str,
+    url: &'a str,
+}
+
+/// Serves the page until the process is ended.
+fn serve(args: &Args, machine: Machine, port: u16, out: &mut Output) -> Result<Answer> {
+    if !(args.every.is_finite() && (0.05..=86_400.0).contains(&args.every)) {
+        let found = args.every.to_string();
+        return Err(InputError::new("--every", found, "0.05 to 86400 seconds").into());
+    }
+    let live = Live::new(
+        machine,
+        args.sources.clone(),
+        args.about.clone(),
+        args.title.clone(),
+        out.command.clone(),
+    )?;
+    let token = http::token().context("reading randomness for the token")?;
+    let server = http::Server::bind(port, token)
+        .with_context(|| format!("listening on 127.0.0.1:{port}"))?;
+    let url = server.url();
+    if out.json {
+        let schema = "hopbyte.serving/1";
+        out.object(&Serving { schema, url: &url })?;
+    } else {
+        out.line(&url)?;
+        out.talk("open this address in a browser; Ctrl-C ends it");
+    }
+    out.flush()?;
+    let every = Duration::from_secs_f64(args.every);
+    std::thread::scope(|scope| {
+        scope.spawn(|| live.follow(every));
+        server.run(&|request| live.answer(request));
+    });
     Ok(Answer::Yes)
 }

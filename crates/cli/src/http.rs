@@ -1,0 +1,265 @@
+//! As much of HTTP/1.1 as one page for one person needs: GET, a token, and limits everywhere.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longest request that is read.
+const LONGEST: usize = 8 * 1024;
+/// Connections served at a time; one more is told to come back.
+const MOST: usize = 16;
+/// How long a client may take to send its request or to read the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is answered.
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Content type.
+    pub kind: &'static str,
+    /// Content.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// An answer in a sentence.
+    pub fn words(status: u16, text: &str) -> Self {
+        Self {
+            status,
+            kind: "text/plain; charset=utf-8",
+            body: format!("{text}\n").into_bytes(),
+        }
+    }
+}
+
+/// A request that showed the token.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Last part of the path: proxies may put something before it.
+    pub name: String,
+    /// What follows the question mark.
+    pub query: String,
+}
+
+impl Request {
+    /// A value of the query.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        value(&self.query, key)
+    }
+}
+
+/// A listener on the loopback address that answers those who know its token.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    token: String,
+}
+
+impl Server {
+    /// Listens on a port of 127.0.0.1; 0 takes any that is free.
+    pub fn bind(port: u16, token: String) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            token,
+        })
+    }
+
+    /// What to open in a browser.
+    pub fn url(&self) -> String {
+        format!("http://{}/?token={}", self.address, self.token)
+    }
+
+    /// Serves until the process ends.
+    pub fn run(&self, answer: &(dyn Fn(&Request) -> Answer + Sync)) {
+        let busy = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for stream in self.listener.incoming() {
+                // A connection that failed before it began concerns nobody.
+                let Ok(stream) = stream else { continue };
+                if busy.fetch_add(1, Ordering::AcqRel) >= MOST {
+                    refuse(stream);
+                    busy.fetch_sub(1, Ordering::AcqRel);
+                    continue;
+                }
+                let busy = &busy;
+                scope.spawn(move || {
+                    // The client went away or was too slow: nothing to tell it.
+                    let _ = self.serve(stream, answer);
+                    busy.fetch_sub(1, Ordering::AcqRel);
+                });
+            }
+        });
+    }
+
+    fn serve(
+        &self,
+        mut stream: TcpStream,
+        answer: &(dyn Fn(&Request) -> Answer + Sync),
+    ) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let head = match read_head(&mut stream)? {
+            Some(head) => head,
+            None => return write(&mut stream, &Answer::words(431, "request too long"), None),
+        };
+        match parse(&head, &self.token) {
+            Ok(request) => {
+                let cookie = request.value("token").is_some();
+                let cookie = cookie.then_some(self.token.as_str());
+                write(&mut stream, &answer(&request), cookie)
+            }
+            Err(refusal) => write(&mut stream, &refusal, None),
+        }
+    }
+}
+
+fn refuse(mut stream: TcpStream) {
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let _ = write(
+        &mut stream,
+        &Answer::words(503, "too many connections"),
+        None,
+    );
+}
+
+/// The request up to its empty line, or `None` when it is too long.
+fn read_head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    while !head.windows(4).any(|w| w == b"\r\n\r\n") {
+        if head.len() >= LONGEST {
+            return Ok(None);
+        }
+        // A byte now and then would keep the line open for ever.
+        if Instant::now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match stream.read(&mut part)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => head.extend_from_slice(&part[..n]),
+        }
+    }
+    Ok(Some(head))
+}
+
+/// The request, or what to say to one that is not let in.
+fn parse(head: &[u8], token: &str) -> Result<Request, Answer> {
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut parsed = httparse::Request::new(&mut headers);
+    let whole = parsed.parse(head).is_ok_and(|status| status.is_complete());
+    let (Some(method), Some(target), true) = (parsed.method, parsed.path, whole) else {
+        return Err(Answer::words(400, "no HTTP request"));
+    };
+    if method != "GET" {
+        return Err(Answer::words(405, "GET only"));
+    }
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let cookie = parsed
+        .headers
+        .iter()
+        .filter(|header| header.name.eq_ignore_ascii_case("cookie"))
+        .filter_map(|header| std::str::from_utf8(header.value).ok())
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|cookie| cookie.trim().strip_prefix("hopbyte="))
+        .any(|shown| same(shown, token));
+    if !cookie && !value(query, "token").is_some_and(|shown| same(shown, token)) {
+        let text = "this page is for whoever started it: open the address that hopbyte printed";
+        return Err(Answer::words(403, text));
+    }
+    Ok(Request {
+        name: path.rsplit('/').next().unwrap_or_default().into(),
+        query: query.into(),
+    })
+}
+
+fn value<'a>(query: &'a str, key: &str) -> Option<&'a str> {
+    query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .find_map(|(name, value)| (name == key).then_some(value))
+}
+
+/// Equality in a time that does not tell how much is right.
+fn same(shown: &str, token: &str) -> bool {
+    let (shown, token) = (shown.as_bytes(), token.as_bytes());
+    let differing = shown.iter().zip(token).fold(0, |d, (a, b)| d | (a ^ b));
+    shown.len() == token.len() && differing == 0
+}
+
+fn write(stream: &mut TcpStream, answer: &Answer, cookie: Option<&str>) -> io::Result<()> {
+    let reason = match answer.status {
+        200 => "OK",
+        204 => "No Content",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        _ => "Error",
+    };
+    let cookie = cookie.map_or(String::new(), |token| {
+        format!("Set-Cookie: hopbyte={token}; HttpOnly; SameSite=Strict\r\n")
+    });
+    let head = format!(
+        "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{cookie}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n",
+        answer.status,
+        answer.kind,
+        answer.body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(&answer.body)?;
+    stream.flush()
+}
+
+/// A token that cannot be guessed: 128 bits of the operating system's randomness.
+pub fn token() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(head: &str) -> Result<Request, u16> {
+        parse(head.as_bytes(), "secret").map_err(|answer| answer.status)
+    }
+
+    #[test]
+    fn only_those_who_know_the_token_are_let_in() {
+        let ok = parsed("GET /a/proxy/state?since=3&token=secret HTTP/1.1\r\n\r\n").unwrap();
+        assert_eq!((ok.name.as_str(), ok.value("since")), ("state", Some("3")));
+        let cookie = "GET / HTTP/1.1\r\nHost: x\r\ncookie: a=b; hopbyte=secret\r\n\r\n";
+        assert_eq!(parsed(cookie).unwrap().name, "");
+        for head in [
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET /?token= HTTP/1.1\r\n\r\n",
+            "GET /?token=secre HTTP/1.1\r\n\r\n",
+            "GET /?token=secrets HTTP/1.1\r\n\r\n",
+            "GET /?token=Secret HTTP/1.1\r\nCookie: hopbyte=\r\n\r\n",
+        ] {
+            assert_eq!(parsed(head), Err(403), "{head}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        assert_eq!(parsed("POST /?token=secret HTTP/1.1\r\n\r\n"), Err(405));
+        assert_eq!(parsed("GET /?token=secret SPDY/3\r\n\r\n"), Err(400));
+        assert_eq!(parsed("\r\n\r\n"), Err(400));
+        assert_eq!(parsed("GET  / HTTP/1.1\r\n\r\n"), Err(400));
+    }
+
+    #[test]
+    fn tokens_differ_and_are_long() {
+        let (a, b) = (token().unwrap(), token().unwrap());
+        assert_eq!(a.len(), 32);
+        assert_ne!(a, b);
+    }
+}

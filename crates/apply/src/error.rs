@@ -39,11 +39,21 @@ pub enum ApplyError {
         /// The launcher.
         launcher: &'static str,
     },
-    /// A placement that a launcher has no words for.
-    #[error("{launcher} cannot express this placement: {why}\nhint: {instead}")]
+    /// A format of machines that nobody knows.
+    #[error("no format '{found}'\nhint: one of {known}")]
+    UnknownFormat {
+        /// What was asked for.
+        found: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A placement or machine that a launcher or format has no words for.
+    #[error("{format} cannot express this {what}: {why}\nhint: {instead}")]
     Inexpressible {
-        /// The launcher.
-        launcher: &'static str,
+        /// "placement" or "machine".
+        what: &'static str,
+        /// The launcher or format.
+        format: &'static str,
         /// What does not fit.
         why: String,
         /// What to do.

@@ -182,7 +182,8 @@ fn rank_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
         left -= default;
         if ranks.len() != default {
             return Err(ApplyError::Inexpressible {
-                launcher: Launcher::MpichRankOrder.name(),
+                what: "placement",
+                format: Launcher::MpichRankOrder.name(),
                 why: format!(
                     "it permutes the ranks of the default launch, which has {default} on {}, and the placement has {}",
                     layout.hosts[place],

@@ -46,6 +46,11 @@ impl Output {
         self.out.write_all(text.as_bytes())
     }
 
+    /// A file's content as it stands.
+    pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)
+    }
+
     /// One JSON object on one line.
     pub fn object(&mut self, value: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, value)?;

@@ -231,7 +231,7 @@ impl Shape {
 }
 
 /// A validated machine. Build one with [`crate::FabricBuilder`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fabric {
     pub(crate) family: Family,
     pub(crate) source: String,

@@ -48,6 +48,26 @@ impl FatTree {
         })
     }
 
+    /// Tree with these children and parents by level, see [`FatTree::down`] and [`FatTree::up`]; `None`
+    /// when they make none, or one of more than 2^32 switches or nodes.
+    pub fn of_levels(down: Vec<u32>, up: Vec<u32>) -> Option<Self> {
+        let whole = |sizes: &[u32]| {
+            let product = sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s));
+            product.is_some_and(|n| n > 0)
+        };
+        if down.len() != up.len() || up.first() != Some(&1) || !whole(&down) || !whole(&up) {
+            return None;
+        }
+        let tree = Self {
+            down,
+            up,
+            rails: 1,
+            link: BytesPerSecond::from_gb(12.5),
+            hop_latency: Seconds(100e-9),
+        };
+        (tree.routers() <= u64::from(u32::MAX)).then_some(tree)
+    }
+
     /// Levels of switches.
     pub fn levels(&self) -> usize {
         self.down.len()
@@ -95,6 +115,48 @@ impl FatTree {
         (level, rest / self.width(level), rest % self.width(level))
     }
 
+    /// Far ends of a switch's links, as [`FatTree::build`] adds them: children, then parents.
+    fn far_ends(&self, router: RouterId) -> Vec<End> {
+        let (level, subtree, copy) = self.place(router);
+        let below = u64::from(self.down[level - 1]);
+        let child = |digit| match level {
+            1 => End::Node(NodeId::of((subtree * below + digit) as usize)),
+            _ => {
+                let copy = copy % self.width(level - 1);
+                End::Router(self.router(level - 1, subtree * below + digit, copy))
+            }
+        };
+        let parent = |up: u64| {
+            let above = u64::from(self.down[level]);
+            End::Router(self.router(level + 1, subtree / above, copy + up * self.width(level)))
+        };
+        let parents = self.up.get(level).copied().map_or(0, u64::from);
+        (0..below)
+            .map(child)
+            .chain((0..parents).map(parent))
+            .collect()
+    }
+
+    /// Whether a fabric is this tree: same switches, nodes and links in the same order, so that its
+    /// closed form routes it.
+    pub fn describes(&self, fabric: &Fabric) -> bool {
+        let counts = (fabric.routers().len() as u64, fabric.nodes().len() as u64);
+        if counts != (self.routers(), self.nodes()) {
+            return false;
+        }
+        let per_leaf = u64::from(self.down[0]);
+        let is_placed = |n: NodeId| {
+            let (leaf, seat) = (u64::from(n.0) / per_leaf, u64::from(n.0) % per_leaf);
+            let (leaf, node) = (self.router(1, leaf, 0), fabric.node(n));
+            node.router == leaf && fabric.links_from(leaf).get(seat as usize) == Some(&node.eject)
+        };
+        let is_joined = |r: RouterId| {
+            let ends = fabric.links_from(r).iter().map(|&l| fabric.link(l).to);
+            ends.eq(self.far_ends(r))
+        };
+        fabric.router_ids().all(is_joined) && fabric.node_ids().all(is_placed)
+    }
+
     /// Builds it. Switches are called `leaf3`, `l2-5`, `l3-0`, nodes `h12` (`h12-r3` with rails), in
     /// the order of their leaves. The links of a switch are its children's in order, then its parents'.
     pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
@@ -114,42 +176,24 @@ impl FatTree {
         for router in (0..self.routers() as usize).map(RouterId::of) {
             let (level, subtree, copy) = self.place(router);
             let below = u64::from(self.down[level - 1]);
-            for digit in 0..below {
-                let child = subtree * below + digit;
-                let (to, kind) = if level == 1 {
-                    (End::Node(NodeId::of(child as usize)), host)
+            for (port, to) in (0u64..).zip(self.far_ends(router)) {
+                let is_host = matches!(to, End::Node(_));
+                let (kind, latency) = if is_host {
+                    (host, Seconds(0.0))
                 } else {
-                    (
-                        End::Router(self.router(level - 1, child, copy % self.width(level - 1))),
-                        cable,
-                    )
+                    (cable, self.hop_latency)
                 };
-                let latency = if level == 1 {
-                    Seconds(0.0)
+                let from = End::Router(router);
+                let link = b.link(LinkSpec::new(from, to, kind, self.link, latency));
+                if is_host {
+                    continue;
+                }
+                let far_port = if port < below {
+                    u64::from(self.down[level - 2]) + copy / self.width(level - 1)
                 } else {
-                    self.hop_latency
+                    subtree % u64::from(self.down[level])
                 };
-                let link = b.link(LinkSpec::new(
-                    End::Router(router),
-                    to,
-                    kind,
-                    self.link,
-                    latency,
-                ));
-                if level > 1 {
-                    let parent_port = self.down[level - 2] as u64 + copy / self.width(level - 1);
-                    b.port(link, digit as u16, parent_port as u16);
-                }
-            }
-            if level < self.levels() {
-                for up in 0..u64::from(self.up[level]) {
-                    let above = u64::from(self.down[level]);
-                    let parent =
-                        self.router(level + 1, subtree / above, copy + up * self.width(level));
-                    let (from, to) = (End::Router(router), End::Router(parent));
-                    let link = b.link(LinkSpec::new(from, to, cable, self.link, self.hop_latency));
-                    b.port(link, (below + up) as u16, (subtree % above) as u16);
-                }
+                b.port(link, port as u16, far_port as u16);
             }
         }
         self.add_nodes(&mut b);

@@ -9,7 +9,9 @@
 pub mod aries;
 mod builder;
 pub mod check;
+pub mod compact;
 pub mod diff;
+pub mod document;
 pub mod dragonfly;
 mod error;
 mod fabric;

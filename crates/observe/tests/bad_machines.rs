@@ -213,6 +213,55 @@ fn hostile_names_are_made_printable_and_finite() {
     );
 }
 
+/// hopbyte's own format, changed by hand.
+#[test]
+fn documents_that_make_no_machine_are_refused() {
+    let seed = hopbyte_testdata::workspace().join("fuzz/seeds/document/torus.json");
+    let good = std::fs::read_to_string(seed).unwrap();
+    assert!(parse(&good).is_ok());
+    for (from, to, expected) in [
+        (
+            "machine/1",
+            "machine/9",
+            "schema: found hopbyte.machine/9, expected hopbyte.machine/1",
+        ),
+        (
+            "\"family\":\"torus\"",
+            "\"family\":\"donut\"",
+            ":2: found unknown variant `donut`",
+        ),
+        (
+            "\"routers\"",
+            "\"rooters\"",
+            ":8: found unknown field `rooters`",
+        ),
+        (
+            "\"dimension-order\"",
+            "\"up-and-away\"",
+            "expected a routing that fits this fabric",
+        ),
+        (
+            "\"direction\":\"X+\"",
+            "\"direction\":\"Q+\"",
+            "direction of link",
+        ),
+        (
+            "\"host\":\"n0-0\"",
+            "\"host\":\"\\u001b[2J\"",
+            "printable characters",
+        ),
+        ("\n", "", "hint: "),
+    ] {
+        let bad = match from {
+            "\n" => good[..good.len() / 2].to_owned(),
+            _ => good.replacen(from, to, 1),
+        };
+        assert_ne!(bad, good, "{from} is not in the seed");
+        let text = parse(&bad).unwrap_err();
+        assert!(text.contains(expected), "{from}: {text}");
+    }
+}
+
 #[test]
 fn tables_are_for_infiniband_only() {
     let scratch = tempfile::tempdir().unwrap();

@@ -49,6 +49,13 @@ fn beside(main: &str, role: &As, bytes: &[u8]) -> Result<Machine, ObserveError> 
     read_machine_text(&main, None, with)
 }
 
+/// With the hash made good, so that damage is met behind it.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    hopbyte_fabric::compact::seal(&mut bytes);
+    bytes
+}
+
 /// A CODES model with some of its files bent.
 fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
     let file = |name: &str, target: &str, seed: &str| {
@@ -72,7 +79,7 @@ fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
     read_machine_text(&model, Some(Format::Codes), with)
 }
 
-const TARGETS: [(&str, Read); 20] = [
+const TARGETS: [(&str, Read); 22] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -95,6 +102,8 @@ const TARGETS: [(&str, Read); 20] = [
     ("codes", |b| codes(&[("", b)])),
     ("codes_links", |b| codes(&[("intra", b)])),
     ("codes_links", |b| codes(&[("inter", b)])),
+    ("document", |b| as_format(b, Format::Document)),
+    ("compact", |b| as_format(&sealed(b), Format::Compact)),
     ("slurm_conf", |b| as_format(b, Format::SlurmConf)),
     ("slurm_yaml", |b| as_format(b, Format::SlurmYaml)),
     ("ib_tables", |b| {

@@ -16,7 +16,7 @@ mod up_down;
 pub use dimension_order::DimensionOrder;
 pub use groups::{GroupPaths, Spread};
 pub use minimal::MinimalPaths;
-pub use tables::ForwardingTables;
+pub use tables::{ForwardingTables, position};
 pub use tree::TreeRouting;
 pub use up_down::up_down;
 

@@ -56,6 +56,14 @@ impl TreeRouting {
         Self { levels, places }
     }
 
+    /// Children and parents of a switch by level, as [`FatTree::down`] and [`FatTree::up`].
+    pub fn levels(&self) -> (Vec<u32>, Vec<u32>) {
+        let down = self.levels.iter().map(|l| l.children).collect();
+        let parents = self.levels.iter().map(|l| l.parents);
+        let up = std::iter::once(1).chain(parents).take(self.levels.len());
+        (down, up.collect())
+    }
+
     /// The link from router `at` towards node `to`.
     #[inline]
     pub fn next(&self, fabric: &Fabric, at: RouterId, to: NodeId) -> Option<LinkId> {

@@ -1,6 +1,6 @@
 //! A dump and what goes with it become one machine.
 
-use super::{Format, Machine, codes, cray, infiniband, slingshot, slurm};
+use super::{Format, Machine, codes, cray, infiniband, own, slingshot, slurm};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, Family, InputError, Routing};
@@ -57,6 +57,13 @@ impl Parts<'_> {
                 finish(fabric, None, self.routes, self.notes)
             }
             Format::Slingshot => finish(slingshot::read(text)?, None, self.routes, self.notes),
+            Format::Document | Format::Compact => {
+                let (fabric, routing) = match format {
+                    Format::Document => own::read(text)?,
+                    _ => own::read_compact(text)?,
+                };
+                finish(fabric, Some(routing), self.routes, self.notes)
+            }
             Format::IbTables | Format::GuidLids => part_of(
                 "forwarding tables or LIDs",
                 "give the fabric (ibnetdiscover) and these as its routes",

@@ -7,6 +7,7 @@ mod assemble;
 mod codes;
 mod cray;
 mod infiniband;
+mod own;
 mod recognise;
 mod siblings;
 mod slingshot;

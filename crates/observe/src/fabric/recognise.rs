@@ -1,6 +1,6 @@
 //! Which format is this? Decided by content, never by name.
 
-use super::{codes, cray, infiniband, slingshot, slurm};
+use super::{codes, cray, infiniband, own, slingshot, slurm};
 use crate::text::Text;
 use hopbyte_fabric::InputError;
 
@@ -43,6 +43,10 @@ pub enum Format {
     SlurmConf,
     /// Slurm's `topology.yaml`.
     SlurmYaml,
+    /// hopbyte's own, as JSON.
+    Document,
+    /// hopbyte's own, compact.
+    Compact,
 }
 
 /// Lines that are looked at before giving up; scans may begin with a line of progress for every device.
@@ -63,9 +67,13 @@ impl Format {
             text.error(found, "a description of a machine").hint(
                 "known are ibnetdiscover (with or without -p), iblinkinfo, opensm-subnet.lst, netloc \
                  node files, ibdm topologies, rtr --interconnect and --system-map, Slingshot \
-                 point-to-point CSV, CODES models (.conf), Slurm topologies, and specs such as gemini:16x12x24 or torus:8x8x8",
+                 point-to-point CSV, CODES models (.conf), Slurm topologies, what fabric convert writes, and specs \
+                 such as gemini:16x12x24 or torus:8x8x8",
             )
         };
+        if own::is_compact(text) {
+            return Ok(Self::Compact);
+        }
         if text.is_binary() {
             return Err(unknown("binary data").hint(
                 "links of a CODES dragonfly are read through the model (.conf) that names them",
@@ -86,6 +94,7 @@ impl Format {
                 (cray::phys_routes::recognise, Self::PhysRoutes),
                 (cray::system_map::recognise, Self::SystemMap),
                 (cray::system_map::recognise_node_map, Self::NodeMap),
+                (own::recognise, Self::Document),
                 (codes::recognise, Self::Codes),
                 (slurm::conf::recognise, Self::SlurmConf),
                 (slurm::topology_yaml::recognise, Self::SlurmYaml),

@@ -57,14 +57,16 @@ pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut V
     }
 }
 
-/// netloc's `ib-subnet-X.txt` goes with the folder `ibroutes-X`; opensm writes `opensm-lfts.dump` and
-/// `opensm.fdbs` (once `osm.fdbs`).
+/// netloc's `ib-subnet-X.txt` goes with the folder `ibroutes-X`; `fabric convert` writes `X.ibnetdiscover`
+/// and `X.lfts`; opensm `opensm-lfts.dump` and `opensm.fdbs` (once `osm.fdbs`).
 fn tables(name: &str, beside: impl Fn(String) -> Option<PathBuf>) -> Option<PathBuf> {
     let subnet = plain(name)
         .strip_prefix("ib-subnet-")
         .and_then(|n| n.strip_suffix(".txt"));
+    let written = plain(name).strip_suffix(".ibnetdiscover");
     subnet
         .and_then(|subnet| beside(format!("ibroutes-{subnet}")))
+        .or_else(|| variants(&format!("{}.lfts", written?)).find_map(&beside))
         .or_else(|| variants("opensm-lfts.dump").find_map(&beside))
         .or_else(|| variants("opensm.fdbs").find_map(&beside))
         .or_else(|| variants("osm.fdbs").find_map(&beside))

@@ -1,6 +1,7 @@
 //! `hopbyte fabric`: the machine itself.
 
 mod check;
+mod convert;
 mod diff;
 mod draw;
 mod pairs;
@@ -28,6 +29,8 @@ pub enum Verb {
     Diff(diff::Args),
     /// What does it look like, and where is it loaded: an SVG picture
     Draw(draw::Args),
+    /// Write it in another format: JSON, binary, Graphviz, GraphML, Slurm, SimGrid, InfiniBand
+    Convert(convert::Args),
     /// Which machines can be described in a word
     Specs,
 }
@@ -41,6 +44,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Check(args) => check::run(args, out),
         Verb::Diff(args) => diff::run(args, out),
         Verb::Draw(args) => draw::run(args, out),
+        Verb::Convert(args) => convert::run(args, out),
         Verb::Specs => specs::run(out),
     }
 }

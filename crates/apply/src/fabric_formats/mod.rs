@@ -1,0 +1,221 @@
+//! How does a machine become what other tools read?
+//!
+//! [`write_fabric`] writes a machine in one of [`FabricFormat`]. hopbyte's own formats hold all of it; of
+//! the others each says in [`Written::lost`] what it has no words for, and refuses what it would get wrong.
+
+mod graph;
+mod infiniband;
+mod own;
+mod simgrid;
+mod slurm;
+
+use crate::error::ApplyError;
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::path::Path;
+use std::str::FromStr;
+
+/// A format that a machine can be written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FabricFormat {
+    /// hopbyte's own, as JSON.
+    Json,
+    /// hopbyte's own, compact.
+    Binary,
+    /// Graphviz.
+    Dot,
+    /// GraphML.
+    Graphml,
+    /// Slurm's `topology.conf`: switches as a tree.
+    SlurmConf,
+    /// Slurm's `topology.yaml`: a tree, a ring or a 3-D torus.
+    SlurmYaml,
+    /// SimGrid platform, DTD version 4.1.
+    Simgrid,
+    /// A subnet as `ibnetdiscover` prints it, which `ibsim` takes too.
+    Ibnetdiscover,
+    /// Forwarding tables as OpenSM dumps them, which its file engine takes too.
+    Lfts,
+}
+
+impl FabricFormat {
+    /// All of them, in the order of help texts.
+    pub const ALL: [Self; 9] = [
+        Self::Json,
+        Self::Binary,
+        Self::Dot,
+        Self::Graphml,
+        Self::SlurmConf,
+        Self::SlurmYaml,
+        Self::Simgrid,
+        Self::Ibnetdiscover,
+        Self::Lfts,
+    ];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Binary => "binary",
+            Self::Dot => "dot",
+            Self::Graphml => "graphml",
+            Self::SlurmConf => "slurm-conf",
+            Self::SlurmYaml => "slurm-yaml",
+            Self::Simgrid => "simgrid",
+            Self::Ibnetdiscover => "ibnetdiscover",
+            Self::Lfts => "lfts",
+        }
+    }
+
+    /// The format that a file's name asks for.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match ending.as_str() {
+            "json" => Self::Json,
+            "hbm" => Self::Binary,
+            "dot" | "gv" => Self::Dot,
+            "graphml" => Self::Graphml,
+            "conf" => Self::SlurmConf,
+            "yaml" | "yml" => Self::SlurmYaml,
+            "xml" => Self::Simgrid,
+            "ibnetdiscover" | "net" => Self::Ibnetdiscover,
+            "lfts" | "dump" => Self::Lfts,
+            _ => return None,
+        })
+    }
+}
+
+impl FromStr for FabricFormat {
+    type Err = ApplyError;
+
+    fn from_str(text: &str) -> Result<Self, ApplyError> {
+        Self::ALL
+            .into_iter()
+            .find(|f| f.name() == text)
+            .ok_or_else(|| ApplyError::UnknownFormat {
+                found: text.chars().take(80).collect(),
+                known: Self::ALL.map(Self::name).join(", "),
+            })
+    }
+}
+
+/// A machine in a format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The file's content.
+    pub bytes: Vec<u8>,
+    /// What the format has no words for, one sentence each.
+    pub lost: Vec<String>,
+}
+
+impl Written {
+    fn whole(bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            lost: Vec::new(),
+        }
+    }
+}
+
+/// Writes a machine.
+///
+/// # Errors
+/// A machine that the format cannot express, or a host name that its readers would take for something
+/// else.
+pub fn write_fabric(
+    format: FabricFormat,
+    fabric: &Fabric,
+    routing: &Routing,
+) -> Result<Written, ApplyError> {
+    match format {
+        FabricFormat::Json => Ok(Written::whole(own::json(fabric, routing))),
+        FabricFormat::Binary => {
+            let bytes = hopbyte_fabric::compact::to_bytes(fabric, routing);
+            Ok(Written::whole(bytes))
+        }
+        FabricFormat::Dot => Ok(graph::dot(fabric)),
+        FabricFormat::Graphml => Ok(graph::graphml(fabric)),
+        FabricFormat::SlurmConf => slurm::conf(fabric),
+        FabricFormat::SlurmYaml => slurm::yaml(fabric),
+        FabricFormat::Simgrid => Ok(simgrid::platform(fabric, routing)),
+        FabricFormat::Ibnetdiscover => infiniband::subnet(fabric),
+        FabricFormat::Lfts => infiniband::tables(fabric, routing),
+    }
+}
+
+/// An end of an edge in formats that know no shared host links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Vertex {
+    Router(RouterId),
+    Node(NodeId),
+}
+
+/// A link as an edge between two vertices; a router's shared host link is one edge for each node.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    link: LinkId,
+    from: Vertex,
+    to: Vertex,
+}
+
+/// All links as edges, in the order of links. Links to what is no node (the adapters inside switches that
+/// aggregate) are none.
+fn edges(fabric: &Fabric) -> Vec<Edge> {
+    let mut edges = Vec::with_capacity(fabric.links().len());
+    for link in fabric.link_ids() {
+        let vertices = |end| match end {
+            End::Router(r) => vec![Vertex::Router(r)],
+            End::Node(n) => vec![Vertex::Node(n)],
+            End::Hosts(r) => {
+                let uses =
+                    |n: &&NodeId| [fabric.node(**n).inject, fabric.node(**n).eject].contains(&link);
+                fabric
+                    .nodes_on(r)
+                    .iter()
+                    .filter(uses)
+                    .map(|&n| Vertex::Node(n))
+                    .collect()
+            }
+        };
+        let (from, to) = (fabric.link(link).from, fabric.link(link).to);
+        let (from, to) = (vertices(from), vertices(to));
+        edges.extend(
+            from.iter()
+                .flat_map(|&from| to.iter().map(move |&to| Edge { link, from, to })),
+        );
+    }
+    edges
+}
+
+/// Text inside XML: quoted, and without the characters that XML cannot carry.
+fn xml(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| !matches!(c, '<' | '>' | '&' | '"' | '\'') && !c.is_control();
+    if text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn cannot(format: FabricFormat, why: impl Into<String>, instead: &str) -> ApplyError {
+    ApplyError::Inexpressible {
+        what: "machine",
+        format: format.name(),
+        why: why.into(),
+        instead: instead.into(),
+    }
+}

@@ -1,0 +1,358 @@
+//! Slurm topologies: `topology.conf` as a tree, `topology.yaml` as a tree, a ring or a 3-D torus.
+
+use super::{FabricFormat, Written, cannot};
+use crate::error::ApplyError;
+use crate::layout::is_host_name;
+use hopbyte_fabric::{End, Fabric, RouterId};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::fmt::Write;
+
+/// A switch of a tree.
+struct Switch {
+    name: String,
+    children: Vec<String>,
+    hosts: Vec<String>,
+}
+
+/// What every form loses.
+fn lost(switches: &[Switch], routers: usize) -> Vec<String> {
+    let mut lost = vec!["speeds, ports, coordinates and routing have no place in it".to_owned()];
+    if switches.len() < routers {
+        lost.push(format!(
+            "{routers} switches became {}: those with the same switches below are one, for Slurm wants a tree",
+            switches.len()
+        ));
+    }
+    lost
+}
+
+/// Writes `topology.conf`.
+pub fn conf(fabric: &Fabric) -> Result<Written, ApplyError> {
+    let switches = tree(fabric, FabricFormat::SlurmConf)?;
+    let mut text = String::new();
+    for switch in &switches {
+        let (key, list) = if switch.hosts.is_empty() {
+            ("Switches", &switch.children)
+        } else {
+            ("Nodes", &switch.hosts)
+        };
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "SwitchName={} {key}={}", switch.name, folded(list));
+    }
+    Ok(Written {
+        bytes: text.into_bytes(),
+        lost: lost(&switches, fabric.routers().len()),
+    })
+}
+
+/// Writes `topology.yaml`.
+pub fn yaml(fabric: &Fabric) -> Result<Written, ApplyError> {
+    let mut text = String::from("- topology: hopbyte\n  cluster_default: true\n");
+    if let Some(hosts) = grid(fabric)? {
+        let dims = fabric.shape().map_or(&[][..], |s| &s.dims);
+        if let [x, y, z] = *dims {
+            let _ = write!(
+                text,
+                "  torus3d:\n    toruses:\n      - name: torus\n        dims:\n          x: {x}\n          y: {y}\n          z: {z}\n        nodes: {}\n",
+                folded(&hosts)
+            );
+        } else {
+            let list = folded(&hosts);
+            let _ = write!(
+                text,
+                "  ring:\n    rings:\n      - ring: ring\n        nodes: {list}\n"
+            );
+        }
+        return Ok(Written {
+            bytes: text.into_bytes(),
+            lost: lost(&[], 0),
+        });
+    }
+    let switches = tree(fabric, FabricFormat::SlurmYaml)?;
+    text.push_str("  tree:\n    switches:\n");
+    for switch in &switches {
+        let _ = writeln!(text, "      - switch: {}", switch.name);
+        for (key, list) in [("children", &switch.children), ("nodes", &switch.hosts)] {
+            if !list.is_empty() {
+                let _ = writeln!(text, "        {key}: {}", folded(list));
+            }
+        }
+    }
+    Ok(Written {
+        bytes: text.into_bytes(),
+        lost: lost(&switches, fabric.routers().len()),
+    })
+}
+
+/// Hosts of a ring or a 3-D torus with one host a router, the first dimension fastest; `None` for other
+/// machines.
+fn grid(fabric: &Fabric) -> Result<Option<Vec<String>>, ApplyError> {
+    let Some(shape) = fabric.shape() else {
+        return Ok(None);
+    };
+    let closed =
+        shape.wrap.iter().all(|&w| w) && fabric.link_towards(RouterId(0), x_up()).is_some();
+    if !(closed && matches!(shape.dims.len(), 1 | 3)) {
+        return Ok(None);
+    }
+    let sizes: Vec<u32> = shape.dims.iter().copied().chain([1, 1]).take(3).collect();
+    let mut hosts = Vec::new();
+    for z in 0..sizes[2] {
+        for y in 0..sizes[1] {
+            for x in 0..sizes[0] {
+                let router = fabric.router_at(&[x, y, z][..shape.dims.len()]);
+                let nodes = router.map_or(&[][..], |r| fabric.nodes_on(r));
+                let [node] = nodes else {
+                    let why = format!(
+                        "a torus of Slurm has one node at each place, and ({x},{y},{z}) has {}",
+                        nodes.len()
+                    );
+                    return Err(cannot(FabricFormat::SlurmYaml, why, INSTEAD));
+                };
+                hosts.push(host(&fabric.node(*node).host, &fabric.node(*node).name)?);
+            }
+        }
+    }
+    Ok(Some(hosts))
+}
+
+fn x_up() -> hopbyte_fabric::Direction {
+    hopbyte_fabric::Direction::of(0)
+}
+
+const INSTEAD: &str = "write json, binary or graphml, which can";
+
+fn host(name: &str, node: &str) -> Result<String, ApplyError> {
+    if is_host_name(name) {
+        return Ok(name.to_owned());
+    }
+    Err(ApplyError::HostName {
+        node: node.to_owned(),
+        found: name.chars().take(80).collect(),
+    })
+}
+
+/// The switches as a tree, leaves first. Switches of one level that share a child become one: above the
+/// leaves of a fat tree Slurm wants to know only which leaves meet there.
+fn tree(fabric: &Fabric, format: FabricFormat) -> Result<Vec<Switch>, ApplyError> {
+    let rank = ranks(fabric);
+    check_tree(fabric, &rank, format)?;
+    let mut names = Names::default();
+    let mut switches = Vec::new();
+    let mut top_of: HashMap<RouterId, usize> = HashMap::new();
+    let mut seen: HashMap<String, RouterId> = HashMap::new();
+    for leaf in fabric.router_ids().filter(|r| rank[r.index()] == Some(0)) {
+        let mut hosts = Vec::new();
+        for &n in fabric.nodes_on(leaf) {
+            let node = fabric.node(n);
+            let name = host(&node.host, &node.name)?;
+            match seen.insert(name.clone(), leaf) {
+                None => hosts.push(name),
+                Some(other) if other == leaf => {}
+                Some(other) => {
+                    let [a, b] = [other, leaf].map(|r| &fabric.router(r).name);
+                    let why =
+                        format!("host {name} hangs on {a} and on {b}, and a tree has it once");
+                    return Err(cannot(format, why, INSTEAD));
+                }
+            }
+        }
+        top_of.insert(leaf, switches.len());
+        switches.push(Switch {
+            name: names.unique(&fabric.router(leaf).name),
+            children: Vec::new(),
+            hosts,
+        });
+    }
+    let highest = rank.iter().flatten().copied().max().unwrap_or(0);
+    for level in 1..=highest {
+        for (routers, children) in merged(fabric, &rank, level, &top_of) {
+            let first = &fabric.router(routers[0]).name;
+            let name = match routers.len() {
+                1 => names.unique(first),
+                n => names.unique(&format!("{first}_and_{}_more", n - 1)),
+            };
+            for router in routers {
+                top_of.insert(router, switches.len());
+            }
+            switches.push(Switch {
+                name,
+                children: children.iter().map(|&c| switches[c].name.clone()).collect(),
+                hosts: Vec::new(),
+            });
+        }
+    }
+    Ok(switches)
+}
+
+/// Routers of a level that share a switch below, with the switches below them.
+fn merged(
+    fabric: &Fabric,
+    rank: &[Option<u32>],
+    level: u32,
+    top_of: &HashMap<RouterId, usize>,
+) -> Vec<(Vec<RouterId>, BTreeSet<usize>)> {
+    let mut groups: Vec<(Vec<RouterId>, BTreeSet<usize>)> = Vec::new();
+    let mut group_of: BTreeMap<usize, usize> = BTreeMap::new();
+    for router in fabric
+        .router_ids()
+        .filter(|r| rank[r.index()] == Some(level))
+    {
+        let below = neighbours(fabric, router).filter(|n| rank[n.index()] == Some(level - 1));
+        let below: BTreeSet<usize> = below.filter_map(|n| top_of.get(&n).copied()).collect();
+        let joined: BTreeSet<usize> = below
+            .iter()
+            .filter_map(|c| group_of.get(c).copied())
+            .collect();
+        let group = joined.first().copied().unwrap_or_else(|| {
+            groups.push(Default::default());
+            groups.len() - 1
+        });
+        groups[group].0.push(router);
+        groups[group].1.extend(below);
+        for other in joined.into_iter().skip(1) {
+            let (routers, children) = std::mem::take(&mut groups[other]);
+            groups[group].0.extend(routers);
+            groups[group].1.extend(children);
+        }
+        for &child in &groups[group].1 {
+            group_of.insert(child, group);
+        }
+    }
+    groups.retain(|(routers, _)| !routers.is_empty());
+    groups
+}
+
+fn neighbours(fabric: &Fabric, router: RouterId) -> impl Iterator<Item = RouterId> + '_ {
+    let up = fabric
+        .links_from(router)
+        .iter()
+        .map(|&l| fabric.link(l))
+        .filter(|l| l.is_up());
+    up.filter_map(|l| match l.to {
+        End::Router(r) => Some(r),
+        _ => None,
+    })
+}
+
+/// Hops from the nearest router with nodes; `None` where none is reached.
+fn ranks(fabric: &Fabric) -> Vec<Option<u32>> {
+    let mut rank = vec![None; fabric.routers().len()];
+    let mut queue = VecDeque::new();
+    for router in fabric
+        .router_ids()
+        .filter(|&r| !fabric.nodes_on(r).is_empty())
+    {
+        rank[router.index()] = Some(0);
+        queue.push_back(router);
+    }
+    while let Some(at) = queue.pop_front() {
+        let next = rank[at.index()].map(|r: u32| r + 1);
+        for neighbour in neighbours(fabric, at) {
+            if rank[neighbour.index()].is_none() {
+                rank[neighbour.index()] = next;
+                queue.push_back(neighbour);
+            }
+        }
+    }
+    rank
+}
+
+/// A tree has no links inside a level.
+fn check_tree(
+    fabric: &Fabric,
+    rank: &[Option<u32>],
+    format: FabricFormat,
+) -> Result<(), ApplyError> {
+    for router in fabric.router_ids() {
+        let same = |n: &RouterId| rank[n.index()] == rank[router.index()];
+        if let Some(other) = neighbours(fabric, router).find(same) {
+            let (a, b) = (&fabric.router(router).name, &fabric.router(other).name);
+            let why =
+                format!("it is no tree: {a} and {b} are joined and equally far from the nodes");
+            return Err(cannot(format, why, INSTEAD));
+        }
+    }
+    Ok(())
+}
+
+/// Switch names as Slurm takes them: no blanks, commas or brackets, each once.
+#[derive(Default)]
+struct Names(HashSet<String>);
+
+impl Names {
+    fn unique(&mut self, name: &str) -> String {
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
+        let base: String = name.chars().map(plain).collect();
+        let mut name = base.clone();
+        let mut n = 2;
+        while !self.0.insert(name.clone()) {
+            name = format!("{base}_{n}");
+            n += 1;
+        }
+        name
+    }
+}
+
+/// Splits a name into what is before its last digits, and those.
+fn numbered(name: &str) -> Option<(&str, &str, u64)> {
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (prefix, digits) = name.split_at(name.len() - digits);
+    Some((prefix, digits, digits.parse().ok()?))
+}
+
+/// A host list: `n[01-04,07],login`.
+fn folded(names: &[String]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut i = 0;
+    while i < names.len() {
+        let Some((prefix, digits, first)) = numbered(&names[i]) else {
+            parts.push(names[i].clone());
+            i += 1;
+            continue;
+        };
+        let mut ranges = vec![(first, first)];
+        i += 1;
+        while let Some((p, d, n)) = names.get(i).and_then(|name| numbered(name)) {
+            if p != prefix || d.len() != digits.len() {
+                break;
+            }
+            match ranges.last_mut() {
+                Some((_, last)) if n == *last + 1 => *last = n,
+                _ => ranges.push((n, n)),
+            }
+            i += 1;
+        }
+        let width = digits.len();
+        let range = |&(a, b): &(u64, u64)| match a == b {
+            true => format!("{a:0width$}"),
+            false => format!("{a:0width$}-{b:0width$}"),
+        };
+        let list: Vec<String> = ranges.iter().map(range).collect();
+        parts.push(match (&ranges[..], prefix) {
+            ([(a, b)], _) if a == b => format!("{prefix}{}", list[0]),
+            _ => format!("{prefix}[{}]", list.join(",")),
+        });
+    }
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded;
+
+    #[test]
+    fn host_lists_are_short() {
+        let list = |names: &str| folded(&names.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(list("n01 n02 n03 n07 login"), "n[01-03,07],login");
+        assert_eq!(list("n9 n10 n11 m1"), "n9,n[10-11],m1");
+        assert_eq!(list("a-1-5 a-1-6 7 8"), "a-1-[5-6],[7-8]");
+        assert_eq!(list("x99999999999999999999"), "x99999999999999999999");
+    }
+}

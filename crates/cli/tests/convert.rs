@@ -1,0 +1,184 @@
+//! What `fabric convert` writes is read back: by our readers here, by the formats' own tools in
+//! `tests/formats`.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_apply::{ApplyError, FabricFormat, write_fabric};
+use hopbyte_fabric::{Fabric, NodeId, Routing, spec};
+use hopbyte_observe::fabric::{Companions, read_machine_text};
+use hopbyte_observe::text::{Limits, Text};
+use hopbyte_observe::{Machine, MachineFiles, read_machine};
+
+fn written(format: FabricFormat, fabric: &Fabric, routing: &Routing) -> Text {
+    let bytes = write_fabric(format, fabric, routing).unwrap().bytes;
+    Text::from_bytes("written", &bytes, Limits::ANY).unwrap()
+}
+
+fn read(text: &Text, routes: &[Text]) -> Machine {
+    let with = Companions {
+        routes,
+        ..Companions::default()
+    };
+    read_machine_text(text, None, with).unwrap()
+}
+
+/// Names along the route of a pair; `None` without one.
+fn names(fabric: &Fabric, routing: &Routing, from: &str, to: &str) -> Option<Vec<String>> {
+    let mut route = Vec::new();
+    let find = |name| fabric.find_node(name).unwrap();
+    routing
+        .route(fabric, find(from), find(to), &mut route)
+        .ok()?;
+    let ends = route.iter().map(|&l| fabric.end_name(fabric.link(l).from));
+    Some(ends.collect())
+}
+
+/// A sample of pairs that meets every node.
+fn pairs(fabric: &Fabric) -> Vec<(String, String)> {
+    let n = fabric.nodes().len();
+    let name = |i: usize| fabric.node(NodeId::of(i % n)).name.clone();
+    (0..n.min(400))
+        .map(|i| (name(i * 7), name(i * 13 + 5)))
+        .filter(|(a, b)| a != b)
+        .collect()
+}
+
+fn own_formats_keep_all(fabric: &Fabric, routing: &Routing) {
+    for format in [FabricFormat::Json, FabricFormat::Binary] {
+        let again = read(&written(format, fabric, routing), &[]);
+        assert_eq!(&again.fabric, fabric, "{}", fabric.source());
+        assert_eq!(again.routing.describe(), routing.describe());
+        for (a, b) in pairs(fabric) {
+            let (was, is) = (
+                names(fabric, routing, &a, &b),
+                names(fabric, &again.routing, &a, &b),
+            );
+            assert_eq!(was, is, "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn machines_of_every_family_come_back() {
+    for text in [
+        "gemini:4x4x6",
+        "torus:3x4x5:nodes=2",
+        "mesh:4x4",
+        "aries:2x6x16",
+        "slingshot:5x8",
+        "fattree:k=8,levels=3",
+        "gpu-rails",
+        "hyperx:4x4",
+        "edison",
+    ] {
+        let machine = spec::machine(text).unwrap();
+        own_formats_keep_all(&machine.fabric, &machine.routing);
+    }
+}
+
+#[test]
+fn machines_from_dumps_come_back() {
+    let Some(shared) = hopbyte_testdata::shared("infiniband") else {
+        println!("skipped: no shared data");
+        return;
+    };
+    for file in [
+        "infiniband/plafrim/ib-subnet-fe80_0000_0000_0000.txt",
+        "infiniband/plafrim2/ib-subnet-fe80_0000_0000_0000.txt",
+        "infiniband/opensm-torus-5x4x3/ibnetdiscover.out.zst",
+        "infiniband/opensm-x5-minhop/opensm-subnet.lst.zst",
+        "infiniband/dgx-ndr.ibnetdiscover",
+        "cray/mutrino.interconnect.txt",
+        "cray/edison.interconnect.txt.zst",
+        "cray/cielo.system-map.txt",
+        "cray/hopper_nodemap.txt",
+        "dragonfly/theta.conf",
+        "slingshot/Shasta_system_hsn_pt_pt.valid.1.csv",
+        "slurm/testcase1.topology.conf",
+        "slurm/man-example.topology.yaml",
+    ] {
+        let path = shared.with_file_name(file);
+        let machine = read_machine(&MachineFiles::new(path.display().to_string())).unwrap();
+        own_formats_keep_all(&machine.fabric, &machine.routing);
+    }
+}
+
+/// A subnet with its tables says the same routes: switch by switch, by name.
+#[test]
+fn a_subnet_and_its_tables_say_the_same_routes() {
+    for text in [
+        "fattree:k=6,levels=3",
+        "torus:4x3x3",
+        "gemini:2x3x4",
+        "fattree:down=4x8,up=1x4",
+    ] {
+        let machine = spec::machine(text).unwrap();
+        let (fabric, routing) = (&machine.fabric, &machine.routing);
+        let subnet = written(FabricFormat::Ibnetdiscover, fabric, routing);
+        let tables = written(FabricFormat::Lfts, fabric, routing);
+        let again = read(&subnet, &[tables]);
+        assert_eq!(again.fabric.nodes().len(), fabric.nodes().len());
+        assert!(matches!(again.routing, Routing::Tables(_)));
+        let plain = |names: Option<Vec<String>>| {
+            names.map(|n| {
+                n.iter()
+                    .map(|n| n.replace(" hosts", ""))
+                    .collect::<Vec<_>>()
+            })
+        };
+        for (a, b) in pairs(fabric) {
+            // A shared host link is named by its router, a cable by its node: the first hop differs.
+            let was = plain(names(fabric, routing, &a, &b)).unwrap();
+            let is = plain(names(&again.fabric, &again.routing, &a, &b)).unwrap();
+            assert_eq!(was[1..], is[1..], "{text}: {a} {b}");
+        }
+    }
+}
+
+#[test]
+fn trees_go_to_slurm_and_others_are_refused() {
+    let tree = spec::machine("fattree:k=8,levels=3").unwrap();
+    for format in [FabricFormat::SlurmConf, FabricFormat::SlurmYaml] {
+        let again = read(&written(format, &tree.fabric, &tree.routing), &[]);
+        assert_eq!(again.fabric.nodes().len(), 128);
+        // 32 leaves, one switch a pod, one above all.
+        assert_eq!(again.fabric.routers().len(), 32 + 8 + 1);
+        for node in tree.fabric.nodes() {
+            let found = again
+                .fabric
+                .node(again.fabric.find_node(&node.host).unwrap());
+            let leaf = |f: &Fabric, r| f.router(r).name.clone();
+            assert_eq!(
+                leaf(&again.fabric, found.router),
+                leaf(&tree.fabric, node.router)
+            );
+        }
+    }
+    let refusal = |text: &str, format| {
+        let machine = spec::machine(text).unwrap();
+        let error = write_fabric(format, &machine.fabric, &machine.routing).unwrap_err();
+        assert!(matches!(error, ApplyError::Inexpressible { .. }), "{error}");
+        error.to_string()
+    };
+    assert!(refusal("torus:4x4", FabricFormat::SlurmConf).contains("no tree"));
+    assert!(refusal("gpu-rails", FabricFormat::SlurmConf).contains("hangs on"));
+    assert!(refusal("torus:3x3x3:nodes=2", FabricFormat::SlurmYaml).contains("one node"));
+    assert!(refusal("slingshot:3x4", FabricFormat::Lfts).contains("minimal"));
+    assert!(refusal("fattree:k=64,levels=3", FabricFormat::Lfts).contains("LIDs"));
+
+    let torus = spec::machine("torus:4x3x2").unwrap();
+    let again = read(
+        &written(FabricFormat::SlurmYaml, &torus.fabric, &torus.routing),
+        &[],
+    );
+    for (a, b) in pairs(&torus.fabric) {
+        let hops = |m: &Fabric, r: &Routing| {
+            r.hops(m, m.find_node(&a).unwrap(), m.find_node(&b).unwrap())
+                .unwrap()
+        };
+        assert_eq!(
+            hops(&again.fabric, &again.routing),
+            hops(&torus.fabric, &torus.routing)
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! hopbyte's own format, as `hopbyte fabric convert` writes it: JSON, and the compact binary form.
+//!
+//! Both hold all of a machine and the way it routes; see [`hopbyte_fabric::document`] and
+//! [`hopbyte_fabric::compact`]. Sizes and numbers in them are checked before they are used.
+
+use super::NAME;
+use crate::ObserveError;
+use crate::text::{Line, Text};
+use hopbyte_fabric::compact::{self, Damage};
+use hopbyte_fabric::document::{Document, SCHEMA};
+use hopbyte_fabric::{Fabric, FabricError, InputError, Routing};
+use memchr::memmem;
+
+/// Whether a line names the schema.
+pub fn recognise(line: Line<'_>) -> bool {
+    memmem::find(line.bytes, b"\"hopbyte.machine/").is_some()
+}
+
+/// Whether it is the binary form.
+pub fn is_compact(text: &Text) -> bool {
+    text.bytes().starts_with(compact::MAGIC)
+}
+
+/// Reads the JSON form.
+pub fn read(text: &Text) -> Result<(Fabric, Routing), ObserveError> {
+    let document: Document = serde_json::from_slice(text.bytes()).map_err(|error| {
+        text.error(error.to_string(), format!("a machine as {SCHEMA}"))
+            .at(error.line() as u64)
+            .hint("fabric convert writes this format; was the file edited or cut?")
+    })?;
+    let (fabric, routing) = document.build().map_err(|e| refused(text, &e))?;
+    check_names(text, &fabric)?;
+    Ok((fabric, routing))
+}
+
+/// Reads the binary form.
+pub fn read_compact(text: &Text) -> Result<(Fabric, Routing), ObserveError> {
+    let read = compact::from_bytes(text.bytes());
+    let (fabric, routing) = read.map_err(|damage| match damage {
+        Damage::At { at, expected } => text
+            .error(format!("something else at byte {at}"), expected)
+            .hint("was the file cut or changed on its way? write it again with fabric convert"),
+        Damage::Machine(error) => refused(text, &error),
+    })?;
+    check_names(text, &fabric)?;
+    Ok((fabric, routing))
+}
+
+/// Names end up on terminals and in launchers' files: they are as other readers make them.
+fn check_names(text: &Text, fabric: &Fabric) -> Result<(), InputError> {
+    let nodes = fabric.nodes().iter().flat_map(|n| [&n.name, &n.host]);
+    let kinds = fabric.kinds().iter().map(|k| &k.name);
+    let bad = |name: &&String| name.chars().count() > NAME || name.chars().any(char::is_control);
+    let mut names = fabric
+        .routers()
+        .iter()
+        .map(|r| &r.name)
+        .chain(nodes)
+        .chain(kinds);
+    match names.find(bad) {
+        None => Ok(()),
+        Some(name) => {
+            let expected = format!("names of at most {NAME} printable characters");
+            Err(text.error(name, expected))
+        }
+    }
+}
+
+/// What the parts say that make no machine, with the file's name.
+fn refused(text: &Text, error: &FabricError) -> InputError {
+    text.error(error.to_string(), "parts that make a machine")
+}

@@ -22,6 +22,41 @@ pub struct Reach {
     pub unroutable: Vec<Unroutable>,
 }
 
+/// Destinations that one thread takes in a run.
+const RUN: usize = 64;
+
+/// The nodes of a router as sources: how many inject without a hop, by a hop, and not at all.
+#[derive(Clone, Copy, Debug)]
+struct Sources {
+    router: RouterId,
+    counts: [u64; 3],
+}
+
+impl Sources {
+    fn of(fabric: &Fabric) -> Vec<Self> {
+        let with_nodes = fabric
+            .router_ids()
+            .filter(|&r| !fabric.nodes_on(r).is_empty());
+        with_nodes
+            .map(|router| {
+                let mut counts = [0; 3];
+                for &n in fabric.nodes_on(router) {
+                    counts[injection(fabric, fabric.node(n).inject)] += 1;
+                }
+                Self { router, counts }
+            })
+            .collect()
+    }
+}
+
+/// What a node's link adds to a route, as a position in [`Sources::counts`].
+fn injection(fabric: &Fabric, link: LinkId) -> usize {
+    match fabric.link(link).is_up() {
+        true => usize::from(fabric.is_hop(link)),
+        false => 2,
+    }
+}
+
 /// What is known of the way from a router to one destination.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
@@ -35,10 +70,30 @@ impl Reach {
     /// destination alone. Same result on any number of threads.
     pub fn of(fabric: &Fabric, routing: &Routing) -> Self {
         let parts: Vec<Self> = if routing.is_destination_based() {
-            let nodes: Vec<NodeId> = fabric.node_ids().collect();
-            let tree =
-                |ways: &mut Vec<Way>, &to: &NodeId| Self::into_tree(fabric, routing, to, ways);
-            nodes.par_iter().map_init(Vec::new, tree).collect()
+            let mut nodes: Vec<NodeId> = fabric.node_ids().collect();
+            // Where the next hop depends on the destination's router, its nodes share the way there.
+            let shared = !matches!(routing, Routing::Tables(_) | Routing::Tree(_));
+            if shared {
+                nodes.sort_by_key(|&n| fabric.node(n).router);
+            }
+            let sources = Sources::of(fabric);
+            // Neighbouring destinations share lines of the tables: one thread takes a run of them.
+            let run = |ways: &mut Vec<Way>, run: &[NodeId]| {
+                let mut sum = Self::default();
+                let mut before = None;
+                for &to in run {
+                    let node = fabric.node(to);
+                    let end = (node.router, injection(fabric, node.eject));
+                    if !shared || before.replace(end) != Some(end) {
+                        ways.clear();
+                        ways.resize(fabric.routers().len(), Way::Unknown);
+                    }
+                    sum.add(Self::into_tree(fabric, routing, &sources, to, ways));
+                }
+                sum.keep_first();
+                sum
+            };
+            nodes.par_chunks(RUN).map_init(Vec::new, run).collect()
         } else {
             let routers: Vec<RouterId> = fabric.router_ids().collect();
             routers
@@ -48,16 +103,24 @@ impl Reach {
         };
         let mut all = Self::default();
         for part in parts {
-            all.pairs += part.pairs;
-            all.routable += part.routable;
-            for (hops, count) in part.hops {
-                *all.hops.entry(hops).or_default() += count;
-            }
-            all.unroutable.extend(part.unroutable);
+            all.add(part);
         }
-        all.unroutable.sort_by_key(|u| (u.from, u.to));
-        all.unroutable.truncate(EXAMPLES);
+        all.keep_first();
         all
+    }
+
+    fn keep_first(&mut self) {
+        self.unroutable.sort_by_key(|u| (u.from, u.to));
+        self.unroutable.truncate(EXAMPLES);
+    }
+
+    fn add(&mut self, part: Self) {
+        self.pairs += part.pairs;
+        self.routable += part.routable;
+        for (hops, count) in part.hops {
+            *self.hops.entry(hops).or_default() += count;
+        }
+        self.unroutable.extend(part.unroutable);
     }
 
     /// Pairs that have no route.
@@ -104,29 +167,59 @@ impl Reach {
         part
     }
 
-    /// All sources to one destination over the tree of next hops.
-    fn into_tree(fabric: &Fabric, routing: &Routing, to: NodeId, ways: &mut Vec<Way>) -> Self {
-        ways.clear();
-        ways.resize(fabric.routers().len(), Way::Unknown);
+    /// All sources to one destination over the tree of next hops; the sources of a router that inject
+    /// alike are counted at once.
+    fn into_tree(
+        fabric: &Fabric,
+        routing: &Routing,
+        sources: &[Sources],
+        to: NodeId,
+        ways: &mut [Way],
+    ) -> Self {
         let mut part = Self::default();
-        for router in fabric.router_ids() {
-            for &from in fabric.nodes_on(router).iter().filter(|&&n| n != to) {
-                part.pairs += 1;
-                let inject = fabric.node(from).inject;
-                let way = if fabric.link(inject).is_up() {
-                    follow(fabric, routing, router, to, ways)
-                } else {
-                    Way::Dead
-                };
-                match way {
-                    Way::Hops(hops) => {
-                        part.count(hops as usize + usize::from(fabric.is_hop(inject)));
-                    }
-                    _ => part.note(explain(fabric, routing, from, to)),
-                }
+        let mut hops_of: Vec<u64> = Vec::new();
+        let (target, own) = (fabric.node(to).router, fabric.node(to).inject);
+        for at in sources {
+            let mut counts = at.counts;
+            if at.router == target {
+                counts[injection(fabric, own)] -= 1;
+            }
+            let total: u64 = counts.iter().sum();
+            part.pairs += total;
+            let way = match counts[0] + counts[1] {
+                0 => Way::Dead,
+                _ => follow(fabric, routing, at.router, to, ways),
+            };
+            let Way::Hops(hops) = way else {
+                part.note_router(fabric, routing, at.router, to);
+                continue;
+            };
+            for (extra, &count) in counts[..2].iter().enumerate() {
+                let hops = hops as usize + extra;
+                hops_of.resize(hops_of.len().max(hops + 1), 0);
+                hops_of[hops] += count;
+            }
+            if counts[2] > 0 {
+                part.note_router(fabric, routing, at.router, to);
             }
         }
+        for (hops, &count) in hops_of.iter().enumerate().filter(|(_, c)| **c > 0) {
+            part.routable += count;
+            part.hops.insert(hops, count);
+        }
         part
+    }
+
+    /// Notes the nodes of a router that have no way to a node.
+    fn note_router(&mut self, fabric: &Fabric, routing: &Routing, at: RouterId, to: NodeId) {
+        for &from in fabric.nodes_on(at).iter().filter(|&&n| n != to) {
+            if self.unroutable.len() >= EXAMPLES {
+                return;
+            }
+            if routing.route(fabric, from, to, &mut Vec::new()).is_err() {
+                self.note(explain(fabric, routing, from, to));
+            }
+        }
     }
 
     fn note(&mut self, error: Unroutable) {

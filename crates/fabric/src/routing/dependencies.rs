@@ -4,10 +4,13 @@
 //! if such waits can form a ring of credits, all of it can stop for good. No cycle: deadlock-free
 //! (Dally and Seitz 1987).
 
-use super::Routing;
+use super::{Routing, position};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId};
 use rayon::prelude::*;
+
+/// Parts that are looked at side by side.
+const PARTS: usize = 16;
 
 /// What virtual channels a routing is taken to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +64,18 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
     }
     let mut graph = Graph::new(fabric);
     if routing.is_destination_based() {
-        for to in fabric.node_ids() {
-            graph.add_tree(fabric, routing, to);
-        }
+        let nodes: Vec<NodeId> = fabric.node_ids().collect();
+        let parts: Vec<Vec<u64>> = nodes
+            .par_chunks(nodes.len().div_ceil(PARTS).max(1))
+            .map(|nodes| {
+                let mut part = Graph::new(fabric);
+                nodes
+                    .iter()
+                    .for_each(|&to| part.add_tree(fabric, routing, to));
+                part.bits
+            })
+            .collect();
+        graph.merge(parts);
     } else {
         // One node a router is enough: routes between routers do not depend on which.
         let ends: Vec<NodeId> = fabric
@@ -71,7 +83,7 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
             .filter_map(|r| fabric.nodes_on(r).first().copied())
             .collect();
         let parts: Vec<Vec<u64>> = ends
-            .par_chunks(ends.len().div_ceil(16).max(1))
+            .par_chunks(ends.len().div_ceil(PARTS).max(1))
             .map(|sources| {
                 let mut part = Graph::new(fabric);
                 let mut route = Vec::new();
@@ -87,13 +99,7 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
                 part.bits
             })
             .collect();
-        for part in parts {
-            graph
-                .bits
-                .iter_mut()
-                .zip(part)
-                .for_each(|(all, bits)| *all |= bits);
-        }
+        graph.merge(parts);
     }
     graph.cycle()
 }
@@ -129,12 +135,19 @@ impl<'a> Graph<'a> {
         }
     }
 
+    fn merge(&mut self, parts: Vec<Vec<u64>>) {
+        for part in parts {
+            let bits = self.bits.iter_mut().zip(part);
+            bits.for_each(|(all, bits)| *all |= bits);
+        }
+    }
+
     fn add(&mut self, from: (LinkId, usize), to: (LinkId, usize)) {
         let End::Router(at) = self.fabric.link(from.0).to else {
             return;
         };
-        if let Some(position) = self.fabric.links_from(at).iter().position(|&l| l == to.0) {
-            let bit = self.offsets[2 * from.0.index() + from.1] + 2 * position + to.1;
+        if let Some(position) = position(self.fabric, at, to.0) {
+            let bit = self.offsets[2 * from.0.index() + from.1] + 2 * usize::from(position) + to.1;
             self.bits[bit / 64] |= 1 << (bit % 64);
         }
     }

@@ -28,9 +28,9 @@
 use super::{Addresses, Target, guid_text, torus_conf};
 use crate::fabric::note_of;
 use crate::text::{Line, Text, decimal, hexadecimal};
-use hopbyte_fabric::routing::ForwardingTables;
-use hopbyte_fabric::{Fabric, InputError, LinkId, NodeId, RouterId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use hopbyte_fabric::routing::{ForwardingTables, position};
+use hopbyte_fabric::{Fabric, InputError, NodeId, RouterId};
+use std::collections::BTreeSet;
 
 /// Whether a line begins a table of this format.
 pub fn recognise(line: Line<'_>) -> bool {
@@ -66,8 +66,8 @@ fn guid_and_lids(line: Line<'_>) -> Option<(u64, u32, u32)> {
 pub struct TableReader<'a> {
     fabric: &'a Fabric,
     addresses: Addresses,
-    /// Link by router and port number.
-    ports: HashMap<(RouterId, u16), LinkId>,
+    /// What a LID stands for, for those of 16 bits.
+    by_lid: Vec<Option<Target>>,
     tables: ForwardingTables,
     seen: Vec<bool>,
     /// Switches with a table that the fabric does not have.
@@ -92,25 +92,25 @@ struct Section {
     lines: u64,
     /// Whether a count of them must follow.
     counted: bool,
-    /// Port by node.
-    ports: BTreeMap<NodeId, u16>,
+    /// Position among the router's links by port number, plus one; 0 for ports without a cable.
+    cables: [u16; 256],
+    /// Port by node, plus one; 0 for none.
+    ports: Vec<u16>,
 }
 
 impl<'a> TableReader<'a> {
     /// Empty tables for a fabric.
     pub fn new(fabric: &'a Fabric, addresses: Addresses) -> Self {
-        let mut ports = HashMap::new();
-        for router in fabric.router_ids() {
-            for &link in fabric.links_from(router) {
-                for pair in fabric.ports(link) {
-                    ports.insert((router, pair.from), link);
-                }
+        let mut by_lid = vec![None; 1 << 16];
+        for (&lid, &target) in &addresses.lids {
+            if let Some(entry) = by_lid.get_mut(lid as usize) {
+                *entry = Some(target);
             }
         }
         Self {
             fabric,
             addresses,
-            ports,
+            by_lid,
             tables: ForwardingTables::new(fabric),
             seen: vec![false; fabric.routers().len()],
             strangers: BTreeSet::new(),
@@ -151,7 +151,9 @@ impl<'a> TableReader<'a> {
                 .ok_or_else(|| text.error_at(line, "0xGUID 0xFIRST-LID 0xLAST-LID"))?;
             if let Some(&target) = self.addresses.guids.get(&guid) {
                 for lid in first..=last {
-                    self.addresses.lids.entry(lid).or_insert(target);
+                    if let Some(known) = self.by_lid.get_mut(lid as usize) {
+                        known.get_or_insert(target);
+                    }
                 }
             }
         }
@@ -173,12 +175,13 @@ impl<'a> TableReader<'a> {
                         return Err(text.error_at(line, "a heading 'Unicast lids …' first"));
                     };
                     section.lines += 1;
-                    if let Some((node, port)) = self.entry(text, line)?
-                        && let Some(other) = section.ports.insert(node, port)
-                        && other != port
-                    {
-                        let node = &self.fabric.node(node).name;
-                        self.repeated.insert(format!("{node} in {}", section.name));
+                    if let Some((node, port)) = self.entry(text, line)? {
+                        let known = &mut section.ports[node.index()];
+                        let other = std::mem::replace(known, port + 1);
+                        if other != 0 && other != port + 1 {
+                            let node = &self.fabric.node(node).name;
+                            self.repeated.insert(format!("{node} in {}", section.name));
+                        }
                     }
                 }
                 Some(b'U' | b'd') => {
@@ -209,17 +212,36 @@ impl<'a> TableReader<'a> {
             Some(Target::Switch(router)) => Some(*router),
             _ => None,
         };
+        let mut cables = [0; 256];
+        for &link in router.map_or(&[][..], |r| self.fabric.links_from(r)) {
+            let position = router.and_then(|r| position(self.fabric, r, link));
+            for pair in self.fabric.ports(link) {
+                if let (Some(cable), Some(p)) = (cables.get_mut(usize::from(pair.from)), position) {
+                    *cable = p + 1;
+                }
+            }
+        }
         Ok(Section {
             router,
             name: router.map_or_else(|| guid_text(guid), |r| self.fabric.router(r).name.clone()),
             lines: 0,
             counted,
-            ports: BTreeMap::new(),
+            cables,
+            ports: vec![0; self.fabric.nodes().len()],
         })
     }
 
     /// Reads `0x0001 036 …`: LID, port, and the node it leads to if it is one.
     fn entry(&mut self, text: &Text, line: Line<'_>) -> Result<Option<(NodeId, u16)>, InputError> {
+        // What most lines of a large subnet are: a LID that is known and a port, and no remark.
+        if let Some((lid, port)) = plain_entry(line.bytes)
+            && let Some(Some(target)) = self.by_lid.get(lid)
+        {
+            return Ok(match target {
+                Target::Node(node) => Some((*node, port)),
+                _ => None,
+            });
+        }
         let mut words = line.words();
         let lid = words.next().unwrap_or_default();
         let port = words.find(|w| *w != b":").unwrap_or_default();
@@ -231,7 +253,7 @@ impl<'a> TableReader<'a> {
             .and_then(|p| u16::try_from(p).ok())
             .filter(|&p| p <= 255)
             .ok_or_else(|| text.error_in(line, port, "a decimal port from 000 to 255"))?;
-        let by_lid = self.addresses.lids.get(&lid).copied();
+        let by_lid = self.by_lid.get(lid as usize).copied().flatten();
         let by_guid = guid_after(words.rest(), b"portguid ")
             .and_then(|g| self.addresses.guids.get(&g).copied());
         if let (Some(a), Some(b)) = (by_lid, by_guid)
@@ -258,15 +280,16 @@ impl<'a> TableReader<'a> {
             return;
         };
         self.seen[router.index()] = true;
-        for (node, port) in section.ports {
-            match self.ports.get(&(router, port)) {
-                Some(&link) => {
-                    self.tables.set(self.fabric, router, node, link);
-                }
+        let entries = section.ports.iter().enumerate();
+        for (node, port) in entries.filter_map(|(i, p)| Some((NodeId::of(i), p.checked_sub(1)?))) {
+            match section.cables.get(usize::from(port)).copied().unwrap_or(0) {
                 // 255 says "no way" and 0 the switch itself.
-                None if port == 255 || port == 0 => {}
-                None => {
+                0 if port == 255 || port == 0 => {}
+                0 => {
                     self.uncabled.insert(format!("{}[{port}]", section.name));
+                }
+                position => {
+                    self.tables.set_position(router, node, position - 1);
                 }
             }
         }
@@ -380,6 +403,17 @@ fn check_count(text: &Text, line: Line<'_>, entries: Option<u64>) -> Result<(), 
             .error_at(line, format!("the number of entries above, {entries}"))
             .hint("lines of the table are missing or doubled")),
     }
+}
+
+/// `0x0001 036` and nothing else: LID and port.
+#[inline]
+fn plain_entry(line: &[u8]) -> Option<(usize, u16)> {
+    let &[b'0', b'x', a, b, c, d, b' ', x, y, z] = line else {
+        return None;
+    };
+    let lid = hexadecimal(&[a, b, c, d])?;
+    let port = decimal(&[x, y, z]).filter(|&p| p <= 255)?;
+    Some((lid as usize, port as u16))
 }
 
 /// The hexadecimal number behind a word.

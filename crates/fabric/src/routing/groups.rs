@@ -1,7 +1,7 @@
 //! Dragonfly routing as weighted path sets: minimal, Valiant, adaptive.
 
 use super::minimal::MinimalPaths;
-use super::{Dead, Unroutable};
+use super::{Dead, Unroutable, hosts_up};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use std::collections::BTreeMap;
@@ -115,21 +115,7 @@ impl GroupPaths {
         if from == to {
             return Ok(());
         }
-        let (source, target) = (fabric.node(from), fabric.node(to));
-        let dead = |at, reason| Unroutable {
-            from,
-            to,
-            at,
-            reason,
-        };
-        for (link, router) in [
-            (source.inject, source.router),
-            (target.eject, target.router),
-        ] {
-            if !fabric.link(link).is_up() {
-                return Err(dead(router, Dead::NoLink));
-            }
-        }
+        let (source, target) = hosts_up(fabric, from, to)?;
         let mut all = vec![(source.inject, 1.0), (target.eject, 1.0)];
         let (a, b) = (source.router, target.router);
         let share = match self.spread {
@@ -145,7 +131,12 @@ impl GroupPaths {
         let minimal_share = if detoured { share } else { 1.0 };
         let direct = minimal_share > 0.0 && self.minimal(fabric, a, b, minimal_share, &mut all);
         if minimal_share > 0.0 && !direct {
-            return Err(dead(a, Dead::NoEntry));
+            return Err(Unroutable {
+                from,
+                to,
+                at: a,
+                reason: Dead::NoEntry,
+            });
         }
         if detoured {
             all.append(&mut detour);

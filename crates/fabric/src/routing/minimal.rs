@@ -1,6 +1,6 @@
 //! All shortest paths as one weighted path set.
 
-use super::{Dead, Unroutable};
+use super::{Dead, Unroutable, hosts_up};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
@@ -109,23 +109,14 @@ impl MinimalPaths {
         if from == to {
             return Ok(());
         }
-        let (source, target) = (fabric.node(from), fabric.node(to));
-        let dead = |at, reason| Unroutable {
-            from,
-            to,
-            at,
-            reason,
-        };
-        for (link, router) in [
-            (source.inject, source.router),
-            (target.eject, target.router),
-        ] {
-            if !fabric.link(link).is_up() {
-                return Err(dead(router, Dead::NoLink));
-            }
-        }
+        let (source, target) = hosts_up(fabric, from, to)?;
         if self.distance(source.router, target.router).is_none() {
-            return Err(dead(source.router, Dead::NoEntry));
+            return Err(Unroutable {
+                from,
+                to,
+                at: source.router,
+                reason: Dead::NoEntry,
+            });
         }
         out.push((source.inject, 1.0));
         self.spread(fabric, source.router, target.router, 1.0, out);

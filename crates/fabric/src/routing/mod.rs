@@ -21,7 +21,7 @@ pub use tree::TreeRouting;
 pub use up_down::up_down;
 
 use crate::error::{FabricError, InputError};
-use crate::fabric::{Direction, End, Fabric, Family};
+use crate::fabric::{Direction, End, Fabric, Family, Node};
 use crate::ids::{LinkId, NodeId, RouterId};
 use thiserror::Error;
 
@@ -310,5 +310,26 @@ impl Routing {
         let mut links = Vec::new();
         self.route(fabric, from, to, &mut links)?;
         Ok(links.iter().filter(|&&l| fabric.is_hop(l)).count())
+    }
+}
+
+/// Both ends of a pair of different nodes, whose host links must be in service.
+fn hosts_up(fabric: &Fabric, from: NodeId, to: NodeId) -> Result<(&Node, &Node), Unroutable> {
+    let (source, target) = (fabric.node(from), fabric.node(to));
+    let ends = [
+        (source.inject, source.router),
+        (target.eject, target.router),
+    ];
+    match ends
+        .into_iter()
+        .find(|&(link, _)| !fabric.link(link).is_up())
+    {
+        Some((_, at)) => Err(Unroutable {
+            from,
+            to,
+            at,
+            reason: Dead::NoLink,
+        }),
+        None => Ok((source, target)),
     }
 }

@@ -33,9 +33,11 @@ pub struct Cli {
 pub struct FabricArgs {
     /// The machine: a file, or a spec
     ///
-    /// Files are recognised by content: `ibnetdiscover` output, Cray `rtr --interconnect` (Gemini and
-    /// Aries). Specs are words such as `gemini:16x12x24` or `torus:8x8x8:nodes=2,link=12.5`, or the name
-    /// of a known machine; `hopbyte fabric specs` lists them.
+    /// Files are recognised by content: InfiniBand (`ibnetdiscover`, `iblinkinfo`, OpenSM's subnet list,
+    /// ibdm, netloc), Cray `rtr --interconnect` (Gemini and Aries), Slingshot point-to-point CSV, CODES
+    /// dragonflies, Slurm topologies and hopbyte's own; `.gz` and `.zst` too. Specs are words such as
+    /// `gemini:16x12x24` or `torus:8x8x8:nodes=2,link=12.5`, or the name of a known machine;
+    /// `hopbyte fabric specs` lists them.
     #[arg(value_name = "FABRIC")]
     pub fabric: String,
     /// What else is known of the machine.

@@ -30,6 +30,7 @@ pub enum Verb {
     /// What does it look like, and where is it loaded: an SVG picture
     Draw(draw::Args),
     /// Write it in another format: JSON, binary, Graphviz, GraphML, Slurm, SimGrid, InfiniBand
+    #[command(visible_alias = "make")]
     Convert(convert::Args),
     /// Which machines can be described in a word
     Specs,

@@ -187,7 +187,7 @@ fn capacity(fabric: &Fabric, snapshot: &Snapshot, id: LinkId) -> f64 {
     let link = fabric.link(id);
     let lanes = snapshot.get(Quantity::Lanes, id);
     let whole = lanes.map_or(link.capacity().0, |lanes| {
-        link.nominal.0 * lanes / f64::from(link.lanes)
+        link.nominal.0 * (lanes / f64::from(link.lanes)).min(1.0)
     });
     let negotiated = snapshot.get(Quantity::Capacity, id);
     negotiated.map_or(whole, |n| whole.min(n))

@@ -9,6 +9,7 @@ pub mod counters;
 mod error;
 pub mod fabric;
 pub mod placement;
+pub mod sources;
 pub mod text;
 pub mod traffic;
 

@@ -139,7 +139,7 @@ fn instance(layout: &mut Layout, name: &str) -> Option<()> {
     let (metric, device) = name.split_once('#')?;
     if let Some((device, port)) = device.rsplit_once('.') {
         let port = Port::Named(format!("{device}/{port}"));
-        if names::infiniband(layout, &port, metric).is_some() {
+        if names::infiniband(layout, &port, metric, false).is_some() {
             return Some(());
         }
     }

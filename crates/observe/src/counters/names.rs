@@ -1,16 +1,20 @@
-//! Names of counters that several tools share: Linux interfaces, InfiniBand ports.
+//! Names of counters that several tools share: Linux interfaces, InfiniBand ports, Slingshot (CXI).
 //!
 //! One table each says what a name counts, in our vocabulary and units, and how wide it is. What the
 //! tables do not name is no counter of a link.
 
 use super::delta::Behaviour;
-use super::reading::{Counter, Layout, Port};
-use hopbyte_fabric::Quantity as Q;
+use super::reading::{Combine, Counter, Layout, Port};
+use hopbyte_fabric::{Quantity as Q, Side};
 
-/// Adds a network interface's counter by the kernel's name (`rx_bytes`; `/sys/class/net/*/statistics`).
+/// Adds a network interface's counter by the kernel's name: `rx_bytes` and its like
+/// (`/sys/class/net/*/statistics`), `tx_speed` and
+/// `rx_speed` in Mbit/s (of the one file `speed`), what its root queueing discipline says (`qdisc_…`,
+/// numbers of 32 bits but for the rate of a shaper) and stalls of its byte queue limits.
 ///
-/// Drops count as errors: a packet that was dropped is lost to the link as one that was damaged.
-pub(super) fn interface<'a>(
+/// Drops count as errors: a packet that was dropped is lost to the link as one that was damaged. What
+/// could not be sent belongs to the link that leaves.
+pub(crate) fn interface<'a>(
     layout: &'a mut Layout,
     port: &Port,
     name: &str,
@@ -21,25 +25,56 @@ pub(super) fn interface<'a>(
         "rx_packets" => Q::ReceivedPackets,
         "tx_packets" => Q::SentPackets,
         "rx_errors" | "rx_errs" | "rx_dropped" | "rx_drop" | "tx_errors" | "tx_errs"
-        | "tx_dropped" | "tx_drop" => Q::Errors,
+        | "tx_dropped" | "tx_drop" | "qdisc_drops" => Q::Errors,
+        "qdisc_backlog" => Q::QueuedBytes,
+        "qdisc_overlimits" | "bql_stalls" => Q::CreditStallCount,
+        "tx_speed" | "rx_speed" | "qdisc_rate" => Q::Capacity,
         _ => return None,
     };
-    Some(layout.counter(port, name, quantity, 1.0))
+    let factor = if name.ends_with("_speed") {
+        MEGABIT
+    } else {
+        1.0
+    };
+    let counter = layout.counter(port, name, quantity, factor);
+    if name.starts_with("tx_") || name.starts_with("qdisc_") {
+        counter.side = Side::Departures;
+    }
+    if matches!(name, "qdisc_drops" | "qdisc_overlimits") {
+        counter.behaviour = Behaviour::bits(32);
+    }
+    Some(counter)
 }
+
+/// Bytes per second of a Mbit/s.
+const MEGABIT: f64 = 1e6 / 8.0;
 
 /// Bytes of the words that InfiniBand ports count.
 const WORD: f64 = 4.0;
 
+/// Adds what both ends of a link share (a rate, its lanes) for either direction.
+pub(crate) fn both(layout: &mut Layout, port: &Port, name: &str, quantity: Q, factor: f64) {
+    for side in [Side::Departures, Side::Arrivals] {
+        layout.counter(port, name, quantity, factor).side = side;
+    }
+}
+
 /// Adds an InfiniBand port's counter by the kernel's name (`/sys/class/infiniband/*/ports/*/counters`).
 ///
 /// Data are counted in words of four bytes. `port_xmit_wait` counts ticks whose length differs by device
-/// and is not told, so it is a count and no time; it sticks at 2^32-1. Error counters stick too.
-pub(super) fn infiniband<'a>(
+/// and is not told, so it is a count and no time; it sticks at 2^32-1. Error counters stick too. On Ethernet
+/// (RoCE) nothing waits for credits: there the notifications that made a sender slow down count instead,
+/// and packets that came out of sequence as errors.
+pub(crate) fn infiniband<'a>(
     layout: &'a mut Layout,
     port: &Port,
     name: &str,
+    ethernet: bool,
 ) -> Option<&'a mut Counter> {
     let (quantity, factor, behaviour) = match name {
+        "port_xmit_wait" if ethernet => return None,
+        "rp_cnp_handled" if ethernet => (Q::CreditStallCount, 1.0, Behaviour::PLAIN),
+        "out_of_sequence" | "packet_seq_err" if ethernet => (Q::Errors, 1.0, Behaviour::PLAIN),
         "port_rcv_data" => (Q::ReceivedBytes, WORD, Behaviour::PLAIN),
         "port_xmit_data" => (Q::SentBytes, WORD, Behaviour::PLAIN),
         "port_rcv_packets" => (Q::ReceivedPackets, 1.0, Behaviour::PLAIN),
@@ -57,6 +92,84 @@ pub(super) fn infiniband<'a>(
     };
     let counter = layout.counter(port, name, quantity, factor);
     counter.behaviour = behaviour;
+    if name.starts_with("port_xmit_") || name == "packet_seq_err" {
+        counter.side = Side::Departures;
+    }
+    Some(counter)
+}
+
+/// Telemetry of a Cassini NIC that speaks of its link, for the agent's choice of files.
+pub(crate) fn cxi_items() -> impl Iterator<Item = String> {
+    let classes = |stem: &'static str| (0..8).map(move |n| format!("{stem}_{n}"));
+    let single = [
+        "hni_sts_rx_ok_octets",
+        "hni_sts_tx_ok_octets",
+        "hni_tx_stall_llr",
+        "hni_pcs_uncorrected_cw",
+        "hni_llr_rx_replay_event",
+    ];
+    single
+        .into_iter()
+        .map(str::to_owned)
+        .chain(classes("hni_tx_paused"))
+        .chain(classes("hni_rx_paused"))
+        .chain(classes("hni_pkts_recv_by_tc"))
+        .chain(classes("hni_pkts_sent_by_tc"))
+        .chain(classes("hni_discard_cntr"))
+}
+
+/// Clock of a Cassini NIC, which pause counters count in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cassini {
+    /// Nanoseconds of a cycle: 1 for Cassini 1 (1.0 GHz), 1/1.1 for Cassini 2.
+    pub(crate) cycle_ns: f64,
+}
+
+impl Cassini {
+    pub(crate) const ONE: Self = Self { cycle_ns: 1.0 };
+    pub(crate) const TWO: Self = Self {
+        cycle_ns: 1.0 / 1.1,
+    };
+}
+
+/// Adds a Cassini NIC's telemetry item. Its link's counters have 56 bits, those of the
+/// load of its list engine 48 and 52 (`lpe_sts_load_stats_*`, which speak of no link). Transmission pauses by priority are
+/// the credit stall, pauses that the NIC asks for the input stall; priorities pause each for itself, so
+/// the longest counts.
+pub(crate) fn cxi<'a>(
+    layout: &'a mut Layout,
+    port: &Port,
+    name: &str,
+    nic: Cassini,
+) -> Option<&'a mut Counter> {
+    const BITS: u32 = 56;
+    let class = name
+        .rsplit_once('_')
+        .filter(|(_, n)| matches!(n.as_bytes(), [b'0'..=b'7']));
+    let stem = class.map_or(name, |(stem, _)| stem);
+    let (quantity, factor, combine, most) = match (stem, class.is_some()) {
+        ("hni_sts_rx_ok_octets", false) => (Q::ReceivedBytes, 1.0, Combine::Sum, None),
+        ("hni_sts_tx_ok_octets", false) => (Q::SentBytes, 1.0, Combine::Sum, None),
+        ("hni_pkts_recv_by_tc", true) => (Q::ReceivedPackets, 1.0, Combine::Sum, None),
+        ("hni_pkts_sent_by_tc", true) => (Q::SentPackets, 1.0, Combine::Sum, None),
+        ("hni_tx_paused", true) | ("hni_tx_stall_llr", false) => {
+            let cycles = 1e9 / nic.cycle_ns;
+            (Q::CreditStallNs, nic.cycle_ns, Combine::Max, Some(cycles))
+        }
+        ("hni_rx_paused", true) => {
+            let cycles = 1e9 / nic.cycle_ns;
+            (Q::InputStallNs, nic.cycle_ns, Combine::Max, Some(cycles))
+        }
+        ("hni_pcs_uncorrected_cw" | "hni_llr_rx_replay_event", false)
+        | ("hni_discard_cntr", true) => (Q::Errors, 1.0, Combine::Sum, None),
+        _ => return None,
+    };
+    let counter = layout.counter(port, name, quantity, factor);
+    counter.combine = combine;
+    counter.behaviour = Behaviour {
+        most_per_second: most,
+        ..Behaviour::bits(BITS)
+    };
     Some(counter)
 }
 
@@ -65,13 +178,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_item_that_is_read_has_a_meaning() {
+        let mut layout = Layout::new("n", "cxi0");
+        let port = Port::Named("cxi0".into());
+        for name in cxi_items() {
+            let counter = cxi(&mut layout, &port, &name, Cassini::ONE);
+            assert_eq!(counter.map(|c| c.behaviour.bits), Some(56), "{name}");
+        }
+        for name in [
+            "hni_tx_paused_8",
+            "hni_tx_paused",
+            "hni_sts_rx_ok_octets_0",
+            "reset_counters",
+            "",
+        ] {
+            assert!(
+                cxi(&mut layout, &port, name, Cassini::ONE).is_none(),
+                "{name}"
+            );
+        }
+        let two = cxi(&mut layout, &port, "hni_tx_paused_3", Cassini::TWO).unwrap();
+        assert!(
+            (two.factor * 1.1e9 - 1e9).abs() < 1.0,
+            "a second of cycles is a second"
+        );
+    }
+
+    #[test]
     fn words_and_sticky_counters_of_infiniband() {
         let mut layout = Layout::new("n", "mlx5_0");
         let port = Port::Named("mlx5_0/1".into());
-        let data = infiniband(&mut layout, &port, "port_rcv_data").unwrap();
+        let data = infiniband(&mut layout, &port, "port_rcv_data", false).unwrap();
         assert_eq!((data.factor, data.quantity), (4.0, Q::ReceivedBytes));
-        let wait = infiniband(&mut layout, &port, "port_xmit_wait").unwrap();
+        let wait = infiniband(&mut layout, &port, "port_xmit_wait", false).unwrap();
         assert!(wait.behaviour.sticky && wait.behaviour.highest() == 0xffff_ffff);
-        assert!(infiniband(&mut layout, &port, "link_downed").is_none());
+        assert!(infiniband(&mut layout, &port, "link_downed", false).is_none());
     }
 }

@@ -107,7 +107,7 @@ impl Scrape {
             let port = sample.label("port").unwrap_or("1");
             let port = Port::Named(format!("{device}/{port}"));
             // Words are bytes already.
-            names::infiniband(&mut self.layout, &port, kernel).map(|c| c.factor = 1.0)
+            names::infiniband(&mut self.layout, &port, kernel, false).map(|c| c.factor = 1.0)
         } else if let Some(kernel) = find(&NETWORK, "node_network_") {
             let port = Port::Named(device.to_owned());
             names::interface(&mut self.layout, &port, kernel).map(|_| ())

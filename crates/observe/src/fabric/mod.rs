@@ -6,7 +6,7 @@
 mod assemble;
 mod codes;
 mod cray;
-mod infiniband;
+pub(crate) mod infiniband;
 mod own;
 mod recognise;
 mod siblings;

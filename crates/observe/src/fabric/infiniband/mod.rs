@@ -11,7 +11,7 @@ pub(super) mod ibdm_topology;
 pub(super) mod link_info;
 pub(super) mod netloc;
 pub(super) mod port_lines;
-pub(super) mod rate;
+pub(crate) mod rate;
 pub(super) mod records;
 pub(super) mod subnet_list;
 pub(super) mod tables;

@@ -1,0 +1,370 @@
+//! Interfaces of Linux: link statistics and queueing disciplines from the kernel's tables, or, of a
+//! captured tree, `/sys/class/net/*/statistics`.
+//!
+//! What waits in an interface's root discipline is the queue in front of the link, and its `overlimits`
+//! (packets wanted to leave and had no tokens) with the stalls of byte queue limits, where their
+//! threshold is set, are the nearest thing to a credit stall.
+
+use super::files::{Kept, names, once};
+use super::netlink::{self, Netlink, attribute, string, u32_at, u64_at};
+use super::tree::Builder;
+use super::{Clock, Places, Source, Unreadable, Way};
+use crate::ObserveError;
+use crate::counters::names as vocabulary;
+use crate::counters::reading::{Layout, Port, Reading};
+use hopbyte_fabric::Quantity;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Statistics of `struct rtnl_link_stats64` in its order, as the kernel names their files.
+const STATISTICS: [&str; 8] = [
+    "rx_packets",
+    "tx_packets",
+    "rx_bytes",
+    "tx_bytes",
+    "rx_errors",
+    "tx_errors",
+    "rx_dropped",
+    "tx_dropped",
+];
+/// Counters of a root queueing discipline.
+const QUEUE: [&str; 3] = ["qdisc_backlog", "qdisc_drops", "qdisc_overlimits"];
+/// Samples between readings of a link's speed, which asks the driver.
+const SELDOM: u32 = 10;
+/// `ARPHRD_LOOPBACK`.
+const LOOPBACK: u16 = 772;
+/// `TC_H_ROOT`.
+const ROOT: u32 = u32::MAX;
+
+/// Kinds of interface that are cables, hardware having no kind at all.
+fn is_cable(kind: &str) -> bool {
+    kind.is_empty() || kind == "veth"
+}
+
+/// The kernel's tables, or the tree's files.
+pub(super) fn open(places: &Places) -> Option<Result<Source, ObserveError>> {
+    if !places.is_this_machine() {
+        return tree(places).map(Ok);
+    }
+    let place = "rtnetlink".to_owned();
+    let mut linux = match Linux::new(places) {
+        Ok(linux) => linux,
+        Err(error) => return Some(Err(ObserveError::io(Path::new(&place), error))),
+    };
+    let layout = match linux.list() {
+        Ok(layout) => layout,
+        Err(error) => return Some(Err(ObserveError::io(Path::new(&place), error))),
+    };
+    Some(Ok(Source {
+        reading: Reading::new(layout, linux.clock.now()),
+        way: Way::Linux(linux),
+        place,
+    }))
+}
+
+/// Interfaces of a captured tree.
+fn tree(places: &Places) -> Option<Source> {
+    let class = places.sys().join("class/net");
+    let mut builder = Builder::new(places, "linux");
+    for name in names(&class) {
+        let folder = class.join(&name);
+        let loopback = once(&folder.join("type")).is_some_and(|t| t == LOOPBACK.to_string());
+        let virtual_only = folder.join("bridge").exists() || folder.join("bonding").exists();
+        let wanted = match &places.interfaces[..] {
+            [] => !loopback && !virtual_only && name != "lo",
+            chosen => chosen.contains(&name),
+        };
+        let port = Port::Named(name);
+        for statistic in STATISTICS.iter().filter(|_| wanted) {
+            let file = folder.join("statistics").join(statistic);
+            if file.exists() {
+                vocabulary::interface(&mut builder.layout, &port, statistic);
+                builder.values.push(file);
+            }
+        }
+        if wanted {
+            speed(&mut builder, &folder, &port);
+        }
+    }
+    builder.gauges_last();
+    builder.build(places, class.display().to_string())
+}
+
+fn speed(builder: &mut Builder, folder: &Path, port: &Port) {
+    for name in ["tx_speed", "rx_speed"] {
+        vocabulary::interface(&mut builder.layout, port, name);
+    }
+    builder.slow.push(super::tree::Slow {
+        files: vec![Kept::new(folder.join("speed"))],
+        counters: 2,
+        read: |files| files[0].value().filter(|&speed| speed > 0),
+    });
+}
+
+/// An interface of this machine.
+#[derive(Debug)]
+struct Interface {
+    index: u32,
+    /// Kind of its root queueing discipline.
+    queue: Option<String>,
+    /// Position of its first counter.
+    first: usize,
+    /// Position of its two capacities: outwards a shaper's rate or the speed, inwards the speed.
+    capacity: usize,
+    speed: Kept,
+    /// Stall counts of its transmit queues.
+    stalls: Vec<Kept>,
+}
+
+/// The kernel's tables of interfaces.
+#[derive(Debug)]
+pub(super) struct Linux {
+    netlink: Netlink,
+    node: String,
+    chosen: Vec<String>,
+    class: PathBuf,
+    clock: Clock,
+    interfaces: Vec<Interface>,
+    turn: u32,
+    /// Numbers of all interfaces when they were listed.
+    listed: Vec<u32>,
+}
+
+/// What a discipline said.
+struct Queue {
+    index: u32,
+    kind: String,
+    /// In the order of [`QUEUE`].
+    values: [u64; 3],
+    /// Rate of a shaper, bytes per second.
+    rate: Option<u64>,
+}
+
+impl Linux {
+    fn new(places: &Places) -> io::Result<Self> {
+        Ok(Self {
+            netlink: Netlink::open()?,
+            node: places.node.clone(),
+            chosen: places.interfaces.clone(),
+            class: places.sys().join("class/net"),
+            clock: places.clock(),
+            interfaces: Vec::new(),
+            turn: 0,
+            listed: Vec::new(),
+        })
+    }
+
+    /// Lists the interfaces and makes a layout of them.
+    fn list(&mut self) -> io::Result<Arc<Layout>> {
+        let mut found = Vec::new();
+        let mut listed = Vec::new();
+        self.netlink.dump(netlink::GET_LINK, &[0; 16], |kind, m| {
+            if kind == netlink::NEW_LINK
+                && let Some(link) = Listed::parse(m)
+            {
+                listed.push(link.index);
+                found.push(link);
+            }
+        })?;
+        let chosen = |link: &Listed| match &self.chosen[..] {
+            [] => !link.loopback && is_cable(&link.kind),
+            names => names.contains(&link.name),
+        };
+        found.retain(chosen);
+        let queues = self.queues()?;
+        let mut layout = Layout::new(&self.node, "linux");
+        self.interfaces = found
+            .iter()
+            .map(|link| interface(&mut layout, link, &queues, &self.class))
+            .collect();
+        self.listed = listed;
+        self.turn = 0;
+        Ok(Arc::new(layout))
+    }
+
+    /// Root disciplines of all interfaces.
+    fn queues(&mut self) -> io::Result<Vec<Queue>> {
+        let mut queues = Vec::new();
+        self.netlink.dump(netlink::GET_QDISC, &[0; 20], |kind, m| {
+            if kind == netlink::NEW_QDISC {
+                queues.extend(Queue::parse(m));
+            }
+        })?;
+        Ok(queues)
+    }
+
+    pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
+        // Twice at most: once more when interfaces came or went.
+        for last in [false, true] {
+            let fits = self.read(reading)?;
+            if fits || last {
+                break;
+            }
+            let layout = self.list()?;
+            if layout != reading.layout {
+                *reading = Reading::new(layout, reading.moment);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what was listed; false when the list is no longer right.
+    fn read(&mut self, reading: &mut Reading) -> io::Result<bool> {
+        reading.moment = self.clock.now();
+        // What is not read now is not known, but for the capacity, which is asked for seldom.
+        let layout = reading.layout.clone();
+        let counters = layout.counters.iter().enumerate();
+        counters
+            .filter(|(_, c)| c.quantity != Quantity::Capacity)
+            .for_each(|(i, _)| reading.set(i, None));
+        let (interfaces, listed) = (&self.interfaces, &self.listed);
+        let (mut seen, mut fits) = (0, true);
+        // struct if_stats_msg with the mask of IFLA_STATS_LINK_64.
+        let mut body = [0; 12];
+        body[8] = 1;
+        self.netlink.dump(netlink::GET_STATS, &body, |kind, m| {
+            let index = u32_at(m, 4).filter(|_| kind == netlink::NEW_STATS);
+            let Some(index) = index else { return };
+            seen += 1;
+            fits &= listed.contains(&index);
+            let own = interfaces.iter().find(|i| i.index == index);
+            if let (Some(own), Some(values)) = (own, m.get(12..).and_then(|a| attribute(a, 1))) {
+                for i in 0..STATISTICS.len() {
+                    reading.set(own.first + i, u64_at(values, 8 * i));
+                }
+            }
+        })?;
+        fits &= seen == listed.len();
+        fits &= self.read_queues(reading)?;
+        for own in &mut self.interfaces {
+            // Behind them, where there are any: the stalls.
+            if !own.stalls.is_empty() {
+                let counts = own.stalls.iter_mut().map(Kept::value);
+                let sum = counts.sum::<Option<u64>>();
+                reading.set(own.capacity + 2, sum);
+            }
+        }
+        Ok(fits)
+    }
+
+    fn read_queues(&mut self, reading: &mut Reading) -> io::Result<bool> {
+        let queues = self.queues()?;
+        let seldom = self.turn == 0;
+        self.turn = (self.turn + 1) % SELDOM;
+        let mut fits = true;
+        for own in &mut self.interfaces {
+            let queue = queues.iter().find(|q| q.index == own.index);
+            fits &= queue.map(|q| q.kind.as_str()) == own.queue.as_deref();
+            if seldom {
+                let speed = own.speed.value().filter(|&s| s > 0);
+                (own.capacity..own.capacity + 2).for_each(|i| reading.set(i, speed));
+            }
+            let Some(queue) = queue.filter(|_| own.queue.is_some()) else {
+                continue;
+            };
+            for (i, &value) in queue.values.iter().enumerate() {
+                reading.set(own.first + STATISTICS.len() + i, Some(value));
+            }
+            if queue.rate.is_some() {
+                reading.set(own.capacity, queue.rate);
+            }
+        }
+        Ok(fits)
+    }
+}
+
+/// Adds the counters of an interface to a layout, in the order that samples fill them.
+fn interface(layout: &mut Layout, link: &Listed, queues: &[Queue], class: &Path) -> Interface {
+    let port = Port::Named(link.name.clone());
+    let folder = class.join(&link.name);
+    let first = layout.counters.len();
+    let queue = queues.iter().find(|q| q.index == link.index);
+    let of_queue = QUEUE.iter().filter(|_| queue.is_some());
+    for name in STATISTICS.iter().chain(of_queue) {
+        vocabulary::interface(layout, &port, name);
+    }
+    let capacity = layout.counters.len();
+    let shaped = queue.is_some_and(|q| q.rate.is_some());
+    for name in [if shaped { "qdisc_rate" } else { "tx_speed" }, "rx_speed"] {
+        vocabulary::interface(layout, &port, name);
+    }
+    let stalls = stalls(&folder);
+    if !stalls.is_empty() {
+        vocabulary::interface(layout, &port, "bql_stalls");
+    }
+    Interface {
+        index: link.index,
+        queue: queue.map(|q| q.kind.clone()),
+        first,
+        capacity,
+        speed: Kept::new(folder.join("speed")),
+        stalls,
+    }
+}
+
+/// Stall counts of transmit queues whose threshold is set; without one the kernel counts none.
+fn stalls(folder: &Path) -> Vec<Kept> {
+    let queues = folder.join("queues");
+    let limits = names(&queues)
+        .into_iter()
+        .filter(|n| n.starts_with("tx-"))
+        .map(|n| queues.join(n).join("byte_queue_limits"));
+    let set = |limits: &PathBuf| {
+        once(&limits.join("stall_thrs")).is_some_and(|threshold| threshold != "0")
+    };
+    limits
+        .filter(set)
+        .map(|limits| Kept::new(limits.join("stall_cnt")))
+        .collect()
+}
+
+/// An interface as the kernel lists it.
+struct Listed {
+    index: u32,
+    name: String,
+    kind: String,
+    loopback: bool,
+}
+
+impl Listed {
+    /// `struct ifinfomsg` and its attributes.
+    fn parse(message: &[u8]) -> Option<Self> {
+        let attributes = message.get(16..)?;
+        let kind = attribute(attributes, 18).and_then(|info| attribute(info, 1));
+        let hardware = u32_at(message, 0)? >> 16;
+        Some(Self {
+            index: u32_at(message, 4)?,
+            name: string(attribute(attributes, 3)?),
+            kind: kind.map(string).unwrap_or_default(),
+            loopback: hardware == u32::from(LOOPBACK),
+        })
+    }
+}
+
+impl Queue {
+    /// `struct tcmsg` and its attributes, when it is an interface's root.
+    fn parse(message: &[u8]) -> Option<Self> {
+        if u32_at(message, 12)? != ROOT {
+            return None;
+        }
+        let attributes = message.get(20..)?;
+        let kind = string(attribute(attributes, 1)?);
+        // struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits.
+        let stats = attribute(attributes, 7).and_then(|stats| attribute(stats, 3))?;
+        let number = |i: usize| u32_at(stats, 4 * i).map(u64::from);
+        let options = attribute(attributes, 2).filter(|_| kind == "tbf");
+        let rate = options.and_then(|options| {
+            let wide = attribute(options, 4).and_then(|rate| u64_at(rate, 0));
+            // struct tc_ratespec: the rate is its last word.
+            let narrow = || u32_at(attribute(options, 1)?, 8).map(u64::from);
+            wide.or_else(narrow)
+        });
+        (kind != "noqueue").then_some(Self {
+            index: u32_at(message, 4)?,
+            kind,
+            values: [number(1)?, number(2)?, number(4)?],
+            rate,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! Sources that are one file of many lines: gpcdr's metric sets, registers of a replayed router.
+
+use super::{Clock, Places, Source, Unreadable, Way};
+use crate::ObserveError;
+use crate::counters::reading::Reading;
+use crate::counters::{gpcdr, registers};
+use crate::text::{self, Limits};
+use hopbyte_fabric::InputError;
+use std::fs::File;
+use std::io::{BufReader, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Where Cray's gpcdr module shows what it makes of the tiles.
+const METRICS: &str = "devices/virtual/gni/gpcdr0/metricsets/links/metrics";
+
+/// What the lines are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `timestamp N ms`, then metrics.
+    Gpcdr,
+    /// One register a line.
+    Registers,
+}
+
+/// A file that is read from its beginning every time.
+#[derive(Debug)]
+pub(super) struct Text {
+    path: PathBuf,
+    file: Option<File>,
+    node: String,
+    kind: Kind,
+    clock: Clock,
+}
+
+/// gpcdr's own file, where there is one.
+pub(super) fn found(places: &Places) -> Option<Result<Source, ObserveError>> {
+    let path = places.sys().join(METRICS);
+    path.exists().then(|| open(places, &path))
+}
+
+/// A file that somebody names.
+pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError> {
+    let mut text = Text {
+        path: path.to_owned(),
+        file: None,
+        node: places.node.clone(),
+        kind: Kind::Gpcdr,
+        clock: places.clock(),
+    };
+    let content = text.content()?;
+    let starts = |line: text::Line<'_>| line.trimmed().starts_with(b"timestamp ");
+    if !content.lines().next().is_some_and(starts) {
+        text.kind = Kind::Registers;
+    }
+    let reading = text.read(&content)?;
+    Ok(Source {
+        way: Way::Text(text),
+        reading,
+        place: path.display().to_string(),
+    })
+}
+
+impl Text {
+    fn content(&mut self) -> Result<text::Text, ObserveError> {
+        let failed = |error| ObserveError::io(&self.path, error);
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => File::open(&self.path).map_err(failed)?,
+        };
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        let name = self.path.display().to_string();
+        let content = text::Text::from_reader(name, BufReader::new(&mut file), Limits::TEXT)?;
+        // Kept only when it could be read: what vanished is opened anew.
+        self.file = Some(file);
+        Ok(content)
+    }
+
+    fn read(&self, content: &text::Text) -> Result<Reading, ObserveError> {
+        let node = Some(self.node.as_str());
+        let mut reading = match self.kind {
+            Kind::Gpcdr => gpcdr::reading(content, node)?,
+            Kind::Registers => {
+                let first = registers::readings(content, node)?.into_iter().next();
+                first.ok_or_else(|| {
+                    InputError::new(content.file(), "nothing", "registers, one a line")
+                })?
+            }
+        };
+        // gpcdr has a clock of its own and repeats a sample within its lifetime: only that clock says
+        // how much time lies between two.
+        let now = self.clock.now();
+        reading.moment.boot = now.boot;
+        if reading.moment.time_ns.is_none() {
+            reading.moment = now;
+        }
+        Ok(reading)
+    }
+
+    pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
+        let content = self.content().map_err(Unreadable::Content)?;
+        let mut new = self.read(&content).map_err(Unreadable::Content)?;
+        // Equal layouts stay one, so that readers see at a glance that nothing changed.
+        if new.layout == reading.layout {
+            new.layout = reading.layout.clone();
+        }
+        *reading = new;
+        Ok(())
+    }
+}

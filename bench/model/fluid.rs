@@ -5,6 +5,9 @@
 //! each one ended (f64); one JSON line says what it cost. `fluid arrivals FLOWS` runs transfers that
 //! begin over time.
 
+mod cpu;
+
+use cpu::cpu_seconds;
 use hopbyte_fabric::{End, Fabric, NodeId, Routing, spec};
 use hopbyte_model::fluid::{Clock, Done, Sharing, Use};
 use hopbyte_model::loads::{Loads, Transfer};
@@ -327,27 +330,6 @@ fn arrivals(flows: u32) -> Result<(), Error> {
         peak_bytes()
     );
     Ok(())
-}
-
-#[repr(C)]
-struct Timespec {
-    seconds: i64,
-    nanoseconds: i64,
-}
-
-unsafe extern "C" {
-    fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
-}
-
-/// User and system time of all threads of this process (Linux, CLOCK_PROCESS_CPUTIME_ID).
-fn cpu_seconds() -> f64 {
-    let mut time = Timespec {
-        seconds: 0,
-        nanoseconds: 0,
-    };
-    // SAFETY: the pointer is to a live value of the C type's layout.
-    unsafe { clock_gettime(2, &raw mut time) };
-    time.seconds as f64 + time.nanoseconds as f64 * 1e-9
 }
 
 fn peak_bytes() -> u64 {

@@ -1,6 +1,6 @@
 //! Every command that the README, the book and tests/transcripts show prints what they show.
 //!
-//! Commands run in an empty folder that has the repository's `data` in it, so that what they write
+//! Commands run in an empty folder that has the repository's `data` and `scenarios` in it, so that what they write
 //! goes nowhere else. `TRYCMD=overwrite cargo test -p hopbyte-cli --test transcripts` rewrites them.
 
 use std::os::unix::fs::symlink;
@@ -9,7 +9,9 @@ use std::os::unix::fs::symlink;
 fn commands_print_what_the_documents_show() {
     let root = hopbyte_testdata::workspace().canonicalize().unwrap();
     let scratch = tempfile::tempdir().unwrap();
-    symlink(root.join("data"), scratch.path().join("data")).unwrap();
+    for folder in ["data", "scenarios"] {
+        symlink(root.join(folder), scratch.path().join(folder)).unwrap();
+    }
     std::env::set_current_dir(scratch.path()).unwrap();
     trycmd::TestCases::new()
         .case(root.join("README.md"))

@@ -5,9 +5,10 @@ use crate::fluid::{Clock, Sharing};
 use crate::loads::{Loads, Transfer};
 use crate::network::{Network, Way};
 use crate::outcome::{HeldBack, Outcome, SCHEMA, sort_of};
+use crate::packet::{Packets, RouterSpec};
 use crate::parameters::Parameters;
 use crate::place::{allocate, find_nodes, place};
-use crate::program::{ProgramTimes, Settings, run};
+use crate::program::{Flows, ProgramTimes, Stream, run_on};
 use crate::scenario::{Background, Level, Scenario};
 use crate::workload::{Input, Phases, Work};
 use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
@@ -37,8 +38,8 @@ pub struct Question<'a> {
     pub work: Work,
     /// Where its ranks are.
     pub placement: Placement,
-    /// What goes on meanwhile: (from, to, bytes of a message, highest rate).
-    pub background: Vec<(NodeId, NodeId, f64, f64)>,
+    /// What goes on meanwhile.
+    pub background: Vec<Stream>,
 }
 
 impl<'a> Question<'a> {
@@ -82,10 +83,15 @@ impl<'a> Question<'a> {
     /// The machine at the scenario's operating point, with its slow nodes and balanced injection.
     pub fn network(&self) -> Result<Network<'_>, ModelError> {
         let mut point = self.scenario.point;
-        if let Some(value) = self.scenario.balanced_injection {
+        let balanced = self.scenario.balanced_injection;
+        // Packet by packet, balanced injection limits what is unanswered; flows have only a rate.
+        if let Some(value) = balanced
+            && self.scenario.level != Level::Packet
+        {
             point.injection *= value / 100.0;
         }
         let mut network = Network::new(self.fabric, self.routing, &self.parameters, point);
+        network.balanced_injection = balanced;
         for slow in &self.scenario.slow {
             for node in find_nodes(self.fabric, &slow.name)? {
                 network.slow_down(node, slow.bytes_per_s);
@@ -97,6 +103,9 @@ impl<'a> Question<'a> {
     /// Asks.
     pub fn answer(&self) -> Result<Outcome, ModelError> {
         let network = self.network()?;
+        if self.scenario.level == Level::Packet {
+            return self.answer_packets(&network);
+        }
         match &self.work {
             Work::Program(program) => {
                 let nodes: Vec<NodeId> = self.placement.slots().iter().map(|s| s.node).collect();
@@ -113,15 +122,60 @@ impl<'a> Question<'a> {
                 if self.scenario.level == Level::Static {
                     return Ok(self.outcome(&network, &loads, 1, None));
                 }
-                let settings = Settings {
-                    background: self.background.clone(),
-                    tolerance: self.scenario.tolerance,
-                };
-                let times = run(&network, program, &nodes, &settings)?;
-                Ok(self.outcome(&network, &loads, 1, Some(&times)))
+                let flows = Flows::new(&network, &self.background, self.scenario.tolerance)?;
+                let (times, flows) = run_on(flows, &network, program, &nodes)?;
+                let others = self.loads(&network, &self.streamed(&flows.streamed()))?;
+                let mut outcome = self.outcome(&network, &loads, 1, Some(&times));
+                outcome.add_others(&network, &loads, &others);
+                Ok(outcome)
             }
             Work::Phases(phases) => self.answer_phases(&network, phases),
         }
+    }
+
+    /// What other jobs moved, as transfers.
+    fn streamed(&self, moved: &[f64]) -> Vec<Transfer> {
+        let streams = self.background.iter().zip(moved);
+        let transfer = |(&(from, to, bytes, _), moved): (&Stream, &f64)| Transfer {
+            from,
+            to,
+            bytes,
+            messages: moved / bytes,
+        };
+        streams.map(transfer).collect()
+    }
+
+    /// Every packet; phases become programs.
+    fn answer_packets(&self, network: &Network<'_>) -> Result<Outcome, ModelError> {
+        let program = match &self.work {
+            Work::Program(program) => program.clone(),
+            Work::Phases(phases) => phases.program()?,
+        };
+        let nodes: Vec<NodeId> = self.placement.slots().iter().map(|s| s.node).collect();
+        let spec = RouterSpec::of(&self.parameters);
+        let packets = Packets::new(network, &spec, &self.background)?;
+        let (times, packets) = run_on(packets, network, &program, &nodes)?;
+        let mut loads = Loads::none(self.fabric);
+        for (from, to, bytes) in program.messages() {
+            let (from, to) = (nodes[from as usize], nodes[to as usize]);
+            if from != to {
+                loads.sent_bytes[from.index()] += bytes;
+                loads.received_bytes[to.index()] += bytes;
+            }
+        }
+        let counts = packets.link_counts(self.fabric);
+        for (load, count) in loads.links.iter_mut().zip(&counts) {
+            *load = count.load;
+        }
+        let mut outcome = self.outcome(network, &loads, 1, Some(&times));
+        for link in &mut outcome.links {
+            let count = &counts[link.id as usize];
+            link.input_stall_ratio = Some(count.input_stall_ratio);
+            link.credit_stall_ratio = Some(count.credit_stall_ratio);
+        }
+        outcome.packet_hops = packets.hops().1;
+        outcome.held_back.clear();
+        Ok(outcome)
     }
 
     fn loads(&self, network: &Network<'_>, transfers: &[Transfer]) -> Result<Loads, ModelError> {
@@ -129,13 +183,13 @@ impl<'a> Question<'a> {
     }
 
     fn answer_phases(&self, network: &Network<'_>, phases: &Phases) -> Result<Outcome, ModelError> {
-        let mut all = Vec::new();
+        let (mut all, mut moved) = (Vec::new(), vec![0.0; self.background.len()]);
         let mut total = ProgramTimes::default();
         for exchange in &phases.exchanges {
             let transfers = between_nodes(exchange, &self.placement);
             if self.scenario.level != Level::Static {
                 let busiest = busiest_rank(exchange);
-                let seconds = self.phase(network, &transfers, &mut total)?;
+                let seconds = self.phase(network, &transfers, &mut total, &mut moved)?;
                 total.seconds += busiest * self.parameters.overhead_s / network.point.cpu + seconds;
             }
             all.extend(transfers);
@@ -149,7 +203,15 @@ impl<'a> Question<'a> {
         total.seconds +=
             phases.compute_s / network.point.cpu + f64::from(phases.reductions) * reduction;
         total.seconds *= f64::from(phases.iterations);
-        Ok(self.outcome(network, &loads, phases.iterations, Some(&total)))
+        let mut outcome = self.outcome(network, &loads, phases.iterations, Some(&total));
+        // Other jobs go on while this one computes, as fast as beside its messages.
+        let others = self.streamed(&moved);
+        let mut scaled = loads.clone();
+        scaled.scale(phases.iterations.into());
+        let mut others = self.loads(network, &others)?;
+        others.scale(total.seconds);
+        outcome.add_others(network, &scaled, &others);
+        Ok(outcome)
     }
 
     /// One round of a reduction: an empty message between two nodes that lie apart as the job's first
@@ -164,23 +226,27 @@ impl<'a> Question<'a> {
         Ok(way.latency_s + 2.0 * self.parameters.overhead_s / network.point.cpu)
     }
 
-    /// Time from the beginning of all transfers to the end of the last one.
+    /// Time from the beginning of all transfers to the end of the last one; `streamed` becomes the rates
+    /// of other jobs meanwhile.
     fn phase(
         &self,
         network: &Network<'_>,
         transfers: &[Transfer],
         total: &mut ProgramTimes,
+        streamed: &mut [f64],
     ) -> Result<f64, ModelError> {
         let mut clock = Clock::new(Sharing::new(network.capacities()), self.scenario.tolerance);
         clock.reserve(transfers.len(), 12 * transfers.len());
         let mut way = Way::default();
         let mut latency = 0.0f64;
+        let mut streams = Vec::with_capacity(self.background.len());
         for &(from, to, bytes, limit) in &self.background {
             let wire = self.parameters.protocol.wire(bytes);
             let found = network.way(from, to, &wire, bytes, &mut way);
             found.map_err(|pair| ModelError::unroutable(self.fabric, &pair))?;
             let path = clock.add_path(&way.uses);
             clock.begin(path, f64::INFINITY, limit, u32::MAX);
+            streams.push(path);
         }
         for (i, t) in transfers.iter().enumerate() {
             let bytes = t.bytes.max(1.0);
@@ -194,6 +260,9 @@ impl<'a> Question<'a> {
         let mut done = Vec::new();
         while clock.next_end().is_some() {
             clock.end_next(&mut done);
+        }
+        for (rate, &path) in streamed.iter_mut().zip(&streams) {
+            *rate = clock.received(path) / clock.now().max(f64::MIN_POSITIVE);
         }
         for d in &done {
             let t = &transfers[d.tag as usize];
@@ -225,6 +294,7 @@ impl<'a> Question<'a> {
             bound_seconds: bound,
             bound_resource: worst.map_or_else(String::new, |w| network.resource_name(w.resource)),
             flows: times.map_or(0, |t| t.transfers),
+            packet_hops: 0,
             network_bytes: scaled.sent_bytes.iter().sum(),
             held_back: times.map_or_else(Vec::new, |t| held_back(network, &t.held_back)),
             links: Outcome::list_links(network, &scaled, time),
@@ -280,7 +350,7 @@ fn streams(
     job: &Background,
     input: Option<&Input>,
     seed: u64,
-) -> Result<Vec<(NodeId, NodeId, f64, f64)>, ModelError> {
+) -> Result<Vec<Stream>, ModelError> {
     let ranks = job.workload.ranks(input)?;
     let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node)?;
     let grid = job.workload.grid();

@@ -10,11 +10,13 @@ pub mod fluid;
 pub mod loads;
 pub mod network;
 mod outcome;
+pub mod packet;
 pub mod parameters;
 pub mod place;
 pub mod program;
 pub mod protocol;
 mod scenario;
+pub mod topobw;
 mod wavefront;
 pub mod workload;
 

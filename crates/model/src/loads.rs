@@ -127,7 +127,8 @@ impl Loads {
         self.received_bytes.iter_mut().for_each(|b| *b *= times);
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Adds other loads.
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (a, b) in self.links.iter_mut().zip(&other.links) {
             *a += *b;
         }

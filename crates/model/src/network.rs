@@ -20,6 +20,8 @@ pub struct Network<'a> {
     pub parameters: &'a Parameters,
     /// Where it is operated.
     pub point: OperatingPoint,
+    /// APRUN_BALANCED_INJECTION, 1 to 100, where it is set.
+    pub balanced_injection: Option<f64>,
     capacities: Vec<f64>,
     /// Resource of a link, if it limits.
     of_link: Vec<u32>,
@@ -95,6 +97,7 @@ impl<'a> Network<'a> {
             routing,
             parameters,
             point,
+            balanced_injection: None,
             capacities,
             of_link,
             link_of,
@@ -160,8 +163,29 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// Share of its outstanding requests that an interface may use (balanced injection).
+    pub(crate) fn injection_share(&self) -> f64 {
+        self.balanced_injection.map_or(1.0, |v| v / 100.0)
+    }
+
+    /// Raw capacity of a link here.
+    pub(crate) fn capacity_of(&self, link: LinkId) -> f64 {
+        let hop = self.fabric.is_hop(link);
+        let factor = if hop {
+            self.point.link
+        } else {
+            self.point.injection
+        };
+        self.fabric.link(link).capacity().0 * factor
+    }
+
+    /// Rate of a link's packets here.
+    pub(crate) fn link_rate(&self, link: LinkId) -> f64 {
+        self.capacity_of(link) * self.parameters.link_efficiency
+    }
+
     /// Time that a hop takes here.
-    fn hop_latency(&self, link: LinkId) -> f64 {
+    pub(crate) fn hop_latency(&self, link: LinkId) -> f64 {
         self.fabric.link(link).latency.0 * self.point.latency
     }
 

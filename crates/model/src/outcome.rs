@@ -29,6 +29,9 @@ pub struct Outcome {
     pub bound_resource: String,
     /// Transfers that shared the network.
     pub flows: u64,
+    /// Packets times routers that they crossed, where every packet was followed.
+    #[serde(default)]
+    pub packet_hops: u64,
     /// Bytes of data that crossed the network.
     pub network_bytes: f64,
     /// What held transfers back, by their bytes, most first.
@@ -58,7 +61,7 @@ pub struct LinkOutcome {
     /// Direction on the grid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// Capacity.
+    /// Capacity at the operating point.
     pub capacity_bytes_per_s: f64,
     /// Bytes on the wire.
     pub bytes: f64,
@@ -85,7 +88,7 @@ impl Outcome {
             .filter(|id| loads.links[id.index()] != OneWay::default())
             .map(|id| {
                 let load = loads.links[id.index()];
-                let capacity = fabric.link(id).capacity().0;
+                let capacity = network.capacity_of(id);
                 let used = load.bytes() / (capacity * seconds);
                 LinkOutcome {
                     link: fabric.link_name(id),
@@ -103,6 +106,13 @@ impl Outcome {
             .collect();
         links.sort_by(|a, b| b.used_ratio.total_cmp(&a.used_ratio).then(a.id.cmp(&b.id)));
         links
+    }
+
+    /// Adds what other jobs carried to the links.
+    pub(crate) fn add_others(&mut self, network: &Network<'_>, job: &Loads, others: &Loads) {
+        let mut all = job.clone();
+        all.merge(others);
+        self.links = Self::list_links(network, &all, self.time_seconds);
     }
 
     /// The outcome as a reading of the machine's counters. Links that carried nothing read zero; stalls

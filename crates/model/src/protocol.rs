@@ -141,12 +141,72 @@ pub fn get(bytes: f64, in_runs: f64) -> Wire {
     wire
 }
 
-/// Transactions for some bytes: full ones and the rest.
-fn split(bytes: f64, one: impl Fn(f64) -> Wire) -> Wire {
-    let full = (bytes / TRANSACTION_BYTES).floor();
-    let rest = bytes - full * TRANSACTION_BYTES;
-    let whole = one(TRANSACTION_BYTES) * full;
-    if rest > 0.0 { whole + one(rest) } else { whole }
+/// Equal transactions of a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch {
+    /// Who asks.
+    pub by: Side,
+    /// What is asked.
+    pub kind: Transaction,
+    /// User bytes of each.
+    pub bytes: f64,
+    /// How many.
+    pub count: f64,
+    /// Share of the bytes in runs of equal bits.
+    pub in_runs: f64,
+    /// Whether they carry the message's data, so that it has arrived when they have.
+    pub data: bool,
+}
+
+/// A side of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Who sends the message.
+    Sender,
+    /// Who receives it.
+    Receiver,
+}
+
+/// A transaction of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transaction {
+    /// Data there, acknowledgement back.
+    Put,
+    /// Request there, data back.
+    Get,
+}
+
+impl Batch {
+    fn control(by: Side, kind: Transaction, count: f64) -> Self {
+        Self {
+            by,
+            kind,
+            bytes: TRANSACTION_BYTES,
+            count,
+            in_runs: 0.0,
+            data: false,
+        }
+    }
+
+    /// Phits of one request and of one response.
+    pub fn phits(&self) -> (f64, f64) {
+        let data = data_phits(self.bytes, self.in_runs);
+        match self.kind {
+            Transaction::Put => (REQUEST_PHITS + data, RESPONSE_PHITS),
+            Transaction::Get => (REQUEST_PHITS, RESPONSE_PHITS + data),
+        }
+    }
+
+    /// What all of them put on the wires.
+    pub fn wire(&self) -> Wire {
+        let one = match (self.kind, self.by) {
+            (Transaction::Put, Side::Sender) => put(self.bytes, self.in_runs),
+            (Transaction::Put, Side::Receiver) => put(self.bytes, self.in_runs).reversed(),
+            (Transaction::Get, Side::Receiver) => get(self.bytes, self.in_runs),
+            (Transaction::Get, Side::Sender) => get(self.bytes, self.in_runs).reversed(),
+        };
+        one * self.count
+    }
 }
 
 /// Which of its protocols MPI uses (paper 000, V.D).
@@ -212,25 +272,63 @@ impl GeminiMpi {
         }
     }
 
-    /// Packets and phits of one message.
-    pub fn wire(&self, bytes: f64) -> Wire {
-        let control = put(TRANSACTION_BYTES, 0.0);
-        let data_put = |b| put(b, self.in_runs);
-        match self.regime(bytes) {
-            Regime::SinglePut => put(self.envelope_bytes + bytes, 0.0),
-            Regime::MultiPut => {
-                let credits = (bytes / self.credit_bytes).ceil();
-                let credit = put(WORD_BYTES, 0.0).reversed();
-                put(self.envelope_bytes, 0.0) + split(bytes, data_put) + credit * credits
+    /// The transactions of one message.
+    pub fn batches(&self, bytes: f64) -> Vec<Batch> {
+        use Side::{Receiver, Sender};
+        use Transaction::{Get, Put};
+        let small = |by, bytes, count| Batch {
+            bytes,
+            ..Batch::control(by, Put, count)
+        };
+        let mut batches = match self.regime(bytes) {
+            Regime::SinglePut => {
+                let mut one = small(Sender, self.envelope_bytes + bytes, 1.0);
+                one.data = true;
+                return vec![one];
             }
-            // Ready to send there, data by GETs, finished back.
-            Regime::Get => control + split(bytes, |b| get(b, self.in_runs)) + control.reversed(),
+            Regime::MultiPut => vec![
+                small(Sender, self.envelope_bytes, 1.0),
+                small(Receiver, WORD_BYTES, (bytes / self.credit_bytes).ceil()),
+            ],
+            // Ready to send there, finished back.
+            Regime::Get => vec![
+                Batch::control(Sender, Put, 1.0),
+                Batch::control(Receiver, Put, 1.0),
+            ],
             // Ready to send there, registration fetched by GETs, clear to send back, finished there.
-            Regime::BlockPut => {
-                let handshake = get(TRANSACTION_BYTES, 0.0) * self.block_gets;
-                control + handshake + control.reversed() + split(bytes, data_put) + control
+            Regime::BlockPut => vec![
+                Batch::control(Sender, Put, 2.0),
+                Batch::control(Receiver, Get, self.block_gets),
+                Batch::control(Receiver, Put, 1.0),
+            ],
+        };
+        let (by, kind) = match self.regime(bytes) {
+            Regime::Get => (Receiver, Get),
+            _ => (Sender, Put),
+        };
+        let full = (bytes / TRANSACTION_BYTES).floor();
+        let rest = bytes - full * TRANSACTION_BYTES;
+        for (bytes, count) in [(TRANSACTION_BYTES, full), (rest, 1.0)] {
+            if bytes > 0.0 && count > 0.0 {
+                batches.push(Batch {
+                    by,
+                    kind,
+                    bytes,
+                    count,
+                    in_runs: self.in_runs,
+                    data: true,
+                });
             }
         }
+        batches
+    }
+
+    /// Packets and phits of one message.
+    pub fn wire(&self, bytes: f64) -> Wire {
+        let batches = self.batches(bytes);
+        batches
+            .iter()
+            .fold(Wire::default(), |sum, b| sum + b.wire())
     }
 }
 

@@ -419,6 +419,25 @@ pub(crate) fn bulk(
     b.finish()
 }
 
+impl Phases {
+    /// The same message by message.
+    pub(crate) fn program(&self) -> Result<Program, FabricError> {
+        let all = self
+            .exchanges
+            .iter()
+            .flat_map(|e| e.iter().map(|(from, m)| (from, m.to, m.bytes, m.messages)));
+        let tasks = self.exchanges.first().map_or(0, Exchange::tasks);
+        let exchange = Exchange::new(tasks, all)?;
+        bulk(
+            &exchange,
+            self.iterations,
+            self.compute_s,
+            self.reductions,
+            word(),
+        )
+    }
+}
+
 impl Halo {
     fn exchange(&self) -> Result<Exchange, FabricError> {
         let stencil = hopbyte_fabric::Stencil {

@@ -7,6 +7,7 @@ mod generate;
 mod lab;
 mod links;
 mod map;
+mod model;
 mod oracle;
 mod verify;
 mod view;
@@ -41,6 +42,9 @@ pub enum Verb {
     Apply(apply::Args),
     /// Did it help? Predicted against observed
     Verify(verify::Args),
+    /// What would happen at this operating point?
+    #[command(subcommand)]
+    Model(model::Verb),
     /// Show me: the machine and its links as a page for the browser
     View(view::Args),
     /// An emulated cluster on this machine: namespaces wired as a fabric, links shaped (needs root)
@@ -62,6 +66,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Map(args) => map::run(args, out),
         Verb::Apply(args) => apply::run(args, out),
         Verb::Verify(args) => verify::run(args, out),
+        Verb::Model(verb) => model::run(verb, out),
         Verb::View(args) => view::run(args, out),
         Verb::Lab(verb) => lab::run(verb, out),
         Verb::Demo(args) => demo::run(args, out),

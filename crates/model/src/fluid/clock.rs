@@ -114,6 +114,13 @@ impl Clock {
         self.sharing.add_path(uses)
     }
 
+    /// Bytes that the transfers which run on a path now have received, each since it began.
+    pub fn received(&self, path: PathId) -> f64 {
+        let flow = self.on_path.get(path.0 as usize);
+        let running = flow.and_then(|&flow| self.flows.get(flow as usize));
+        running.map_or(0.0, |r| r.received + r.rate * (self.now - r.since))
+    }
+
     /// Makes room for so many transfers on paths with so many uses in all.
     pub fn reserve(&mut self, transfers: usize, uses: usize) {
         self.sharing.reserve(transfers, uses);

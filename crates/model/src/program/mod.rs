@@ -5,8 +5,10 @@
 
 mod collectives;
 mod run;
+mod transport;
 
-pub use run::{ProgramTimes, Settings, run};
+pub use run::{ProgramTimes, Settings, run, run_on};
+pub use transport::{Flows, Stream, Transport};
 
 use hopbyte_fabric::FabricError;
 use std::collections::HashMap;

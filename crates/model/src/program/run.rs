@@ -1,18 +1,19 @@
 //! Runs a program on a network: who does what when.
 
+use super::transport::{Flows, Stream, Transport};
 use super::{Action, Program};
 use crate::error::ModelError;
-use crate::fluid::{Clock, Done, PathId, Sharing};
-use crate::network::{Network, Way};
+use crate::fluid::Done;
+use crate::network::Network;
 use hopbyte_fabric::NodeId;
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// What a run depends on beside program, placement and network.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Transfers of other jobs that go on all the time: (from, to, message bytes, highest rate).
-    pub background: Vec<(NodeId, NodeId, f64, f64)>,
+    /// Transfers of other jobs that go on all the time.
+    pub background: Vec<Stream>,
     /// Share of the time within which ends of transfers count as one; 0 is exact.
     pub tolerance: f64,
 }
@@ -27,7 +28,7 @@ pub struct ProgramTimes {
     /// When each operation ended.
     pub by_operation: Vec<f64>,
     /// Bytes of transfers by the resource that held them back when they ended; under `None` those
-    /// that nothing held back.
+    /// that nothing held back, or of which that is not known.
     pub held_back: BTreeMap<Option<u32>, f64>,
     /// Transfers through network or memory.
     pub transfers: u64,
@@ -77,11 +78,11 @@ impl PartialOrd for Event {
 
 const NOT_YET: f64 = f64::NAN;
 
-struct Run<'a> {
+struct Run<'a, T> {
     network: &'a Network<'a>,
     program: &'a Program,
     nodes: &'a [NodeId],
-    clock: Clock,
+    transport: T,
     events: BinaryHeap<Reverse<Event>>,
     waits: Vec<u32>,
     ended: Vec<f64>,
@@ -92,30 +93,45 @@ struct Run<'a> {
     /// When a rank's processor and a node's message engine are free.
     processor: Vec<f64>,
     engine: Vec<f64>,
-    paths: HashMap<(NodeId, NodeId, u64), (PathId, f64)>,
-    way: Way,
     held_back: BTreeMap<Option<u32>, f64>,
     transfers: u64,
 }
 
-/// Runs a program with rank `i` on `nodes[i]`.
+/// Runs a program with rank `i` on `nodes[i]`, its data as flows.
 ///
-/// Sending takes the processor its overhead, then the node's message engine its share of the message
-/// rate; after the latency the data shares the network. Messages up to the eager size leave at once
-/// and end for the sender when they left; larger ones wait until the receiver is ready and one more
-/// round trip, and end with their data.
+/// # Errors
+/// See [`run_on`].
 pub fn run(
     network: &Network<'_>,
     program: &Program,
     nodes: &[NodeId],
     settings: &Settings,
 ) -> Result<ProgramTimes, ModelError> {
+    let flows = Flows::new(network, &settings.background, settings.tolerance)?;
+    Ok(run_on(flows, network, program, nodes)?.0)
+}
+
+/// Runs a program over a transport; gives the transport back.
+///
+/// Sending takes the processor its overhead, then the node's message engine its share of the message
+/// rate; after the latency the data shares the network. Messages up to the eager size leave at once
+/// and end for the sender when they left; larger ones wait until the receiver is ready and one more
+/// round trip, and end with their data.
+///
+/// # Errors
+/// Pairs without a route; programs that never end.
+pub fn run_on<T: Transport>(
+    transport: T,
+    network: &Network<'_>,
+    program: &Program,
+    nodes: &[NodeId],
+) -> Result<(ProgramTimes, T), ModelError> {
     let operations = program.operations();
     let mut run = Run {
         network,
         program,
         nodes,
-        clock: Clock::new(Sharing::new(network.capacities()), settings.tolerance),
+        transport,
         events: BinaryHeap::new(),
         waits: operations.iter().map(|op| op.waits_for).collect(),
         ended: vec![NOT_YET; operations.len()],
@@ -123,15 +139,9 @@ pub fn run(
         leaves: vec![NOT_YET; operations.len()],
         processor: vec![0.0; program.ranks()],
         engine: vec![0.0; network.fabric.nodes().len()],
-        paths: HashMap::new(),
-        way: Way::default(),
         held_back: BTreeMap::new(),
         transfers: 0,
     };
-    for &(from, to, bytes, limit) in &settings.background {
-        let (path, _) = run.path(from, to, bytes)?;
-        run.clock.begin(path, f64::INFINITY, limit, u32::MAX);
-    }
     for id in 0..operations.len() as u32 {
         if run.waits[id as usize] == 0 {
             run.at(0.0, What::Ready(id));
@@ -143,48 +153,48 @@ pub fn run(
     for (op, &end) in operations.iter().zip(&run.ended) {
         by_rank[op.rank as usize] = by_rank[op.rank as usize].max(end);
     }
-    Ok(ProgramTimes {
+    let times = ProgramTimes {
         seconds: by_rank.iter().copied().fold(0.0, f64::max),
         by_rank,
         by_operation: run.ended,
         held_back: run.held_back,
         transfers: run.transfers,
-    })
+    };
+    Ok((times, run.transport))
 }
 
-impl Run<'_> {
+impl<T: Transport> Run<'_, T> {
     fn at(&mut self, seconds: f64, what: What) {
         self.events.push(Reverse(Event { seconds, what }));
     }
 
     fn go(&mut self) -> Result<(), ModelError> {
         let mut done: Vec<Done> = Vec::new();
+        let mut under_way = 0u64;
         loop {
-            let event = self.events.peek().map(|Reverse(e)| e.seconds);
-            // Everything of one moment happens before rates are shared anew.
-            let flow_end = match event {
-                Some(at) if at <= self.clock.now() => None,
-                _ => self.clock.next_end(),
+            let next = self.events.peek().map(|Reverse(e)| e.seconds);
+            let Some(limit) = next.or((under_way > 0).then_some(f64::INFINITY)) else {
+                return Ok(());
             };
-            match (event, flow_end) {
-                (None, None) => return Ok(()),
-                (Some(at), end) if end.is_none_or(|end| at < end) => {
-                    self.clock.advance_to(at);
-                    while let Some(Reverse(e)) = self.events.peek().copied() {
-                        if e.seconds > at {
-                            break;
-                        }
-                        self.events.pop();
-                        self.handle(e)?;
-                    }
+            done.clear();
+            self.transport.run_until(limit, &mut done);
+            under_way -= done.len() as u64;
+            for d in &done {
+                self.arrived(d);
+            }
+            if !done.is_empty() {
+                continue;
+            }
+            if limit == f64::INFINITY {
+                // Nothing will ever arrive: rates of zero.
+                return Ok(());
+            }
+            while let Some(Reverse(event)) = self.events.peek().copied() {
+                if event.seconds > limit {
+                    break;
                 }
-                _ => {
-                    done.clear();
-                    self.clock.end_next(&mut done);
-                    for d in &done {
-                        self.arrived(d);
-                    }
-                }
+                self.events.pop();
+                under_way += self.handle(event)?;
             }
         }
     }
@@ -201,10 +211,11 @@ impl Run<'_> {
         })
     }
 
-    fn handle(&mut self, event: Event) -> Result<(), ModelError> {
+    /// Does what is to be done; returns how many transfers began.
+    fn handle(&mut self, event: Event) -> Result<u64, ModelError> {
         match event.what {
             What::Ready(id) => self.begin(id, event.seconds)?,
-            What::Flow(id) => self.flow(id)?,
+            What::Flow(id) => return self.flow(id, event.seconds),
             What::Done(id) => {
                 self.ended[id as usize] = event.seconds;
                 for i in 0..self.program.next(id).len() {
@@ -216,7 +227,7 @@ impl Run<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(0)
     }
 
     /// Keeps the rank's processor busy from `now` on; returns when that is over.
@@ -308,35 +319,19 @@ impl Run<'_> {
 
     fn latency(&mut self, send: u32) -> Result<f64, ModelError> {
         let (from, to, bytes) = self.ends_of(send);
-        Ok(self.path(from, to, bytes)?.1)
+        self.transport.latency(from, to, bytes)
     }
 
-    fn path(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<(PathId, f64), ModelError> {
-        let bytes = bytes.max(1.0);
-        let key = (from, to, bytes.to_bits());
-        if let Some(&known) = self.paths.get(&key) {
-            return Ok(known);
-        }
-        let wire = self.network.parameters.protocol.wire(bytes);
-        let way = self.network.way(from, to, &wire, bytes, &mut self.way);
-        way.map_err(|pair| ModelError::unroutable(self.network.fabric, &pair))?;
-        let path = self.clock.add_path(&self.way.uses);
-        let found = (path, self.way.latency_s);
-        self.paths.insert(key, found);
-        Ok(found)
-    }
-
-    fn flow(&mut self, send: u32) -> Result<(), ModelError> {
+    /// A send's data begins to flow; nothing flows for an empty message.
+    fn flow(&mut self, send: u32, now: f64) -> Result<u64, ModelError> {
         let (from, to, bytes) = self.ends_of(send);
         self.transfers += 1;
         if bytes == 0.0 {
-            let now = self.clock.now();
             self.deliver(send, now);
-            return Ok(());
+            return Ok(0);
         }
-        let (path, _) = self.path(from, to, bytes)?;
-        self.clock.begin(path, bytes, f64::INFINITY, send);
-        Ok(())
+        self.transport.begin(from, to, bytes, send)?;
+        Ok(1)
     }
 
     fn arrived(&mut self, done: &Done) {

@@ -1,0 +1,22 @@
+//! `hopbyte model`: what would happen?
+
+mod run;
+
+use super::Answer;
+use crate::output::Output;
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Questions to models.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// How long does a job take on a machine at an operating point, and what does each link carry?
+    Run(run::Args),
+}
+
+/// Answers.
+pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
+    match verb {
+        Verb::Run(args) => run::run(args, out),
+    }
+}

@@ -1,0 +1,223 @@
+//! `hopbyte model run SCENARIO`.
+
+use super::super::{Answer, links};
+use crate::machine::{Machine, MachineSource};
+use crate::output::{Output, SIZES, TIMES, Table, count, scale};
+use anyhow::Result;
+use hopbyte_apply::write_atomic;
+use hopbyte_model::workload::{Input, Workload};
+use hopbyte_model::{Inputs, Level, Outcome, Question, Scenario};
+use hopbyte_observe::read_traffic;
+use hopbyte_observe::text::{Limits, Text, lossy};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The question.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Scenario: a TOML or JSON file
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// Look closer or less close than the scenario says: static, fluid, stalls, packet
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+    /// Factor on the bandwidth of links between routers, instead of the scenario's
+    #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
+    link: Option<f64>,
+    /// Factor on the bandwidth between nodes and network
+    #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
+    injection: Option<f64>,
+    /// Factor on latencies
+    #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
+    latency: Option<f64>,
+    /// Factor on the messages that a node can start
+    #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
+    message_rate: Option<f64>,
+    /// Factor on the speed of processors
+    #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
+    cpu: Option<f64>,
+    /// Write the counters of the simulated machine, as `hopbyte links --json` prints counters
+    #[arg(long, value_name = "FILE")]
+    counters: Option<PathBuf>,
+    /// Links to list in the text; 0 for all (JSON lists all that carried anything)
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+/// The answer with what it took to find it.
+#[derive(Serialize)]
+struct Record {
+    #[serde(flatten)]
+    outcome: Outcome,
+    solver_seconds: f64,
+}
+
+/// Answers.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let scenario = args.scenario()?;
+    let machine = machine_of(&scenario, out)?;
+    let inputs = inputs_of(&scenario)?;
+    let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
+    let start = Instant::now();
+    let outcome = question.answer()?;
+    let solver_seconds = start.elapsed().as_secs_f64();
+    if let Some(path) = &args.counters {
+        let counters = outcome.snapshot(&machine.fabric);
+        write_atomic(path, &links::lines(&machine.fabric, &counters)?)?;
+        out.talk(format!("counters are in {}", path.display()));
+    }
+    let record = Record {
+        outcome,
+        solver_seconds,
+    };
+    if out.json {
+        out.object(&record)?;
+    } else {
+        write(args, &record, out)?;
+    }
+    Ok(Answer::Yes)
+}
+
+impl Args {
+    /// The scenario with what the command line changes.
+    fn scenario(&self) -> Result<Scenario> {
+        let mut scenario = read(&self.scenario)?;
+        if let Some(level) = &self.level {
+            scenario.level = level_of(level)?;
+        }
+        let point = &mut scenario.point;
+        for (factor, given) in [
+            (&mut point.link, self.link),
+            (&mut point.injection, self.injection),
+            (&mut point.latency, self.latency),
+            (&mut point.message_rate, self.message_rate),
+            (&mut point.cpu, self.cpu),
+        ] {
+            *factor = given.unwrap_or(*factor);
+        }
+        scenario.check()?;
+        Ok(scenario)
+    }
+}
+
+fn level_of(name: &str) -> Result<Level> {
+    Ok(match name {
+        "static" => Level::Static,
+        "fluid" => Level::Fluid,
+        "stalls" => Level::Stalls,
+        "packet" => Level::Packet,
+        _ => anyhow::bail!("no level '{name}': expected static, fluid, stalls or packet"),
+    })
+}
+
+/// Reads a scenario.
+pub fn read(path: &Path) -> Result<Scenario> {
+    let text = Text::read(path, Limits::TEXT)?;
+    Ok(Scenario::parse(
+        &path.display().to_string(),
+        &lossy(text.bytes()),
+    )?)
+}
+
+/// Reads a scenario's machine.
+pub fn machine_of(scenario: &Scenario, out: &mut Output) -> Result<Machine> {
+    let source = MachineSource {
+        fabric: scenario.fabric.clone(),
+        down: scenario.down.clone(),
+        routing: scenario.routing.clone(),
+        ..MachineSource::default()
+    };
+    source.read(out)
+}
+
+/// Reads what a scenario's workloads name.
+pub fn inputs_of(scenario: &Scenario) -> Result<Inputs> {
+    let input = |workload: &Workload| -> Result<Option<Input>> {
+        Ok(match workload {
+            Workload::Recorded(recorded) => Some(Input::Traffic(read_traffic(&recorded.traffic)?)),
+            _ => None,
+        })
+    };
+    let background = scenario.background.iter().map(|job| input(&job.workload));
+    Ok(Inputs {
+        job: input(&scenario.job.workload)?,
+        background: background.collect::<Result<_>>()?,
+    })
+}
+
+fn write(args: &Args, record: &Record, out: &mut Output) -> Result<()> {
+    let o = &record.outcome;
+    let time = |seconds: f64| {
+        let (unit, factor) = scale(seconds, &TIMES);
+        format!("{:.3} {unit}", seconds / factor)
+    };
+    let (size, bytes) = scale(o.network_bytes, &SIZES);
+    out.line(format!("# {} ({})", o.name, level_name(o.level)))?;
+    out.line(format!("time   {}", time(o.time_seconds)))?;
+    out.line(format!(
+        "bound  {} ({} has the most to carry)",
+        time(o.bound_seconds),
+        o.bound_resource
+    ))?;
+    out.line(format!(
+        "moved  {:.2} {size} between nodes in {} transfers",
+        o.network_bytes / bytes,
+        count(o.flows as usize)
+    ))?;
+    let shares: Vec<String> = o
+        .held_back
+        .iter()
+        .map(|h| format!("{} {:.0} %", h.by, 100.0 * h.share))
+        .collect();
+    if !shares.is_empty() {
+        out.line(format!("held back, by bytes: {}", shares.join(", ")))?;
+    }
+    out.line(format!("calibrated by: {}", o.calibration))?;
+    let stalls = o.links.iter().any(|l| l.credit_stall_ratio.is_some());
+    let mut header = vec!["<link", "<kind", "GB/s", "carried GB", "used %"];
+    if stalls {
+        header.extend(["input stall %", "credit stall %"]);
+    }
+    let mut table = Table::new(&header);
+    let top = if args.top == 0 {
+        o.links.len()
+    } else {
+        args.top
+    };
+    for link in o.links.iter().take(top) {
+        let percent =
+            |ratio: Option<f64>| ratio.map_or("-".into(), |r| format!("{:.1}", 100.0 * r));
+        let mut cells = vec![
+            link.link.clone(),
+            link.kind.clone(),
+            format!("{:.2}", link.capacity_bytes_per_s / 1e9),
+            format!("{:.3}", link.bytes / 1e9),
+            percent(Some(link.used_ratio)),
+        ];
+        if stalls {
+            cells.extend([
+                percent(link.input_stall_ratio),
+                percent(link.credit_stall_ratio),
+            ]);
+        }
+        table.row(cells);
+    }
+    out.table(&table)?;
+    if o.links.len() > top {
+        out.talk(format!(
+            "{} more links; --top 0 lists all",
+            count(o.links.len() - top)
+        ));
+    }
+    Ok(())
+}
+
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Static => "static bound",
+        Level::Fluid => "flows",
+        Level::Stalls => "flows with back-pressure",
+        Level::Packet => "packets",
+    }
+}

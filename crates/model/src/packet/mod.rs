@@ -1,0 +1,14 @@
+//! Every packet: routers with queues, virtual channels and credits.
+
+mod counters;
+mod engine;
+mod layout;
+mod nic;
+mod open_loop;
+mod spec;
+mod wheel;
+
+pub use counters::{LinkCount, TileCounters};
+pub use nic::Packets;
+pub use open_loop::{OpenLoop, OpenLoopResult};
+pub use spec::RouterSpec;

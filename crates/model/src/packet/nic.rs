@@ -1,0 +1,395 @@
+//! Messages as transactions: what network interfaces do above the routers.
+
+use super::engine::{Delivered, Engine, Packet};
+use super::layout::Layout;
+use super::spec::RouterSpec;
+use crate::error::ModelError;
+use crate::fluid::Done;
+use crate::network::{Network, Way};
+use crate::program::{Stream, Transport};
+use crate::protocol::{Batch, Protocol, Side, Transaction};
+use hopbyte_fabric::NodeId;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Tag of transfers of other jobs, whose ends nobody waits for.
+const STREAM: u32 = u32::MAX;
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+struct Message {
+    from: u32,
+    to: u32,
+    tag: u32,
+    /// Transactions that carry data and have not arrived.
+    data_left: u64,
+    batches: Vec<Batch>,
+}
+
+/// Transactions that an interface has to ask for.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    message: u32,
+    batch: u8,
+    left: u64,
+    /// Cycles between transactions of a transfer with a limit, and when the next one may go.
+    gap: f64,
+    next: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Interface {
+    jobs: VecDeque<Job>,
+    outstanding: u32,
+    awake: bool,
+}
+
+/// The network, packet by packet.
+///
+/// An interface asks for transactions of up to 64 bytes, those of its messages in turn, at most so many
+/// at a time without an answer ([`RouterSpec::window`]) and no faster than its injection rate. Answers
+/// go before questions.
+#[derive(Debug)]
+pub struct Packets<'a> {
+    network: &'a Network<'a>,
+    engine: Engine,
+    messages: Vec<Message>,
+    interfaces: Vec<Interface>,
+    to_try: Vec<u32>,
+    window: u32,
+    /// Cycles that a byte of data keeps an interface busy.
+    cycles_per_byte: f64,
+    /// Ends of messages within a node.
+    local: BinaryHeap<Reverse<(u64, u32)>>,
+    memory_free: Vec<f64>,
+    delivered: Vec<Delivered>,
+    way: Way,
+    now: f64,
+}
+
+impl<'a> Packets<'a> {
+    /// An idle network but for the streams of other jobs.
+    ///
+    /// # Errors
+    /// Machines that are too large, streams without a route.
+    pub fn new(
+        network: &'a Network<'a>,
+        spec: &RouterSpec,
+        background: &[Stream],
+    ) -> Result<Self, ModelError> {
+        let layout = Layout::new(network, spec)?;
+        let nodes = layout.nodes();
+        let share = network.injection_share();
+        let rate = network.parameters.injection_bytes_per_s;
+        let cycles = |r: f64| 1.0 / (r * network.point.injection * spec.cycle.0);
+        let mut packets = Self {
+            network,
+            engine: Engine::new(layout, spec.clone()),
+            messages: Vec::new(),
+            interfaces: vec![Interface::default(); nodes],
+            to_try: Vec::new(),
+            window: ((f64::from(spec.window) * share).round() as u32).max(1),
+            cycles_per_byte: rate.map_or(0.0, cycles),
+            local: BinaryHeap::new(),
+            memory_free: vec![0.0; nodes],
+            delivered: Vec::new(),
+            way: Way::default(),
+            now: 0.0,
+        };
+        for &(from, to, bytes, limit) in background {
+            packets.stream(from, to, bytes, limit)?;
+        }
+        Ok(packets)
+    }
+
+    /// Flits and packets times routers that they crossed so far.
+    pub fn hops(&self) -> (u64, u64) {
+        (self.engine.flit_hops, self.engine.packet_hops)
+    }
+
+    /// Cycles so far.
+    pub fn cycles(&self) -> u64 {
+        self.engine.now()
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn cycle(&self) -> f64 {
+        self.engine.spec.cycle.0
+    }
+
+    /// Transactions of a message of so many bytes.
+    fn batches(&self, bytes: f64) -> Vec<Batch> {
+        match &self.network.parameters.protocol {
+            Protocol::Gemini(mpi) => mpi.batches(bytes),
+            Protocol::Plain { .. } => {
+                let size = self.engine.spec.plain_packet_bytes;
+                let full = (bytes / size).floor();
+                let rest = bytes - full * size;
+                let batch = |bytes: f64, count: f64| Batch {
+                    by: Side::Sender,
+                    kind: Transaction::Put,
+                    bytes,
+                    count,
+                    in_runs: 0.0,
+                    data: true,
+                };
+                let all = [batch(size, full), batch(rest, 1.0)];
+                all.into_iter()
+                    .filter(|b| b.bytes > 0.0 && b.count > 0.0)
+                    .collect()
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        tag: u32,
+        batches: Vec<Batch>,
+        limit: f64,
+    ) -> Result<(), ModelError> {
+        Layout::check_route(self.network, from, to, &mut self.way)?;
+        Layout::check_route(self.network, to, from, &mut self.way)?;
+        let message = self.messages.len() as u32;
+        let endless = tag == STREAM;
+        let data = batches
+            .iter()
+            .filter(|b| b.data)
+            .map(|b| b.count as u64)
+            .sum();
+        for (i, batch) in batches.iter().enumerate() {
+            let node = match batch.by {
+                Side::Sender => from.0,
+                Side::Receiver => to.0,
+            };
+            let gap = batch.bytes / limit / self.cycle();
+            self.interfaces[node as usize].jobs.push_back(Job {
+                message,
+                batch: i as u8,
+                left: if endless {
+                    u64::MAX
+                } else {
+                    batch.count as u64
+                },
+                gap,
+                next: 0.0,
+            });
+            self.to_try.push(node);
+        }
+        self.messages.push(Message {
+            from: from.0,
+            to: to.0,
+            tag,
+            data_left: data,
+            batches,
+        });
+        Ok(())
+    }
+
+    /// A transfer that never ends.
+    fn stream(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        bytes: f64,
+        limit: f64,
+    ) -> Result<(), ModelError> {
+        let mut batches = self.batches(bytes);
+        batches.retain(|b| b.data);
+        batches.truncate(1);
+        self.add(from, to, STREAM, batches, limit)
+    }
+
+    /// Lets an interface ask for its next transaction, if it may.
+    fn ask(&mut self, node: u32) {
+        let interface = &mut self.interfaces[node as usize];
+        if interface.outstanding >= self.window || self.engine.waits_at(node, 0) {
+            return;
+        }
+        let now = self.engine.now() as f64;
+        let mut soonest = f64::INFINITY;
+        for _ in 0..interface.jobs.len() {
+            let Some(mut job) = interface.jobs.pop_front() else {
+                return;
+            };
+            if job.next > now {
+                soonest = soonest.min(job.next);
+                interface.jobs.push_back(job);
+                continue;
+            }
+            let message = &self.messages[job.message as usize];
+            let batch = message.batches[usize::from(job.batch)];
+            let (to, _) = message.ends(batch.by);
+            job.left -= 1;
+            job.next = job.next.max(now - 1.0) + job.gap;
+            let tag = tag_of(job.message, job.batch);
+            if job.left > 0 {
+                interface.jobs.push_back(job);
+            }
+            let answered = self.engine.spec.networks > 1;
+            interface.outstanding += u32::from(answered);
+            let mut packet = Packet::new(to, tag, self.engine.now());
+            packet.phits_per_flit = self.phits(&batch, true);
+            if batch.kind == Transaction::Put {
+                packet.pace = (batch.bytes * self.cycles_per_byte) as f32;
+            }
+            self.engine.send(node, packet);
+            return;
+        }
+        if soonest < f64::INFINITY {
+            self.engine.remind(node, soonest.ceil() as u64);
+        }
+    }
+
+    fn phits(&self, batch: &Batch, request: bool) -> u8 {
+        let spec = &self.engine.spec;
+        let phits = match self.network.parameters.protocol {
+            Protocol::Gemini(_) if request => batch.phits().0,
+            Protocol::Gemini(_) => batch.phits().1,
+            Protocol::Plain {
+                wire_bytes_per_byte,
+            } => (batch.bytes * wire_bytes_per_byte / spec.phit_bytes).ceil(),
+        };
+        phits.clamp(1.0, 255.0) as u8
+    }
+
+    fn take(&mut self, d: &Delivered, done: &mut Vec<Done>) {
+        let (message, index, answer) = untag(d.packet.tag);
+        let m = &mut self.messages[message as usize];
+        let batch = m.batches[usize::from(index)];
+        let (target, asker) = m.ends(batch.by);
+        // Data is there with the request of a PUT and with the answer to a GET.
+        let brings_data = batch.data && (batch.kind == Transaction::Get) == answer;
+        if brings_data && m.tag != STREAM {
+            m.data_left -= 1;
+            if m.data_left == 0 {
+                done.push(Done {
+                    tag: m.tag,
+                    seconds: self.engine.now() as f64 * self.engine.spec.cycle.0,
+                    bottleneck: None,
+                });
+            }
+        }
+        if answer {
+            self.interfaces[asker as usize].outstanding -= 1;
+            self.to_try.push(asker);
+        } else if self.engine.spec.networks > 1 {
+            let mut packet = Packet::new(asker, d.packet.tag | ANSWER, self.engine.now());
+            packet.network = 1;
+            packet.phits_per_flit = self.phits(&batch, false);
+            if batch.kind == Transaction::Get {
+                packet.pace = (batch.bytes * self.cycles_per_byte) as f32;
+            }
+            debug_assert_eq!(target, d.node);
+            self.engine.send(d.node, packet);
+        }
+    }
+
+    /// Does the next cycle in which anything happens, if it is before `limit`.
+    fn cycle_before(&mut self, limit: f64, done: &mut Vec<Done>) -> bool {
+        for i in 0..self.to_try.len() {
+            let node = self.to_try[i];
+            self.interfaces[node as usize].awake = false;
+            self.ask(node);
+        }
+        self.to_try.clear();
+        let Some(cycle) = self.engine.next() else {
+            return false;
+        };
+        if cycle as f64 * self.cycle() > limit {
+            return false;
+        }
+        let mut delivered = std::mem::take(&mut self.delivered);
+        delivered.clear();
+        self.engine.step(cycle, &mut delivered, &mut self.to_try);
+        for d in &delivered {
+            self.take(d, done);
+        }
+        self.delivered = delivered;
+        true
+    }
+}
+
+impl Transport for Packets<'_> {
+    fn now(&self) -> f64 {
+        self.now
+    }
+
+    fn latency(&mut self, from: NodeId, to: NodeId, _bytes: f64) -> Result<f64, ModelError> {
+        let parameters = self.network.parameters;
+        Ok(if from == to {
+            parameters.memory_latency_s
+        } else {
+            parameters.latency_s * self.network.point.latency
+        })
+    }
+
+    fn begin(&mut self, from: NodeId, to: NodeId, bytes: f64, tag: u32) -> Result<(), ModelError> {
+        if from == to {
+            // One copy after the other.
+            let free = &mut self.memory_free[from.index()];
+            *free = free.max(self.now) + bytes / self.network.parameters.memory_bytes_per_s;
+            self.local.push(Reverse((free.to_bits(), tag)));
+            return Ok(());
+        }
+        let batches = self.batches(bytes.max(1.0));
+        self.add(from, to, tag, batches, f64::INFINITY)
+    }
+
+    fn run_until(&mut self, limit: f64, done: &mut Vec<Done>) {
+        loop {
+            let local = self
+                .local
+                .peek()
+                .map_or(f64::INFINITY, |r| f64::from_bits(r.0.0));
+            let until = limit.min(local);
+            if self.cycle_before(until, done) {
+                if !done.is_empty() {
+                    self.now = self.now.max(done[0].seconds);
+                    return;
+                }
+                continue;
+            }
+            if local <= limit && local < f64::INFINITY {
+                if let Some(Reverse((at, tag))) = self.local.pop() {
+                    let seconds = f64::from_bits(at);
+                    self.now = self.now.max(seconds);
+                    done.push(Done {
+                        tag,
+                        seconds,
+                        bottleneck: None,
+                    });
+                }
+            } else if limit < f64::INFINITY {
+                self.now = self.now.max(limit);
+                self.engine
+                    .rest_until((limit / self.cycle()).floor() as u64);
+            }
+            return;
+        }
+    }
+}
+
+impl Message {
+    /// Who is asked and who asks for a batch.
+    fn ends(&self, by: Side) -> (u32, u32) {
+        match by {
+            Side::Sender => (self.to, self.from),
+            Side::Receiver => (self.from, self.to),
+        }
+    }
+}
+
+const ANSWER: u64 = 1 << 63;
+
+fn tag_of(message: u32, batch: u8) -> u64 {
+    u64::from(message) | u64::from(batch) << 32
+}
+
+fn untag(tag: u64) -> (u32, u8, bool) {
+    (tag as u32, (tag >> 32) as u8, tag & ANSWER != 0)
+}

@@ -1,0 +1,167 @@
+//! What routers are like.
+
+use crate::network::Network;
+use crate::parameters::Parameters;
+use crate::protocol::Protocol;
+use hopbyte_fabric::units::Seconds;
+use hopbyte_fabric::{End, LinkId};
+
+/// A router with input queues, virtual channels and credits.
+///
+/// Time is in cycles of the router. A packet is one or more flits; a flit is the unit that competes for
+/// the switch, and takes phits of buffer and of time on the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouterSpec {
+    /// One cycle.
+    pub cycle: Seconds,
+    /// Bytes of a phit.
+    pub phit_bytes: f64,
+    /// Kinds of packet that must not wait for each other: 1, or 2 for requests and responses.
+    pub networks: u8,
+    /// Virtual channels of each kind and dateline class. A ring needs two classes, so that packets
+    /// which close it cannot wait for each other in a circle.
+    pub channels: u8,
+    /// Room of a virtual channel's input queue, in phits.
+    pub buffer_phits: u32,
+    /// Cycles from the arrival of a packet's head until it asks for an output's virtual channel.
+    pub route_cycles: u32,
+    /// Cycles from the switch to the far end of a link, beside the link's own latency.
+    pub forward_cycles: u32,
+    /// Cycles from a node to its router, and from the switch to a node.
+    pub inject_cycles: u32,
+    /// Cycles from the switch to a node.
+    pub eject_cycles: u32,
+    /// Cycles from leaving an input queue until the sender may use the room again.
+    pub credit_cycles: u32,
+    /// Room behind the switch at each output, in phits for each virtual channel; 0: what leaves the switch is on the wire.
+    pub output_phits: u32,
+    /// Cycles that a phit keeps the switch's input busy.
+    pub switch_cycles_per_phit: f64,
+    /// Requests that an interface may have unanswered.
+    pub window: u32,
+    /// Data of a packet, for protocols that do not say it.
+    pub plain_packet_bytes: f64,
+    /// Wires between a node and its router, each way.
+    pub host_channels: u8,
+    /// Cycles for a phit on such a wire; the host link's capacity when absent.
+    pub host_cycles: Option<f64>,
+    /// Whether packets with half a ring to go take either way (by the parity of their position; BookSim
+    /// draws it), where the machine's routing has one rule for all.
+    pub spread_ties: bool,
+}
+
+impl RouterSpec {
+    /// The input-queued router that BookSim simulates with its default pipeline: routing, channel and
+    /// switch allocation and traversal of one cycle each, links of two; flits of one phit, one byte
+    /// and one cycle of 1 ns.
+    pub fn input_queued(channels_each_class: u8, buffer_flits: u32) -> Self {
+        Self {
+            cycle: Seconds(1e-9),
+            phit_bytes: 1.0,
+            networks: 1,
+            channels: channels_each_class,
+            buffer_phits: buffer_flits,
+            route_cycles: 1,
+            forward_cycles: 4,
+            inject_cycles: 2,
+            eject_cycles: 3,
+            credit_cycles: 5,
+            output_phits: 0,
+            switch_cycles_per_phit: 1.0,
+            window: u32::MAX,
+            plain_packet_bytes: 4.0,
+            host_channels: 1,
+            host_cycles: None,
+            spread_ties: true,
+        }
+    }
+
+    /// Gemini: 800 MHz, 3-byte phits (paper 000, Table I), requests and responses apart, four of the
+    /// eight host tiles for each node. Queue sizes are not published: an input queue covers the round
+    /// trip of its credits on the fastest tile, an output queue holds two full packets.
+    pub fn gemini() -> Self {
+        Self {
+            cycle: Seconds(1.25e-9),
+            phit_bytes: 3.0,
+            networks: 2,
+            channels: 1,
+            buffer_phits: 256,
+            route_cycles: 2,
+            forward_cycles: 2,
+            inject_cycles: 4,
+            eject_cycles: 4,
+            credit_cycles: 44,
+            output_phits: 64,
+            switch_cycles_per_phit: 0.5,
+            // Covers 7 GB/s over a round trip of 4 us.
+            window: 512,
+            plain_packet_bytes: 64.0,
+            host_channels: 4,
+            host_cycles: Some(0.75),
+            spread_ties: false,
+        }
+    }
+
+    /// SeaStar of the XT4: 500 MHz, 64-byte packets of 4-byte phits, four virtual channels (two for each
+    /// side of the dateline); responses are packets like others. Latency of a hop is the fabric's.
+    pub fn seastar() -> Self {
+        Self {
+            cycle: Seconds(2e-9),
+            phit_bytes: 4.0,
+            networks: 1,
+            channels: 2,
+            buffer_phits: 256,
+            route_cycles: 2,
+            forward_cycles: 2,
+            inject_cycles: 4,
+            eject_cycles: 4,
+            credit_cycles: 16,
+            output_phits: 32,
+            switch_cycles_per_phit: 0.5,
+            window: u32::MAX,
+            plain_packet_bytes: 64.0,
+            host_channels: 1,
+            host_cycles: None,
+            spread_ties: false,
+        }
+    }
+
+    /// The routers of a network: Gemini's for its protocol, else SeaStar's.
+    pub fn of(parameters: &Parameters) -> Self {
+        match parameters.protocol {
+            Protocol::Gemini(_) => Self::gemini(),
+            Protocol::Plain { .. } => Self::seastar(),
+        }
+    }
+
+    /// Virtual channels of an input in all.
+    pub(super) fn lanes(&self) -> usize {
+        usize::from(self.networks) * 2 * usize::from(self.channels)
+    }
+
+    /// A time in cycles.
+    pub(super) fn cycles(&self, seconds: f64) -> u32 {
+        (seconds / self.cycle.0).round().clamp(0.0, 1e6) as u32
+    }
+
+    /// Cycles for a phit at a rate.
+    pub(super) fn cycles_per_phit(&self, bytes_per_s: f64) -> f64 {
+        self.phit_bytes / (bytes_per_s * self.cycle.0)
+    }
+
+    pub(super) fn host_cycles_per_phit(&self, network: &Network<'_>, link: LinkId) -> f64 {
+        let point = network.point.injection;
+        match self.host_cycles {
+            Some(cycles) => cycles / point,
+            None => {
+                let spec = network.fabric.link(link);
+                let shared = match (spec.from, spec.to) {
+                    (End::Hosts(r), _) | (_, End::Hosts(r)) => network.fabric.nodes_on(r).len(),
+                    _ => 1,
+                };
+                let wires = f64::from(self.host_channels) * shared as f64;
+                self.cycles_per_phit(spec.capacity().0 * point / wires)
+            }
+        }
+    }
+}

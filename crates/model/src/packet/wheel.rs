@@ -1,0 +1,104 @@
+//! What happens in the next cycles.
+
+/// Events by cycle, for some cycles ahead; order of entry within a cycle.
+#[derive(Clone, Debug)]
+pub(super) struct Wheel<E> {
+    slots: Vec<Vec<E>>,
+    /// A bit for each slot that holds anything.
+    busy: Vec<u64>,
+    /// What lies further ahead than the wheel reaches.
+    later: std::collections::BTreeMap<u64, Vec<E>>,
+    now: u64,
+}
+
+impl<E> Wheel<E> {
+    /// Reaches `horizon` cycles ahead without search.
+    pub(super) fn new(horizon: usize) -> Self {
+        let size = horizon.next_power_of_two().max(64);
+        Self {
+            slots: (0..size).map(|_| Vec::new()).collect(),
+            busy: vec![0; size / 64],
+            later: std::collections::BTreeMap::new(),
+            now: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, cycle: u64, event: E) {
+        let cycle = cycle.max(self.now);
+        let size = self.slots.len();
+        if cycle - self.now >= size as u64 {
+            self.later.entry(cycle).or_default().push(event);
+            return;
+        }
+        let slot = cycle as usize & (size - 1);
+        self.busy[slot / 64] |= 1 << (slot % 64);
+        self.slots[slot].push(event);
+    }
+
+    /// The first cycle from `now` on that has an event.
+    pub(super) fn next(&self) -> Option<u64> {
+        let size = self.slots.len();
+        let start = self.now as usize & (size - 1);
+        let words = self.busy.len();
+        let mut found = None;
+        for i in 0..=words {
+            let word = (start / 64 + i) % words;
+            let mut bits = self.busy[word];
+            if i == 0 {
+                bits &= u64::MAX << (start % 64);
+            } else if i == words {
+                bits &= !(u64::MAX << (start % 64));
+            }
+            if bits != 0 {
+                let slot = word * 64 + bits.trailing_zeros() as usize;
+                let ahead = (slot + size - start) & (size - 1);
+                found = Some(self.now + ahead as u64);
+                break;
+            }
+        }
+        let later = self.later.keys().next().copied();
+        match (found, later) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Moves to a cycle before which nothing happens and takes what happens in it.
+    pub(super) fn take(&mut self, cycle: u64, events: &mut Vec<E>) {
+        self.now = cycle;
+        events.clear();
+        while let Some(entry) = self.later.first_entry() {
+            if *entry.key() > cycle {
+                break;
+            }
+            events.extend(entry.remove());
+        }
+        let slot = cycle as usize & (self.slots.len() - 1);
+        self.busy[slot / 64] &= !(1 << (slot % 64));
+        events.append(&mut self.slots[slot]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wheel;
+
+    #[test]
+    fn events_come_in_order_near_and_far() {
+        let mut wheel = Wheel::new(64);
+        for cycle in [70, 3, 64, 5000, 3, 63] {
+            wheel.put(cycle, cycle);
+        }
+        let (mut seen, mut events) = (Vec::new(), Vec::new());
+        while let Some(cycle) = wheel.next() {
+            wheel.take(cycle, &mut events);
+            seen.extend(events.iter().map(|&e| (cycle, e)));
+            if cycle == 63 {
+                wheel.put(90, 90);
+            }
+        }
+        let expected = [3, 3, 63, 64, 70, 90, 5000].map(|c| (c, c));
+        assert_eq!(seen, expected);
+    }
+}

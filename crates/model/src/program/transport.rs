@@ -1,0 +1,110 @@
+//! How data gets from node to node while a program runs: as flows, or packet by packet.
+
+use crate::error::ModelError;
+use crate::fluid::{Clock, Done, PathId, Sharing};
+use crate::network::{Network, Way};
+use hopbyte_fabric::NodeId;
+use std::collections::HashMap;
+
+/// What a program needs of a network.
+pub trait Transport {
+    /// The present, in seconds.
+    fn now(&self) -> f64;
+
+    /// Time from leaving the sender until data begins to arrive, without other traffic and without what
+    /// [`Transport::begin`] adds itself.
+    fn latency(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<f64, ModelError>;
+
+    /// Data begins to flow now.
+    fn begin(&mut self, from: NodeId, to: NodeId, bytes: f64, tag: u32) -> Result<(), ModelError>;
+
+    /// Goes on until data arrives, or until `limit` (seconds; may be infinite) if nothing does before.
+    fn run_until(&mut self, limit: f64, done: &mut Vec<Done>);
+}
+
+/// Data of another job: sender, receiver, bytes of a message, highest rate.
+pub type Stream = (NodeId, NodeId, f64, f64);
+
+/// Flows that share the network.
+#[derive(Debug)]
+pub struct Flows<'a> {
+    network: &'a Network<'a>,
+    clock: Clock,
+    /// Path and latency by sender, receiver and size, on which the protocol depends.
+    paths: HashMap<(NodeId, NodeId, u64), (PathId, f64)>,
+    way: Way,
+    /// Paths of the streams.
+    streams: Vec<PathId>,
+}
+
+impl<'a> Flows<'a> {
+    /// An idle network but for the streams of other jobs; `tolerance` as in [`Clock::new`].
+    pub fn new(
+        network: &'a Network<'a>,
+        background: &[Stream],
+        tolerance: f64,
+    ) -> Result<Self, ModelError> {
+        let mut flows = Self {
+            network,
+            clock: Clock::new(Sharing::new(network.capacities()), tolerance),
+            paths: HashMap::new(),
+            way: Way::default(),
+            streams: Vec::with_capacity(background.len()),
+        };
+        for &(from, to, bytes, limit) in background {
+            let (path, _) = flows.path(from, to, bytes)?;
+            flows.streams.push(path);
+            flows.clock.begin(path, f64::INFINITY, limit, u32::MAX);
+        }
+        Ok(flows)
+    }
+
+    /// Bytes that each stream moved until now. Streams that are alike count alike.
+    pub fn streamed(&self) -> Vec<f64> {
+        let received = self.streams.iter().map(|&p| self.clock.received(p));
+        received.collect()
+    }
+
+    fn path(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<(PathId, f64), ModelError> {
+        let bytes = bytes.max(1.0);
+        let key = (from, to, bytes.to_bits());
+        if let Some(&known) = self.paths.get(&key) {
+            return Ok(known);
+        }
+        let wire = self.network.parameters.protocol.wire(bytes);
+        let way = self.network.way(from, to, &wire, bytes, &mut self.way);
+        way.map_err(|pair| ModelError::unroutable(self.network.fabric, &pair))?;
+        let path = self.clock.add_path(&self.way.uses);
+        let found = (path, self.way.latency_s);
+        self.paths.insert(key, found);
+        Ok(found)
+    }
+}
+
+impl Transport for Flows<'_> {
+    fn now(&self) -> f64 {
+        self.clock.now()
+    }
+
+    fn latency(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<f64, ModelError> {
+        Ok(self.path(from, to, bytes)?.1)
+    }
+
+    fn begin(&mut self, from: NodeId, to: NodeId, bytes: f64, tag: u32) -> Result<(), ModelError> {
+        let (path, _) = self.path(from, to, bytes)?;
+        self.clock.begin(path, bytes, f64::INFINITY, tag);
+        Ok(())
+    }
+
+    fn run_until(&mut self, limit: f64, done: &mut Vec<Done>) {
+        // Everything of one moment happens before rates are shared anew.
+        if limit <= self.clock.now() {
+            return;
+        }
+        match self.clock.next_end() {
+            Some(end) if end <= limit => self.clock.end_next(done),
+            _ if limit < f64::INFINITY => self.clock.advance_to(limit),
+            _ => {}
+        }
+    }
+}

@@ -11,13 +11,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["solve", problem, objective, seconds, threads, seed] => solve(
-            problem,
-            objective,
-            seconds.parse()?,
-            threads.parse()?,
-            seed.parse()?,
-        ),
+        ["solve", problem, objective, effort, threads, seed] => {
+            solve(problem, objective, effort, threads.parse()?, seed.parse()?)
+        }
         ["eval", problem, file] => eval(problem, file),
         _ => Ok(()),
     }
@@ -57,7 +53,7 @@ fn line(name: &str, e: &Evaluation) {
 fn solve(
     name: &str,
     objective: &str,
-    seconds: f64,
+    effort: &str,
     threads: usize,
     seed: u64,
 ) -> Result<(), Box<dyn Error>> {
@@ -66,10 +62,14 @@ fn solve(
     let built = begin.elapsed().as_secs_f64();
     let problem = question(&instance, objective)?;
     let options = Options {
-        seconds,
+        seconds: effort.parse().unwrap_or(0.0),
+        trials: match effort.strip_suffix('k') {
+            Some(thousands) => Some(1000 * thousands.parse::<u64>()?),
+            None => None,
+        },
         threads,
         seed,
-        ..Options::default()
+        runs: threads,
     };
     let (_, certificate) = map(&problem, &options, &|_| {})?;
     line("in order", &certificate.baseline);

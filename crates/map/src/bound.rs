@@ -2,15 +2,17 @@
 //!
 //! A task keeps at most (slots of a node − 1) partners on its node and (slots of a router − 1) on its
 //! router. What it exchanges with the others must leave, over links whose capacity is known. Sums over
-//! tasks and averages over links follow. No bound looks at how partners fit together, so a gap to it
-//! does not mean that there is something better.
+//! tasks and averages over links follow. For small jobs the eigenvalues of the traffic say more: how many
+//! bytes must leave the nodes and the routers whatever fits together ([`crate::spectral`]). A gap to a bound does not mean that there is
+//! something better.
 
 use crate::evaluate::is_network;
 use crate::graph::Graph;
 use crate::problem::{Objective, Problem};
-use hopbyte_fabric::LinkId;
+use crate::spectral::Spectrum;
+use hopbyte_fabric::{End, LinkId};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Values that no placement of the problem can go below.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -41,7 +43,10 @@ impl Bound {
 
 /// What a machine offers at best, over the nodes and routers of the allocation.
 struct Offer {
-    /// Most slots of one node, and of one router's allocated nodes.
+    /// Slots of the nodes, and of each router's allocated nodes.
+    node_rooms: Vec<usize>,
+    router_rooms: Vec<usize>,
+    /// Most of one node, and of one router.
     node_slots: usize,
     router_slots: usize,
     /// Best capacity into the network and out of it of one node, and of one router.
@@ -51,8 +56,9 @@ struct Offer {
     router_in: f64,
     /// Sums over the allocation.
     all_inject: f64,
-    /// Capacity of all network links.
+    /// Capacity of all network links, and of those that leave the allocation's routers.
     network: f64,
+    all_routers: f64,
     /// Fewest hops between nodes on different routers, and between two nodes of one router.
     far_hops: f64,
     near_hops: f64,
@@ -61,11 +67,9 @@ struct Offer {
 impl Offer {
     fn of(problem: &Problem<'_>) -> Self {
         let fabric = problem.fabric;
-        let mut router_slots: HashMap<_, usize> = HashMap::new();
-        let mut node_slots = 0;
+        let mut router_slots: BTreeMap<_, usize> = BTreeMap::new();
         for &(node, slots) in problem.allocation.nodes() {
             *router_slots.entry(fabric.node(node).router).or_default() += slots as usize;
-            node_slots = node_slots.max(slots as usize);
         }
         let best = |links: &mut dyn Iterator<Item = LinkId>| {
             links.map(|l| problem.live_capacity(l)).fold(0.0, f64::max)
@@ -80,10 +84,10 @@ impl Offer {
             *out.entry(fabric.link(link).from).or_default() += capacity;
             *into.entry(fabric.link(link).to).or_default() += capacity;
         }
-        let at_routers = |sums: &HashMap<hopbyte_fabric::End, f64>| {
+        let at_routers = |sums: &HashMap<End, f64>| {
             router_slots
                 .keys()
-                .filter_map(|&r| sums.get(&hopbyte_fabric::End::Router(r)).copied())
+                .filter_map(|&r| sums.get(&End::Router(r)).copied())
                 .fold(0.0, f64::max)
         };
         let mut shared: Vec<LinkId> = nodes().map(|n| n.inject).collect();
@@ -91,9 +95,16 @@ impl Offer {
         shared.dedup();
         let cabled = nodes().all(|n| fabric.is_hop(n.inject) && fabric.is_hop(n.eject));
         let near_hops = if cabled { 2.0 } else { 0.0 };
+        let nodes_of = problem.allocation.nodes().iter();
+        let node_rooms: Vec<usize> = nodes_of.map(|n| n.1 as usize).collect();
+        let router_rooms: Vec<usize> = router_slots.values().copied().collect();
+        let leave = router_slots.keys();
         Self {
-            node_slots,
-            router_slots: router_slots.values().copied().max().unwrap_or(0),
+            all_routers: leave.filter_map(|&r| out.get(&End::Router(r))).sum(),
+            node_slots: node_rooms.iter().copied().max().unwrap_or(0),
+            router_slots: router_rooms.iter().copied().max().unwrap_or(0),
+            node_rooms,
+            router_rooms,
             inject: best(&mut nodes().map(|n| n.inject)),
             eject: best(&mut nodes().map(|n| n.eject)),
             router_out: at_routers(&out),
@@ -109,9 +120,9 @@ impl Offer {
 /// Bytes a task must send and receive beyond its `keep` heaviest partners, given the partners' (out,
 /// back) bytes; each direction keeps its own heaviest, which can only be too kind.
 fn leaving(edges: &[crate::graph::Edge], keep: usize, scratch: &mut Vec<f64>) -> (f64, f64) {
-    let mut beyond = |bytes: &dyn Fn(&crate::graph::Edge) -> f64| {
+    let mut beyond = |bytes: &dyn Fn(&crate::graph::Edge) -> f32| {
         scratch.clear();
-        scratch.extend(edges.iter().map(bytes));
+        scratch.extend(edges.iter().map(|e| f64::from(bytes(e))));
         if scratch.len() <= keep {
             return 0.0;
         }
@@ -146,12 +157,24 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
             *sum = sum.max(if value.is_finite() { value } else { 0.0 });
         }
     }
+    for (graph, node, router) in [
+        (requests, &mut off_node, &mut off_router),
+        (flows, &mut flow_off_node, &mut flow_off_router),
+    ] {
+        let tasks = graph.units();
+        if let Some(spectrum) = Spectrum::of(graph, offer.node_rooms.len()) {
+            *node = node.max(spectrum.cut(&offer.node_rooms, tasks));
+            *router = router.max(spectrum.cut(&offer.router_rooms, tasks));
+        }
+    }
     let ratio = |bytes: f64, rate: f64| if rate > 0.0 { bytes / rate } else { 0.0 };
     bound.off_node_bytes = off_node;
-    bound.hop_bytes = off_router * offer.far_hops + (off_node - off_router) * offer.near_hops;
+    bound.hop_bytes =
+        off_router * offer.far_hops + (off_node - off_router).max(0.0) * offer.near_hops;
     bound.worst_network_link_seconds = bound
         .worst_network_link_seconds
-        .max(ratio(flow_off_router, offer.network));
+        .max(ratio(flow_off_router, offer.network))
+        .max(ratio(flow_off_router, offer.all_routers));
     bound.worst_link_seconds = bound
         .worst_link_seconds
         .max(ratio(flow_off_node, offer.all_inject))

@@ -1,86 +1,84 @@
-//! Placements to start from.
+//! A placement made task by task.
 
 use crate::graph::Graph;
-use crate::paths::Paths;
-use crate::search::{FREE, Slots, Weights};
+use crate::linear::Distances;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-/// Places the unit with the heaviest links to placed units next, at the free slot that costs it least
-/// among those near its partners (Hoefler and Snir, ICS 2011, by cost instead of distance).
-pub(crate) fn greedy<P: Paths>(
-    graph: &Graph,
-    slots: &Slots,
-    paths: &P,
-    weights: &Weights,
-) -> Vec<u32> {
-    let mut prices = paths.prices();
-    let all: Vec<u32> = (0..paths.links() as u32).collect();
-    paths.reprice(&mut prices, &all, |l| weights.hop[l] + 1e-3);
+/// No place.
+const NOWHERE: u32 = u32::MAX;
+
+/// Places the task with the heaviest links to placed tasks next, at the free place nearest to its
+/// partners (Hoefler and Snir, ICS 2011). Takes tasks × places steps.
+pub(crate) fn greedy<D: Distances>(graph: &Graph, rooms: &[u32], distances: &D) -> Vec<u32> {
     let units = graph.units();
-    let places = slots.first_free();
-    let mut free = places;
-    let mut slot_of = vec![FREE; units];
+    let mut room = rooms.to_vec();
+    let mut place_of = vec![NOWHERE; units];
     let mut pull = vec![0.0f64; units];
-    let mut queue = std::collections::BinaryHeap::new();
+    let mut queue: BinaryHeap<(u64, Reverse<u32>)> = BinaryHeap::new();
     let bytes: Vec<f64> = (0..units as u32).map(|u| graph.bytes(u)).collect();
     let mut order: Vec<u32> = (0..units as u32).collect();
     order.sort_by(|&a, &b| {
-        bytes[b as usize]
-            .total_cmp(&bytes[a as usize])
-            .then(a.cmp(&b))
+        let heavier = bytes[b as usize].total_cmp(&bytes[a as usize]);
+        heavier.then(a.cmp(&b))
     });
     let mut order = order.into_iter();
     for _ in 0..units {
         let unit = loop {
             match queue.pop() {
-                Some((weight, std::cmp::Reverse(unit))) => {
-                    let unit: u32 = unit;
-                    if slot_of[unit as usize] == FREE && weight == pull[unit as usize].to_bits() {
+                Some((weight, Reverse(unit))) => {
+                    let u = unit as usize;
+                    if place_of[u] == NOWHERE && weight == pull[u].to_bits() {
                         break Some(unit);
                     }
                 }
-                None => break order.by_ref().find(|&u| slot_of[u as usize] == FREE),
+                None => {
+                    break order.by_ref().find(|&u| place_of[u as usize] == NOWHERE);
+                }
             }
         };
         let Some(unit) = unit else { break };
-        let placed: Vec<(u32, f64, f64)> = graph
-            .edges(unit)
-            .iter()
-            .filter(|e| slot_of[e.to as usize] != FREE)
-            .map(|e| (slots.place[slot_of[e.to as usize] as usize], e.out, e.back))
+        let edges = graph.edges(unit).iter();
+        let placed: Vec<(u32, f64, f64)> = edges
+            .filter(|e| place_of[e.to as usize] != NOWHERE)
+            .map(|e| {
+                let place = place_of[e.to as usize];
+                (place, f64::from(e.out), f64::from(e.back))
+            })
             .collect();
-        let mut choice = (f64::INFINITY, None);
-        for place in 0..free.len() as u32 {
-            if free[place as usize].is_empty() {
-                continue;
+        let Some(place) = nearest(&room, &placed, distances) else {
+            break;
+        };
+        room[place as usize] -= 1;
+        place_of[unit as usize] = place;
+        for edge in graph.edges(unit) {
+            if place_of[edge.to as usize] == NOWHERE {
+                let sum = &mut pull[edge.to as usize];
+                *sum += f64::from(edge.out + edge.back);
+                queue.push((sum.to_bits(), Reverse(edge.to)));
             }
-            let mut cost = 0.0;
-            for &(other, out, back) in &placed {
-                cost += out * paths.price(&prices, place, other)
-                    + back * paths.price(&prices, other, place);
-                if cost >= choice.0 {
-                    break;
-                }
-            }
-            if cost < choice.0 {
-                choice = (cost, Some(place));
-            }
-            if placed.is_empty() {
+        }
+    }
+    place_of
+}
+
+/// The place with room that costs least towards partners given as (place, bytes to, bytes from).
+fn nearest<D: Distances>(room: &[u32], placed: &[(u32, f64, f64)], d: &D) -> Option<u32> {
+    let mut best = (f64::INFINITY, None);
+    for place in (0..room.len() as u32).filter(|&p| room[p as usize] > 0) {
+        let mut cost = 0.0;
+        for &(other, out, back) in placed {
+            cost += out * d.get(place, other) + back * d.get(other, place);
+            if cost >= best.0 {
                 break;
             }
         }
-        let Some(slot) = choice.1.and_then(|p| free[p as usize].next()) else {
+        if cost < best.0 {
+            best = (cost, Some(place));
+        }
+        if placed.is_empty() {
             break;
-        };
-        slot_of[unit as usize] = slot;
-        for edge in graph
-            .edges(unit)
-            .iter()
-            .filter(|e| slot_of[e.to as usize] == FREE)
-        {
-            let sum = &mut pull[edge.to as usize];
-            *sum += edge.out + edge.back;
-            queue.push((sum.to_bits(), std::cmp::Reverse(edge.to)));
         }
     }
-    slot_of
+    best.1
 }

@@ -8,9 +8,9 @@ pub(crate) struct Edge {
     /// The neighbour.
     pub(crate) to: u32,
     /// Bytes to it, on the request route from here to there.
-    pub(crate) out: f64,
+    pub(crate) out: f32,
     /// Bytes from it.
-    pub(crate) back: f64,
+    pub(crate) back: f32,
 }
 
 /// Units (tasks or groups of tasks) and what they exchange.
@@ -42,10 +42,13 @@ impl Graph {
         let mut edges = vec![none; offsets[n]];
         let mut at = offsets.clone();
         for (from, message) in exchange.iter() {
-            let answer = response_fraction * message.bytes;
+            let (bytes, answer) = (
+                message.bytes as f32,
+                (response_fraction * message.bytes) as f32,
+            );
             for (unit, to, out, back) in [
-                (from, message.to, message.bytes, answer),
-                (message.to, from, answer, message.bytes),
+                (from, message.to, bytes, answer),
+                (message.to, from, answer, bytes),
             ] {
                 edges[at[unit as usize]] = Edge { to, out, back };
                 at[unit as usize] += 1;
@@ -54,7 +57,6 @@ impl Graph {
         Self::merged(vec![1; n], &offsets, edges)
     }
 
-    #[cfg(test)]
     /// The graph of groups: `group[unit]` is the number of the unit's group, below `groups`.
     pub(crate) fn quotient(&self, group: &[u32], groups: usize) -> Self {
         let mut size = vec![0u32; groups];
@@ -88,6 +90,44 @@ impl Graph {
             }
         }
         Self::merged(size, &offsets, edges)
+    }
+
+    /// The graph without the lightest edges of every unit, such that at least `share` of the unit's
+    /// bytes stay; an edge stays when either end keeps it.
+    pub(crate) fn heaviest(&self, share: f32) -> Self {
+        if share >= 1.0 {
+            return self.clone();
+        }
+        let mut least = vec![0.0f32; self.units()];
+        let mut weights: Vec<f32> = Vec::new();
+        for (unit, least) in least.iter_mut().enumerate() {
+            weights.clear();
+            weights.extend(self.edges(unit as u32).iter().map(|e| e.out + e.back));
+            weights.sort_by(f32::total_cmp);
+            let mut drop = (1.0 - share) * weights.iter().sum::<f32>();
+            for &w in &weights {
+                drop -= w;
+                if drop < 0.0 {
+                    *least = w;
+                    break;
+                }
+            }
+        }
+        let mut offsets = vec![0];
+        let mut edges = Vec::new();
+        for unit in 0..self.units() {
+            edges.extend(
+                self.edges(unit as u32)
+                    .iter()
+                    .filter(|e| e.out + e.back >= least[unit].min(least[e.to as usize])),
+            );
+            offsets.push(edges.len());
+        }
+        Self {
+            size: self.size.clone(),
+            offsets,
+            edges,
+        }
     }
 
     /// Sorts every unit's edges and adds up those to the same neighbour.
@@ -135,9 +175,19 @@ impl Graph {
         &self.edges[self.offsets[unit as usize]..self.offsets[unit as usize + 1]]
     }
 
+    /// The edge between two units, if they exchange anything.
+    pub(crate) fn edge(&self, unit: u32, to: u32) -> Option<Edge> {
+        let edges = self.edges(unit);
+        let at = edges.binary_search_by_key(&to, |e| e.to).ok()?;
+        Some(edges[at])
+    }
+
     /// Bytes to and from all neighbours of a unit.
     pub(crate) fn bytes(&self, unit: u32) -> f64 {
-        self.edges(unit).iter().map(|e| e.out + e.back).sum()
+        self.edges(unit)
+            .iter()
+            .map(|e| f64::from(e.out + e.back))
+            .sum()
     }
 }
 

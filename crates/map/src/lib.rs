@@ -8,16 +8,26 @@
 //!
 //! Nothing here reads files or the environment; the clock is read for the time budget alone.
 
+mod arrangement;
+mod bisect;
 mod bound;
 mod construct;
+mod coords;
+mod dual;
+mod engine;
 mod evaluate;
 mod graph;
+mod linear;
 mod mapper;
 mod near;
+mod partition;
 mod paths;
 mod problem;
 mod rng;
+mod schedule;
 mod search;
+mod spectral;
+mod starts;
 
 pub use bound::Bound;
 pub use evaluate::{Evaluation, evaluate};

@@ -1,31 +1,33 @@
 //! The search as a whole: baselines, starts, stages, and the certificate.
 
 use crate::bound::{Bound, bound};
-use crate::construct::greedy;
-use crate::evaluate::{Evaluation, evaluate, is_network, known_costs};
+use crate::engine::{Effort, Engine};
+use crate::evaluate::{Evaluation, evaluate, known_costs};
 use crate::graph::Graph;
-use crate::near::Near;
-use crate::paths::{GridPaths, MatrixPaths, Paths, StoredPaths};
+use crate::linear::{Distances, MatrixDistances};
+use crate::paths::{GridPaths, Paths, StoredPaths};
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rng::Rng;
-use crate::search::{Budget, Search, Slots, Stage, Weights};
+use crate::starts::starts;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;
 use serde::Serialize;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Wall time to search for, in seconds; reading baselines and bounds comes on top.
     pub seconds: f64,
-    /// Trials for each start instead of a time: the result is then the same on any machine and any
+    /// Trials of all runs together instead of a time: the result is then the same on any machine and any
     /// number of threads.
     pub trials: Option<u64>,
     /// Seed of everything random.
     pub seed: u64,
     /// Threads to search on; 0 is one for every core.
     pub threads: usize,
+    /// Independent searches, from different starts and seeds, that share the time or the trials.
+    pub runs: usize,
 }
 
 impl Default for Options {
@@ -35,6 +37,7 @@ impl Default for Options {
             trials: None,
             seed: 1,
             threads: 0,
+            runs: 2,
         }
     }
 }
@@ -121,6 +124,10 @@ pub fn baseline(
     })
 }
 
+/// Least share of the objective that must be gained for a placement to be worth a change: below this a
+/// run's own noise is larger.
+const LEAST_GAIN: f64 = 0.01;
+
 /// Stream of random numbers of the random baseline.
 const RANDOM_STREAM: u64 = 1 << 32;
 
@@ -184,19 +191,26 @@ pub fn map(
         bound: bound.of(&problem.objective),
         progress,
     };
-    let found = match problem.objective {
-        Objective::RouteCost(_) => run.on(&MatrixPaths {
-            places: problem.allocation.nodes().len(),
-        })?,
-        _ => match GridPaths::new(problem) {
-            Some(paths) => run.on(&paths)?,
-            None => run.on(&StoredPaths::new(problem)?)?,
-        },
+    let found = match GridPaths::new(problem) {
+        Some(paths) if !matches!(problem.objective, Objective::RouteCost(_)) => {
+            run.on(&paths, &paths.distances())?
+        }
+        _ => {
+            let paths = StoredPaths::new(problem)?;
+            let distances = match problem.objective {
+                Objective::RouteCost(costs) => MatrixDistances {
+                    places: problem.allocation.nodes().len(),
+                    cost: known_costs(costs),
+                },
+                _ => paths.distances(problem.fabric),
+            };
+            run.on(&paths, &distances)?
+        }
     };
     let (which, start, start_cost) = candidates[best].clone();
     let improved = found
         .best
-        .filter(|(_, cost)| cost.better_than(&start_cost, &problem.objective));
+        .filter(|(_, cost)| worth(cost, &start_cost, &problem.objective));
     let verdict = if improved.is_some() {
         Verdict::Improved
     } else {
@@ -225,6 +239,14 @@ pub fn map(
     Ok((placement, certificate))
 }
 
+/// Whether a placement is better than the best baseline by so much that it shows: [`LEAST_GAIN`] of
+/// the objective, or of what decides ties while the objective is no worse.
+fn worth(cost: &Evaluation, baseline: &Evaluation, objective: &Objective<'_>) -> bool {
+    let ((new, new_tie), (old, old_tie)) = (cost.score(objective), baseline.score(objective));
+    let gains = |new: f64, old: f64| new < old * (1.0 - LEAST_GAIN);
+    cost.better_than(baseline, objective) && (gains(new, old) || gains(new_tie, old_tie))
+}
+
 /// What the starts found together.
 struct Found {
     best: Option<(Placement, Evaluation)>,
@@ -244,29 +266,29 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Searches from every start on the given routes and keeps the best.
-    fn on<P: Paths>(&self, paths: &P) -> Result<Found, MapError> {
+    /// A placement by place, and what it costs.
+    fn placed(&self, place_of: &[u32]) -> Result<(Placement, Evaluation), MapError> {
         let problem = self.problem;
-        let places = problem.allocation.nodes().len();
-        let weights = self.weights(paths);
-        let near = Near::new(problem, &mut Rng::new(self.options.seed, 0));
-        let rooms = problem.allocation.nodes().iter().enumerate();
-        let slots = Slots::new(
-            places,
-            rooms.flat_map(|(place, &(_, slots))| (0..slots).map(move |_| (place as u32, 1))),
-        );
-        let threads = match self.options.threads {
+        let nodes = place_of.iter().map(|&p| problem.node_at(p));
+        let placement = Placement::on_nodes(problem.fabric, problem.allocation, nodes)?;
+        let cost = evaluate(problem, &placement)?;
+        Ok((placement, cost))
+    }
+
+    /// Searches from the starts and keeps the best.
+    fn on<P: Paths, D: Distances>(&self, paths: &P, distances: &D) -> Result<Found, MapError> {
+        let (problem, options) = (self.problem, self.options);
+        let engine = Engine::new(problem, self.graph, paths, distances, options.seed);
+        let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
-        let starts: Vec<Vec<u32>> = self
-            .candidates
-            .iter()
-            .map(|(_, placement, _)| self.slots_of(placement, &slots))
-            .chain([greedy(self.graph, &slots, paths, &weights)])
-            .collect();
-        let waves = starts.len().div_ceil(threads).max(1);
-        let share = self.options.seconds / waves as f64;
+        let runs = options.runs.max(1);
+        let effort = match options.trials {
+            Some(trials) => Effort::Trials(trials / runs as u64),
+            None => Effort::Seconds(options.seconds / runs.div_ceil(threads) as f64),
+        };
+        let starts = starts(&engine, self.candidates, options.seed);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
@@ -275,50 +297,34 @@ impl Run<'_> {
                 found: error.to_string(),
                 expected: "a number of threads that the system can start",
             })?;
-        let best = std::sync::Mutex::new((0usize, self.best));
-        let searched: Vec<(Vec<u32>, u64)> = pool.install(|| {
-            starts
+        let told = std::sync::Mutex::new((0usize, self.best));
+        let searched: Result<Vec<(u64, Placement, Evaluation)>, MapError> = pool.install(|| {
+            (0..runs)
                 .into_par_iter()
-                .enumerate()
-                .map(|(number, start)| {
-                    let mut rng = Rng::new(self.options.seed, number as u64 + 1);
-                    let mut search = Search::new(paths, self.graph, &slots, &weights, &near, start);
-                    let stages = stages(&problem.objective);
-                    let begin = Instant::now();
-                    for (k, (power, heat, hop_weight)) in stages.iter().copied().enumerate() {
-                        let part = (k + 1) as f64 / stages.len() as f64;
-                        let budget = match self.options.trials {
-                            Some(trials) => Budget::Trials(trials / stages.len() as u64),
-                            None => Budget::Until(begin + Duration::from_secs_f64(share * part)),
-                        };
-                        let stage = Stage {
-                            power,
-                            hop_weight,
-                            heat,
-                            budget,
-                        };
-                        let now = search.run(&stage, &mut rng);
-                        if let (Ok(mut told), true) =
-                            (best.lock(), stage.power > 0 || stages.len() == 1)
-                        {
+                .map(|number| {
+                    let mut rng = Rng::new(options.seed, number as u64 + 1);
+                    let start = starts[number % starts.len()].clone();
+                    let end = engine.run(start, effort, &mut rng, || {
+                        if let Ok(mut told) = told.lock() {
                             told.0 += 1;
-                            let value = if stage.power == 0 {
-                                now.linear
-                            } else {
-                                now.worst
-                            };
-                            told.1 = told.1.min(value);
                             (self.progress)(Progress {
-                                done: (told.0 as f64
-                                    / (stages.len() * (self.candidates.len() + 1)) as f64)
-                                    .min(1.0),
+                                done: (told.0 as f64 / (4 * runs) as f64).min(1.0),
                                 best: told.1,
                                 bound: self.bound,
                             });
                         }
+                    });
+                    let (placement, cost) = self.placed(&end.place_of)?;
+                    if let Ok(mut told) = told.lock() {
+                        told.0 += 1;
+                        told.1 = told.1.min(cost.score(&problem.objective).0);
+                        (self.progress)(Progress {
+                            done: (told.0 as f64 / (4 * runs) as f64).min(1.0),
+                            best: told.1,
+                            bound: self.bound,
+                        });
                     }
-                    let trials = search.trials;
-                    (search.into_slots(), trials)
+                    Ok((end.trials, placement, cost))
                 })
                 .collect()
         });
@@ -327,13 +333,8 @@ impl Run<'_> {
             trials: 0,
             threads,
         };
-        for (slot_of, trials) in searched {
+        for (trials, placement, cost) in searched? {
             found.trials += trials;
-            let nodes = slot_of
-                .iter()
-                .map(|&s| problem.node_at(slots.place[s as usize]));
-            let placement = Placement::on_nodes(problem.fabric, problem.allocation, nodes)?;
-            let cost = evaluate(problem, &placement)?;
             let better =
                 |(_, best): &(Placement, Evaluation)| cost.better_than(best, &problem.objective);
             if found.best.as_ref().is_none_or(better) {
@@ -341,73 +342,5 @@ impl Run<'_> {
             }
         }
         Ok(found)
-    }
-
-    /// The slots of a placement in the search's numbering.
-    fn slots_of(&self, placement: &Placement, slots: &Slots) -> Vec<u32> {
-        let place_of = self.problem.places();
-        let mut next: Vec<u32> = (0..self.problem.allocation.nodes().len() as u32)
-            .map(|place| slots.of(place).start)
-            .collect();
-        placement
-            .slots()
-            .iter()
-            .map(|slot| {
-                let free = &mut next[place_of[slot.node.index()] as usize];
-                *free += 1;
-                *free - 1
-            })
-            .collect()
-    }
-
-    fn weights<P: Paths>(&self, paths: &P) -> Weights {
-        let problem = self.problem;
-        if let Objective::RouteCost(costs) = problem.objective {
-            let hop = known_costs(costs).into_iter().map(f64::from).collect();
-            return Weights {
-                seconds_per_byte: vec![0.0; paths.links()],
-                hop,
-            };
-        }
-        let links = problem.fabric.links().len();
-        let counts = |number: usize| {
-            let link = paths.link(number);
-            let real = link.index() < links;
-            let scope = !matches!(problem.objective, Objective::WorstNetworkLink)
-                || (real && is_network(problem, link));
-            let capacity = if real {
-                problem.live_capacity(link)
-            } else {
-                0.0
-            };
-            if scope && capacity > 0.0 {
-                1.0 / capacity
-            } else {
-                0.0
-            }
-        };
-        let hop = |number: usize| {
-            let link = paths.link(number);
-            f64::from(u8::from(
-                link.index() < links && problem.fabric.is_hop(link),
-            ))
-        };
-        Weights {
-            seconds_per_byte: (0..paths.links()).map(counts).collect(),
-            hop: (0..paths.links()).map(hop).collect(),
-        }
-    }
-}
-
-/// Power, heat and weight of hop-bytes of each stage.
-fn stages(objective: &Objective<'_>) -> &'static [(i32, f64, f64)] {
-    match objective {
-        Objective::WorstLink | Objective::WorstNetworkLink => &[
-            (0, 0.05, 0.0),
-            (2, 0.02, 0.1),
-            (8, 0.01, 0.05),
-            (20, 0.005, 0.02),
-        ],
-        Objective::HopBytes | Objective::RouteCost(_) => &[(0, 0.1, 0.0)],
     }
 }

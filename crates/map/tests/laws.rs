@@ -166,7 +166,7 @@ fn bad_questions_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn never_worse_than_any_baseline_and_the_bound_holds(

@@ -216,6 +216,7 @@ pub fn map(
         trials,
         seed,
         threads,
+        ..Options::default()
     };
     let (after, certificate) =
         py.detach(|| hopbyte_map::map(&problem, &options, &|_| {}).map_err(python))?;

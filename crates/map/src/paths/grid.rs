@@ -5,6 +5,7 @@
 //! round the ring, so that a stretch over the seam is one stretch too.
 
 use super::{Paths, Prices};
+use crate::linear::GridDistances;
 use crate::problem::Problem;
 use hopbyte_fabric::{Direction, End, LinkId, Routing};
 use std::collections::HashMap;
@@ -67,9 +68,14 @@ impl GridPaths {
         };
         let shape = order.shape();
         let n = shape.positions();
+        let hosts_up = problem.allocation.nodes().iter().all(|&(node, _)| {
+            let node = fabric.node(node);
+            fabric.link(node.inject).is_up() && fabric.link(node.eject).is_up()
+        });
         if fabric.routers().len() != n
             || shape.dims.iter().any(|&d| d > 2_048)
-            || !fabric.links().iter().all(hopbyte_fabric::Link::is_up)
+            || !order.is_healthy()
+            || !hosts_up
         {
             return None;
         }
@@ -193,6 +199,21 @@ impl GridPaths {
             }
         }
         Some(paths)
+    }
+
+    /// Hops between places as a sum over dimensions (three at most).
+    pub(crate) fn distances(&self) -> GridDistances {
+        let table = |d: usize| match self.dims.get(d) {
+            Some(dim) => (
+                dim.size,
+                dim.stretch.iter().map(|s| s.length as u8).collect(),
+            ),
+            None => (1, vec![0]),
+        };
+        GridDistances {
+            coord: self.coord.iter().map(|c| [c[0], c[1], c[2]]).collect(),
+            hops: [table(0), table(1), table(2)],
+        }
     }
 
     /// Sums of one ring side, twice round, from the price of each link.

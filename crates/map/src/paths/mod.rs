@@ -6,13 +6,11 @@
 //! reads them; [`Paths::link`] translates.
 
 mod grid;
-mod matrix;
 mod stored;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use grid::GridPaths;
-pub(crate) use matrix::MatrixPaths;
 pub(crate) use stored::StoredPaths;
 
 use hopbyte_fabric::LinkId;

@@ -1,8 +1,9 @@
 //! Routes as lists, for forwarding tables and path sets.
 
 use super::{Paths, Prices};
+use crate::linear::MatrixDistances;
 use crate::problem::{MapError, Problem};
-use hopbyte_fabric::{LinkId, NodeId, RouterId};
+use hopbyte_fabric::{Fabric, LinkId, NodeId, RouterId};
 use std::collections::HashMap;
 
 /// Most list entries that are kept (8 bytes each).
@@ -66,7 +67,9 @@ impl StoredPaths {
                     Ok(()) => {}
                     Err(error) => dead.push(error),
                 }
-                let steps = shares.iter().skip(1).map(|&(l, s)| (l.0, s));
+                let inject = problem.fabric.node(from).inject;
+                let beyond = shares.iter().filter(|step| step.0 != inject);
+                let steps = beyond.map(|&(l, s)| (l.0, s));
                 paths.steps.extend(steps);
                 if paths.steps.len() > MAX_ENTRIES {
                     return Err(MapError::BadOption {
@@ -82,6 +85,24 @@ impl StoredPaths {
             Ok(paths)
         } else {
             Err(MapError::unroutable(problem.fabric, dead))
+        }
+    }
+
+    /// Hops between all places, as a matrix.
+    pub(crate) fn distances(&self, fabric: &Fabric) -> MatrixDistances {
+        let places = self.places as u32;
+        let hop: Vec<bool> = fabric.link_ids().map(|l| fabric.is_hop(l)).collect();
+        let mut cost = Vec::with_capacity(self.places * self.places);
+        for a in 0..places {
+            for b in 0..places {
+                let mut hops = 0.0;
+                self.each(a, b, |l, share| hops += if hop[l] { share } else { 0.0 });
+                cost.push(hops as f32);
+            }
+        }
+        MatrixDistances {
+            places: self.places,
+            cost,
         }
     }
 

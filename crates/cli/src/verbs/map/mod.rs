@@ -48,7 +48,7 @@ pub struct Effort {
     /// Time to search for, in seconds
     #[arg(long, default_value_t = 2.0, help_heading = "Search")]
     pub seconds: f64,
-    /// Swaps to try for each start instead of a time; the same on any machine and any number of threads
+    /// Swaps to try instead of a time; the same on any machine and any number of threads
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub trials: Option<u64>,
     /// Seed of everything random
@@ -66,6 +66,7 @@ impl From<&Effort> for Options {
             trials: effort.trials,
             seed: effort.seed,
             threads: effort.threads,
+            ..Self::default()
         }
     }
 }

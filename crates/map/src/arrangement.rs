@@ -1,0 +1,181 @@
+//! Which unit is in which slot, while a search moves them.
+
+use crate::graph::Graph;
+use crate::near::Near;
+use crate::rng::Rng;
+
+/// No unit.
+pub(crate) const FREE: u32 = u32::MAX;
+
+/// Where units can be: slots of places, by place.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    /// Place of every slot.
+    pub(crate) place: Vec<u32>,
+    /// Tasks that a slot can hold.
+    pub(crate) room: Vec<u32>,
+    /// First slot of every place, and the end.
+    first: Vec<u32>,
+}
+
+impl Slots {
+    /// `rooms` lists (place, room) by place.
+    pub(crate) fn new(places: usize, rooms: impl IntoIterator<Item = (u32, u32)>) -> Self {
+        let (place, room): (Vec<u32>, Vec<u32>) = rooms.into_iter().unzip();
+        let mut first = vec![0; places + 1];
+        for &p in &place {
+            first[p as usize + 1] += 1;
+        }
+        for p in 0..places {
+            first[p + 1] += first[p];
+        }
+        Self { place, room, first }
+    }
+
+    /// Number of slots.
+    pub(crate) fn count(&self) -> usize {
+        self.place.len()
+    }
+
+    /// Slots of a place.
+    pub(crate) fn of(&self, place: u32) -> std::ops::Range<u32> {
+        self.first[place as usize]..self.first[place as usize + 1]
+    }
+
+    /// The slots of every place.
+    pub(crate) fn first_free(&self) -> Vec<std::ops::Range<u32>> {
+        (0..self.first.len() as u32 - 1)
+            .map(|p| self.of(p))
+            .collect()
+    }
+
+    #[inline]
+    fn pick(&self, place: u32, rng: &mut Rng) -> Option<u32> {
+        let range = self.of(place);
+        let n = range.len();
+        (n > 0).then(|| range.start + rng.below(n) as u32)
+    }
+}
+
+/// A slot for every unit, both ways round.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrangement<'a> {
+    slots: &'a Slots,
+    sizes: &'a [u32],
+    slot_of: Vec<u32>,
+    unit_at: Vec<u32>,
+    place_of: Vec<u32>,
+}
+
+/// A unit that changes places with another (or with nobody).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Swap {
+    /// The unit that moves to `slot`.
+    pub(crate) unit: u32,
+    /// Who is there, or [`FREE`].
+    pub(crate) partner: u32,
+    /// The unit's place now.
+    pub(crate) from: u32,
+    /// The place of `slot`.
+    pub(crate) to: u32,
+    slot: u32,
+}
+
+impl<'a> Arrangement<'a> {
+    /// From a slot for every unit; `sizes` are the tasks in each.
+    pub(crate) fn new(slots: &'a Slots, sizes: &'a [u32], slot_of: &[u32]) -> Self {
+        let mut all = Self {
+            slots,
+            sizes,
+            place_of: vec![0; slot_of.len()],
+            unit_at: Vec::new(),
+            slot_of: Vec::new(),
+        };
+        all.restore(slot_of);
+        all
+    }
+
+    /// Puts every unit back into the given slots.
+    pub(crate) fn restore(&mut self, slot_of: &[u32]) {
+        self.slot_of = slot_of.to_vec();
+        self.unit_at.clear();
+        self.unit_at.resize(self.slots.count(), FREE);
+        for (unit, &slot) in slot_of.iter().enumerate() {
+            self.unit_at[slot as usize] = unit as u32;
+            self.place_of[unit] = self.slots.place[slot as usize];
+        }
+    }
+
+    /// Slots by unit.
+    pub(crate) fn slot_of(&self) -> &[u32] {
+        &self.slot_of
+    }
+
+    /// Place of a unit.
+    #[inline]
+    pub(crate) fn place(&self, unit: u32) -> u32 {
+        self.place_of[unit as usize]
+    }
+
+    /// The swap that moves `unit` to `slot`; `None` when both are on one place or somebody would not
+    /// fit.
+    #[inline]
+    pub(crate) fn swap(&self, unit: u32, slot: u32) -> Option<Swap> {
+        let home = self.slot_of[unit as usize];
+        let (from, to) = (self.place(unit), self.slots.place[slot as usize]);
+        if from == to {
+            return None;
+        }
+        let partner = self.unit_at[slot as usize];
+        let fits = |unit: u32, slot: u32| {
+            unit == FREE || self.sizes[unit as usize] <= self.slots.room[slot as usize]
+        };
+        (fits(unit, slot) && fits(partner, home)).then_some(Swap {
+            unit,
+            partner,
+            from,
+            to,
+            slot,
+        })
+    }
+
+    /// Does it.
+    #[inline]
+    pub(crate) fn perform(&mut self, swap: Swap) {
+        let home = self.slot_of[swap.unit as usize];
+        self.slot_of[swap.unit as usize] = swap.slot;
+        self.place_of[swap.unit as usize] = swap.to;
+        self.unit_at[swap.slot as usize] = swap.unit;
+        self.unit_at[home as usize] = swap.partner;
+        if swap.partner != FREE {
+            self.slot_of[swap.partner as usize] = home;
+            self.place_of[swap.partner as usize] = swap.from;
+        }
+    }
+
+    /// A swap worth trying: a unit and a place near one of its partners or near itself, seldom any
+    /// place.
+    #[inline]
+    pub(crate) fn candidate(&self, graph: &Graph, near: &Near, rng: &mut Rng) -> Option<Swap> {
+        let unit = rng.below(graph.units()) as u32;
+        let edges = graph.edges(unit);
+        let dice = rng.below(64);
+        if edges.is_empty() || dice < 2 {
+            let slot = rng.below(self.slots.count()) as u32;
+            return self.swap(unit, slot);
+        }
+        let around = if dice < 44 {
+            edges[rng.below(edges.len())].to
+        } else {
+            unit
+        };
+        self.near(unit, around, near, rng)
+    }
+
+    /// A swap of `unit` with somebody near `around`.
+    #[inline]
+    pub(crate) fn near(&self, unit: u32, around: u32, near: &Near, rng: &mut Rng) -> Option<Swap> {
+        let place = near.pick(self.place(around), rng);
+        self.swap(unit, self.slots.pick(place, rng)?)
+    }
+}

@@ -1,0 +1,247 @@
+//! From one start to a good placement: groups of tasks first, single tasks then.
+
+use crate::arrangement::Slots;
+use crate::evaluate::is_network;
+use crate::graph::Graph;
+use crate::linear::{Distances, anneal};
+use crate::near::Near;
+use crate::paths::Paths;
+use crate::problem::{Objective, Problem};
+use crate::rng::Rng;
+use crate::schedule::{Budget, Effort};
+use crate::search::{Search, Stage, Weights};
+
+/// Share of every group's bytes that a search looks at; the lightest edges are left for single tasks.
+const HEAVY: f32 = 0.97;
+
+/// Single tasks may leave their group though links of nodes that do not count take up to this much
+/// longer.
+const HOSTS: f64 = 1.25;
+
+/// Everything that the runs on one problem share.
+pub(crate) struct Engine<'a, P: Paths, D: Distances> {
+    pub(crate) problem: &'a Problem<'a>,
+    pub(crate) graph: &'a Graph,
+    pub(crate) paths: &'a P,
+    pub(crate) distances: &'a D,
+    pub(crate) near: Near,
+    pub(crate) weights: Weights,
+    /// Tasks that every place takes.
+    pub(crate) rooms: Vec<u32>,
+}
+
+/// A level of a search: units, where they can be, and where they are.
+struct Level {
+    graph: Graph,
+    slots: Slots,
+    start: Vec<u32>,
+    /// Unit of every task; empty where units are tasks.
+    unit_of: Vec<u32>,
+}
+
+/// A placement by place, and what the search that made it knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) place_of: Vec<u32>,
+    pub(crate) trials: u64,
+}
+
+impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
+    pub(crate) fn new(
+        problem: &'a Problem<'a>,
+        graph: &'a Graph,
+        paths: &'a P,
+        distances: &'a D,
+        seed: u64,
+    ) -> Self {
+        Self {
+            problem,
+            graph,
+            paths,
+            distances,
+            near: Near::new(problem, &mut Rng::new(seed, 0)),
+            weights: weights(problem, paths),
+            rooms: problem.allocation.nodes().iter().map(|n| n.1).collect(),
+        }
+    }
+
+    /// Bytes × distance of a placement.
+    pub(crate) fn linear(&self, place_of: &[u32]) -> f64 {
+        let at = |t: u32| place_of[t as usize];
+        (0..place_of.len() as u32)
+            .flat_map(|t| self.graph.edges(t).iter().map(move |e| (t, e)))
+            .map(|(t, e)| f64::from(e.out) * self.distances.get(at(t), at(e.to)))
+            .sum()
+    }
+
+    /// Searches from a start as long as `effort` allows.
+    /// `tell` hears of every stage's end.
+    pub(crate) fn run(
+        &self,
+        start: Vec<u32>,
+        effort: Effort,
+        rng: &mut Rng,
+        tell: impl Fn(),
+    ) -> Outcome {
+        let mut state = Outcome {
+            place_of: start,
+            trials: 0,
+        };
+        let grouped = self.rooms.iter().any(|&r| r > 1);
+        let loads = matches!(
+            self.problem.objective,
+            Objective::WorstLink | Objective::WorstNetworkLink
+        );
+        if !loads {
+            if grouped {
+                self.linear_stage(&mut state, true, (0.1, effort.part(0.8, true)), rng);
+                self.linear_stage(&mut state, false, (0.01, effort.part(0.2, true)), rng);
+            } else {
+                self.linear_stage(&mut state, false, (0.1, effort.part(1.0, true)), rng);
+            }
+            return state;
+        }
+        self.linear_stage(&mut state, grouped, (0.1, effort.part(0.2, true)), rng);
+        tell();
+        let mut stage = Stage {
+            stiffness: (10.0, 60.0),
+            heat: 2.0,
+            hot: 50,
+            limit: None,
+            budget: effort.part(0.35, false),
+        };
+        if grouped {
+            let hosts = self.load_stage(&mut state, true, None, &stage, rng);
+            tell();
+            stage = Stage {
+                stiffness: (10.0, 100.0),
+                heat: 0.5,
+                hot: 90,
+                budget: effort.part(0.45, false),
+                ..stage
+            };
+            self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
+        } else {
+            stage.stiffness = (2.0, 300.0);
+            stage.budget = effort.part(0.8, false);
+            self.load_stage(&mut state, false, None, &stage, rng);
+        }
+        tell();
+        state
+    }
+
+    /// The units of a level, at the places where the tasks are.
+    fn level(&self, place_of: &[u32], grouped: bool) -> Level {
+        let places = self.rooms.len();
+        if !grouped {
+            let each = (0..places as u32).zip(&self.rooms);
+            let slots = Slots::new(
+                places,
+                each.flat_map(|(p, &room)| (0..room).map(move |_| (p, 1))),
+            );
+            let mut free = slots.first_free();
+            // A placement never has more tasks than slots on a place.
+            let start = place_of
+                .iter()
+                .map(|&p| free[p as usize].next().unwrap_or(0))
+                .collect();
+            return Level {
+                graph: self.graph.clone(),
+                slots,
+                start,
+                unit_of: Vec::new(),
+            };
+        }
+        let mut number = vec![u32::MAX; places];
+        let mut start = Vec::new();
+        let unit_of: Vec<u32> = place_of
+            .iter()
+            .map(|&p| {
+                let unit = &mut number[p as usize];
+                if *unit == u32::MAX {
+                    *unit = start.len() as u32;
+                    start.push(p);
+                }
+                *unit
+            })
+            .collect();
+        let slots = Slots::new(places, (0..places as u32).zip(self.rooms.iter().copied()));
+        Level {
+            graph: self.graph.quotient(&unit_of, start.len()).heaviest(HEAVY),
+            slots,
+            start,
+            unit_of,
+        }
+    }
+
+    /// Puts the tasks where a level's units ended.
+    fn take(state: &mut Outcome, level: &Level, end: &[u32]) {
+        for (task, place) in state.place_of.iter_mut().enumerate() {
+            let unit = level.unit_of.get(task).map_or(task, |&u| u as usize);
+            *place = level.slots.place[end[unit] as usize];
+        }
+    }
+
+    fn linear_stage(&self, state: &mut Outcome, grouped: bool, how: (f64, Budget), rng: &mut Rng) {
+        let level = self.level(&state.place_of, grouped);
+        let (end, trials) = anneal(
+            &level.graph,
+            &level.slots,
+            &self.near,
+            self.distances,
+            &level.start,
+            how,
+            rng,
+        );
+        state.trials += trials;
+        Self::take(state, &level, &end);
+    }
+
+    /// Searches on link loads; returns the time that links outside the objective keep below.
+    fn load_stage(
+        &self,
+        state: &mut Outcome,
+        grouped: bool,
+        others: Option<f64>,
+        stage: &Stage,
+        rng: &mut Rng,
+    ) -> f64 {
+        let level = self.level(&state.place_of, grouped);
+        let mut search = Search::new(
+            self.paths,
+            &level.graph,
+            &level.slots,
+            &self.weights,
+            &self.near,
+            &level.start,
+            others,
+        );
+        let others = search.others;
+        search.run(stage, rng);
+        state.trials += search.trials;
+        let end = search.into_slots();
+        Self::take(state, &level, &end);
+        others
+    }
+}
+
+/// What every link weighs: with [`Objective::WorstNetworkLink`] links of nodes only must not get worse.
+fn weights<P: Paths>(problem: &Problem<'_>, paths: &P) -> Weights {
+    let links = problem.fabric.links().len();
+    let real = |number: usize| Some(paths.link(number)).filter(|l| l.index() < links);
+    let all = matches!(problem.objective, Objective::WorstLink);
+    let seconds = |number: usize| {
+        let capacity = real(number).map_or(0.0, |l| problem.live_capacity(l));
+        if capacity > 0.0 { 1.0 / capacity } else { 0.0 }
+    };
+    let counts = |number: usize| real(number).is_some_and(|l| all || is_network(problem, l));
+    let hop = |number: usize| {
+        let is_hop = real(number).is_some_and(|l| problem.fabric.is_hop(l));
+        f64::from(u8::from(is_hop))
+    };
+    Weights {
+        seconds_per_byte: (0..paths.links()).map(seconds).collect(),
+        counts: (0..paths.links()).map(counts).collect(),
+        hop: (0..paths.links()).map(hop).collect(),
+    }
+}

@@ -1,0 +1,124 @@
+//! Swap search for costs that are a sum over pairs: hop-bytes and route costs.
+//!
+//! Simulated annealing with a geometric schedule; a trial costs two distances a partner.
+
+use crate::arrangement::{Arrangement, FREE, Slots, Swap};
+use crate::graph::{Edge, Graph};
+use crate::near::Near;
+use crate::rng::Rng;
+use crate::schedule::{Budget, Schedule};
+
+/// Cost of a byte between places.
+pub(crate) trait Distances: Sync {
+    /// Cost of a byte from `a` to `b`; 0 when they are one place.
+    fn get(&self, a: u32, b: u32) -> f64;
+}
+
+/// Distances as a matrix, row by row.
+pub(crate) struct MatrixDistances {
+    /// Number of places.
+    pub(crate) places: usize,
+    /// Row-major costs.
+    pub(crate) cost: Vec<f32>,
+}
+
+impl Distances for MatrixDistances {
+    #[inline]
+    fn get(&self, a: u32, b: u32) -> f64 {
+        f64::from(self.cost[a as usize * self.places + b as usize])
+    }
+}
+
+/// Hops on a grid: a sum over dimensions.
+pub(crate) struct GridDistances {
+    /// Coordinates by place.
+    pub(crate) coord: Vec<[u16; 3]>,
+    /// For each dimension its size and hops by from × size + to.
+    pub(crate) hops: [(u32, Vec<u8>); 3],
+}
+
+impl Distances for GridDistances {
+    #[inline]
+    fn get(&self, a: u32, b: u32) -> f64 {
+        let (a, b) = (&self.coord[a as usize], &self.coord[b as usize]);
+        let along = |d: usize| {
+            let (size, table) = &self.hops[d];
+            u32::from(table[(u32::from(a[d]) * size + u32::from(b[d])) as usize])
+        };
+        f64::from(along(0) + along(1) + along(2))
+    }
+}
+
+/// Bytes × distance of an arrangement.
+pub(crate) fn total<D: Distances>(graph: &Graph, at: &Arrangement<'_>, distances: &D) -> f64 {
+    (0..graph.units() as u32)
+        .map(|unit| {
+            let here = at.place(unit);
+            let cost = |e: &Edge| f64::from(e.out) * distances.get(here, at.place(e.to));
+            graph.edges(unit).iter().map(cost).sum::<f64>()
+        })
+        .sum()
+}
+
+/// Change of cost when a unit moves, without its swap partner.
+#[inline]
+fn change_of<D: Distances>(
+    graph: &Graph,
+    at: &Arrangement<'_>,
+    d: &D,
+    (unit, from, to, partner): (u32, u32, u32, u32),
+) -> f64 {
+    let mut sum = 0.0;
+    for edge in graph.edges(unit) {
+        if edge.to != partner {
+            let other = at.place(edge.to);
+            sum += f64::from(edge.out) * (d.get(to, other) - d.get(from, other))
+                + f64::from(edge.back) * (d.get(other, to) - d.get(other, from));
+        }
+    }
+    sum
+}
+
+fn change<D: Distances>(graph: &Graph, at: &Arrangement<'_>, d: &D, s: Swap) -> f64 {
+    let mut sum = change_of(graph, at, d, (s.unit, s.from, s.to, s.partner));
+    if s.partner != FREE {
+        sum += change_of(graph, at, d, (s.partner, s.to, s.from, s.unit));
+        if let Some(edge) = graph.edge(s.unit, s.partner) {
+            sum += f64::from(edge.out - edge.back) * (d.get(s.to, s.from) - d.get(s.from, s.to));
+        }
+    }
+    sum
+}
+
+/// Searches from a slot for every unit; returns the best arrangement found and the trials made.
+pub(crate) fn anneal<D: Distances>(
+    graph: &Graph,
+    slots: &Slots,
+    near: &Near,
+    distances: &D,
+    start: &[u32],
+    (heat, budget): (f64, Budget),
+    rng: &mut Rng,
+) -> (Vec<u32>, u64) {
+    let mut at = Arrangement::new(slots, &graph.size, start);
+    let mean = total(graph, &at, distances) / graph.units().max(1) as f64;
+    let mut schedule = Schedule::new(budget, heat * mean, 1e-9 * mean);
+    let begin = at.slot_of().to_vec();
+    let mut grown = 0.0;
+    while schedule.go_on() {
+        let Some(swap) = at.candidate(graph, near, rng) else {
+            continue;
+        };
+        let change = change(graph, &at, distances, swap);
+        if change <= schedule.limit(rng) {
+            grown += change;
+            at.perform(swap);
+        }
+    }
+    let end = if grown < 0.0 {
+        at.slot_of().to_vec()
+    } else {
+        begin
+    };
+    (end, schedule.trials())
+}

@@ -1,0 +1,118 @@
+//! How hot and how long: the temperature of an annealing and its budget of time or trials.
+
+use crate::rng::Rng;
+use std::time::{Duration, Instant};
+
+/// Trials between two looks at the clock.
+const STRIDE: u64 = 256;
+
+/// Temperature at the end of cooling, as a share of the start.
+const COLD: f64 = 1e-2;
+
+/// Share of the budget after which only improvements are taken.
+const COOLED: f64 = 0.9;
+
+/// How long to search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Budget {
+    /// From now to a moment.
+    Until(Instant),
+    /// A number of trials, whatever the clock says.
+    Trials(u64),
+}
+
+/// Trials of a linear search cost this little beside those of a search on loads.
+const LINEAR_TRIALS: u64 = 4;
+
+/// How much one run may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effort {
+    /// Wall time.
+    Seconds(f64),
+    /// Trials.
+    Trials(u64),
+}
+
+impl Effort {
+    /// A part of it, beginning now; `cheap` trials are counted fourfold.
+    pub(crate) fn part(self, share: f64, cheap: bool) -> Budget {
+        match self {
+            Self::Seconds(s) => Budget::Until(Instant::now() + Duration::from_secs_f64(s * share)),
+            Self::Trials(n) => {
+                let many = if cheap { LINEAR_TRIALS } else { 1 };
+                Budget::Trials((n as f64 * share) as u64 * many)
+            }
+        }
+    }
+}
+
+/// Geometric cooling over a budget.
+pub(crate) struct Schedule {
+    budget: Budget,
+    begin: Instant,
+    start_heat: f64,
+    heat: f64,
+    slack: f64,
+    trials: u64,
+    progress: f64,
+    cold: bool,
+}
+
+impl Schedule {
+    /// Begins now at a temperature; without heat only changes below `-slack` are taken.
+    pub(crate) fn new(budget: Budget, heat: f64, slack: f64) -> Self {
+        Self {
+            budget,
+            begin: Instant::now(),
+            start_heat: heat,
+            heat,
+            slack,
+            trials: 0,
+            progress: 0.0,
+            cold: heat <= 0.0,
+        }
+    }
+
+    /// Counts a trial; false when the budget is used up.
+    #[inline]
+    pub(crate) fn go_on(&mut self) -> bool {
+        if self.trials.is_multiple_of(STRIDE) && !self.cool() {
+            return false;
+        }
+        self.trials += 1;
+        true
+    }
+
+    fn cool(&mut self) -> bool {
+        self.progress = match self.budget {
+            Budget::Trials(n) => self.trials as f64 / n.max(1) as f64,
+            Budget::Until(end) => {
+                let whole = end.saturating_duration_since(self.begin).as_secs_f64();
+                self.begin.elapsed().as_secs_f64() / whole.max(1e-9)
+            }
+        };
+        self.cold = self.start_heat <= 0.0 || self.progress >= COOLED;
+        self.heat = self.start_heat * COLD.powf(self.progress / COOLED);
+        self.progress < 1.0
+    }
+
+    /// The largest change of cost to take now.
+    #[inline]
+    pub(crate) fn limit(&self, rng: &mut Rng) -> f64 {
+        if self.cold {
+            -self.slack
+        } else {
+            -self.heat * (1.0 - rng.unit()).ln()
+        }
+    }
+
+    /// Share of the budget that is used, 0 to 1, as of the last look.
+    pub(crate) fn progress(&self) -> f64 {
+        self.progress.min(1.0)
+    }
+
+    /// Trials so far.
+    pub(crate) fn trials(&self) -> u64 {
+        self.trials
+    }
+}

@@ -1,13 +1,14 @@
 //! The search as a whole: baselines, starts, stages, and the certificate.
 
 use crate::bound::{Bound, bound};
-use crate::engine::{Effort, Engine};
+use crate::engine::Engine;
 use crate::evaluate::{Evaluation, evaluate, known_costs};
 use crate::graph::Graph;
 use crate::linear::{Distances, MatrixDistances};
 use crate::paths::{GridPaths, Paths, StoredPaths};
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rng::Rng;
+use crate::schedule::Effort;
 use crate::starts::starts;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;

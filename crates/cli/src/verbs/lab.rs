@@ -20,7 +20,7 @@ pub enum Verb {
     Down(Down),
     /// Run a command on one of its nodes; launchers start others through $HOPBYTE_LAB_AGENT
     Run(Run),
-    /// Slow a link down, or mend it with factor 1
+    /// Slow a link, a node or a router down, or mend it with factor 1
     Degrade(Degrade),
     /// Cut a cable and route round it
     Cut(Cut),
@@ -78,7 +78,7 @@ pub struct Run {
 pub struct Degrade {
     #[command(flatten)]
     lab: Named,
-    /// The link, as `fabric route` names it
+    /// The link, as `fabric route` names it; or a node or router, for all links at it
     link: String,
     /// Share of its capacity that is left, above 0 (1 mends it)
     factor: f64,
@@ -203,6 +203,23 @@ fn cable(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
     Ok([Some(link), back].into_iter().flatten().collect())
 }
 
+/// The links of a link's, node's or router's name.
+fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
+    use hopbyte_fabric::End;
+    let refusal = match cable(fabric, name, one_way) {
+        Ok(links) => return Ok(links),
+        Err(error) => error,
+    };
+    // A router's name also finds the only node on it.
+    let end = match (fabric.find_router(name), fabric.find_node(name)) {
+        (Ok(router), _) => End::Router(router),
+        (_, Ok(node)) => End::Node(node),
+        _ => return Err(refusal),
+    };
+    let at = |&l: &LinkId| fabric.link(l).from == end || (!one_way && fabric.link(l).to == end);
+    Ok(fabric.link_ids().filter(at).collect())
+}
+
 fn share(what: &str, factor: f64) -> Result<f64> {
     if factor > 0.0 && factor <= 1.0 {
         return Ok(factor);
@@ -215,7 +232,7 @@ fn degrade(args: &Degrade, out: &mut Output) -> Result<Answer> {
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
     let fabric = lab.machine(out)?.fabric;
-    for link in cable(&fabric, &args.link, args.one_way)? {
+    for link in links_of(&fabric, &args.link, args.one_way)? {
         lab.set_rate(&fabric, link, factor)?;
         out.talk(format!(
             "{} runs at {factor} of its capacity",

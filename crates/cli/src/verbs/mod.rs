@@ -9,6 +9,8 @@ mod links;
 mod map;
 mod model;
 mod oracle;
+mod probe;
+mod record;
 mod verify;
 mod view;
 
@@ -31,6 +33,11 @@ pub enum Verb {
     /// What is the machine? Which way do bytes go?
     #[command(subcommand)]
     Fabric(fabric::Verb),
+    /// Who sends how much to whom? Runs a job with the recorder in it
+    Record(record::Args),
+    /// Are the links as fast as they should be? Which component is not?
+    #[command(subcommand)]
+    Probe(probe::Verb),
     /// What does each link carry? Worst first
     Links(links::Args),
     /// What does the route between two nodes cost now?
@@ -61,6 +68,8 @@ pub enum Verb {
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Fabric(verb) => fabric::run(verb, out),
+        Verb::Record(args) => record::run(args, out),
+        Verb::Probe(verb) => probe::run(verb, out),
         Verb::Links(args) => links::run(args, out),
         Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Map(args) => map::run(args, out),

@@ -1,17 +1,21 @@
-//! Lists of pairs: CSV `src,dst,bytes[,messages]`, triplets, CHOLMOD's `.tri`, NPB's `.topo`.
+//! Lists of pairs: CSV `src,dst,bytes[,messages[,phase]]`, triplets, CHOLMOD's `.tri`, NPB's `.topo`.
 
-use super::{Entry, MAX_TASKS, bytes, content_lines, fields, messages, single, task, task_count};
+use super::{
+    Entry, MAX_TASKS, Phases, bytes, content_lines, fields, messages, single, task, task_count,
+};
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal, float};
+use crate::text::{Line, Text, decimal, float, lossy};
 use hopbyte_fabric::{InputError, Traffic};
 
-/// CSV with a header of `src`, `dst`, `bytes` and perhaps `messages` in any order, or without a
-/// header in that order. Ranks count from 0.
+/// CSV with a header of `src`, `dst`, `bytes` and perhaps `messages` and `phase` in any order, or
+/// without a header in that order. Ranks count from 0. There are as many tasks as the highest rank says;
+/// a line from it to itself, of no bytes, makes room for one that sends and receives nothing.
 pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
     let mut lines = content_lines(text).peekable();
     let mut columns = Columns {
         count: 0,
         places: [Some(0), Some(1), Some(2), None],
+        phase: None,
     };
     if let Some(&first) = lines.peek() {
         columns.count = fields(first).count();
@@ -23,16 +27,26 @@ pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
         }
     }
     let mut entries = Vec::new();
+    let mut phases = columns.phase.map(|at| (at, Phases::default()));
     for line in lines {
-        entries.push(columns.entry(text, line)?);
+        let entry = columns.entry(text, line)?;
+        if let Some((at, phases)) = &mut phases {
+            let name = fields(line).nth(*at).unwrap_or_default();
+            phases.add(&lossy(name), entry);
+        }
+        entries.push(entry);
     }
-    pairs(text, entries)
+    match phases {
+        Some((_, phases)) => phases.finish(text.file(), tasks_of(text, &entries)?),
+        None => pairs(text, entries),
+    }
 }
 
 struct Columns {
     count: usize,
     /// Of `src`, `dst`, `bytes`, `messages`.
     places: [Option<usize>; 4],
+    phase: Option<usize>,
 }
 
 impl Columns {
@@ -48,6 +62,7 @@ impl Columns {
         Ok(Self {
             count: names.len(),
             places,
+            phase: place("phase"),
         })
     }
 
@@ -81,9 +96,12 @@ pub(super) fn triplets(text: &Text) -> Result<Traffic, ObserveError> {
 
 /// As many tasks as the highest rank says.
 fn pairs(text: &Text, entries: Vec<Entry>) -> Result<Traffic, ObserveError> {
+    single(text, tasks_of(text, &entries)?, entries)
+}
+
+fn tasks_of(text: &Text, entries: &[Entry]) -> Result<usize, InputError> {
     let tasks = entries.iter().map(|e| e.0.max(e.1) as usize + 1).max();
-    let tasks = tasks.ok_or_else(|| text.error("nothing", "at least one pair of ranks"))?;
-    single(text, tasks, entries)
+    tasks.ok_or_else(|| text.error("nothing", "at least one pair of ranks"))
 }
 
 fn triplet(text: &Text, line: Line<'_>, tasks: usize) -> Result<Entry, InputError> {

@@ -56,6 +56,16 @@ fn lists_of_pairs() {
         entries("src,dst,bytes\n0,3,10\n1,0,4\n"),
         [(0, 3, 10.0, 0), (1, 0, 4.0, 0)]
     );
+    let phases = read("src,dst,bytes,messages,phase\n0,1,10,1,a\n3,3,0,0,a\n0,1,5,1,b\n").unwrap();
+    assert_eq!(
+        (
+            phases.tasks,
+            phases.phases.len(),
+            phases.phases[1].name.as_str()
+        ),
+        (4, 2, "b")
+    );
+    assert_eq!(phases.phases[0].exchange.total_bytes(), 10.0);
     // A .topo says how many ranks there are.
     let topo = read("1024\n0 1 643976096\n").unwrap();
     assert_eq!((topo.tasks, topo.total().pairs()), (1024, 1));

@@ -1,0 +1,388 @@
+//! Which component explains the slow paths?
+//!
+//! A path was measured from node to node; its route says what it used. What a class of paths should
+//! give is the middle of what is near the upper quartile of its paths, so that most of them may be slow. A
+//! component explains slow paths when every path that used it is slow; of the components that do, the one
+//! that explains most is taken first, and of those that explain the same the most specific one.
+
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Deviations of the healthy half of a class that still count as noise.
+const DEVIATIONS: f64 = 4.0;
+/// Share of a class's upper quartile above which a path counts among the healthy.
+const NEAR: f64 = 0.7;
+
+/// One path that was measured.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// Sender.
+    pub from: NodeId,
+    /// Receiver.
+    pub to: NodeId,
+    /// Kind of link, and whether it was used alone.
+    pub class: (String, String),
+    /// Links that its bytes cross.
+    pub route: Vec<LinkId>,
+    /// Median over trials, in bytes per second.
+    pub rate: f64,
+}
+
+/// What paths of a class gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Kind and mode.
+    pub name: (String, String),
+    /// Number of paths.
+    pub paths: usize,
+    /// What they should give, in bytes per second.
+    pub expected: f64,
+    /// Below this one is slow.
+    pub threshold: f64,
+    /// The slowest.
+    pub least: f64,
+}
+
+/// Something that can be slow, from the most specific to the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// One direction of a link.
+    Link(LinkId),
+    /// Both directions of a link, the lower of the two.
+    Cable(LinkId),
+    /// A link between a node and its router, one direction.
+    HostLink(LinkId),
+    /// A node, sending and receiving.
+    Host(NodeId),
+    /// A router: all that crosses it.
+    Router(RouterId),
+}
+
+impl Component {
+    /// What kind of thing it is, as reports say it.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Link(_) => "link",
+            Self::Cable(_) => "cable",
+            Self::HostLink(_) => "host link",
+            Self::Host(_) => "host",
+            Self::Router(_) => "router",
+        }
+    }
+
+    /// Its name in the fabric.
+    pub fn name(self, fabric: &Fabric) -> String {
+        match self {
+            Self::Link(l) | Self::Cable(l) | Self::HostLink(l) => fabric.link_name(l),
+            Self::Host(n) => fabric.node(n).name.clone(),
+            Self::Router(r) => fabric.router(r).name.clone(),
+        }
+    }
+}
+
+/// A component that explains slow paths.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The component.
+    pub component: Component,
+    /// Others that the same paths would show, and no measurement tells apart.
+    pub or: Vec<Component>,
+    /// How many slow paths it explains.
+    pub paths: usize,
+    /// Median of what they should have given, in bytes per second.
+    pub expected: f64,
+    /// Median of what they gave.
+    pub measured: f64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Classes of paths, by name.
+    pub classes: Vec<Class>,
+    /// Components that explain slow paths, most paths first.
+    pub findings: Vec<Finding>,
+    /// Slow paths that no component explains: others that used the same are as they should be.
+    pub unexplained: Vec<usize>,
+}
+
+/// Finds slow paths and what explains them. A path is slow below `1 - tolerance` of its class, or further
+/// below than the noise of its class reaches. `expected` overrides what a kind should give.
+pub fn explain(
+    fabric: &Fabric,
+    paths: &[Path],
+    tolerance: f64,
+    expected: &BTreeMap<String, f64>,
+) -> Findings {
+    let classes = classes(paths, tolerance, expected);
+    let class = |p: &Path| classes.iter().find(|c| c.name == p.class);
+    let is_slow = |p: &Path| class(p).is_some_and(|c| p.rate < c.threshold);
+    let mut left: BTreeSet<usize> = (0..paths.len()).filter(|&i| is_slow(&paths[i])).collect();
+    let used = users(fabric, paths);
+    let guilty: BTreeMap<Component, BTreeSet<usize>> = (used.into_iter())
+        .filter(|(_, users)| users.iter().all(|i| left.contains(i)))
+        .collect();
+    let mut findings = Vec::new();
+    loop {
+        let gain = |users: &BTreeSet<usize>| users.intersection(&left).count();
+        // The first of the largest: components are in order of how specific they are.
+        let best = guilty.iter().rev().max_by_key(|(_, users)| gain(users));
+        let Some((&component, users)) = best.filter(|(_, users)| gain(users) > 0) else {
+            break;
+        };
+        let same = guilty
+            .iter()
+            .filter(|(c, u)| **c != component && *u == users);
+        let rates =
+            |f: &dyn Fn(&Path) -> f64| median(users.iter().map(|&i| f(&paths[i])).collect());
+        findings.push(Finding {
+            component,
+            or: same.map(|(c, _)| *c).collect(),
+            paths: users.len(),
+            expected: rates(&|p| class(p).map_or(0.0, |c| c.expected)),
+            measured: rates(&|p| p.rate),
+        });
+        left = left.difference(users).copied().collect();
+    }
+    Findings {
+        classes,
+        findings,
+        unexplained: left.into_iter().collect(),
+    }
+}
+
+/// The paths that use each component.
+fn users(fabric: &Fabric, paths: &[Path]) -> BTreeMap<Component, BTreeSet<usize>> {
+    let mut used: BTreeMap<Component, BTreeSet<usize>> = BTreeMap::new();
+    for (i, path) in paths.iter().enumerate() {
+        let mut add = |component| {
+            used.entry(component).or_default().insert(i);
+        };
+        for &link in &path.route {
+            let l = fabric.link(link);
+            match (l.from, l.to) {
+                (End::Router(a), End::Router(b)) => {
+                    add(Component::Link(link));
+                    if let Some(back) = fabric.reverse(link) {
+                        add(Component::Cable(link.min(back)));
+                    }
+                    add(Component::Router(a));
+                    add(Component::Router(b));
+                }
+                (End::Router(r), _) | (_, End::Router(r)) => {
+                    add(Component::HostLink(link));
+                    add(Component::Router(r));
+                }
+                _ => add(Component::HostLink(link)),
+            }
+        }
+        add(Component::Host(path.from));
+        add(Component::Host(path.to));
+    }
+    // A cable of which one direction only was measured is that direction; likewise a host.
+    let one = used.clone();
+    used.retain(|component, users| match *component {
+        Component::Cable(l) => {
+            let ways = [Some(l), fabric.reverse(l)].into_iter().flatten();
+            ways.filter(|&w| one.contains_key(&Component::Link(w)))
+                .count()
+                == 2
+        }
+        Component::Host(n) => {
+            let from = users.iter().filter(|&&i| paths[i].from == n).count();
+            from > 0 && from < users.len()
+        }
+        _ => true,
+    });
+    used
+}
+
+fn classes(paths: &[Path], tolerance: f64, expected: &BTreeMap<String, f64>) -> Vec<Class> {
+    let mut rates: BTreeMap<&(String, String), Vec<f64>> = BTreeMap::new();
+    for path in paths {
+        rates.entry(&path.class).or_default().push(path.rate);
+    }
+    let of = |(name, mut rates): (&(String, String), Vec<f64>)| {
+        rates.sort_by(f64::total_cmp);
+        // The upper quartile holds with up to three quarters slow; the middle of what is near it is not
+        // moved by the few that are faster because the node they share a link with is slow.
+        let quartile = rates[rates.len() - 1 - rates.len() / 4];
+        let healthy: Vec<f64> = (rates.iter().copied())
+            .filter(|&r| r >= NEAR * quartile)
+            .collect();
+        let middle = median(healthy.clone());
+        let expected = expected.get(&name.0).copied().unwrap_or(middle);
+        let spread = 1.4826 * median(healthy.iter().map(|r| (r - middle).abs()).collect());
+        let margin =
+            (tolerance * expected).max((DEVIATIONS * spread).min(2.0 * tolerance * expected));
+        Class {
+            name: name.clone(),
+            paths: rates.len(),
+            expected,
+            threshold: expected - margin,
+            least: rates[0],
+        }
+    };
+    rates.into_iter().map(of).collect()
+}
+
+/// Middle value, 0 of none.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n => 0.5 * (values[(n - 1) / 2] + values[n / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::{Routing, spec};
+
+    /// What topobw would measure: neighbours, nodes of a router together; 5 % of noise.
+    fn measure(
+        fabric: &Fabric,
+        routing: &Routing,
+        slow: &dyn Fn(LinkId) -> f64,
+        seed: &mut u64,
+    ) -> Vec<Path> {
+        let mut random = || {
+            *seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (*seed >> 33) as f64 / (1u64 << 31) as f64
+        };
+        let mut paths = Vec::new();
+        for from in fabric.node_ids() {
+            for to in fabric.node_ids().filter(|&to| to != from) {
+                let mut route = Vec::new();
+                routing.route(fabric, from, to, &mut route).unwrap();
+                if route.len() > 3 {
+                    continue;
+                }
+                let alone = route.len() == 2;
+                let share = if alone {
+                    1.0
+                } else {
+                    fabric.nodes_on(fabric.node(from).router).len() as f64
+                };
+                let narrowest = route
+                    .iter()
+                    .map(|&l| slow(l) / if fabric.is_hop(l) { share } else { 1.0 })
+                    .fold(f64::MAX, f64::min);
+                let kind = if alone { "same router" } else { "cable" };
+                paths.push(Path {
+                    from,
+                    to,
+                    class: (kind.into(), "shared".into()),
+                    route,
+                    rate: 6e6 * narrowest * (0.97 + 0.05 * random()),
+                });
+            }
+        }
+        paths
+    }
+
+    /// Links that a broken component slows.
+    fn slowed(fabric: &Fabric, component: Component) -> Vec<LinkId> {
+        let at = |end: End| match component {
+            Component::Host(n) => end == End::Node(n),
+            Component::Router(r) => end == End::Router(r),
+            _ => false,
+        };
+        let hit = |&l: &LinkId| match component {
+            Component::Link(one) | Component::HostLink(one) => l == one,
+            Component::Cable(one) => l == one || Some(l) == fabric.reverse(one),
+            _ => at(fabric.link(l).from) || at(fabric.link(l).to),
+        };
+        fabric.link_ids().filter(hit).collect()
+    }
+
+    #[test]
+    fn exactly_the_broken_component_is_found() {
+        let mut seed = 7;
+        let (mut tried, mut kinds) = (0, BTreeMap::new());
+        for machine in [
+            "torus:4x3:nodes=2",
+            "torus:3x3x3:nodes=2",
+            "mesh:3x4:nodes=2",
+        ] {
+            let m = spec::machine(machine).unwrap();
+            let (f, r) = (&m.fabric, &m.routing);
+            let healthy = measure(f, r, &|_| 1.0, &mut seed);
+            let none = explain(f, &healthy, 0.15, &BTreeMap::new());
+            assert!(
+                none.findings.is_empty() && none.unexplained.is_empty(),
+                "{machine}"
+            );
+            let all: Vec<Component> = users(f, &healthy).into_keys().collect();
+            for round in 0..60 {
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(99);
+                let broken = all[(seed >> 33) as usize % all.len()];
+                let factor = [0.2, 1.0 / 3.0, 0.5][round % 3];
+                let hit = slowed(f, broken);
+                let paths = measure(
+                    f,
+                    r,
+                    &|l| if hit.contains(&l) { factor } else { 1.0 },
+                    &mut seed,
+                );
+                let found = explain(f, &paths, 0.15, &BTreeMap::new());
+                // A host link at half the rate of a link that two nodes share is as good as it was, but
+                // for the partner: then only paths to or from the partner show it.
+                let named: Vec<Component> = found.findings.iter().map(|x| x.component).collect();
+                if factor >= 0.5 && matches!(broken, Component::HostLink(_) | Component::Host(_)) {
+                    assert!(
+                        named
+                            .iter()
+                            .all(|c| matches!(c, Component::HostLink(_) | Component::Host(_)))
+                    );
+                    continue;
+                }
+                assert_eq!(
+                    named,
+                    [broken],
+                    "{machine} {factor} {:?}",
+                    found.unexplained
+                );
+                assert!(found.unexplained.is_empty());
+                assert!((found.findings[0].measured / found.findings[0].expected) < 0.8);
+                *kinds.entry(broken.kind()).or_insert(0) += 1;
+                tried += 1;
+            }
+        }
+        assert!(tried >= 100 && kinds.len() == 5, "{tried} {kinds:?}");
+    }
+
+    #[test]
+    fn two_faults_are_two_findings() {
+        let m = spec::machine("torus:4x4:nodes=2").unwrap();
+        let (f, r) = (&m.fabric, &m.routing);
+        let mut seed = 3;
+        let (a, b) = (Component::Router(RouterId(5)), Component::Host(NodeId(0)));
+        let hit = [slowed(f, a), slowed(f, b)].concat();
+        let paths = measure(
+            f,
+            r,
+            &|l| if hit.contains(&l) { 0.2 } else { 1.0 },
+            &mut seed,
+        );
+        let found = explain(f, &paths, 0.15, &BTreeMap::new());
+        let named: Vec<Component> = found.findings.iter().map(|x| x.component).collect();
+        assert_eq!(named, [a, b]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_said() {
+        let m = spec::machine("torus:4x4").unwrap();
+        let mut seed = 5;
+        let hit = slowed(&m.fabric, Component::Router(RouterId(3)));
+        let slow = |l: LinkId| if hit.contains(&l) { 0.2 } else { 1.0 };
+        let paths = measure(&m.fabric, &m.routing, &slow, &mut seed);
+        let found = explain(&m.fabric, &paths, 0.15, &BTreeMap::new());
+        assert_eq!(found.findings.len(), 1);
+        assert_eq!(found.findings[0].component, Component::Host(NodeId(3)));
+        assert_eq!(found.findings[0].or, [Component::Router(RouterId(3))]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Which transfers, in which order, show every link?
+//!
+//! Neighbours send to each other (paper 002, III): a phase is a set of pairs of routers in which none
+//! stands twice, so that no router both sends and receives. Where no two routers with nodes are
+//! neighbours (switch trees), every ordered pair of nodes is a transfer, by the circle method.
+
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The schedule as `topobw --schedule` reads it.
+pub fn schedule(fabric: &Fabric, routing: &Routing, nodes: &[NodeId]) -> String {
+    let neighbours = neighbours(fabric, routing, nodes);
+    if neighbours.is_empty() {
+        return tournament(fabric, nodes);
+    }
+    let mut text = String::new();
+    let mut left = neighbours;
+    for phase in 1.. {
+        if left.is_empty() {
+            break;
+        }
+        let mut busy = BTreeSet::new();
+        let _ = writeln!(text, "phase\tneighbours {phase}");
+        left.retain(|(link, pairs)| {
+            let ends = ends(fabric, *link);
+            if ends.iter().any(|r| busy.contains(r)) {
+                return true;
+            }
+            busy.extend(ends);
+            let mode = if pairs.len() > 1 {
+                "shared"
+            } else {
+                "exclusive"
+            };
+            for &(from, to) in pairs {
+                transfer(
+                    &mut text,
+                    fabric,
+                    (from, to),
+                    (&fabric.link_name(*link), &fabric.kind(*link).name),
+                    mode,
+                );
+            }
+            false
+        });
+    }
+    partners(&mut text, fabric, nodes);
+    text
+}
+
+fn transfer(
+    text: &mut String,
+    fabric: &Fabric,
+    pair: (NodeId, NodeId),
+    link: (&str, &str),
+    mode: &str,
+) {
+    let [from, to] = [pair.0, pair.1].map(|n| &fabric.node(n).name);
+    let _ = writeln!(text, "{from}\t{to}\t{}\t{}\t{mode}", link.0, link.1);
+}
+
+fn ends(fabric: &Fabric, link: LinkId) -> Vec<RouterId> {
+    let l = fabric.link(link);
+    let router = |end| match end {
+        End::Router(r) => Some(r),
+        _ => None,
+    };
+    [l.from, l.to].into_iter().filter_map(router).collect()
+}
+
+/// Links between routers that both have nodes here and whose route is that one link, with the pairs of
+/// nodes that use it together.
+fn neighbours(
+    fabric: &Fabric,
+    routing: &Routing,
+    nodes: &[NodeId],
+) -> Vec<(LinkId, Vec<(NodeId, NodeId)>)> {
+    let on = |r: RouterId| {
+        nodes
+            .iter()
+            .copied()
+            .filter(move |&n| fabric.node(n).router == r)
+    };
+    let mut found = Vec::new();
+    for link in fabric.link_ids().filter(|&l| fabric.is_hop(l)) {
+        let [a, b] = ends(fabric, link)[..] else {
+            continue;
+        };
+        let direct = |&(from, to): &(NodeId, NodeId)| {
+            let mut route = Vec::new();
+            routing.route(fabric, from, to, &mut route).is_ok()
+                && route.get(1) == Some(&link)
+                && route.len() == 3
+        };
+        let targets: Vec<NodeId> = on(b).collect();
+        let senders = on(a)
+            .enumerate()
+            .filter_map(|(i, n)| Some((n, *targets.get(i % targets.len().max(1))?)));
+        let pairs: Vec<(NodeId, NodeId)> = senders.filter(direct).collect();
+        if !pairs.is_empty() {
+            found.push((link, pairs));
+        }
+    }
+    found
+}
+
+/// Nodes of one router send to each other, one after the other: they tell a slow node from its router.
+fn partners(text: &mut String, fabric: &Fabric, nodes: &[NodeId]) {
+    let mut round = 0;
+    loop {
+        let mut lines = String::new();
+        for router in fabric.router_ids() {
+            let here: Vec<NodeId> = nodes
+                .iter()
+                .copied()
+                .filter(|&n| fabric.node(n).router == router)
+                .collect();
+            let pairs = here.iter().flat_map(|&a| here.iter().map(move |&b| (a, b)));
+            if let Some(pair) = pairs.filter(|(a, b)| a != b).nth(round) {
+                let name = &fabric.router(router).name;
+                transfer(&mut lines, fabric, pair, (name, "same router"), "exclusive");
+            }
+        }
+        if lines.is_empty() {
+            return;
+        }
+        round += 1;
+        let _ = write!(text, "phase\tpartners {round}\n{lines}");
+    }
+}
+
+/// Every ordered pair once, each node in one transfer a phase.
+fn tournament(fabric: &Fabric, nodes: &[NodeId]) -> String {
+    let mut text = String::new();
+    let places = nodes.len() + nodes.len() % 2;
+    for round in 0..places.saturating_sub(1) {
+        let opponent = |i: usize| match i {
+            0 => 1 + round,
+            _ if i == 1 + round => 0,
+            _ => 1 + (2 * round + places - 1 - (i - 1)) % (places - 1),
+        };
+        for back in [false, true] {
+            let _ = writeln!(
+                text,
+                "phase\tround {}{}",
+                round + 1,
+                if back { " back" } else { "" }
+            );
+            for i in 0..places {
+                let (a, b) = if back {
+                    (opponent(i), i)
+                } else {
+                    (i, opponent(i))
+                };
+                if i < opponent(i)
+                    && let (Some(&from), Some(&to)) = (nodes.get(a), nodes.get(b))
+                {
+                    let same = fabric.node(from).router == fabric.node(to).router;
+                    let kind = if same {
+                        "same router"
+                    } else {
+                        "between routers"
+                    };
+                    let name = format!("{}->{}", fabric.node(from).name, fabric.node(to).name);
+                    transfer(&mut text, fabric, (from, to), (&name, kind), "exclusive");
+                }
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::spec;
+    use std::collections::BTreeMap;
+
+    fn check(machine: &str) -> BTreeMap<String, usize> {
+        let m = spec::machine(machine).unwrap();
+        let nodes: Vec<NodeId> = m.fabric.node_ids().collect();
+        let text = schedule(&m.fabric, &m.routing, &nodes);
+        let mut kinds = BTreeMap::new();
+        let (mut senders, mut receivers, mut seen) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for line in text.lines() {
+            let cells: Vec<&str> = line.split('\t').collect();
+            if cells[0] == "phase" {
+                senders.clear();
+                receivers.clear();
+                continue;
+            }
+            let router = |n: &str| m.fabric.node(m.fabric.find_node(n).unwrap()).router;
+            if cells[3] != "same router" && cells[3] != "between routers" {
+                senders.insert(router(cells[0]));
+                receivers.insert(router(cells[1]));
+                assert!(senders.is_disjoint(&receivers), "{machine}: {line}");
+            }
+            assert!(
+                seen.insert((cells[0].to_owned(), cells[1].to_owned())),
+                "{machine}: {line}"
+            );
+            *kinds.entry(cells[3].to_owned()).or_insert(0) += 1;
+        }
+        kinds
+    }
+
+    #[test]
+    fn every_link_of_a_torus_and_every_pair_of_a_tree() {
+        let torus = check("torus:3x4:nodes=2");
+        assert_eq!(
+            torus.values().copied().collect::<Vec<_>>(),
+            [12 * 4 * 2, 12 * 2]
+        );
+        // Rings of two: one of the two cables carries each direction.
+        assert_eq!(check("torus:2x2").values().sum::<usize>(), 4 * 2);
+        let tree = check("fattree:down=4x3,up=1x2");
+        assert_eq!(tree.values().sum::<usize>(), 12 * 11);
+    }
+}

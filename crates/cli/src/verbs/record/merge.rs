@@ -1,0 +1,205 @@
+//! One file a rank into one file a job.
+
+use anyhow::{Context, Result, bail};
+use hopbyte_fabric::{InputError, Traffic};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The files of ranks in a folder, sorted.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "hbr"))
+        .collect();
+    paths.sort();
+    Ok(paths)
+}
+
+/// What the files say of their ranks.
+#[derive(Debug, Default)]
+pub struct Ranks {
+    size: usize,
+    /// Host and how it ended, by rank in the first world.
+    ranks: BTreeMap<usize, (String, String)>,
+}
+
+impl Ranks {
+    /// Reads the files' headers and ends.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let mut all = Self::default();
+        for path in files(folder)? {
+            let bytes =
+                std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            let text = String::from_utf8_lossy(&bytes);
+            all.add(&path, &text)?;
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, path: &Path, text: &str) -> Result<()> {
+        let value = |key: &str| {
+            let mut lines = text.lines();
+            lines.find_map(|l| {
+                l.split_once('\t')
+                    .filter(|(k, _)| *k == key)
+                    .map(|(_, v)| v)
+            })
+        };
+        if value("spawned") == Some("1") {
+            return Ok(());
+        }
+        let number = |key: &str| value(key).and_then(|v| v.parse::<usize>().ok());
+        let (Some(rank), Some(size), Some(host)) = (number("rank"), number("size"), value("host"))
+        else {
+            return Err(InputError::new(
+                path.display().to_string(),
+                text.lines().next().unwrap_or(""),
+                "lines 'rank', 'size' and 'host'",
+            )
+            .into());
+        };
+        if self.size != 0 && self.size != size {
+            bail!(
+                "{}: found a world of {size} ranks, expected {}, as in the files before",
+                path.display(),
+                self.size
+            );
+        }
+        self.size = size;
+        let ended = value("ended").unwrap_or("without a last line").to_owned();
+        self.ranks.insert(rank, (host.to_owned(), ended));
+        Ok(())
+    }
+
+    /// Whether no rank left anything.
+    pub fn is_empty(&self) -> bool {
+        self.ranks.is_empty()
+    }
+
+    /// Why the record is not that of a whole job, if so.
+    pub fn problem(&self) -> Option<String> {
+        let absent: Vec<usize> = (0..self.size)
+            .filter(|r| !self.ranks.contains_key(r))
+            .collect();
+        if !absent.is_empty() {
+            let named: Vec<String> = absent.iter().take(8).map(ToString::to_string).collect();
+            let more = if absent.len() > 8 { ", …" } else { "" };
+            return Some(format!(
+                "{} of {} ranks left no record ({}{more}): killed, or a folder that their hosts do not share",
+                absent.len(),
+                self.size,
+                named.join(", ")
+            ));
+        }
+        let other = self
+            .ranks
+            .iter()
+            .find(|(_, (_, ended))| ended != "finalize");
+        other.map(|(rank, (_, ended))| format!("rank {rank} ended by {ended}, not MPI_Finalize"))
+    }
+
+    /// Number of hosts.
+    pub fn hosts(&self) -> usize {
+        let mut names: Vec<&str> = self.ranks.values().map(|(h, _)| h.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.len()
+    }
+
+    /// Where every rank ran, slots counted in rank order: what `--current` reads.
+    pub fn placement_csv(&self) -> String {
+        let mut text = "rank,node,slot\n".to_owned();
+        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+        for (rank, (host, _)) in &self.ranks {
+            let slot = used.entry(host).or_default();
+            let _ = writeln!(text, "{rank},{host},{slot}");
+            *slot += 1;
+        }
+        text
+    }
+}
+
+/// `src,dst,bytes,messages,phase`, phases in the order in which they began. A last line from the last
+/// rank to itself says how many ranks there are where it neither sent nor received.
+pub fn csv(traffic: &Traffic) -> String {
+    let mut text = "src,dst,bytes,messages,phase\n".to_owned();
+    let mut highest = 0;
+    for phase in &traffic.phases {
+        let name = phase.name.replace([',', '\n'], ";");
+        for (from, m) in phase.exchange.iter() {
+            let _ = writeln!(text, "{from},{},{},{},{name}", m.to, m.bytes, m.messages);
+            highest = highest.max(from).max(m.to);
+        }
+    }
+    let last = traffic.tasks as u32 - 1;
+    if highest < last || text.lines().count() == 1 {
+        let name = traffic.phases.first().map_or("all", |p| &p.name);
+        let _ = writeln!(text, "{last},{last},0,0,{}", name.replace([',', '\n'], ";"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::{Exchange, Phase};
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let phase = |name: &str, entries: &[(u32, u32, f64, u64)]| Phase {
+            name: name.into(),
+            exchange: Exchange::new(5, entries.iter().copied()).unwrap(),
+        };
+        let traffic = Traffic {
+            source: "job".into(),
+            tasks: 5,
+            phases: vec![
+                phase("main", &[(0, 1, 80.0, 2)]),
+                phase("solve/halo, x", &[(1, 0, 7.0, 1), (0, 1, 9.0, 3)]),
+            ],
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traffic.csv");
+        std::fs::write(&path, csv(&traffic)).unwrap();
+        let read = hopbyte_observe::read_traffic(path.to_str().unwrap()).unwrap();
+        assert_eq!(read.tasks, 5);
+        assert_eq!(read.total(), traffic.total());
+        assert_eq!(read.phases[1].name, "solve/halo; x");
+        assert_eq!(read.phases[1].exchange, traffic.phases[1].exchange);
+    }
+
+    #[test]
+    fn a_job_that_is_not_whole_is_told() {
+        let mut ranks = Ranks::default();
+        let file = |rank: usize, ended: &str| {
+            format!(
+                "# hopbyte-record 1\nrank\t{rank}\nsize\t3\nhost\tn{}\nspawned\t0\nended\t{ended}\nend\t5\n",
+                rank / 2
+            )
+        };
+        let path = Path::new("rank.hbr");
+        ranks.add(path, &file(0, "finalize")).unwrap();
+        ranks.add(path, &file(1, "abort")).unwrap();
+        assert!(
+            ranks
+                .problem()
+                .unwrap()
+                .contains("1 of 3 ranks left no record (2)")
+        );
+        ranks.add(path, &file(2, "finalize")).unwrap();
+        assert_eq!(
+            ranks.problem().unwrap(),
+            "rank 1 ended by abort, not MPI_Finalize"
+        );
+        assert_eq!(ranks.hosts(), 2);
+        assert_eq!(
+            ranks.placement_csv(),
+            "rank,node,slot\n0,n0,0\n1,n0,1\n2,n1,0\n"
+        );
+        assert!(ranks.add(path, "nonsense").is_err());
+    }
+}

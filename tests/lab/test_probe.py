@@ -1,0 +1,75 @@
+"""`hopbyte probe run` on a lab with a fault in it: exactly the faulty component is flagged, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Lab
+
+MACHINE = "mesh:3x2:nodes=2"
+PLACES = int(os.environ.get("HOPBYTE_TEST_PLACES", "2"))
+PROGRAMS = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build" / "probes"))
+LINKS = [f"r{x}-{y} {way}" for x in range(3) for y in range(2) for way in ("X+", "X-", "Y+", "Y-")
+         if 0 <= x + {"X+": 1, "X-": -1}.get(way, 0) < 3 and 0 <= y + {"Y+": 1, "Y-": -1}.get(way, 0) < 2]
+ROUTERS = [f"r{x}-{y}" for x in range(3) for y in range(2)]
+NODES = [f"n{x}-{y}-{slot}" for x in range(3) for y in range(2) for slot in range(2)]
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("mpirun.openmpi") or not (PROGRAMS / "ompi/topobw").exists(),
+    reason="needs Open MPI and the probes: make -C probes deps all",
+)
+
+
+def places(count: int) -> list[tuple[str, str]]:
+    """Random faults, every kind in turn: (kind, name)."""
+    random.seed(11)
+    ways = {"link": LINKS, "router": ROUTERS, "cable": LINKS, "host": NODES}
+    return [(kind, random.choice(ways[kind])) for kind in (list(ways) * count)[:count]]
+
+
+def probe(one: Lab, folder: Path) -> tuple[int, dict]:
+    """Measures and analyses; exit code and answer."""
+    network = "--mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0"
+    words = (f"{one.binary} --quiet --json probe run --fabric {MACHINE} --programs {PROGRAMS} --bytes 100kB --window 4 "
+             f"--trials 5 --nap 100 --tolerance 0.3 --deadline 100 -o {folder}/topobw.jsonl -- mpirun.openmpi "
+             f"--allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --host {','.join(NODES)} --map-by node "
+             f"--bind-to none {network} -np {len(NODES)}")
+    command = [str(one.binary), "lab", "run", "--name", one.name, "--", "sh", "-c", words]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_exactly_the_fault_is_flagged(lab, tmp_path):
+    one = lab(MACHINE, "--rate", "50mbit")
+    code, answer = probe(one, tmp_path)
+    assert (code, answer["slow_paths"], answer["links_not_measured"]) == (0, 0, 0), answer
+    for kind, name in places(PLACES):
+        options = ["--name", one.name, *(["--one-way"] if kind == "link" else [])]
+        # A slow router forwards everything slowly while each link's own state is clean (paper 002, V).
+        one.call("degrade", name, "0.2", *options)
+        code, answer = probe(one, tmp_path)
+        found = [(c["kind"], c["name"]) for c in answer["components"]]
+        print(kind, name, "->", found)
+        if kind == "cable":
+            assert len(found) == 1 and found[0][0] == "cable", (name, answer)
+            assert found[0][1] in (name, other_way(name)), (name, answer)
+        else:
+            assert found == [(kind, name)], (name, answer)
+        assert (code, answer["unexplained"]) == (1, []), answer
+        one.call("degrade", name, "1", *options)
+
+
+def other_way(name: str) -> str:
+    """The name of a mesh link's way back."""
+    router, way = name.split()
+    x, y = map(int, router[1:].split("-"))
+    step = 1 if way[1] == "+" else -1
+    x, y = (x + step, y) if way[0] == "X" else (x, y + step)
+    return f"r{x}-{y} {way[0]}{'-' if way[1] == '+' else '+'}"

@@ -94,9 +94,11 @@ class Sim:
 
 
 @pytest.fixture
-def simulate(tmp_path: Path) -> Iterator[object]:
+def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """Starts simulators from network descriptions and stops them all at the end."""
     require_programs()
+    # The simulator's socket name is the machine's: another run must not answer for this one.
+    monkeypatch.setenv("IBSIM_SOCKNAME", f"hopbyte{os.getpid()}")
     running: list[subprocess.Popen[str]] = []
 
     def start(text: str) -> Sim:

@@ -57,12 +57,41 @@ fn injection(fabric: &Fabric, link: LinkId) -> usize {
     }
 }
 
-/// What is known of the way from a router to one destination.
-#[derive(Clone, Copy, PartialEq)]
-enum Way {
-    Unknown,
-    Hops(u32),
-    Dead,
+/// What is known of the way from a router to one destination: nothing, that it is dead, or its hops
+/// plus [`HOPS`].
+type Way = u32;
+const UNKNOWN: Way = 0;
+const DEAD: Way = 1;
+const HOPS: Way = 2;
+
+/// Where every link leads, in four bytes: the router, and whether it is a hop.
+struct Ends(Vec<u32>);
+
+/// A link that leads to nodes, plus one if it is a hop.
+const TO_NODES: u32 = u32::MAX - 2;
+/// A link that is down.
+const DOWN: u32 = u32::MAX;
+
+impl Ends {
+    fn of(fabric: &Fabric) -> Self {
+        let end = |id: LinkId| {
+            let (link, hop) = (fabric.link(id), u32::from(fabric.is_hop(id)));
+            match link.to {
+                _ if !link.is_up() => DOWN,
+                End::Router(r) => r.0 << 1 | hop,
+                _ => TO_NODES + hop,
+            }
+        };
+        Self(fabric.link_ids().map(end).collect())
+    }
+}
+
+/// Ways of all routers to one destination, with room to walk.
+#[derive(Default)]
+struct Ways {
+    of: Vec<Way>,
+    passed: Vec<(RouterId, u32)>,
+    hops: Vec<[u64; 2]>,
 }
 
 impl Reach {
@@ -76,24 +105,30 @@ impl Reach {
             if shared {
                 nodes.sort_by_key(|&n| fabric.node(n).router);
             }
-            let sources = Sources::of(fabric);
+            let (sources, ends) = (Sources::of(fabric), Ends::of(fabric));
             // Neighbouring destinations share lines of the tables: one thread takes a run of them.
-            let run = |ways: &mut Vec<Way>, run: &[NodeId]| {
+            let run = |ways: &mut Ways, run: &[NodeId]| {
                 let mut sum = Self::default();
                 let mut before = None;
                 for &to in run {
                     let node = fabric.node(to);
                     let end = (node.router, injection(fabric, node.eject));
                     if !shared || before.replace(end) != Some(end) {
-                        ways.clear();
-                        ways.resize(fabric.routers().len(), Way::Unknown);
+                        ways.of.clear();
+                        ways.of.resize(fabric.routers().len(), UNKNOWN);
                     }
-                    sum.add(Self::into_tree(fabric, routing, &sources, to, ways));
+                    let walk = Walk {
+                        fabric,
+                        routing,
+                        ends: &ends,
+                        to,
+                    };
+                    sum.add_tree(&walk, &sources, ways);
                 }
                 sum.keep_first();
                 sum
             };
-            nodes.par_chunks(RUN).map_init(Vec::new, run).collect()
+            nodes.par_chunks(RUN).map_init(Ways::default, run).collect()
         } else {
             let routers: Vec<RouterId> = fabric.router_ids().collect();
             routers
@@ -167,47 +202,43 @@ impl Reach {
         part
     }
 
-    /// All sources to one destination over the tree of next hops; the sources of a router that inject
-    /// alike are counted at once.
-    fn into_tree(
-        fabric: &Fabric,
-        routing: &Routing,
-        sources: &[Sources],
-        to: NodeId,
-        ways: &mut [Way],
-    ) -> Self {
-        let mut part = Self::default();
-        let mut hops_of: Vec<u64> = Vec::new();
-        let (target, own) = (fabric.node(to).router, fabric.node(to).inject);
+    /// Adds all sources to one destination over the tree of next hops; the sources of a router that
+    /// inject alike are counted at once.
+    fn add_tree(&mut self, walk: &Walk<'_>, sources: &[Sources], ways: &mut Ways) {
+        let (fabric, target) = (walk.fabric, walk.fabric.node(walk.to));
+        ways.hops.clear();
         for at in sources {
-            let mut counts = at.counts;
-            if at.router == target {
-                counts[injection(fabric, own)] -= 1;
+            let mut way = ways.of[at.router.index()];
+            if way == UNKNOWN && at.counts[0] + at.counts[1] > 0 {
+                way = walk.follow(at.router, ways);
             }
-            let total: u64 = counts.iter().sum();
-            part.pairs += total;
-            let way = match counts[0] + counts[1] {
-                0 => Way::Dead,
-                _ => follow(fabric, routing, at.router, to, ways),
-            };
-            let Way::Hops(hops) = way else {
-                part.note_router(fabric, routing, at.router, to);
-                continue;
-            };
-            for (extra, &count) in counts[..2].iter().enumerate() {
-                let hops = hops as usize + extra;
-                hops_of.resize(hops_of.len().max(hops + 1), 0);
-                hops_of[hops] += count;
+            if way < HOPS || at.counts[2] > 0 {
+                self.note_router(fabric, walk.routing, at.router, walk.to);
             }
-            if counts[2] > 0 {
-                part.note_router(fabric, routing, at.router, to);
+            if way >= HOPS {
+                let hops = (way - HOPS) as usize;
+                if hops >= ways.hops.len() {
+                    ways.hops.resize(hops + 1, [0; 2]);
+                }
+                ways.hops[hops][0] += at.counts[0];
+                ways.hops[hops][1] += at.counts[1];
             }
         }
-        for (hops, &count) in hops_of.iter().enumerate().filter(|(_, c)| **c > 0) {
-            part.routable += count;
-            part.hops.insert(hops, count);
+        // A node does not send to itself.
+        let own = (
+            ways.of[target.router.index()],
+            injection(fabric, target.inject),
+        );
+        if own.0 >= HOPS && own.1 < 2 {
+            ways.hops[(own.0 - HOPS) as usize][own.1] -= 1;
         }
-        part
+        self.pairs += fabric.nodes().len() as u64 - 1;
+        for (hops, counts) in ways.hops.iter().enumerate() {
+            for (extra, &count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+                self.routable += count;
+                *self.hops.entry(hops + extra).or_default() += count;
+            }
+        }
     }
 
     /// Notes the nodes of a router that have no way to a node.
@@ -244,45 +275,51 @@ fn explain(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> Unro
         })
 }
 
-/// The way from `router` to node `to`, filling in every router passed.
-fn follow(
-    fabric: &Fabric,
-    routing: &Routing,
-    router: RouterId,
+/// The way to one node.
+struct Walk<'a> {
+    fabric: &'a Fabric,
+    routing: &'a Routing,
+    ends: &'a Ends,
     to: NodeId,
-    ways: &mut [Way],
-) -> Way {
-    let mut passed: Vec<(RouterId, LinkId)> = Vec::new();
-    let mut at = router;
-    let mut way = loop {
-        if ways[at.index()] != Way::Unknown {
-            break ways[at.index()];
-        }
-        let link = match routing.next_link(fabric, at, to) {
-            Ok(link) if fabric.link(link).is_up() && passed.len() <= fabric.routers().len() => link,
-            _ => {
-                ways[at.index()] = Way::Dead;
-                break Way::Dead;
+}
+
+impl Walk<'_> {
+    /// The way from `router`, filling in every router passed.
+    fn follow(&self, router: RouterId, ways: &mut Ways) -> Way {
+        ways.passed.clear();
+        let mut at = router;
+        let mut way = loop {
+            if ways.of[at.index()] != UNKNOWN {
+                break ways.of[at.index()];
             }
+            let link = match self.routing.next_link(self.fabric, at, self.to) {
+                Ok(link) if ways.passed.len() <= self.fabric.routers().len() => link,
+                _ => {
+                    ways.of[at.index()] = DEAD;
+                    break DEAD;
+                }
+            };
+            let end = self.ends.0[link.index()];
+            if end < TO_NODES {
+                ways.passed.push((at, end & 1));
+                at = RouterId(end >> 1);
+                continue;
+            }
+            let delivered = end != DOWN && link == self.fabric.node(self.to).eject;
+            let way = if delivered {
+                end - TO_NODES + HOPS
+            } else {
+                DEAD
+            };
+            ways.of[at.index()] = way;
+            break way;
         };
-        match fabric.link(link).to {
-            End::Router(next) => {
-                passed.push((at, link));
-                at = next;
+        for &(at, hop) in ways.passed.iter().rev() {
+            if way >= HOPS {
+                way += hop;
             }
-            _ => {
-                let delivered = link == fabric.node(to).eject;
-                let hops = Way::Hops(u32::from(fabric.is_hop(link)));
-                ways[at.index()] = if delivered { hops } else { Way::Dead };
-                break ways[at.index()];
-            }
+            ways.of[at.index()] = way;
         }
-    };
-    for (at, link) in passed.into_iter().rev() {
-        if let Way::Hops(hops) = way {
-            way = Way::Hops(hops + u32::from(fabric.is_hop(link)));
-        }
-        ways[at.index()] = way;
+        way
     }
-    way
 }

@@ -7,7 +7,8 @@ use hopbyte_fabric::document::{Document, EndRecord, RoutingRecord};
 use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
-    End, Fabric, FabricBuilder, Family, LinkId, LinkSpec, NodeId, RouterId, Routing, faults, spec,
+    End, Fabric, FabricBuilder, Family, LinkId, LinkSpec, NodeId, Reach, RouterId, Routing, faults,
+    spec,
 };
 use proptest::prelude::*;
 
@@ -156,6 +157,26 @@ proptest! {
         {
             prop_assert_eq!(a, &b);
         }
+    }
+
+    /// All pairs at once are all pairs one by one.
+    #[test]
+    fn reach_is_what_routes_say((fabric, routing) in random_machine()) {
+        let reach = Reach::of(&fabric, &routing);
+        let mut hops = std::collections::BTreeMap::new();
+        let mut dead = Vec::new();
+        for (from, to) in fabric.node_ids().flat_map(|a| fabric.node_ids().map(move |b| (a, b))) {
+            match routing.hops(&fabric, from, to) {
+                _ if from == to => {}
+                Ok(n) => *hops.entry(n).or_default() += 1,
+                Err(error) => dead.push(error),
+            }
+        }
+        prop_assert_eq!(&reach.hops, &hops);
+        prop_assert_eq!(reach.unroutable, dead);
+        let nodes = fabric.nodes().len() as u64;
+        prop_assert_eq!(reach.pairs, nodes * nodes.saturating_sub(1));
+        prop_assert_eq!(reach.routable, hops.values().sum::<u64>());
     }
 
     /// Any byte changed: refused by the hash; with the hash made good, refused or read, never a panic.

@@ -79,7 +79,7 @@ fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
     read_machine_text(&model, Some(Format::Codes), with)
 }
 
-const TARGETS: [(&str, Read); 22] = [
+const TARGETS: [(&str, Read); 25] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -102,6 +102,11 @@ const TARGETS: [(&str, Read); 22] = [
     ("codes", |b| codes(&[("", b)])),
     ("codes_links", |b| codes(&[("intra", b)])),
     ("codes_links", |b| codes(&[("inter", b)])),
+    ("hwloc", |b| as_format(b, Format::Hwloc)),
+    ("nccl", |b| as_format(b, Format::Nccl)),
+    ("lid_matrix", |b| {
+        beside("ibnetdiscover/two-switches.txt", &As::Tables, b)
+    }),
     ("document", |b| as_format(b, Format::Document)),
     ("compact", |b| as_format(&sealed(b), Format::Compact)),
     ("slurm_conf", |b| as_format(b, Format::SlurmConf)),

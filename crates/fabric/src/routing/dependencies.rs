@@ -4,10 +4,11 @@
 //! if such waits can form a ring of credits, all of it can stop for good. No cycle: deadlock-free
 //! (Dally and Seitz 1987).
 
-use super::{Routing, position};
-use crate::fabric::{End, Fabric};
-use crate::ids::{LinkId, NodeId};
+use super::{ForwardingTables, Routing, position};
+use crate::fabric::{End, Fabric, Link};
+use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts that are looked at side by side.
 const PARTS: usize = 16;
@@ -63,19 +64,8 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
         return None;
     }
     let mut graph = Graph::new(fabric);
-    if routing.is_destination_based() {
-        let nodes: Vec<NodeId> = fabric.node_ids().collect();
-        let parts: Vec<Vec<u64>> = nodes
-            .par_chunks(nodes.len().div_ceil(PARTS).max(1))
-            .map(|nodes| {
-                let mut part = Graph::new(fabric);
-                nodes
-                    .iter()
-                    .for_each(|&to| part.add_tree(fabric, routing, to));
-                part.bits
-            })
-            .collect();
-        graph.merge(parts);
+    if let Routing::Tables(tables) = routing {
+        graph.add_tables(tables);
     } else {
         // One node a router is enough: routes between routers do not depend on which.
         let ends: Vec<NodeId> = fabric
@@ -111,7 +101,8 @@ struct Graph<'a> {
     /// First bit of each channel.
     offsets: Vec<usize>,
     bits: Vec<u64>,
-    visited: Vec<bool>,
+    /// Router that each link leads to.
+    routers: Vec<Option<RouterId>>,
 }
 
 impl<'a> Graph<'a> {
@@ -131,7 +122,7 @@ impl<'a> Graph<'a> {
             fabric,
             offsets,
             bits,
-            visited: vec![false; fabric.routers().len()],
+            routers: fabric.links().iter().map(router_at_end).collect(),
         }
     }
 
@@ -152,29 +143,50 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Dependencies of all routes to one node that some node's traffic takes.
-    fn add_tree(&mut self, fabric: &Fabric, routing: &Routing, to: NodeId) {
-        self.visited.fill(false);
-        for router in fabric
-            .router_ids()
-            .filter(|&r| !fabric.nodes_on(r).is_empty())
-        {
-            let mut at = router;
-            let mut previous = None;
-            while let Ok(link) = routing.next_link(fabric, at, to) {
-                if let Some(previous) = previous {
-                    self.add((previous, 0), (link, 0));
-                }
-                if std::mem::replace(&mut self.visited[at.index()], true) {
-                    break;
-                }
-                let End::Router(next) = fabric.link(link).to else {
-                    break;
-                };
-                previous = Some(link);
-                at = next;
-            }
+    /// Dependencies of all routes that some node's traffic takes: row by row, from the routers with
+    /// nodes on, and wherever traffic comes from there.
+    fn add_tables(&mut self, tables: &ForwardingTables) {
+        let fabric = self.fabric;
+        let words = fabric.nodes().len().div_ceil(64);
+        let seen = Bits::new(words * 64 * fabric.routers().len());
+        let bits = Bits::new(self.bits.len() * 64);
+        let begin = |router| begins(fabric, router).map(move |to: NodeId| (router, to));
+        for (router, to) in fabric.router_ids().flat_map(begin) {
+            seen.set(router.index() * words * 64 + to.index());
         }
+        let begin: Vec<RouterId> = fabric.router_ids().collect();
+        begin
+            .par_iter()
+            .for_each_init(Vec::new, |pending, &router| {
+                for to in begins(fabric, router) {
+                    pending.push((router, to));
+                    while let Some((at, to)) = pending.pop() {
+                        let Some(step) = self.step(tables, at, to) else {
+                            continue;
+                        };
+                        if let Some(bit) = step.bit {
+                            bits.set(bit);
+                        }
+                        if seen.set(step.next.index() * words * 64 + to.index()) {
+                            pending.push((step.next, to));
+                        }
+                    }
+                }
+            });
+        self.bits = bits.0.into_iter().map(AtomicU64::into_inner).collect();
+    }
+
+    /// The router after `at` on the way to a node, and the bit of the dependency there.
+    #[inline]
+    fn step(&self, tables: &ForwardingTables, at: RouterId, to: NodeId) -> Option<Step> {
+        let position = usize::from(tables.position(at, to)?);
+        let link = *self.fabric.links_from(at).get(position)?;
+        let next = self.routers[link.index()]?;
+        let position = tables.position(next, to).map(usize::from);
+        Some(Step {
+            next,
+            bit: position.map(|p| self.offsets[2 * link.index()] + 2 * p),
+        })
     }
 
     fn add_route(&mut self, fabric: &Fabric, route: &[LinkId], channels: VirtualChannels) {
@@ -250,6 +262,48 @@ impl<'a> Graph<'a> {
             }
         }
         None
+    }
+}
+
+/// A step of a route.
+struct Step {
+    next: RouterId,
+    bit: Option<usize>,
+}
+
+/// Nodes that a router's own nodes send to: all, but not its only one.
+fn begins(fabric: &Fabric, router: RouterId) -> impl Iterator<Item = NodeId> + use<> {
+    let (nodes, own) = match fabric.nodes_on(router) {
+        [] => (0, None),
+        [only] => (fabric.nodes().len(), Some(*only)),
+        _ => (fabric.nodes().len(), None),
+    };
+    (0..nodes)
+        .map(NodeId::of)
+        .filter(move |&to| Some(to) != own)
+}
+
+/// Bits that several threads set; the order does not matter.
+struct Bits(Vec<AtomicU64>);
+
+impl Bits {
+    fn new(count: usize) -> Self {
+        Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Sets a bit; whether it was not set before. Most are, so they are looked at first.
+    #[inline]
+    fn set(&self, bit: usize) -> bool {
+        let (word, mask) = (&self.0[bit / 64], 1 << (bit % 64));
+        word.load(Ordering::Relaxed) & mask == 0
+            && word.fetch_or(mask, Ordering::Relaxed) & mask == 0
+    }
+}
+
+fn router_at_end(link: &Link) -> Option<RouterId> {
+    match link.to {
+        End::Router(r) => Some(r),
+        _ => None,
     }
 }
 

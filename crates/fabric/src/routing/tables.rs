@@ -61,12 +61,19 @@ impl ForwardingTables {
     /// The entry of router `at` for node `to`.
     #[inline]
     pub fn next(&self, fabric: &Fabric, at: RouterId, to: NodeId) -> Option<LinkId> {
+        let position = self.position(at, to)?;
+        fabric.links_from(at).get(usize::from(position)).copied()
+    }
+
+    /// The same as a position among the links that leave the router.
+    #[inline]
+    pub(crate) fn position(&self, at: RouterId, to: NodeId) -> Option<u16> {
         let index = at.index() * self.nodes + to.index();
-        let value = match &self.next {
-            Entries::Bytes(all) => usize::from(*all.get(index)?),
-            Entries::Words(all) => usize::from(*all.get(index)?),
-        };
-        fabric.links_from(at).get(value.checked_sub(1)?).copied()
+        match &self.next {
+            Entries::Bytes(all) => u16::from(*all.get(index)?),
+            Entries::Words(all) => *all.get(index)?,
+        }
+        .checked_sub(1)
     }
 
     /// The row of a router: positions plus one by node, 0 for none.

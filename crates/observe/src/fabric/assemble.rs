@@ -1,6 +1,6 @@
 //! A dump and what goes with it become one machine.
 
-use super::{Format, Machine, codes, cray, infiniband, own, slingshot, slurm};
+use super::{Format, Machine, codes, cray, infiniband, inside, own, slingshot, slurm};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, Family, InputError, Routing};
@@ -57,6 +57,13 @@ impl Parts<'_> {
                 finish(fabric, None, self.routes, self.notes)
             }
             Format::Slingshot => finish(slingshot::read(text)?, None, self.routes, self.notes),
+            Format::Hwloc | Format::Nccl => {
+                let fabric = match format {
+                    Format::Hwloc => inside::hwloc::read(text, &mut self.notes)?,
+                    _ => inside::nccl::read(text, &mut self.notes)?,
+                };
+                finish(fabric, None, self.routes, self.notes)
+            }
             Format::Document | Format::Compact => {
                 let (fabric, routing) = match format {
                     Format::Document => own::read(text)?,

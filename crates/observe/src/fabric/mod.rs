@@ -7,6 +7,8 @@ mod assemble;
 mod codes;
 mod cray;
 pub(crate) mod infiniband;
+mod infiniband;
+mod inside;
 mod own;
 mod recognise;
 mod siblings;

@@ -1,6 +1,6 @@
 //! Which format is this? Decided by content, never by name.
 
-use super::{codes, cray, infiniband, own, slingshot, slurm};
+use super::{codes, cray, infiniband, inside, own, slingshot, slurm};
 use crate::text::Text;
 use hopbyte_fabric::InputError;
 
@@ -43,6 +43,10 @@ pub enum Format {
     SlurmConf,
     /// Slurm's `topology.yaml`.
     SlurmYaml,
+    /// hwloc's XML: what is inside a node.
+    Hwloc,
+    /// NCCL's XML: likewise.
+    Nccl,
     /// hopbyte's own, as JSON.
     Document,
     /// hopbyte's own, compact.
@@ -67,7 +71,7 @@ impl Format {
             text.error(found, "a description of a machine").hint(
                 "known are ibnetdiscover (with or without -p), iblinkinfo, opensm-subnet.lst, netloc \
                  node files, ibdm topologies, rtr --interconnect and --system-map, Slingshot \
-                 point-to-point CSV, CODES models (.conf), Slurm topologies, what fabric convert writes, and specs \
+                 point-to-point CSV, CODES models (.conf), Slurm topologies, hwloc and NCCL XML, what fabric convert writes, and specs \
                  such as gemini:16x12x24 or torus:8x8x8",
             )
         };
@@ -95,6 +99,8 @@ impl Format {
                 (cray::system_map::recognise, Self::SystemMap),
                 (cray::system_map::recognise_node_map, Self::NodeMap),
                 (own::recognise, Self::Document),
+                (inside::hwloc::recognise, Self::Hwloc),
+                (inside::nccl::recognise, Self::Nccl),
                 (codes::recognise, Self::Codes),
                 (slurm::conf::recognise, Self::SlurmConf),
                 (slurm::topology_yaml::recognise, Self::SlurmYaml),

@@ -8,6 +8,7 @@
 mod build;
 pub(super) mod guid_names;
 pub(super) mod ibdm_topology;
+mod lid_matrix;
 pub(super) mod link_info;
 pub(super) mod netloc;
 pub(super) mod port_lines;

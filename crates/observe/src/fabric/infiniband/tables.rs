@@ -25,7 +25,7 @@
 //! LIDs are hexadecimal, ports decimal; port 0 is the switch itself. An entry is used as it stands; what
 //! no table says stays without a route.
 
-use super::{Addresses, Target, guid_text, torus_conf};
+use super::{Addresses, Target, guid_text, lid_matrix, torus_conf};
 use crate::fabric::note_of;
 use crate::text::{Line, Text, decimal, hexadecimal};
 use hopbyte_fabric::routing::{ForwardingTables, position};
@@ -137,6 +137,9 @@ impl<'a> TableReader<'a> {
         }
         if first.is_some_and(torus_conf::recognise) {
             return torus_conf::check(text, self.fabric, &self.addresses, notes);
+        }
+        if first.is_some_and(lid_matrix::recognise) {
+            return lid_matrix::check(text, self.fabric, &self.addresses, notes);
         }
         if of_folder && !first.is_some_and(recognise) {
             notes.push(format!("{} holds no forwarding tables", text.file()));

@@ -1,0 +1,242 @@
+//! hwloc XML, 1.x and 2.x (and 3), as `lstopo --of xml` writes it.
+//!
+//! ```text
+//! <topology version="2.0">
+//!   <object type="Package" os_index="0">
+//!     <object type="NUMANode" os_index="0" local_memory="…"/>          2.x: memory beside the cores
+//!     <object type="L3Cache"> … <object type="Core"> <object type="PU" os_index="0"/>
+//!     <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[2b-3b]">
+//!       <object type="PCIDev" pci_busid="0000:34:00.0" pci_type="0302 [10de:1db8] …" pci_link_speed="15.75">
+//!         <object type="OSDev" name="mlx5_0" osdev_type="3"/>
+//! ```
+//!
+//! In 1.x caches are `<object type="Cache" depth="3">`, packages may be called `Socket`, and a NUMA node
+//! holds its cores. Cores are numbered in the order of the file, as hwloc numbers them; hardware threads
+//! are other names of their core.
+
+use super::{BETWEEN_PACKAGES, INSIDE_PACKAGE, Inside, Rate, line, parse, pci_device};
+use crate::ObserveError;
+use crate::text::{Line, Text};
+use hopbyte_fabric::{Fabric, RouterId};
+use roxmltree::Node;
+
+/// Whether a line begins a topology.
+pub fn recognise(line: Line<'_>) -> bool {
+    let line = line.trimmed();
+    line.starts_with(b"<topology>") || line.starts_with(b"<topology version=")
+}
+
+/// Reads a topology.
+pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError> {
+    let document = parse(text)?;
+    let root = document.root_element();
+    if root.tag_name().name() != "topology" {
+        let found = root.tag_name().name();
+        return Err(text.error(found, "a <topology>").at(line(root)).into());
+    }
+    let mut reader = Reader {
+        text,
+        inside: Inside::new(text),
+    };
+    let objects: Vec<Node<'_, '_>> = children(root).collect();
+    let [machine] = objects[..] else {
+        let found = format!("{} objects at the top", objects.len());
+        return Err(text.error(found, "one machine").at(line(root)).into());
+    };
+    let top = reader.inside.router("machine");
+    reader.children(machine, top)?;
+    let nvlink = root
+        .children()
+        .any(|e| e.attribute("name") == Some("NVLinkBandwidth"));
+    if nvlink {
+        notes.push("NVLink rates are in the file as distances, which are not read".into());
+    }
+    Ok(reader.inside.finish(text, notes)?)
+}
+
+fn children<'a, 'i>(of: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    of.children().filter(|e| e.has_tag_name("object"))
+}
+
+fn kind<'a>(object: Node<'a, '_>) -> &'a str {
+    object.attribute("type").unwrap_or_default()
+}
+
+struct Reader<'a> {
+    text: &'a Text,
+    inside: Inside,
+}
+
+impl Reader<'_> {
+    fn children(&mut self, of: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
+        for object in children(of) {
+            self.object(object, at)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an object below router `at`; recursion is as deep as the file, which was checked.
+    fn object(&mut self, object: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
+        let inside = Rate::assumed(INSIDE_PACKAGE);
+        let os_index = object.attribute("os_index");
+        match kind(object) {
+            "" => {
+                let error = self.text.error("an object without a type", "type=\"…\"");
+                return Err(error.at(line(object)).into());
+            }
+            "Core" => self.core(object, at),
+            // Without cores, hardware threads stand for themselves.
+            "PU" => {
+                self.inside.count("hardware thread");
+                let name = format!("pu {}", os_index.unwrap_or("?"));
+                self.inside.device(&name, at, "core", inside);
+            }
+            "NUMANode" if children(object).next().is_none() => {
+                self.inside.count("NUMA node");
+                let name = format!("memory {}", os_index.unwrap_or("?"));
+                self.inside.device(&name, at, "memory", inside);
+            }
+            "NUMANode" => {
+                let n = self.inside.count("NUMA node");
+                let index = os_index.map_or(n.to_string(), str::to_owned);
+                let below = self.inside.router(&format!("numa {index}"));
+                self.inside.join(at, below, "numa", inside);
+                let name = format!("memory {index}");
+                self.inside.device(&name, below, "memory", inside);
+                return self.children(object, below);
+            }
+            "Package" | "Socket" => {
+                let n = self.inside.count("package");
+                let index = os_index.map_or(n.to_string(), str::to_owned);
+                let below = self.inside.router(&format!("package {index}"));
+                let rate = Rate::assumed(BETWEEN_PACKAGES);
+                self.inside.join(at, below, "package", rate);
+                return self.children(object, below);
+            }
+            "Bridge" => return self.bridge(object, at),
+            "PCIDev" => self.pci(object, at),
+            "L3Cache" | "L2Cache" | "L1Cache" | "L1iCache" | "L4Cache" | "L2iCache" | "Cache"
+            | "Group" | "Die" | "MemCache" => return self.shared(object, at),
+            // What software made up, or what is no part of a way for bytes.
+            "Misc" | "OSDev" => {}
+            _ => return self.children(object, at),
+        }
+        Ok(())
+    }
+
+    /// A core with its hardware threads as other names.
+    fn core(&mut self, core: Node<'_, '_>, at: RouterId) {
+        let n = self.inside.count("core");
+        let name = format!("core {n}");
+        let node = self
+            .inside
+            .device(&name, at, "core", Rate::assumed(INSIDE_PACKAGE));
+        for pu in core.descendants().filter(|o| kind(*o) == "PU") {
+            self.inside.count("hardware thread");
+            if let Some(index) = pu.attribute("os_index") {
+                self.inside.b.node_alias(format!("pu {index}"), node);
+            }
+        }
+    }
+
+    /// A cache, die or group: a router where cores or devices share it, else nothing.
+    fn shared(&mut self, object: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
+        let parts = object
+            .descendants()
+            .filter(|o| matches!(kind(*o), "Core" | "PCIDev"));
+        if parts.take(2).count() < 2 {
+            return self.children(object, at);
+        }
+        let what = match (kind(object), object.attribute("depth")) {
+            ("Cache", Some(depth)) => format!("L{depth}"),
+            (other, _) => other
+                .trim_end_matches("Cache")
+                .to_lowercase()
+                .replace('l', "L"),
+        };
+        let n = self
+            .inside
+            .names
+            .get(&format!("{what} 0"))
+            .map_or(0, |_| self.next(&what));
+        let below = self.inside.router(&format!("{what} {n}"));
+        self.inside
+            .join(at, below, &what, Rate::assumed(INSIDE_PACKAGE));
+        self.children(object, below)
+    }
+
+    /// The next free number of a kind of shared object.
+    fn next(&self, what: &str) -> usize {
+        let free = |n: &usize| !self.inside.names.contains_key(&format!("{what} {n}"));
+        (1..).find(free).unwrap_or(0)
+    }
+
+    /// A PCI bridge; bridges that lead to no device that counts are left out.
+    fn bridge(&mut self, bridge: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
+        let devices = bridge.descendants().filter(|o| kind(*o) == "PCIDev");
+        if devices
+            .filter_map(|d| pci_device(class(d)?))
+            .next()
+            .is_none()
+        {
+            return Ok(());
+        }
+        let id = ["pci_busid", "bridge_pci"]
+            .iter()
+            .find_map(|a| bridge.attribute(*a));
+        let below = self.inside.router(&format!("bridge {}", id.unwrap_or("?")));
+        self.inside.count("PCI bridge");
+        let (kind, rate) = pci_rate(bridge);
+        self.inside.join(at, below, kind, rate);
+        self.children(bridge, below)
+    }
+
+    /// A device of a class that counts, under the name that its driver gives it.
+    fn pci(&mut self, device: Node<'_, '_>, at: RouterId) {
+        let Some(what) = class(device).and_then(pci_device) else {
+            return;
+        };
+        self.inside.count(what);
+        let bus = device.attribute("pci_busid").unwrap_or("?");
+        let system: Vec<&str> = device
+            .descendants()
+            .filter(|o| kind(*o) == "OSDev")
+            .filter_map(|o| o.attribute("name"))
+            .collect();
+        // OpenFabrics names come before those of the network interface, drivers' before files'.
+        let first = system.iter().find(|n| n.contains('_')).or(system.first());
+        let name = first.map_or_else(|| format!("{what} {bus}"), |n| (*n).to_owned());
+        let (link, rate) = pci_rate(device);
+        let node = self.inside.device(&name, at, link, rate);
+        for alias in system.into_iter().chain([bus]) {
+            let alias = crate::fabric::name(alias.as_bytes());
+            self.inside.b.node_alias(alias, node);
+        }
+    }
+}
+
+/// PCI class of a device: `0302 [10de:1db8] …`.
+fn class(device: Node<'_, '_>) -> Option<u32> {
+    let words = device.attribute("pci_type")?;
+    u32::from_str_radix(words.split(' ').next()?, 16).ok()
+}
+
+/// What the link above a PCI object carries; hwloc writes GB/s, and 0 where it does not know.
+fn pci_rate(object: Node<'_, '_>) -> (&'static str, Rate) {
+    let speed = object
+        .attribute("pci_link_speed")
+        .and_then(|s| s.parse::<f64>().ok());
+    match speed.filter(|s| s.is_finite() && *s > 0.0) {
+        Some(gb_per_s) => {
+            let bytes_per_s = gb_per_s * 1e9;
+            (
+                "PCI",
+                Rate {
+                    bytes_per_s,
+                    known: true,
+                },
+            )
+        }
+        None => ("host bridge", Rate::assumed(INSIDE_PACKAGE)),
+    }
+}

@@ -1,0 +1,234 @@
+//! What is inside a node: hwloc of both versions, NCCL.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{content, parse, seeds};
+use hopbyte_fabric::{Fabric, Routing};
+use hopbyte_observe::{Machine, MachineFiles, read_machine};
+use hopbyte_testdata::{own, shared};
+
+fn hops(m: &Machine, from: &str, to: &str) -> usize {
+    let find = |name| m.fabric.find_node(name).unwrap();
+    m.routing.hops(&m.fabric, find(from), find(to)).unwrap()
+}
+
+/// Lowest capacity along a route, GB/s.
+fn narrowest(m: &Machine, from: &str, to: &str) -> f64 {
+    let find = |name| m.fabric.find_node(name).unwrap();
+    let mut route = Vec::new();
+    m.routing
+        .route(&m.fabric, find(from), find(to), &mut route)
+        .unwrap();
+    let rates = route.iter().map(|&l| m.fabric.link(l).capacity().gb());
+    rates.fold(f64::INFINITY, f64::min)
+}
+
+fn node_names(fabric: &Fabric) -> Vec<&str> {
+    let mut names: Vec<&str> = fabric.nodes().iter().map(|n| n.name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// What `lstopo` says of the same file: 2 packages, 4 L3, 16 cores, 32 hardware threads, 2 memories.
+#[test]
+fn both_versions_of_hwloc_say_the_same() {
+    let read = |file: &str| parse(&content(&own("node-topology").join(file))).unwrap();
+    let (one, two) = (read("hwloc-1.xml"), read("hwloc-2.xml"));
+    assert_eq!(node_names(&one.fabric), node_names(&two.fabric));
+    for m in [&one, &two] {
+        assert_eq!(m.fabric.nodes().len(), 16 + 2);
+        assert_eq!(m.fabric.components(), 1);
+        let count = |what: &str| {
+            m.fabric
+                .routers()
+                .iter()
+                .filter(|r| r.name.starts_with(what))
+                .count()
+        };
+        assert_eq!((count("package"), count("L3")), (2, 4));
+        let note = m.notes.join("\n");
+        for words in [
+            "2 packages",
+            "16 cores",
+            "32 hardware threads",
+            "2 NUMA nodes",
+        ] {
+            assert!(note.contains(words), "{words}: {note}");
+        }
+        // Two threads of a core, cores of one L3, of two, of two packages.
+        let core = |pu: &str| m.fabric.node(m.fabric.find_node(pu).unwrap()).name.clone();
+        assert_eq!(
+            (core("pu 8"), core("pu 9"), core("pu 31")),
+            ("core 4".into(), "core 4".into(), "core 15".into())
+        );
+        let far = ["pu 2", "pu 8", "pu 16"].map(|to| hops(m, "pu 0", to));
+        assert!(far[0] == 2 && far[0] < far[1] && far[1] < far[2], "{far:?}");
+        assert!(hops(m, "pu 0", "memory 0") < hops(m, "pu 0", "memory 1"));
+    }
+}
+
+#[test]
+fn devices_of_real_nodes_are_found() {
+    let Some(folder) = shared("node-topology") else {
+        return;
+    };
+    let read = |file: &str| {
+        read_machine(&MachineFiles::new(folder.join(file).display().to_string())).unwrap()
+    };
+    let dgx2 = read("hwloc-nvidiaDGX2.xml");
+    let gpus = dgx2
+        .fabric
+        .nodes()
+        .iter()
+        .filter(|n| n.name.starts_with("nvml"))
+        .count();
+    assert_eq!((gpus, dgx2.fabric.nodes().len()), (16, 16 + 4 + 2));
+    // Two GPUs of one switch, of one root port, of two packages.
+    let far = ["0000:36:00.0", "0000:39:00.0", "0000:e5:00.0"].map(|to| hops(&dgx2, "nvml0", to));
+    assert!(far[0] < far[1] && far[1] < far[2], "{far:?}");
+    assert!((narrowest(&dgx2, "nvml0", "nvml1") - 15.753_846).abs() < 1e-6);
+    let text = content(&folder.join("hwloc-nvidiaDGX2.xml"));
+    assert_eq!(text.matches("pci_type=\"0302 ").count(), 16);
+
+    let xeon = read("hwloc-96em64t-4n4d3ca2co-pci.xml");
+    let text = content(&folder.join("hwloc-96em64t-4n4d3ca2co-pci.xml"));
+    let cores = xeon
+        .fabric
+        .nodes()
+        .iter()
+        .filter(|n| n.name.starts_with("core "))
+        .count();
+    assert_eq!(cores, text.matches("type=\"Core\" ").count());
+    let eth = xeon
+        .fabric
+        .nodes()
+        .iter()
+        .filter(|n| n.name.starts_with("eth"))
+        .count();
+    assert_eq!(eth, text.matches("name=\"eth").count());
+
+    let amd = read("hwloc-16amd64-4distances.xml");
+    let cores = amd
+        .fabric
+        .nodes()
+        .iter()
+        .filter(|n| n.name.starts_with("core "))
+        .count();
+    assert_eq!(cores, 16);
+
+    let p4d = read("nccl-p4d-24xl-topo.xml");
+    let count = |what: &str| {
+        p4d.fabric
+            .nodes()
+            .iter()
+            .filter(|n| n.name.starts_with(what))
+            .count()
+    };
+    assert_eq!((count("gpu"), count("nic"), count("cores")), (8, 4, 2));
+    assert_eq!(
+        (
+            hops(&p4d, "gpu0", "nic0"),
+            hops(&p4d, "0000:10:1c.0", "gpu2")
+        ),
+        (2, 4)
+    );
+    // 8 GT/s, 128b/130b, 16 lanes.
+    assert!((narrowest(&p4d, "gpu0", "nic0") - 15.753_846).abs() < 1e-5);
+}
+
+#[test]
+fn nvlinks_are_shorter_than_pci() {
+    let (_, seed) = seeds("nccl").remove(0);
+    let m = parse(&String::from_utf8(seed).unwrap()).unwrap();
+    // A GPU's own joint, the NVLink, the other's joint.
+    assert_eq!(hops(&m, "gpu0", "gpu1"), 3);
+    assert_eq!(narrowest(&m, "gpu0", "gpu1"), 50.0);
+    assert!((narrowest(&m, "gpu1", "mlx5_0") - 7.876_923).abs() < 1e-5);
+    assert!(m.fabric.find_router("nvswitch 0000:c4:00.0").is_ok());
+    assert!(matches!(m.routing, Routing::Minimal(_)));
+}
+
+#[test]
+fn hostile_xml_is_refused() {
+    let deep = format!(
+        "<topology version=\"2.0\">{}",
+        "<object type=\"Group\">".repeat(30_000)
+    );
+    let bomb = "<!DOCTYPE topology [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">\
+        <!ENTITY c \"&b;&b;&b;&b;&b;&b;&b;&b;\"><!ENTITY d \"&c;&c;&c;&c;&c;&c;&c;&c;\">]>\n\
+        <topology version=\"2.0\">\n&d;&d;&d;&d;</topology>";
+    for (bad, expected) in [
+        (deep.as_str(), ":1: found elements more than 64 deep"),
+        (bomb, "expected"),
+        (
+            "<topology version=\"2.0\">\n<object type=\"Machine\">\n</topology>",
+            ":3: found",
+        ),
+        (
+            "<topology version=\"2.0\">\n</topology>",
+            ":1: found 0 objects at the top",
+        ),
+        (
+            "<topology version=\"2.0\">\n<object type=\"Machine\"/></topology>",
+            "no core and no device",
+        ),
+        (
+            "<topology version=\"2.0\"><object type=\"Machine\">\n<object/></object></topology>",
+            ":2: found an object without a type",
+        ),
+        (
+            "<system version=\"1\"><cpu>\n<pci class=\"0x060400\"/></cpu></system>",
+            ":2: found <pci>, expected a busid",
+        ),
+        (
+            "<system version=\"1\"><cpu>\n<pci busid=\"1\" class=\"x\"/></cpu></system>",
+            ":2: found <pci>, expected a class",
+        ),
+    ] {
+        match parse(bad) {
+            Ok(m) => assert!(m.fabric.nodes().is_empty(), "read: {}", &bad[..60]),
+            Err(text) => assert!(text.contains(expected), "{expected}: {text}"),
+        }
+    }
+}
+
+/// OpenSM's own count of hops is that of the cables.
+#[test]
+fn lid_matrix_agrees_with_the_scan() {
+    let Some(folder) = shared("infiniband/opensm-x5-minhop") else {
+        return;
+    };
+    let mut files = MachineFiles::new(folder.join("opensm-subnet.lst.zst").display().to_string());
+    files.routes = vec![
+        folder.join("opensm-lid-matrix.dump"),
+        folder.join("opensm.fdbs"),
+    ];
+    let m = read_machine(&files).unwrap();
+    let note = m.notes.iter().find(|n| n.contains("lid-matrix")).unwrap();
+    // Eleven switches, each to each.
+    assert!(
+        note.contains(": 121 distances between switches as the cables say"),
+        "{note}"
+    );
+    assert!(
+        !m.notes.iter().any(|n| n.contains("otherwise")),
+        "{:?}",
+        m.notes
+    );
+
+    let scratch = tempfile::tempdir().unwrap();
+    let bent =
+        content(&folder.join("opensm-lid-matrix.dump")).replacen("0x0007: 01", "0x0007: 04", 1);
+    std::fs::write(scratch.path().join("m"), bent).unwrap();
+    files.routes[0] = scratch.path().join("m");
+    let m = read_machine(&files).unwrap();
+    assert!(
+        m.notes
+            .iter()
+            .any(|n| n.contains("1 distance otherwise than the cables say")),
+        "{:?}",
+        m.notes
+    );
+}

@@ -7,7 +7,6 @@ mod assemble;
 mod codes;
 mod cray;
 pub(crate) mod infiniband;
-mod infiniband;
 mod inside;
 mod own;
 mod recognise;

@@ -6,7 +6,8 @@
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, man pages and completions below PREFIX (default ~/.local)
 #   make docs      the book as HTML under build/book, man pages under build/man
-#   make bench     measured speeds, as they are; bench-model: flows beside SimGrid
+#   make bench     measured speeds, as they are; bench-model: flows beside SimGrid; bench-map: the mapper
+#                  beside Scotch, Zoltan2 and Mt-KaHyPar, into bench/results/map.json
 #   make fuzz      every reader against bent input, FUZZ_SECONDS each
 # Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. What else is missing is
 # installed with the system's package manager where that is allowed, else named.
@@ -27,7 +28,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build install docs bench bench-model fuzz clean help
+.PHONY: demo test lint build install docs bench bench-model bench-map fuzz clean help
 .PHONY: test-mpi test-rust test-loop test-python test-web test-recorder test-probes test-infiniband test-lab
 .DEFAULT_GOAL := help
 
@@ -104,6 +105,11 @@ bench:
 # The flow model beside SimGrid (libsimgrid-dev), minutes; `bench/model/run.py --quick` is a test.
 bench-model:
 	$(PYTHON) bench/model/run.py
+
+# The mapper beside other tools on the same problems (libscotch-dev, libtrilinos-zoltan2-dev with its
+# tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar; what is absent is left out).
+bench-map:
+	$(PYTHON) bench/map/run.py
 
 fuzz:
 	scripts/fuzz.sh $(FUZZ_SECONDS)

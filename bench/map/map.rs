@@ -1,22 +1,30 @@
-//! How good and how fast is the mapper? `cargo bench -p hopbyte-map`, see README.md.
+//! How good and how fast is the mapper? `make bench-map`, see README.md.
 
+mod export;
 mod problems;
 
 use hopbyte_fabric::Placement;
 use hopbyte_map::{Evaluation, Objective, Options, Problem, evaluate, map};
 use problems::Instance;
 use std::error::Error;
+use std::path::Path;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["solve", problem, objective, effort, threads, seed] => {
-            solve(problem, objective, effort, threads.parse()?, seed.parse()?)
+        ["solve", problem, objective, effort, seed] => {
+            solve(problem, objective, effort, seed.parse()?)
         }
+        ["in-order", problem] => in_order(problem),
         ["eval", problem, file] => eval(problem, file),
+        ["export", problem, folder] => export::export(&instance(problem)?, Path::new(folder)),
         _ => Ok(()),
     }
+}
+
+fn instance(name: &str) -> Result<Instance, Box<dyn Error>> {
+    problems::build(name)?.ok_or_else(|| "its file is not here".into())
 }
 
 fn question<'a>(instance: &'a Instance, objective: &str) -> Result<Problem<'a>, Box<dyn Error>> {
@@ -36,64 +44,66 @@ fn question<'a>(instance: &'a Instance, objective: &str) -> Result<Problem<'a>, 
     Ok(problem)
 }
 
-fn line(name: &str, e: &Evaluation) {
+/// One JSON line; the worst link is one between switches, as in the study that the peers are from.
+fn print(e: &Evaluation, more: &str) {
     println!(
-        "{name:<12} worst {:>9.2} us  p99 {:>9.2}  mean {:>8.2}  host {:>9.2}  hop-bytes {:>9.4} GB  dilation {:>6.3}  off-node {:>9.2} MB  inject {:>7.3} MB",
+        "{{\"worst_link_us\": {:.4}, \"hop_bytes_gb\": {:.5}, \"host_link_us\": {:.4}, \"p99_link_us\": {:.4}, \"dilation\": {:.4}, \"off_node_mb\": {:.3}{more}}}",
         e.worst_network_link_seconds * 1e6,
-        e.p99_link_seconds * 1e6,
-        e.mean_link_seconds * 1e6,
-        e.worst_host_link_seconds * 1e6,
         e.hop_bytes / 1e9,
+        e.worst_host_link_seconds * 1e6,
+        e.p99_link_seconds * 1e6,
         e.average_dilation,
         e.off_node_bytes / 1e6,
-        e.worst_injection_bytes / 1e6,
     );
 }
 
-fn solve(
-    name: &str,
-    objective: &str,
-    effort: &str,
-    threads: usize,
-    seed: u64,
-) -> Result<(), Box<dyn Error>> {
-    let begin = std::time::Instant::now();
-    let instance = problems::build(name)?.ok_or("its file is not here")?;
-    let built = begin.elapsed().as_secs_f64();
+/// `effort` is a number of seconds, or of thousand trials (`2400k`).
+fn solve(name: &str, objective: &str, effort: &str, seed: u64) -> Result<(), Box<dyn Error>> {
+    let instance = instance(name)?;
     let problem = question(&instance, objective)?;
-    let options = Options {
-        seconds: effort.parse().unwrap_or(0.0),
-        trials: match effort.strip_suffix('k') {
-            Some(thousands) => Some(1000 * thousands.parse::<u64>()?),
-            None => None,
-        },
-        threads,
-        seed,
-        runs: threads,
+    let trials = match effort.strip_suffix('k') {
+        Some(thousands) => Some(1000 * thousands.parse::<u64>()?),
+        None => None,
     };
-    let (_, certificate) = map(&problem, &options, &|_| {})?;
-    line("in order", &certificate.baseline);
-    line("result", &certificate.result);
-    println!(
-        "bound {:.2} us {:.4} GB; built {built:.3} s, wall {:.3} s, cpu {:.3} s, trials {}",
-        certificate.bound.worst_network_link_seconds * 1e6,
-        certificate.bound.hop_bytes / 1e9,
-        certificate.wall_seconds,
-        certificate.cpu_seconds,
-        certificate.trials
+    let options = Options {
+        seconds: if trials.is_some() {
+            0.0
+        } else {
+            effort.parse()?
+        },
+        trials,
+        threads: 1,
+        seed,
+        runs: 1,
+    };
+    let (_, c) = map(&problem, &options, &|_| {})?;
+    let more = format!(
+        ", \"bound_us\": {:.4}, \"bound_gb\": {:.5}, \"search_cpu_seconds\": {:.4}, \"trials\": {}",
+        c.bound.worst_network_link_seconds * 1e6,
+        c.bound.hop_bytes / 1e9,
+        c.cpu_seconds,
+        c.trials,
     );
+    print(&c.result, &more);
+    Ok(())
+}
+
+fn in_order(name: &str) -> Result<(), Box<dyn Error>> {
+    let instance = instance(name)?;
+    let placement = Placement::in_order(&instance.allocation, instance.exchange.tasks())?;
+    print(&evaluate(&question(&instance, "load")?, &placement)?, "");
     Ok(())
 }
 
 /// Evaluates a file with the index of the allocated host of every task, one a line.
 fn eval(name: &str, file: &str) -> Result<(), Box<dyn Error>> {
-    let instance = problems::build(name)?.ok_or("its file is not here")?;
+    let instance = instance(name)?;
     let hosts: Vec<u32> = std::fs::read_to_string(file)?
         .split_whitespace()
         .map(str::parse)
         .collect::<Result<_, _>>()?;
     let slots = problems::slots_of(&instance, &hosts);
     let placement = Placement::new(&instance.fabric, &instance.allocation, slots)?;
-    line(file, &evaluate(&question(&instance, "load")?, &placement)?);
+    print(&evaluate(&question(&instance, "load")?, &placement)?, "");
     Ok(())
 }

@@ -16,7 +16,6 @@ pub struct Instance {
     pub exchange: Exchange,
     pub allocation: Allocation,
     pub background: Option<LinkState>,
-    #[expect(dead_code, reason = "for the peers that need them, which come next")]
     /// Coordinates of the tasks, for mappers that need them; empty where there are none.
     pub coords: Vec<[f64; 3]>,
 }

@@ -42,6 +42,11 @@ impl Slots {
         self.first[place as usize]..self.first[place as usize + 1]
     }
 
+    /// Whether some place has several slots.
+    pub(crate) fn several(&self) -> bool {
+        self.first.len() <= self.place.len()
+    }
+
     /// The slots of every place.
     pub(crate) fn first_free(&self) -> Vec<std::ops::Range<u32>> {
         (0..self.first.len() as u32 - 1)
@@ -65,7 +70,12 @@ pub(crate) struct Arrangement<'a> {
     slot_of: Vec<u32>,
     unit_at: Vec<u32>,
     place_of: Vec<u32>,
+    /// Units that stay where they are: looking at one move of theirs costs more than many others.
+    fixed: Vec<bool>,
 }
+
+/// Partners from which on a unit stays where its start put it.
+const MOST_PARTNERS: usize = 1 << 14;
 
 /// A unit that changes places with another (or with nobody).
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +92,13 @@ pub(crate) struct Swap {
 }
 
 impl<'a> Arrangement<'a> {
-    /// From a slot for every unit; `sizes` are the tasks in each.
-    pub(crate) fn new(slots: &'a Slots, sizes: &'a [u32], slot_of: &[u32]) -> Self {
+    /// From a slot for every unit of a graph.
+    pub(crate) fn new(slots: &'a Slots, graph: &'a Graph, slot_of: &[u32]) -> Self {
+        let busy = |unit| graph.edges(unit).len() > MOST_PARTNERS;
         let mut all = Self {
+            fixed: (0..graph.units() as u32).map(busy).collect(),
             slots,
-            sizes,
+            sizes: &graph.size,
             place_of: vec![0; slot_of.len()],
             unit_at: Vec::new(),
             slot_of: Vec::new(),
@@ -117,8 +129,8 @@ impl<'a> Arrangement<'a> {
         self.place_of[unit as usize]
     }
 
-    /// The swap that moves `unit` to `slot`; `None` when both are on one place or somebody would not
-    /// fit.
+    /// The swap that moves `unit` to `slot`; `None` when both are on one place, somebody would not fit,
+    /// or somebody stays.
     #[inline]
     pub(crate) fn swap(&self, unit: u32, slot: u32) -> Option<Swap> {
         let home = self.slot_of[unit as usize];
@@ -127,6 +139,9 @@ impl<'a> Arrangement<'a> {
             return None;
         }
         let partner = self.unit_at[slot as usize];
+        if self.fixed[unit as usize] || (partner != FREE && self.fixed[partner as usize]) {
+            return None;
+        }
         let fits = |unit: u32, slot: u32| {
             unit == FREE || self.sizes[unit as usize] <= self.slots.room[slot as usize]
         };
@@ -170,6 +185,26 @@ impl<'a> Arrangement<'a> {
             unit
         };
         self.near(unit, around, near, rng)
+    }
+
+    /// A swap of `unit` with a unit of a partner's place that has a partner where `unit` is.
+    #[inline]
+    pub(crate) fn across(&self, graph: &Graph, unit: u32, rng: &mut Rng) -> Option<Swap> {
+        let home = self.place(unit);
+        let edges = graph.edges(unit);
+        let there = self.place(edges[rng.below(edges.len())].to);
+        for _ in 0..4 {
+            let neighbour = self.unit_at[self.slots.pick(home, rng)? as usize];
+            if neighbour == FREE || graph.edges(neighbour).is_empty() {
+                continue;
+            }
+            let edges = graph.edges(neighbour);
+            let other = edges[rng.below(edges.len())].to;
+            if self.place(other) == there {
+                return self.swap(unit, self.slot_of[other as usize]);
+            }
+        }
+        None
     }
 
     /// A swap of `unit` with somebody near `around`.

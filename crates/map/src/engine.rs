@@ -104,9 +104,10 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         self.linear_stage(&mut state, grouped, (0.1, effort.part(0.2, true)), rng);
         tell();
         let mut stage = Stage {
-            stiffness: (10.0, 60.0),
-            heat: 2.0,
+            stiffness: (30.0, 30.0),
+            heat: 4.0,
             hot: 50,
+            step: 1.35,
             limit: None,
             budget: effort.part(0.35, false),
         };
@@ -122,7 +123,9 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             };
             self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
         } else {
-            stage.stiffness = (2.0, 300.0);
+            stage.stiffness = (2.0, 1000.0);
+            stage.heat = 0.4;
+            stage.step = 1.5;
             stage.budget = effort.part(0.8, false);
             self.load_stage(&mut state, false, None, &stage, rng);
         }

@@ -100,7 +100,7 @@ pub(crate) fn anneal<D: Distances>(
     (heat, budget): (f64, Budget),
     rng: &mut Rng,
 ) -> (Vec<u32>, u64) {
-    let mut at = Arrangement::new(slots, &graph.size, start);
+    let mut at = Arrangement::new(slots, graph, start);
     let mean = total(graph, &at, distances) / graph.units().max(1) as f64;
     let mut schedule = Schedule::new(budget, heat * mean, 1e-9 * mean);
     let begin = at.slot_of().to_vec();

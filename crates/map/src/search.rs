@@ -20,7 +20,7 @@ use crate::schedule::{Budget, Schedule};
 const ABOVE: f64 = 0.02;
 
 /// The limit stays at least this share below the worst link, so that there is always something to
-/// gain; one typical flow below it where that is more.
+/// gain; some flows below it where that is more.
 const LEAST_STEP: f64 = 0.015;
 
 /// What every link weighs in the cost, in the numbering of [`Paths`].
@@ -42,6 +42,8 @@ pub(crate) struct Stage {
     pub(crate) heat: f64,
     /// Chances in 100 that a trial starts from a flow over a link above its limit.
     pub(crate) hot: usize,
+    /// Typical flows by which the limit stays below the worst link.
+    pub(crate) step: f64,
     /// A fixed limit instead of a falling one: fewer hop-bytes while no link is slower than this.
     pub(crate) limit: Option<f64>,
     /// When to stop.
@@ -86,6 +88,8 @@ pub(crate) struct Search<'a, P: Paths> {
     /// Time that links outside the objective must not pass.
     pub(crate) others: f64,
     hot: Vec<(u32, u32)>,
+    /// Whether places hold several units.
+    shared: bool,
     /// Typical flow (mean over bytes) and mean edge, bytes.
     flow: f64,
     edge: f64,
@@ -118,7 +122,7 @@ impl<'a, P: Paths> Search<'a, P> {
             graph,
             weights,
             near,
-            at: Arrangement::new(slots, &graph.size, slot_of),
+            at: Arrangement::new(slots, graph, slot_of),
             load: vec![0.0; links],
             limit: vec![f64::INFINITY; links],
             price: vec![0.0; links],
@@ -129,6 +133,7 @@ impl<'a, P: Paths> Search<'a, P> {
             steep: 0.0,
             others: 0.0,
             hot: Vec::new(),
+            shared: slots.several(),
             flow: if sum > 0.0 { squares / sum } else { 1.0 },
             edge: if count > 0 { sum / count as f64 } else { 1.0 },
             trials: 0,
@@ -179,7 +184,7 @@ impl<'a, P: Paths> Search<'a, P> {
     }
 
     /// The time that all but a few of the loaded links stay below.
-    fn falling_limit(&self, worst: f64) -> f64 {
+    fn falling_limit(&self, worst: f64, flows: f64) -> f64 {
         let mut times: Vec<f64> = (0..self.load.len())
             .filter(|&l| self.weights.counts[l])
             .map(|l| self.time(l))
@@ -194,7 +199,7 @@ impl<'a, P: Paths> Search<'a, P> {
             .filter(|&l| self.weights.counts[l] && self.time(l) >= worst * 0.999)
             .map(|l| self.flow * self.weights.seconds_per_byte[l])
             .fold(0.0, f64::max);
-        limit.min(worst - step.clamp(LEAST_STEP * worst, 0.5 * worst))
+        limit.min(worst - (flows * step).clamp(LEAST_STEP * worst, 0.5 * worst))
     }
 
     /// Recomputes loads, limits, prices and the flows over links above their limit; returns where we
@@ -204,7 +209,7 @@ impl<'a, P: Paths> Search<'a, P> {
         let standing = self.standing();
         let limit = stage
             .limit
-            .unwrap_or_else(|| self.falling_limit(standing.worst));
+            .unwrap_or_else(|| self.falling_limit(standing.worst, stage.step));
         for link in 0..self.limit.len() {
             let seconds = self.weights.seconds_per_byte[link];
             let most = if self.weights.counts[link] {
@@ -393,6 +398,9 @@ impl<'a, P: Paths> Search<'a, P> {
         }
         let (a, b) = self.hot[rng.below(self.hot.len())];
         let (unit, other) = if rng.below(2) == 0 { (a, b) } else { (b, a) };
+        if self.shared && rng.below(2) == 0 {
+            return self.at.across(self.graph, unit, rng);
+        }
         let around = if rng.below(3) > 0 { other } else { unit };
         self.at.near(unit, around, self.near, rng)
     }

@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_fabric::routing::MinimalPaths;
-use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkState, NodeId, Placement, Routing, spec};
+use hopbyte_fabric::units::{BytesPerSecond, Seconds};
+use hopbyte_fabric::{
+    Allocation, End, Exchange, Fabric, FabricBuilder, Family, LinkSpec, LinkState, NodeId,
+    Placement, RouterId, Routing, spec,
+};
 use hopbyte_map::{
     Baseline, MapError, Objective, Options, Problem, Verdict, baseline, evaluate, map,
 };
@@ -163,6 +167,77 @@ fn bad_questions_are_refused() {
         ask(&two, Objective::WorstLink, &forever),
         Err(MapError::BadOption { .. })
     ));
+}
+
+#[test]
+fn hostile_traffic_and_machines_are_refused_or_handled() {
+    let fabric = spec::fabric("torus:4:nodes=2").unwrap();
+    let routing = Routing::default_for(&fabric);
+    // Weights that cannot be added up, and a node listed twice.
+    for bytes in [f64::NAN, f64::INFINITY, -1.0] {
+        let error = Exchange::new(2, [(0, 1, bytes, 1)])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("from task 0 to task 1"), "{error}");
+    }
+    let twice = Allocation::new(&fabric, vec![(NodeId(1), 1), (NodeId(1), 1)]);
+    assert!(twice.unwrap_err().to_string().contains("n0-1"));
+    // What a task sends to itself, or nothing at all, crosses no link.
+    let alloc = allocation(&fabric, &[(0, 1), (2, 1)]);
+    for exchange in [
+        Exchange::new(2, [(0, 0, 1e9, 1), (1, 1, 1e9, 1)]).unwrap(),
+        Exchange::new(2, [(0, 1, 0.0, 3)]).unwrap(),
+    ] {
+        let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+        let (_, certificate) = map(&problem, &quick(1, 1_000), &|_| {}).unwrap();
+        assert_eq!(certificate.result.worst_link_seconds, 0.0);
+        assert_eq!(certificate.verdict, Verdict::NoImprovement);
+    }
+    // Tasks that talk across a gap: the pairs are named.
+    let mut builder = FabricBuilder::new(Family::Generic, "two islands");
+    let (host, rate) = (builder.kind("host", true), BytesPerSecond::from_gb(1.0));
+    for i in 0..2 {
+        builder.router(format!("r{i}"), &[]);
+        let (node, router) = (End::Node(NodeId(i)), End::Router(RouterId(i)));
+        let link = |from, to| LinkSpec::new(from, to, host, rate, Seconds(0.0));
+        let (inject, eject) = (
+            builder.link(link(node, router)),
+            builder.link(link(router, node)),
+        );
+        builder.node(
+            format!("n{i}"),
+            format!("n{i}"),
+            None,
+            RouterId(i),
+            inject,
+            eject,
+        );
+    }
+    let islands = builder.finish().unwrap();
+    let routing = Routing::default_for(&islands);
+    let alloc = allocation(&islands, &[(0, 1), (1, 1)]);
+    let exchange = Exchange::new(2, [(0, 1, 1.0, 1)]).unwrap();
+    let problem = Problem::new(&islands, &routing, &exchange, &alloc);
+    let error = map(&problem, &quick(1, 10), &|_| {}).unwrap_err();
+    assert!(
+        matches!(error, MapError::Unroutable { count: 1, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_task_that_talks_to_everybody_does_not_stop_the_search() {
+    let fabric = spec::fabric("torus:8x8x8").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let list: Vec<(u32, u32)> = (0..512).map(|n| (n, 100)).collect();
+    let alloc = allocation(&fabric, &list);
+    let star = (1..51_200).map(|t| (0, t, 8.0, 1));
+    let exchange = Exchange::new(51_200, star).unwrap();
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let begin = std::time::Instant::now();
+    let (_, certificate) = map(&problem, &quick(1, 100_000), &|_| {}).unwrap();
+    assert!(certificate.result.worst_link_seconds <= certificate.baseline.worst_link_seconds);
+    assert!(begin.elapsed().as_secs() < 60);
 }
 
 proptest! {

@@ -85,17 +85,29 @@ fn machine(name: &str) -> Fabric {
 
 /// Reads counters of a machine and makes link states of them: no ratio is negative or infinite.
 pub fn counters(of: &str, bytes: &[u8]) {
-    let fabric = machine(of);
+    counters_of(&machine(of), bytes);
+}
+
+/// The same for the ports of an InfiniBand fabric.
+pub fn subnet_counters(bytes: &[u8]) {
+    let Some(text) = text(SUBNET.as_bytes()) else {
+        return;
+    };
+    let machine = read_machine_text(&text, None, Companions::default());
+    counters_of(&machine.expect("the dump is a constant").fabric, bytes);
+}
+
+fn counters_of(fabric: &Fabric, bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let options = CounterOptions {
         node: Some(fabric.nodes()[0].name.clone()),
         ..CounterOptions::default()
     };
-    let Ok(series) = counter_series(&[text], &fabric, &options) else {
+    let Ok(series) = counter_series(&[text], fabric, &options) else {
         return;
     };
     for snapshot in series {
-        let state = LinkState::of_increase(&fabric, &snapshot);
+        let state = LinkState::of_increase(fabric, &snapshot);
         for column in [
             &state.used_ratio,
             &state.received_bytes,

@@ -2,7 +2,8 @@
 
 use crate::verbs::Verb;
 use clap::{Args, Parser};
-use std::path::PathBuf;
+use hopbyte_observe::sources::{Places, host_name};
+use std::path::{Path, PathBuf};
 
 /// What a machine's network is doing, what a job's bytes cost on it, and where they would cost least.
 #[derive(Debug, Parser)]
@@ -86,7 +87,8 @@ pub struct FabricOptions {
 /// What a file of counters does not say itself.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CounterArgs {
-    /// Length of the interval that the counters cover, in seconds, where their file does not say it
+    /// Length of the interval that the counters cover, in seconds, where their file does not say it; of
+    /// a live source the time between two readings (default 1)
     #[arg(long, value_name = "SECONDS", help_heading = "Counters")]
     pub interval: Option<f64>,
     /// Code region of a Boxfish link table (default: the whole run)
@@ -97,9 +99,50 @@ pub struct CounterArgs {
         help_heading = "Counters"
     )]
     pub region: Option<i64>,
-    /// Node or router that the counters are of, where their file does not name it
+    /// Node or router that the counters are of, where their file does not name it (default of a live
+    /// source: what the machine calls itself)
     #[arg(long = "counters-of", value_name = "NODE", help_heading = "Counters")]
     pub node: Option<String>,
+}
+
+/// Where counters are read live.
+#[derive(Args, Clone, Debug)]
+pub struct LiveArgs {
+    /// Root of the file system to read: this machine's, or a folder with a copy of its `sys`
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "/",
+        help_heading = "Sources"
+    )]
+    pub root: PathBuf,
+    /// Network interface to read (default: those with hardware, and virtual cables)
+    ///
+    /// May be given several times.
+    #[arg(long = "interface", value_name = "NAME", help_heading = "Sources")]
+    pub interfaces: Vec<String>,
+    /// A file of gpcdr's metrics or of registers to read as well
+    ///
+    /// May be given several times.
+    #[arg(long = "file", value_name = "FILE", help_heading = "Sources")]
+    pub files: Vec<PathBuf>,
+    /// Ask all ports of the InfiniBand fabric too, by `ibqueryerrors`
+    #[arg(long, help_heading = "Sources")]
+    pub fabric_wide: bool,
+}
+
+impl LiveArgs {
+    /// The places, for a node of this name (default: what the machine calls itself).
+    pub fn places(&self, node: Option<&str>) -> Places {
+        let own = || host_name(&self.root).unwrap_or_else(|| "localhost".into());
+        Places {
+            live: self.root == Path::new("/"),
+            interfaces: self.interfaces.clone(),
+            files: self.files.clone(),
+            fabric_wide: self.fabric_wide,
+            ..Places::captured(&self.root, node.map_or_else(own, str::to_owned))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Nodes and counters that a command line names.
 
 use crate::args::CounterArgs;
+use crate::live;
 use anyhow::Result;
 use hopbyte_fabric::{Allocation, Fabric, LinkState, Missing, Snapshot};
 use hopbyte_observe::{CounterOptions, parse_node_list, read_counters};
@@ -32,11 +33,17 @@ pub fn counter_options(args: &CounterArgs) -> CounterOptions {
 }
 
 /// Reads counters: increases of several files are added up; of totals, the first and the last file
-/// make the increase, and a single one stands for the time since the counters began.
+/// make the increase, and a single one stands for the time since the counters began. `live` is this
+/// machine, read twice; a folder is a captured one.
 pub fn reading(files: &[PathBuf], fabric: &Fabric, args: &CounterArgs) -> Result<Reading> {
-    let snapshot = read_counters(files, fabric, &counter_options(args))?;
+    let options = counter_options(args);
+    let mut notes = Vec::new();
+    let snapshot = match live::read(files, fabric, &options, args, &mut notes)? {
+        Some(snapshot) => snapshot,
+        None => read_counters(files, fabric, &options)?,
+    };
     let state = LinkState::of_increase(fabric, &snapshot);
-    let mut notes: Vec<String> = lost(&snapshot).into_iter().collect();
+    notes.extend(lost(&snapshot));
     if state.window_seconds.is_none() && state.used_ratio.known() == 0 {
         let how = if snapshot.cumulative {
             "these are totals since the counters began; give an earlier and a later file"

@@ -9,6 +9,7 @@ mod failure;
 mod http;
 pub mod inputs;
 mod lab;
+mod live;
 mod machine;
 mod output;
 mod progress;

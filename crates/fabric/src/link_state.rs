@@ -113,8 +113,9 @@ impl LinkState {
             };
             let bytes = first(Q::ReceivedBytes, Q::SentBytes);
             let input = get(Q::InputStallNs).map(|ns| ns * 1e-9);
-            let credit = get(Q::CreditStallNs).map(|ns| ns * 1e-9);
             let capacity = Some(capacity(fabric, snapshot, link)).filter(|&c| c > 0.0);
+            let lost = || Some(get(Q::CreditStallBytes)? / capacity?);
+            let credit = get(Q::CreditStallNs).map(|ns| ns * 1e-9).or_else(lost);
             let used = bytes
                 .zip(capacity)
                 .and_then(|((b, side), c)| Some(b / (snapshot.window(side, link)? * c)))

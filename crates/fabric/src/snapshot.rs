@@ -27,6 +27,8 @@ pub enum Quantity {
     InputStallNs,
     /// Nanoseconds that packets waited to enter the link for lack of credits, mean over its ports.
     CreditStallNs,
+    /// Bytes that the link could have carried while departures lacked credits (InfiniBand's ticks).
+    CreditStallBytes,
     /// Times that departures were held back, or ticks of a length that nobody knows.
     CreditStallCount,
     /// Transmission errors, and packets dropped at either end.
@@ -78,6 +80,7 @@ impl Quantity {
             Self::SentBytes
             | Self::SentPackets
             | Self::CreditStallNs
+            | Self::CreditStallBytes
             | Self::CreditStallCount
             | Self::CreditStallRatio
             | Self::QueuedBytes => Side::Departures,

@@ -9,11 +9,12 @@ mod common;
 use common::{bent, damaged, seeds};
 use hopbyte_fabric::{Fabric, LinkState, NodeId, spec};
 use hopbyte_observe::counters::{CounterOptions, counter_series, jobs};
+use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::placement::placement;
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::traffic::traffic;
 use hopbyte_observe::{ObserveError, parse_nodes};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// Random changes of each seed.
 const BENT: u64 = 2000;
@@ -30,6 +31,17 @@ fn machine(name: &str) -> &'static Fabric {
             .into()
     });
     MACHINES.iter().find(|m| m.source() == name).unwrap()
+}
+
+/// The subnet of the fabric seeds.
+fn subnet() -> &'static Fabric {
+    static SUBNET: OnceLock<Fabric> = OnceLock::new();
+    SUBNET.get_or_init(|| {
+        let dump = include_bytes!("../../../fuzz/seeds/ibnetdiscover/two-switches.txt");
+        let text = text(dump).unwrap();
+        let machine = read_machine_text(&text, None, Companions::default());
+        machine.unwrap().fabric
+    })
 }
 
 /// Reads counters; what they say of links is never negative, infinite, or more than all.
@@ -75,7 +87,8 @@ fn read_placement(bytes: &[u8]) -> Result<(), ObserveError> {
 
 type Read = fn(&[u8]) -> Result<(), ObserveError>;
 
-const TARGETS: [(&str, Read); 14] = [
+const TARGETS: [(&str, Read); 15] = [
+    ("mads", |b| counters(subnet(), b)),
     ("gm", |b| counters(machine("gemini:2x2x8"), b)),
     ("ldms_ls", |b| counters(machine("gemini:2x2x8"), b)),
     ("ldms_csv", |b| counters(machine("gemini:2x2x8"), b)),

@@ -15,10 +15,12 @@ use std::path::PathBuf;
 /// The counters to read.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Counters: files of increases, which are added up, or an earlier and a later one of totals
+    /// Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand
+    /// ports), files of increases, which are added up, or an earlier and a later one of totals
     ///
-    /// Recognised by content: libgm text, Aries link CSV, Boxfish link tables, `ldms_ls -l`, and what
-    /// this verb prints with --json.
+    /// Files are recognised by content: libgm text, Aries link CSV, Boxfish link tables, `ldms_ls -l`, LDMS
+    /// CSV, gpcdr metrics, registers, OpenMetrics text, ibqueryerrors and perfquery, and what this verb
+    /// prints with --json. A folder is a copy of a machine's `/sys`.
     #[arg(value_name = "SOURCE", required = true)]
     source: Vec<PathBuf>,
     /// The machine.
@@ -103,6 +105,10 @@ struct Row {
     credit_stall_ratio: Option<f64>,
     input_stall_seconds: Option<f64>,
     credit_stall_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credit_stall_count: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queued_bytes: Option<f64>,
     errors: Option<f64>,
     lanes: Option<f64>,
     coverage: f64,
@@ -220,6 +226,8 @@ impl Row {
             credit_stall_ratio: state.credit_stall_ratio.get(id),
             input_stall_seconds: state.input_stall_seconds.get(id),
             credit_stall_seconds: state.credit_stall_seconds.get(id),
+            credit_stall_count: state.credit_stall_count.get(id),
+            queued_bytes: state.queued_bytes.get(id),
             errors: state.errors.get(id),
             lanes: state.lanes.get(id),
             coverage: state.coverage[id.index()],
@@ -269,6 +277,7 @@ impl<'a> Field<'a> {
         };
         let largest = |c: &Column| c.as_slice().iter().copied().fold(0.0, f64::max);
         let (size, bytes) = scale(largest(&state.received_bytes), &SIZES);
+        let (queue, waiting) = scale(largest(&state.queued_bytes), &SIZES);
         let stall = |name: &str, ratio: &'a Column, seconds: &'a Column| {
             if ratio.known() > 0 {
                 return field(&format!("{name} %"), ratio, 1e-2, 1);
@@ -290,6 +299,8 @@ impl<'a> Field<'a> {
                 &state.credit_stall_ratio,
                 &state.credit_stall_seconds,
             ),
+            field("held back", &state.credit_stall_count, 1.0, 0),
+            field(&format!("queued {queue}"), &state.queued_bytes, waiting, 2),
             field("errors", &state.errors, 1.0, 0),
         ];
         fields

@@ -2,6 +2,7 @@
 
 mod apply;
 mod demo;
+mod doctor;
 mod fabric;
 mod generate;
 mod lab;
@@ -40,6 +41,8 @@ pub enum Verb {
     Probe(probe::Verb),
     /// What does each link carry? Worst first
     Links(links::Args),
+    /// Which counters can be read here, and what would help?
+    Doctor(doctor::Args),
     /// What does the route between two nodes cost now?
     #[command(subcommand)]
     Oracle(oracle::Verb),
@@ -71,6 +74,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Record(args) => record::run(args, out),
         Verb::Probe(verb) => probe::run(verb, out),
         Verb::Links(args) => links::run(args, out),
+        Verb::Doctor(args) => doctor::run(args, out),
         Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Map(args) => map::run(args, out),
         Verb::Apply(args) => apply::run(args, out),

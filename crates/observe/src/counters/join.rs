@@ -240,6 +240,13 @@ impl Links {
         }
     }
 
+    /// The link that leaves a router through a port, and its reverse.
+    fn by_port(fabric: &Fabric, router: RouterId, port: u16) -> Self {
+        let leaves = |&l: &LinkId| fabric.ports(l).iter().any(|p| p.from == port);
+        let links = fabric.links_from(router).iter().copied();
+        Self::leaving(fabric, links.filter(leaves).take(1).collect())
+    }
+
     fn of(fabric: &Fabric, place: Place, first: &Reading, port: &Port, map: &PortMap) -> Self {
         let mapped = || map.get(&(first.layout.node.clone(), port.to_string()));
         if let Some(&link) = (!map.is_empty()).then(mapped).flatten() {
@@ -253,25 +260,26 @@ impl Links {
         match (port, place.router) {
             (Port::Direction(d), Some(router)) => gemini::links(fabric, router, *d, first),
             (Port::Tile(tile), Some(router)) => {
-                let leaves = |&l: &LinkId| fabric.ports(l).iter().any(|p| p.from == *tile);
-                let links = fabric.links_from(router).iter().copied();
-                let link: Vec<LinkId> = links.filter(leaves).take(1).collect();
+                let links = Self::by_port(fabric, router, *tile);
+                let is_host = links.departures.is_empty() && gemini::is_host_tile(fabric, *tile);
                 match on_router(router) {
-                    Some(&node) if link.is_empty() && gemini::is_host_tile(fabric, *tile) => {
-                        Self::router_side(at_host(node))
-                    }
-                    _ => Self::leaving(fabric, link),
+                    Some(&node) if is_host => Self::router_side(at_host(node)),
+                    _ => links,
                 }
             }
             (Port::Host, Some(router)) => {
                 on_router(router).map_or(Self::NONE, |&n| Self::router_side(at_host(n)))
             }
             (Port::InfiniBand { guid, port }, _) => {
-                let cabled = cabled(fabric, *guid, *port);
-                // A fabric that knows no GUIDs may know the host.
-                let is_known = !(cabled.departures.is_empty() && cabled.arrivals.is_empty());
-                let host = || place.node.map_or(Self::NONE, at_host);
-                if is_known { cabled } else { host() }
+                let by_guid = cabled(fabric, *guid, *port);
+                if !by_guid.departures.is_empty() {
+                    return by_guid;
+                }
+                // A fabric that knows no GUIDs may know the switch or the host.
+                match fabric.find_router(&first.layout.node) {
+                    Ok(router) => Self::by_port(fabric, router, *port),
+                    Err(_) => place.node.map_or(Self::NONE, at_host),
+                }
             }
             (Port::Named(_), _) => place.node.map_or(Self::NONE, at_host),
             _ => Self::NONE,
@@ -325,21 +333,18 @@ impl Links {
     }
 }
 
-/// The links of an InfiniBand port: of a node's adapter, or of a switch.
+/// The links of an InfiniBand port: of a switch, or of a node's adapter.
 fn cabled(fabric: &Fabric, guid: u64, port: u16) -> Links {
     let name = format!("0x{guid:016x}");
-    if let Ok(node) = fabric.find_node(&name) {
-        return Links {
-            arrivals: vec![fabric.node(node).eject],
-            departures: vec![fabric.node(node).inject],
-        };
+    // Switches first: a switch with one node stands for the node as well.
+    if let Ok(router) = fabric.find_router(&name) {
+        return Links::by_port(fabric, router, port);
     }
-    let Ok(router) = fabric.find_router(&name) else {
-        return Links::NONE;
-    };
-    let leaves = |&l: &LinkId| fabric.ports(l).iter().any(|p| p.from == port);
-    let links = fabric.links_from(router).iter().copied();
-    Links::leaving(fabric, links.filter(leaves).take(1).collect())
+    let node = fabric.find_node(&name).map(|n| fabric.node(n));
+    node.map_or(Links::NONE, |node| Links {
+        arrivals: vec![node.eject],
+        departures: vec![node.inject],
+    })
 }
 
 /// The part of a port's value that each of its links gets: of bytes, packets and lanes in proportion to
@@ -386,7 +391,12 @@ pub fn series(
     mut readings: Vec<Reading>,
     map: &PortMap,
 ) -> Result<Vec<Snapshot>, Mismatch> {
-    readings.sort_by_key(|r| r.moment.time_ns);
+    // A clock that somebody set back turns nothing round where there is one that nobody sets.
+    if readings.iter().all(|r| r.moment.steady_ns.is_some()) {
+        readings.sort_by_key(|r| r.moment.steady_ns);
+    } else {
+        readings.sort_by_key(|r| r.moment.time_ns);
+    }
     let mut devices: HashMap<(String, String), Device> = HashMap::new();
     let mut snapshots = Vec::new();
     let mut increases = Snapshot::new(fabric, source, false);

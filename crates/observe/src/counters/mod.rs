@@ -21,6 +21,7 @@ pub mod join;
 mod ldms_csv;
 mod ldms_ls;
 mod link_lines;
+pub(crate) mod mads;
 pub(crate) mod names;
 mod openmetrics;
 pub mod reading;
@@ -29,6 +30,7 @@ mod torus_table;
 
 pub use jobs::{Jobs, jobs, read_jobs};
 
+use self::delta::Moment;
 use self::join::PortMap;
 use self::reading::Reading;
 use crate::ObserveError;
@@ -83,7 +85,7 @@ pub fn counters(
 }
 
 /// The increase over all intervals of a series.
-fn sum(series: Vec<Snapshot>) -> Result<Snapshot, ObserveError> {
+pub fn sum(series: Vec<Snapshot>) -> Result<Snapshot, ObserveError> {
     let mut series = series.into_iter();
     let mut sum = series
         .next()
@@ -136,10 +138,31 @@ pub fn counter_series(
     }
     let source = source(texts);
     if series.is_empty() {
-        series = join::series(fabric, &source, readings, &options.ports).map_err(|e| {
-            InputError::new(&source, e.found, e.expected).hint("is this the right fabric?")
-        })?;
+        return join_readings(readings, &source, fabric, options);
     }
+    finish(series, &source, fabric, options)
+}
+
+/// Readings of devices, live or from files, as a series like that of [`read_counter_series`].
+pub fn join_readings(
+    readings: Vec<Reading>,
+    source: &str,
+    fabric: &Fabric,
+    options: &CounterOptions,
+) -> Result<Vec<Snapshot>, ObserveError> {
+    let series = join::series(fabric, source, readings, &options.ports).map_err(|e| {
+        InputError::new(source, e.found, e.expected).hint("is this the right fabric?")
+    })?;
+    finish(series, source, fabric, options)
+}
+
+/// Refuses counters of another machine and fills in what the source does not say.
+fn finish(
+    mut series: Vec<Snapshot>,
+    source: &str,
+    fabric: &Fabric,
+    options: &CounterOptions,
+) -> Result<Vec<Snapshot>, ObserveError> {
     if series.iter().all(|s| s.matched == 0) {
         let rows: usize = series.iter().map(|s| s.unmatched).sum();
         let found = format!("{rows} rows, none of which names a link of the fabric");
@@ -185,6 +208,7 @@ impl Content {
             Format::Gpcdr => Self::Readings(vec![gpcdr::reading(text, node)?]),
             Format::Registers => Self::Readings(registers::readings(text, node)?),
             Format::OpenMetrics => Self::Readings(openmetrics::readings(text, node)?),
+            Format::Mads => Self::Readings(mads::readings(text, node, Moment::default())?),
         })
     }
 }
@@ -201,6 +225,7 @@ enum Format {
     Gpcdr,
     Registers,
     OpenMetrics,
+    Mads,
 }
 
 /// Lines that are looked at to recognise a format.
@@ -218,6 +243,7 @@ impl Format {
                 _ if ldms_ls::is_header(content) => Self::LdmsLs,
                 _ if ldms_csv::is_header(content) => Self::LdmsCsv,
                 _ if content.starts_with(b"timestamp ") => Self::Gpcdr,
+                _ if mads::is_line(content) => Self::Mads,
                 _ if openmetrics::is_line(content) => Self::OpenMetrics,
                 _ if registers::is_line(content) => Self::Registers,
                 _ => continue,
@@ -228,7 +254,7 @@ impl Format {
         let error = text
             .error(first.map_or_else(String::new, Line::text), "counters")
             .hint(
-                "known are libgm text, Aries link CSV, Boxfish link tables, LDMS (ldms_ls -l, store_csv), gpcdr metrics, Gemini and Aries registers, OpenMetrics text and what `hopbyte links --json` prints",
+                "known are libgm text, Aries link CSV, Boxfish link tables, LDMS (ldms_ls -l, store_csv), gpcdr metrics, Gemini and Aries registers, OpenMetrics text, ibqueryerrors, perfquery and what `hopbyte links --json` prints",
             );
         Err(first.map_or(error.clone(), |l| error.at(l.number)))
     }

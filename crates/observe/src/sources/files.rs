@@ -105,6 +105,24 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(value: u64, seconds in 0u64..10_000_000_000, nanos in 0u64..1_000_000_000) {
+            let text = format!("{value}@{seconds}.{nanos:09}\n");
+            let time_ns = Some(seconds * 1_000_000_000 + nanos);
+            prop_assert_eq!(stamped(text.as_bytes()), Some(Stamped { value, time_ns }));
+        }
+
+        #[test]
+        fn other_bytes_are_no_value(bytes: Vec<u8>) {
+            if let Some(read) = stamped(&bytes) {
+                let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+                prop_assert!(text.starts_with(|c: char| c.is_ascii_digit()), "{text} {read:?}");
+            }
+        }
+    }
 
     #[test]
     fn values_and_their_times() {

@@ -368,3 +368,25 @@ impl Queue {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bent_answers_are_passed_over(bytes: Vec<u8>, root: bool) {
+            let mut bytes = bytes;
+            if root && bytes.len() >= 16 {
+                bytes[12..16].fill(0xff);
+            }
+            if let Some(queue) = Queue::parse(&bytes) {
+                prop_assert!(queue.kind != "noqueue");
+            }
+            if let Some(link) = Listed::parse(&bytes) {
+                prop_assert!(bytes.len() >= link.name.len());
+            }
+        }
+    }
+}

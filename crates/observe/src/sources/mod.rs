@@ -8,9 +8,11 @@
 //! [`Reading::layout`], not to a copy of its names.
 
 mod cxi;
+mod doctor;
 mod files;
 mod infiniband;
 mod linux;
+mod mads;
 mod netlink;
 mod text;
 mod tree;
@@ -22,6 +24,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+pub use doctor::{Finding, State, doctor};
 
 /// Where to look and for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub struct Places {
     pub interfaces: Vec<String>,
     /// Further files: gpcdr's metrics, or registers as text.
     pub files: Vec<PathBuf>,
+    /// Whether to ask all ports of the InfiniBand fabric, by the program `ibqueryerrors`.
+    pub fabric_wide: bool,
 }
 
 impl Places {
@@ -57,6 +63,7 @@ impl Places {
             live: false,
             interfaces: Vec::new(),
             files: Vec::new(),
+            fabric_wide: false,
         }
     }
 
@@ -83,6 +90,16 @@ impl Places {
             boot,
         }
     }
+}
+
+/// The name that the machine below a root gives itself, up to the first dot.
+pub fn host_name(root: &Path) -> Option<String> {
+    let files = ["proc/sys/kernel/hostname", "etc/hostname"];
+    let name = files
+        .iter()
+        .find_map(|file| files::once(&root.join(file)))?;
+    let short = name.split('.').next().unwrap_or_default().trim();
+    (!short.is_empty()).then(|| short.to_owned())
 }
 
 /// What time it is for a source.
@@ -120,6 +137,7 @@ enum Way {
     Linux(linux::Linux),
     Tree(tree::Tree),
     Text(text::Text),
+    Mads(mads::Mads),
 }
 
 impl Source {
@@ -140,6 +158,7 @@ impl Source {
             Way::Linux(linux) => linux.sample(&mut self.reading),
             Way::Tree(tree) => tree.sample(&mut self.reading),
             Way::Text(text) => text.sample(&mut self.reading),
+            Way::Mads(mads) => mads.sample(&mut self.reading),
         }
         .map_err(|error| match error {
             Unreadable::System(error) => ObserveError::io(Path::new(&self.place), error),
@@ -173,6 +192,9 @@ pub fn open(places: &Places) -> Vec<Result<Source, ObserveError>> {
     sources.extend(cxi::open(places).into_iter().map(Ok));
     sources.extend(infiniband::open(places).into_iter().map(Ok));
     sources.extend(linux::open(places));
+    if places.fabric_wide {
+        sources.push(mads::open(places));
+    }
     sources
 }
 

@@ -1,0 +1,124 @@
+//! `hopbyte doctor`: which counters can be read here, which cannot, and what would help?
+
+use super::Answer;
+use crate::args::LiveArgs;
+use crate::output::{Output, count};
+use anyhow::Result;
+use hopbyte_fabric::Quantity;
+use hopbyte_observe::sources::{Finding, State, doctor};
+use serde::Serialize;
+
+/// Where to look.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where.
+    #[command(flatten)]
+    live: LiveArgs,
+}
+
+/// One source.
+#[derive(Serialize)]
+struct Row<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    finding: &'a Finding,
+}
+
+/// The last line.
+#[derive(Serialize)]
+struct Last {
+    schema: &'static str,
+    summary: Summary,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    node: String,
+    readable: usize,
+    unreadable: usize,
+    absent: usize,
+}
+
+const SCHEMA: &str = "hopbyte.doctor/1";
+
+/// Prints what was found; yes when at least one source can be read.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let places = args.live.places(None);
+    let findings = doctor(&places);
+    let of = |state| findings.iter().filter(|f| f.state == state).count();
+    let summary = Summary {
+        node: places.node.clone(),
+        readable: of(State::Readable),
+        unreadable: of(State::Unreadable),
+        absent: of(State::Absent),
+    };
+    let answer = if summary.readable > 0 {
+        Answer::Yes
+    } else {
+        Answer::No
+    };
+    if out.json {
+        for finding in &findings {
+            out.object(&Row {
+                schema: SCHEMA,
+                finding,
+            })?;
+        }
+        out.object(&Last {
+            schema: SCHEMA,
+            summary,
+        })?;
+        return Ok(answer);
+    }
+    out.line(format!(
+        "# {}: {} can be read, {} cannot, {} not there",
+        summary.node,
+        count(summary.readable),
+        count(summary.unreadable),
+        count(summary.absent),
+    ))?;
+    for finding in &findings {
+        write(finding, out)?;
+    }
+    Ok(answer)
+}
+
+fn write(finding: &Finding, out: &mut Output) -> Result<()> {
+    let state = match finding.state {
+        State::Readable => "yes",
+        State::Unreadable => "no",
+        State::Absent => "-",
+    };
+    out.line(format!("{state:4}{:12}  {}", finding.source, finding.place))?;
+    if finding.counters > 0 {
+        let (known, all) = (count(finding.known), count(finding.counters));
+        out.line(format!(
+            "    {known} of {all} counters: {}",
+            words(&finding.says)
+        ))?;
+    }
+    if !finding.says.is_empty() && !finding.silent.is_empty() {
+        out.line(format!("    does not say: {}", words(&finding.silent)))?;
+    }
+    for sentence in &finding.help {
+        out.line(format!("    {}", sentence.replace('\n', "; ")))?;
+    }
+    Ok(())
+}
+
+/// Quantities in words.
+fn words(quantities: &[Quantity]) -> String {
+    let word = |q: &Quantity| match q {
+        Quantity::ReceivedBytes => "received bytes",
+        Quantity::SentBytes => "sent bytes",
+        Quantity::ReceivedPackets => "received packets",
+        Quantity::SentPackets => "sent packets",
+        Quantity::InputStallNs => "input stall",
+        Quantity::CreditStallNs => "credit stall",
+        Quantity::Errors => "errors",
+        Quantity::Lanes => "lanes",
+        Quantity::Capacity => "capacity",
+        _ => "other",
+    };
+    quantities.iter().map(word).collect::<Vec<_>>().join(", ")
+}

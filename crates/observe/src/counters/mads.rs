@@ -1,0 +1,384 @@
+//! Ports of a whole InfiniBand fabric, as `ibqueryerrors --data --counters` and `perfquery` print them.
+//!
+//! `ibqueryerrors` lists `GUID 0x… port N: [NAME == VALUE (…)]…` under a heading of each device,
+//! `perfquery` a block `NAME:....VALUE` for each port. Data are in words of four bytes. Extended counters
+//! have 64 bits; the older ones have 32 and stay at their highest value, as `PortXmitWait` and the
+//! error counters do.
+
+use super::delta::{Behaviour, Moment};
+use super::names;
+use super::reading::{Layout, Port, Reading};
+use crate::text::{Line, Text, decimal, hexadecimal, lossy};
+use hopbyte_fabric::{InputError, Quantity};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Counters by the name of the MAD and by the kernel's, in the order of a reading.
+const COUNTERS: [(&str, &str); 12] = [
+    ("PortXmitData", "port_xmit_data"),
+    ("PortRcvData", "port_rcv_data"),
+    ("PortXmitPkts", "port_xmit_packets"),
+    ("PortRcvPkts", "port_rcv_packets"),
+    ("PortXmitWait", "port_xmit_wait"),
+    ("SymbolErrorCounter", "symbol_error"),
+    ("PortRcvErrors", "port_rcv_errors"),
+    ("PortXmitDiscards", "port_xmit_discards"),
+    (
+        "PortRcvRemotePhysicalErrors",
+        "port_rcv_remote_physical_errors",
+    ),
+    ("PortRcvSwitchRelayErrors", "port_rcv_switch_relay_errors"),
+    ("PortXmitConstraintErrors", "port_xmit_constraint_errors"),
+    ("PortRcvConstraintErrors", "port_rcv_constraint_errors"),
+];
+/// How many of them have 64 bits among the extended counters.
+const EXTENDED: usize = 4;
+/// Counters that only the extended set has.
+const ONLY_EXTENDED: &str = "PortUnicastXmitPkts";
+
+/// Bytes that a link of four lanes carries in a tick of `PortXmitWait`, by the system type that NVIDIA's
+/// switches begin their description with (ibdiagnet manual, *Congestion Assessment*): from Quantum on 8
+/// bytes a port, before 32 bytes a lane.
+const TICKS: [(&str, f64); 9] = [
+    ("MQM8", 8.0),
+    ("CS8", 8.0),
+    ("MQM9", 8.0),
+    ("CS9", 8.0),
+    ("Q3", 8.0),
+    ("MSB7", 128.0),
+    ("CS7", 128.0),
+    ("MSX6", 128.0),
+    ("SX6", 128.0),
+];
+
+/// Whether a line is the first of such a text.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    let starts = [
+        &b"Data Counters for 0x"[..],
+        b"Errors for 0x",
+        b"# Port counters: ",
+        b"# Port extended counters: ",
+    ];
+    starts.iter().any(|s| line.starts_with(s))
+}
+
+/// A device and what was read of its ports.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Device {
+    name: String,
+    ports: BTreeMap<u16, Values>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Values {
+    extended: bool,
+    values: [Option<u64>; COUNTERS.len()],
+}
+
+impl Values {
+    fn take(&mut self, name: &str, value: u64) {
+        self.extended |= name == ONLY_EXTENDED;
+        if let Some(i) = COUNTERS.iter().position(|(mad, _)| *mad == name) {
+            self.values[i] = Some(value);
+        }
+    }
+}
+
+/// One reading of every device in a text. Blocks of `perfquery` name the device by its LID; `node`
+/// stands for devices without a GUID, where it is given.
+pub(crate) fn readings(
+    text: &Text,
+    node: Option<&str>,
+    moment: Moment,
+) -> Result<Vec<Reading>, InputError> {
+    let devices = Scan::of(text, node)?;
+    let readings = devices.iter().map(|((guid, name), device)| {
+        let node = match guid {
+            0 => name.clone(),
+            guid => format!("0x{guid:016x}"),
+        };
+        let mut layout = Layout::new(node, "infiniband");
+        let mut values = Vec::new();
+        device.add(*guid, &mut layout, &mut values);
+        Reading::of(Arc::new(layout), moment, &values)
+    });
+    Ok(readings.collect())
+}
+
+/// All ports of a text as one reading of one source.
+pub(crate) fn reading_of_all(text: &Text, moment: Moment) -> Result<Reading, InputError> {
+    let devices = Scan::of(text, None)?;
+    let mut layout = Layout::new("fabric", "ibqueryerrors");
+    let mut values = Vec::new();
+    for ((guid, _), device) in &devices {
+        device.add(*guid, &mut layout, &mut values);
+    }
+    Ok(Reading::of(Arc::new(layout), moment, &values))
+}
+
+impl Device {
+    fn add(&self, guid: u64, layout: &mut Layout, values: &mut Vec<Option<u64>>) {
+        let system = self.name.rsplit([';', ':']).next().unwrap_or_default();
+        let tick = TICKS.iter().find(|(start, _)| system.starts_with(start));
+        for (&number, of_port) in &self.ports {
+            let port = Port::InfiniBand { guid, port: number };
+            for (i, (_, kernel)) in COUNTERS.iter().enumerate() {
+                let added = names::infiniband(layout, &port, kernel, false);
+                let Some(counter) = added else { continue };
+                if i < EXTENDED && !of_port.extended {
+                    counter.behaviour = Behaviour::sticky(32);
+                }
+                if let (Quantity::CreditStallCount, Some(&(_, bytes))) = (counter.quantity, tick) {
+                    counter.quantity = Quantity::CreditStallBytes;
+                    counter.factor = bytes;
+                }
+                values.push(of_port.values[i]);
+            }
+        }
+    }
+}
+
+/// Devices by GUID, or by name where that is 0.
+type Devices = BTreeMap<(u64, String), Device>;
+
+/// Devices of a text while they are read.
+struct Scan<'a> {
+    text: &'a Text,
+    devices: Devices,
+    /// Name of the heading.
+    name: String,
+    /// Device and port of the block.
+    lid: String,
+    port: Option<u16>,
+    extended: bool,
+}
+
+impl<'a> Scan<'a> {
+    fn of(text: &'a Text, node: Option<&str>) -> Result<Devices, InputError> {
+        let mut scan = Self {
+            text,
+            devices: BTreeMap::new(),
+            name: String::new(),
+            lid: String::new(),
+            port: None,
+            extended: false,
+        };
+        for line in text.lines() {
+            scan.line(line, node)?;
+        }
+        if scan.devices.is_empty() {
+            return Err(text
+                .error("no port", "GUID 0x… port N: [NAME == VALUE …]")
+                .hint("print all ports: ibqueryerrors --data --counters"));
+        }
+        Ok(scan.devices)
+    }
+
+    fn line(&mut self, line: Line<'_>, node: Option<&str>) -> Result<(), InputError> {
+        let content = lossy(line.trimmed());
+        let block = content.strip_prefix("# Port ");
+        if let Some(block) = block.filter(|b| b.contains("counters: ")) {
+            self.extended = block.starts_with("extended");
+            let lid = block
+                .split_once(": Lid ")
+                .and_then(|(_, l)| l.split(' ').next());
+            let lid = lid.filter(|l| l.bytes().all(|b| b.is_ascii_digit()));
+            self.lid = lid.map(|l| format!("lid:{l}")).unwrap_or_default();
+            self.port = None;
+        } else if content.is_empty() || content.starts_with(['#', '-']) {
+            self.port = None;
+        } else if content.contains(" for 0x") {
+            let name = content.split_once('"').map_or("", |(_, rest)| rest);
+            self.name = name.trim_end_matches(['"', ':']).to_owned();
+        } else if let Some(row) = content.strip_prefix("GUID 0x") {
+            self.row(line, row)?;
+        } else if let Some((name, value)) = content.split_once(':') {
+            self.entry(line, name, value.trim_start_matches('.').trim(), node)?;
+        }
+        Ok(())
+    }
+
+    /// `200070 port 1: [PortXmitData == 1872 (7.312KB)] …`; sums over all ports are passed over.
+    fn row(&mut self, line: Line<'_>, row: &str) -> Result<(), InputError> {
+        let wrong = || {
+            self.text
+                .error_at(line, "GUID 0x… port N: [NAME == VALUE …]")
+        };
+        let (guid, rest) = row.split_once(" port ").ok_or_else(wrong)?;
+        let guid = hexadecimal(guid.as_bytes()).filter(|&g| g != 0);
+        let guid = guid.ok_or_else(wrong)?;
+        let (port, counters) = rest.split_once(':').ok_or_else(wrong)?;
+        if port == "ALL" || port == "all" {
+            return Ok(());
+        }
+        let port: u16 = port.trim().parse().map_err(|_| wrong())?;
+        let mut values = Values::default();
+        for counter in counters.split('[').skip(1) {
+            let (name, value) = counter.split_once(" == ").ok_or_else(wrong)?;
+            let digits = value.split([' ', ']']).next().unwrap_or_default();
+            values.take(name.trim(), decimal(digits.as_bytes()).ok_or_else(wrong)?);
+        }
+        let device = self.devices.entry((guid, String::new())).or_default();
+        device.name.clone_from(&self.name);
+        let known = device.ports.entry(port).or_default();
+        known.extended |= values.extended;
+        for (old, new) in known.values.iter_mut().zip(values.values) {
+            *old = new.or(*old);
+        }
+        Ok(())
+    }
+
+    /// `PortXmitData:....................31968` of the port that the block began with.
+    fn entry(
+        &mut self,
+        line: Line<'_>,
+        name: &str,
+        value: &str,
+        node: Option<&str>,
+    ) -> Result<(), InputError> {
+        if name == "PortSelect" {
+            let port = decimal(value.as_bytes()).and_then(|p| u16::try_from(p).ok());
+            let wrong = || self.text.error_in(line, value.as_bytes(), "a port number");
+            self.port = Some(port.ok_or_else(wrong)?);
+            return Ok(());
+        }
+        let known = COUNTERS.iter().any(|(mad, _)| *mad == name);
+        let (Some(port), true) = (self.port, known) else {
+            return Ok(());
+        };
+        let own = Some(self.lid.as_str()).filter(|l| !l.is_empty());
+        let Some(node) = node.or(own) else {
+            return Err(self
+                .text
+                .error("ports of one device", "the device's name beside them")
+                .hint("print all ports with their GUIDs: ibqueryerrors --data --counters"));
+        };
+        let number = decimal(value.as_bytes());
+        let number = number.ok_or_else(|| self.text.error_in(line, value.as_bytes(), "a count"))?;
+        let device = self.devices.entry((0, node.to_owned())).or_default();
+        let values = device.ports.entry(port).or_default();
+        values.extended |= self.extended;
+        values.take(name, number);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::join::{PortMap, series};
+    use crate::text::Limits;
+    use hopbyte_fabric::{LinkId, LinkState, Missing, Quantity as Q};
+
+    const SUBNET: &str = include_str!("../../../../fuzz/seeds/ibnetdiscover/two-switches.txt");
+
+    fn text(content: &str) -> Text {
+        Text::from_bytes("mads", content.as_bytes(), Limits::TEXT).unwrap()
+    }
+
+    fn fabric() -> hopbyte_fabric::Fabric {
+        let companions = crate::fabric::Companions::default();
+        let machine = crate::fabric::read_machine_text(&text(SUBNET), None, companions);
+        machine.unwrap().fabric
+    }
+
+    /// A switch's port as `ibqueryerrors` prints it.
+    fn row(guid: u64, name: &str, port: u16, data: u64, wait: u64, extended: bool) -> String {
+        let unicast = if extended {
+            "[PortUnicastXmitPkts == 0 (0.000)]"
+        } else {
+            ""
+        };
+        format!(
+            "Data Counters for 0x{guid:x} \"{name}\"\n   GUID 0x{guid:x} port ALL: [PortXmitWait == 9]\n   \
+             GUID 0x{guid:x} port {port}: [PortXmitData == {data} (7.312KB)] [PortXmitWait == {wait}] {unicast}\n\
+             \x20        Link info: 1 2[ ] ==( 4X 25 Gbps Active/ LinkUp)==> 0x1 1[ ] \"x\" ( )\n\
+             ## Summary: 8 nodes checked, 0 bad nodes found\n"
+        )
+    }
+
+    #[test]
+    fn words_and_ticks_of_a_switch_s_port_are_of_the_link_that_leaves() {
+        let fabric = fabric();
+        let router = fabric.find_router("leaf two").unwrap();
+        let (guid, port) = (2, 4);
+        let leaves = |l: &&LinkId| fabric.ports(**l).iter().any(|p| p.from == port);
+        let link = *fabric.links_from(router).iter().find(leaves).unwrap();
+        let capacity = fabric.link(link).capacity().0;
+        // A second's worth of data in words; half a second of ticks of eight bytes.
+        let (words, ticks) = ((capacity / 4.0) as u64, (capacity / 16.0) as u64);
+        let read = |ns, data, wait, name, extended| {
+            let text = text(&row(guid, name, port, data, wait, extended));
+            readings(&text, None, Moment::at_ns(ns)).unwrap().remove(0)
+        };
+        let state = |name, wide| {
+            let two = vec![
+                read(1_000_000_000, 5, 7, name, wide),
+                read(3_000_000_000, 5 + words, 7 + ticks, name, wide),
+            ];
+            let series = series(&fabric, "t", two, &PortMap::new()).unwrap();
+            LinkState::of_increase(&fabric, &series[0])
+        };
+        let quantum = state("MF0;core:MQM8700/U1", true);
+        assert_eq!(quantum.used_ratio.get(link), Some(0.5));
+        let stall = quantum.credit_stall_ratio.get(link).unwrap();
+        assert!((stall - 0.25).abs() < 1e-6, "{stall}");
+        let other = state("ibsw01", true);
+        assert_eq!(
+            other.credit_stall_ratio.get(link),
+            None,
+            "ticks of unknown length"
+        );
+        assert_eq!(other.credit_stall_count.get(link), Some(ticks as f64));
+        // The older counters stay at 2^32-1.
+        let top = 0xffff_ffff;
+        let stuck = [read(1, top, 0, "s", false), read(9, top, 0, "s", false)];
+        let stuck = &series(&fabric, "t", stuck.into(), &PortMap::new()).unwrap()[0];
+        assert_eq!(stuck.missing(Q::SentBytes, link), Some(Missing::Stuck));
+    }
+
+    #[test]
+    fn perfquery_s_blocks_are_of_a_lid() {
+        let block = "# Port extended counters: Lid 4 port 1 (CapMask: 0x1300)\nPortSelect:......................1\n\
+                     CounterSelect:...................0x0000\nPortXmitData:....................61200\n";
+        let one = &readings(&text(block), Some("leaf0"), Moment::default()).unwrap()[0];
+        assert_eq!(
+            (one.layout.node.as_str(), one.get(0)),
+            ("leaf0", Some(61200))
+        );
+        assert!(!one.layout.counters[0].behaviour.sticky);
+        let fabric = fabric();
+        let block = block
+            .replace("Lid 4 port 1", "Lid 2 port 4")
+            .replace(".1\n", ".4\n");
+        let two = readings(&text(&block), None, Moment::default()).unwrap();
+        assert_eq!(two[0].layout.node, "lid:2");
+        let totals = &series(&fabric, "t", two, &PortMap::new()).unwrap()[0];
+        let sent = fabric
+            .link_ids()
+            .find(|&l| totals.get(Q::SentBytes, l).is_some());
+        let sent = fabric.link_name(sent.unwrap());
+        assert_eq!(sent, "leaf two[4]");
+        let nameless = block.replace("Lid 2", "DR path slid 0");
+        let error = readings(&text(&nameless), None, Moment::default()).unwrap_err();
+        assert!(error.to_string().contains("ibqueryerrors"), "{error}");
+    }
+
+    #[test]
+    fn bad_rows_are_named() {
+        for (bad, found) in [
+            ("GUID 0x1 port x: [A == 1]", "mads:1: found GUID 0x1 port x"),
+            ("GUID 0x0 port 1: [A == 1]", "mads:1: found GUID 0x0"),
+            (
+                "GUID 0x1 port 1: [PortXmitData == -1]",
+                "mads:1: found GUID",
+            ),
+            ("GUID 0x1 port 1: [PortXmitData 1]", "mads:1: found GUID"),
+            ("PortSelect:..99999", "mads:1: found 99999"),
+            ("## Summary: 0 nodes", "mads: found no port"),
+        ] {
+            let error = readings(&text(bad), None, Moment::default()).unwrap_err();
+            assert!(error.to_string().starts_with(found), "{error}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! All ports of an InfiniBand fabric, asked by `ibqueryerrors` with management packets.
+
+use super::{Clock, Places, Source, Unreadable, Way};
+use crate::ObserveError;
+use crate::counters::mads::reading_of_all;
+use crate::counters::reading::Reading;
+use crate::text::{Limits, Text};
+use hopbyte_fabric::InputError;
+use std::io;
+use std::process::{Command, Stdio};
+
+/// Program of infiniband-diags, and what it is asked for.
+const PROGRAM: [&str; 3] = ["ibqueryerrors", "--data", "--counters"];
+
+/// The program that asks.
+#[derive(Debug)]
+pub(super) struct Mads {
+    clock: Clock,
+}
+
+/// Asks once.
+pub(super) fn open(places: &Places) -> Result<Source, ObserveError> {
+    let mads = Mads {
+        clock: places.clock(),
+    };
+    let reading = mads.read()?;
+    Ok(Source {
+        way: Way::Mads(mads),
+        reading,
+        place: PROGRAM.join(" "),
+    })
+}
+
+impl Mads {
+    fn read(&self) -> Result<Reading, ObserveError> {
+        // Ports are asked in the same order every time, so that the time between two readings is that
+        // between their beginnings.
+        let moment = self.clock.now();
+        let done = Command::new(PROGRAM[0])
+            .args(&PROGRAM[1..])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| ObserveError::Io {
+                path: PROGRAM[0].into(),
+                source,
+                hint: Some("it is part of infiniband-diags".into()),
+            })?;
+        if done.stdout.is_empty() {
+            let said = String::from_utf8_lossy(&done.stderr);
+            let found = said.lines().next_back().unwrap_or("nothing").to_owned();
+            let error = InputError::new(PROGRAM.join(" "), found, "all ports of the fabric");
+            let hint = "it needs /dev/infiniband/umad* (root), a subnet manager that runs, and a port that is up";
+            return Err(error.hint(hint).into());
+        }
+        let text = Text::from_bytes(PROGRAM.join(" "), &done.stdout, Limits::ROWS)?;
+        Ok(reading_of_all(&text, moment)?)
+    }
+
+    pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
+        let mut new = self.read().map_err(Unreadable::Content)?;
+        if new.known() == 0 {
+            return Err(io::Error::from(io::ErrorKind::NotFound).into());
+        }
+        if new.layout == reading.layout {
+            new.layout = reading.layout.clone();
+        }
+        *reading = new;
+        Ok(())
+    }
+}

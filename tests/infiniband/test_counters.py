@@ -1,0 +1,108 @@
+"""Counters of a whole fabric through the real MAD tools: what ibsim was told is what links says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from conftest import PRELOAD, Sim, hopbyte_binary
+from networks import fat_tree
+
+Row = dict[str, object]
+
+
+@contextmanager
+def subnet_manager(sim: Sim) -> Iterator[None]:
+    """OpenSM that stays: ibqueryerrors asks it for paths."""
+    env = dict(os.environ, LD_PRELOAD=str(PRELOAD), SIM_HOST=sim.host)
+    env |= {"OSM_TMP_DIR": str(sim.folder), "OSM_CACHE_DIR": str(sim.folder)}
+    command = ["opensm", "-e", "-f", str(sim.folder / "opensm.log")]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    try:
+        log = sim.folder / "opensm.log"
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not (log.exists() and "SUBNET UP" in log.read_text()):
+            time.sleep(0.2)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def simulated_tools(sim: Sim) -> Path:
+    """A folder with an `ibqueryerrors` that asks the simulator."""
+    folder = sim.folder / "bin"
+    folder.mkdir()
+    program = folder / "ibqueryerrors"
+    real = subprocess.run(["which", "ibqueryerrors"], check=True, capture_output=True, text=True)
+    program.write_text(
+        f"#!/bin/sh\nLD_PRELOAD={PRELOAD} SIM_HOST='{sim.host}' exec {real.stdout.strip()} \"$@\"\n"
+    )
+    program.chmod(0o755)
+    return folder
+
+
+def links(sim: Sim, *arguments: str | Path, tools: Path | None = None) -> list[Row]:
+    """Rows of `hopbyte links --json`, without the last."""
+    path = os.environ["PATH"] if tools is None else f"{tools}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [hopbyte_binary(), "links", *arguments, "--json"],
+        env=dict(os.environ, PATH=path),
+        cwd=sim.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [row for row in rows if "link" in row]
+
+
+def test_every_port_of_the_fabric_is_read(simulate: Callable[[str], Sim]) -> None:
+    net = fat_tree(leaves=2, spines=1, hosts=2)
+    sim = simulate(net.text())
+    spine = next(guid for guid, name in net.names.items() if name == "spine0")
+    with subnet_manager(sim):
+        fabric = sim.folder / "fabric.ibnetdiscover"
+        fabric.write_text(sim.tool("ibnetdiscover"))
+        files = []
+        for name, waited in (("first", 1000), ("second", 4000)):
+            sim.console(f'PerformanceSet "{spine}"[1] PortCounters.PortXmitWait={waited}')
+            data = sim.tool("ibqueryerrors", "--data", "--counters")
+            errors = sim.tool("ibqueryerrors", "--threshold-file", "/dev/null")
+            files.append(sim.folder / name)
+            files[-1].write_text(data + errors)
+        rows = {str(r["link"]): r for r in links(sim, *files, "--fabric", fabric, "--interval", "2")}
+        # Six cables and both directions of each: four hosts, two leaves.
+        assert len(rows) == 12
+        assert all(r["received_bytes"] is not None for r in rows.values())
+        waited = {name: row.get("credit_stall_count") for name, row in rows.items()}
+        assert waited["spine0[1]"] == 3000, waited
+
+        live = links(
+            sim, "fabric-wide", "--fabric", fabric, "--interval", "1", tools=simulated_tools(sim)
+        )
+        assert len(live) == 12
+        # The tool's own packets are traffic: they came to the host that asked.
+        sent = [r for r in live if r["received_bytes"]]
+        assert sent, live
+
+
+def test_perfquery_names_the_device_by_its_lid(simulate: Callable[[str], Sim]) -> None:
+    net = fat_tree(leaves=2, spines=1, hosts=1)
+    sim = simulate(net.text())
+    guid = next(guid for guid, name in net.names.items() if name == "leaf1")[2:]
+    with subnet_manager(sim):
+        fabric = sim.folder / "fabric.ibnetdiscover"
+        fabric.write_text(sim.tool("ibnetdiscover"))
+        port = sim.tool("perfquery", "-x", "-G", f"0x{guid}", "1")
+        (sim.folder / "port").write_text(port)
+        rows = links(sim, sim.folder / "port", "--fabric", fabric)
+    names = {str(r["link"]) for r in rows}
+    assert names == {"leaf1[1]", "spine0[2]"}, names

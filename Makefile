@@ -29,7 +29,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build install docs bench bench-model bench-map fuzz clean help
-.PHONY: test-mpi test-rust test-loop test-python test-web test-recorder test-probes test-infiniband test-lab
+.PHONY: test-mpi test-rust test-loop test-python test-web test-recorder test-probes test-infiniband test-lab test-collect
 .DEFAULT_GOAL := help
 
 help:
@@ -42,7 +42,7 @@ build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-rust test-loop test-infiniband test-lab test-web test-python
+test: lint test-rust test-loop test-infiniband test-lab test-collect test-web test-python
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
 test-mpi: test-recorder test-probes
@@ -81,6 +81,10 @@ test-infiniband: build $(VENV)/bin/python
 test-lab: build $(VENV)/bin/python
 	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/lab
+
+# A collector read by real Prometheus, VictoriaMetrics and pandas; what is missing is skipped and named.
+test-collect: build $(VENV)/bin/python
+	$(VENV)/bin/pip install -q pytest pandas pyarrow && $(VENV)/bin/pytest -q -rs tests/collect
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv

@@ -25,12 +25,13 @@ MAY_USE: dict[str, set[str]] = {
     "fabric": set(),
     "testdata": set(),
     "observe": {"fabric"},
+    "collect": {"fabric", "observe"},
     "oracle": {"fabric"},
     "model": {"fabric", "oracle"},
     "map": {"fabric", "oracle", "model"},
     "apply": {"fabric"},
     "capi": {"fabric", "observe", "oracle", "model", "map", "apply"},
-    "cli": {"fabric", "observe", "oracle", "model", "map", "apply"},
+    "cli": {"fabric", "observe", "collect", "oracle", "model", "map", "apply"},
     "py": {"fabric", "observe", "oracle", "model", "map", "apply", "cli"},
 }
 # Used by tests only, by any crate.

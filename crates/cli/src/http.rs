@@ -53,7 +53,7 @@ impl Request {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    token: String,
+    token: Option<String>,
 }
 
 impl Server {
@@ -63,13 +63,34 @@ impl Server {
         Ok(Self {
             address: listener.local_addr()?,
             listener,
+            token: Some(token),
+        })
+    }
+
+    /// Listens on an address; everybody is answered where there is no token. Without one, the address must
+    /// be of this machine alone.
+    pub fn open(address: SocketAddr, token: Option<String>) -> io::Result<Self> {
+        if token.is_none() && !address.ip().is_loopback() {
+            let text = format!("answering on {address}, which others can reach, needs a token");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let listener = TcpListener::bind(address)?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
             token,
         })
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// What to open in a browser.
     pub fn url(&self) -> String {
-        format!("http://{}/?token={}", self.address, self.token)
+        let token = self.token.as_deref().unwrap_or_default();
+        format!("http://{}/?token={token}", self.address)
     }
 
     /// Serves until the process ends.
@@ -105,10 +126,10 @@ impl Server {
             Some(head) => head,
             None => return write(&mut stream, &Answer::words(431, "request too long"), None),
         };
-        match parse(&head, &self.token) {
+        match parse(&head, self.token.as_deref()) {
             Ok(request) => {
-                let cookie = request.value("token").is_some();
-                let cookie = cookie.then_some(self.token.as_str());
+                let cookie = self.token.as_deref();
+                let cookie = cookie.filter(|_| request.value("token").is_some());
                 write(&mut stream, &answer(&request), cookie)
             }
             Err(refusal) => write(&mut stream, &refusal, None),
@@ -147,7 +168,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The request, or what to say to one that is not let in.
-fn parse(head: &[u8], token: &str) -> Result<Request, Answer> {
+fn parse(head: &[u8], token: Option<&str>) -> Result<Request, Answer> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut parsed = httparse::Request::new(&mut headers);
     let whole = parsed.parse(head).is_ok_and(|status| status.is_complete());
@@ -158,6 +179,7 @@ fn parse(head: &[u8], token: &str) -> Result<Request, Answer> {
         return Err(Answer::words(405, "GET only"));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let shown = |shown: &str| token.is_none_or(|token| same(shown, token));
     let cookie = parsed
         .headers
         .iter()
@@ -165,8 +187,15 @@ fn parse(head: &[u8], token: &str) -> Result<Request, Answer> {
         .filter_map(|header| std::str::from_utf8(header.value).ok())
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|cookie| cookie.trim().strip_prefix("hopbyte="))
-        .any(|shown| same(shown, token));
-    if !cookie && !value(query, "token").is_some_and(|shown| same(shown, token)) {
+        .any(shown);
+    let bearer = parsed
+        .headers
+        .iter()
+        .filter(|header| header.name.eq_ignore_ascii_case("authorization"))
+        .filter_map(|header| std::str::from_utf8(header.value).ok())
+        .any(|value| value.strip_prefix("Bearer ").is_some_and(shown));
+    let known = token.is_none() || cookie || bearer || value(query, "token").is_some_and(shown);
+    if !known {
         let text = "this page is for whoever started it: open the address that hopbyte printed";
         return Err(Answer::words(403, text));
     }
@@ -228,7 +257,7 @@ mod tests {
     use super::*;
 
     fn parsed(head: &str) -> Result<Request, u16> {
-        parse(head.as_bytes(), "secret").map_err(|answer| answer.status)
+        parse(head.as_bytes(), Some("secret")).map_err(|answer| answer.status)
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! second program in its wheel.
 
 mod args;
+mod config;
 pub mod draw;
+mod export;
 mod failure;
 mod http;
 pub mod inputs;
@@ -24,7 +26,10 @@ use std::ffi::OsString;
 
 /// Runs one command line (program name first) and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = match config::expand(arguments.into_iter().collect()) {
+        Ok(arguments) => arguments,
+        Err(error) => return failure::report(&error),
+    };
     let cli = match args::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {

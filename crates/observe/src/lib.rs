@@ -16,5 +16,5 @@ pub mod traffic;
 pub use counters::{CounterOptions, Jobs, read_counter_series, read_counters, read_jobs};
 pub use error::ObserveError;
 pub use fabric::{Machine, MachineFiles, read_machine};
-pub use placement::{Placed, parse_node_list, parse_nodes, read_placement};
+pub use placement::{Placed, host_list, parse_node_list, parse_nodes, read_placement};
 pub use traffic::read_traffic;

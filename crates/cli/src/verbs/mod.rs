@@ -1,6 +1,8 @@
 //! The questions, one a file.
 
+mod agent;
 mod apply;
+mod collect;
 mod demo;
 mod doctor;
 mod fabric;
@@ -12,8 +14,10 @@ mod model;
 mod oracle;
 mod probe;
 mod record;
+mod replay;
 mod verify;
 mod view;
+mod watch;
 
 use crate::output::Output;
 use anyhow::Result;
@@ -43,6 +47,14 @@ pub enum Verb {
     Links(links::Args),
     /// Which counters can be read here, and what would help?
     Doctor(doctor::Args),
+    /// Reads this node's counters every second and pushes them to a collector
+    Agent(agent::Args),
+    /// What did every node count in this second? Gathers what agents report, says who is missing
+    Collect(collect::Args),
+    /// What did the cluster count then? Reads what `collect --store` keeps
+    Replay(replay::Args),
+    /// The cluster now, in a terminal: worst ports, and who is missing
+    Watch(watch::Args),
     /// What does the route between two nodes cost now?
     #[command(subcommand)]
     Oracle(oracle::Verb),
@@ -75,6 +87,10 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Probe(verb) => probe::run(verb, out),
         Verb::Links(args) => links::run(args, out),
         Verb::Doctor(args) => doctor::run(args, out),
+        Verb::Agent(args) => agent::run(args, out),
+        Verb::Collect(args) => collect::run(args, out),
+        Verb::Replay(args) => replay::run(args, out),
+        Verb::Watch(args) => watch::run(args, out),
         Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Map(args) => map::run(args, out),
         Verb::Apply(args) => apply::run(args, out),

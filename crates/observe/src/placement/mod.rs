@@ -8,8 +8,7 @@
 mod launchers;
 mod nodes;
 
-pub(crate) use nodes::host_list;
-pub use nodes::{parse_node_list, parse_nodes};
+pub use nodes::{host_list, parse_node_list, parse_nodes};
 
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, decimal_u32, lossy};

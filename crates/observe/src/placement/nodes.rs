@@ -128,7 +128,7 @@ fn add(
 
 /// All names of a list with bracket ranges, without a fabric to find them in; `None` when brackets do not
 /// close, ranges run downwards, or there are more than 2^20 names.
-pub(crate) fn host_list(list: &str) -> Option<Vec<String>> {
+pub fn host_list(list: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for item in items(list)? {
         let item = item.trim();

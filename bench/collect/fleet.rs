@@ -1,0 +1,403 @@
+//! What does a collector cost? A fleet of emulated nodes reports to one, in a process of its own.
+//!
+//! `cargo bench -p hopbyte-collect --bench collect -- [--nodes N] [--counters N] [--seconds N] [--udp]
+//! [--store FOLDER]`. The collector's processor time and memory are read from /proc; the fleet's are
+//! reported apart. All reports of a tick are encoded before it begins and sent when it begins.
+
+use hopbyte_collect::Refusal;
+use hopbyte_collect::datagram;
+use hopbyte_collect::gather::Rules;
+use hopbyte_collect::server::{Server, Setup, Told, now_ns};
+use hopbyte_collect::shape;
+use hopbyte_collect::store::{Keeping, Store};
+use hopbyte_collect::values::Values;
+use hopbyte_collect::wire::{Header, Hello, Kind, PREAMBLE, Part, Sampled, frame, put_report};
+use hopbyte_fabric::Quantity;
+use hopbyte_observe::counters::reading::{Layout, Port};
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+
+#[derive(Clone)]
+struct Options {
+    nodes: usize,
+    counters: usize,
+    seconds: u64,
+    udp: bool,
+    store: Option<PathBuf>,
+    collector: bool,
+}
+
+impl Options {
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let mut options = Self {
+            nodes: 1000,
+            counters: 200,
+            seconds: 4,
+            udp: false,
+            store: None,
+            collector: false,
+        };
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or(format!("{word} needs a value"));
+            match word.as_str() {
+                "--nodes" => options.nodes = value()?.parse()?,
+                "--counters" => options.counters = value()?.parse()?,
+                "--seconds" => options.seconds = value()?.parse()?,
+                "--store" => options.store = Some(value()?.into()),
+                "--udp" => options.udp = true,
+                "--collector" => options.collector = true,
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::read()?;
+    if options.collector {
+        return collector(&options);
+    }
+    fleet(&options)
+}
+
+/// The process that is measured: prints its addresses, then a line for every tick.
+fn collector(options: &Options) -> Result<(), Box<dyn Error>> {
+    let setup = Setup {
+        listen: vec!["127.0.0.1:0".parse()?],
+        udp: Some("127.0.0.1:0".parse()?),
+        token: None,
+        most_connections: 100_000,
+        rules: Rules::default(),
+    };
+    let store = options
+        .store
+        .as_ref()
+        .map(|f| Store::open(f, Keeping::default()));
+    let mut server = Server::new(setup, store.transpose()?)?;
+    let addresses = server.addresses()?;
+    println!("{} {}", addresses[0], addresses[1]);
+    server.run(|told| {
+        match told {
+            Told::Closed(c, gathering, block) => {
+                let after = c.closed_ns as i64 - (c.tick * SECOND) as i64;
+                println!(
+                    "{} {} {} {after} {} {} {} {}",
+                    c.tick,
+                    c.expected,
+                    c.reported,
+                    c.late.len(),
+                    block.len(),
+                    c.reset.len() + c.frozen.len(),
+                    gathering.size().1,
+                );
+            }
+            Told::Note(text) => eprintln!("collector: {text}"),
+        }
+        true
+    })?;
+    Ok(())
+}
+
+/// One emulated node.
+struct Node {
+    hello: Hello,
+    stream: Option<TcpStream>,
+    values: Values,
+    sent: Option<Values>,
+    sequence: u64,
+    seed: u64,
+    ready: Vec<u8>,
+}
+
+impl Node {
+    fn new(i: usize, options: &Options) -> Self {
+        let mut node = Self {
+            hello: Hello {
+                node: format!("nid{i:05}"),
+                boot: 1,
+                start: now_ns(),
+                period_ns: SECOND,
+            },
+            stream: None,
+            values: Values::new(options.counters),
+            sent: None,
+            sequence: 0,
+            seed: 0x9e37_79b9_7f4a_7c15 ^ (i as u64) << 20,
+            ready: Vec::new(),
+        };
+        (0..options.counters).for_each(|c| {
+            let start = node.random() >> 16;
+            node.values.set(c, Some(start));
+        });
+        node
+    }
+
+    fn random(&mut self) -> u64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        self.seed
+    }
+
+    fn introduction(&self, shape: &[u8], out: &mut Vec<u8>) {
+        frame(out, Kind::Hello, |b| self.hello.put(b));
+        frame(out, Kind::Source, |b| {
+            b.extend_from_slice(&[0; 10]);
+            b.extend_from_slice(shape);
+        });
+    }
+
+    /// Encodes the report of a tick.
+    fn prepare(&mut self, tick: u64, udp: bool) {
+        for counter in 0..self.values.len() {
+            // Up to 1 GB in a second, as a busy link counts.
+            let step = self.random() >> 34;
+            let value = self.values.get(counter).unwrap_or(0).wrapping_add(step);
+            self.values.set(counter, Some(value));
+        }
+        self.sequence += 1;
+        let header = Header {
+            sequence: self.sequence,
+            tick,
+            time_ns: tick * SECOND,
+            steady_ns: tick * SECOND,
+            took_ns: 50_000,
+            ..Header::default()
+        };
+        let base = self.sent.take().filter(|_| !udp);
+        let part = Part {
+            source: 0,
+            read: true,
+            key: base.is_none(),
+            ..Part::default()
+        };
+        let mut frames = Vec::new();
+        frame(&mut frames, Kind::Report, |out| {
+            let sampled = Sampled {
+                part,
+                values: &self.values,
+                base: base.as_ref(),
+            };
+            put_report(&header, [sampled].into_iter(), out);
+        });
+        self.sent = Some(self.values.clone());
+        if udp {
+            self.ready.clear();
+            datagram::wrap(
+                &self.hello.node,
+                self.hello.start,
+                None,
+                &frames,
+                &mut self.ready,
+            );
+        } else {
+            self.ready = frames;
+        }
+    }
+}
+
+fn shape_of(counters: usize) -> Result<Vec<u8>, Refusal> {
+    let mut layout = Layout::new("", "emulated");
+    for i in 0..counters {
+        let port = Port::Tile((i % 48) as u16);
+        layout.counter(
+            &port,
+            format!("counter_{i:03}"),
+            Quantity::ReceivedBytes,
+            1.0,
+        );
+    }
+    let mut shape = Vec::new();
+    shape::put(&layout, &mut shape)?;
+    Ok(shape)
+}
+
+fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
+    raise_descriptors();
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("--collector")
+        .args(
+            options
+                .store
+                .iter()
+                .flat_map(|s| [PathBuf::from("--store"), s.clone()]),
+        )
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
+    let first = lines.next().ok_or("the collector did not start")??;
+    let mut addresses = first.split(' ').map(str::parse::<SocketAddr>);
+    let tcp = addresses.next().ok_or("no address")??;
+    let udp = addresses.next().ok_or("no address")??;
+    let (send, closings) = mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|l| send.send(l)));
+
+    let empty_kb = memory_kb(pid)?;
+    let shape = shape_of(options.counters)?;
+    let mut nodes: Vec<Node> = (0..options.nodes).map(|i| Node::new(i, options)).collect();
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(udp)?;
+    for node in &mut nodes {
+        let mut out = Vec::new();
+        if options.udp {
+            let mut frames = Vec::new();
+            node.introduction(&shape, &mut frames);
+            datagram::wrap(&node.hello.node, node.hello.start, None, &frames, &mut out);
+            socket.send(&out)?;
+            std::thread::sleep(Duration::from_micros(20));
+        } else {
+            let mut stream = TcpStream::connect(tcp)?;
+            stream.set_nodelay(true)?;
+            out.extend_from_slice(&PREAMBLE);
+            node.introduction(&shape, &mut out);
+            stream.write_all(&out)?;
+            stream.set_nonblocking(true)?;
+            node.stream = Some(stream);
+        }
+    }
+    let connected_kb = memory_kb(pid)?;
+
+    // Two ticks to settle (whole values, memory), then the measured ones.
+    let begin = now_ns() / SECOND + 2;
+    let (mut cpu, mut own) = ((0, 0), (0, 0));
+    let mut sending_ns = Vec::new();
+    let mut report_bytes = 0;
+    for tick in begin..begin + 2 + options.seconds {
+        nodes.iter_mut().for_each(|n| n.prepare(tick, options.udp));
+        report_bytes = nodes.iter().map(|n| n.ready.len()).sum::<usize>();
+        let now = now_ns();
+        if now > tick * SECOND {
+            return Err(format!(
+                "the fleet is too slow: {} ms",
+                (now - tick * SECOND) / 1_000_000
+            )
+            .into());
+        }
+        std::thread::sleep(Duration::from_nanos(tick * SECOND - now));
+        if tick == begin + 2 {
+            (cpu.0, own.0) = (cpu_ns(pid)?, cpu_ns(std::process::id())?);
+        }
+        let start = now_ns();
+        for node in &mut nodes {
+            match &mut node.stream {
+                Some(stream) => stream.write_all(&node.ready)?,
+                None => drop(socket.send(&node.ready)?),
+            }
+        }
+        sending_ns.push(now_ns() - start);
+        // Acknowledgements are read as agents do, well after the tick.
+        let mut room = [0; 256];
+        for stream in nodes.iter_mut().filter_map(|n| n.stream.as_mut()) {
+            if tick % 8 == 0 {
+                let _ = stream.read(&mut room);
+            }
+        }
+    }
+    let left = (begin + 2 + options.seconds) * SECOND;
+    std::thread::sleep(Duration::from_nanos(left.saturating_sub(now_ns())));
+    (cpu.1, own.1) = (cpu_ns(pid)?, cpu_ns(std::process::id())?);
+    let full_kb = memory_kb(pid)?;
+    child.kill()?;
+    child.wait()?;
+
+    let rows: Vec<Vec<i64>> = closings
+        .iter()
+        .map(|line| {
+            line.split(' ')
+                .filter_map(|w| w.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .filter(|row| {
+            row.len() == 8 && row[0] >= (begin + 2) as i64 && row[0] < (left / SECOND) as i64
+        })
+        .collect();
+    let column = |i: usize| {
+        let mut column: Vec<i64> = rows.iter().map(|r| r[i]).collect();
+        column.sort_unstable();
+        column
+    };
+    let (after, reported) = (column(3), column(2));
+    sending_ns.sort_unstable();
+    let per_node = |ns: u64| ns as f64 / 1e3 / options.nodes as f64 / options.seconds as f64;
+    let kb = |kb: u64| (kb as f64 * 1024.0 / 1000.0) / options.nodes as f64;
+    println!(
+        "{} nodes, {} counters, {}, {} ticks{}",
+        options.nodes,
+        options.counters,
+        if options.udp { "UDP" } else { "TCP" },
+        rows.len(),
+        if options.store.is_some() {
+            ", stored"
+        } else {
+            ""
+        }
+    );
+    println!(
+        "  reported in time        {} to {} of {}",
+        reported[0],
+        reported[reported.len() - 1],
+        options.nodes
+    );
+    println!(
+        "  closed after the second median {:.0} ms, latest {:.0} ms (the fleet sends for {:.0} ms)",
+        after[after.len() / 2] as f64 / 1e6,
+        after[after.len() - 1] as f64 / 1e6,
+        sending_ns[sending_ns.len() / 2] as f64 / 1e6
+    );
+    println!(
+        "  collector               {:.2} us of processor time a node and second",
+        per_node(cpu.1 - cpu.0)
+    );
+    println!(
+        "  fleet                   {:.2} us",
+        per_node(own.1 - own.0)
+    );
+    println!(
+        "  memory                  {:.2} kB a node ({:.2} kB connected), {} kB empty",
+        kb(full_kb - empty_kb),
+        kb(connected_kb - empty_kb),
+        empty_kb
+    );
+    println!(
+        "  report                  {} B, in a block {} B a node",
+        report_bytes / options.nodes,
+        column(5)[rows.len() / 2] / options.nodes as i64
+    );
+    Ok(())
+}
+
+fn cpu_ns(pid: u32) -> Result<u64, Box<dyn Error>> {
+    let mut sum = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        sum += text.split(' ').next().ok_or("schedstat")?.parse::<u64>()?;
+    }
+    Ok(sum)
+}
+
+fn memory_kb(pid: u32) -> Result<u64, Box<dyn Error>> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let word = line
+        .and_then(|l| l.split_whitespace().next())
+        .ok_or("VmRSS")?;
+    Ok(word.parse()?)
+}
+
+fn raise_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum.or(Some(1 << 20));
+    let _ = setrlimit(Resource::Nofile, limit);
+}

@@ -1,0 +1,126 @@
+//! Options from a file, for verbs that a service manager starts.
+//!
+//! `--config FILE` stands for the options in FILE, lines of TOML `name = value`; what is said on the command
+//! line as well overrides it.
+
+use anyhow::{Result, anyhow};
+use hopbyte_fabric::InputError;
+use std::ffi::OsString;
+use toml::{Table, Value};
+
+/// Verbs that take `--config`.
+const VERBS: [&str; 2] = ["agent", "collect"];
+
+/// The command line with the options of its configuration file put in after the verb.
+pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
+    let verb = arguments.iter().position(|a| VERBS.iter().any(|v| a == v));
+    let Some((verb, file)) = verb.zip(file(&arguments)) else {
+        return Ok(arguments);
+    };
+    let text = std::fs::read_to_string(&file).map_err(|e| anyhow!("{file}: {e}"))?;
+    let options = options(&file, &text)?;
+    let mut all = arguments;
+    all.splice(verb + 1..verb + 1, options);
+    Ok(all)
+}
+
+fn file(arguments: &[OsString]) -> Option<String> {
+    let mut words = arguments.iter().map(|a| a.to_string_lossy());
+    while let Some(word) = words.next() {
+        match word.strip_prefix("--config") {
+            Some("") => return words.next().map(Into::into),
+            Some(rest) => {
+                if let Some(file) = rest.strip_prefix('=') {
+                    return Some(file.to_owned());
+                }
+            }
+            None => {}
+        }
+    }
+    None
+}
+
+fn options(file: &str, text: &str) -> Result<Vec<OsString>> {
+    let table: Table = text.parse().map_err(|e: toml::de::Error| {
+        let line = e
+            .span()
+            .map(|s| text[..s.start].lines().count().max(1) as u64);
+        let error = InputError::new(file, e.message(), "lines of TOML, name = value");
+        line.map_or(error.clone(), |line| error.at(line))
+    })?;
+    let mut options = Vec::new();
+    for (name, value) in &table {
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for value in values {
+            let option = match value {
+                Value::Boolean(false) => continue,
+                Value::Boolean(true) => format!("--{name}"),
+                Value::String(text) => format!("--{name}={text}"),
+                Value::Integer(_) | Value::Float(_) => format!("--{name}={value}"),
+                other => {
+                    let expected = "a text, a number, true or false, or a list of them";
+                    let found = format!("{name} = {other}");
+                    return Err(InputError::new(file, found, expected).into());
+                }
+            };
+            options.push(option.into());
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Result<Vec<String>> {
+        let options = options("c.toml", text)?;
+        Ok(options
+            .into_iter()
+            .map(|o| o.to_string_lossy().into_owned())
+            .collect())
+    }
+
+    #[test]
+    fn files_become_options() {
+        let text = "listen = [\"10.0.0.1:7667\", \"[::1]:7667\"]\nsync = true\nverbose = false\ndeadline = 200\n";
+        let expected = [
+            "--listen=10.0.0.1:7667",
+            "--listen=[::1]:7667",
+            "--sync",
+            "--deadline=200",
+        ];
+        let mut got = words(text).unwrap();
+        got.sort_by_key(|w| expected.iter().position(|e| e == w));
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused_with_its_line() {
+        let error = words("listen = 1\nstore\n").unwrap_err().to_string();
+        assert!(error.starts_with("c.toml:2: found"), "{error}");
+        assert!(
+            words("[a]\nb = 1")
+                .unwrap_err()
+                .to_string()
+                .contains("expected a text")
+        );
+    }
+
+    #[test]
+    fn only_verbs_that_have_one_read_a_file() {
+        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(expand(line("hopbyte links --config x")).unwrap().len(), 4);
+        assert!(expand(line("hopbyte collect --config=/nowhere/x")).is_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "deadline = 200\n").unwrap();
+        let text = format!(
+            "hopbyte --json collect --config {} --sync",
+            file.path().display()
+        );
+        assert_eq!(expand(line(&text)).unwrap()[3], "--deadline=200");
+    }
+}

@@ -1,0 +1,363 @@
+//! `hopbyte collect`: what did every node count in this second?
+
+use super::Answer;
+use crate::export::{Source, push_lines, serve_metrics};
+use crate::failure::Lacking;
+use crate::output::Output;
+use anyhow::{Context, Result, bail};
+use hopbyte_collect::block::{Absence, Closing};
+use hopbyte_collect::gather::Rules;
+use hopbyte_collect::server::{Server, Setup, Told};
+use hopbyte_collect::store::{Keeping, Store};
+use hopbyte_collect::wire::Token;
+use hopbyte_observe::host_list;
+use serde::Serialize;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Where agents report, and what becomes of it.
+#[derive(clap::Args, Debug)]
+#[command(args_override_self = true)]
+pub struct Args {
+    /// Options from a file: lines `name = value` with the names below; words given here override them
+    #[arg(long, value_name = "FILE")]
+    #[allow(dead_code, reason = "read before the command line is parsed")]
+    config: Option<PathBuf>,
+    /// Where agents and viewers connect; may be given several times
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7667")]
+    listen: Vec<SocketAddr>,
+    /// Take reports in single packets too
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    udp: Option<SocketAddr>,
+    /// File with a secret of at least 16 bytes that agents must know; required beyond this machine
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// Nodes that must report, such as `nid[00001-10000]` or @FILE (default: those that ever did)
+    #[arg(long, value_name = "LIST")]
+    expect: Option<String>,
+    /// Seconds from one reading to the next
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    period: f64,
+    /// Milliseconds after which a tick closes without those who did not report
+    #[arg(long, value_name = "MS", default_value_t = 250)]
+    deadline: u64,
+    /// Stop after so many ticks
+    #[arg(long, value_name = "N")]
+    ticks: Option<u64>,
+    /// Most connections at a time
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50_000,
+        help_heading = "Limits"
+    )]
+    connections: usize,
+    /// Megabytes that names and values may take
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value_t = 2000,
+        help_heading = "Limits"
+    )]
+    memory: usize,
+    /// Keep everything in this folder; nothing is acknowledged before it is there
+    #[arg(long, value_name = "FOLDER", help_heading = "Store")]
+    store: Option<PathBuf>,
+    /// Days after which what is kept is deleted (default: never)
+    #[arg(long, value_name = "DAYS", help_heading = "Store")]
+    retain: Option<u64>,
+    /// Minutes after which a log ends and is written as Parquet
+    #[arg(
+        long,
+        value_name = "MINUTES",
+        default_value_t = 10,
+        help_heading = "Store"
+    )]
+    segment: u64,
+    /// Force every tick to the disk, so that a power cut loses nothing that was acknowledged
+    #[arg(long, help_heading = "Store")]
+    sync: bool,
+    /// Answer `GET /metrics` with OpenMetrics text; beyond this machine the token is the bearer token
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Exports")]
+    metrics: Option<SocketAddr>,
+    /// Post the rates of every tick as Influx lines, as ClusterCockpit and VictoriaMetrics take them
+    #[arg(long, value_name = "URL", help_heading = "Exports")]
+    lines: Option<String>,
+}
+
+/// How a tick closed, with names.
+#[derive(Serialize)]
+pub struct Line {
+    schema: &'static str,
+    tick: u64,
+    time_seconds: f64,
+    closed_after_seconds: f64,
+    expected: u64,
+    reported: u64,
+    spread_seconds: Option<f64>,
+    skipped_ticks: u64,
+    missing: Vec<Missing>,
+    late: Vec<Late>,
+    reset: Vec<String>,
+    frozen: Vec<String>,
+    ahead: Vec<String>,
+    failed: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Missing {
+    node: String,
+    why: Absence,
+}
+
+#[derive(Serialize)]
+struct Late {
+    node: String,
+    tick: u64,
+    delay_seconds: f64,
+}
+
+/// Gathers until it is stopped.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let period_ns = period_ns(args.period)?;
+    let deadline_ns = args.deadline * 1_000_000;
+    if deadline_ns >= period_ns {
+        bail!(
+            "a deadline of {} ms is not within a tick of {} s",
+            args.deadline,
+            args.period
+        );
+    }
+    let setup = Setup {
+        listen: args.listen.clone(),
+        udp: args.udp,
+        token: args.token.as_deref().map(token).transpose()?,
+        most_connections: args.connections,
+        rules: Rules {
+            period_ns,
+            deadline_ns,
+            expected: args.expect.as_deref().map_or(Ok(Vec::new()), expected)?,
+            memory_bytes: args.memory * 1_000_000,
+            ..Rules::default()
+        },
+    };
+    let keeping = Keeping {
+        sync: args.sync,
+        segment_seconds: args.segment * 60,
+        retain_seconds: args.retain.map(|days| days * 86_400),
+        ..Keeping::default()
+    };
+    let store = args
+        .store
+        .as_deref()
+        .map(|folder| Store::open(folder, keeping))
+        .transpose();
+    let store = store.with_context(|| format!("store {}", path(args.store.as_deref())))?;
+    let mut server = Server::new(setup, store).map_err(|e| unavailable(&e))?;
+    for address in server.addresses()? {
+        out.talk(format!("listening on {address}"));
+    }
+    export(args, server.addresses()?[0], out)?;
+    let mut left = args.ticks.unwrap_or(u64::MAX);
+    let mut failure = None;
+    server.run(|told| {
+        match told {
+            Told::Note(text) => out.talk(text),
+            Told::Closed(closing, gathering, _) => {
+                left -= 1;
+                let line = Line::of(closing, |id| gathering.name(id).to_owned());
+                let said = line.say(out).and_then(|()| out.flush());
+                failure = said.err();
+            }
+        }
+        left > 0 && failure.is_none()
+    })?;
+    failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
+}
+
+/// An address that is taken or not ours is lacking, not mistyped.
+fn unavailable(error: &io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}"),
+        _ => Lacking(error.to_string()).into(),
+    }
+}
+
+fn path(path: Option<&Path>) -> String {
+    path.map_or(String::new(), |p| p.display().to_string())
+}
+
+/// A period in nanoseconds.
+pub fn period_ns(seconds: f64) -> Result<u64> {
+    if !(0.01..=3600.0).contains(&seconds) {
+        bail!("a period of {seconds} s, expected 0.01 to 3600");
+    }
+    Ok((seconds * 1e9).round() as u64)
+}
+
+/// The token in a file.
+pub fn token(file: &Path) -> Result<Token> {
+    let place = || format!("token {}", file.display());
+    let secret = std::fs::read(file).with_context(place)?;
+    Token::new(&secret).with_context(place)
+}
+
+fn expected(list: &str) -> Result<Vec<String>> {
+    let text = match list.strip_prefix('@') {
+        Some(file) => {
+            let text = std::fs::read_to_string(file).with_context(|| format!("nodes {file}"))?;
+            text.lines().collect::<Vec<_>>().join(",")
+        }
+        None => list.to_owned(),
+    };
+    match host_list(&text) {
+        Some(names) if !names.is_empty() => Ok(names),
+        _ => bail!("--expect: found '{list}', expected names such as n[001-100],login1"),
+    }
+}
+
+/// Starts what looks at the collector from beside it.
+fn export(args: &Args, address: SocketAddr, out: &mut Output) -> Result<()> {
+    let source = Source {
+        address: SocketAddr::new(within(address.ip()), address.port()),
+        token: args.token.as_deref().map(token).transpose()?,
+    };
+    if let Some(metrics) = args.metrics {
+        let bearer = match &args.token {
+            Some(file) if !metrics.ip().is_loopback() => {
+                Some(std::fs::read_to_string(file)?.trim().to_owned())
+            }
+            _ => None,
+        };
+        let served = serve_metrics(metrics, bearer, source.clone()).map_err(|e| unavailable(&e))?;
+        out.talk(format!("http://{served}/metrics"));
+    }
+    if let Some(url) = &args.lines {
+        push_lines(url, source, |text| eprintln!("hopbyte: {text}"))?;
+    }
+    Ok(())
+}
+
+/// How to reach an address of this machine from within.
+fn within(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(v4) if v4.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        other => other,
+    }
+}
+
+impl Line {
+    /// With the names that a collector or a store has.
+    pub fn of(closing: &Closing, name: impl Fn(u32) -> String) -> Self {
+        let names = |list: &[u32]| list.iter().map(|&id| name(id)).collect();
+        let time_ns = closing.tick * closing.period_ns;
+        Self {
+            schema: "hopbyte.tick/1",
+            tick: closing.tick,
+            time_seconds: time_ns as f64 / 1e9,
+            closed_after_seconds: closing.closed_ns.saturating_sub(time_ns) as f64 / 1e9,
+            expected: closing.expected,
+            reported: closing.reported,
+            spread_seconds: closing.spread_ns.map(|ns| ns as f64 / 1e9),
+            skipped_ticks: closing.skipped,
+            missing: closing
+                .missing
+                .iter()
+                .map(|(id, why)| Missing {
+                    node: name(*id),
+                    why: *why,
+                })
+                .collect(),
+            late: closing
+                .late
+                .iter()
+                .map(|late| Late {
+                    node: name(late.node),
+                    tick: late.tick,
+                    delay_seconds: late.delay_ns as f64 / 1e9,
+                })
+                .collect(),
+            reset: names(&closing.reset),
+            frozen: names(&closing.frozen),
+            ahead: names(&closing.ahead),
+            failed: names(&closing.failed),
+        }
+    }
+
+    /// Prints it.
+    pub fn say(&self, out: &mut Output) -> io::Result<()> {
+        if out.json {
+            return out.object(self);
+        }
+        out.line(self.text())
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{}: {} of {} nodes, closed after {:.0} ms",
+            clock(self.time_seconds),
+            self.reported,
+            self.expected,
+            self.closed_after_seconds * 1e3
+        );
+        if let Some(spread) = self.spread_seconds {
+            text.push_str(&format!(", spread {:.1} ms", spread * 1e3));
+        }
+        if self.skipped_ticks > 0 {
+            text.push_str(&format!(", {} ticks skipped", self.skipped_ticks));
+        }
+        let why = |why| match why {
+            Absence::Never => "never seen",
+            Absence::Gone => "gone",
+            Absence::Silent => "silent",
+        };
+        let missing: Vec<String> = self
+            .missing
+            .iter()
+            .map(|m| format!("{} ({})", m.node, why(m.why)))
+            .collect();
+        let late: Vec<String> = self
+            .late
+            .iter()
+            .map(|l| format!("{} ({:.1} s)", l.node, l.delay_seconds))
+            .collect();
+        let lists: [(&str, Vec<String>); 6] = [
+            ("missing", missing),
+            ("late", late),
+            ("reset", self.reset.clone()),
+            ("frozen", self.frozen.clone()),
+            ("clock ahead", self.ahead.clone()),
+            ("source failed", self.failed.clone()),
+        ];
+        for (what, names) in lists.iter().filter(|(_, names)| !names.is_empty()) {
+            let shown = names.len().min(SHOWN);
+            text.push_str(&format!("; {what}: {}", names[..shown].join(" ")));
+            if names.len() > shown {
+                text.push_str(&format!(" and {} more", names.len() - shown));
+            }
+        }
+        text
+    }
+}
+
+/// Names a line of text lists; JSON has all.
+const SHOWN: usize = 8;
+
+/// Time of day in UTC.
+fn clock(seconds: f64) -> String {
+    let s = seconds.rem_euclid(86_400.0);
+    let whole = s as u64;
+    let text = format!(
+        "{:02}:{:02}:{:02}",
+        whole / 3600,
+        whole / 60 % 60,
+        whole % 60
+    );
+    if s.fract() == 0.0 {
+        text
+    } else {
+        format!("{text}.{:03.0}", s.fract() * 1e3)
+    }
+}

@@ -1,0 +1,101 @@
+//! `hopbyte replay STORE`: what did the cluster count then?
+
+use super::Answer;
+use super::collect::{Line, token};
+use crate::output::Output;
+use anyhow::{Result, bail};
+use hopbyte_collect::export::lines;
+use hopbyte_collect::flows::Flows;
+use hopbyte_collect::store;
+use hopbyte_collect::stream::Stream;
+use std::path::{Path, PathBuf};
+
+/// A store, and which part of it.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Folder that `hopbyte collect --store` wrote, or a running collector's HOST:PORT
+    #[arg(value_name = "STORE")]
+    store: String,
+    /// File with the collector's secret
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// Seconds of the store in a second; 0: as fast as it can be read
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    speed: f64,
+    /// First second, since 1970
+    #[arg(long, value_name = "SECONDS")]
+    from: Option<f64>,
+    /// Last second, since 1970
+    #[arg(long, value_name = "SECONDS")]
+    to: Option<f64>,
+    /// Print the rates of every port as Influx lines, as ClusterCockpit names them
+    #[arg(long)]
+    lines: bool,
+    /// Write the store's logs as Parquet beside them and stop
+    #[arg(long, conflicts_with_all = ["lines", "speed", "from", "to"])]
+    seal: bool,
+}
+
+/// Prints how the ticks closed, or what the ports carried.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    if args.seal {
+        return seal(Path::new(&args.store), out);
+    }
+    let mut flows = Flows::default();
+    let mut stream = open(
+        &args.store,
+        args.token.as_deref(),
+        args.speed,
+        args.from,
+        args.to,
+    )?;
+    while let Some(closing) = stream.next(|cluster, id, _| {
+        if args.lines {
+            flows.report(cluster, id);
+        }
+    })? {
+        let cluster = stream.cluster();
+        if args.lines {
+            flows.close(&closing);
+            out.text(&lines::text(cluster, &flows, &closing))?;
+        } else {
+            Line::of(&closing, |id| cluster.name(id)).say(out)?;
+        }
+        out.flush()?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// The blocks of a folder, or of a collector where there is no such folder.
+pub fn open(
+    store: &str,
+    secret: Option<&Path>,
+    speed: f64,
+    from: Option<f64>,
+    to: Option<f64>,
+) -> Result<Stream> {
+    if !(speed.is_finite() && speed >= 0.0) {
+        bail!("--speed: found {speed}, expected zero or more");
+    }
+    let folder = Path::new(store);
+    if !folder.is_dir() && store.contains(':') {
+        let token = secret.map(token).transpose()?;
+        return Ok(Stream::connect(store, token.as_ref())?);
+    }
+    let ns = |seconds: Option<f64>, default| seconds.map_or(default, |s| (s * 1e9) as u64);
+    Ok(Stream::replay(
+        folder,
+        speed,
+        ns(from, 0),
+        ns(to, u64::MAX),
+    )?)
+}
+
+fn seal(folder: &Path, out: &mut Output) -> Result<Answer> {
+    for log in store::logs(folder)? {
+        for file in store::seal(&log)? {
+            out.line(file.display().to_string())?;
+        }
+    }
+    Ok(Answer::Yes)
+}

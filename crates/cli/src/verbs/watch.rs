@@ -1,0 +1,258 @@
+//! `hopbyte watch`: the cluster now, in a terminal.
+
+use super::Answer;
+use super::replay::open;
+use crate::output::Output;
+use anyhow::Result;
+use hopbyte_collect::block::{Absence, Closing, Cluster};
+use hopbyte_collect::flows::Flows;
+use hopbyte_fabric::Quantity;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
+
+/// What to watch.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A running collector, or a folder that it keeps
+    #[arg(value_name = "COLLECTOR|STORE", default_value = "127.0.0.1:7667")]
+    source: String,
+    /// File with the collector's secret
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// Seconds of a store in a second
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    speed: f64,
+    /// Ports to list, the busiest first
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    top: usize,
+    /// Stop after so many ticks
+    #[arg(long, value_name = "N")]
+    ticks: Option<u64>,
+}
+
+/// Ticks that a sparkline shows.
+const HISTORY: usize = 24;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// One port at one tick; rates a second, `None` where they are not known.
+#[derive(Default)]
+struct Port {
+    received: Option<f64>,
+    sent: Option<f64>,
+    stall: Option<f64>,
+    errors: Option<f64>,
+    capacity: Option<f64>,
+}
+
+impl Port {
+    fn busiest(&self) -> Option<f64> {
+        match (self.received, self.sent) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Share of the capacity in the busier direction, or of the second that packets waited.
+    fn used(&self) -> Option<f64> {
+        self.busiest()
+            .zip(self.capacity.filter(|&c| c > 0.0))
+            .map(|(b, c)| b / c)
+    }
+}
+
+type Name = (String, String);
+
+/// Shows tick after tick until the source ends.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let mut stream = open(&args.source, args.token.as_deref(), args.speed, None, None)?;
+    let mut flows = Flows::default();
+    let mut past: HashMap<Name, VecDeque<f64>> = HashMap::new();
+    let mut left = args.ticks.unwrap_or(u64::MAX);
+    let terminal = stdout().is_terminal();
+    while let Some(closing) = stream.next(|cluster, id, _| flows.report(cluster, id))? {
+        flows.close(&closing);
+        let cluster = stream.cluster();
+        let ports = ports(cluster, &flows);
+        for (name, port) in &ports {
+            let history = past.entry(name.clone()).or_default();
+            history.push_back(port.busiest().unwrap_or(f64::NAN));
+            if history.len() > HISTORY {
+                history.pop_front();
+            }
+        }
+        past.retain(|name, _| ports.contains_key(name));
+        let page = page(&closing, cluster, &ports, &past, args.top);
+        // A terminal is drawn over from its corner, without flicker; elsewhere pages follow each other.
+        if terminal {
+            out.text("\x1b[H")?;
+            out.text(&page.replace('\n', "\x1b[K\n"))?;
+            out.text("\x1b[J")?;
+        } else {
+            out.text(&page)?;
+        }
+        out.flush()?;
+        left -= 1;
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<Name, Port> {
+    let mut ports: BTreeMap<Name, Port> = BTreeMap::new();
+    for (id, source) in flows.iter() {
+        let layout = cluster.shapes.layout(source.shape);
+        for flow in &source.flows {
+            let name = (
+                cluster.name(id),
+                layout.ports[usize::from(flow.port)].to_string(),
+            );
+            let port = ports.entry(name).or_default();
+            let rate = flow.rate.ok();
+            let (slot, rate) = match flow.quantity {
+                Quantity::ReceivedBytes => (&mut port.received, rate),
+                Quantity::SentBytes => (&mut port.sent, rate),
+                Quantity::CreditStallNs | Quantity::InputStallNs => {
+                    (&mut port.stall, rate.map(|ns| ns * 1e-9))
+                }
+                Quantity::Errors => (&mut port.errors, rate),
+                Quantity::Capacity => (&mut port.capacity, rate),
+                _ => continue,
+            };
+            *slot = match (*slot, rate) {
+                (Some(a), Some(b)) => Some(a.max(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+    ports
+}
+
+fn page(
+    closing: &Closing,
+    cluster: &Cluster,
+    ports: &BTreeMap<Name, Port>,
+    past: &HashMap<Name, VecDeque<f64>>,
+    top: usize,
+) -> String {
+    let mut text = head(closing, cluster);
+    let mut order: Vec<(&Name, &Port)> = ports.iter().collect();
+    // Worst first: by share of the capacity where it is known, else by bytes.
+    let weight = |p: &Port| (p.used().unwrap_or(-1.0), p.busiest().unwrap_or(-1.0));
+    order.sort_by(|a, b| {
+        let (x, y) = (weight(a.1), weight(b.1));
+        y.0.total_cmp(&x.0)
+            .then(y.1.total_cmp(&x.1))
+            .then(a.0.cmp(b.0))
+    });
+    let _ = writeln!(
+        text,
+        "{:<20} {:<12} {:>11} {:>11} {:>7} {:>7} {:>8}  last {HISTORY} ticks",
+        "node", "port", "in MB/s", "out MB/s", "used %", "stall %", "errors/s"
+    );
+    let number = |value: Option<f64>, factor: f64, decimals: usize| {
+        value.map_or("-".to_owned(), |v| format!("{:.decimals$}", v * factor))
+    };
+    for (name, port) in order.iter().take(top) {
+        let history = past.get(*name).map(spark).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{:<20} {:<12} {:>11} {:>11} {:>7} {:>7} {:>8}  {history}",
+            shortened(&name.0, 20),
+            shortened(&name.1, 12),
+            number(port.received, 1e-6, 3),
+            number(port.sent, 1e-6, 3),
+            number(port.used(), 100.0, 1),
+            number(port.stall, 100.0, 1),
+            number(port.errors, 1.0, 1),
+        );
+    }
+    if order.len() > top {
+        let _ = writeln!(text, "and {} more ports", order.len() - top);
+    }
+    text
+}
+
+fn head(closing: &Closing, cluster: &Cluster) -> String {
+    let spread = closing.spread_ns.map_or(String::new(), |ns| {
+        format!(", spread {:.1} ms", ns as f64 / 1e6)
+    });
+    let mut text = format!(
+        "tick {}: {} of {} nodes{spread}\n",
+        closing.tick, closing.reported, closing.expected
+    );
+    let gone = |why: Absence| {
+        let ids = closing.missing.iter().filter(move |m| m.1 == why);
+        ids.map(|m| m.0).collect::<Vec<u32>>()
+    };
+    let lists = [
+        ("never seen", gone(Absence::Never)),
+        ("gone", gone(Absence::Gone)),
+        ("silent", gone(Absence::Silent)),
+        ("frozen", closing.frozen.clone()),
+        ("reset", closing.reset.clone()),
+        ("source failed", closing.failed.clone()),
+    ];
+    for (what, ids) in lists.iter().filter(|(_, ids)| !ids.is_empty()) {
+        let names: Vec<String> = ids.iter().take(8).map(|&id| cluster.name(id)).collect();
+        let more = if ids.len() > 8 {
+            format!(" and {} more", ids.len() - 8)
+        } else {
+            String::new()
+        };
+        let _ = writeln!(text, "{what}: {}{more}", names.join(" "));
+    }
+    text
+}
+
+fn shortened(word: &str, most: usize) -> String {
+    if word.chars().count() <= most {
+        return word.to_owned();
+    }
+    word.chars().take(most - 1).chain(['…']).collect()
+}
+
+/// Rates as bars of their own largest; a tick without a rate is a blank.
+fn spark(history: &VecDeque<f64>) -> String {
+    let largest = history.iter().copied().fold(0.0, f64::max);
+    let bar = |&rate: &f64| {
+        if rate.is_nan() {
+            return ' ';
+        }
+        let at = if largest > 0.0 {
+            rate / largest * 7.0
+        } else {
+            0.0
+        };
+        BARS[(at.round() as usize).min(7)]
+    };
+    history.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sparks_show_what_is_known() {
+        let history = VecDeque::from([0.0, f64::NAN, 50.0, 100.0]);
+        assert_eq!(spark(&history), "▁ ▅█");
+        assert_eq!(spark(&VecDeque::from([0.0, 0.0])), "▁▁");
+        assert_eq!(shortened("a-very-long-node-name", 8), "a-very-…");
+    }
+
+    #[test]
+    fn the_share_is_of_the_busier_direction() {
+        let port = Port {
+            received: Some(10.0),
+            sent: Some(50.0),
+            capacity: Some(200.0),
+            ..Port::default()
+        };
+        assert_eq!(port.used(), Some(0.25));
+        assert_eq!(Port::default().used(), None);
+    }
+}

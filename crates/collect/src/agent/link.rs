@@ -1,0 +1,377 @@
+//! The way to the collector: a connection that comes back, or single packets.
+
+use super::pause;
+use super::ring::Ring;
+use crate::datagram;
+use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::time::Instant;
+
+/// Where reports go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A collector's `HOST:PORT`.
+    Tcp(String),
+    /// The same for packets, which nobody acknowledges.
+    Udp(String),
+}
+
+impl Target {
+    /// `HOST:PORT`, `tcp://HOST:PORT` or `udp://HOST:PORT`.
+    pub fn parse(text: &str) -> Self {
+        match text.strip_prefix("udp://") {
+            Some(address) => Self::Udp(address.to_owned()),
+            None => Self::Tcp(text.trim_start_matches("tcp://").to_owned()),
+        }
+    }
+
+    fn address(&self) -> &str {
+        match self {
+            Self::Tcp(a) | Self::Udp(a) => a,
+        }
+    }
+
+    fn resolve(&self) -> io::Result<SocketAddr> {
+        let text = self.address();
+        let no = || io::Error::new(io::ErrorKind::NotFound, format!("{text} has no address"));
+        text.to_socket_addrs()?.next().ok_or_else(no)
+    }
+}
+
+/// Reports that are sent in one go, so that a backlog does not flood the collector.
+const MOST_AT_ONCE: usize = 32;
+/// Longest answer of a collector.
+const LONGEST_ANSWER: usize = 4096;
+
+enum State {
+    /// Not before this moment.
+    Pausing(Instant),
+    /// Waiting for the connection, the challenge or the welcome.
+    Greeting(TcpStream),
+    /// Welcome.
+    Open(TcpStream),
+    /// Packets.
+    Packets(UdpSocket, bool),
+}
+
+/// See the module.
+pub struct Link {
+    target: Target,
+    hello: Hello,
+    token: Option<Token>,
+    state: State,
+    failures: u32,
+    /// What the collector sent and is no whole frame yet.
+    came: Vec<u8>,
+    /// What does not fit into the socket at the moment.
+    goes: Vec<u8>,
+    greeted: bool,
+}
+
+impl Link {
+    pub fn new(target: Target, hello: Hello, token: Option<Token>) -> Self {
+        Self {
+            target,
+            hello,
+            token,
+            state: State::Pausing(Instant::now()),
+            failures: 0,
+            came: Vec::new(),
+            goes: Vec::new(),
+            greeted: false,
+        }
+    }
+
+    /// When the agent started.
+    pub fn start(&self) -> u64 {
+        self.hello.start
+    }
+
+    /// Whether there is something to attend to before the next tick.
+    pub fn is_busy(&self) -> bool {
+        match &self.state {
+            State::Greeting(_) => true,
+            State::Pausing(until) => *until <= Instant::now(),
+            State::Open(_) => !self.goes.is_empty(),
+            State::Packets(..) => false,
+        }
+    }
+
+    /// Attends to the connection for at most `left_ns`; `true` when they are over.
+    pub fn attend(
+        &mut self,
+        left_ns: u64,
+        ring: &mut Ring,
+        say: &mut impl FnMut(&str),
+    ) -> io::Result<bool> {
+        let writes = !self.greeted || !self.goes.is_empty();
+        let (stream, flags) = match &self.state {
+            State::Pausing(_) => {
+                self.begin(ring, say);
+                return Ok(false);
+            }
+            State::Packets(..) => return Ok(false),
+            State::Greeting(s) | State::Open(s) if writes => (s, PollFlags::IN | PollFlags::OUT),
+            State::Greeting(s) | State::Open(s) => (s, PollFlags::IN),
+        };
+        let wait = Timespec {
+            tv_sec: (left_ns / 1_000_000_000) as i64,
+            tv_nsec: (left_ns % 1_000_000_000) as i64,
+        };
+        match poll(&mut [PollFd::new(stream, flags)], Some(&wait)) {
+            Ok(0) => return Ok(true),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.push(ring, say);
+        Ok(false)
+    }
+
+    /// Takes the collector's answers and sends what was not sent yet.
+    pub fn push(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
+        let result = match &self.state {
+            State::Pausing(_) => Ok(()),
+            State::Packets(..) => self.packets(ring),
+            State::Greeting(_) | State::Open(_) => self.converse(ring, say),
+        };
+        if let Err(error) = result {
+            self.fail(&error, say);
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error, say: &mut impl FnMut(&str)) {
+        // Said once, not at every attempt.
+        if self.failures == 0 {
+            say(&format!(
+                "{}: {error}; readings wait",
+                self.target.address()
+            ));
+        }
+        self.state = State::Pausing(Instant::now() + pause(self.failures));
+        self.failures += 1;
+    }
+
+    fn begin(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
+        self.came.clear();
+        self.goes.clear();
+        self.greeted = false;
+        ring.anew();
+        let state = self.target.resolve().and_then(|address| match self.target {
+            Target::Tcp(_) => connect(address).map(State::Greeting),
+            Target::Udp(_) => {
+                let any = if address.is_ipv4() {
+                    "0.0.0.0:0"
+                } else {
+                    "[::]:0"
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(address)?;
+                socket.set_nonblocking(true)?;
+                Ok(State::Packets(socket, false))
+            }
+        });
+        match state {
+            Ok(state) => self.state = state,
+            Err(error) => self.fail(&error, say),
+        }
+    }
+
+    fn converse(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
+        self.receive(ring, say)?;
+        if !self.greeted && self.token.is_none() {
+            self.greet(None);
+        }
+        self.flush()?;
+        let mut room = MOST_AT_ONCE;
+        while matches!(self.state, State::Open(_))
+            && self.goes.is_empty()
+            && ring.has_news()
+            && room > 0
+        {
+            room -= 1;
+            let goes = &mut self.goes;
+            ring.next(false, |is_source, write| {
+                let kind = if is_source {
+                    Kind::Source
+                } else {
+                    Kind::Report
+                };
+                frame(goes, kind, |out| write(out));
+            });
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, challenge: Option<&[u8]>) {
+        let hello = &self.hello;
+        self.goes.extend_from_slice(&PREAMBLE);
+        frame(&mut self.goes, Kind::Hello, |out| {
+            hello.put(out);
+            if let (Some(token), Some(challenge)) = (&self.token, challenge) {
+                let start = hello.start.to_le_bytes();
+                out.extend_from_slice(&token.proof(&[challenge, hello.node.as_bytes(), &start]));
+            }
+        });
+        self.greeted = true;
+    }
+
+    fn receive(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
+        let mut room = [0; 512];
+        loop {
+            let (State::Greeting(stream) | State::Open(stream)) = &mut self.state else {
+                return Ok(());
+            };
+            match stream.read(&mut room) {
+                Ok(0) => return Err(io::Error::other("the collector closed the connection")),
+                Ok(n) => self.came.extend_from_slice(&room[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                // A connection that is not made yet.
+                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+            let came = std::mem::take(&mut self.came);
+            let mut rest = &came[..];
+            while let Some((kind, body, whole)) =
+                next_frame(rest, LONGEST_ANSWER).map_err(io::Error::other)?
+            {
+                rest = &rest[whole..];
+                self.answer(kind, body, ring, say)?;
+            }
+            self.came = rest.to_vec();
+        }
+    }
+
+    fn answer(
+        &mut self,
+        kind: Kind,
+        body: &[u8],
+        ring: &mut Ring,
+        say: &mut impl FnMut(&str),
+    ) -> io::Result<()> {
+        let sequence = || {
+            body.first_chunk()
+                .map_or(0, |eight| u64::from_le_bytes(*eight))
+        };
+        match kind {
+            Kind::Challenge if self.token.is_none() => Err(io::Error::other(
+                "the collector requires a token (--token FILE)",
+            )),
+            Kind::Challenge => {
+                self.greet(Some(body));
+                Ok(())
+            }
+            Kind::Welcome => {
+                ring.kept(sequence());
+                let state = std::mem::replace(&mut self.state, State::Pausing(Instant::now()));
+                if let State::Greeting(stream) = state {
+                    self.state = State::Open(stream);
+                }
+                say(&format!("{}: connected", self.target.address()));
+                self.failures = 0;
+                Ok(())
+            }
+            Kind::Acknowledged => {
+                ring.kept(sequence());
+                Ok(())
+            }
+            Kind::No => {
+                let text = String::from_utf8_lossy(body);
+                Err(io::Error::other(format!("the collector refused {text}")))
+            }
+            other => Err(io::Error::other(format!("the collector sent {other:?}"))),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let (State::Greeting(stream) | State::Open(stream)) = &mut self.state else {
+            return Ok(());
+        };
+        while !self.goes.is_empty() {
+            match stream.write(&self.goes) {
+                Ok(n) => drop(self.goes.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the newest sample whole, with hello and sources where the collector may not know them.
+    fn packets(&mut self, ring: &mut Ring) -> io::Result<()> {
+        let State::Packets(socket, known) = &mut self.state else {
+            return Ok(());
+        };
+        let mut room = [0; 512];
+        loop {
+            match socket.recv(&mut room) {
+                // It does not know us, or lost what it knew.
+                Ok(_) => *known = false,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => *known = false,
+                Err(e) => return Err(e),
+            }
+        }
+        let mut frames = Vec::new();
+        if !*known {
+            ring.restart();
+            frame(&mut frames, Kind::Hello, |out| self.hello.put(out));
+        }
+        ring.next(true, |is_source, write| {
+            let kind = if is_source {
+                Kind::Source
+            } else {
+                Kind::Report
+            };
+            frame(&mut frames, kind, |out| write(out));
+        });
+        ring.forget();
+        let mut packet = Vec::new();
+        let (node, start) = (&self.hello.node, self.hello.start);
+        datagram::wrap(node, start, self.token.as_ref(), &frames, &mut packet);
+        *known = true;
+        match socket.send(&packet) {
+            Ok(_) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                *known = false;
+                Ok(())
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // A collector whose machine went away never says so.
+    rustix::net::sockopt::set_tcp_user_timeout(&socket, 10_000)?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! The agent: reads this node's counters at the start of every tick and pushes them.
+//!
+//! One thread that sleeps between ticks. Reports stay in a ring until the collector says that they are
+//! kept; when a connection breaks, what was not acknowledged is sent again on the next one. A source that
+//! fails is marked as not read and tried again at the next tick.
+
+mod link;
+mod ring;
+
+pub use link::Target;
+
+use self::link::Link;
+use self::ring::{Reader, Ring};
+use crate::wire::{Cost, Header, Hello, Token};
+use hopbyte_observe::sources::Source;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+/// How an agent is set up.
+#[derive(Debug)]
+pub struct Setup {
+    /// Name of the node.
+    pub node: String,
+    /// Where reports go.
+    pub to: Target,
+    /// The collector's secret.
+    pub token: Option<Token>,
+    /// Length of a tick.
+    pub period_ns: u64,
+    /// Reports that are kept for a collector that does not answer.
+    pub keep: usize,
+}
+
+/// An agent.
+pub struct Agent {
+    period_ns: u64,
+    reader: Reader,
+    ring: Ring,
+    link: Link,
+    sequence: u64,
+    last_tick: Option<u64>,
+    cost: Cost,
+    statm: Option<File>,
+}
+
+/// Nanoseconds of a clock.
+fn clock_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_nsec.max(0) as u64
+}
+
+/// Hash of the boot id; never zero.
+fn boot() -> u64 {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    u64::from(crc32fast::hash(id.as_bytes())) | 1 << 32
+}
+
+/// Ticks between looks at the agent's own memory.
+const LOOK_EVERY: u64 = 16;
+
+impl Agent {
+    /// When it started, by which collectors tell it from others of its name.
+    pub fn start(&self) -> u64 {
+        self.link.start()
+    }
+
+    /// An agent of these sources.
+    pub fn new(setup: Setup, sources: Vec<Source>) -> Self {
+        let reader = Reader::new(sources);
+        let hello = Hello {
+            node: setup.node,
+            boot: boot(),
+            start: clock_ns(ClockId::Realtime),
+            period_ns: setup.period_ns,
+        };
+        Self {
+            period_ns: setup.period_ns,
+            reader,
+            ring: Ring::new(setup.keep),
+            link: Link::new(setup.to, hello, setup.token),
+            sequence: 0,
+            last_tick: None,
+            cost: Cost::default(),
+            statm: File::open("/proc/self/statm").ok(),
+        }
+    }
+
+    /// Reads and pushes until `go_on` says no; it gets the newest report's header and the highest sequence
+    /// number that is kept, after every tick. `say` gets sentences for a person.
+    pub fn run(
+        &mut self,
+        mut say: impl FnMut(&str),
+        mut go_on: impl FnMut(&Header, u64) -> bool,
+    ) -> io::Result<()> {
+        loop {
+            self.wait(&mut say)?;
+            self.tick(&mut say);
+            let header = self.ring.last_header();
+            self.link.push(&mut self.ring, &mut say);
+            let acknowledged = self.ring.acknowledged();
+            if header.is_some_and(|h| !go_on(&h, acknowledged)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sleeps until the next tick begins. While there is no connection, its news are attended to.
+    fn wait(&mut self, say: &mut impl FnMut(&str)) -> io::Result<()> {
+        loop {
+            let now = clock_ns(ClockId::Realtime);
+            let left = self.period_ns - now % self.period_ns;
+            // Never longer than a tick, so that a clock that is set back does not put us to sleep.
+            if self.link.is_busy() {
+                if self.link.attend(left, &mut self.ring, say)? {
+                    return Ok(());
+                }
+                continue;
+            }
+            let sleep = Timespec {
+                tv_sec: (left / 1_000_000_000) as i64,
+                tv_nsec: (left % 1_000_000_000) as i64,
+            };
+            if let rustix::thread::NanosleepRelativeResult::Ok = rustix::thread::nanosleep(&sleep) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn tick(&mut self, say: &mut impl FnMut(&str)) {
+        let time_ns = clock_ns(ClockId::Realtime);
+        let steady_ns = clock_ns(ClockId::Boottime);
+        let tick = (time_ns + self.period_ns / 2) / self.period_ns;
+        if let Some(last) = self.last_tick {
+            if tick == last {
+                // Woken a moment early; the tick was read already.
+                return;
+            }
+            let missed = tick.checked_sub(last + 1).filter(|&n| n < 1 << 16);
+            self.cost.missed_ticks += missed.unwrap_or(0);
+        }
+        self.last_tick = Some(tick);
+        let sample = self.ring.begin();
+        self.cost.failed_reads += self.reader.read(sample, say);
+        self.cost.cpu_us = clock_ns(ClockId::ProcessCPUTime) / 1000;
+        if self.sequence.is_multiple_of(LOOK_EVERY) {
+            self.cost.resident_bytes = self.resident().unwrap_or(0);
+        }
+        self.sequence += 1;
+        self.cost.dropped_reports = self.ring.dropped();
+        let took_ns = clock_ns(ClockId::Boottime).saturating_sub(steady_ns);
+        self.ring.end(Header {
+            sequence: self.sequence,
+            tick,
+            time_ns,
+            steady_ns,
+            took_ns,
+            cost: self.cost,
+        });
+    }
+
+    fn resident(&self) -> Option<u64> {
+        let mut room = [0; 128];
+        let n = self.statm.as_ref()?.read_at(&mut room, 0).ok()?;
+        let text = std::str::from_utf8(&room[..n]).ok()?;
+        let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+        Some(pages * rustix::param::page_size() as u64)
+    }
+}
+
+/// How long to wait before another attempt, after `failures` of them.
+fn pause(failures: u32) -> Duration {
+    Duration::from_millis(500 << failures.min(6))
+}

@@ -1,0 +1,271 @@
+//! Samples that wait to be kept, and the sources they come from.
+
+use crate::bytes::put_u64;
+use crate::shape;
+use crate::values::Values;
+use crate::wire::{Header, Part, Sampled, put_report};
+use hopbyte_observe::counters::reading::{Layout, Reading};
+use hopbyte_observe::sources::Source;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// One tick's values of all sources.
+#[derive(Debug, Default)]
+pub struct Sample {
+    header: Header,
+    parts: Vec<Read>,
+}
+
+/// One source's values.
+#[derive(Debug)]
+struct Read {
+    layout: Arc<Layout>,
+    boot: Option<u64>,
+    part: Part,
+    values: Values,
+}
+
+/// Sources, and whether each could be read at last.
+pub struct Reader {
+    sources: Vec<(Source, bool)>,
+}
+
+impl Reader {
+    pub fn new(sources: Vec<Source>) -> Self {
+        Self {
+            sources: sources.into_iter().map(|s| (s, true)).collect(),
+        }
+    }
+
+    /// Reads all sources into a sample; returns how many failed. The first failure in a row is told.
+    pub fn read(&mut self, sample: &mut Sample, say: &mut impl FnMut(&str)) -> u64 {
+        let mut failed = 0;
+        for ((source, well), index) in self.sources.iter_mut().zip(0..) {
+            match source.sample() {
+                Ok(reading) => {
+                    sample.take(index, Some(reading), &reading.layout);
+                    if !std::mem::replace(well, true) {
+                        say(&format!("{}: readable again", source.place()));
+                    }
+                }
+                Err(error) => {
+                    failed += 1;
+                    if std::mem::replace(well, false) {
+                        say(&format!("{error}; the other sources go on"));
+                    }
+                    sample.take(index, None, source.layout());
+                }
+            }
+        }
+        failed
+    }
+}
+
+impl Sample {
+    fn take(&mut self, index: u8, reading: Option<&Reading>, layout: &Arc<Layout>) {
+        let at = usize::from(index);
+        let same = self
+            .parts
+            .get(at)
+            .is_some_and(|r| Arc::ptr_eq(&r.layout, layout));
+        if !same {
+            let read = Read {
+                layout: layout.clone(),
+                boot: None,
+                part: Part::default(),
+                values: Values::new(layout.counters.len()),
+            };
+            self.parts.truncate(at);
+            self.parts.push(read);
+        }
+        let read = &mut self.parts[at];
+        let moment = reading.map(|r| r.moment).unwrap_or_default();
+        read.boot = moment.boot;
+        read.part = Part {
+            source: index,
+            read: reading.is_some(),
+            key: false,
+            time_ns: moment.time_ns,
+            steady_ns: moment.steady_ns,
+        };
+        match reading {
+            Some(reading) => {
+                let values = reading.iter().enumerate();
+                values.for_each(|(i, value)| read.values.set(i, value));
+            }
+            None => read.values.unread(),
+        }
+    }
+}
+
+/// What the other end knows of a source on this connection.
+#[derive(Debug)]
+struct Told {
+    layout: Arc<Layout>,
+    boot: Option<u64>,
+    values: Option<Values>,
+}
+
+/// Samples in order of their sequence numbers; the oldest is given up when there is no room.
+#[derive(Debug)]
+pub struct Ring {
+    samples: VecDeque<Sample>,
+    spare: Vec<Sample>,
+    most: usize,
+    dropped: u64,
+    acknowledged: u64,
+    begun: Option<Sample>,
+    /// How many from the front were sent on this connection.
+    sent: usize,
+    told: Vec<Told>,
+}
+
+impl Ring {
+    pub fn new(most: usize) -> Self {
+        Self {
+            samples: VecDeque::new(),
+            spare: Vec::new(),
+            most: most.max(1),
+            dropped: 0,
+            acknowledged: 0,
+            begun: None,
+            sent: 0,
+            told: Vec::new(),
+        }
+    }
+
+    /// A sample to fill.
+    pub fn begin(&mut self) -> &mut Sample {
+        if self.samples.len() == self.most {
+            self.dropped += 1;
+            let oldest = self.samples.pop_front();
+            self.sent = self.sent.saturating_sub(1);
+            self.spare.extend(oldest);
+        }
+        let spare = self.spare.pop().unwrap_or_default();
+        self.begun.insert(spare)
+    }
+
+    /// The sample is filled.
+    pub fn end(&mut self, header: Header) {
+        if let Some(mut sample) = self.begun.take() {
+            sample.header = header;
+            self.samples.push_back(sample);
+        }
+    }
+
+    /// Samples given up so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The highest sequence number that is kept.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Header of the newest sample.
+    pub fn last_header(&self) -> Option<Header> {
+        self.samples.back().map(|s| s.header)
+    }
+
+    /// Everything up to a sequence number is kept.
+    pub fn kept(&mut self, sequence: u64) {
+        self.acknowledged = self.acknowledged.max(sequence);
+        while self
+            .samples
+            .front()
+            .is_some_and(|s| s.header.sequence <= sequence)
+        {
+            self.sent = self.sent.saturating_sub(1);
+            if let Some(sample) = self.samples.pop_front()
+                && self.spare.len() < 2
+            {
+                self.spare.push(sample);
+            }
+        }
+    }
+
+    /// A new connection, whose other end knows nothing.
+    pub fn anew(&mut self) {
+        self.sent = 0;
+        self.told.clear();
+    }
+
+    /// The other end lost what it was told.
+    pub fn restart(&mut self) {
+        self.told.clear();
+    }
+
+    /// The newest sample needs no answer (datagrams): nothing waits.
+    pub fn forget(&mut self) {
+        while let Some(sample) = self.samples.pop_front() {
+            if self.spare.len() < 2 {
+                self.spare.push(sample);
+            }
+        }
+        self.sent = 0;
+    }
+
+    /// Whether something was not sent on this connection.
+    pub fn has_news(&self) -> bool {
+        self.sent < self.samples.len()
+    }
+
+    /// Calls `put` with the bodies of the next report's frames: sources that the other end does not know
+    /// (`true`), then the report (`false`). With `whole`, values are not differences.
+    pub fn next(&mut self, whole: bool, mut put: impl FnMut(bool, &mut dyn FnMut(&mut Vec<u8>))) {
+        let Some(sample) = self.samples.get(self.sent) else {
+            return;
+        };
+        self.sent += 1;
+        for (i, read) in sample.parts.iter().enumerate() {
+            let told = self.told.get(i);
+            // A reading that failed does not know the device's boot.
+            let new = told.is_none_or(|t| {
+                !Arc::ptr_eq(&t.layout, &read.layout) || (read.part.read && t.boot != read.boot)
+            });
+            if !new {
+                continue;
+            }
+            self.told.truncate(i);
+            self.told.push(Told {
+                layout: read.layout.clone(),
+                boot: read.boot,
+                values: None,
+            });
+            put(true, &mut |out| {
+                out.push(read.part.source);
+                out.push(u8::from(read.boot.is_some()));
+                put_u64(out, read.boot.unwrap_or(0));
+                let start = out.len();
+                if shape::put(&read.layout, out).is_err() {
+                    out.truncate(start);
+                }
+            });
+        }
+        put(false, &mut |out| {
+            let parts = sample.parts.iter().zip(&self.told).map(|(read, told)| {
+                let base = told.values.as_ref().filter(|_| !whole);
+                Sampled {
+                    part: Part {
+                        key: base.is_none(),
+                        ..read.part
+                    },
+                    values: &read.values,
+                    base,
+                }
+            });
+            put_report(&sample.header, parts, out);
+        });
+        if whole {
+            return;
+        }
+        for (told, read) in self.told.iter_mut().zip(&sample.parts) {
+            match &mut told.values {
+                Some(values) => values.clone_from(&read.values),
+                none => *none = Some(read.values.clone()),
+            }
+        }
+    }
+}

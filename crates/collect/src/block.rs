@@ -1,0 +1,393 @@
+//! What was gathered in one tick, as bytes: for the store, for viewers, for replay.
+//!
+//! A block is four bytes of length, four of CRC-32, and entries:
+//!
+//! | entry | content |
+//! |---|---|
+//! | `h` | number of a shape, its bytes |
+//! | `n` | number of a node, its name, boot, start of its agent |
+//! | `s` | node, index of the source, its boot, its shape |
+//! | `r` | node, [`Arrival`], a report as on the wire |
+//! | `c` | the [`Closing`], last of every block |
+//!
+//! The first block of a segment introduces everything it uses; later blocks only what is new.
+
+use crate::Refusal;
+use crate::bytes::{Take, put_difference, put_number, put_u64, put_word};
+use crate::node::{NodeState, Shapes};
+use crate::wire::{Sampled, put_report};
+use serde::Serialize;
+
+/// Longest block: 100,000 nodes of 300 counters, whole.
+pub const LONGEST_BLOCK: usize = 512 << 20;
+/// Most nodes in one stream of blocks.
+pub const MOST_NODES: usize = 1 << 20;
+/// Bytes before the entries.
+pub const HEAD: usize = 8;
+
+/// How a report came in relation to its tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// Before the tick closed.
+    OnTime,
+    /// After it.
+    Late,
+    /// Before it began: the node's clock is ahead.
+    Ahead,
+}
+
+/// Why an expected node has no values in a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Absence {
+    /// It was never heard of.
+    Never,
+    /// It has no connection.
+    Gone,
+    /// It has a connection and says nothing.
+    Silent,
+}
+
+const ABSENCES: [Absence; 3] = [Absence::Never, Absence::Gone, Absence::Silent];
+const ARRIVALS: [Arrival; 3] = [Arrival::OnTime, Arrival::Late, Arrival::Ahead];
+
+/// A report that came after its tick was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Late {
+    /// The node.
+    pub node: u32,
+    /// The tick it is of.
+    pub tick: u64,
+    /// From reading to arrival, by the clocks of both.
+    pub delay_ns: i64,
+}
+
+/// What is known when a tick closes, and of whom nothing is known. Nodes are numbers of this stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closing {
+    /// The tick.
+    pub tick: u64,
+    /// Length of a tick.
+    pub period_ns: u64,
+    /// When it closed, by the collector's clock.
+    pub closed_ns: u64,
+    /// Nodes that should report.
+    pub expected: u64,
+    /// Nodes that did, in time.
+    pub reported: u64,
+    /// From the first node's reading to the last one's, where two reported.
+    pub spread_ns: Option<u64>,
+    /// Ticks that were not closed since the one before (the collector slept, or its clock was set).
+    pub skipped: u64,
+    /// Nodes without values, and why.
+    pub missing: Vec<(u32, Absence)>,
+    /// Reports of earlier ticks that came since.
+    pub late: Vec<Late>,
+    /// Nodes that booted anew or whose counters began anew.
+    pub reset: Vec<u32>,
+    /// Nodes whose device clock stands, or that are connected and silent.
+    pub frozen: Vec<u32>,
+    /// Nodes whose clock is ahead by more than a tick.
+    pub ahead: Vec<u32>,
+    /// Nodes with a source that could not be read.
+    pub failed: Vec<u32>,
+}
+
+impl Closing {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_number(out, self.tick);
+        put_number(out, self.period_ns);
+        put_u64(out, self.closed_ns);
+        put_number(out, self.expected);
+        put_number(out, self.reported);
+        put_number(out, self.spread_ns.map_or(0, |s| s + 1));
+        put_number(out, self.skipped);
+        put_number(out, self.missing.len() as u64);
+        for &(node, why) in &self.missing {
+            put_number(out, node.into());
+            out.push(ABSENCES.iter().position(|&a| a == why).unwrap_or(0) as u8);
+        }
+        put_number(out, self.late.len() as u64);
+        for late in &self.late {
+            put_number(out, late.node.into());
+            put_number(out, late.tick);
+            put_difference(out, late.delay_ns);
+        }
+        for nodes in [&self.reset, &self.frozen, &self.ahead, &self.failed] {
+            put_number(out, nodes.len() as u64);
+            nodes.iter().for_each(|&n| put_number(out, n.into()));
+        }
+    }
+
+    fn take(take: &mut Take<'_>) -> Result<Self, Refusal> {
+        let mut closing = Self {
+            tick: take.number()?,
+            period_ns: take.number()?,
+            closed_ns: take.u64()?,
+            expected: take.number()?,
+            reported: take.number()?,
+            spread_ns: take.number()?.checked_sub(1),
+            skipped: take.number()?,
+            ..Self::default()
+        };
+        for _ in 0..take.count("missing nodes", MOST_NODES)? {
+            let node = node_number(take)?;
+            let why = choice(take.byte()?, &ABSENCES)?;
+            closing.missing.push((node, why));
+        }
+        for _ in 0..take.count("late reports", MOST_NODES)? {
+            closing.late.push(Late {
+                node: node_number(take)?,
+                tick: take.number()?,
+                delay_ns: take.difference()?,
+            });
+        }
+        let lists = [
+            &mut closing.reset,
+            &mut closing.frozen,
+            &mut closing.ahead,
+            &mut closing.failed,
+        ];
+        for list in lists {
+            for _ in 0..take.count("nodes", MOST_NODES)? {
+                list.push(node_number(take)?);
+            }
+        }
+        Ok(closing)
+    }
+}
+
+fn choice<T: Copy>(byte: u8, all: &[T]) -> Result<T, Refusal> {
+    let found = all.get(usize::from(byte)).copied();
+    found.ok_or_else(|| Refusal::new(format!("choice {byte} of {}", all.len())))
+}
+
+fn node_number(take: &mut Take<'_>) -> Result<u32, Refusal> {
+    let n = take.number()?;
+    if n >= MOST_NODES as u64 {
+        return Err(Refusal::new(format!("node {n}, {MOST_NODES} are the most")));
+    }
+    Ok(n as u32)
+}
+
+/// A block that is being written.
+#[derive(Debug)]
+pub struct Writer {
+    out: Vec<u8>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self { out: vec![0; HEAD] }
+    }
+}
+
+impl Writer {
+    /// Introduces a shape.
+    pub fn shape(&mut self, id: u32, bytes: &[u8]) {
+        self.out.push(b'h');
+        put_number(&mut self.out, id.into());
+        put_number(&mut self.out, bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Introduces a node.
+    pub fn node(&mut self, id: u32, state: &NodeState) {
+        self.out.push(b'n');
+        put_number(&mut self.out, id.into());
+        put_word(&mut self.out, &state.name);
+        put_u64(&mut self.out, state.boot);
+        put_u64(&mut self.out, state.start);
+    }
+
+    /// Introduces a source of a node.
+    pub fn source(&mut self, node: u32, index: u8, boot: Option<u64>, shape: u32) {
+        self.out.push(b's');
+        put_number(&mut self.out, node.into());
+        self.out.push(index);
+        self.out.push(u8::from(boot.is_some()));
+        put_u64(&mut self.out, boot.unwrap_or(0));
+        put_number(&mut self.out, shape.into());
+    }
+
+    /// A report as it came.
+    pub fn report(&mut self, node: u32, arrival: Arrival, body: &[u8]) {
+        self.report_head(node, arrival);
+        put_number(&mut self.out, body.len() as u64);
+        self.out.extend_from_slice(body);
+    }
+
+    /// The latest report of a node, its values whole.
+    pub fn whole_report(&mut self, node: u32, arrival: Arrival, state: &NodeState) {
+        self.report_head(node, arrival);
+        let sources: Vec<Sampled<'_>> = state
+            .sources
+            .iter()
+            .flatten()
+            .map(|held| {
+                let mut part = held.part;
+                part.key = true;
+                Sampled {
+                    part,
+                    values: &held.values,
+                    base: None,
+                }
+            })
+            .collect();
+        let mut body = Vec::new();
+        put_report(&state.header, sources.into_iter(), &mut body);
+        put_number(&mut self.out, body.len() as u64);
+        self.out.extend_from_slice(&body);
+    }
+
+    fn report_head(&mut self, node: u32, arrival: Arrival) {
+        self.out.push(b'r');
+        put_number(&mut self.out, node.into());
+        self.out.push(arrival as u8);
+    }
+
+    /// Everything so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Closes the block; the bytes stay until [`Writer::clear`].
+    pub fn close(&mut self, closing: &Closing) -> &[u8] {
+        self.out.push(b'c');
+        closing.put(&mut self.out);
+        let crc = crc32fast::hash(&self.out[HEAD..]);
+        let length = (self.out.len() - HEAD) as u32;
+        self.out[..4].copy_from_slice(&length.to_le_bytes());
+        self.out[4..HEAD].copy_from_slice(&crc.to_le_bytes());
+        &self.out
+    }
+
+    /// Begins the next block; memory far beyond the last one's need is given back.
+    pub fn clear(&mut self) {
+        let used = self.out.len();
+        self.out.truncate(HEAD);
+        if self.out.capacity() > 4 * used + (1 << 16) {
+            self.out.shrink_to(2 * used);
+        }
+    }
+}
+
+/// The entries of the first block of `bytes` and what it takes; `None` when it is not all there.
+pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Refusal> {
+    let Some(head) = bytes.first_chunk::<HEAD>() else {
+        return Ok(None);
+    };
+    let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    let crc = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+    if length > LONGEST_BLOCK {
+        return Err(Refusal::new(format!("a block of {length} bytes")));
+    }
+    let Some(entries) = bytes.get(HEAD..HEAD + length) else {
+        return Ok(None);
+    };
+    if crc32fast::hash(entries) != crc {
+        return Err(Refusal::new("a block whose check sum is wrong"));
+    }
+    Ok(Some((entries, HEAD + length)))
+}
+
+/// The cluster as the blocks read so far describe it.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// Shapes of sources.
+    pub shapes: Shapes,
+    /// Nodes by number; a number that was not introduced is `None`.
+    pub nodes: Vec<Option<NodeState>>,
+    shape_ids: Vec<Option<u32>>,
+}
+
+impl Cluster {
+    /// Takes a block's entries, calls `report` after each report with node number and arrival, and
+    /// returns how the tick closed.
+    pub fn read(
+        &mut self,
+        entries: &[u8],
+        mut report: impl FnMut(&Self, u32, Arrival),
+    ) -> Result<Closing, Refusal> {
+        let mut take = Take(entries);
+        loop {
+            match take.byte()? {
+                b'h' => self.take_shape(&mut take)?,
+                b'n' => self.take_node(&mut take)?,
+                b's' => self.take_source(&mut take)?,
+                b'r' => {
+                    let id = node_number(&mut take)?;
+                    let arrival = choice(take.byte()?, &ARRIVALS)?;
+                    let length = take.count("bytes of a report", LONGEST_BLOCK)?;
+                    let body = take.bytes(length)?;
+                    let node = self.nodes.get_mut(id as usize).and_then(Option::as_mut);
+                    node.ok_or_else(|| unknown(id))?.apply(body, &self.shapes)?;
+                    report(self, id, arrival);
+                }
+                b'c' => {
+                    let closing = Closing::take(&mut take)?;
+                    take.end()?;
+                    return Ok(closing);
+                }
+                other => return Err(Refusal::new(format!("an entry of kind {other}"))),
+            }
+        }
+    }
+
+    /// The node of a number, where it was introduced.
+    pub fn node(&self, id: u32) -> Option<&NodeState> {
+        self.nodes.get(id as usize)?.as_ref()
+    }
+
+    /// The name of a node, or its number where it was never heard of.
+    pub fn name(&self, id: u32) -> String {
+        let node = self.node(id);
+        node.map_or_else(|| format!("#{id}"), |n| n.name.to_string())
+    }
+
+    fn take_shape(&mut self, take: &mut Take<'_>) -> Result<(), Refusal> {
+        let id = take.number()? as usize;
+        let length = take.count("bytes of a shape", LONGEST_BLOCK)?;
+        let own = self.shapes.intern(take.bytes(length)?)?;
+        if id >= crate::node::MOST_SHAPES {
+            return Err(Refusal::new(format!("shape {id}")));
+        }
+        if self.shape_ids.len() <= id {
+            self.shape_ids.resize(id + 1, None);
+        }
+        self.shape_ids[id] = Some(own);
+        Ok(())
+    }
+
+    fn take_node(&mut self, take: &mut Take<'_>) -> Result<(), Refusal> {
+        let id = node_number(take)? as usize;
+        let name = take.word("node")?;
+        let (boot, start) = (take.u64()?, take.u64()?);
+        if self.nodes.len() <= id {
+            self.nodes.resize(id + 1, None);
+        }
+        match &mut self.nodes[id] {
+            Some(node) if *node.name == *name => (node.boot, node.start) = (boot, start),
+            slot => *slot = Some(NodeState::new(name, boot, start)),
+        }
+        Ok(())
+    }
+
+    fn take_source(&mut self, take: &mut Take<'_>) -> Result<(), Refusal> {
+        let id = node_number(take)?;
+        let index = take.byte()?;
+        let has_boot = take.byte()? != 0;
+        let boot = Some(take.u64()?).filter(|_| has_boot);
+        let shape = take.number()? as usize;
+        let shape = self.shape_ids.get(shape).copied().flatten();
+        let shape = shape.ok_or_else(|| Refusal::new("a source of an unknown shape"))?;
+        let node = self.nodes.get_mut(id as usize).and_then(Option::as_mut);
+        let node = node.ok_or_else(|| unknown(id))?;
+        node.declare(index, shape, boot, &self.shapes)
+    }
+}
+
+fn unknown(id: u32) -> Refusal {
+    Refusal::new(format!("node {id}, which was not introduced"))
+}

@@ -1,0 +1,166 @@
+//! Numbers and words as bytes, and back from bytes that nobody vouches for.
+
+use crate::Refusal;
+
+/// Longest word (a name of a node, port or counter) on the wire.
+pub const LONGEST_WORD: usize = 128;
+
+/// Appends a number of few bytes when it is small: seven bits a byte, the lowest first.
+pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a difference, small ones of either sign in few bytes.
+pub fn put_difference(out: &mut Vec<u8>, value: i64) {
+    put_number(out, zigzag(value));
+}
+
+/// Appends eight bytes.
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a word with its length.
+pub fn put_word(out: &mut Vec<u8>, word: &str) {
+    put_number(out, word.len() as u64);
+    out.extend_from_slice(word.as_bytes());
+}
+
+/// Maps 0, −1, 1, −2 … to 0, 1, 2, 3 …: the lowest bit says that a value fell.
+#[inline]
+pub fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// The inverse of [`zigzag`].
+#[inline]
+pub fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Reads bytes from the front; every step checks that they are there.
+#[derive(Clone, Debug)]
+pub struct Take<'a>(pub &'a [u8]);
+
+impl<'a> Take<'a> {
+    /// The next `n` bytes.
+    pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Refusal> {
+        if n > self.0.len() {
+            return Err(Refusal::new(format!(
+                "a frame that ends {} bytes early",
+                n - self.0.len()
+            )));
+        }
+        let (taken, rest) = self.0.split_at(n);
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> Result<u8, Refusal> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Result<u64, Refusal> {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(self.bytes(8)?);
+        Ok(u64::from_le_bytes(eight))
+    }
+
+    /// What [`put_number`] wrote.
+    pub fn number(&mut self) -> Result<u64, Refusal> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Refusal::new("a number of more than 64 bits"))
+    }
+
+    /// What [`put_difference`] wrote.
+    pub fn difference(&mut self) -> Result<i64, Refusal> {
+        Ok(unzigzag(self.number()?))
+    }
+
+    /// A count of things that take at least a byte each, at most `most`.
+    pub fn count(&mut self, what: &str, most: usize) -> Result<usize, Refusal> {
+        let n = self.number()?;
+        match usize::try_from(n) {
+            Ok(n) if n <= most && n <= self.0.len() => Ok(n),
+            Ok(n) if n <= most => Err(Refusal::new(format!("{n} {what} in a shorter frame"))),
+            _ => Err(Refusal::new(format!("{n} {what}, {most} are the most"))),
+        }
+    }
+
+    /// A word of printable ASCII without quotes, at most [`LONGEST_WORD`] long.
+    pub fn word(&mut self, what: &str) -> Result<&'a str, Refusal> {
+        let n = self.count(what, LONGEST_WORD)?;
+        let bytes = self.bytes(n)?;
+        let plain = |&b: &u8| (b' '..=b'~').contains(&b) && !b"\"'\\`$".contains(&b);
+        match std::str::from_utf8(bytes) {
+            Ok(word) if !word.is_empty() && bytes.iter().all(plain) => Ok(word),
+            _ => Err(Refusal::new(format!(
+                "{what} {:?}, expected printable ASCII without quotes",
+                String::from_utf8_lossy(bytes)
+            ))),
+        }
+    }
+
+    /// Nothing may be left.
+    pub fn end(&self) -> Result<(), Refusal> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("{} bytes too many", self.0.len())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_come_back(a: u64, b: i64) {
+            let mut out = Vec::new();
+            put_number(&mut out, a);
+            put_difference(&mut out, b);
+            put_u64(&mut out, a);
+            let mut take = Take(&out);
+            prop_assert_eq!((take.number()?, take.difference()?, take.u64()?), (a, b, a));
+            prop_assert!(take.end().is_ok());
+        }
+
+        #[test]
+        fn garbage_is_refused_or_read(bytes: Vec<u8>) {
+            let mut take = Take(&bytes);
+            let _ = take.clone().number();
+            let _ = take.word("name");
+        }
+    }
+
+    #[test]
+    fn words_are_checked() {
+        let word = |text: &str| {
+            let mut out = Vec::new();
+            put_word(&mut out, text);
+            Take(&out)
+                .word("node")
+                .map(str::to_owned)
+                .map_err(|r| r.to_string())
+        };
+        assert_eq!(word("c0-0c0s0n1").as_deref(), Ok("c0-0c0s0n1"));
+        for bad in ["", "a\nb", "a\"b", "é", &"x".repeat(129)] {
+            assert!(word(bad).is_err(), "{bad}");
+        }
+    }
+}

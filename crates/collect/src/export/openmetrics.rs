@@ -1,0 +1,257 @@
+//! The cluster as OpenMetrics text (version 1.0): totals in base units, a reset as a new `_created`.
+
+use crate::block::{Closing, Cluster};
+use crate::flows::{Flow, Flows};
+use crate::wire::Cost;
+use hopbyte_fabric::Quantity;
+use std::fmt::Write;
+
+/// What a metric family of ports is called, its help, and our unit in its unit.
+struct Family {
+    quantity: Quantity,
+    name: &'static str,
+    help: &'static str,
+    factor: f64,
+}
+
+const FAMILIES: [Family; 11] = [
+    family(
+        Quantity::ReceivedBytes,
+        "received_bytes",
+        "Bytes that arrived at the port",
+        1.0,
+    ),
+    family(
+        Quantity::SentBytes,
+        "sent_bytes",
+        "Bytes that left through the port",
+        1.0,
+    ),
+    family(
+        Quantity::ReceivedPackets,
+        "received_packets",
+        "Packets that arrived",
+        1.0,
+    ),
+    family(
+        Quantity::SentPackets,
+        "sent_packets",
+        "Packets that left",
+        1.0,
+    ),
+    family(
+        Quantity::InputStallNs,
+        "input_stall_seconds",
+        "Time that arrived packets waited in the input queue",
+        1e-9,
+    ),
+    family(
+        Quantity::CreditStallNs,
+        "credit_stall_seconds",
+        "Time that packets waited to leave for lack of credits",
+        1e-9,
+    ),
+    family(
+        Quantity::CreditStallCount,
+        "credit_stalls",
+        "Times that departures were held back",
+        1.0,
+    ),
+    family(
+        Quantity::Errors,
+        "errors",
+        "Transmission errors and drops",
+        1.0,
+    ),
+    family(Quantity::Lanes, "lanes", "Lanes in service", 1.0),
+    family(
+        Quantity::Capacity,
+        "capacity_bytes_per_second",
+        "Capacity that the device negotiated",
+        1.0,
+    ),
+    family(
+        Quantity::QueuedBytes,
+        "queued_bytes",
+        "Bytes that wait to leave",
+        1.0,
+    ),
+];
+
+const fn family(quantity: Quantity, name: &'static str, help: &'static str, factor: f64) -> Family {
+    Family {
+        quantity,
+        name,
+        help,
+        factor,
+    }
+}
+
+/// A metric of an agent: name, whether it is a state, help, value.
+type AgentMetric = (&'static str, bool, &'static str, fn(&Cost) -> f64);
+
+/// The content type of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The text after a tick closed.
+pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
+    let mut out = String::new();
+    for family in &FAMILIES {
+        ports(family, cluster, flows, &mut out);
+    }
+    nodes(cluster, closing, &mut out);
+    ticks(closing, &mut out);
+    out.push_str("# EOF\n");
+    out
+}
+
+fn ports(family: &Family, cluster: &Cluster, flows: &Flows, out: &mut String) {
+    let gauge = family.quantity.is_gauge();
+    let mut begun = false;
+    for (id, source) in flows.iter() {
+        let layout = cluster.shapes.layout(source.shape);
+        let node = cluster.name(id);
+        for flow in source
+            .flows
+            .iter()
+            .filter(|f| f.quantity == family.quantity)
+        {
+            if gauge && flow.rate.is_err() {
+                continue;
+            }
+            if !std::mem::replace(&mut begun, true) {
+                head(
+                    out,
+                    &format!("hopbyte_port_{}", family.name),
+                    gauge,
+                    family.help,
+                );
+            }
+            let port = &layout.ports[usize::from(flow.port)];
+            let labels = format!(
+                "node=\"{node}\",source=\"{}\",port=\"{port}\"",
+                layout.source
+            );
+            sample(family, flow, gauge, &labels, out);
+        }
+    }
+}
+
+fn sample(family: &Family, flow: &Flow, gauge: bool, labels: &str, out: &mut String) {
+    let name = family.name;
+    let suffix = if gauge { "" } else { "_total" };
+    let value = flow.total * family.factor;
+    let _ = writeln!(out, "hopbyte_port_{name}{suffix}{{{labels}}} {value}");
+    if let Some(since) = flow.since_ns.filter(|_| !gauge) {
+        let since = since as f64 / 1e9;
+        let _ = writeln!(out, "hopbyte_port_{name}_created{{{labels}}} {since:.3}");
+    }
+}
+
+fn head(out: &mut String, name: &str, gauge: bool, help: &str) {
+    let kind = if gauge { "gauge" } else { "counter" };
+    let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.");
+}
+
+fn nodes(cluster: &Cluster, closing: &Closing, out: &mut String) {
+    let all = || {
+        (0u32..)
+            .zip(&cluster.nodes)
+            .filter_map(|(id, n)| n.as_ref().map(|n| (id, n)))
+    };
+    let mut missing: Vec<u32> = closing.missing.iter().map(|m| m.0).collect();
+    missing.sort_unstable();
+    head(
+        out,
+        "hopbyte_node_reported",
+        true,
+        "Whether the node is in the last tick",
+    );
+    for (id, node) in all() {
+        let here = u8::from(missing.binary_search(&id).is_err());
+        let _ = writeln!(
+            out,
+            "hopbyte_node_reported{{node=\"{}\"}} {here}",
+            node.name
+        );
+    }
+    let costs: [AgentMetric; 5] = [
+        ("cpu_seconds", false, "Processor time of the agent", |c| {
+            c.cpu_us as f64 / 1e6
+        }),
+        ("resident_bytes", true, "Memory of the agent", |c| {
+            c.resident_bytes as f64
+        }),
+        (
+            "missed_ticks",
+            false,
+            "Ticks at which the agent did not read",
+            |c| c.missed_ticks as f64,
+        ),
+        (
+            "failed_reads",
+            false,
+            "Sources that could not be read",
+            |c| c.failed_reads as f64,
+        ),
+        ("dropped_reports", false, "Reports given up", |c| {
+            c.dropped_reports as f64
+        }),
+    ];
+    for (name, gauge, help, value) in costs {
+        head(out, &format!("hopbyte_agent_{name}"), gauge, help);
+        let suffix = if gauge { "" } else { "_total" };
+        for (_, node) in all().filter(|(_, n)| n.header.sequence > 0) {
+            let value = value(&node.header.cost);
+            let _ = writeln!(
+                out,
+                "hopbyte_agent_{name}{suffix}{{node=\"{}\"}} {value}",
+                node.name
+            );
+        }
+    }
+}
+
+fn ticks(closing: &Closing, out: &mut String) {
+    let time = closing.tick as f64 * closing.period_ns as f64 / 1e9;
+    let after = closing.closed_ns as f64 / 1e9 - time;
+    let numbers = [
+        ("time_seconds", "Time of the last tick", time),
+        (
+            "expected_nodes",
+            "Nodes that should be in it",
+            closing.expected as f64,
+        ),
+        (
+            "reported_nodes",
+            "Nodes that are in it",
+            closing.reported as f64,
+        ),
+        (
+            "late_reports",
+            "Reports of earlier ticks that came since",
+            closing.late.len() as f64,
+        ),
+        (
+            "reset_nodes",
+            "Nodes that began anew",
+            closing.reset.len() as f64,
+        ),
+        (
+            "frozen_nodes",
+            "Nodes that stand",
+            closing.frozen.len() as f64,
+        ),
+        (
+            "closed_after_seconds",
+            "From its beginning to its closing",
+            after,
+        ),
+    ];
+    let spread = closing.spread_ns.map(|ns| ns as f64 / 1e9);
+    let spread = spread.map(|s| ("spread_seconds", "From the first reading to the last", s));
+    for (name, help, value) in numbers.into_iter().chain(spread) {
+        head(out, &format!("hopbyte_tick_{name}"), true, help);
+        let _ = writeln!(out, "hopbyte_tick_{name} {value}");
+    }
+}

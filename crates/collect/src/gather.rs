@@ -1,0 +1,506 @@
+//! Who reported in this second? The collector's heart: no sockets, no clocks of its own.
+//!
+//! Reports are filed under the tick that they name. The open tick closes when all expected nodes reported
+//! or when the deadline after its start passed ([`Gathering::due`]); what comes later is kept all the
+//! same and named in the next closing. Values are held once a node, the latest ones.
+
+use crate::Refusal;
+use crate::block::{Absence, Arrival, Closing, Late, MOST_NODES, Writer};
+use crate::bytes::Take;
+use crate::node::{NodeState, Shapes};
+use crate::wire::{Header, Hello};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// How a collector decides.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Length of a tick.
+    pub period_ns: u64,
+    /// How long after the start of a tick its reports are waited for.
+    pub deadline_ns: u64,
+    /// Nodes that must report; where there are none, those that ever reported.
+    pub expected: Vec<String>,
+    /// Ticks after which a node that nobody named is no longer expected.
+    pub forget_ticks: u64,
+    /// Bytes of values and names that may be held.
+    pub memory_bytes: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            period_ns: 1_000_000_000,
+            deadline_ns: 250_000_000,
+            expected: Vec::new(),
+            forget_ticks: 600,
+            memory_bytes: 2 << 30,
+        }
+    }
+}
+
+/// How a node talks to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Not at the moment.
+    None,
+    /// A connection.
+    Stream(u32),
+    /// Datagrams from an address.
+    Datagrams(SocketAddr),
+    /// A subject of a message bus.
+    Bus,
+}
+
+/// A node as the collector knows it.
+#[derive(Debug)]
+struct Member {
+    state: NodeState,
+    channel: Channel,
+    expected: bool,
+    heard_ns: u64,
+    /// Latest tick that was reported.
+    tick: u64,
+    /// Highest sequence number that came, and that is kept.
+    sequence: u64,
+    kept: u64,
+    acknowledged: u64,
+    /// Segments in which it was introduced, and in which it was named, last.
+    segment: u32,
+    named: u32,
+    reset: bool,
+    frozen: bool,
+    failed: bool,
+    ahead: bool,
+    bytes: usize,
+}
+
+/// A file or a viewer's stream has to be self-contained from a certain block on.
+#[derive(Debug, Default)]
+struct Segment {
+    number: u32,
+    shapes: Vec<u32>,
+    /// Whether the next block begins another one.
+    ends: bool,
+}
+
+/// Everything the collector holds.
+#[derive(Debug)]
+pub struct Gathering {
+    rules: Rules,
+    shapes: Shapes,
+    members: Vec<Member>,
+    by_name: HashMap<Box<str>, u32>,
+    segment: Segment,
+    block: Writer,
+    open: u64,
+    reported: u64,
+    expected: u64,
+    late: Vec<Late>,
+    skipped: u64,
+    bytes: usize,
+}
+
+/// Acknowledgements are spread over this many ticks, so that one costs a node an eighth of a packet.
+const ACKNOWLEDGE_EVERY: u64 = 8;
+/// Ticks that an unsynchronised clock may be ahead.
+const AHEAD_TICKS: u64 = 1;
+/// Ticks to catch up one by one after a pause; beyond them the rest is skipped, and said.
+const CATCH_UP: u64 = 2;
+/// Silent periods after which another agent may take a name over.
+const TAKE_OVER_PERIODS: u64 = 3;
+
+impl Gathering {
+    /// Begins with the tick after `now_ns`.
+    pub fn new(rules: Rules, now_ns: u64) -> Self {
+        let mut gathering = Self {
+            open: now_ns / rules.period_ns + 1,
+            shapes: Shapes::default(),
+            members: Vec::new(),
+            by_name: HashMap::new(),
+            segment: Segment {
+                number: 1,
+                ..Segment::default()
+            },
+            block: Writer::default(),
+            reported: 0,
+            expected: 0,
+            late: Vec::new(),
+            skipped: 0,
+            bytes: 0,
+            rules,
+        };
+        for name in std::mem::take(&mut gathering.rules.expected) {
+            let id = gathering.add(NodeState::new(&name, 0, 0), true);
+            gathering.rules.expected.push(name);
+            debug_assert_eq!(id as usize + 1, gathering.members.len());
+        }
+        gathering
+    }
+
+    fn add(&mut self, state: NodeState, expected: bool) -> u32 {
+        let id = self.members.len() as u32;
+        self.by_name.insert(state.name.clone(), id);
+        self.expected += u64::from(expected);
+        self.members.push(Member {
+            state,
+            channel: Channel::None,
+            expected,
+            heard_ns: 0,
+            tick: 0,
+            sequence: 0,
+            kept: 0,
+            acknowledged: 0,
+            segment: 0,
+            named: 0,
+            reset: false,
+            frozen: false,
+            failed: false,
+            ahead: false,
+            bytes: 0,
+        });
+        id
+    }
+
+    /// What a store remembers of a node: reports up to `sequence` of this agent are kept.
+    pub fn remember(&mut self, state: &NodeState) {
+        let named = !self.rules.expected.is_empty();
+        let known = self.by_name.get(&state.name).copied();
+        if known.is_none() && (named || self.members.len() >= MOST_NODES) {
+            return;
+        }
+        let id = known.unwrap_or_else(|| {
+            self.add(NodeState::new(&state.name, state.boot, state.start), false)
+        });
+        let member = &mut self.members[id as usize];
+        (member.state.boot, member.state.start) = (state.boot, state.start);
+        member.sequence = state.header.sequence;
+        member.kept = state.header.sequence;
+    }
+
+    /// An agent says who it is. Returns its number and the highest sequence number that is kept.
+    pub fn hello(
+        &mut self,
+        hello: &Hello,
+        channel: Channel,
+        now_ns: u64,
+    ) -> Result<(u32, u64), Refusal> {
+        if hello.period_ns != self.rules.period_ns {
+            return Err(Refusal::new(format!(
+                "node {} samples every {} s, this collector closes a tick every {} s",
+                hello.node,
+                hello.period_ns as f64 / 1e9,
+                self.rules.period_ns as f64 / 1e9
+            )));
+        }
+        let id = match self.by_name.get(hello.node.as_str()) {
+            Some(&id) => id,
+            None if !self.rules.expected.is_empty() => {
+                return Err(Refusal::new(format!(
+                    "node {}, which is not among the {} expected ones",
+                    hello.node, self.expected
+                )));
+            }
+            None if self.members.len() >= MOST_NODES => {
+                return Err(Refusal::new(format!("one more node than {MOST_NODES}")));
+            }
+            None => self.add(NodeState::new(&hello.node, hello.boot, hello.start), true),
+        };
+        let quiet_ns = TAKE_OVER_PERIODS * self.rules.period_ns;
+        let member = &mut self.members[id as usize];
+        let same = member.state.start == hello.start && member.state.boot == hello.boot;
+        let alive = member.channel != Channel::None && now_ns < member.heard_ns + quiet_ns;
+        if !same && alive && member.state.boot == hello.boot {
+            return Err(Refusal::new(format!(
+                "a second agent named {}: another one reports under this name; give one of them \
+                 another --name",
+                hello.node
+            )));
+        }
+        if !same {
+            member.reset |= member.state.boot != 0 && member.state.boot != hello.boot;
+            (member.state.boot, member.state.start) = (hello.boot, hello.start);
+            (member.sequence, member.kept, member.acknowledged) = (0, 0, 0);
+        }
+        if !member.expected {
+            member.expected = true;
+            self.expected += 1;
+        }
+        member.state.forget_base();
+        member.segment = 0;
+        member.channel = channel;
+        member.heard_ns = now_ns;
+        Ok((id, member.kept))
+    }
+
+    /// An agent declares a source: index, boot, shape.
+    pub fn source(&mut self, id: u32, body: &[u8]) -> Result<(), Refusal> {
+        let mut take = Take(body);
+        let index = take.byte()?;
+        let has_boot = take.byte()? != 0;
+        let boot = Some(take.u64()?).filter(|_| has_boot);
+        let before = self.shapes.len();
+        let shape = self.shapes.intern(take.0)?;
+        if self.shapes.len() > before {
+            // A counter with its names takes about three times its bytes on the wire.
+            self.bytes += 3 * take.0.len();
+        }
+        let member = &mut self.members[id as usize];
+        member.state.declare(index, shape, boot, &self.shapes)?;
+        member.segment = 0;
+        let sources = member.state.sources.iter().flatten();
+        let bytes: usize = sources.map(|s| s.values.heap_bytes() + 128).sum();
+        self.bytes = self.bytes + bytes - member.bytes;
+        member.bytes = bytes;
+        if self.bytes > self.rules.memory_bytes {
+            member.state.sources.clear();
+            self.bytes -= member.bytes;
+            member.bytes = 0;
+            return Err(Refusal::new(format!(
+                "counters of {}: they would take more than the {} MB that --memory allows",
+                member.state.name,
+                self.rules.memory_bytes / 1_000_000
+            )));
+        }
+        Ok(())
+    }
+
+    /// An agent reports. Reports that are kept already are passed over.
+    pub fn report(&mut self, id: u32, body: &[u8], now_ns: u64) -> Result<(), Refusal> {
+        let tick = Header::take(&mut Take(body))?.tick;
+        let member = &mut self.members[id as usize];
+        let seen = member.state.apply(body, &self.shapes);
+        let seen = seen.inspect_err(|_| {
+            member.segment = 0;
+            member.state.forget_base();
+        })?;
+        let header = member.state.header;
+        member.heard_ns = now_ns;
+        if header.sequence <= member.sequence {
+            // The differences that follow build on it, those in the block must not.
+            member.segment = 0;
+            return Ok(());
+        }
+        member.sequence = header.sequence;
+        member.reset |= seen.reset;
+        member.frozen |= seen.frozen;
+        member.failed |= seen.failed > 0;
+        let arrival = if tick > now_ns / self.rules.period_ns + AHEAD_TICKS {
+            member.ahead = true;
+            Arrival::Ahead
+        } else if tick < self.open {
+            let delay_ns = now_ns.wrapping_sub(header.time_ns) as i64;
+            self.late.push(Late {
+                node: id,
+                tick,
+                delay_ns,
+            });
+            Arrival::Late
+        } else {
+            if tick == self.open && member.tick < tick {
+                self.reported += u64::from(member.expected);
+            }
+            member.tick = member.tick.max(tick);
+            Arrival::OnTime
+        };
+        self.file(id, arrival, body);
+        Ok(())
+    }
+
+    /// Writes the latest report of a member into the block: as it came, or whole when the segment
+    /// does not know the member yet.
+    fn file(&mut self, id: u32, arrival: Arrival, body: &[u8]) {
+        if self.members[id as usize].segment == self.segment.number {
+            self.block.report(id, arrival, body);
+            return;
+        }
+        self.introduce(id);
+        let state = &self.members[id as usize].state;
+        self.block.whole_report(id, arrival, state);
+    }
+
+    fn introduce(&mut self, id: u32) {
+        let member = &mut self.members[id as usize];
+        member.segment = self.segment.number;
+        member.named = self.segment.number;
+        self.block.node(id, &member.state);
+        for (index, held) in (0..).zip(&member.state.sources) {
+            let Some(held) = held else { continue };
+            let shape = held.shape as usize;
+            if self.segment.shapes.len() <= shape {
+                self.segment.shapes.resize(shape + 1, 0);
+            }
+            if self.segment.shapes[shape] != self.segment.number {
+                self.segment.shapes[shape] = self.segment.number;
+                self.block.shape(held.shape, self.shapes.bytes(held.shape));
+            }
+            self.block.source(id, index, held.boot, held.shape);
+        }
+    }
+
+    /// A connection ended.
+    pub fn gone(&mut self, id: u32, channel: Channel) {
+        let member = &mut self.members[id as usize];
+        if member.channel == channel {
+            member.channel = Channel::None;
+        }
+    }
+
+    /// The channel of a node.
+    pub fn channel(&self, id: u32) -> Channel {
+        self.members[id as usize].channel
+    }
+
+    /// The number of a node that agents of this start report under.
+    pub fn find(&self, name: &str, start: u64) -> Option<u32> {
+        let id = *self.by_name.get(name)?;
+        (self.members[id as usize].state.start == start).then_some(id)
+    }
+
+    /// The next block begins a stream of its own.
+    pub fn begin_segment(&mut self) {
+        self.segment.ends = true;
+    }
+
+    /// When the open tick closes at the latest.
+    pub fn closes_ns(&self) -> u64 {
+        self.open * self.rules.period_ns + self.rules.deadline_ns
+    }
+
+    /// Whether the open tick is to be closed.
+    pub fn due(&self, now_ns: u64) -> bool {
+        let complete = self.expected > 0 && self.reported >= self.expected;
+        let begun = now_ns >= self.open * self.rules.period_ns;
+        now_ns >= self.closes_ns() || (complete && begun)
+    }
+
+    /// Closes the open tick and begins the next. The block is valid until [`Gathering::next`].
+    pub fn close(&mut self, now_ns: u64) -> (Closing, &[u8]) {
+        let closing = self.closing(now_ns);
+        let absent: Vec<u32> = closing.missing.iter().map(|m| m.0).collect();
+        for id in absent {
+            let member = &mut self.members[id as usize];
+            if std::mem::replace(&mut member.named, self.segment.number) != self.segment.number {
+                // Its sources come with its next report.
+                self.block.node(id, &member.state);
+            }
+        }
+        (closing.clone(), self.block.close(&closing))
+    }
+
+    fn closing(&mut self, now_ns: u64) -> Closing {
+        let mut closing = Closing {
+            tick: self.open,
+            period_ns: self.rules.period_ns,
+            closed_ns: now_ns,
+            expected: self.expected,
+            skipped: std::mem::take(&mut self.skipped),
+            late: std::mem::take(&mut self.late),
+            ..Closing::default()
+        };
+        let mut times: Option<(u64, u64)> = None;
+        for (member, id) in self.members.iter_mut().zip(0u32..) {
+            let here = member.tick >= self.open;
+            if here && member.state.header.tick == self.open {
+                let t = member.state.header.time_ns;
+                times = Some(times.map_or((t, t), |(a, b)| (a.min(t), b.max(t))));
+            }
+            if here {
+                closing.reported += u64::from(member.expected);
+            } else if member.expected {
+                let silent = member.channel != Channel::None;
+                let why = match (silent, member.heard_ns) {
+                    (true, _) => Absence::Silent,
+                    (_, 0) => Absence::Never,
+                    _ => Absence::Gone,
+                };
+                closing.missing.push((id, why));
+                member.frozen |= silent && member.tick > 0 && !member.ahead;
+            }
+            let flags = [
+                (&mut member.reset, &mut closing.reset),
+                (&mut member.frozen, &mut closing.frozen),
+                (&mut member.ahead, &mut closing.ahead),
+                (&mut member.failed, &mut closing.failed),
+            ];
+            for (flag, list) in flags {
+                if std::mem::take(flag) {
+                    list.push(id);
+                }
+            }
+        }
+        closing.spread_ns = times
+            .filter(|(a, b)| a < b || closing.reported > 1)
+            .map(|(a, b)| b - a);
+        closing
+    }
+
+    /// Opens the next tick. If the block was `kept`, everything in it may be acknowledged; if not, agents
+    /// have to connect anew and send it again.
+    pub fn next(&mut self, now_ns: u64, kept: bool) {
+        self.block.clear();
+        if std::mem::take(&mut self.segment.ends) {
+            self.segment.number += 1;
+        }
+        self.open += 1;
+        let now_tick = now_ns / self.rules.period_ns;
+        if now_tick > self.open + CATCH_UP {
+            self.skipped = now_tick - self.open;
+            self.open = now_tick;
+        } else if now_tick + CATCH_UP < self.open {
+            // The clock was set back: ticks are numbered as the agents' clocks number them.
+            self.open = now_tick + 1;
+            self.members
+                .iter_mut()
+                .for_each(|m| m.tick = m.tick.min(now_tick));
+        }
+        let forget_ns = self.rules.forget_ticks * self.rules.period_ns;
+        let learned = self.rules.expected.is_empty();
+        self.reported = 0;
+        for member in &mut self.members {
+            if kept {
+                member.kept = member.sequence;
+            } else {
+                member.sequence = member.kept;
+            }
+            self.reported += u64::from(member.expected && member.tick >= self.open);
+            let lost = member.channel == Channel::None && now_ns > member.heard_ns + forget_ns;
+            if learned && lost && member.expected {
+                member.expected = false;
+                self.expected -= 1;
+                self.bytes -= std::mem::take(&mut member.bytes);
+                member.state.sources = Vec::new();
+            }
+        }
+    }
+
+    /// Calls `send` with channel and sequence number for the nodes whose turn it is to learn what is kept.
+    pub fn acknowledge(&mut self, all: bool, mut send: impl FnMut(Channel, u64)) {
+        let turn = self.open % ACKNOWLEDGE_EVERY;
+        for (member, id) in self.members.iter_mut().zip(0u64..) {
+            let due = all || id % ACKNOWLEDGE_EVERY == turn;
+            if due && member.kept > member.acknowledged && member.channel != Channel::None {
+                member.acknowledged = member.kept;
+                send(member.channel, member.kept);
+            }
+        }
+    }
+
+    /// Nodes that are known, and bytes their values take.
+    pub fn size(&self) -> (usize, usize) {
+        (self.members.len(), self.bytes)
+    }
+
+    /// The name of a node.
+    pub fn name(&self, id: u32) -> &str {
+        &self.members[id as usize].state.name
+    }
+
+    /// The block that was closed last.
+    pub fn block(&self) -> &[u8] {
+        self.block.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+use super::*;
+use crate::block::{Cluster, split};
+use crate::shape;
+use crate::values::Values;
+use crate::wire::{Part, Sampled, put_report};
+use hopbyte_fabric::Quantity;
+use hopbyte_observe::counters::reading::{Layout, Port};
+
+const SECOND: u64 = 1_000_000_000;
+const T0: u64 = 1_800_000_000;
+
+/// An agent of two counters, of which the second is a state.
+struct Agent {
+    hello: Hello,
+    sequence: u64,
+    device_ns: Option<u64>,
+    base: Option<Values>,
+}
+
+impl Agent {
+    fn new(node: &str, start: u64) -> Self {
+        let hello = Hello {
+            node: node.into(),
+            boot: 7,
+            start,
+            period_ns: SECOND,
+        };
+        Self {
+            hello,
+            sequence: 0,
+            device_ns: None,
+            base: None,
+        }
+    }
+
+    fn connect(&mut self, to: &mut Gathering, stream: u32, now_ns: u64) -> Result<u32, Refusal> {
+        let (id, _) = to.hello(&self.hello, Channel::Stream(stream), now_ns)?;
+        let mut layout = Layout::new("", "test");
+        let port = Port::Named("eth0".into());
+        layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
+        layout.counter(&port, "queued", Quantity::QueuedBytes, 1.0);
+        let mut body = vec![0, 0];
+        body.extend_from_slice(&[0; 8]);
+        shape::put(&layout, &mut body)?;
+        to.source(id, &body)?;
+        self.base = None;
+        Ok(id)
+    }
+
+    fn report(&mut self, tick: u64, time_ns: u64, row: [u64; 2]) -> Vec<u8> {
+        self.sequence += 1;
+        let header = Header {
+            sequence: self.sequence,
+            tick,
+            time_ns,
+            steady_ns: time_ns,
+            ..Header::default()
+        };
+        let mut values = Values::new(2);
+        (0..2).for_each(|i| values.set(i, Some(row[i])));
+        let part = Part {
+            source: 0,
+            read: true,
+            key: self.base.is_none(),
+            time_ns: self.device_ns,
+            steady_ns: None,
+        };
+        let mut body = Vec::new();
+        let sampled = Sampled {
+            part,
+            values: &values,
+            base: self.base.as_ref(),
+        };
+        put_report(&header, [sampled].into_iter(), &mut body);
+        self.base = Some(values);
+        body
+    }
+}
+
+fn gathering(expected: &[&str]) -> Gathering {
+    let rules = Rules {
+        expected: expected.iter().map(|&s| s.to_owned()).collect(),
+        ..Rules::default()
+    };
+    Gathering::new(rules, (T0 - 1) * SECOND)
+}
+
+fn close(g: &mut Gathering, now_ns: u64, cluster: &mut Cluster) -> Closing {
+    let (closing, block) = g.close(now_ns);
+    let (entries, whole) = split(block).unwrap().unwrap();
+    assert_eq!(whole, block.len());
+    assert_eq!(cluster.read(entries, |_, _, _| {}).unwrap(), closing);
+    g.next(now_ns, true);
+    closing
+}
+
+#[test]
+fn a_tick_closes_when_all_reported_or_the_deadline_passed() {
+    let mut g = gathering(&["a", "b", "c"]);
+    let mut cluster = Cluster::default();
+    let (mut a, mut b) = (Agent::new("a", 1), Agent::new("b", 1));
+    let now = T0 * SECOND;
+    let (ia, ib) = (
+        a.connect(&mut g, 1, now).unwrap(),
+        b.connect(&mut g, 2, now).unwrap(),
+    );
+    g.report(ia, &a.report(T0, now + 100, [5, 1]), now + 1_000)
+        .unwrap();
+    g.report(ib, &b.report(T0, now + 400, [6, 1]), now + 2_000)
+        .unwrap();
+    assert!(!g.due(now + 249_999_999), "c is expected");
+    assert!(g.due(now + 250_000_000));
+    let first = close(&mut g, now + 250_000_000, &mut cluster);
+    assert_eq!((first.tick, first.expected, first.reported), (T0, 3, 2));
+    assert_eq!(first.spread_ns, Some(300));
+    assert_eq!(first.missing, [(2, Absence::Never)]);
+    assert_eq!(cluster.name(2), "c");
+
+    // All three: closed at once. The late report of c is named in the next closing.
+    let mut c = Agent::new("c", 1);
+    let ic = c.connect(&mut g, 3, now).unwrap();
+    g.report(ic, &c.report(T0, now, [9, 9]), now + 300_000_000)
+        .unwrap();
+    let now = now + SECOND;
+    for (agent, id, bytes) in [(&mut a, ia, 10), (&mut b, ib, 6), (&mut c, ic, 19)] {
+        assert!(!g.due(now + 5_000));
+        g.report(id, &agent.report(T0 + 1, now, [bytes, 0]), now + 5_000)
+            .unwrap();
+    }
+    assert!(
+        g.due(now + 5_000) && !g.due(now - 1),
+        "never before it began"
+    );
+    let second = close(&mut g, now + 6_000, &mut cluster);
+    assert_eq!((second.reported, second.missing.len()), (3, 0));
+    assert_eq!(
+        second.late,
+        [Late {
+            node: 2,
+            tick: T0,
+            delay_ns: 300_000_000
+        }]
+    );
+    let values: Vec<_> = cluster
+        .nodes
+        .iter()
+        .flatten()
+        .map(|n| n.sources[0].as_ref().unwrap().values.get(0))
+        .collect();
+    assert_eq!(values, [Some(10), Some(6), Some(19)]);
+}
+
+#[test]
+fn a_frozen_node_is_named_and_never_shown_as_consistent() {
+    let mut g = gathering(&[]);
+    let mut cluster = Cluster::default();
+    let (mut a, mut b) = (Agent::new("a", 1), Agent::new("b", 1));
+    b.device_ns = Some(T0 * SECOND - 5);
+    let now = T0 * SECOND;
+    let (ia, ib) = (
+        a.connect(&mut g, 1, now).unwrap(),
+        b.connect(&mut g, 2, now).unwrap(),
+    );
+    for (agent, id) in [(&mut a, ia), (&mut b, ib)] {
+        g.report(id, &agent.report(T0, now, [5, 1]), now).unwrap();
+    }
+    assert!(close(&mut g, now, &mut cluster).frozen.is_empty());
+    // The agent of a stands (SIGSTOP); b reports, but its device's clock stands.
+    let now = now + SECOND;
+    g.report(ib, &b.report(T0 + 1, now, [5, 1]), now).unwrap();
+    let closing = close(&mut g, now + SECOND / 4, &mut cluster);
+    assert_eq!(closing.missing, [(ia, Absence::Silent)]);
+    assert_eq!(closing.frozen, [ia, ib]);
+    g.gone(ia, Channel::Stream(1));
+    let closing = close(&mut g, now + SECOND + SECOND / 4, &mut cluster);
+    assert_eq!(closing.missing[0], (ia, Absence::Gone));
+}
+
+#[test]
+fn resets_are_named_and_wraps_are_not() {
+    let mut g = gathering(&[]);
+    let mut cluster = Cluster::default();
+    let mut a = Agent::new("a", 1);
+    let now = T0 * SECOND;
+    let id = a.connect(&mut g, 1, now).unwrap();
+    let rows = [[u64::MAX - 9, 9], [90, 4], [95, 9], [3, 9]];
+    let mut resets = Vec::new();
+    for (i, row) in (0..).zip(rows) {
+        let now = now + i * SECOND;
+        g.report(id, &a.report(T0 + i, now, row), now).unwrap();
+        resets.push(close(&mut g, now, &mut cluster).reset.len());
+    }
+    // The wrap over 2^64 and the state that fell are none; 95 to 3 is one.
+    assert_eq!(resets, [0, 0, 0, 1]);
+    // Another boot of the node takes the name over although its connection seems to live.
+    let mut again = Agent::new("a", 2);
+    again.hello.boot = 8;
+    let now = now + 4 * SECOND;
+    again.connect(&mut g, 2, now).unwrap();
+    g.report(id, &again.report(T0 + 4, now, [1, 0]), now)
+        .unwrap();
+    assert_eq!(close(&mut g, now, &mut cluster).reset, [id]);
+}
+
+#[test]
+fn two_agents_of_one_name_are_told_apart() {
+    let mut g = gathering(&[]);
+    let now = T0 * SECOND;
+    let (mut a, mut twin) = (Agent::new("a", 1), Agent::new("a", 2));
+    let id = a.connect(&mut g, 1, now).unwrap();
+    let error = twin.connect(&mut g, 2, now + 1).unwrap_err().to_string();
+    assert!(error.starts_with("a second agent named a"), "{error}");
+    assert_eq!(g.channel(id), Channel::Stream(1));
+    // The same agent on a new connection is no second one, and its old end does not unhook it.
+    a.connect(&mut g, 3, now + 2).unwrap();
+    g.gone(id, Channel::Stream(1));
+    assert_eq!(g.channel(id), Channel::Stream(3));
+    // After silence the other one may have the name.
+    assert!(twin.connect(&mut g, 2, now + 4 * SECOND).is_ok());
+}
+
+#[test]
+fn what_is_sent_again_is_kept_once() {
+    let mut g = gathering(&[]);
+    let mut cluster = Cluster::default();
+    let mut a = Agent::new("a", 1);
+    let now = T0 * SECOND;
+    let id = a.connect(&mut g, 1, now).unwrap();
+    g.report(id, &a.report(T0, now, [5, 1]), now).unwrap();
+    close(&mut g, now, &mut cluster);
+    let mut acknowledged = Vec::new();
+    g.acknowledge(true, |channel, sequence| {
+        acknowledged.push((channel, sequence));
+    });
+    assert_eq!(acknowledged, [(Channel::Stream(1), 1)]);
+
+    // The connection breaks; report 1 comes again before report 2.
+    a.sequence = 0;
+    a.connect(&mut g, 2, now).unwrap();
+    let now = now + SECOND;
+    g.report(id, &a.report(T0, now - SECOND, [5, 1]), now)
+        .unwrap();
+    g.report(id, &a.report(T0 + 1, now, [8, 1]), now).unwrap();
+    let (_, block) = g.close(now);
+    let mut seen = Vec::new();
+    let (entries, _) = split(block).unwrap().unwrap();
+    let take = |c: &Cluster, id: u32, arrival| {
+        let node = c.node(id).unwrap();
+        let value = node.sources[0].as_ref().unwrap().values.get(0);
+        seen.push((node.header.sequence, value, arrival));
+    };
+    cluster.read(entries, take).unwrap();
+    assert_eq!(seen, [(2, Some(8), Arrival::OnTime)]);
+}
+
+#[test]
+fn every_segment_stands_for_itself() {
+    let mut g = gathering(&[]);
+    let mut a = Agent::new("a", 1);
+    let now = T0 * SECOND;
+    let id = a.connect(&mut g, 1, now).unwrap();
+    for i in 0..4 {
+        let now = now + i * SECOND;
+        g.report(id, &a.report(T0 + i, now, [100 + i, 1]), now)
+            .unwrap();
+        if i == 2 {
+            // A later block alone is not enough.
+            let (entries, _) = split(g.close(now).1).unwrap().unwrap();
+            let error = Cluster::default().read(entries, |_, _, _| {}).unwrap_err();
+            assert_eq!(error.to_string(), "node 0, which was not introduced");
+            g.begin_segment();
+            g.next(now, true);
+        } else {
+            let mut fresh = Cluster::default();
+            if i == 3 {
+                close(&mut g, now, &mut fresh);
+                let node = fresh.node(id).unwrap();
+                assert_eq!(
+                    node.readings(&fresh.shapes).next().unwrap().get(0),
+                    Some(103)
+                );
+            } else {
+                g.close(now);
+                g.next(now, true);
+            }
+        }
+    }
+}
+
+#[test]
+fn clocks_that_step_are_named_and_nothing_stops() {
+    let mut g = gathering(&[]);
+    let mut cluster = Cluster::default();
+    let (mut a, mut b) = (Agent::new("a", 1), Agent::new("b", 1));
+    let now = T0 * SECOND;
+    let (ia, ib) = (
+        a.connect(&mut g, 1, now).unwrap(),
+        b.connect(&mut g, 2, now).unwrap(),
+    );
+    // The clock of b is an hour ahead.
+    g.report(ia, &a.report(T0, now, [1, 0]), now).unwrap();
+    g.report(ib, &b.report(T0 + 3600, now + 3600 * SECOND, [1, 0]), now)
+        .unwrap();
+    let closing = close(&mut g, now + SECOND / 4, &mut cluster);
+    assert_eq!((closing.ahead, closing.reported), (vec![ib], 1));
+    // The collector's clock jumps an hour: no 3600 empty ticks.
+    let now = now + 3600 * SECOND;
+    let closing = close(&mut g, now, &mut cluster);
+    assert_eq!(closing.tick, T0 + 1);
+    g.report(ia, &a.report(T0 + 3600, now, [2, 0]), now)
+        .unwrap();
+    let closing = close(&mut g, now, &mut cluster);
+    assert_eq!(
+        (closing.tick, closing.skipped, closing.reported),
+        (T0 + 3600, 3598, 1)
+    );
+    // And back.
+    let now = T0 * SECOND;
+    close(&mut g, now, &mut cluster);
+    assert_eq!(close(&mut g, now + SECOND, &mut cluster).tick, T0 + 1);
+    g.report(
+        ia,
+        &a.report(T0 + 2, now + 2 * SECOND, [3, 0]),
+        now + 2 * SECOND,
+    )
+    .unwrap();
+    assert_eq!(close(&mut g, now + 2 * SECOND, &mut cluster).reported, 1);
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_a_sentence() {
+    let mut g = gathering(&["a"]);
+    let now = T0 * SECOND;
+    let no = |r: Result<u32, Refusal>| r.unwrap_err().to_string();
+    let mut stranger = Agent::new("z", 1);
+    assert_eq!(
+        no(stranger.connect(&mut g, 1, now)),
+        "node z, which is not among the 1 expected ones"
+    );
+    let mut slow = Agent::new("a", 1);
+    slow.hello.period_ns = 2 * SECOND;
+    assert_eq!(
+        no(slow.connect(&mut g, 1, now)),
+        "node a samples every 2 s, this collector closes a tick every 1 s"
+    );
+    let mut a = Agent::new("a", 1);
+    let id = a.connect(&mut g, 1, now).unwrap();
+    a.base = Some(Values::new(2));
+    let error = g.report(id, &a.report(T0, now, [1, 1]), now).unwrap_err();
+    assert_eq!(error.to_string(), "differences before whole values");
+    g.rules.memory_bytes = 100;
+    assert!(no(a.connect(&mut g, 1, now)).contains("--memory"));
+}

@@ -1,0 +1,46 @@
+//! What did every node count in this second? Agents read, a collector gathers, a store keeps.
+//!
+//! One tick is one second of UTC (or another period). Every agent reads its node's counters at the start
+//! of a tick and pushes them; the collector closes the tick when all expected nodes reported or a
+//! deadline passed, and says who is missing, late, reset or frozen ([`ticks`]). What it gathered is a
+//! block of bytes ([`block`]) that is written before it is acknowledged, sent to whoever watches, and
+//! read back by the same code when it is replayed.
+//!
+//! Everything that comes from the network is hostile until checked: sizes are bounded, names are
+//! validated, and what is refused is refused with a sentence that says what was found.
+
+pub mod agent;
+pub mod block;
+pub mod bytes;
+pub mod datagram;
+pub mod export;
+pub mod flows;
+pub mod gather;
+pub mod node;
+pub mod server;
+pub mod shape;
+pub mod store;
+pub mod stream;
+pub mod values;
+pub mod wire;
+
+use std::fmt;
+
+/// Why something from the network or from a store is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(String);
+
+impl Refusal {
+    /// A refusal that says what was found.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}

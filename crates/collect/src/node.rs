@@ -1,0 +1,236 @@
+//! What is known of a node: its sources and their latest values. Collector and readers share it.
+
+use crate::Refusal;
+use crate::bytes::Take;
+use crate::shape;
+use crate::values::Values;
+use crate::wire::{Header, MOST_SOURCES, Part};
+use hopbyte_observe::counters::delta::{Moment, increase};
+use hopbyte_observe::counters::reading::{Layout, Reading};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most different shapes that are kept.
+pub const MOST_SHAPES: usize = 4096;
+
+/// Shapes of sources, each once.
+#[derive(Debug, Default)]
+pub struct Shapes {
+    by_bytes: HashMap<Arc<[u8]>, u32>,
+    all: Vec<(Arc<[u8]>, Arc<Layout>)>,
+}
+
+impl Shapes {
+    /// The number of a shape, which is checked and kept when it is new.
+    pub fn intern(&mut self, bytes: &[u8]) -> Result<u32, Refusal> {
+        if let Some(&id) = self.by_bytes.get(bytes) {
+            return Ok(id);
+        }
+        if self.all.len() == MOST_SHAPES {
+            return Err(Refusal::new(format!(
+                "one more kind of source, {MOST_SHAPES} are the most"
+            )));
+        }
+        let mut take = Take(bytes);
+        let layout = shape::take(&mut take, "")?;
+        take.end()?;
+        let (bytes, id) = (Arc::<[u8]>::from(bytes), self.all.len() as u32);
+        self.by_bytes.insert(bytes.clone(), id);
+        self.all.push((bytes, Arc::new(layout)));
+        Ok(id)
+    }
+
+    /// The layout of a shape, without a node's name.
+    pub fn layout(&self, id: u32) -> &Arc<Layout> {
+        &self.all[id as usize].1
+    }
+
+    /// The bytes of a shape.
+    pub fn bytes(&self, id: u32) -> &[u8] {
+        &self.all[id as usize].0
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+/// A source of a node and its latest values.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// Its shape.
+    pub shape: u32,
+    /// Hash of the device's boot id, where it has one of its own.
+    pub boot: Option<u64>,
+    /// Latest values.
+    pub values: Values,
+    /// How the latest part began.
+    pub part: Part,
+    /// Whether the values were ever sent whole, so that differences have a base.
+    based: bool,
+}
+
+/// What a report showed of a node besides its values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// A counter fell although it could not have wrapped, or a device started anew.
+    pub reset: bool,
+    /// A device's own clock stands still.
+    pub frozen: bool,
+    /// Sources that could not be read.
+    pub failed: u32,
+    /// Whether all values were sent whole.
+    pub key: bool,
+}
+
+/// A node and its sources.
+#[derive(Clone, Debug)]
+pub struct NodeState {
+    /// Its name.
+    pub name: Box<str>,
+    /// Hash of its boot id.
+    pub boot: u64,
+    /// When its agent started.
+    pub start: u64,
+    /// Sources by index.
+    pub sources: Vec<Option<Held>>,
+    /// Header of the latest report.
+    pub header: Header,
+}
+
+impl NodeState {
+    /// A node of which nothing was heard.
+    pub fn new(name: &str, boot: u64, start: u64) -> Self {
+        Self {
+            name: name.into(),
+            boot,
+            start,
+            sources: Vec::new(),
+            header: Header::default(),
+        }
+    }
+
+    /// From now on differences have no base until values come whole (a new connection).
+    pub fn forget_base(&mut self) {
+        self.sources
+            .iter_mut()
+            .flatten()
+            .for_each(|s| s.based = false);
+    }
+
+    /// Declares a source. Values are kept if its shape is the same as before.
+    pub fn declare(
+        &mut self,
+        index: u8,
+        shape: u32,
+        boot: Option<u64>,
+        shapes: &Shapes,
+    ) -> Result<(), Refusal> {
+        let at = usize::from(index);
+        if at >= MOST_SOURCES {
+            return Err(Refusal::new(format!(
+                "source {at}, a node has at most {MOST_SOURCES}"
+            )));
+        }
+        if self.sources.len() <= at {
+            self.sources.resize(at + 1, None);
+        }
+        match &mut self.sources[at] {
+            Some(held) if held.shape == shape => held.boot = boot,
+            slot => {
+                *slot = Some(Held {
+                    shape,
+                    boot,
+                    values: Values::new(shapes.layout(shape).counters.len()),
+                    part: Part::default(),
+                    based: false,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the values of a report.
+    pub fn apply(&mut self, body: &[u8], shapes: &Shapes) -> Result<Seen, Refusal> {
+        let mut take = Take(body);
+        let header = Header::take(&mut take)?;
+        let mut seen = Seen {
+            key: true,
+            ..Seen::default()
+        };
+        for _ in 0..take.count("sources", MOST_SOURCES)? {
+            let part = Part::take(&mut take, &header)?;
+            let held = self
+                .sources
+                .get_mut(usize::from(part.source))
+                .and_then(Option::as_mut);
+            let Some(held) = held else {
+                return Err(Refusal::new(format!(
+                    "values of source {} before its counters",
+                    part.source
+                )));
+            };
+            if !part.read {
+                seen.failed += 1;
+                // All missing is a base too: what comes back differs from nothing.
+                held.values.unread();
+                held.based = true;
+                held.part.read = false;
+                continue;
+            }
+            if !part.key && !held.based {
+                return Err(Refusal::new("differences before whole values"));
+            }
+            let before = held.part.moment(&self.header, held.boot);
+            let now = part.moment(&header, held.boot);
+            let known = held.based || held.part.read;
+            seen.frozen |= known && part.time_ns.is_some() && part.time_ns == held.part.time_ns;
+            seen.key &= part.key;
+            let layout = shapes.layout(held.shape);
+            let seconds = before.seconds_to(now).ok().flatten();
+            let mut reset = false;
+            held.values.unpack(&mut take, part.key, |i, old, new| {
+                let counter = &layout.counters[i];
+                reset |= known
+                    && !counter.quantity.is_gauge()
+                    && increase(counter.behaviour, old, new, seconds).is_err();
+            })?;
+            seen.reset |= reset;
+            held.based = true;
+            held.part = part;
+        }
+        take.end()?;
+        self.header = header;
+        Ok(seen)
+    }
+
+    /// The latest readings of all sources that were read.
+    pub fn readings<'a>(&'a self, shapes: &'a Shapes) -> impl Iterator<Item = Reading> + 'a {
+        self.sources
+            .iter()
+            .flatten()
+            .filter(|h| h.part.read)
+            .map(|held| {
+                let mut layout = Layout::clone(shapes.layout(held.shape));
+                layout.node = self.name.to_string();
+                let mut reading = Reading::new(Arc::new(layout), self.moment(held));
+                held.values
+                    .iter()
+                    .enumerate()
+                    .for_each(|(i, v)| reading.set(i, v));
+                reading
+            })
+    }
+
+    /// When a source's values were read, and in which life of the node.
+    pub fn moment(&self, held: &Held) -> Moment {
+        held.part
+            .moment(&self.header, held.boot.or(Some(self.boot)))
+    }
+}

@@ -1,0 +1,603 @@
+//! The collector: one thread, one epoll, connections of agents and viewers.
+
+mod connection;
+
+use self::connection::{Connection, Role};
+use crate::Refusal;
+use crate::block::Closing;
+use crate::datagram::{self, Batch};
+use crate::gather::{Channel, Gathering, Rules};
+use crate::store::Store;
+use crate::wire::{self, Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, frame, next_frame};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::time::Timespec;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How a collector is set up.
+#[derive(Debug)]
+pub struct Setup {
+    /// Where agents and viewers connect.
+    pub listen: Vec<SocketAddr>,
+    /// Where datagrams arrive.
+    pub udp: Option<SocketAddr>,
+    /// The secret that agents must know; required where an address is not of this machine alone.
+    pub token: Option<Token>,
+    /// Most connections at a time.
+    pub most_connections: usize,
+    /// When ticks close.
+    pub rules: Rules,
+}
+
+/// What a collector tells its owner.
+pub enum Told<'a> {
+    /// A tick was closed and, where there is a store, kept.
+    Closed(&'a Closing, &'a Gathering, &'a [u8]),
+    /// Something that a person should know.
+    Note(String),
+}
+
+/// Connections that did not say hello yet: how many, and how long they have.
+const MOST_STRANGERS: usize = 4096;
+const STRANGERS_NS: u64 = 5_000_000_000;
+/// Sentences a tick.
+const MOST_NOTES: usize = 10;
+/// Bytes that wait for a viewer at most.
+const MOST_UNSEEN: usize = 256 << 20;
+/// After some news we wait a moment for more: at the start of a tick all nodes report at once, and waking
+/// for each of them costs more than reading it.
+const NAP_NS: u64 = 2_000_000;
+const LISTENERS: u64 = u64::MAX - 64;
+const UDP: u64 = u64::MAX;
+
+/// A collector.
+pub struct Server {
+    epoll: OwnedFd,
+    listeners: Vec<TcpListener>,
+    udp: Option<UdpSocket>,
+    batch: Option<Box<Batch>>,
+    token: Option<Token>,
+    most_connections: usize,
+    connections: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    open: usize,
+    serial: u32,
+    strangers: VecDeque<(u32, u32)>,
+    gathering: Gathering,
+    store: Option<Store>,
+    room: Vec<u8>,
+    notes: Vec<String>,
+    unsaid: usize,
+    viewers: Vec<u32>,
+}
+
+/// Nanoseconds since 1970.
+pub fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or(Duration::ZERO).as_nanos() as u64
+}
+
+impl Server {
+    /// Opens its sockets. With a store, nothing is acknowledged that is not in it.
+    pub fn new(setup: Setup, store: Option<Store>) -> io::Result<Self> {
+        let addresses = setup.listen.iter().chain(&setup.udp);
+        if let Some(open) = addresses.clone().find(|a| !a.ip().is_loopback())
+            && setup.token.is_none()
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "listening on {open}, which others can reach, needs a token\n\
+                     hint: --token FILE with at least 16 random bytes"
+                ),
+            ));
+        }
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let mut listeners = Vec::new();
+        for (address, i) in setup.listen.iter().zip(0..) {
+            let listener = listen(*address)?;
+            listener.set_nonblocking(true)?;
+            epoll::add(
+                &epoll,
+                &listener,
+                EventData::new_u64(LISTENERS + i),
+                EventFlags::IN,
+            )?;
+            listeners.push(listener);
+        }
+        let udp = setup.udp.map(bind_udp).transpose()?;
+        if let Some(udp) = &udp {
+            epoll::add(&epoll, udp, EventData::new_u64(UDP), EventFlags::IN)?;
+        }
+        let mut gathering = Gathering::new(setup.rules, now_ns());
+        if let Some(store) = &store {
+            store.remembered().for_each(|node| gathering.remember(node));
+        }
+        Ok(Self {
+            epoll,
+            listeners,
+            batch: udp.is_some().then(Box::default),
+            udp,
+            token: setup.token,
+            most_connections: setup.most_connections.min(descriptors()),
+            connections: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            serial: 0,
+            strangers: VecDeque::new(),
+            gathering,
+            store,
+            room: vec![0; LONGEST_FRAME],
+            notes: Vec::new(),
+            unsaid: 0,
+            viewers: Vec::new(),
+        })
+    }
+
+    /// Addresses of the sockets, with the ports that the system chose.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let tcp = self.listeners.iter().map(TcpListener::local_addr);
+        tcp.chain(self.udp.iter().map(UdpSocket::local_addr))
+            .collect()
+    }
+
+    /// Gathers until `told` says stop (returns false).
+    pub fn run(&mut self, mut told: impl FnMut(Told<'_>) -> bool) -> io::Result<()> {
+        let mut events: Vec<Event> = Vec::with_capacity(4096);
+        loop {
+            let now = now_ns();
+            if self.gathering.due(now) && !self.close_tick(now, &mut told)? {
+                return Ok(());
+            }
+            let wait = self.gathering.closes_ns().saturating_sub(now_ns());
+            let wait = Timespec {
+                tv_sec: (wait / 1_000_000_000).min(1) as i64,
+                tv_nsec: (wait % 1_000_000_000) as i64,
+            };
+            events.clear();
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                Some(&wait),
+            ) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let now = now_ns();
+            for event in &events {
+                let (data, flags) = (event.data.u64(), event.flags);
+                match data {
+                    UDP => self.datagrams(now),
+                    LISTENERS.. => self.accept((data - LISTENERS) as usize, now),
+                    _ => self.serve(data as u32, (data >> 32) as u32, flags, now),
+                }
+            }
+            if !events.is_empty() && self.gathering.closes_ns() > now + 4 * NAP_NS {
+                nap();
+            }
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        if self.notes.len() < MOST_NOTES {
+            self.notes.push(text);
+        } else {
+            self.unsaid += 1;
+        }
+    }
+
+    fn close_tick(
+        &mut self,
+        now: u64,
+        told: &mut impl FnMut(Told<'_>) -> bool,
+    ) -> io::Result<bool> {
+        let (closing, block) = self.gathering.close(now);
+        let kept = match &mut self.store {
+            Some(store) => store.append(&closing, block),
+            None => Ok(false),
+        };
+        let viewers: Vec<u32> = self.viewers.clone();
+        let lagging: Vec<u32> = viewers
+            .into_iter()
+            .filter(|&slot| {
+                let viewer = self.connections[slot as usize].as_mut();
+                viewer.is_some_and(|v| v.role == Role::Viewer && !v.show(block, MOST_UNSEEN))
+            })
+            .collect();
+        let go_on = told(Told::Closed(
+            &closing,
+            &self.gathering,
+            self.gathering.block(),
+        ));
+        for slot in lagging {
+            self.refuse(
+                slot,
+                &Refusal::new("a viewer that is slower than the cluster"),
+            );
+        }
+        match kept {
+            Ok(full) => {
+                if full {
+                    self.gathering.begin_segment();
+                }
+                self.gathering.next(now, true);
+                let connections = &mut self.connections;
+                self.gathering.acknowledge(false, |channel, sequence| {
+                    if let Channel::Stream(slot) = channel
+                        && let Some(agent) = &mut connections[slot as usize]
+                    {
+                        agent.send_frame(Kind::Acknowledged, &sequence.to_le_bytes());
+                    }
+                });
+            }
+            Err(error) => {
+                // What could not be kept is not acknowledged: agents connect anew and send it again.
+                self.note(format!(
+                    "nothing is kept: {error}; agents will send it again"
+                ));
+                self.gathering.begin_segment();
+                self.gathering.next(now, false);
+                let agents = (0..self.connections.len() as u32).collect::<Vec<_>>();
+                agents
+                    .into_iter()
+                    .for_each(|slot| self.drop_connection(slot));
+            }
+        }
+        if let Some(store) = &mut self.store {
+            self.notes.extend(store.notes());
+        }
+        self.drop_strangers(now);
+        for connection in self.connections.iter_mut().flatten() {
+            connection.refill();
+            if connection.role == Role::Newcomer {
+                connection.role = Role::Viewer;
+            }
+        }
+        for note in self.notes.drain(..) {
+            told(Told::Note(note));
+        }
+        if self.unsaid > 0 {
+            told(Told::Note(format!(
+                "and {} more of the kind",
+                std::mem::take(&mut self.unsaid)
+            )));
+        }
+        Ok(go_on)
+    }
+
+    fn accept(&mut self, listener: usize, now: u64) {
+        // Not for ever: those who are connected want to be heard too.
+        for _ in 0..256 {
+            let (stream, peer) = match self.listeners[listener].accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.note(format!("cannot accept connections: {error}")),
+            };
+            if self.open >= self.most_connections {
+                let most = self.most_connections;
+                self.note(format!("{peer} refused: {most} connections are the most"));
+                continue;
+            }
+            if self.strangers.len() >= MOST_STRANGERS
+                && let Some((slot, serial)) = self.strangers.pop_front()
+                && self.is_stranger(slot, serial)
+            {
+                self.refuse(
+                    slot,
+                    &Refusal::new("too many connections that do not say hello"),
+                );
+            }
+            self.serial = self.serial.wrapping_add(1);
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() as u32 - 1
+            });
+            let data =
+                EventData::new_u64(u64::from(self.serial & 0x7fff_ffff) << 32 | u64::from(slot));
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            let connection = Connection::new(stream, peer, self.serial & 0x7fff_ffff, now);
+            let ready = connection.and_then(|mut c| {
+                if self.token.is_some() {
+                    let mut nonce = [0; PROOF];
+                    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+                    c.challenge = nonce;
+                    c.send_frame(Kind::Challenge, &nonce);
+                }
+                epoll::add(&self.epoll, &c.stream, data, flags)?;
+                Ok(c)
+            });
+            match ready {
+                Ok(connection) => {
+                    self.strangers.push_back((slot, connection.serial));
+                    self.connections[slot as usize] = Some(connection);
+                    self.open += 1;
+                }
+                Err(error) => {
+                    self.free.push(slot);
+                    self.note(format!("{peer}: {error}"));
+                }
+            }
+        }
+    }
+
+    fn is_stranger(&self, slot: u32, serial: u32) -> bool {
+        let connection = self.connections[slot as usize].as_ref();
+        connection.is_some_and(|c| c.serial == serial && matches!(c.role, Role::Stranger { .. }))
+    }
+
+    fn drop_strangers(&mut self, now: u64) {
+        while let Some(&(slot, serial)) = self.strangers.front() {
+            if self.is_stranger(slot, serial) {
+                let born = self.connections[slot as usize]
+                    .as_ref()
+                    .map_or(0, |c| c.born_ns);
+                if now < born + STRANGERS_NS {
+                    return;
+                }
+                self.refuse(slot, &Refusal::new("no hello within 5 s"));
+            }
+            self.strangers.pop_front();
+        }
+    }
+
+    fn serve(&mut self, slot: u32, serial: u32, flags: EventFlags, now: u64) {
+        let Some(connection) = self
+            .connections
+            .get_mut(slot as usize)
+            .and_then(Option::as_mut)
+        else {
+            return;
+        };
+        if connection.serial != serial {
+            return;
+        }
+        if flags.contains(EventFlags::OUT) && connection.flush().is_err() {
+            return self.drop_connection(slot);
+        }
+        if !flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
+        {
+            return;
+        }
+        let mut room = std::mem::take(&mut self.room);
+        while let Some(connection) = &mut self.connections[slot as usize] {
+            match connection.stream.read(&mut room) {
+                Ok(0) => {
+                    self.drop_connection(slot);
+                    break;
+                }
+                Ok(n) => {
+                    if let Err(refusal) = self.received(slot, &room[..n], now) {
+                        self.refuse(slot, &refusal);
+                        break;
+                    }
+                    if n < room.len() && !flags.contains(EventFlags::RDHUP) {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.drop_connection(slot);
+                    break;
+                }
+            }
+        }
+        self.room = room;
+    }
+
+    /// Takes the frames in `bytes`, after what waited for its end before.
+    fn received(&mut self, slot: u32, bytes: &[u8], now: u64) -> Result<(), Refusal> {
+        let Some(connection) = &mut self.connections[slot as usize] else {
+            return Ok(());
+        };
+        let mut waiting = std::mem::take(&mut connection.partial);
+        let mut rest = if waiting.is_empty() {
+            bytes
+        } else {
+            waiting.extend_from_slice(bytes);
+            &waiting
+        };
+        loop {
+            let Some(connection) = &mut self.connections[slot as usize] else {
+                return Ok(());
+            };
+            if let Role::Stranger { greeted: false } = connection.role {
+                let n = rest.len().min(PREAMBLE.len());
+                if rest[..n] != PREAMBLE[..n] {
+                    return Err(Refusal::new(format!(
+                        "bytes that are not of an agent ({:?})",
+                        String::from_utf8_lossy(&rest[..rest.len().min(16)])
+                    )));
+                }
+                if n < PREAMBLE.len() {
+                    break;
+                }
+                rest = &rest[n..];
+                connection.role = Role::Stranger { greeted: true };
+            }
+            let stranger = matches!(connection.role, Role::Stranger { .. });
+            let longest = if stranger { 1024 } else { LONGEST_FRAME };
+            let Some((kind, body, whole)) = next_frame(rest, longest)? else {
+                break;
+            };
+            connection.spend()?;
+            self.take_frame(slot, kind, body, now)?;
+            rest = &rest[whole..];
+        }
+        if let Some(connection) = &mut self.connections[slot as usize]
+            && !rest.is_empty()
+        {
+            connection.partial = rest.to_vec();
+        }
+        Ok(())
+    }
+
+    fn take_frame(&mut self, slot: u32, kind: Kind, body: &[u8], now: u64) -> Result<(), Refusal> {
+        let Some(connection) = &mut self.connections[slot as usize] else {
+            return Ok(());
+        };
+        match (connection.role, kind) {
+            (Role::Agent(node), Kind::Report) => self.gathering.report(node, body, now),
+            (Role::Agent(node), Kind::Source) => self.gathering.source(node, body),
+            (Role::Stranger { .. }, Kind::Hello) => {
+                let hello = connection::hello(body, self.token.as_ref(), &connection.challenge)?;
+                let (id, kept) = self.gathering.hello(&hello, Channel::Stream(slot), now)?;
+                connection.role = Role::Agent(id);
+                connection.send_frame(Kind::Welcome, &kept.to_le_bytes());
+                Ok(())
+            }
+            (Role::Stranger { .. }, Kind::Viewer) => {
+                connection::check(
+                    body,
+                    &[b"viewer"],
+                    self.token.as_ref(),
+                    &connection.challenge,
+                )?;
+                connection.role = Role::Newcomer;
+                self.viewers.push(slot);
+                self.gathering.begin_segment();
+                Ok(())
+            }
+            (_, kind) => Err(Refusal::new(format!(
+                "a frame {kind:?} that nobody expects here"
+            ))),
+        }
+    }
+
+    fn datagrams(&mut self, now: u64) {
+        let (Some(udp), Some(mut batch)) = (self.udp.take(), self.batch.take()) else {
+            return;
+        };
+        // A bounded number, so that the clock is looked at.
+        for _ in 0..32 {
+            let n = match batch.fetch(&udp) {
+                Ok(n) => n,
+                Err(error) => {
+                    if error.kind() != io::ErrorKind::WouldBlock {
+                        self.note(format!("UDP: {error}"));
+                    }
+                    break;
+                }
+            };
+            for i in 0..n {
+                let (packet, peer) = batch.get(i);
+                let Some(peer) = peer else { continue };
+                if let Err(refusal) = self.packet(packet, Channel::Datagrams(peer), now) {
+                    self.note(format!("{peer}: refused {refusal}"));
+                    let mut answer = Vec::new();
+                    let text = refusal.to_string();
+                    frame(&mut answer, Kind::No, |b| {
+                        b.extend_from_slice(text.as_bytes());
+                    });
+                    // As little as was sent: nobody is to be flooded in another one's name.
+                    answer.truncate(packet.len());
+                    let _ = udp.send_to(&answer, peer);
+                }
+            }
+        }
+        (self.udp, self.batch) = (Some(udp), Some(batch));
+    }
+
+    /// Takes a packet that stands for itself.
+    fn packet(&mut self, packet: &[u8], channel: Channel, now: u64) -> Result<(), Refusal> {
+        let (node, start, mut frames) = datagram::unwrap(packet, self.token.as_ref())?;
+        let mut id = self.gathering.find(node, start);
+        while let Some((kind, body, whole)) = next_frame(frames, LONGEST_FRAME)? {
+            frames = &frames[whole..];
+            match (kind, id) {
+                (Kind::Hello, _) => {
+                    let hello = wire::Hello::take(&mut crate::bytes::Take(body))?;
+                    id = Some(self.gathering.hello(&hello, channel, now)?.0);
+                }
+                (Kind::Source, Some(id)) => self.gathering.source(id, body)?,
+                (Kind::Report, Some(id)) => self.gathering.report(id, body, now)?,
+                (_, None) => return Err(Refusal::new(format!("{node}, who did not say hello"))),
+                (kind, _) => return Err(Refusal::new(format!("a frame {kind:?} in a packet"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a connection with a sentence.
+    fn refuse(&mut self, slot: u32, refusal: &Refusal) {
+        if let Some(connection) = &mut self.connections[slot as usize] {
+            connection.send_frame(Kind::No, refusal.to_string().as_bytes());
+            let peer = connection.peer;
+            self.note(format!("{peer}: refused {refusal}"));
+        }
+        self.drop_connection(slot);
+    }
+
+    fn drop_connection(&mut self, slot: u32) {
+        let Some(connection) = self.connections[slot as usize].take() else {
+            return;
+        };
+        match connection.role {
+            Role::Agent(id) => self.gathering.gone(id, Channel::Stream(slot)),
+            Role::Viewer | Role::Newcomer => self.viewers.retain(|&v| v != slot),
+            Role::Stranger { .. } => {}
+        }
+        // Dropping the stream takes it out of epoll as well.
+        self.free.push(slot);
+        self.open -= 1;
+    }
+}
+
+fn nap() {
+    let nap = Timespec {
+        tv_sec: 0,
+        tv_nsec: NAP_NS as i64,
+    };
+    let _ = rustix::thread::nanosleep(&nap);
+}
+
+/// Descriptors that this process may open, after asking for as many as it may ask for.
+fn descriptors() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(1 << 20, |m| m.min(1 << 20));
+    if limit.current.is_some_and(|c| c < wanted) {
+        limit.current = Some(wanted);
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    let now = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
+    now.saturating_sub(64) as usize
+}
+
+fn named(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("listening on {address}: {error}"))
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let open = || -> io::Result<TcpListener> {
+        let socket =
+            rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        rustix::net::bind(&socket, &address)?;
+        // All agents of a cluster may come back in the same second.
+        rustix::net::listen(&socket, 32_768)?;
+        Ok(socket.into())
+    };
+    open().map_err(|e| named(address, &e))
+}
+
+fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    use rustix::net::sockopt;
+    let socket = UdpSocket::bind(address).map_err(|e| named(address, &e))?;
+    socket.set_nonblocking(true)?;
+    // All reports of a tick may lie there before we come; the privileged form first.
+    let bytes = 256 << 20;
+    if sockopt::set_socket_recv_buffer_size_force(&socket, bytes).is_err() {
+        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+    }
+    Ok(socket)
+}

@@ -1,0 +1,239 @@
+//! The store: blocks appended to a log, which is sealed into Parquet when it is full.
+//!
+//! A log holds whole blocks; a kill in the midst of a write leaves a last block whose length or check sum
+//! is wrong, which is cut off when the store is opened again. What was acknowledged was written before.
+
+mod log;
+mod seal;
+
+pub use log::{Log, LogReader};
+pub use seal::seal;
+
+use crate::block::Closing;
+use crate::node::NodeState;
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// How a store keeps.
+#[derive(Clone, Debug)]
+pub struct Keeping {
+    /// Bytes of a log at which the next one begins.
+    pub segment_bytes: u64,
+    /// Seconds that a log covers at most.
+    pub segment_seconds: u64,
+    /// Whether every block is forced to the disk before it is acknowledged (a power cut loses nothing
+    /// then; a killed process never does).
+    pub sync: bool,
+    /// Seconds after which a segment, log and Parquet, is deleted; `None`: never.
+    pub retain_seconds: Option<u64>,
+    /// Whether logs that ended are written as Parquet as well.
+    pub seal: bool,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 256 << 20,
+            segment_seconds: 600,
+            sync: false,
+            retain_seconds: None,
+            seal: true,
+        }
+    }
+}
+
+/// A folder of segments, open for writing.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    keeping: Keeping,
+    log: Option<Log>,
+    remembered: Vec<NodeState>,
+    sealer: Option<JoinHandle<Vec<String>>>,
+    notes: Vec<String>,
+    _lock: fs::File,
+}
+
+impl Store {
+    /// Opens or makes a store. Another process that writes to it is an error; a torn last block is cut
+    /// off. Logs that a former process left stay readable as they are.
+    pub fn open(folder: &Path, keeping: Keeping) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let lock = fs::File::create(folder.join("lock"))?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
+            |_| {
+                io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    format!(
+                        "{}: another collector writes to this store",
+                        folder.display()
+                    ),
+                )
+            },
+        )?;
+        let remembered = remember(folder)?;
+        let mut store = Self {
+            folder: folder.to_owned(),
+            keeping,
+            log: None,
+            remembered,
+            sealer: None,
+            notes: Vec::new(),
+            _lock: lock,
+        };
+        store.tidy();
+        Ok(store)
+    }
+
+    /// Has a thread seal every log that ended and is not sealed, and delete what is too old. One at a time:
+    /// what ends meanwhile is its successor's.
+    fn tidy(&mut self) {
+        if self.sealer.as_ref().is_some_and(|s| !s.is_finished()) {
+            return;
+        }
+        if let Some(Ok(notes)) = self.sealer.take().map(JoinHandle::join) {
+            self.notes.extend(notes);
+        }
+        // Listed now: the log that is written to next does not exist yet.
+        let ended = logs(&self.folder);
+        let (folder, keeping) = (self.folder.clone(), self.keeping.clone());
+        self.sealer = Some(std::thread::spawn(move || {
+            let result = ended.and_then(|ended| tidy(&folder, &keeping, &ended));
+            result
+                .err()
+                .map(|e| format!("store: {e}"))
+                .into_iter()
+                .collect()
+        }));
+    }
+
+    /// What the sealing thread has to say.
+    pub fn notes(&mut self) -> impl Iterator<Item = String> + '_ {
+        self.notes.drain(..)
+    }
+
+    /// Nodes as the last logs leave them: what of their agents is kept.
+    pub fn remembered(&self) -> impl Iterator<Item = &NodeState> {
+        self.remembered.iter()
+    }
+
+    /// Keeps a block. Returns whether the log ends with it: the next one must begin a segment.
+    pub fn append(&mut self, closing: &Closing, block: &[u8]) -> io::Result<bool> {
+        let mut log = match self.log.take() {
+            Some(log) => log,
+            None => Log::create(&self.folder, closing.tick * closing.period_ns)?,
+        };
+        log.append(block, closing.closed_ns, self.keeping.sync)?;
+        let keeping = &self.keeping;
+        let full = log.bytes() >= keeping.segment_bytes || log.seconds() >= keeping.segment_seconds;
+        self.log = (!full).then_some(log);
+        if full {
+            self.tidy();
+        }
+        Ok(full)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Its work is worth a moment; what it writes has a temporary name until it is whole.
+        if let Some(sealer) = self.sealer.take() {
+            let _ = sealer.join();
+        }
+    }
+}
+
+/// Logs that are read at the start, and their bytes, to know what is kept. A collector that is killed again
+/// and again leaves logs in which not every agent reported.
+const LOOK_BACK: usize = 32;
+const LOOK_BACK_BYTES: u64 = 1 << 30;
+
+/// Cuts a torn last block off, and returns nodes as the last logs leave them.
+fn remember(folder: &Path) -> io::Result<Vec<NodeState>> {
+    let logs = logs(folder)?;
+    let mut nodes: HashMap<Box<str>, NodeState> = HashMap::new();
+    let mut bytes = 0;
+    for (log, age) in logs.iter().rev().take(LOOK_BACK).zip(0..) {
+        let length = fs::metadata(log)?.len();
+        bytes += length;
+        if age > 0 && bytes > LOOK_BACK_BYTES {
+            break;
+        }
+        let mut reader = LogReader::open(log)?;
+        while let Ok(Some(_)) = reader.next_block(|_, _, _| {}) {}
+        if age == 0 && reader.position() < length {
+            fs::OpenOptions::new()
+                .write(true)
+                .open(log)?
+                .set_len(reader.position())?;
+        }
+        for node in reader.cluster.nodes.into_iter().flatten() {
+            // A name without a report was only missed.
+            if node.header.sequence > 0 {
+                nodes.entry(node.name.clone()).or_insert(node);
+            }
+        }
+    }
+    Ok(nodes.into_values().collect())
+}
+
+/// Seals logs that ended, and deletes those that are too old.
+fn tidy(folder: &Path, keeping: &Keeping, ended: &[PathBuf]) -> io::Result<()> {
+    let newest = ended.last().map_or(0, |log| started(log));
+    for log in ended {
+        if keeping
+            .retain_seconds
+            .is_some_and(|s| started(log) + s < newest)
+        {
+            delete(folder, log)?;
+        } else if keeping.seal && !log.with_extension("ticks.parquet").exists() {
+            seal(log)?;
+        }
+    }
+    Ok(())
+}
+
+/// The second in a log's name.
+fn started(log: &Path) -> u64 {
+    let name = log.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
+    name.split('-')
+        .next()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(u64::MAX)
+}
+
+/// Deletes a segment, the log last.
+fn delete(folder: &Path, log: &Path) -> io::Result<()> {
+    let stem = log.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default();
+        if name
+            .strip_prefix(stem)
+            .is_some_and(|rest| rest.starts_with('.'))
+            && path != log
+        {
+            fs::remove_file(&path)?;
+        }
+    }
+    fs::remove_file(log)
+}
+
+/// Logs of a store, oldest first.
+pub fn logs(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "log") {
+            logs.push(path);
+        }
+    }
+    logs.sort();
+    Ok(logs)
+}

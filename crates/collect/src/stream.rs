@@ -1,0 +1,191 @@
+//! Blocks from a collector as they close, or from a store at any speed: the same to whoever reads them.
+
+use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
+use crate::store::{LogReader, logs};
+use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where blocks come from.
+pub struct Stream {
+    way: Way,
+    cluster: Cluster,
+}
+
+enum Way {
+    Collector(TcpStream, Vec<u8>),
+    Store(Box<Replay>),
+}
+
+/// A store that is read again.
+struct Replay {
+    logs: VecDeque<PathBuf>,
+    reader: Option<LogReader>,
+    /// Seconds of the store in a second; zero: as fast as it can be read.
+    speed: f64,
+    /// When the first tick was shown, and which.
+    began: Option<(Instant, u64)>,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// Longest answer before the blocks.
+const LONGEST_ANSWER: usize = LONGEST_BLOCK + HEAD + 1;
+
+impl Stream {
+    /// The blocks of a collector from its next tick on. Reading fails when nothing comes for ten seconds.
+    pub fn connect(address: &str, token: Option<&Token>) -> io::Result<Self> {
+        let no = || io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"));
+        let found = address.to_socket_addrs()?.next().ok_or_else(no)?;
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("collector {address}: {e}"));
+        let mut stream =
+            TcpStream::connect_timeout(&found, Duration::from_secs(5)).map_err(named)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut came = Vec::new();
+        let mut proof = Vec::new();
+        if let Some(token) = token {
+            let (kind, challenge) = receive(&mut stream, &mut came)?;
+            if kind == Kind::Challenge {
+                proof = token.proof(&[&challenge, b"viewer"]).to_vec();
+            }
+        }
+        let mut out = PREAMBLE.to_vec();
+        frame(&mut out, Kind::Viewer, |b| b.extend_from_slice(&proof));
+        stream.write_all(&out)?;
+        Ok(Self {
+            way: Way::Collector(stream, came),
+            cluster: Cluster::default(),
+        })
+    }
+
+    /// The blocks of a store whose ticks lie between two times (nanoseconds since 1970).
+    pub fn replay(folder: &Path, speed: f64, from_ns: u64, to_ns: u64) -> io::Result<Self> {
+        let logs: VecDeque<PathBuf> = logs(folder)
+            .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?
+            .into();
+        if logs.is_empty() {
+            let text = format!("{}: found no logs, expected a store", folder.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(Self {
+            way: Way::Store(Box::new(Replay {
+                logs,
+                reader: None,
+                speed,
+                began: None,
+                from_ns,
+                to_ns,
+            })),
+            cluster: Cluster::default(),
+        })
+    }
+
+    /// The next tick, after `report` saw its reports; `None` at the end of a store.
+    pub fn next(
+        &mut self,
+        report: impl FnMut(&Cluster, u32, Arrival),
+    ) -> io::Result<Option<Closing>> {
+        match &mut self.way {
+            Way::Collector(stream, came) => loop {
+                let (kind, body) = receive(stream, came)?;
+                match kind {
+                    Kind::Block => {
+                        let block = split(&body).map_err(invalid)?;
+                        let (entries, _) = block.ok_or_else(|| invalid("a torn block"))?;
+                        return self
+                            .cluster
+                            .read(entries, report)
+                            .map(Some)
+                            .map_err(invalid);
+                    }
+                    Kind::No => {
+                        let text = String::from_utf8_lossy(&body).into_owned();
+                        return Err(io::Error::other(format!("the collector refused {text}")));
+                    }
+                    Kind::Challenge => {
+                        let text = "the collector requires a token (--token FILE)";
+                        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+                    }
+                    _ => {}
+                }
+            },
+            Way::Store(replay) => replay.next(report),
+        }
+    }
+
+    /// The cluster as the ticks so far describe it.
+    pub fn cluster(&self) -> &Cluster {
+        match &self.way {
+            Way::Store(replay) => replay.reader.as_ref().map_or(&self.cluster, |r| &r.cluster),
+            Way::Collector(..) => &self.cluster,
+        }
+    }
+}
+
+impl Replay {
+    fn next(
+        &mut self,
+        mut report: impl FnMut(&Cluster, u32, Arrival),
+    ) -> io::Result<Option<Closing>> {
+        loop {
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                none => {
+                    let Some(path) = self.logs.pop_front() else {
+                        return Ok(None);
+                    };
+                    none.insert(LogReader::open(&path)?)
+                }
+            };
+            let Some(closing) = reader.next_block(&mut report)? else {
+                if self.logs.is_empty() {
+                    return Ok(None);
+                }
+                self.reader = None;
+                continue;
+            };
+            let time_ns = closing.tick.saturating_mul(closing.period_ns);
+            if time_ns > self.to_ns {
+                return Ok(None);
+            }
+            if time_ns >= self.from_ns {
+                self.wait(time_ns);
+                return Ok(Some(closing));
+            }
+        }
+    }
+
+    fn wait(&mut self, time_ns: u64) {
+        if self.speed <= 0.0 {
+            return;
+        }
+        let (began, first_ns) = *self.began.get_or_insert((Instant::now(), time_ns));
+        let seconds = time_ns.saturating_sub(first_ns) as f64 / 1e9 / self.speed;
+        let due = began + Duration::from_secs_f64(seconds.min(1e9));
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err(invalid)`")]
+fn invalid(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("found {error}"))
+}
+
+/// The next frame, of which `came` holds the beginning.
+fn receive(stream: &mut TcpStream, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)> {
+    let mut room = vec![0; 256 * 1024];
+    loop {
+        if let Some((kind, body, whole)) = next_frame(came, LONGEST_ANSWER).map_err(invalid)? {
+            let body = body.to_vec();
+            came.drain(..whole);
+            return Ok((kind, body));
+        }
+        match stream.read(&mut room)? {
+            0 => return Err(io::Error::other("the collector closed the connection")),
+            n => came.extend_from_slice(&room[..n]),
+        }
+    }
+}

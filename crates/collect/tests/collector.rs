@@ -1,0 +1,450 @@
+//! A collector on real sockets: whoever misbehaves is told so, and the rest goes on.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use hopbyte_collect::block::{Closing, Cluster, split};
+use hopbyte_collect::bytes::Take;
+use hopbyte_collect::datagram;
+use hopbyte_collect::gather::Rules;
+use hopbyte_collect::server::{Server, Setup, Told, now_ns};
+use hopbyte_collect::shape;
+use hopbyte_collect::store::{Keeping, LogReader, Store, logs};
+use hopbyte_collect::values::Values;
+use hopbyte_collect::wire::{
+    Header, Hello, Kind, PREAMBLE, Part, Sampled, Token, frame, next_frame, put_report,
+};
+use hopbyte_fabric::Quantity;
+use hopbyte_observe::counters::reading::{Layout, Port};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+const PERIOD: u64 = 100_000_000;
+
+struct Collector {
+    tcp: SocketAddr,
+    udp: SocketAddr,
+    stop: Arc<AtomicBool>,
+    closings: Arc<Mutex<Vec<Closing>>>,
+    notes: Arc<Mutex<Vec<String>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Collector {
+    fn start(token: Option<Token>, store: Option<&Path>) -> Self {
+        let setup = Setup {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            udp: Some("127.0.0.1:0".parse().unwrap()),
+            token,
+            most_connections: 20_000,
+            rules: Rules {
+                period_ns: PERIOD,
+                deadline_ns: PERIOD / 2,
+                ..Rules::default()
+            },
+        };
+        let store = store.map(|s| Store::open(s, Keeping::default()).unwrap());
+        let mut server = Server::new(setup, store).unwrap();
+        let addresses = server.addresses().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let closings = Arc::new(Mutex::new(Vec::<Closing>::new()));
+        let notes = Arc::new(Mutex::new(Vec::<String>::new()));
+        let shared = (stop.clone(), Arc::clone(&closings), Arc::clone(&notes));
+        let thread = std::thread::spawn(move || {
+            let (stop, closings, notes) = shared;
+            let told = |told: Told<'_>| {
+                match told {
+                    Told::Closed(c, ..) => closings.lock().unwrap().push(c.clone()),
+                    Told::Note(text) => notes.lock().unwrap().push(text),
+                }
+                !stop.load(Ordering::Relaxed)
+            };
+            server.run(told).unwrap();
+        });
+        Self {
+            tcp: addresses[0],
+            udp: addresses[1],
+            stop,
+            closings,
+            notes,
+            thread: Some(thread),
+        }
+    }
+
+    fn until(&self, what: &str, mut holds: impl FnMut(&[Closing], &[String]) -> bool) {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(20) {
+            if holds(&self.closings.lock().unwrap(), &self.notes.lock().unwrap()) {
+                return;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        let notes = self.notes.lock().unwrap();
+        let last = self.closings.lock().unwrap().last().cloned();
+        panic!("{what} did not come; notes {notes:?}, last closing {last:?}");
+    }
+
+    fn noted(&self, text: &str) {
+        self.until(text, |_, notes| notes.iter().any(|n| n.contains(text)));
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn hello(node: &str) -> Hello {
+    Hello {
+        node: node.into(),
+        boot: 1,
+        start: now_ns(),
+        period_ns: PERIOD,
+    }
+}
+
+fn source(out: &mut Vec<u8>) {
+    let mut layout = Layout::new("", "test");
+    let port = Port::Named("eth0".into());
+    layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
+    frame(out, Kind::Source, |b| {
+        b.extend_from_slice(&[0; 10]);
+        shape::put(&layout, b).unwrap();
+    });
+}
+
+fn report(out: &mut Vec<u8>, sequence: u64, tick: u64, value: u64) {
+    let header = Header {
+        sequence,
+        tick,
+        time_ns: tick * PERIOD,
+        ..Header::default()
+    };
+    let mut values = Values::new(1);
+    values.set(0, Some(value));
+    let part = Part {
+        source: 0,
+        read: true,
+        key: true,
+        ..Part::default()
+    };
+    let sampled = Sampled {
+        part,
+        values: &values,
+        base: None,
+    };
+    frame(out, Kind::Report, |b| {
+        put_report(&header, [sampled].into_iter(), b);
+    });
+}
+
+/// A node that reports every tick in a thread of its own until it is dropped.
+struct Node(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Node {
+    fn start(name: &str, to: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (asked, hello) = (stop.clone(), hello(name));
+        let thread = std::thread::spawn(move || {
+            let mut stream = TcpStream::connect(to).unwrap();
+            let mut out = PREAMBLE.to_vec();
+            frame(&mut out, Kind::Hello, |b| hello.put(b));
+            source(&mut out);
+            stream.write_all(&out).unwrap();
+            for sequence in 1.. {
+                let now = now_ns();
+                sleep(Duration::from_nanos(PERIOD - now % PERIOD));
+                let mut out = Vec::new();
+                report(
+                    &mut out,
+                    sequence,
+                    (now_ns() + PERIOD / 2) / PERIOD,
+                    sequence * 10,
+                );
+                if asked.load(Ordering::Relaxed) || stream.write_all(&out).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(stop, Some(thread))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.1.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(stream: &mut TcpStream) -> (Kind, Vec<u8>) {
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let mut got = Vec::new();
+    let mut room = [0; 4096];
+    loop {
+        if let Some((kind, body, _)) = next_frame(&got, 1 << 20).unwrap() {
+            return (kind, body.to_vec());
+        }
+        let n = stream.read(&mut room).unwrap();
+        assert!(n > 0, "closed without an answer");
+        got.extend_from_slice(&room[..n]);
+    }
+}
+
+fn refused(to: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.write_all(bytes).unwrap();
+    let (kind, body) = answer(&mut stream);
+    assert_eq!(kind, Kind::No);
+    String::from_utf8(body).unwrap()
+}
+
+#[test]
+fn garbage_is_answered_with_a_sentence_and_the_rest_goes_on() {
+    let collector = Collector::start(None, None);
+    let _node = Node::start("n1", collector.tcp);
+    let text = refused(collector.tcp, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(
+        text,
+        "bytes that are not of an agent (\"GET / HTTP/1.1\\r\\n\")"
+    );
+    let mut long = PREAMBLE.to_vec();
+    long.extend_from_slice(b"\xff\xff\xff\x7fH");
+    assert_eq!(
+        refused(collector.tcp, &long),
+        "a frame of 2147483647 bytes, 1024 are the most"
+    );
+    let mut early = PREAMBLE.to_vec();
+    report(&mut early, 1, 1, 1);
+    assert_eq!(
+        refused(collector.tcp, &early),
+        "a frame Report that nobody expects here"
+    );
+    let mut evil = PREAMBLE.to_vec();
+    frame(&mut evil, Kind::Hello, |b| hello("../../etc").put(b));
+    assert!(refused(collector.tcp, &evil).starts_with("node name \"../../etc\", expected letters"));
+    // Random bytes of many kinds, on both sockets.
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut seed = 1u64;
+    for n in 0..300 {
+        let bytes: Vec<u8> = (0..n)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 56) as u8
+            })
+            .collect();
+        let mut framed = PREAMBLE.to_vec();
+        framed.extend_from_slice(&bytes);
+        for bytes in [&bytes, &framed] {
+            let _ = TcpStream::connect(collector.tcp).and_then(|mut s| s.write_all(bytes));
+            let _ = udp.send_to(bytes, collector.udp);
+        }
+    }
+    let before = collector.closings.lock().unwrap().len();
+    collector.until("five more complete ticks", |closings, _| {
+        closings.len() > before + 5
+            && closings[closings.len() - 5..]
+                .iter()
+                .all(|c| c.reported == 1)
+    });
+    // A flood of sentences is cut.
+    collector.noted("more of the kind");
+}
+
+#[test]
+fn a_token_is_required_where_others_can_connect() {
+    let token = || Some(Token::new(b"correct horse battery").unwrap());
+    let setup = Setup {
+        listen: vec!["0.0.0.0:0".parse().unwrap()],
+        udp: None,
+        token: None,
+        most_connections: 10,
+        rules: Rules::default(),
+    };
+    let error = Server::new(setup, None).err().unwrap().to_string();
+    assert!(error.contains("needs a token"), "{error}");
+
+    let collector = Collector::start(token(), None);
+    let attempt = |token: Option<Token>| {
+        let mut stream = TcpStream::connect(collector.tcp).unwrap();
+        let (kind, challenge) = answer(&mut stream);
+        assert_eq!(kind, Kind::Challenge);
+        let hello = hello("n1");
+        let mut out = PREAMBLE.to_vec();
+        frame(&mut out, Kind::Hello, |b| {
+            hello.put(b);
+            if let Some(token) = token {
+                let start = hello.start.to_le_bytes();
+                b.extend_from_slice(&token.proof(&[&challenge, b"n1", &start]));
+            }
+        });
+        stream.write_all(&out).unwrap();
+        let (kind, body) = answer(&mut stream);
+        (kind, String::from_utf8_lossy(&body).into_owned())
+    };
+    assert_eq!(attempt(token()).0, Kind::Welcome);
+    let none = "a hello without a token, which this collector requires (--token FILE)";
+    assert_eq!(attempt(None), (Kind::No, none.to_owned()));
+    let other = Token::new(b"another horse battery").unwrap();
+    assert_eq!(
+        attempt(Some(other)).1,
+        "a token that is not this collector's"
+    );
+    // Packets are signed whole.
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (mut frames, mut packet) = (Vec::new(), Vec::new());
+    frame(&mut frames, Kind::Hello, |b| hello("n2").put(b));
+    datagram::wrap("n2", 5, None, &frames, &mut packet);
+    udp.send_to(&packet, collector.udp).unwrap();
+    collector.noted("a packet of n2 without the token");
+}
+
+#[test]
+fn five_thousand_idle_connections_are_closed_and_cost_little() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    let collector = Collector::start(None, None);
+    let _node = Node::start("n1", collector.tcp);
+    collector.until("the node", |closings, _| {
+        closings.last().is_some_and(|c| c.reported == 1)
+    });
+    let before = resident_bytes();
+    let mut idle: Vec<TcpStream> = (0..5000)
+        .map(|_| TcpStream::connect(collector.tcp).unwrap())
+        .collect();
+    collector.noted("too many connections that do not say hello");
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(
+        grown < 20_000_000,
+        "{grown} bytes for 5,000 idle connections"
+    );
+    // The last one is closed for its silence, with a sentence.
+    let (kind, body) = answer(idle.last_mut().unwrap());
+    assert_eq!((kind, &body[..]), (Kind::No, &b"no hello within 5 s"[..]));
+    let closings = collector.closings.lock().unwrap();
+    let since = closings.iter().skip_while(|c| c.reported == 0);
+    let lost = since.filter(|c| c.reported == 0).count();
+    // Other tests load the machine; the node is never refused, at most late.
+    assert!(
+        lost <= closings.len() / 4,
+        "{lost} of {} ticks without the node",
+        closings.len()
+    );
+}
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn who_sends_too_much_is_refused() {
+    let collector = Collector::start(None, None);
+    let mut stream = TcpStream::connect(collector.tcp).unwrap();
+    let mut out = PREAMBLE.to_vec();
+    frame(&mut out, Kind::Hello, |b| hello("flood").put(b));
+    source(&mut out);
+    (1..2000).for_each(|i| report(&mut out, i, now_ns() / PERIOD, i));
+    stream.write_all(&out).unwrap();
+    collector.noted("more than 512 frames at once or 64 a tick");
+    collector.until("the end of it", |closings, _| {
+        closings.iter().any(|c| !c.missing.is_empty())
+    });
+}
+
+#[test]
+fn packets_introduce_themselves_again_when_asked() {
+    let collector = Collector::start(None, None);
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.connect(collector.udp).unwrap();
+    udp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let hello = hello("n1");
+    let send = |known: bool, sequence: u64| {
+        let (mut frames, mut packet) = (Vec::new(), Vec::new());
+        if !known {
+            frame(&mut frames, Kind::Hello, |b| hello.put(b));
+            source(&mut frames);
+        }
+        report(&mut frames, sequence, now_ns() / PERIOD + 1, 7);
+        datagram::wrap("n1", hello.start, None, &frames, &mut packet);
+        udp.send(&packet).unwrap();
+    };
+    send(true, 1);
+    let mut room = [0; 512];
+    let n = udp.recv(&mut room).unwrap();
+    assert!(n <= 100, "an answer is never longer than the question");
+    send(false, 2);
+    collector.until("the report", |closings, _| {
+        closings.iter().any(|c| c.reported == 1)
+    });
+}
+
+#[test]
+fn what_is_acknowledged_is_in_the_store_and_viewers_see_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start(None, Some(folder.path()));
+    // A viewer that never reads is no burden; one that reads sees whole blocks.
+    let viewer = || {
+        let mut stream = TcpStream::connect(collector.tcp).unwrap();
+        let mut out = PREAMBLE.to_vec();
+        frame(&mut out, Kind::Viewer, |_| {});
+        stream.write_all(&out).unwrap();
+        stream
+    };
+    let _lazy = viewer();
+    let mut stream = TcpStream::connect(collector.tcp).unwrap();
+    let mut out = PREAMBLE.to_vec();
+    frame(&mut out, Kind::Hello, |b| hello("n1").put(b));
+    source(&mut out);
+    let tick = now_ns() / PERIOD;
+    (1..=3).for_each(|i| report(&mut out, i, tick + i, 10 * i));
+    stream.write_all(&out).unwrap();
+    assert_eq!(answer(&mut stream).0, Kind::Welcome);
+    let (kind, body) = answer(&mut stream);
+    assert_eq!(kind, Kind::Acknowledged);
+    let kept = Take(&body).u64().unwrap();
+    assert!(kept >= 1);
+    let mut log = LogReader::open(&logs(folder.path()).unwrap()[0]).unwrap();
+    let mut seen = Vec::new();
+    while let Some(_closing) = log
+        .next_block(|cluster, id, _| {
+            let node = cluster.node(id).unwrap();
+            let value = node.readings(&cluster.shapes).next().unwrap().get(0);
+            seen.push((node.header.sequence, value));
+        })
+        .unwrap()
+    {}
+    assert_eq!(
+        seen[..kept as usize],
+        [(1, Some(10)), (2, Some(20)), (3, Some(30))][..kept as usize]
+    );
+
+    let mut eager = viewer();
+    let (kind, block) = answer(&mut eager);
+    assert_eq!(kind, Kind::Block);
+    let (entries, _) = split(&block).unwrap().unwrap();
+    let mut cluster = Cluster::default();
+    let closing = cluster.read(entries, |_, _, _| {}).unwrap();
+    assert_eq!((closing.expected, cluster.name(0).as_str()), (1, "n1"));
+    // A second writer is refused.
+    let error = Store::open(folder.path(), Keeping::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with("another collector writes to this store"),
+        "{error}"
+    );
+}

@@ -5,6 +5,7 @@
 #   make lint      formatting, lints and the rules of the house
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, man pages and completions below PREFIX (default ~/.local)
+#   make pictures  the book's pictures of machines, drawn anew
 #   make docs      the book as HTML under build/book, man pages under build/man
 #   make bench     measured speeds, as they are; bench-model: flows beside SimGrid; bench-map: the mapper
 #                  beside Scotch, Zoltan2 and Mt-KaHyPar, into bench/results/map.json
@@ -28,8 +29,8 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build install docs bench bench-model bench-map fuzz clean help
-.PHONY: test-mpi test-rust test-loop test-python test-web test-recorder test-probes test-infiniband test-lab test-collect
+.PHONY: demo test lint build install docs pictures bench bench-model bench-map bench-scale fuzz clean help
+.PHONY: test-mpi test-rust test-loop test-formats test-python test-web test-recorder test-probes test-infiniband test-lab test-collect
 .DEFAULT_GOAL := help
 
 help:
@@ -42,7 +43,7 @@ build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-rust test-loop test-infiniband test-lab test-collect test-web test-python
+test: lint test-rust test-loop test-formats test-infiniband test-lab test-collect test-web test-python
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
 test-mpi: test-recorder test-probes
@@ -77,6 +78,12 @@ test-infiniband: build $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/infiniband
 
+# What `fabric convert` writes, read by Graphviz, networkx and SimGrid.
+test-formats: build $(VENV)/bin/python
+	scripts/need.sh nop=graphviz g++=g++ /usr/include/simgrid=libsimgrid-dev && \
+	  $(VENV)/bin/pip install -q pytest networkx
+	$(VENV)/bin/pytest -q tests/formats
+
 # Emulated clusters of network namespaces: needs root, which it says before it starts.
 test-lab: build $(VENV)/bin/python
 	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
@@ -98,10 +105,17 @@ install: build
 	install -D -m 644 build/completions/_hopbyte $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_hopbyte
 	install -D -m 644 build/completions/hopbyte.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/hopbyte.fish
 
+pictures:
+	HOPBYTE_PICTURES=write $(CARGO) test --locked -p hopbyte-cli --test pictures
+
 docs: build
 	$(HOPBYTE) --quiet generate man build/man
 	command -v mdbook >/dev/null || $(CARGO) install --locked mdbook
 	PATH="$$PATH:$$HOME/.cargo/bin" mdbook build docs
+
+# Fat trees of up to 506,530 switch ports, written, read, checked and routed.
+bench-scale: build
+	$(PYTHON) bench/scale/run.py $(HOPBYTE)
 
 bench:
 	$(CARGO) bench --locked --workspace

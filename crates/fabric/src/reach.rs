@@ -23,7 +23,7 @@ pub struct Reach {
 }
 
 /// Destinations that one thread takes in a run.
-const RUN: usize = 64;
+const RUN: usize = 32;
 
 /// The nodes of a router as sources: how many inject without a hop, by a hop, and not at all.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ impl Ends {
     }
 }
 
-/// Ways of all routers to one destination, with room to walk.
+/// Ways of all routers to a run of destinations, router by router, with room to walk.
 #[derive(Default)]
 struct Ways {
     of: Vec<Way>,
@@ -106,29 +106,38 @@ impl Reach {
                 nodes.sort_by_key(|&n| fabric.node(n).router);
             }
             let (sources, ends) = (Sources::of(fabric), Ends::of(fabric));
-            // Neighbouring destinations share lines of the tables: one thread takes a run of them.
-            let run = |ways: &mut Ways, run: &[NodeId]| {
+            let walks = |ways: &mut Ways, run: &[NodeId]| {
+                ways.of.clear();
+                ways.of.resize(fabric.routers().len() * RUN, UNKNOWN);
+                ways.hops.clear();
                 let mut sum = Self::default();
+                let mut column = 0;
                 let mut before = None;
-                for &to in run {
-                    let node = fabric.node(to);
-                    let end = (node.router, injection(fabric, node.eject));
-                    if !shared || before.replace(end) != Some(end) {
-                        ways.of.clear();
-                        ways.of.resize(fabric.routers().len(), UNKNOWN);
-                    }
-                    let walk = Walk {
-                        fabric,
-                        routing,
-                        ends: &ends,
-                        to,
-                    };
-                    sum.add_tree(&walk, &sources, ways);
-                }
+                let walks: Vec<Walk<'_>> = run
+                    .iter()
+                    .map(|&to| {
+                        let node = fabric.node(to);
+                        let end = Some((node.router, injection(fabric, node.eject)));
+                        let new = !shared || before != end;
+                        column += usize::from(new && before.is_some());
+                        before = end;
+                        Walk {
+                            fabric,
+                            routing,
+                            ends: &ends,
+                            to,
+                            column,
+                        }
+                    })
+                    .collect();
+                sum.add_trees(&walks, &sources, ways);
                 sum.keep_first();
                 sum
             };
-            nodes.par_chunks(RUN).map_init(Ways::default, run).collect()
+            nodes
+                .par_chunks(RUN)
+                .map_init(Ways::default, walks)
+                .collect()
         } else {
             let routers: Vec<RouterId> = fabric.router_ids().collect();
             routers
@@ -202,37 +211,39 @@ impl Reach {
         part
     }
 
-    /// Adds all sources to one destination over the tree of next hops; the sources of a router that
-    /// inject alike are counted at once.
-    fn add_tree(&mut self, walk: &Walk<'_>, sources: &[Sources], ways: &mut Ways) {
-        let (fabric, target) = (walk.fabric, walk.fabric.node(walk.to));
-        ways.hops.clear();
+    /// Adds all sources to a run of destinations over the trees of next hops; the sources of a router
+    /// that inject alike are counted at once. Router by router, for a row of the tables has the entries
+    /// of neighbouring destinations side by side.
+    fn add_trees(&mut self, walks: &[Walk<'_>], sources: &[Sources], ways: &mut Ways) {
         for at in sources {
-            let mut way = ways.of[at.router.index()];
-            if way == UNKNOWN && at.counts[0] + at.counts[1] > 0 {
-                way = walk.follow(at.router, ways);
-            }
-            if way < HOPS || at.counts[2] > 0 {
-                self.note_router(fabric, walk.routing, at.router, walk.to);
-            }
-            if way >= HOPS {
-                let hops = (way - HOPS) as usize;
-                if hops >= ways.hops.len() {
-                    ways.hops.resize(hops + 1, [0; 2]);
+            for walk in walks {
+                let mut way = ways.of[walk.place(at.router)];
+                if way == UNKNOWN && at.counts[0] + at.counts[1] > 0 {
+                    way = walk.follow(at.router, ways);
                 }
-                ways.hops[hops][0] += at.counts[0];
-                ways.hops[hops][1] += at.counts[1];
+                if way < HOPS || at.counts[2] > 0 {
+                    self.note_router(walk.fabric, walk.routing, at.router, walk.to);
+                }
+                if way >= HOPS {
+                    let hops = (way - HOPS) as usize;
+                    if hops >= ways.hops.len() {
+                        ways.hops.resize(hops + 1, [0; 2]);
+                    }
+                    ways.hops[hops][0] += at.counts[0];
+                    ways.hops[hops][1] += at.counts[1];
+                }
             }
         }
-        // A node does not send to itself.
-        let own = (
-            ways.of[target.router.index()],
-            injection(fabric, target.inject),
-        );
-        if own.0 >= HOPS && own.1 < 2 {
-            ways.hops[(own.0 - HOPS) as usize][own.1] -= 1;
+        for walk in walks {
+            // A node does not send to itself.
+            let target = walk.fabric.node(walk.to);
+            let way = ways.of[walk.place(target.router)];
+            let own = injection(walk.fabric, target.inject);
+            if way >= HOPS && own < 2 {
+                ways.hops[(way - HOPS) as usize][own] -= 1;
+            }
+            self.pairs += walk.fabric.nodes().len() as u64 - 1;
         }
-        self.pairs += fabric.nodes().len() as u64 - 1;
         for (hops, counts) in ways.hops.iter().enumerate() {
             for (extra, &count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
                 self.routable += count;
@@ -281,21 +292,29 @@ struct Walk<'a> {
     routing: &'a Routing,
     ends: &'a Ends,
     to: NodeId,
+    /// Column of [`Ways::of`]; destinations that share their way have the same.
+    column: usize,
 }
 
 impl Walk<'_> {
+    /// Where the way from a router is kept.
+    #[inline]
+    fn place(&self, router: RouterId) -> usize {
+        router.index() * RUN + self.column
+    }
+
     /// The way from `router`, filling in every router passed.
     fn follow(&self, router: RouterId, ways: &mut Ways) -> Way {
         ways.passed.clear();
         let mut at = router;
         let mut way = loop {
-            if ways.of[at.index()] != UNKNOWN {
-                break ways.of[at.index()];
+            if ways.of[self.place(at)] != UNKNOWN {
+                break ways.of[self.place(at)];
             }
             let link = match self.routing.next_link(self.fabric, at, self.to) {
                 Ok(link) if ways.passed.len() <= self.fabric.routers().len() => link,
                 _ => {
-                    ways.of[at.index()] = DEAD;
+                    ways.of[self.place(at)] = DEAD;
                     break DEAD;
                 }
             };
@@ -311,14 +330,14 @@ impl Walk<'_> {
             } else {
                 DEAD
             };
-            ways.of[at.index()] = way;
+            ways.of[self.place(at)] = way;
             break way;
         };
         for &(at, hop) in ways.passed.iter().rev() {
             if way >= HOPS {
                 way += hop;
             }
-            ways.of[at.index()] = way;
+            ways.of[self.place(at)] = way;
         }
         way
     }

@@ -65,6 +65,8 @@ fn both_versions_of_hwloc_say_the_same() {
         );
         let far = ["pu 2", "pu 8", "pu 16"].map(|to| hops(m, "pu 0", to));
         assert!(far[0] == 2 && far[0] < far[1] && far[1] < far[2], "{far:?}");
+        assert_eq!(narrowest(m, "pu 0", "memory 0"), 100.0);
+        assert_eq!(narrowest(m, "pu 0", "memory 1"), 41.6);
         assert!(hops(m, "pu 0", "memory 0") < hops(m, "pu 0", "memory 1"));
     }
 }

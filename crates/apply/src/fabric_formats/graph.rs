@@ -84,7 +84,7 @@ fn dot_edge(text: &mut String, fabric: &Fabric, edge: &Edge, arrow: &str) {
     let link = fabric.link(edge.link);
     let _ = writeln!(
         text,
-        "  {} {arrow} {} [kind={}, capacity_bytes_per_s={}, latency_seconds={:e}, lanes={}, lanes_in_service={}{}];",
+        "  {} {arrow} {} [kind={}, capacity_bytes_per_s={}, latency_seconds=\"{:e}\", lanes={}, lanes_in_service={}{}];",
         vertex(edge.from),
         vertex(edge.to),
         quoted(&fabric.kind(edge.link).name),

@@ -58,6 +58,20 @@ fn children<'a, 'i>(of: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
     of.children().filter(|e| e.has_tag_name("object"))
 }
 
+/// What the way to a package carries, or to a NUMA node that holds packages (1.x): one of the two is the
+/// way between packages.
+fn between(object: Node<'_, '_>) -> Rate {
+    let outer = object.ancestors().skip(1).map(kind);
+    let is_inside = outer
+        .into_iter()
+        .any(|k| matches!(k, "NUMANode" | "Package" | "Socket"));
+    Rate::assumed(if is_inside {
+        INSIDE_PACKAGE
+    } else {
+        BETWEEN_PACKAGES
+    })
+}
+
 fn kind<'a>(object: Node<'a, '_>) -> &'a str {
     object.attribute("type").unwrap_or_default()
 }
@@ -100,7 +114,7 @@ impl Reader<'_> {
                 let n = self.inside.count("NUMA node");
                 let index = os_index.map_or(n.to_string(), str::to_owned);
                 let below = self.inside.router(&format!("numa {index}"));
-                self.inside.join(at, below, "numa", inside);
+                self.inside.join(at, below, "numa", between(object));
                 let name = format!("memory {index}");
                 self.inside.device(&name, below, "memory", inside);
                 return self.children(object, below);
@@ -109,8 +123,7 @@ impl Reader<'_> {
                 let n = self.inside.count("package");
                 let index = os_index.map_or(n.to_string(), str::to_owned);
                 let below = self.inside.router(&format!("package {index}"));
-                let rate = Rate::assumed(BETWEEN_PACKAGES);
-                self.inside.join(at, below, "package", rate);
+                self.inside.join(at, below, "package", between(object));
                 return self.children(object, below);
             }
             "Bridge" => return self.bridge(object, at),

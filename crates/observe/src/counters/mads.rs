@@ -105,13 +105,24 @@ pub(crate) fn readings(
     Ok(readings.collect())
 }
 
-/// All ports of a text as one reading of one source.
-pub(crate) fn reading_of_all(text: &Text, moment: Moment) -> Result<Reading, InputError> {
+/// All ports of a text as one reading of one source. `ibqueryerrors` lists only what is above a threshold
+/// of the waits and errors: where that was zero (`above_zero`), what it does not list is zero.
+pub(crate) fn reading_of_all(
+    text: &Text,
+    moment: Moment,
+    above_zero: bool,
+) -> Result<Reading, InputError> {
     let devices = Scan::of(text, None)?;
     let mut layout = Layout::new("fabric", "ibqueryerrors");
     let mut values = Vec::new();
     for ((guid, _), device) in &devices {
+        let first = values.len();
         device.add(*guid, &mut layout, &mut values);
+        let of_devices = values[first..].iter_mut().enumerate();
+        let counted = of_devices.filter(|(i, _)| i % COUNTERS.len() >= EXTENDED);
+        counted.filter(|_| above_zero).for_each(|(_, value)| {
+            value.get_or_insert(0);
+        });
     }
     Ok(Reading::of(Arc::new(layout), moment, &values))
 }
@@ -362,6 +373,24 @@ mod tests {
         let nameless = block.replace("Lid 2", "DR path slid 0");
         let error = readings(&text(&nameless), None, Moment::default()).unwrap_err();
         assert!(error.to_string().contains("ibqueryerrors"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_above_zero_is_zero() {
+        let rows = row(2, "s", 4, 5, 7, true);
+        let read = |zero| reading_of_all(&text(&rows), Moment::default(), zero).unwrap();
+        let value = |reading: &Reading, name: &str| {
+            let mut counters = reading.layout.counters.iter();
+            reading.get(counters.position(|c| c.name == name).unwrap())
+        };
+        assert_eq!(value(&read(true), "port_xmit_wait"), Some(7));
+        assert_eq!(value(&read(true), "symbol_error"), Some(0));
+        assert_eq!(
+            value(&read(true), "port_rcv_data"),
+            None,
+            "no error counter"
+        );
+        assert_eq!(value(&read(false), "symbol_error"), None);
     }
 
     #[test]

@@ -47,20 +47,24 @@ pub(super) fn open(places: &Places) -> Option<Result<Source, ObserveError>> {
     if !places.is_this_machine() {
         return tree(places).map(Ok);
     }
-    let place = "rtnetlink".to_owned();
-    let mut linux = match Linux::new(places) {
-        Ok(linux) => linux,
-        Err(error) => return Some(Err(ObserveError::io(Path::new(&place), error))),
-    };
-    let layout = match linux.list() {
-        Ok(layout) => layout,
-        Err(error) => return Some(Err(ObserveError::io(Path::new(&place), error))),
-    };
-    Some(Ok(Source {
-        reading: Reading::new(layout, linux.clock.now()),
-        way: Way::Linux(linux),
-        place,
-    }))
+    let opened = Linux::new(places).and_then(|mut linux| {
+        let mut reading = Reading::new(linux.list()?, linux.clock.now());
+        linux.read(&mut reading)?;
+        Ok((linux, reading))
+    });
+    let place = "rtnetlink";
+    match opened {
+        Ok((linux, reading)) => Some(Ok(Source {
+            reading,
+            way: Way::Linux(linux),
+            place: place.to_owned(),
+        })),
+        // A kernel before 4.7, or one that lets nobody ask: its files still count.
+        Err(error) => {
+            let refused = || Some(Err(ObserveError::io(Path::new(place), error)));
+            tree(places).map(Ok).or_else(refused)
+        }
+    }
 }
 
 /// Interfaces of a captured tree.

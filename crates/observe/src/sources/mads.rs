@@ -9,8 +9,12 @@ use hopbyte_fabric::InputError;
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Program of infiniband-diags, and what it is asked for.
-const PROGRAM: [&str; 3] = ["ibqueryerrors", "--data", "--counters"];
+/// Program of infiniband-diags.
+const PROGRAM: &str = "ibqueryerrors";
+/// Data and packets of all ports.
+const DATA: [&str; 2] = ["--data", "--counters"];
+/// Waits and errors of the ports where they are above zero: without a file every threshold is that.
+const ABOVE_ZERO: [&str; 2] = ["--threshold-file", "/dev/null"];
 
 /// The program that asks.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub(super) fn open(places: &Places) -> Result<Source, ObserveError> {
     Ok(Source {
         way: Way::Mads(mads),
         reading,
-        place: PROGRAM.join(" "),
+        place: PROGRAM.into(),
     })
 }
 
@@ -36,24 +40,12 @@ impl Mads {
         // Ports are asked in the same order every time, so that the time between two readings is that
         // between their beginnings.
         let moment = self.clock.now();
-        let done = Command::new(PROGRAM[0])
-            .args(&PROGRAM[1..])
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|source| ObserveError::Io {
-                path: PROGRAM[0].into(),
-                source,
-                hint: Some("it is part of infiniband-diags".into()),
-            })?;
-        if done.stdout.is_empty() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            let found = said.lines().next_back().unwrap_or("nothing").to_owned();
-            let error = InputError::new(PROGRAM.join(" "), found, "all ports of the fabric");
-            let hint = "it needs /dev/infiniband/umad* (root), a subnet manager that runs, and a port that is up";
-            return Err(error.hint(hint).into());
-        }
-        let text = Text::from_bytes(PROGRAM.join(" "), &done.stdout, Limits::ROWS)?;
-        Ok(reading_of_all(&text, moment)?)
+        let mut said = ask(&DATA)?;
+        let errors = ask(&ABOVE_ZERO)?;
+        let whole = errors.windows(SUMMARY.len()).any(|w| w == SUMMARY);
+        said.extend_from_slice(&errors);
+        let text = Text::from_bytes(PROGRAM, &said, Limits::ROWS)?;
+        Ok(reading_of_all(&text, moment, whole)?)
     }
 
     pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
@@ -67,4 +59,28 @@ impl Mads {
         *reading = new;
         Ok(())
     }
+}
+
+/// The line that ends a complete answer.
+const SUMMARY: &[u8] = b"## Summary: ";
+
+/// Runs the program. Its exit code only says whether it found errors.
+fn ask(arguments: &[&str]) -> Result<Vec<u8>, ObserveError> {
+    let done = Command::new(PROGRAM)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| ObserveError::Io {
+            path: PROGRAM.into(),
+            source,
+            hint: Some("it is part of infiniband-diags".into()),
+        })?;
+    if done.stdout.is_empty() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        let found = said.lines().next_back().unwrap_or("nothing").to_owned();
+        let error = InputError::new(PROGRAM, found, "all ports of the fabric");
+        let hint = "it needs /dev/infiniband/umad* (root), a subnet manager that runs, and a port that is up";
+        return Err(error.hint(hint).into());
+    }
+    Ok(done.stdout)
 }

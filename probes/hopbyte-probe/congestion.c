@@ -382,6 +382,8 @@ void hopbyte_background_run(struct hopbyte_probe *probe) {
     if (probe->world.size < 2)
         hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "found %d rank, expected at least 2", probe->world.size);
     side_open(&side, probe, 0, probe->background_bytes, probe->world.size);
+    if (probe->json) /* who started it can wait for this line */
+        hopbyte_probe_header(probe);
     MPI_Barrier(side.comm);
     start = MPI_Wtime();
     for (int stop = 0; !stop;) {

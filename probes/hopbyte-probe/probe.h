@@ -50,6 +50,9 @@ void hopbyte_probe_record(const struct hopbyte_probe *probe, struct hopbyte_reco
 /* Adds the statistics of a summary, in seconds. */
 void hopbyte_record_summary(struct hopbyte_record *record, const struct hopbyte_summary *summary);
 
+/* Prints the header unless it is there already; whether it did. Collective. */
+bool hopbyte_probe_header(struct hopbyte_probe *probe);
+
 /* Adds the counts of all ranks (collective), writes the record on rank 0, and starts new counts. Remembers wrong bytes
  * for the exit code. */
 void hopbyte_probe_write(struct hopbyte_probe *probe, struct hopbyte_record *record);

@@ -88,6 +88,13 @@ void hopbyte_record_summary(struct hopbyte_record *record, const struct hopbyte_
     hopbyte_record_whole(record, "trials", s->samples, "trials");
 }
 
+bool hopbyte_probe_header(struct hopbyte_probe *probe) {
+    if (probe->header_printed)
+        return false;
+    hopbyte_world_header(&probe->world, schema, probe->verb, probe->json);
+    return probe->header_printed = true;
+}
+
 void hopbyte_probe_write(struct hopbyte_probe *probe, struct hopbyte_record *record) {
     long long mine[4] = {probe->messages, probe->sent_bytes, probe->checked_bytes, probe->wrong_bytes}, all[4];
     MPI_Allreduce(mine, all, 4, MPI_LONG_LONG, MPI_SUM, probe->world.comm);
@@ -97,10 +104,7 @@ void hopbyte_probe_write(struct hopbyte_probe *probe, struct hopbyte_record *rec
     hopbyte_record_whole(record, "sent_bytes", all[1], NULL);
     hopbyte_record_whole(record, "checked_bytes", all[2], NULL);
     hopbyte_record_whole(record, "wrong_bytes", all[3], "wrong bytes");
-    bool header = !probe->header_printed;
-    if (header)
-        hopbyte_world_header(&probe->world, schema, probe->verb, probe->json);
-    probe->header_printed = true;
+    bool header = hopbyte_probe_header(probe);
     if (probe->world.rank != 0)
         return;
     if (probe->json)

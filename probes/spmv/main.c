@@ -15,7 +15,7 @@ enum { LAST, FULL };
 
 /* A new map is looked for every few products: when the file changed, or when a rank got SIGUSR1. */
 struct watch {
-    const char *path;
+    const char *path, *stop;
     int every, refused;
     struct stat seen;
 };
@@ -144,13 +144,18 @@ static void remap(struct run *r, int iteration) {
     r->start = MPI_Wtime();
 }
 
-/* Whether some rank was told to remap. */
-static bool remap_wanted(struct run *r) {
-    int mine = asked_to_remap, any;
+enum { REMAP = 1, STOP = 2 };
+
+/* What some rank was told to do. */
+static int wish_read(struct run *r) {
+    int mine = asked_to_remap ? REMAP : 0, any;
+    struct stat there;
     asked_to_remap = 0;
-    if (r->proxy.world.rank == 0)
-        mine |= file_changed(&r->watch);
-    hopbyte_wait_allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, r->proxy.world.comm);
+    if (r->proxy.world.rank == 0) {
+        mine |= file_changed(&r->watch) ? REMAP : 0;
+        mine |= r->watch.stop && stat(r->watch.stop, &there) == 0 ? STOP : 0;
+    }
+    hopbyte_wait_allreduce(&mine, &any, 1, MPI_INT, MPI_BOR, r->proxy.world.comm);
     return any;
 }
 
@@ -192,9 +197,14 @@ static long long products_run(struct run *r) {
     for (int i = 0; i < r->iterations; i++) {
         if (i % r->watch.every == 0) {
             hopbyte_deadline_set(r->proxy.deadline, "products");
-            if (r->watch.path && remap_wanted(r))
+            int wish = r->watch.path || r->watch.stop ? wish_read(r) : 0;
+            if (wish & REMAP)
                 remap(r, i);
+            if (wish & STOP)
+                r->iterations = i;
         }
+        if (i == r->iterations)
+            break;
         if (r->report_every && i % r->report_every == 0)
             window_close(r, i);
         r->window_exchange += hopbyte_piece_multiply(&r->piece, &r->blocks, world);
@@ -259,7 +269,8 @@ int main(int argc, char **argv) {
         {"report-every", HOPBYTE_COUNT, &r.report_every, 1, NULL, "a record every N products (at the end)", 0},
         {"remap", HOPBYTE_TEXT, &r.watch.path, 0, NULL,
          "map file to watch: blocks move when it appears, changes, or a rank gets SIGUSR1", 0},
-        {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two looks at it (10)", 0},
+        {"stop", HOPBYTE_TEXT, &r.watch.stop, 0, NULL, "file to watch: the products end when it appears", 0},
+        {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two looks at them (10)", 0},
         {"verify", HOPBYTE_CHOICE, &r.verify, 0, "last|full",
          "one more product, or all of them, against serial ones (last)", 0},
         {0}};
@@ -275,7 +286,7 @@ int main(int argc, char **argv) {
     hopbyte_proxy_record(&r.proxy, &record, "total");
     hopbyte_record_whole(&record, "iterations", r.iterations, NULL);
     hopbyte_record_number(&record, "seconds", r.seconds, NULL, 1);
-    hopbyte_record_number(&record, "average_seconds", r.seconds / r.iterations, NULL, 1);
+    hopbyte_record_number(&record, "average_seconds", r.iterations ? r.seconds / r.iterations : 0, NULL, 1);
     hopbyte_record_number(&record, "exchange_seconds", r.total_exchange, NULL, 1);
     hopbyte_record_whole(&record, "refused_maps", r.watch.refused, NULL);
     hopbyte_record_text(&record, "verify", r.verify == FULL ? "full" : "last", NULL);

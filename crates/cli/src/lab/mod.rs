@@ -11,6 +11,7 @@ use hopbyte_fabric::{Fabric, LinkId, NodeId};
 use plan::{Naming, Plan};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 /// What a lab is, as its state file keeps it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -108,14 +109,19 @@ impl Lab {
 
     /// Runs a command on a node, with this process's input and output; its exit code.
     pub fn run(&self, fabric: &Fabric, node: NodeId, command: &[String]) -> Result<i32> {
-        let place = self.naming().node(node);
-        let status = system::enter(&self.name, &place, &plan::host_name(fabric, node))
-            .args(command)
-            .env("HOPBYTE_LAB", &self.name)
-            .env("HOPBYTE_LAB_AGENT", &self.agent)
-            .status()
-            .context("starting ip")?;
+        let mut entered = self.command(fabric, node);
+        let status = entered.args(command).status().context("starting ip")?;
         Ok(status.code().unwrap_or(255))
+    }
+
+    /// A command that enters a node and becomes what its further arguments say.
+    pub fn command(&self, fabric: &Fabric, node: NodeId) -> Command {
+        let place = self.naming().node(node);
+        let mut command = system::enter(&self.name, &place, &plan::host_name(fabric, node));
+        command
+            .env("HOPBYTE_LAB", &self.name)
+            .env("HOPBYTE_LAB_AGENT", &self.agent);
+        command
     }
 
     /// Changes the rate of a link (one direction) to a share of its capacity.

@@ -136,7 +136,8 @@ pub fn remove(lab: &str) -> Result<usize> {
     Ok(removed)
 }
 
-fn end_processes(place: &str) {
+/// Kills every process in a namespace.
+pub fn end_processes(place: &str) {
     let pids = Command::new("ip").args(["netns", "pids", place]).output();
     let text = pids
         .map(|p| String::from_utf8_lossy(&p.stdout).into_owned())

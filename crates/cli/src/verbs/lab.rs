@@ -331,7 +331,14 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
             .then_with(|| a.link.cmp(&b.link))
     });
     if let Some(path) = &args.output {
-        hopbyte_apply::write_atomic(path, &link_lines(&lab, args.interval, &rows))?;
+        let windows = loads.iter().map(|(&link, load)| Window {
+            link,
+            seconds: load.seconds,
+            bytes: load.bytes as f64,
+            packets: load.packets,
+            waiting: load.waiting,
+        });
+        hopbyte_apply::write_atomic(path, &window_lines(&lab, &fabric, args.interval, windows))?;
     }
     if out.json {
         rows.iter().try_for_each(|row| out.object(row))?;
@@ -352,19 +359,44 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
+/// What one link carried in a window.
+pub struct Window {
+    /// The link.
+    pub link: LinkId,
+    /// Length of its window.
+    pub seconds: f64,
+    /// Bytes on the wire.
+    pub bytes: f64,
+    /// Frames.
+    pub packets: u64,
+    /// Share of the window in which something waited.
+    pub waiting: f64,
+}
+
 /// The lines of `hopbyte links --json`, for a window of `seconds`. Bytes are scaled to the machine's
 /// real capacity, so that ratios are those of the lab.
-fn link_lines(lab: &Lab, seconds: f64, rows: &[Row]) -> String {
+pub fn window_lines(
+    lab: &Lab,
+    fabric: &Fabric,
+    seconds: f64,
+    windows: impl Iterator<Item = Window>,
+) -> String {
     const SCHEMA: &str = "hopbyte.link/1";
-    let line = |row: &Row| {
-        let bytes = row.sent_bytes as f64 * 8.0 / lab.scale_bits_per_byte * seconds / row.seconds;
+    let naming = lab.naming();
+    let used = |w: &Window| w.bytes * 8.0 / (naming.rate(fabric, w.link) as f64 * w.seconds);
+    let mut rows: Vec<(f64, String, Window)> = windows
+        .map(|w| (used(&w), fabric.link_name(w.link), w))
+        .collect();
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let line = |(used, name, w): &(f64, String, Window)| {
+        let bytes = w.bytes * 8.0 / lab.scale_bits_per_byte * seconds / w.seconds;
         serde_json::json!({
             "schema": SCHEMA,
-            "link": row.link,
+            "link": name,
             "received_bytes": bytes.round(),
-            "packets": row.packets,
-            "used_ratio": row.used_ratio,
-            "credit_stall_ratio": row.waiting_ratio,
+            "packets": w.packets,
+            "used_ratio": used,
+            "credit_stall_ratio": w.waiting,
             "coverage": 1.0,
         })
     };

@@ -1,5 +1,7 @@
 //! `hopbyte demo`: the whole loop, on real input, in a minute.
 
+mod experiment;
+mod job;
 mod model;
 mod scene;
 
@@ -61,6 +63,12 @@ pub struct Args {
     /// Folder to write into
     #[arg(long, value_name = "FOLDER", default_value = "out")]
     out: PathBuf,
+    /// The loop for real: jobs on an emulated cluster, remapped while they run (needs root, Open MPI)
+    #[arg(long, help_heading = "Emulated cluster")]
+    lab: bool,
+    /// How the emulated cluster is made and measured.
+    #[command(flatten)]
+    experiment: experiment::Settings,
 }
 
 /// The answer for scripts.
@@ -96,6 +104,9 @@ struct Scene {
 
 /// Runs the loop.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    if args.lab {
+        return experiment::run(&args.experiment, &args.out, args.seed, out);
+    }
     let scene = read(args, out)?;
     let (text, folder) = (!out.json, &args.out);
     if text {

@@ -13,7 +13,7 @@ use hopbyte_map::{Options, map};
 use std::path::{Path, PathBuf};
 
 pub use answer::{Mapping, Record};
-pub use question::{Asked, Question};
+pub use question::{Asked, Goal, Question};
 pub use report::page;
 
 /// What to map, where, and how hard to look.

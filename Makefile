@@ -30,7 +30,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build install docs pictures bench bench-model bench-map bench-scale fuzz clean help
-.PHONY: test-mpi test-rust test-loop test-formats test-python test-web test-recorder test-probes test-infiniband test-lab test-collect
+.PHONY: test-mpi test-rust test-loop test-formats test-python test-web test-recorder test-probes test-infiniband test-lab test-collect test-simgrid
 .DEFAULT_GOAL := help
 
 help:
@@ -43,7 +43,7 @@ build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-rust test-loop test-formats test-infiniband test-lab test-collect test-web test-python
+test: lint test-rust test-loop test-simgrid test-formats test-infiniband test-lab test-collect test-web test-python
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
 test-mpi: test-recorder test-probes
@@ -120,7 +120,8 @@ bench-scale: build
 bench:
 	$(CARGO) bench --locked --workspace
 
-# The flow model beside SimGrid (libsimgrid-dev), minutes; `bench/model/run.py --quick` is a test.
+# The flow model beside SimGrid (libsimgrid-dev), minutes, and the packet model's curve; the small cases
+# are a test.
 bench-model:
 	$(PYTHON) bench/model/run.py
 
@@ -128,6 +129,9 @@ bench-model:
 # tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar; what is absent is left out).
 bench-map:
 	$(PYTHON) bench/map/run.py
+
+test-simgrid:
+	scripts/need.sh /usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ && $(PYTHON) bench/model/run.py --quick
 
 fuzz:
 	scripts/fuzz.sh $(FUZZ_SECONDS)

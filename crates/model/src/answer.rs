@@ -8,8 +8,9 @@ use crate::outcome::{HeldBack, Outcome, SCHEMA, sort_of};
 use crate::packet::{Packets, RouterSpec};
 use crate::parameters::Parameters;
 use crate::place::{allocate, find_nodes, place};
-use crate::program::{Flows, ProgramTimes, Stream, run_on};
+use crate::program::{Action, Flows, Program, ProgramTimes, Stream, run_on};
 use crate::scenario::{Background, Level, Scenario};
+use crate::stalls::{self, Held};
 use crate::workload::{Input, Phases, Work};
 use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
 use std::collections::BTreeMap;
@@ -127,6 +128,10 @@ impl<'a> Question<'a> {
                 let others = self.loads(&network, &self.streamed(&flows.streamed()))?;
                 let mut outcome = self.outcome(&network, &loads, 1, Some(&times));
                 outcome.add_others(&network, &loads, &others);
+                if self.scenario.level == Level::Stalls {
+                    let mut held = held_of(program, &nodes, &times);
+                    stalls::add(&mut outcome, &network, &mut held, 1.0);
+                }
                 Ok(outcome)
             }
             Work::Phases(phases) => self.answer_phases(&network, phases),
@@ -184,12 +189,13 @@ impl<'a> Question<'a> {
 
     fn answer_phases(&self, network: &Network<'_>, phases: &Phases) -> Result<Outcome, ModelError> {
         let (mut all, mut moved) = (Vec::new(), vec![0.0; self.background.len()]);
+        let mut held = Vec::new();
         let mut total = ProgramTimes::default();
         for exchange in &phases.exchanges {
             let transfers = between_nodes(exchange, &self.placement);
             if self.scenario.level != Level::Static {
                 let busiest = busiest_rank(exchange);
-                let seconds = self.phase(network, &transfers, &mut total, &mut moved)?;
+                let seconds = self.phase(network, &transfers, &mut total, &mut moved, &mut held)?;
                 total.seconds += busiest * self.parameters.overhead_s / network.point.cpu + seconds;
             }
             all.extend(transfers);
@@ -211,6 +217,9 @@ impl<'a> Question<'a> {
         let mut others = self.loads(network, &others)?;
         others.scale(total.seconds);
         outcome.add_others(network, &scaled, &others);
+        if self.scenario.level == Level::Stalls {
+            stalls::add(&mut outcome, network, &mut held, phases.iterations.into());
+        }
         Ok(outcome)
     }
 
@@ -234,6 +243,7 @@ impl<'a> Question<'a> {
         transfers: &[Transfer],
         total: &mut ProgramTimes,
         streamed: &mut [f64],
+        held: &mut Vec<Held>,
     ) -> Result<f64, ModelError> {
         let mut clock = Clock::new(Sharing::new(network.capacities()), self.scenario.tolerance);
         clock.reserve(transfers.len(), 12 * transfers.len());
@@ -267,6 +277,13 @@ impl<'a> Question<'a> {
         for d in &done {
             let t = &transfers[d.tag as usize];
             *total.held_back.entry(d.bottleneck).or_default() += t.bytes * t.messages;
+            held.push(Held {
+                from: t.from,
+                to: t.to,
+                begin: 0.0,
+                end: d.seconds,
+                by: d.bottleneck,
+            });
         }
         total.transfers += done.len() as u64;
         Ok(latency + clock.now())
@@ -300,6 +317,25 @@ impl<'a> Question<'a> {
             links: Outcome::list_links(network, &scaled, time),
         }
     }
+}
+
+/// Transfers of a program that ran.
+fn held_of(program: &Program, nodes: &[NodeId], times: &ProgramTimes) -> Vec<Held> {
+    let held = |&(send, begin, end, by): &(u32, f64, f64, Option<u32>)| {
+        let op = program.operations()[send as usize];
+        let to = match op.action {
+            Action::Send { to, .. } => to,
+            _ => op.rank,
+        };
+        Held {
+            from: nodes[op.rank as usize],
+            to: nodes[to as usize],
+            begin,
+            end,
+            by,
+        }
+    };
+    times.by_transfer.iter().map(held).collect()
 }
 
 /// Messages between the ranks of two nodes as one transfer, those of a node to itself as well.

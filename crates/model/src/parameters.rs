@@ -32,6 +32,9 @@ pub struct Parameters {
     pub memory_latency_s: f64,
     /// Messages up to this size leave without waiting for the receiver.
     pub eager_bytes: f64,
+    /// Requests that an interface may have unanswered, packet by packet; the router's preset when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding_requests: Option<u32>,
     /// Where the values come from.
     pub calibration: String,
 }
@@ -71,6 +74,7 @@ impl Parameters {
             memory_bytes_per_s: 20e9,
             memory_latency_s: 0.5e-6,
             eager_bytes: 4096.0,
+            outstanding_requests: None,
             calibration:
                 "paper 002 Table I and I (efficiency, injection); Hopper's published latencies"
                     .into(),
@@ -94,6 +98,7 @@ impl Parameters {
             memory_bytes_per_s: 4e9,
             memory_latency_s: 1.0e-6,
             eager_bytes: 131_072.0,
+            outstanding_requests: None,
             calibration: "paper 001, III (link 3092 MB/s, injection 62.5 % of 3.2 GB/s)".into(),
         }
     }
@@ -114,6 +119,7 @@ impl Parameters {
             memory_bytes_per_s: f64::MAX,
             memory_latency_s: 0.0,
             eager_bytes: f64::MAX,
+            outstanding_requests: None,
             calibration: "uncalibrated".into(),
         }
     }

@@ -191,30 +191,22 @@ pub fn measure(
     Ok(measured.collect())
 }
 
-/// Routers whose pairs are all slow, in every direction: below `share` of the median of pairs of the
-/// same kind and sharing (paper 002, III.F: two Geminis never above 4 GB/s, logs clean).
+/// Routers that no pair shows to be fast: the best bandwidth of any pair with one of their nodes is
+/// below `share` of the median router's best (paper 002, III.F: two Geminis never above 4 GB/s, logs
+/// clean).
 pub fn slow_routers(fabric: &Fabric, measured: &[Measured], share: f64) -> Vec<RouterId> {
-    let mut by_class: BTreeMap<(&str, bool), Vec<f64>> = BTreeMap::new();
-    for m in measured {
-        let class = (m.pair.kind.as_str(), m.pair.shared);
-        by_class.entry(class).or_default().push(m.bytes_per_s);
-    }
-    for rates in by_class.values_mut() {
-        rates.sort_by(f64::total_cmp);
-    }
-    let median = |m: &Measured| {
-        let rates = &by_class[&(m.pair.kind.as_str(), m.pair.shared)];
-        rates[rates.len() / 2]
-    };
-    let mut best = vec![f64::NAN; fabric.routers().len()];
+    let mut best: BTreeMap<RouterId, f64> = BTreeMap::new();
     for m in measured {
         for node in [m.pair.from, m.pair.to] {
-            let router = fabric.node(node).router.index();
-            best[router] = best[router].max(m.bytes_per_s / median(m));
+            let best = best.entry(fabric.node(node).router).or_default();
+            *best = best.max(m.bytes_per_s);
         }
     }
-    let slow = |r: &RouterId| best[r.index()] < share;
-    fabric.router_ids().filter(slow).collect()
+    let mut rates: Vec<f64> = best.values().copied().collect();
+    rates.sort_by(f64::total_cmp);
+    let median = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
+    let slow = best.into_iter().filter(|b| b.1 < share * median);
+    slow.map(|b| b.0).collect()
 }
 
 /// One line of the program's output (paper 002, Fig. 6).

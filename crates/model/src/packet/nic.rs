@@ -254,7 +254,7 @@ impl<'a> Packets<'a> {
                 wire_bytes_per_byte,
             } => (batch.bytes * wire_bytes_per_byte / spec.phit_bytes).ceil(),
         };
-        phits.clamp(1.0, 255.0) as u8
+        phits.round().clamp(1.0, 255.0) as u8
     }
 
     fn take(&mut self, d: &Delivered, done: &mut Vec<Done>) {

@@ -128,10 +128,12 @@ impl RouterSpec {
 
     /// The routers of a network: Gemini's for its protocol, else SeaStar's.
     pub fn of(parameters: &Parameters) -> Self {
-        match parameters.protocol {
+        let mut spec = match parameters.protocol {
             Protocol::Gemini(_) => Self::gemini(),
             Protocol::Plain { .. } => Self::seastar(),
-        }
+        };
+        spec.window = parameters.outstanding_requests.unwrap_or(spec.window);
+        spec
     }
 
     /// Virtual channels of an input in all.

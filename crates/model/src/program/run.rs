@@ -30,6 +30,8 @@ pub struct ProgramTimes {
     /// Bytes of transfers by the resource that held them back when they ended; under `None` those
     /// that nothing held back, or of which that is not known.
     pub held_back: BTreeMap<Option<u32>, f64>,
+    /// Operation, begin and end of every transfer, and the resource that held it back in the end.
+    pub by_transfer: Vec<(u32, f64, f64, Option<u32>)>,
     /// Transfers through network or memory.
     pub transfers: u64,
 }
@@ -94,6 +96,9 @@ struct Run<'a, T> {
     processor: Vec<f64>,
     engine: Vec<f64>,
     held_back: BTreeMap<Option<u32>, f64>,
+    /// When data of a send began to flow.
+    begun: Vec<f64>,
+    by_transfer: Vec<(u32, f64, f64, Option<u32>)>,
     transfers: u64,
 }
 
@@ -140,6 +145,8 @@ pub fn run_on<T: Transport>(
         processor: vec![0.0; program.ranks()],
         engine: vec![0.0; network.fabric.nodes().len()],
         held_back: BTreeMap::new(),
+        begun: vec![NOT_YET; operations.len()],
+        by_transfer: Vec::new(),
         transfers: 0,
     };
     for id in 0..operations.len() as u32 {
@@ -158,6 +165,7 @@ pub fn run_on<T: Transport>(
         by_rank,
         by_operation: run.ended,
         held_back: run.held_back,
+        by_transfer: run.by_transfer,
         transfers: run.transfers,
     };
     Ok((times, run.transport))
@@ -330,6 +338,7 @@ impl<T: Transport> Run<'_, T> {
             self.deliver(send, now);
             return Ok(0);
         }
+        self.begun[send as usize] = now;
         self.transport.begin(from, to, bytes, send)?;
         Ok(1)
     }
@@ -337,6 +346,9 @@ impl<T: Transport> Run<'_, T> {
     fn arrived(&mut self, done: &Done) {
         let (_, _, bytes) = self.ends_of(done.tag);
         *self.held_back.entry(done.bottleneck).or_default() += bytes;
+        let begun = self.begun[done.tag as usize];
+        let transfer = (done.tag, begun, done.seconds, done.bottleneck);
+        self.by_transfer.push(transfer);
         self.deliver(done.tag, done.seconds);
     }
 

@@ -1,5 +1,6 @@
 //! `hopbyte model`: what would happen?
 
+mod reproduce;
 mod run;
 
 use super::Answer;
@@ -12,11 +13,14 @@ use clap::Subcommand;
 pub enum Verb {
     /// How long does a job take on a machine at an operating point, and what does each link carry?
     Run(run::Args),
+    /// What the papers printed beside what the models say
+    Reproduce(reproduce::Args),
 }
 
 /// Answers.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Run(args) => run::run(args, out),
+        Verb::Reproduce(args) => reproduce::run(args, out),
     }
 }

@@ -1,0 +1,161 @@
+//! `hopbyte model reproduce [ID…]`.
+
+use super::super::Answer;
+use crate::output::{Output, Table};
+use anyhow::{Context, Result};
+use hopbyte_model::reproduce::{Kind, Row, Verdict};
+use hopbyte_observe::text::{Limits, Text, lossy};
+use std::path::{Path, PathBuf};
+
+/// What to reproduce.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Rows (D1, G13 …) or claims (1.3); all when none is given
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Folder of the rows, one TOML file each
+    #[arg(long, value_name = "FOLDER", default_value = "scenarios")]
+    from: PathBuf,
+}
+
+/// Answers: yes when all exact checks hold.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let mut verdicts = Vec::new();
+    for file in files(&args.from)? {
+        let text = Text::read(&file, Limits::TEXT)?;
+        let row = Row::parse(&file.display().to_string(), &lossy(text.bytes()))?;
+        if args.wants(&row) {
+            let found = row.reproduce().with_context(|| format!("row {}", row.id))?;
+            verdicts.extend(found.into_iter().filter(|v| args.wants_claim(v)));
+        }
+    }
+    if verdicts.is_empty() {
+        anyhow::bail!(
+            "no row {} in {}\nhint: `hopbyte model reproduce` alone runs all",
+            args.ids.join(", "),
+            args.from.display()
+        );
+    }
+    if out.json {
+        for verdict in &verdicts {
+            out.object(verdict)?;
+        }
+    } else {
+        write(&verdicts, out)?;
+    }
+    let broken = |v: &Verdict| v.kind == Kind::Exact && v.holds == Some(false);
+    Ok(if verdicts.iter().any(broken) {
+        Answer::No
+    } else {
+        Answer::Yes
+    })
+}
+
+impl Args {
+    fn wants(&self, row: &Row) -> bool {
+        let claim = |id: &String| row.check.iter().any(|c| c.id.as_ref() == Some(id));
+        self.ids.is_empty() || self.ids.iter().any(|id| *id == row.id || claim(id))
+    }
+
+    fn wants_claim(&self, verdict: &Verdict) -> bool {
+        let asked = |id: &String| *id == verdict.row || *id == verdict.id;
+        self.ids.is_empty() || self.ids.iter().any(asked)
+    }
+}
+
+/// Rows in the order of papers: letters, then numbers.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let list = std::fs::read_dir(folder).with_context(|| {
+        format!(
+            "{}: no folder of rows\nhint: --from names it; the sources have it as scenarios/",
+            folder.display()
+        )
+    })?;
+    let mut files = Vec::new();
+    for entry in list {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort_by_key(|p| {
+        let name = p
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let letter = name.chars().next().unwrap_or(' ');
+        let paper = "GDTMR".find(letter).unwrap_or(9);
+        (
+            paper,
+            name[letter.len_utf8()..].parse::<u32>().unwrap_or(0),
+            name,
+        )
+    });
+    Ok(files)
+}
+
+fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
+    let mut table = Table::new(&[
+        "<row",
+        "<claim",
+        "<kind",
+        "<what",
+        "<published",
+        "<ours",
+        "<tolerance",
+        "<holds",
+    ]);
+    for v in verdicts {
+        let kind = match v.kind {
+            Kind::Exact => "exact",
+            Kind::Shape => "shape",
+            Kind::Elsewhere => "-",
+        };
+        let holds = match v.holds {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => "-",
+        };
+        let ours = v.ours.as_ref().map_or("-".into(), ToString::to_string);
+        let cells = [
+            &v.row,
+            &v.id,
+            kind,
+            &v.what,
+            &v.published,
+            &ours,
+            &v.tolerance,
+            holds,
+        ];
+        table.row(cells.map(|c: &str| c.to_owned()));
+    }
+    out.table(&table)?;
+    out.line("")?;
+    for v in verdicts.iter().filter(|v| !v.why.is_empty()) {
+        let word = if v.holds.is_none() {
+            "not modelled"
+        } else {
+            "does not hold"
+        };
+        out.line(format!(
+            "{} ({}), {}: {word}: {}",
+            v.row, v.id, v.what, v.why
+        ))?;
+    }
+    let count = |kind: Kind, holds: bool| {
+        verdicts
+            .iter()
+            .filter(|v| v.kind == kind && v.holds == Some(holds))
+            .count()
+    };
+    let elsewhere = verdicts.iter().filter(|v| v.holds.is_none()).count();
+    out.line(format!(
+        "exact: {} hold, {} do not; shape: {} hold, {} do not; {elsewhere} not modelled",
+        count(Kind::Exact, true),
+        count(Kind::Exact, false),
+        count(Kind::Shape, true),
+        count(Kind::Shape, false)
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! What waits where? The back-pressure that flows alone do not show.
+//!
+//! Max-min shares say which resource holds a transfer back, and nothing of the links before it. With
+//! credits a packet that cannot go on keeps its place, so that queues fill from that resource back to
+//! the sender: every link on the way before it is full while the transfer lasts and idles when it could
+//! send. A link's time of back-pressure is the time in which any such transfer crossed it; what of that
+//! it did not spend sending it stalled. Most stalled is therefore not most loaded (paper 000, VI).
+
+use crate::network::{Network, Resource, Way};
+use crate::outcome::Outcome;
+use hopbyte_fabric::{LinkId, NodeId};
+
+/// Share of the idle time under back-pressure in which a head of line really waits for credits or for
+/// its turn; the rest goes to packets that overtake on other tiles and channels. Fitted on the packet
+/// model (`tests/stalls.rs`).
+const CREDIT_SHARE: f64 = 0.33;
+const INPUT_SHARE: f64 = 0.8;
+
+/// A transfer that is over: from, to, begin, end, and the resource that held it back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+    pub(crate) begin: f64,
+    pub(crate) end: f64,
+    pub(crate) by: Option<u32>,
+}
+
+/// Time during which any of several transfers crossed a link; they come in order of their begin.
+#[derive(Clone, Copy, Debug, Default)]
+struct Covered {
+    until: f64,
+    seconds: f64,
+}
+
+impl Covered {
+    fn add(&mut self, begin: f64, end: f64) {
+        let new = end - begin.max(self.until);
+        if new > 0.0 {
+            self.seconds += new;
+            self.until = end;
+        }
+    }
+}
+
+/// Writes stalls into an outcome's links: over the same window as its other ratios.
+pub(crate) fn add(outcome: &mut Outcome, network: &Network<'_>, held: &mut [Held], times: f64) {
+    held.sort_by(|a, b| a.begin.total_cmp(&b.begin));
+    // Before the link that holds it back a transfer lacks credits; at its end, and at every input
+    // before, it waits.
+    let mut credits = vec![Covered::default(); network.fabric.links().len()];
+    let mut inputs = credits.clone();
+    let mut way = Way::default();
+    for h in held.iter() {
+        let Some(Resource::Link(link)) = h.by.map(|r| network.resource(r)) else {
+            continue;
+        };
+        if h.from == h.to || network.find(h.from, h.to, &mut way).is_err() {
+            continue;
+        }
+        let path = way.shares();
+        let Some(at) = path.iter().position(|&(l, _)| l == link) else {
+            continue;
+        };
+        for (i, &(before, _)) in path[..at].iter().enumerate() {
+            inputs[before.index()].add(h.begin, h.end);
+            if i + 1 < at {
+                credits[before.index()].add(h.begin, h.end);
+            }
+        }
+    }
+    let total = outcome.time_seconds;
+    for link in &mut outcome.links {
+        let id = LinkId(link.id);
+        let rate = network.link_rate(id) * total;
+        let used = link.bytes / rate.max(f64::MIN_POSITIVE);
+        let idle = |covered: &Covered, share: f64| {
+            let ratio = covered.seconds * times / total.max(f64::MIN_POSITIVE);
+            Some(share * (ratio - used).clamp(0.0, 1.0))
+        };
+        link.input_stall_ratio = idle(&inputs[id.index()], INPUT_SHARE);
+        link.credit_stall_ratio = idle(&credits[id.index()], CREDIT_SHARE);
+    }
+}

@@ -126,6 +126,7 @@ def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:
     (site.folder / "prometheus.yml").write_text(json.dumps(config))
     site.start(
         prometheus,
+        "--config.file=prometheus.yml",
         f"--web.listen-address=127.0.0.1:{port}",
         f"--storage.tsdb.path={site.folder / 'tsdb'}",
     )

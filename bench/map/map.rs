@@ -2,6 +2,7 @@
 
 mod export;
 mod problems;
+mod qap;
 
 use hopbyte_fabric::Placement;
 use hopbyte_map::{Evaluation, Objective, Options, Problem, evaluate, map};
@@ -18,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         ["in-order", problem] => in_order(problem),
         ["eval", problem, file] => eval(problem, file),
+        ["qap", file, trials] => qap::solve(file, trials.parse()?),
         ["export", problem, folder] => export::export(&instance(problem)?, Path::new(folder)),
         _ => Ok(()),
     }

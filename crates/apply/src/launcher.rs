@@ -1,5 +1,6 @@
 //! The launchers and their syntax.
 
+use crate::blocks;
 use crate::error::ApplyError;
 use crate::layout::Layout;
 use hopbyte_fabric::{Allocation, Fabric, Placement};
@@ -26,6 +27,20 @@ pub enum Launcher {
     OpenmpiHostfile,
     /// Slurm hostfile for `--distribution=arbitrary`.
     SlurmHostfile,
+    /// Slurm's `--distribution=plane=N`, where the placement is one.
+    SlurmPlane,
+    /// Hostfile of MPICH's Hydra: `host:ranks` in rank order.
+    HydraHostfile,
+    /// Machine file of Intel MPI: the same, for its Hydra.
+    IntelMachinefile,
+    /// Hostfile of Flux's `--taskmap=hostfile:`, one host a rank.
+    FluxHostfile,
+    /// Flux's task map (RFC 34) for `--taskmap=manual:`.
+    FluxTaskmap,
+    /// Options of PALS' mpiexec, where every node has the same number of neighbouring ranks.
+    Pals,
+    /// The nodes in rank order: torchrun's node ranks, indices of an indexed Kubernetes job.
+    NodeOrder,
     /// `rank,node,slot` with a header.
     Csv,
     /// One JSON object.
@@ -34,11 +49,18 @@ pub enum Launcher {
 
 impl Launcher {
     /// All of them, in the order of help texts.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 13] = [
         Self::MpichRankOrder,
         Self::OpenmpiRankfile,
         Self::OpenmpiHostfile,
         Self::SlurmHostfile,
+        Self::SlurmPlane,
+        Self::HydraHostfile,
+        Self::IntelMachinefile,
+        Self::FluxHostfile,
+        Self::FluxTaskmap,
+        Self::Pals,
+        Self::NodeOrder,
         Self::Csv,
         Self::Json,
     ];
@@ -50,6 +72,13 @@ impl Launcher {
             Self::OpenmpiRankfile => "openmpi-rankfile",
             Self::OpenmpiHostfile => "openmpi-hostfile",
             Self::SlurmHostfile => "slurm-hostfile",
+            Self::SlurmPlane => "slurm-plane",
+            Self::HydraHostfile => "hydra-hostfile",
+            Self::IntelMachinefile => "intel-machinefile",
+            Self::FluxHostfile => "flux-hostfile",
+            Self::FluxTaskmap => "flux-taskmap",
+            Self::Pals => "pals",
+            Self::NodeOrder => "node-order",
             Self::Csv => "csv",
             Self::Json => "json",
         }
@@ -62,9 +91,21 @@ impl Launcher {
             Self::OpenmpiRankfile => "rankfile",
             Self::OpenmpiHostfile => "hostfile",
             Self::SlurmHostfile => "slurm.hosts",
+            Self::SlurmPlane => "slurm.plane",
+            Self::HydraHostfile => "hydra.hosts",
+            Self::IntelMachinefile => "intel.machines",
+            Self::FluxHostfile => "flux.hosts",
+            Self::FluxTaskmap => "flux.taskmap",
+            Self::Pals => "pals.options",
+            Self::NodeOrder => "nodes.order",
             Self::Csv => "placement.csv",
             Self::Json => "placement.json",
         }
+    }
+
+    /// Whether it has words for blocks of ranks alone, so that most placements are beyond it.
+    pub fn blocks_only(self) -> bool {
+        matches!(self, Self::SlurmPlane | Self::Pals | Self::NodeOrder)
     }
 }
 
@@ -98,6 +139,12 @@ pub fn render(
         Launcher::MpichRankOrder => rank_order(&layout()?),
         Launcher::OpenmpiRankfile => Ok(rankfile(&layout()?)),
         Launcher::OpenmpiHostfile | Launcher::SlurmHostfile => Ok(host_a_rank(&layout()?)),
+        Launcher::FluxHostfile => flux_hosts(&layout()?),
+        Launcher::FluxTaskmap => Ok(blocks::task_map(&layout()?)),
+        Launcher::SlurmPlane => blocks::plane(&layout()?),
+        Launcher::HydraHostfile | Launcher::IntelMachinefile => Ok(blocks::host_counts(&layout()?)),
+        Launcher::Pals => blocks::pals(&layout()?),
+        Launcher::NodeOrder => blocks::node_order(&layout()?),
         Launcher::Csv => Ok(csv(fabric, placement)),
         Launcher::Json => Ok(json(fabric, allocation, placement)),
     }
@@ -157,6 +204,30 @@ pub fn advise(
             ]);
             format!("SLURM_HOSTFILE=FILE srun -n {n} --distribution=arbitrary ./app")
         }
+        Launcher::SlurmPlane => format!("srun -n {n} --distribution=$(cat FILE) ./app"),
+        Launcher::HydraHostfile | Launcher::IntelMachinefile => {
+            let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
+            warnings.extend(blocks::split_nodes(&layout));
+            if launcher == Launcher::HydraHostfile {
+                warnings.push("inside Slurm, MPICH refuses a host that is named several times".into());
+                format!("mpiexec -n {n} -f FILE ./app")
+            } else {
+                format!("mpiexec -n {n} -machinefile FILE ./app")
+            }
+        }
+        Launcher::FluxHostfile => format!(
+            "flux run -N {} -n {n} --taskmap=hostfile:FILE ./app",
+            allocation.nodes().len()
+        ),
+        Launcher::FluxTaskmap => {
+            warnings.push("nodes are numbered in the allocation's order: flux resource list must show the same".into());
+            format!(
+                "flux run -N {} -n {n} --taskmap=manual:\"$(cat FILE)\" ./app",
+                allocation.nodes().len()
+            )
+        }
+        Launcher::Pals => format!("mpiexec -n {n} $(cat FILE) ./app"),
+        Launcher::NodeOrder => "torchrun --nnodes=$(wc -l < FILE) --node-rank=$(($(grep -nxF \"$(hostname)\" FILE | cut -d: -f1) - 1)) app.py".into(),
         Launcher::Csv | Launcher::Json => String::new(),
     };
     Ok(Advice { command, warnings })
@@ -231,6 +302,23 @@ fn rankfile(layout: &Layout<'_>) -> String {
         );
     }
     text
+}
+
+/// A host for each rank; Flux wants every allocated host among them.
+fn flux_hosts(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    let by_place = layout.ranks_by_place();
+    match by_place.iter().position(Vec::is_empty) {
+        None => Ok(host_a_rank(layout)),
+        Some(idle) => Err(ApplyError::Inexpressible {
+            what: "placement",
+            format: Launcher::FluxHostfile.name(),
+            why: format!(
+                "every allocated host must have a rank, and {} has none",
+                layout.hosts[idle]
+            ),
+            instead: "allocate only the nodes that are used, or use flux-taskmap".into(),
+        }),
+    }
 }
 
 fn host_a_rank(layout: &Layout<'_>) -> String {

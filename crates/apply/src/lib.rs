@@ -6,6 +6,7 @@
 //! place whole or not at all. Host names come from networks and files and end up in files that shells
 //! and launchers read, so they are checked first.
 
+mod blocks;
 mod error;
 mod fabric_formats;
 mod files;

@@ -44,8 +44,58 @@ fn the_example_reads_as_each_launcher_wants_it() {
     for launcher in Launcher::ALL {
         assert_eq!(launcher.name().parse::<Launcher>().unwrap(), launcher);
         advise(launcher, &f, &a, &p).unwrap();
+        assert_eq!(
+            render(launcher, &f, &a, &p).is_err(),
+            launcher.blocks_only()
+        );
     }
+    assert_eq!(text(Launcher::FluxHostfile), hosts);
+    assert_eq!(
+        text(Launcher::FluxTaskmap),
+        "{\"map\":[[1,1,1,1],[0,1,2,1],[1,1,1,1],[3,1,1,1],[2,1,2,1],[3,1,1,1]],\"version\":1}\n"
+    );
+    let counts = "n1:1\nn0:2\nn1:1\nn3:1\nn2:2\nn3:1\n";
+    assert_eq!(text(Launcher::HydraHostfile), counts);
+    assert_eq!(text(Launcher::IntelMachinefile), counts);
+    let split = &advise(Launcher::HydraHostfile, &f, &a, &p)
+        .unwrap()
+        .warnings[0];
+    assert!(
+        split.starts_with("2 of 4 nodes hold ranks that are not neighbours"),
+        "{split}"
+    );
     assert!("aprun".parse::<Launcher>().is_err());
+}
+
+#[test]
+fn blocks_of_ranks_have_launchers_of_their_own() {
+    let (f, a, _) = example();
+    let on = |order: [u32; 8]| Placement::on_nodes(&f, &a, order.map(NodeId)).unwrap();
+    let text = |launcher, p: &Placement| render(launcher, &f, &a, p).unwrap();
+    let turned = on([2, 2, 0, 0, 1, 1, 3, 3]);
+    assert_eq!(
+        text(Launcher::Pals, &turned),
+        "--hosts n2,n0,n1,n3 --ppn 2\n"
+    );
+    assert_eq!(text(Launcher::NodeOrder, &turned), "n2\nn0\nn1\nn3\n");
+    assert_eq!(
+        text(Launcher::FluxTaskmap, &turned),
+        "{\"map\":[[2,1,2,1],[0,2,2,1],[3,1,2,1]],\"version\":1}\n"
+    );
+    assert!(render(Launcher::SlurmPlane, &f, &a, &turned).is_err());
+    let dealt = on([0, 1, 2, 3, 0, 1, 2, 3]);
+    assert_eq!(text(Launcher::SlurmPlane, &dealt), "plane=1\n");
+    assert!(render(Launcher::Pals, &f, &a, &dealt).is_err());
+    let warned = |p| {
+        advise(Launcher::IntelMachinefile, &f, &a, p)
+            .unwrap()
+            .warnings
+            .len()
+    };
+    assert_eq!((warned(&turned), warned(&dealt)), (0, 1));
+    let idle = Placement::on_nodes(&f, &a, [NodeId(0), NodeId(3)]).unwrap();
+    let error = render(Launcher::FluxHostfile, &f, &a, &idle).unwrap_err();
+    assert!(error.to_string().contains("n1 has none"), "{error}");
 }
 
 #[test]

@@ -15,7 +15,8 @@ pub struct Args {
     /// What `hopbyte map --json` printed, or the mapping.json of `hopbyte map --out`
     #[arg(value_name = "MAPPING")]
     mapping: PathBuf,
-    /// Launcher: mpich-rank-order, openmpi-rankfile, openmpi-hostfile, slurm-hostfile, csv, json
+    /// Launcher: mpich-rank-order, openmpi-rankfile, openmpi-hostfile, slurm-hostfile, slurm-plane,
+    /// hydra-hostfile, intel-machinefile, flux-hostfile, flux-taskmap, pals, node-order, csv, json
     #[arg(long, value_name = "LAUNCHER")]
     emit: Option<Launcher>,
     /// Write into this file instead of printing
@@ -77,6 +78,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 pub fn with_file(command: &str, name: &str) -> String {
     command
         .replace("=FILE", &format!("={name}"))
+        .replace(":FILE", &format!(":{name}"))
         .replace(" FILE", &format!(" {name}"))
 }
 

@@ -26,7 +26,8 @@ pub struct Args {
     #[command(flatten)]
     effort: Effort,
     /// Print the file of one launcher instead: mpich-rank-order, openmpi-rankfile, openmpi-hostfile,
-    /// slurm-hostfile, csv, json
+    /// slurm-hostfile, slurm-plane, hydra-hostfile, intel-machinefile, flux-hostfile, flux-taskmap,
+    /// pals, node-order, csv, json
     #[arg(
         long,
         value_name = "LAUNCHER",
@@ -130,6 +131,7 @@ pub fn write_files(
                 write_atomic(&path, &text)?;
                 written.push(path);
             }
+            Err(_) if launcher.blocks_only() => {}
             Err(error) => out.talk(format!("no {}: {error}", launcher.file_name())),
         }
     }

@@ -1,0 +1,105 @@
+//! Launchers that know runs of ranks on a node, and what is lost where a node comes twice.
+
+use crate::error::ApplyError;
+use crate::layout::Layout;
+use std::fmt::Write;
+
+/// `host:ranks` for every run of neighbouring ranks, in rank order.
+pub(crate) fn host_counts(layout: &Layout<'_>) -> String {
+    layout
+        .runs()
+        .into_iter()
+        .fold(String::new(), |mut text, (place, ranks)| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}:{ranks}", layout.hosts[place as usize]);
+            text
+        })
+}
+
+/// What launchers of the Hydra family do with a node that comes more than once, if one does.
+pub(crate) fn split_nodes(layout: &Layout<'_>) -> Option<String> {
+    let runs = layout.runs();
+    let mut places: Vec<u32> = runs.iter().map(|r| r.0).collect();
+    places.sort_unstable();
+    places.dedup();
+    let used = places.len();
+    (used < runs.len()).then(|| {
+        format!(
+            "{} of {} nodes hold ranks that are not neighbours: each run becomes a node of its own and shared memory between them is lost; mpich-rank-order or openmpi-rankfile keep it",
+            runs.len() - used,
+            used
+        )
+    })
+}
+
+/// Flux's task map (RFC 34): blocks of [first node, nodes, ranks each, repeats].
+pub(crate) fn task_map(layout: &Layout<'_>) -> String {
+    let mut blocks: Vec<[u32; 4]> = Vec::new();
+    for (place, ranks) in layout.runs() {
+        match blocks.last_mut() {
+            Some([first, nodes, each, _]) if *each == ranks && *first + *nodes == place => {
+                *nodes += 1;
+            }
+            _ => blocks.push([place, 1, ranks, 1]),
+        }
+    }
+    format!("{}\n", serde_json::json!({"version": 1, "map": blocks}))
+}
+
+/// The nodes in rank order, for launchers that put the same number of ranks on each in turn: the number
+/// and the hosts. `None` where ranks of a node are not neighbours or nodes differ.
+fn even_blocks<'a>(layout: &Layout<'a>) -> Option<(u32, Vec<&'a str>)> {
+    let runs = layout.runs();
+    let each = runs.first()?.1;
+    let last = runs.len() - 1;
+    let even = runs
+        .iter()
+        .enumerate()
+        .all(|(i, r)| r.1 == each || (i == last && r.1 < each));
+    (even && split_nodes(layout).is_none()).then(|| {
+        let hosts = runs.iter().map(|r| layout.hosts[r.0 as usize]);
+        (each, hosts.collect())
+    })
+}
+
+fn only_blocks(format: &'static str) -> ApplyError {
+    ApplyError::Inexpressible {
+        what: "placement",
+        format,
+        why:
+            "it gives every node the same number of neighbouring ranks, and the placement does not"
+                .into(),
+        instead:
+            "use mpich-rank-order with Cray MPICH, or a launcher that takes a host for each rank"
+                .into(),
+    }
+}
+
+/// Options of PALS' mpiexec.
+pub(crate) fn pals(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    let (each, hosts) = even_blocks(layout).ok_or_else(|| only_blocks("pals"))?;
+    Ok(format!("--hosts {} --ppn {each}\n", hosts.join(",")))
+}
+
+/// A host a line: node ranks of torchrun, indices of an indexed Kubernetes job.
+pub(crate) fn node_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    let (_, hosts) = even_blocks(layout).ok_or_else(|| only_blocks("node-order"))?;
+    Ok(hosts.join("\n") + "\n")
+}
+
+/// Slurm's `plane=N`: blocks of N ranks to the nodes in turn.
+pub(crate) fn plane(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    let runs = layout.runs();
+    let size = runs.first().map_or(1, |r| r.1) as usize;
+    let nodes = layout.hosts.len();
+    let cyclic = |(rank, &place): (usize, &u32)| place as usize == rank / size % nodes;
+    if layout.place.iter().enumerate().all(cyclic) {
+        return Ok(format!("plane={size}\n"));
+    }
+    Err(ApplyError::Inexpressible {
+        what: "placement",
+        format: "slurm-plane",
+        why: "it deals blocks of one size to the nodes in turn, and the placement does not".into(),
+        instead: "use slurm-hostfile, or mpich-rank-order with Cray MPICH".into(),
+    })
+}

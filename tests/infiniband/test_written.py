@@ -21,7 +21,7 @@ def test_a_written_machine_runs_under_opensm(machine, simulate, hopbyte, tmp_pat
     theirs = json.loads(text)
     assert (theirs["routers"], theirs["nodes"]) == (ours["routers"], ours["nodes"])
     assert theirs["links"] == ours["links"] + ours["host_links"]
-    code, text = hopbyte("-q", "fabric", "pairs", dump, "--routes", found, "--json")
+    _code, text = hopbyte("-q", "fabric", "pairs", dump, "--routes", found, "--json")
     pairs = json.loads(text)
     assert pairs["pairs"] == pairs["routable"] == ours["nodes"] * (ours["nodes"] - 1)
 

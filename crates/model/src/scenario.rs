@@ -180,7 +180,7 @@ pub const MAX_MESSAGES: u64 = 1 << 27;
 impl Scenario {
     /// Reads TOML, or JSON when the text begins with a brace; `file` is named in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, ModelError> {
-        let hint = "docs/reference/scenario.md lists the fields";
+        let hint = "scenarios/examples shows the fields";
         let scenario: Self = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|e| {
                 let error = InputError::new(file, e.to_string(), "a scenario in JSON");
@@ -235,7 +235,7 @@ impl Scenario {
         let preset = Parameters::preset(&self.network)?;
         let wrong = |found: String| {
             let error = InputError::new("parameters", found, "fields of the network's parameters");
-            ModelError::from(error.hint("docs/reference/scenario.md lists them"))
+            ModelError::from(error.hint("scenarios/examples shows them"))
         };
         let mut table = toml::Table::try_from(&preset).map_err(|e| wrong(e.to_string()))?;
         for (key, value) in &self.parameters {

@@ -120,7 +120,10 @@ impl Row {
                 1 + text[..s.start.min(text.len())].matches('\n').count() as u64
             });
             let error = InputError::new(file, e.message(), "a row to reproduce in TOML");
-            error.at(line).hint("docs/reference/scenario.md").into()
+            error
+                .at(line)
+                .hint("scenarios/*.toml are examples of every field")
+                .into()
         })
     }
 

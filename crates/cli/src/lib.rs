@@ -17,6 +17,7 @@ mod output;
 mod progress;
 pub mod report;
 mod saved;
+mod statistics;
 mod verbs;
 
 pub use args::CounterArgs;

@@ -5,18 +5,19 @@ use super::super::Answer;
 use super::super::lab::{Window, window_lines};
 use super::super::map::{Asked, Effort, Goal, search};
 use super::super::record::launch::{beside, run_for};
+use super::figures::{Method, Record, Remap, Trial, figures};
 use super::job::{Job, LAUNCHER, Place};
 use crate::args::FabricOption;
 use crate::failure::Lacking;
 use crate::lab::{Lab, counters, plan, system};
 use crate::machine::{Machine, MachineSource};
-use crate::output::{Output, Table};
+use crate::output::Output;
+use crate::statistics::median;
 use anyhow::{Context, Result, bail};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Exchange, LinkId, NodeId, Placement};
 use hopbyte_observe::read_traffic;
 use hopbyte_oracle::Metric;
-use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,95 +95,6 @@ pub struct Settings {
     /// Where the preload libraries are (default: installed, or build/recorder)
     #[arg(long, value_name = "FOLDER", help_heading = "Emulated cluster")]
     libraries: Option<PathBuf>,
-}
-
-/// What a remap is based on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Method {
-    /// No remap: where the launcher put them.
-    None,
-    /// Time of the worst link of a machine that nobody else uses: what a map without counters is worth.
-    Quiet,
-    /// Hops times bytes: the machine without its counters.
-    Hops,
-    /// The most used link of a route times bytes (paper 003).
-    Used,
-    /// The most stalled link of a route times bytes (paper 003).
-    CreditStall,
-    /// Time of the worst link beside the others' load.
-    WorstLink,
-}
-
-impl Method {
-    const MAPPED: [Self; 5] = [
-        Self::Quiet,
-        Self::Hops,
-        Self::Used,
-        Self::CreditStall,
-        Self::WorstLink,
-    ];
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::None => "no remap",
-            Self::Quiet => "worst link, no counters",
-            Self::Hops => "hops",
-            Self::Used => "used bandwidth",
-            Self::CreditStall => "credit stall",
-            Self::WorstLink => "worst link (ours)",
-        }
-    }
-}
-
-/// One trial: times of a product.
-#[derive(Clone, Debug, Serialize)]
-struct Trial {
-    alone_seconds: f64,
-    congested_seconds: f64,
-    remaps: Vec<Remap>,
-}
-
-/// What came of one method in one trial.
-#[derive(Clone, Debug, Serialize)]
-struct Remap {
-    method: Method,
-    product_seconds: f64,
-    /// Share of the time lost to the competing application that came back; above 1 where the new map is
-    /// better than the launcher's even without it.
-    recovered_ratio: Option<f64>,
-    /// From the counters to the map.
-    mapping_seconds: f64,
-    /// The blocks' way to their new ranks.
-    moving_seconds: f64,
-    moved_blocks: u64,
-}
-
-/// A figure over trials.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Figure {
-    method: Method,
-    product_seconds: f64,
-    recovered_ratio: f64,
-    /// Interval of the median that holds without assumptions, and how surely.
-    low: f64,
-    high: f64,
-    confidence: f64,
-}
-
-/// The answer for scripts.
-#[derive(Serialize)]
-struct Record {
-    schema: &'static str,
-    machine: String,
-    rate_bits_per_s: f64,
-    ranks: usize,
-    nodes: Vec<String>,
-    alone_seconds: f64,
-    congested_seconds: f64,
-    figures: Vec<Figure>,
-    verified: bool,
-    trials: Vec<Trial>,
 }
 
 /// Takes the lab down whatever happens; a watcher does when this process is killed.
@@ -686,131 +598,9 @@ fn send(app: &mut Job, map: &Path, blocks: &[usize]) -> Result<serde_json::Value
     app.line(|v| v["record"] == "migration")
 }
 
-/// Middle value; 0 of none.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n => 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]),
-    }
-}
-
-/// The interval between the k-th lowest and the k-th highest value holds the median with this confidence
-/// whatever the distribution; the narrowest of at least 95 %, or the widest there is.
-fn interval(values: &[f64]) -> (f64, f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    if n == 0 {
-        return (0.0, 0.0, 0.0);
-    }
-    let (mut tail, mut term, mut best) = (0.0, 0.5f64.powi(n as i32), (0, 0.0));
-    for k in 0..n.div_ceil(2) {
-        tail += term;
-        term *= (n - k) as f64 / (k + 1) as f64;
-        let confidence = 1.0 - 2.0 * tail;
-        if k == 0 || confidence >= 0.95 {
-            best = (k, confidence.max(0.0));
-        }
-    }
-    (sorted[best.0], sorted[n - 1 - best.0], best.1)
-}
-
-fn figures(trials: &[Trial]) -> Vec<Figure> {
-    let of = |method| {
-        let remaps: Vec<&Remap> = (trials.iter())
-            .flat_map(|t| t.remaps.iter().filter(move |r| r.method == method))
-            .collect();
-        let shares: Vec<f64> = remaps.iter().filter_map(|r| r.recovered_ratio).collect();
-        let (low, high, confidence) = interval(&shares);
-        Figure {
-            method,
-            product_seconds: median(&remaps.iter().map(|r| r.product_seconds).collect::<Vec<_>>()),
-            recovered_ratio: median(&shares),
-            low,
-            high,
-            confidence,
-        }
-    };
-    Method::MAPPED.into_iter().map(of).collect()
-}
-
-impl Record {
-    /// Whether the machine's counters were worth it.
-    fn holds(&self) -> bool {
-        let share = |m: Method| {
-            self.figures
-                .iter()
-                .find(|f| f.method == m)
-                .map_or(0.0, |f| f.recovered_ratio)
-        };
-        let best = share(Method::CreditStall).max(share(Method::WorstLink));
-        self.verified && best >= 0.5 && best > share(Method::Hops)
-    }
-
-    /// Trials in which the competing application cost something.
-    fn losses(&self) -> usize {
-        let any = |t: &&Trial| t.remaps.iter().any(|r| r.recovered_ratio.is_some());
-        self.trials.iter().filter(any).count()
-    }
-
-    fn write(&self, out: &mut Output) -> Result<()> {
-        out.line(format!(
-            "# {} ranks on {} nodes of {} at {} Mbit/s; {} trials, {} of them with a loss; medians",
-            self.ranks,
-            self.nodes.len(),
-            self.machine,
-            self.rate_bits_per_s / 1e6,
-            self.trials.len(),
-            self.losses()
-        ))?;
-        let ms = |s: f64| format!("{:.1}", 1e3 * s);
-        let mut table = Table::new(&["<product", "ms", "recovered %", "interval", "confidence %"]);
-        table.row(["without congestion".into(), ms(self.alone_seconds)]);
-        table.row([
-            Method::None.words().into(),
-            ms(self.congested_seconds),
-            "0".into(),
-        ]);
-        for f in &self.figures {
-            table.row([
-                f.method.words().into(),
-                ms(f.product_seconds),
-                format!("{:.0}", 100.0 * f.recovered_ratio),
-                format!("{:.0} to {:.0}", 100.0 * f.low, 100.0 * f.high),
-                format!("{:.1}", 100.0 * f.confidence),
-            ]);
-        }
-        out.table(&table)?;
-        let remaps = self.trials.iter().flat_map(|t| &t.remaps);
-        let (mapping, moving): (Vec<f64>, Vec<f64>) = remaps
-            .map(|r| (r.mapping_seconds, r.moving_seconds))
-            .unzip();
-        out.line(format!(
-            "\na map took {} ms to find and {} ms to carry out over the shaped links; results {}",
-            ms(median(&mapping)),
-            ms(median(&moving)),
-            if self.verified { "verified" } else { "WRONG" }
-        ))?;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_of_medians() {
-        // Of ten values the second and the ninth: 1 - 2 * (1 + 10) / 1024.
-        let values: Vec<f64> = (1..=10).map(f64::from).collect();
-        let (low, high, confidence) = interval(&values);
-        assert_eq!((low, high), (2.0, 9.0));
-        assert!((confidence - (1.0 - 22.0 / 1024.0)).abs() < 1e-12);
-        // Of three only their range, at 75 %.
-        assert_eq!(interval(&[3.0, 1.0, 2.0]), (1.0, 3.0, 0.75));
-    }
 
     #[test]
     fn a_shuffle_keeps_everything() {

@@ -138,7 +138,7 @@ impl Job {
             let line = self.line(|v| v["record"] == "window" && v["iterations"] == products)?;
             times.extend(line["average_seconds"].as_f64());
         }
-        Ok(super::experiment::median(&times))
+        Ok(crate::statistics::median(&times))
     }
 
     /// Forgets what was printed so far, and the line that is on its way.

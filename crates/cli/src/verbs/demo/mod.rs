@@ -1,6 +1,7 @@
 //! `hopbyte demo`: the whole loop, on real input, in a minute.
 
 mod experiment;
+mod figures;
 mod job;
 mod model;
 mod scene;

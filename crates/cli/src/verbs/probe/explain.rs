@@ -5,6 +5,7 @@
 //! component explains slow paths when every path that used it is slow; of the components that do, the one
 //! that explains most is taken first, and of those that explain the same the most specific one.
 
+use crate::statistics::median;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,8 +134,9 @@ pub fn explain(
         let same = guilty
             .iter()
             .filter(|(c, u)| **c != component && *u == users);
-        let rates =
-            |f: &dyn Fn(&Path) -> f64| median(users.iter().map(|&i| f(&paths[i])).collect());
+        let rates = |f: &dyn Fn(&Path) -> f64| {
+            median(&users.iter().map(|&i| f(&paths[i])).collect::<Vec<_>>())
+        };
         findings.push(Finding {
             component,
             or: same.map(|(c, _)| *c).collect(),
@@ -210,9 +212,15 @@ fn classes(paths: &[Path], tolerance: f64, expected: &BTreeMap<String, f64>) -> 
         let healthy: Vec<f64> = (rates.iter().copied())
             .filter(|&r| r >= NEAR * quartile)
             .collect();
-        let middle = median(healthy.clone());
+        let middle = median(&healthy);
         let expected = expected.get(&name.0).copied().unwrap_or(middle);
-        let spread = 1.4826 * median(healthy.iter().map(|r| (r - middle).abs()).collect());
+        let spread = 1.4826
+            * median(
+                &healthy
+                    .iter()
+                    .map(|r| (r - middle).abs())
+                    .collect::<Vec<_>>(),
+            );
         let margin =
             (tolerance * expected).max((DEVIATIONS * spread).min(2.0 * tolerance * expected));
         Class {
@@ -224,15 +232,6 @@ fn classes(paths: &[Path], tolerance: f64, expected: &BTreeMap<String, f64>) -> 
         }
     };
     rates.into_iter().map(of).collect()
-}
-
-/// Middle value, 0 of none.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        n => 0.5 * (values[(n - 1) / 2] + values[n / 2]),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What `topobw --json` printed.
 
-use super::explain::{Path, median};
+use super::explain::Path;
 use crate::machine::Machine;
+use crate::statistics::median;
 use anyhow::{Context, Result};
 use hopbyte_fabric::{InputError, NodeId};
 use serde::Deserialize;
@@ -79,7 +80,7 @@ pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
             to,
             class: (kind, mode),
             route,
-            rate: median(rates),
+            rate: median(&rates),
         });
     }
     Ok(paths)

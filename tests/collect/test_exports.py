@@ -7,108 +7,14 @@ Parquet files. Programs that are missing are installed where that is allowed.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-def require(program: str, package: str) -> str:
-    """The path of a program of a Debian package."""
-    if not shutil.which(program) and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", package], check=False)
-        subprocess.run(["systemctl", "disable", "--now", package], check=False, capture_output=True)
-    found = shutil.which(program)
-    if not found:
-        pytest.skip(f"{program} is not here: install {package}")
-    return found
-
-
-def hopbyte_binary() -> Path:
-    """The release binary, built by `make build`, or the one of the tests."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    builds = [target / build / "hopbyte" for build in ("release", "debug")]
-    here = [build for build in builds if build.exists()]
-    if not here:
-        pytest.fail("no hopbyte binary: run `make build`")
-    return max(here, key=lambda build: build.stat().st_mtime)
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
-def get(url: str) -> str:
-    """The text behind a URL."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return str(answer.read().decode())
-
-
-def wait(what: str, seconds: float, check):  # noqa: ANN001, ANN201
-    """Calls `check` until it returns something true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if found := check():
-                return found
-        except OSError:
-            pass
-        time.sleep(0.3)
-    pytest.fail(f"{what}: nothing in {seconds} s")
-
-
-@dataclass
-class Site:
-    """A collector with an agent, and what else a test starts."""
-
-    folder: Path
-    hopbyte: Path
-    stack: ExitStack = field(default_factory=ExitStack)
-    collector: int = field(default_factory=free_port)
-    metrics: int = field(default_factory=free_port)
-
-    def start(self, *command: object) -> subprocess.Popen[str]:
-        """Runs a program until the test ends."""
-        log = (self.folder / "log").open("a")
-        words = [str(word) for word in command]
-        process = subprocess.Popen(words, cwd=self.folder, stdout=log, stderr=log, text=True)
-        self.stack.callback(process.wait)
-        self.stack.callback(process.kill)
-        return process
-
-    def gather(self, *options: object) -> None:
-        """Starts collector and agent."""
-        listen = f"127.0.0.1:{self.collector}"
-        metrics = f"127.0.0.1:{self.metrics}"
-        self.start(self.hopbyte, "collect", "--listen", listen, "--metrics", metrics, "--store", "store", *options)
-        self.start(self.hopbyte, "agent", "--to", listen, "--name", "n1", "--interface", "lo")
-
-    def text(self) -> str:
-        """What the endpoint says."""
-        return get(f"http://127.0.0.1:{self.metrics}/metrics")
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """A folder and a binary; everything that was started is killed at the end."""
-    site = Site(tmp_path, hopbyte_binary())
-    with site.stack:
-        yield site
+from conftest import ROOT, Site, free_port, get, require, wait
 
 
 def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:

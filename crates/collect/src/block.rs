@@ -47,9 +47,16 @@ pub enum Absence {
     Gone,
     /// It has a connection and says nothing.
     Silent,
+    /// It reports earlier ticks: its clock or its way is behind.
+    Behind,
 }
 
-const ABSENCES: [Absence; 3] = [Absence::Never, Absence::Gone, Absence::Silent];
+const ABSENCES: [Absence; 4] = [
+    Absence::Never,
+    Absence::Gone,
+    Absence::Silent,
+    Absence::Behind,
+];
 const ARRIVALS: [Arrival; 3] = [Arrival::OnTime, Arrival::Late, Arrival::Ahead];
 
 /// A report that came after its tick was closed.

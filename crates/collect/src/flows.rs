@@ -145,7 +145,10 @@ impl Flow {
             return;
         }
         if !seen || self.terms.iter().any(|t| old.get(t.0 as usize).is_none()) {
-            // Of what was missing in between nobody knows how it got here.
+            // Of what was missing in between nobody knows how it got here; a total never falls silently.
+            if total < self.total {
+                self.since_ns = moment.time_ns;
+            }
             self.total = total;
             self.rate = Err(Missing::Unread);
             return;
@@ -205,4 +208,134 @@ fn combined(
         Combine::Mean => whole / terms.len() as f64,
         _ => whole,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Shapes;
+    use crate::shape;
+    use crate::wire::{Header, Part, Sampled, put_report};
+    use hopbyte_observe::counters::delta::Behaviour;
+    use hopbyte_observe::counters::reading::Port;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A node of two counters: bytes of 64 bits and a stall of 48 bits at 800 MHz.
+    struct Site {
+        cluster: Cluster,
+        flows: Flows,
+    }
+
+    impl Site {
+        fn new() -> Self {
+            let mut layout = Layout::new("", "test");
+            let port = Port::Named("eth0".into());
+            layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
+            let stall = layout.counter(&port, "stall", Quantity::CreditStallNs, 1.25);
+            stall.behaviour = Behaviour::bits(48).at_most(8e8);
+            let mut shapes = Shapes::default();
+            let id = shapes.intern(&shape::of(&layout).unwrap()).unwrap();
+            let mut node = NodeState::new("n1", 1, 1);
+            node.declare(0, id, None, &shapes).unwrap();
+            let nodes = vec![Some(node)];
+            let mut cluster = Cluster::default();
+            (cluster.shapes, cluster.nodes) = (shapes, nodes);
+            let flows = Flows::default();
+            Self { cluster, flows }
+        }
+
+        /// Bytes and stall after a report at a time; `None`: the source could not be read.
+        fn report(&mut self, time_ns: u64, row: Option<[u64; 2]>) -> [Flow; 2] {
+            let header = Header {
+                time_ns,
+                steady_ns: time_ns,
+                ..Header::default()
+            };
+            let mut values = Values::new(2);
+            row.iter()
+                .for_each(|row| (0..2).for_each(|i| values.set(i, Some(row[i]))));
+            let part = Part {
+                read: row.is_some(),
+                key: true,
+                ..Part::default()
+            };
+            let sampled = Sampled {
+                part,
+                values: &values,
+                base: None,
+            };
+            let mut body = Vec::new();
+            put_report(&header, [sampled].into_iter(), &mut body);
+            let node = self.cluster.nodes[0].as_mut().unwrap();
+            node.apply(&body, &self.cluster.shapes).unwrap();
+            self.flows.report(&self.cluster, 0);
+            let (_, source) = self.flows.iter().next().unwrap();
+            let of = |q| source.flows.iter().find(|f| f.quantity == q).unwrap();
+            [Quantity::ReceivedBytes, Quantity::CreditStallNs].map(|q| of(q).clone())
+        }
+    }
+
+    #[test]
+    fn a_wrap_counts_every_byte() {
+        let mut site = Site::new();
+        let top = (1 << 48) - 1;
+        site.report(SECOND, Some([u64::MAX - 99, top - 199_999_999]));
+        let [bytes, stall] = site.report(2 * SECOND, Some([900, 200_000_000]));
+        assert_eq!(bytes.rate, Ok(1000.0), "100 to the top and round, 900 on");
+        // 400,000,000 clocks of 1.25 ns are half a second, to the last one.
+        assert_eq!(stall.rate, Ok(500_000_000.0));
+    }
+
+    #[test]
+    fn a_reset_is_no_rate_and_a_new_beginning() {
+        let mut site = Site::new();
+        site.report(SECOND, Some([5_443_101_840_963, 7]));
+        let [bytes, _] = site.report(2 * SECOND, Some([4_687_500_000, 9]));
+        assert_eq!(bytes.rate, Err(Missing::Reset));
+        assert_eq!(
+            (bytes.total, bytes.since_ns),
+            (4_687_500_000.0, Some(2 * SECOND))
+        );
+        let [bytes, _] = site.report(3 * SECOND, Some([4_687_500_500, 9]));
+        assert_eq!((bytes.rate, bytes.total), (Ok(500.0), 4_687_500_500.0));
+        // While the source could not be read the device began anew.
+        site.report(4 * SECOND, None);
+        let [bytes, _] = site.report(5 * SECOND, Some([10, 9]));
+        assert_eq!(bytes.rate, Err(Missing::Unread));
+        assert_eq!((bytes.total, bytes.since_ns), (10.0, Some(5 * SECOND)));
+    }
+
+    #[test]
+    fn no_interval_is_not_idle() {
+        let mut site = Site::new();
+        site.report(SECOND, Some([100, 0]));
+        let [bytes, _] = site.report(SECOND, Some([100, 0]));
+        assert_eq!(bytes.rate, Err(Missing::ZeroInterval));
+        let [bytes, _] = site.report(SECOND / 2, Some([100, 0]));
+        assert_eq!(bytes.rate, Err(Missing::ZeroInterval), "a clock set back");
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_known() {
+        let mut site = Site::new();
+        assert_eq!(
+            site.report(SECOND, Some([100, 0]))[0].rate,
+            Err(Missing::Unread)
+        );
+        assert_eq!(site.report(2 * SECOND, Some([300, 0]))[0].rate, Ok(200.0));
+        let closing = Closing {
+            missing: vec![(0, crate::block::Absence::Silent)],
+            ..Closing::default()
+        };
+        site.flows.close(&closing);
+        let (_, source) = site.flows.iter().next().unwrap();
+        assert!(source.flows.iter().all(|f| f.rate == Err(Missing::Unread)));
+        // Two seconds later the rate is over both of them.
+        assert_eq!(site.report(4 * SECOND, Some([700, 0]))[0].rate, Ok(200.0));
+        // Longer than a counter of 48 bits at 800 MHz takes to go round: nobody knows how often.
+        let [bytes, stall] = site.report(400_000 * SECOND, Some([800, 5]));
+        assert!(bytes.rate.is_ok());
+        assert_eq!(stall.rate, Err(Missing::Gap));
+    }
 }

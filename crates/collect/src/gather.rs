@@ -72,6 +72,8 @@ struct Member {
     frozen: bool,
     failed: bool,
     ahead: bool,
+    /// Whether a report of an earlier tick came since the last closing.
+    behind: bool,
     bytes: usize,
 }
 
@@ -131,9 +133,11 @@ impl Gathering {
             rules,
         };
         for name in std::mem::take(&mut gathering.rules.expected) {
-            let id = gathering.add(NodeState::new(&name, 0, 0), true);
-            gathering.rules.expected.push(name);
-            debug_assert_eq!(id as usize + 1, gathering.members.len());
+            // A name that is listed twice is one node.
+            if !gathering.by_name.contains_key(name.as_str()) {
+                gathering.add(NodeState::new(&name, 0, 0), true);
+                gathering.rules.expected.push(name);
+            }
         }
         gathering
     }
@@ -157,6 +161,7 @@ impl Gathering {
             frozen: false,
             failed: false,
             ahead: false,
+            behind: false,
             bytes: 0,
         });
         id
@@ -210,10 +215,15 @@ impl Gathering {
         let member = &mut self.members[id as usize];
         let same = member.state.start == hello.start && member.state.boot == hello.boot;
         let alive = member.channel != Channel::None && now_ns < member.heard_ns + quiet_ns;
-        if !same && alive && member.state.boot == hello.boot {
+        if !same && alive {
+            let whose = if member.state.boot == hello.boot {
+                "another one of the same machine"
+            } else {
+                "one of another machine, or of this one before it booted,"
+            };
             return Err(Refusal::new(format!(
-                "a second agent named {}: another one reports under this name; give one of them \
-                 another --name",
+                "a second agent named {}: {whose} reported under this name within \
+                 {TAKE_OVER_PERIODS} ticks; give one of them another --name",
                 hello.node
             )));
         }
@@ -289,6 +299,7 @@ impl Gathering {
             member.ahead = true;
             Arrival::Ahead
         } else if tick < self.open {
+            member.behind = true;
             let delay_ns = now_ns.wrapping_sub(header.time_ns) as i64;
             self.late.push(Late {
                 node: id,
@@ -408,15 +419,18 @@ impl Gathering {
             if here {
                 closing.reported += u64::from(member.expected);
             } else if member.expected {
-                let silent = member.channel != Channel::None;
-                let why = match (silent, member.heard_ns) {
+                let connected = member.channel != Channel::None;
+                let why = match (connected, member.heard_ns) {
+                    (true, _) if member.behind => Absence::Behind,
                     (true, _) => Absence::Silent,
                     (_, 0) => Absence::Never,
                     _ => Absence::Gone,
                 };
                 closing.missing.push((id, why));
-                member.frozen |= silent && member.tick > 0 && !member.ahead;
+                let mute = why == Absence::Silent && !member.ahead;
+                member.frozen |= mute && member.tick > 0;
             }
+            member.behind = false;
             let flags = [
                 (&mut member.reset, &mut closing.reset),
                 (&mut member.frozen, &mut closing.frozen),

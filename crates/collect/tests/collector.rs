@@ -345,6 +345,65 @@ fn five_thousand_idle_connections_are_closed_and_cost_little() {
     );
 }
 
+#[test]
+fn of_two_agents_with_one_name_the_first_is_heard() {
+    let collector = Collector::start(None, None);
+    let _first = Node::start("n1", collector.tcp);
+    collector.until("the first", |closings, _| {
+        closings.last().is_some_and(|c| c.reported == 1)
+    });
+    // Of this machine and of another one.
+    for (boot, whose) in [(1, "of the same machine"), (2, "of another machine")] {
+        let twin = Hello {
+            boot,
+            ..hello("n1")
+        };
+        let mut out = PREAMBLE.to_vec();
+        frame(&mut out, Kind::Hello, |b| twin.put(b));
+        let text = refused(collector.tcp, &out);
+        assert!(text.starts_with("a second agent named n1"), "{text}");
+        assert!(text.contains(whose), "{text}");
+    }
+    let resets = collector.closings.lock().unwrap();
+    assert!(
+        resets.iter().all(|c| c.reset.is_empty()),
+        "values of two agents never mix"
+    );
+}
+
+#[test]
+fn an_agent_that_connects_anew_is_heard_there_alone() {
+    let collector = Collector::start(None, None);
+    let hello = hello("n1");
+    let connect = || {
+        let mut stream = TcpStream::connect(collector.tcp).unwrap();
+        let mut out = PREAMBLE.to_vec();
+        frame(&mut out, Kind::Hello, |b| hello.put(b));
+        source(&mut out);
+        stream.write_all(&out).unwrap();
+        assert_eq!(answer(&mut stream).0, Kind::Welcome);
+        stream
+    };
+    let mut old = connect();
+    let mut new = connect();
+    let mut out = Vec::new();
+    report(&mut out, 1, now_ns() / PERIOD + 2, 7);
+    old.write_all(&out).unwrap();
+    let (kind, body) = answer(&mut old);
+    let text = String::from_utf8(body).unwrap();
+    assert_eq!(kind, Kind::No);
+    assert_eq!(
+        text,
+        "a report of n1, under which name another connection reports"
+    );
+    out.clear();
+    report(&mut out, 1, now_ns() / PERIOD + 1, 7);
+    new.write_all(&out).unwrap();
+    collector.until("the report", |closings, _| {
+        closings.iter().any(|c| c.reported == 1)
+    });
+}
+
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -12,6 +12,7 @@ use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::wire::Token;
 use hopbyte_observe::host_list;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -212,7 +213,13 @@ fn expected(list: &str) -> Result<Vec<String>> {
         None => list.to_owned(),
     };
     match host_list(&text) {
-        Some(names) if !names.is_empty() => Ok(names),
+        Some(names) if !names.is_empty() => {
+            let mut seen = HashSet::new();
+            match names.iter().find(|name| !seen.insert(name.as_str())) {
+                Some(twice) => bail!("--expect: found node {twice} twice, expected each once"),
+                None => Ok(names),
+            }
+        }
         _ => bail!("--expect: found '{list}', expected names such as n[001-100],login1"),
     }
 }
@@ -312,6 +319,7 @@ impl Line {
             Absence::Never => "never seen",
             Absence::Gone => "gone",
             Absence::Silent => "silent",
+            Absence::Behind => "behind",
         };
         let missing: Vec<String> = self
             .missing

@@ -192,6 +192,7 @@ fn head(closing: &Closing, cluster: &Cluster) -> String {
         ("never seen", gone(Absence::Never)),
         ("gone", gone(Absence::Gone)),
         ("silent", gone(Absence::Silent)),
+        ("behind", gone(Absence::Behind)),
         ("frozen", closing.frozen.clone()),
         ("reset", closing.reset.clone()),
         ("source failed", closing.failed.clone()),

@@ -192,10 +192,13 @@ fn resets_are_named_and_wraps_are_not() {
     }
     // The wrap over 2^64 and the state that fell are none; 95 to 3 is one.
     assert_eq!(resets, [0, 0, 0, 1]);
-    // Another boot of the node takes the name over although its connection seems to live.
+    // Another boot of the node takes the name over, although its connection seems to live, when nothing
+    // came for three ticks: before that it may as well be another machine.
     let mut again = Agent::new("a", 2);
     again.hello.boot = 8;
-    let now = now + 4 * SECOND;
+    let twin = again.connect(&mut g, 2, now + 4 * SECOND).unwrap_err();
+    assert!(twin.to_string().contains("of another machine"), "{twin}");
+    let now = now + 6 * SECOND;
     again.connect(&mut g, 2, now).unwrap();
     g.report(id, &again.report(T0 + 4, now, [1, 0]), now)
         .unwrap();
@@ -350,4 +353,42 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     assert_eq!(error.to_string(), "differences before whole values");
     g.rules.memory_bytes = 100;
     assert!(no(a.connect(&mut g, 1, now)).contains("--memory"));
+}
+
+#[test]
+fn a_clock_that_is_behind_is_said_and_is_not_frozen() {
+    let mut g = gathering(&["a", "a", "b"]);
+    assert_eq!(g.size().0, 2, "a name that is listed twice is one node");
+    let mut cluster = Cluster::default();
+    let (mut a, mut b) = (Agent::new("a", 1), Agent::new("b", 1));
+    let now = T0 * SECOND;
+    let (ia, ib) = (
+        a.connect(&mut g, 1, now).unwrap(),
+        b.connect(&mut g, 2, now).unwrap(),
+    );
+    for i in 0..4 {
+        let now = now + i * SECOND;
+        g.report(ia, &a.report(T0 + i, now, [i, 0]), now).unwrap();
+        // The clock of b was set back by an hour after its first report.
+        let back = if i > 0 { 3600 } else { 0 };
+        let body = b.report(T0 + i - back, now - back * SECOND, [i, 0]);
+        g.report(ib, &body, now).unwrap();
+        let closing = close(&mut g, now + SECOND / 4, &mut cluster);
+        assert_eq!(closing.tick, T0 + i);
+        if i == 0 {
+            assert_eq!(closing.reported, 2);
+            continue;
+        }
+        assert_eq!(closing.missing, [(ib, Absence::Behind)]);
+        assert!(closing.frozen.is_empty(), "it reports");
+        let late = closing.late[0];
+        assert_eq!((late.node, late.tick), (ib, T0 + i - 3600));
+        assert_eq!(late.delay_ns, 3600 * SECOND as i64);
+    }
+    // It falls silent, and is frozen.
+    let now = now + 4 * SECOND;
+    g.report(ia, &a.report(T0 + 4, now, [9, 0]), now).unwrap();
+    let closing = close(&mut g, now + SECOND / 4, &mut cluster);
+    assert_eq!(closing.missing, [(ib, Absence::Silent)]);
+    assert_eq!(closing.frozen, [ib]);
 }

@@ -440,6 +440,13 @@ impl Server {
             return Ok(());
         };
         match (connection.role, kind) {
+            // Differences of two agents must never meet on one base.
+            (Role::Agent(node), _) if self.gathering.channel(node) != Channel::Stream(slot) => {
+                Err(Refusal::new(format!(
+                    "a report of {}, under which name another connection reports",
+                    self.gathering.name(node)
+                )))
+            }
             (Role::Agent(node), Kind::Report) => self.gathering.report(node, body, now),
             (Role::Agent(node), Kind::Source) => self.gathering.source(node, body),
             (Role::Stranger { .. }, Kind::Hello) => {

@@ -237,3 +237,98 @@ pub fn logs(folder: &Path) -> io::Result<Vec<PathBuf>> {
     logs.sort();
     Ok(logs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Writer;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Keeps a block without nodes; returns whether the log ended with it.
+    fn keep(store: &mut Store, tick: u64) -> bool {
+        let closing = Closing {
+            tick,
+            period_ns: SECOND,
+            closed_ns: tick * SECOND + SECOND / 4,
+            ..Closing::default()
+        };
+        store
+            .append(&closing, Writer::default().close(&closing))
+            .unwrap()
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap());
+        let mut names: Vec<String> = entries
+            .map(|e| e.file_name().into_string().unwrap())
+            .filter(|n| n != "lock")
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn logs_end_by_time_and_by_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let keeping = Keeping {
+            segment_seconds: 3,
+            seal: false,
+            ..Keeping::default()
+        };
+        let mut store = Store::open(folder.path(), keeping).unwrap();
+        let ended: Vec<bool> = (100..108).map(|t| keep(&mut store, t)).collect();
+        let full = [false, false, false, true];
+        assert_eq!(ended, [full, full].concat());
+        // The clock is set back: an older log of the same second stays as it is.
+        store.keeping.segment_bytes = 1;
+        assert!(keep(&mut store, 100));
+        drop(store);
+        let expected = [
+            "00000000100-00.log",
+            "00000000100-01.log",
+            "00000000104-00.log",
+        ];
+        assert_eq!(names(folder.path()), expected);
+        let ticks = |name: &str| {
+            let mut log = LogReader::open(&folder.path().join(name)).unwrap();
+            let mut ticks = Vec::new();
+            while let Some(closing) = log.next_block(|_, _, _| {}).unwrap() {
+                ticks.push(closing.tick);
+            }
+            ticks
+        };
+        assert_eq!(ticks(expected[0]), [100, 101, 102, 103]);
+        assert_eq!(ticks(expected[1]), [100]);
+    }
+
+    #[test]
+    fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let keeping = Keeping {
+            segment_bytes: 1,
+            retain_seconds: Some(20),
+            ..Keeping::default()
+        };
+        let mut store = Store::open(folder.path(), keeping.clone()).unwrap();
+        for tick in [100, 110, 120, 130] {
+            assert!(keep(&mut store, tick), "a log a block");
+        }
+        drop(store);
+        fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+        tidy(folder.path(), &keeping, &logs(folder.path()).unwrap()).unwrap();
+        // Of 130 − 20 the log of 110 is the oldest that stays.
+        let expected = [
+            "00000000110-00.log",
+            "00000000110-00.ticks.parquet",
+            "00000000120-00.log",
+            "00000000120-00.ticks.parquet",
+            "00000000130-00.log",
+            "00000000130-00.ticks.parquet",
+            "notes.txt",
+        ];
+        assert_eq!(names(folder.path()), expected);
+        tidy(folder.path(), &keeping, &logs(folder.path()).unwrap()).unwrap();
+        assert_eq!(names(folder.path()), expected, "nothing is done twice");
+    }
+}

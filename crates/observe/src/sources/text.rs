@@ -8,6 +8,7 @@ use crate::text::{self, Limits};
 use hopbyte_fabric::InputError;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where Cray's gpcdr module shows what it makes of the tiles.
@@ -63,7 +64,9 @@ pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError>
 impl Text {
     fn content(&mut self) -> Result<text::Text, ObserveError> {
         let failed = |error| ObserveError::io(&self.path, error);
-        let mut file = match self.file.take() {
+        // A descriptor still reads a file that was deleted or replaced, and would show its values for ever.
+        let linked = |file: &File| file.metadata().is_ok_and(|m| m.nlink() > 0);
+        let mut file = match self.file.take().filter(linked) {
             Some(file) => file,
             None => File::open(&self.path).map_err(failed)?,
         };

@@ -1,0 +1,126 @@
+"""A collector and an agent of this machine, and the programs that they are tested with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def require(program: str, package: str) -> str:
+    """The path of a program of a Debian package."""
+    if not shutil.which(program) and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", package], check=False)
+        subprocess.run(["systemctl", "disable", "--now", package], check=False, capture_output=True)
+    found = shutil.which(program)
+    if not found:
+        pytest.skip(f"{program} is not here: install {package}")
+    return found
+
+
+def hopbyte_binary() -> Path:
+    """The release binary, built by `make build`, or the one of the tests."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    builds = [target / build / "hopbyte" for build in ("release", "debug")]
+    here = [build for build in builds if build.exists()]
+    if not here:
+        pytest.fail("no hopbyte binary: run `make build`")
+    return max(here, key=lambda build: build.stat().st_mtime)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def get(url: str) -> str:
+    """The text behind a URL."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def wait(what: str, seconds: float, check):  # noqa: ANN001, ANN201
+    """Calls `check` until it returns something true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if found := check():
+                return found
+        except OSError:
+            pass
+        time.sleep(0.3)
+    pytest.fail(f"{what}: nothing in {seconds} s")
+
+
+@dataclass
+class Site:
+    """A collector with an agent, and what else a test starts."""
+
+    folder: Path
+    hopbyte: Path
+    stack: ExitStack = field(default_factory=ExitStack)
+    collector: int = field(default_factory=free_port)
+    metrics: int = field(default_factory=free_port)
+
+    def start(self, *command: object, out: str = "log") -> subprocess.Popen[str]:
+        """Runs a program until the test ends; what it prints goes to a file."""
+        with (self.folder / out).open("a") as printed, (self.folder / "log").open("a") as said:
+            words = [str(word) for word in command]
+            process = subprocess.Popen(words, cwd=self.folder, stdout=printed, stderr=said, text=True)
+        self.stack.callback(process.wait)
+        self.stack.callback(process.kill)
+        return process
+
+    def collect(self, *options: object) -> subprocess.Popen[str]:
+        """Starts a collector; its ticks go to `ticks` as JSON."""
+        listen = ["--listen", f"127.0.0.1:{self.collector}"]
+        return self.start(self.hopbyte, "--json", "collect", *listen, *options, out="ticks")
+
+    def agent(self, name: str, *options: object) -> subprocess.Popen[str]:
+        """Starts an agent of this machine under a name; its ticks go to a file of that name."""
+        to = ["--to", f"127.0.0.1:{self.collector}"]
+        words = [self.hopbyte, "--json", "agent", "--name", name, "--interface", "lo", *to, *options]
+        return self.start(*words, out=name)
+
+    def gather(self, *options: object, agent: list[object] | None = None) -> None:
+        """Starts collector, with endpoint and store, and agent."""
+        self.collect("--metrics", f"127.0.0.1:{self.metrics}", "--store", "store", *options)
+        self.agent("n1", *(agent or []))
+
+    def last(self, out: str) -> dict:
+        """The newest whole line that a program printed."""
+        text = (self.folder / out).read_text()
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        if not lines:
+            raise OSError(f"nothing in {out} yet")
+        return json.loads(lines[-1])
+
+    def last_tick(self) -> dict:
+        """How the newest tick closed."""
+        return self.last("ticks")
+
+    def text(self) -> str:
+        """What the endpoint says."""
+        return get(f"http://127.0.0.1:{self.metrics}/metrics")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A folder and a binary; everything that was started is killed at the end."""
+    site = Site(tmp_path, hopbyte_binary())
+    with site.stack:
+        yield site

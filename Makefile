@@ -4,7 +4,9 @@
 #   make test-mpi  the recorder and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints and the rules of the house
 #   make build     the release binary, target/release/hopbyte
-#   make install   the binary, man pages and completions below PREFIX (default ~/.local)
+#   make install   the binary, man pages and completions below PREFIX (default ~/.local); where there is an MPI,
+#                  the recorder's libraries and the probes for it too
+#   make mpi       Open MPI and MPICH where they may be installed, and recorder and probes for both
 #   make pictures  the book's pictures of machines, drawn anew
 #   make docs      the book as HTML under build/book, man pages under build/man
 #   make bench     measured speeds, as they are; bench-model: flows beside SimGrid; bench-map: the mapper
@@ -30,7 +32,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build install docs pictures bench bench-model bench-map bench-scale fuzz clean help
-.PHONY: test-mpi test-rust test-loop test-formats test-python test-web test-recorder test-probes test-infiniband test-lab test-collect test-simgrid
+.PHONY: mpi test-slurm test-mpi test-rust test-loop test-formats test-python test-web test-recorder test-probes test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
 
 help:
@@ -85,9 +87,22 @@ test-formats: build $(VENV)/bin/python
 	$(VENV)/bin/pytest -q tests/formats
 
 # Emulated clusters of network namespaces: needs root, which it says before it starts.
-test-lab: build $(VENV)/bin/python
+test-lab: build mpi $(VENV)/bin/python
 	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
-	$(VENV)/bin/pytest -q tests/lab
+	$(VENV)/bin/pytest -q -rs tests/lab
+
+# Probes and preload libraries for Open MPI and MPICH, which are installed first: makes of their own, since a make
+# looks for MPIs when it starts.
+mpi:
+	$(MAKE) -s -C probes deps
+	$(MAKE) -s -C probes all
+	$(MAKE) -s -C recorder all
+
+# A real Slurm on this machine, controller and node daemons, obeys what is written for it; needs root.
+test-slurm: build $(VENV)/bin/python
+	scripts/need.sh /usr/sbin/slurmctld=slurm-wlm /usr/sbin/slurmd=slurm-wlm && \
+	  $(VENV)/bin/pip install -q pytest
+	$(VENV)/bin/pytest -q tests/slurm
 
 # A collector read by real Prometheus, VictoriaMetrics and pandas; what is missing is skipped and named.
 test-collect: build $(VENV)/bin/python
@@ -104,6 +119,7 @@ install: build
 	install -D -m 644 build/completions/hopbyte.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hopbyte
 	install -D -m 644 build/completions/_hopbyte $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_hopbyte
 	install -D -m 644 build/completions/hopbyte.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/hopbyte.fish
+	scripts/install_mpi.sh $(DESTDIR)$(PREFIX)
 
 pictures:
 	HOPBYTE_PICTURES=write $(CARGO) test --locked -p hopbyte-cli --test pictures

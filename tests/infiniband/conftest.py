@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from program import hopbyte_binary
+
 PROGRAMS = ["ibsim", "opensm", "ibnetdiscover", "dump_fts", "ibtracert"]
 PRELOAD = Path("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so")
-ROOT = Path(__file__).parents[2]
 
 
 def require_programs() -> None:
@@ -34,15 +38,6 @@ def require_programs() -> None:
     missing = [p for p in PROGRAMS if not shutil.which(p)]
     if missing or not PRELOAD.exists():
         pytest.fail(f"install {' '.join(packages)} (missing: {missing})")
-
-
-def hopbyte_binary() -> Path:
-    """The release binary, built by `make build`."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    for build in ("release", "debug"):
-        if (target / build / "hopbyte").exists():
-            return target / build / "hopbyte"
-    pytest.fail("no hopbyte binary: run `make build`")
 
 
 @dataclass

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from conftest import PRELOAD, Sim, hopbyte_binary
+from conftest import PRELOAD, Sim
 from networks import fat_tree
+from program import hopbyte_binary
 
 Row = dict[str, object]
 

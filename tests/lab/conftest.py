@@ -12,16 +12,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
-def hopbyte_binary() -> Path:
-    """The release binary, built by `make build`."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    for build in ("release", "debug"):
-        if (target / build / "hopbyte").exists():
-            return target / build / "hopbyte"
-    pytest.fail("no hopbyte binary: run `make build`")
+from program import hopbyte_binary
 
 
 @dataclass

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-from conftest import ROOT, hopbyte_binary
+from program import LIBRARIES, PROGRAMS, hopbyte_binary
 
-PROGRAMS = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build" / "probes"))
-LIBRARIES = Path(os.environ.get("HOPBYTE_RECORDER_BUILD", ROOT / "build" / "recorder"))
 SIZE = ["--machine", "torus:2x2x2", "--grid", "2,2,1", "--competing", "2", "--programs", str(PROGRAMS), "--libraries",
         str(LIBRARIES)]
 

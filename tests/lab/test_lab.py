@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import hopbyte_binary
+from program import hopbyte_binary
 
 STREAM = str(Path(__file__).parent / "stream.py")
 MBIT = 20

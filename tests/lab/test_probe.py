@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Lab
+from conftest import Lab
+from program import PROGRAMS
 
 MACHINE = "mesh:3x2:nodes=2"
 PLACES = int(os.environ.get("HOPBYTE_TEST_PLACES", "2"))
-PROGRAMS = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build" / "probes"))
 LINKS = [f"r{x}-{y} {way}" for x in range(3) for y in range(2) for way in ("X+", "X-", "Y+", "Y-")
          if 0 <= x + {"X+": 1, "X-": -1}.get(way, 0) < 3 and 0 <= y + {"Y+": 1, "Y-": -1}.get(way, 0) < 2]
 ROUTERS = [f"r{x}-{y}" for x in range(3) for y in range(2)]

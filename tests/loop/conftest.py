@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from program import ROOT, hopbyte_binary
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
 def hopbyte() -> Run:
-    """Runs the release binary that `make build` left; asserts its exit code."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    binary = target / "release/hopbyte"
-    assert binary.exists(), "run `make build` first"
+    """Runs the program; asserts its exit code."""
+    binary = hopbyte_binary()
 
     def run(*words: object, code: int = 0, wrap: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         line = [*wrap, str(binary), *map(str, words)]

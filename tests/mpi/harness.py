@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("HOPBYTE_RECORDER_BUILD", ROOT / "build" / "recorder"))
-MPICH5 = Path(os.environ.get("HOPBYTE_MPICH5", ROOT / "build" / "mpich5"))
+from program import LIBRARIES, MPICH5
+
+BUILD = LIBRARIES
 HERE = Path(__file__).resolve().parent
 DEADLINE_SECONDS = 120
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from program import find_binary
 
-from harness import ABI, ALL, BUILD, MPICH, OMPI, ROOT, Mpi, Result, run_command
+from harness import ABI, ALL, BUILD, MPICH, OMPI, Mpi, Result, run_command
 
-TARGETS = [
-    Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / build for build in ("release", "debug")
-]
-HOPBYTE = next((t / "hopbyte" for t in TARGETS if (t / "hopbyte").exists()), None)
+HOPBYTE = find_binary()
 
 pytestmark = pytest.mark.skipif(HOPBYTE is None, reason="no hopbyte binary: make build")
 

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from program import ROOT
 
-from harness import ABI, ALL, BUILD, MPICH, OMPI, ROOT, Mpi, Result, launch, run_command
+from harness import ABI, ALL, BUILD, MPICH, OMPI, Mpi, Result, launch, run_command
 
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
 INCLUDE = ROOT / "recorder" / "include"

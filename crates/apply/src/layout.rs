@@ -86,6 +86,22 @@ impl<'a> Layout<'a> {
         by_place
     }
 
+    /// Most ranks of a node.
+    pub(crate) fn most(&self) -> usize {
+        let counts = self.ranks_by_place().into_iter().map(|r| r.len());
+        counts.max().unwrap_or(0)
+    }
+
+    /// What to know where hosts are not in the order of their names, in which Slurm and others take them.
+    pub(crate) fn order_note(&self) -> Option<String> {
+        let out_of_order = |pair: &&[&str]| natural(pair[0]) > natural(pair[1]);
+        let pair = self.hosts.windows(2).find(out_of_order)?;
+        Some(format!(
+            "nodes are taken in the scheduler's order, whatever order they were asked for in, and here {} comes before {}: give `map --nodes` the order of `scontrol show hostnames`",
+            pair[0], pair[1]
+        ))
+    }
+
     /// Runs of neighbouring ranks on one node: (position, number of ranks).
     pub(crate) fn runs(&self) -> Vec<(u32, u32)> {
         self.place
@@ -93,6 +109,19 @@ impl<'a> Layout<'a> {
             .map(|run| (run[0], run.len() as u32))
             .collect()
     }
+}
+
+/// A name as people sort it: its numbers as numbers.
+fn natural(name: &str) -> Vec<(bool, u64, &str)> {
+    let digit = |c: char| c.is_ascii_digit();
+    name.as_bytes()
+        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+        .map(|part| {
+            let part = std::str::from_utf8(part).unwrap_or_default();
+            let number = part.parse().unwrap_or(0);
+            (!part.starts_with(digit), number, part)
+        })
+        .collect()
 }
 
 /// Whether a name can stand in a launcher's file or on its command line as it is.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{ApplyError, Launcher, advise, render, write_atomic};
+use hopbyte_apply::{ApplyError, Launcher, Seen, advise, check, render, write_atomic};
 use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -85,6 +85,23 @@ fn blocks_of_ranks_have_launchers_of_their_own() {
     assert!(render(Launcher::SlurmPlane, &f, &a, &turned).is_err());
     let dealt = on([0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(text(Launcher::SlurmPlane, &dealt), "plane=1\n");
+    let plane = advise(Launcher::SlurmPlane, &f, &a, &dealt).unwrap();
+    assert!(
+        plane
+            .command
+            .starts_with("srun -N 4 -n 8 --ntasks-per-node=2 --distribution=")
+    );
+    assert!(plane.warnings.is_empty());
+    // Slurm deals to its nodes in its own order.
+    let nodes = [10, 9, 2, 1].map(|n| (NodeId(n), 2));
+    let wide = spec::fabric("torus:11").unwrap();
+    let turned_nodes = Allocation::new(&wide, nodes.to_vec()).unwrap();
+    let in_order = Placement::in_order(&turned_nodes, 8).unwrap();
+    let noted = advise(Launcher::SlurmPlane, &wide, &turned_nodes, &in_order).unwrap();
+    assert!(
+        noted.warnings[0].contains("n10 comes before n9"),
+        "{noted:?}"
+    );
     assert!(render(Launcher::Pals, &f, &a, &dealt).is_err());
     let warned = |p| {
         advise(Launcher::IntelMachinefile, &f, &a, p)
@@ -214,4 +231,59 @@ proptest! {
             prop_assert_eq!(count[&node], slots);
         }
     }
+}
+
+#[test]
+fn a_job_is_compared_with_its_placement() {
+    let (f, a, p) = example();
+    let rank = |host: &str, shared| {
+        Some(Seen {
+            host: host.into(),
+            shared: Some(shared),
+            cpus: Some("0-1".into()),
+        })
+    };
+    let right: Vec<_> = ["n1", "n0", "n0.site", "n1", "N3", "n2", "n2", "n3"]
+        .map(|h| rank(h, 2))
+        .into();
+    let checked = check(&f, &a, &p, &right).unwrap();
+    assert!(checked.holds() && checked.memory_known && checked.notes.is_empty());
+
+    // The launcher's own order.
+    let blocks: Vec<_> = (0..8).map(|r| rank(&format!("n{}", r / 2), 2)).collect();
+    let checked = check(&f, &a, &p, &blocks).unwrap();
+    let ranks: Vec<usize> = checked.elsewhere.iter().map(|d| d.rank).collect();
+    assert_eq!(ranks, [0, 2, 4, 6]);
+    assert_eq!(checked.elsewhere[0].expected.as_deref(), Some("n1"));
+    assert_eq!(checked.elsewhere[0].found.as_deref(), Some("n0"));
+
+    // Every run of ranks taken for a node of its own: right hosts, memory lost on two of four.
+    let mut lost = right.clone();
+    for r in [0, 3, 4, 7] {
+        lost[r].as_mut().unwrap().shared = Some(1);
+    }
+    let checked = check(&f, &a, &p, &lost).unwrap();
+    assert!(!checked.holds() && checked.elsewhere.is_empty());
+    let hosts: Vec<&str> = checked.split.iter().map(|s| s.host.as_str()).collect();
+    assert_eq!((hosts, checked.split[0].most_shared), (vec!["n1", "n3"], 1));
+
+    // Fewer and more ranks than placed.
+    let fewer = check(&f, &a, &p, &right[..6]).unwrap();
+    assert_eq!((fewer.elsewhere.len(), fewer.elsewhere[0].rank), (2, 6));
+    assert_eq!(fewer.elsewhere[0].found, None);
+    let mut more = right.clone();
+    more.push(rank("n0", 3));
+    assert_eq!(
+        check(&f, &a, &p, &more).unwrap().elsewhere[0].expected,
+        None
+    );
+
+    // Two ranks on one processor.
+    let mut crowded = right;
+    for r in [1, 2] {
+        crowded[r].as_mut().unwrap().cpus = Some("1".into());
+    }
+    let checked = check(&f, &a, &p, &crowded).unwrap();
+    assert!(checked.holds());
+    assert_eq!(checked.notes, ["2 ranks of n0 share 1 processors (1)"]);
 }

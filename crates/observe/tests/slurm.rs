@@ -27,6 +27,22 @@ fn hops(m: &Machine, a: &str, b: &str) -> Option<usize> {
 }
 
 #[test]
+fn what_scontrol_prints_is_the_file_that_it_was_read_from() {
+    let file =
+        "SwitchName=s0 Nodes=n[0-1]\nSwitchName=s1 Nodes=n[2-3]\nSwitchName=top Switches=s[0-1]\n";
+    let printed = "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-1]\n\
+                   SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[2-3]\n\
+                   SwitchName=top Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=s0,s1\n";
+    let (a, b) = (parse(file).unwrap(), parse(printed).unwrap());
+    for (from, to) in [("n0", "n1"), ("n0", "n3")] {
+        assert_eq!(hops(&a, from, to), hops(&b, from, to));
+    }
+    assert_eq!(a.fabric.links().len(), b.fabric.links().len());
+    let error = parse("SwitchName=s0 Level=high Nodes=n0\n").unwrap_err();
+    assert!(error.contains("a level"), "{error}");
+}
+
+#[test]
 fn the_large_tree_is_read_completely() {
     let Some(path) = shared("slurm/testcase1.topology.conf") else {
         return;

@@ -316,7 +316,7 @@ fn said_by(command: &mut Command) -> Result<String> {
 }
 
 /// The file that a word of a command line would start.
-fn find(word: &OsStr) -> Option<PathBuf> {
+pub fn find(word: &OsStr) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let runs = |p: &PathBuf| {
         p.metadata()

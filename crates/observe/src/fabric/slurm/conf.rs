@@ -8,7 +8,8 @@
 //! RingName=r1 Nodes=node[01-08]            rings
 //! ```
 //!
-//! Keys do not care for case, `#` begins a comment, a backslash at the end continues the line.
+//! `scontrol show topology` prints the same with a `Level=`, and behind every switch of switches all nodes
+//! below it. Keys do not care for case, `#` begins a comment, a backslash at the end continues the line.
 
 use super::{Block, Names, Plan, Switch};
 use crate::fabric::note_of;
@@ -80,6 +81,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn line(&mut self, line: Line<'_>, content: &[u8]) -> Result<(), InputError> {
         let (mut name, mut nodes, mut switches) = (None, None, None);
+        let mut level = 0;
         for word in words(content) {
             let wrong = |expected: &str| self.text.error_in(line, word, expected);
             let (key, value) = setting(word).ok_or_else(|| wrong("KEY=VALUE"))?;
@@ -99,6 +101,8 @@ impl Reader<'_> {
                 switches = Some(list()?);
             } else if is_key(key, "LinkSpeed") {
                 self.speeds += 1;
+            } else if is_key(key, "Level") {
+                level = decimal_u32(value).ok_or_else(|| wrong("a level (a whole number)"))?;
             } else if is_key(key, "BlockSizes") {
                 let sizes = value.split(|&b| b == b',').map(decimal_u32);
                 self.sizes = sizes
@@ -106,9 +110,13 @@ impl Reader<'_> {
                     .ok_or_else(|| wrong("sizes such as 4,8,16"))?;
             } else {
                 return Err(wrong(
-                    "SwitchName, Switches, Nodes, LinkSpeed, BlockName, BlockSizes or RingName",
+                    "SwitchName, Switches, Nodes, LinkSpeed, Level, BlockName, BlockSizes or RingName",
                 ));
             }
+        }
+        // What a switch of switches has below it is no node of its own.
+        if level > 0 && switches.is_some() {
+            nodes = None;
         }
         let line_number = line.number;
         match (name, nodes, switches) {

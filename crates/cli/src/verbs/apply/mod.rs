@@ -1,4 +1,6 @@
-//! `hopbyte apply MAPPING`: what the launcher reads, from a mapping that was saved.
+//! `hopbyte apply MAPPING`: what the launcher reads, from a mapping that was saved, and whether it obeyed.
+
+mod check;
 
 use super::Answer;
 use crate::output::Output;
@@ -17,7 +19,7 @@ pub struct Args {
     mapping: PathBuf,
     /// Launcher: mpich-rank-order, openmpi-rankfile, openmpi-hostfile, slurm-hostfile, slurm-plane,
     /// hydra-hostfile, intel-machinefile, flux-hostfile, flux-taskmap, pals, node-order, csv, json
-    #[arg(long, value_name = "LAUNCHER")]
+    #[arg(long, visible_alias = "launcher", value_name = "LAUNCHER")]
     emit: Option<Launcher>,
     /// Write into this file instead of printing
     #[arg(long, value_name = "FILE", requires = "emit")]
@@ -25,6 +27,8 @@ pub struct Args {
     /// The machine, where it is not where it was
     #[arg(long, value_name = "FABRIC")]
     fabric: Option<String>,
+    #[command(flatten)]
+    check: check::Settings,
 }
 
 /// How to launch with one launcher.
@@ -46,10 +50,28 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     }
     let fabric = saved.machine.read(out)?.fabric;
     let (allocation, placement) = saved.placed(&fabric)?;
-    let Some(launcher) = args.emit else {
-        return list(&fabric, &allocation, &placement, out);
-    };
-    let file = render(launcher, &fabric, &allocation, &placement)?;
+    let checks = args.check.check || args.check.ran.is_some();
+    match args.emit {
+        Some(launcher) => emit(args, launcher, &fabric, &allocation, &placement, out)?,
+        None if checks => {}
+        None => return list(&fabric, &allocation, &placement, out),
+    }
+    if checks {
+        return check::run(&args.check, &fabric, &allocation, &placement, out);
+    }
+    Ok(Answer::Yes)
+}
+
+/// Prints or writes one launcher's file, and says how to launch with it.
+fn emit(
+    args: &Args,
+    launcher: Launcher,
+    fabric: &Fabric,
+    allocation: &Allocation,
+    placement: &Placement,
+    out: &mut Output,
+) -> Result<()> {
+    let file = render(launcher, fabric, allocation, placement)?;
     match &args.to {
         Some(path) => {
             write_atomic(path, &file)?;
@@ -57,7 +79,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         }
         None => out.text(&file)?,
     }
-    let advice = advise(launcher, &fabric, &allocation, &placement)?;
+    let advice = advise(launcher, fabric, allocation, placement)?;
     for warning in &advice.warnings {
         out.talk(format!("note: {warning}"));
     }
@@ -71,7 +93,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             with_file(&advice.command, &name)
         ));
     }
-    Ok(Answer::Yes)
+    Ok(())
 }
 
 /// A command of [`advise`] with the file's name in it.

@@ -1,0 +1,183 @@
+//! Did the ranks start where the placement has them?
+
+use crate::error::ApplyError;
+use crate::layout::Layout;
+use hopbyte_fabric::{Allocation, Fabric, Placement};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What one rank says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its host.
+    pub host: String,
+    /// Ranks that share memory with it, itself among them, where it can tell.
+    pub shared: Option<u32>,
+    /// Processors that it may use, as `0-3,8`, where it can tell.
+    pub cpus: Option<String>,
+}
+
+/// A rank that is elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The rank.
+    pub rank: usize,
+    /// Host of the placement; `None` for a rank that it has not.
+    pub expected: Option<String>,
+    /// Host that it started on; `None` for a rank that did not start.
+    pub found: Option<String>,
+}
+
+/// A host whose ranks do not all share memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Split {
+    /// The host.
+    pub host: String,
+    /// Its ranks.
+    pub ranks: u32,
+    /// The largest number of them that share memory.
+    pub most_shared: u32,
+}
+
+/// What comparing found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Ranks of the placement.
+    pub ranks: usize,
+    /// Ranks that are elsewhere, in rank order.
+    pub elsewhere: Vec<Difference>,
+    /// Hosts that the launcher took for several.
+    pub split: Vec<Split>,
+    /// Whether the ranks could tell who shares memory with them.
+    pub memory_known: bool,
+    /// What else is worth knowing.
+    pub notes: Vec<String>,
+}
+
+impl Checked {
+    /// Whether the job runs as placed.
+    pub fn holds(&self) -> bool {
+        self.elsewhere.is_empty() && self.split.is_empty()
+    }
+}
+
+/// Compares a placement with what the ranks say, `seen[rank]`; a rank that said nothing is `None`.
+///
+/// # Errors
+/// A host name that is not one, or two allocated endpoints of one host, which ranks cannot tell apart.
+pub fn check(
+    fabric: &Fabric,
+    allocation: &Allocation,
+    placement: &Placement,
+    seen: &[Option<Seen>],
+) -> Result<Checked, ApplyError> {
+    let layout = Layout::new(fabric, allocation, placement, "a check")?;
+    let mut checked = Checked {
+        ranks: layout.ranks(),
+        memory_known: seen.iter().flatten().all(|s| s.shared.is_some()),
+        ..Checked::default()
+    };
+    for rank in 0..layout.ranks().max(seen.len()) {
+        let expected = (rank < layout.ranks()).then(|| layout.host(rank));
+        let found = seen.get(rank).and_then(|s| s.as_ref());
+        let same = match (expected, found) {
+            (Some(expected), Some(found)) => same_host(expected, &found.host),
+            _ => false,
+        };
+        if !same {
+            checked.elsewhere.push(Difference {
+                rank,
+                expected: expected.map(str::to_owned),
+                found: found.map(|f| f.host.clone()),
+            });
+        }
+    }
+    // Who shares memory is only worth a word where everybody is in the right place.
+    if checked.elsewhere.is_empty() {
+        checked.split = split(&layout, seen);
+        checked.notes = crowded(&layout, seen);
+    }
+    Ok(checked)
+}
+
+/// Whether two names mean one host: one may have its domain behind it, and case does not matter.
+fn same_host(a: &str, b: &str) -> bool {
+    let first = |name: &str| name.split('.').next().unwrap_or("").to_ascii_lowercase();
+    let whole = a.contains('.') && b.contains('.');
+    if whole {
+        a.eq_ignore_ascii_case(b)
+    } else {
+        first(a) == first(b)
+    }
+}
+
+fn split(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<Split> {
+    let mut all = Vec::new();
+    for (place, ranks) in layout.ranks_by_place().iter().enumerate() {
+        let shared = |&r: &u32| seen[r as usize].as_ref().and_then(|s| s.shared);
+        let of: Vec<u32> = ranks.iter().filter_map(shared).collect();
+        let count = ranks.len() as u32;
+        if of.len() == ranks.len() && of.iter().any(|&s| s < count) {
+            all.push(Split {
+                host: layout.hosts[place].to_owned(),
+                ranks: count,
+                most_shared: of.into_iter().max().unwrap_or(0),
+            });
+        }
+    }
+    all
+}
+
+/// Hosts where more ranks may use the same processors than there are of these.
+fn crowded(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (place, ranks) in layout.ranks_by_place().iter().enumerate() {
+        let mut users: BTreeMap<&str, usize> = BTreeMap::new();
+        for &rank in ranks {
+            if let Some(cpus) = seen[rank as usize].as_ref().and_then(|s| s.cpus.as_deref()) {
+                *users.entry(cpus).or_default() += 1;
+            }
+        }
+        for (cpus, users) in users {
+            if let Some(room) = processors(cpus).filter(|&room| users > room) {
+                notes.push(format!(
+                    "{users} ranks of {} share {room} processors ({cpus})",
+                    layout.hosts[place]
+                ));
+            }
+        }
+    }
+    notes
+}
+
+/// Number of processors of a list such as `0-3,8`; `None` when it is cut off or is no such list.
+fn processors(list: &str) -> Option<usize> {
+    list.split(',')
+        .map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+            last.checked_sub(first).map(|n| n as usize + 1)
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_the_same_with_and_without_domain() {
+        assert!(same_host("n1", "N1.cluster.org") && same_host("n1.a.b", "n1"));
+        assert!(!same_host("n1.a", "n1.b") && !same_host("n1", "n11"));
+    }
+
+    #[test]
+    fn processors_are_counted() {
+        assert_eq!(processors("0-3,8"), Some(5));
+        assert_eq!(processors("7"), Some(1));
+        assert_eq!(
+            processors("0-3,…").or(processors("")).or(processors("3-1")),
+            None
+        );
+    }
+}

@@ -1,0 +1,87 @@
+"""`hopbyte apply --check`: real launchers on the lab's hosts, obeyed and not, and what Hydra does to shared memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Lab
+from program import MPICH5, PROGRAMS
+
+HOSTS = ["n0-0", "n0-1", "n1-0", "n1-1"]
+# Two ranks a host: neighbours in MIXED are seldom on one host, in TURNED always.
+MIXED = ["n0-1", "n0-0", "n0-0", "n0-1", "n1-1", "n1-0", "n1-0", "n1-1"]
+TURNED = ["n1-0", "n1-0", "n0-0", "n0-0", "n1-1", "n1-1", "n0-1", "n0-1"]
+
+OPENMPI = ("mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --mca btl tcp,self,vader "
+           "--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 -np 8")
+HYDRA = f"{MPICH5}/bin/mpiexec -launcher ssh -launcher-exec $HOPBYTE_LAB_AGENT -iface eth0 -n 8"
+
+needs_openmpi = pytest.mark.skipif(
+    not shutil.which("mpirun.openmpi") or not (PROGRAMS / "ompi/where").exists(),
+    reason="needs Open MPI and the probes: make -C probes deps && make -C probes",
+)
+needs_mpich = pytest.mark.skipif(
+    not (PROGRAMS / "mpich/where").exists(), reason="needs MPICH and the probes: make -C probes deps && make -C probes"
+)
+
+
+def save(one: Lab, folder: Path, nodes: list[str]) -> Path:
+    """A mapping whose rank r is on nodes[r]."""
+    command = [str(one.binary), "map", "stencil:4x2:5", "--fabric", "torus:2x2", "--nodes", ",".join(HOSTS),
+               "--ranks-per-node", "2", "--trials", "100", "--json", "-q"]  # fmt: skip
+    mapping = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    slots = [nodes[:rank].count(node) for rank, node in enumerate(nodes)]
+    path = folder / "mapping.json"
+    path.write_text(json.dumps({**mapping, "placement": nodes, "slots": slots}))
+    return path
+
+
+def check(one: Lab, mapping: Path, launcher: str, options: str = "") -> tuple[int, dict, str]:
+    """Runs the check on the first host; exit code, answer, what was said."""
+    words = f"{one.binary} --json apply {mapping} {options} --check --programs {PROGRAMS} -- {launcher}"
+    command = [str(one.binary), "lab", "run", "--name", one.name, "--", "sh", "-c", f"{words}; echo exit $?"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
+    lines = done.stdout.splitlines()
+    assert lines and lines[-1].startswith("exit "), done.stdout + done.stderr
+    answer = json.loads(lines[-2]) if len(lines) > 1 else {}
+    return int(lines[-1].split()[1]), answer, done.stderr
+
+
+@needs_openmpi
+def test_open_mpi_obeys_a_rankfile_and_the_check_sees_when_it_is_forgotten(lab, tmp_path):
+    one = lab("torus:2x2", "--rate", "100mbit")
+    mapping, rankfile = save(one, tmp_path, MIXED), tmp_path / "rankfile"
+    hosts = ",".join(f"{host}:2" for host in HOSTS)
+    code, answer, said = check(one, mapping, f"{OPENMPI} --host {hosts} --rankfile {rankfile}",
+                               f"--emit openmpi-rankfile --to {rankfile}")
+    assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
+    hostfile = tmp_path / "hostfile"
+    code, answer, said = check(one, mapping, f"{OPENMPI} --map-by seq --hostfile {hostfile}",
+                               f"--emit openmpi-hostfile --to {hostfile}")
+    assert (code, answer["elsewhere"], answer["split"]) == (0, [], []), (answer, said)
+    # Without the rankfile the ranks are where Open MPI puts them by itself.
+    code, answer, said = check(one, mapping, f"{OPENMPI} --host {hosts} --map-by slot")
+    wrong = [(d["rank"], d["expected"], d["found"]) for d in answer["elsewhere"]]
+    by_slot = [HOSTS[rank // 2] for rank in range(8)]
+    assert (code, wrong) == (1, [(r, MIXED[r], by_slot[r]) for r in range(8) if MIXED[r] != by_slot[r]]), said
+    # A launcher that starts nothing says so, and nothing hangs.
+    code, _, said = check(one, mapping, f"{OPENMPI} --host nowhere:8")
+    assert code == 1 and "did not start" in said, said
+
+
+@needs_mpich
+def test_hydra_keeps_shared_memory_only_where_ranks_are_neighbours(lab, tmp_path):
+    one = lab("torus:2x2", "--rate", "100mbit")
+    hosts = tmp_path / "hydra.hosts"
+    options = f"--emit hydra-hostfile --to {hosts}"
+    code, answer, said = check(one, save(one, tmp_path, TURNED), f"{HYDRA} -f {hosts}", options)
+    assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
+    # Every rank is where it was placed, and yet the run is not what was asked for.
+    code, answer, said = check(one, save(one, tmp_path, MIXED), f"{HYDRA} -f {hosts}", options)
+    assert "shared memory between them is lost" in said
+    assert (code, answer["elsewhere"]) == (1, []), (answer, said)
+    assert [(s["host"], s["ranks"], s["most_shared"]) for s in answer["split"]] == [("n0-1", 2, 1), ("n1-1", 2, 1)]

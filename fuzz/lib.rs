@@ -177,3 +177,14 @@ pub fn codes(model: &[u8], intra: &[u8], inter: &[u8]) {
     };
     read(&model, Some(Format::Codes), with);
 }
+
+/// Reads a question to an oracle and an answer of one: a state has as many links as the machine.
+pub fn oracle(bytes: &[u8]) {
+    use hopbyte_observe::oracle::{Ask, Reply};
+    let _ = Ask::read(bytes);
+    let fabric = machine(SMALL_GEMINI);
+    let columns = Reply::read(bytes).ok().and_then(|reply| reply.state);
+    if let Some(Ok(state)) = columns.map(|columns| columns.state(&fabric)) {
+        assert_eq!(state.coverage.len(), fabric.links().len());
+    }
+}

@@ -1,4 +1,5 @@
-//! As much of HTTP/1.1 as one page for one person needs: GET, a token, and limits everywhere.
+//! As much of HTTP/1.1 as a page for one person and an oracle for programs need: GET, POST with a body
+//! where somebody takes one, a token, and limits everywhere.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,8 +8,11 @@ use std::time::{Duration, Instant};
 
 /// Longest request that is read.
 const LONGEST: usize = 8 * 1024;
-/// Connections served at a time; one more is told to come back.
+/// Connections served at a time, where nobody says more; one more is told to come back.
 const MOST: usize = 16;
+/// Bytes from which a request is large, and large requests at a time.
+pub const LARGE: usize = 64 * 1024;
+const MOST_LARGE: usize = 8;
 /// How long a client may take to send its request or to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -40,6 +44,29 @@ pub struct Request {
     pub name: String,
     /// What follows the question mark.
     pub query: String,
+    /// What was posted; `None` for GET.
+    pub body: Option<Vec<u8>>,
+}
+
+/// Room for large requests: as many at a time as the memory is meant for.
+#[derive(Debug, Default)]
+pub struct Room(AtomicUsize);
+
+/// A large request's share of the [`Room`], until it is dropped.
+pub struct Taken<'a>(&'a Room);
+
+impl Room {
+    /// Takes a share; `None` when all are taken.
+    pub fn take(&self) -> Option<Taken<'_>> {
+        let taken = Taken(self);
+        (self.0.fetch_add(1, Ordering::AcqRel) < MOST_LARGE).then_some(taken)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Request {
@@ -54,17 +81,15 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     token: Option<String>,
+    connections: usize,
+    longest_body: usize,
+    room: Room,
 }
 
 impl Server {
     /// Listens on a port of 127.0.0.1; 0 takes any that is free.
     pub fn bind(port: u16, token: String) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-        Ok(Self {
-            address: listener.local_addr()?,
-            listener,
-            token: Some(token),
-        })
+        Self::open((Ipv4Addr::LOCALHOST, port).into(), Some(token))
     }
 
     /// Listens on an address; everybody is answered where there is no token. Without one, the address must
@@ -79,7 +104,16 @@ impl Server {
             address: listener.local_addr()?,
             listener,
             token,
+            connections: MOST,
+            longest_body: 0,
+            room: Room::default(),
         })
+    }
+
+    /// Takes posts of so many bytes at most, and so many connections at a time.
+    pub fn takes(mut self, longest_body: usize, connections: usize) -> Self {
+        (self.longest_body, self.connections) = (longest_body, connections);
+        self
     }
 
     /// Where it listens.
@@ -89,8 +123,10 @@ impl Server {
 
     /// What to open in a browser.
     pub fn url(&self) -> String {
-        let token = self.token.as_deref().unwrap_or_default();
-        format!("http://{}/?token={token}", self.address)
+        match &self.token {
+            Some(token) => format!("http://{}/?token={token}", self.address),
+            None => format!("http://{}/", self.address),
+        }
     }
 
     /// Serves until the process ends.
@@ -100,7 +136,7 @@ impl Server {
             for stream in self.listener.incoming() {
                 // A connection that failed before it began concerns nobody.
                 let Ok(stream) = stream else { continue };
-                if busy.fetch_add(1, Ordering::AcqRel) >= MOST {
+                if busy.fetch_add(1, Ordering::AcqRel) >= self.connections {
                     refuse(stream);
                     busy.fetch_sub(1, Ordering::AcqRel);
                     continue;
@@ -122,12 +158,19 @@ impl Server {
     ) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let head = match read_head(&mut stream)? {
-            Some(head) => head,
+        let (head, rest) = match read_head(&mut stream)? {
+            Some(found) => found,
             None => return write(&mut stream, &Answer::words(431, "request too long"), None),
         };
-        match parse(&head, self.token.as_deref()) {
-            Ok(request) => {
+        match parse(&head, self.token.as_deref(), self.longest_body) {
+            Ok((mut request, length)) => {
+                let _large = match (length > LARGE).then(|| self.room.take()) {
+                    Some(None) => return write(&mut stream, &busy(), None),
+                    taken => taken,
+                };
+                if let Some(body) = &mut request.body {
+                    *body = read_body(&mut stream, rest, length)?;
+                }
                 let cookie = self.token.as_deref();
                 let cookie = cookie.filter(|_| request.value("token").is_some());
                 write(&mut stream, &answer(&request), cookie)
@@ -146,12 +189,38 @@ fn refuse(mut stream: TcpStream) {
     );
 }
 
-/// The request up to its empty line, or `None` when it is too long.
-fn read_head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
+fn busy() -> Answer {
+    Answer::words(503, "too many large requests at a time")
+}
+
+/// The body, of which `body` came with the head.
+fn read_body(stream: &mut TcpStream, mut body: Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + 4 * PATIENCE;
+    body.truncate(length);
+    let mut part = vec![0; LARGE.min(length)];
+    while body.len() < length {
+        if Instant::now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let most = part.len().min(length - body.len());
+        match stream.read(&mut part[..most])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => body.extend_from_slice(&part[..n]),
+        }
+    }
+    Ok(body)
+}
+
+/// The request up to its empty line and what came behind it, or `None` when it is too long.
+fn read_head(stream: &mut TcpStream) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let deadline = Instant::now() + PATIENCE;
     let mut head = Vec::new();
     let mut part = [0; 1024];
-    while !head.windows(4).any(|w| w == b"\r\n\r\n") {
+    loop {
+        if let Some(end) = head.windows(4).position(|w| w == b"\r\n\r\n") {
+            let rest = head.split_off(end + 4);
+            return Ok(Some((head, rest)));
+        }
         if head.len() >= LONGEST {
             return Ok(None);
         }
@@ -164,20 +233,41 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
             n => head.extend_from_slice(&part[..n]),
         }
     }
-    Ok(Some(head))
 }
 
-/// The request, or what to say to one that is not let in.
-fn parse(head: &[u8], token: Option<&str>) -> Result<Request, Answer> {
+/// The request and the length of its body, or what to say to one that is not let in.
+fn parse(
+    head: &[u8],
+    token: Option<&str>,
+    longest_body: usize,
+) -> Result<(Request, usize), Answer> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut parsed = httparse::Request::new(&mut headers);
     let whole = parsed.parse(head).is_ok_and(|status| status.is_complete());
     let (Some(method), Some(target), true) = (parsed.method, parsed.path, whole) else {
         return Err(Answer::words(400, "no HTTP request"));
     };
-    if method != "GET" {
+    let posted = method == "POST" && longest_body > 0;
+    if method != "GET" && !posted {
         return Err(Answer::words(405, "GET only"));
     }
+    let mut lengths = parsed
+        .headers
+        .iter()
+        .filter(|header| header.name.eq_ignore_ascii_case("content-length"))
+        .map(|header| {
+            std::str::from_utf8(header.value)
+                .ok()?
+                .parse::<usize>()
+                .ok()
+        });
+    let length = match (lengths.next().filter(|_| posted), lengths.next()) {
+        (None, _) if posted => return Err(Answer::words(411, "a post needs its length")),
+        (None, _) => 0,
+        (Some(Some(length)), None) if length <= longest_body => length,
+        (Some(Some(_)), None) => return Err(Answer::words(413, "too long a post")),
+        _ => return Err(Answer::words(400, "no HTTP request")),
+    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let shown = |shown: &str| token.is_none_or(|token| same(shown, token));
     let cookie = parsed
@@ -199,10 +289,12 @@ fn parse(head: &[u8], token: Option<&str>) -> Result<Request, Answer> {
         let text = "this page is for whoever started it: open the address that hopbyte printed";
         return Err(Answer::words(403, text));
     }
-    Ok(Request {
+    let request = Request {
         name: path.rsplit('/').next().unwrap_or_default().into(),
         query: query.into(),
-    })
+        body: posted.then(Vec::new),
+    };
+    Ok((request, length))
 }
 
 fn value<'a>(query: &'a str, key: &str) -> Option<&'a str> {
@@ -227,6 +319,8 @@ fn write(stream: &mut TcpStream, answer: &Answer, cookie: Option<&str>) -> io::R
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        411 => "Length Required",
+        413 => "Content Too Large",
         431 => "Request Header Fields Too Large",
         503 => "Service Unavailable",
         _ => "Error",
@@ -257,7 +351,42 @@ mod tests {
     use super::*;
 
     fn parsed(head: &str) -> Result<Request, u16> {
-        parse(head.as_bytes(), Some("secret")).map_err(|answer| answer.status)
+        let parsed = parse(head.as_bytes(), Some("secret"), 0);
+        parsed.map(|(r, _)| r).map_err(|answer| answer.status)
+    }
+
+    #[test]
+    fn posts_say_their_length_and_keep_to_the_limit() {
+        let length = |head: &str| {
+            let parsed = parse(head.as_bytes(), None, 100);
+            parsed.map(|(_, n)| n).map_err(|answer| answer.status)
+        };
+        assert_eq!(
+            length("POST /ask HTTP/1.1\r\nContent-Length: 100\r\n\r\n"),
+            Ok(100)
+        );
+        for (head, status) in [
+            ("POST /ask HTTP/1.1\r\n\r\n", 411),
+            ("POST /ask HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413),
+            ("POST /ask HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                400,
+            ),
+            ("PUT /ask HTTP/1.1\r\nContent-Length: 1\r\n\r\n", 405),
+        ] {
+            assert_eq!(length(head), Err(status), "{head}");
+        }
+    }
+
+    #[test]
+    fn room_for_large_requests_is_bounded_and_given_back() {
+        let room = Room::default();
+        let taken: Vec<_> = (0..MOST_LARGE).filter_map(|_| room.take()).collect();
+        assert_eq!(taken.len(), MOST_LARGE);
+        assert!(room.take().is_none());
+        drop(taken);
+        assert!(room.take().is_some());
     }
 
     #[test]

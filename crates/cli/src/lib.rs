@@ -8,6 +8,7 @@ mod config;
 pub mod draw;
 mod export;
 mod failure;
+mod follow;
 mod http;
 pub mod inputs;
 mod lab;

@@ -16,6 +16,7 @@ pub mod datagram;
 pub mod export;
 pub mod flows;
 pub mod gather;
+pub mod links;
 pub mod node;
 pub mod server;
 pub mod shape;

@@ -30,7 +30,14 @@ struct Replay {
     began: Option<(Instant, u64)>,
     from_ns: u64,
     to_ns: u64,
+    /// The store, where the end is not the end: somebody writes to it.
+    follow: Option<PathBuf>,
 }
+
+/// How often a store that is written to is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// Logs before the end that are read when a store is followed: the last one may hold one tick.
+const LOOK_BACK: usize = 3;
 
 /// Longest answer before the blocks.
 const LONGEST_ANSWER: usize = LONGEST_BLOCK + HEAD + 1;
@@ -78,9 +85,40 @@ impl Stream {
                 began: None,
                 from_ns,
                 to_ns,
+                follow: None,
             })),
             cluster: Cluster::default(),
         })
+    }
+
+    /// The last blocks of a store, then those that are written to it. An empty store, or a folder that is
+    /// not there yet, is waited for.
+    pub fn follow(folder: &Path) -> Self {
+        let mut logs: VecDeque<PathBuf> = logs(folder).unwrap_or_default().into();
+        logs.drain(..logs.len().saturating_sub(LOOK_BACK));
+        Self {
+            way: Way::Store(Box::new(Replay {
+                logs,
+                reader: None,
+                speed: 0.0,
+                began: None,
+                from_ns: 0,
+                to_ns: u64::MAX,
+                follow: Some(folder.to_owned()),
+            })),
+            cluster: Cluster::default(),
+        }
+    }
+
+    /// Whether the next tick is there already, so that nobody needs to dwell on this one.
+    pub fn is_behind(&self) -> bool {
+        match &self.way {
+            Way::Collector(_, came) => matches!(next_frame(came, LONGEST_ANSWER), Ok(Some(_))),
+            Way::Store(replay) => {
+                let more = replay.reader.as_ref().is_some_and(LogReader::has_block);
+                replay.speed == 0.0 && (more || !replay.logs.is_empty())
+            }
+        }
     }
 
     /// The next tick, after `report` saw its reports; `None` at the end of a store.
@@ -135,17 +173,21 @@ impl Replay {
                 Some(reader) => reader,
                 none => {
                     let Some(path) = self.logs.pop_front() else {
-                        return Ok(None);
+                        let Some(folder) = &self.follow else {
+                            return Ok(None);
+                        };
+                        std::thread::sleep(LOOK);
+                        self.logs = logs(folder).unwrap_or_default().into();
+                        continue;
                     };
                     none.insert(LogReader::open(&path)?)
                 }
             };
             let Some(closing) = reader.next_block(&mut report)? else {
-                if self.logs.is_empty() {
-                    return Ok(None);
+                if self.turn()? {
+                    continue;
                 }
-                self.reader = None;
-                continue;
+                return Ok(None);
             };
             let time_ns = closing.tick.saturating_mul(closing.period_ns);
             if time_ns > self.to_ns {
@@ -156,6 +198,32 @@ impl Replay {
                 return Ok(Some(closing));
             }
         }
+    }
+
+    /// At the end of a log: goes on with the next one, or waits where somebody writes; `false` at the end
+    /// of the store.
+    fn turn(&mut self) -> io::Result<bool> {
+        if self.logs.is_empty()
+            && let (Some(folder), Some(reader)) = (&self.follow, &self.reader)
+        {
+            let newer = logs(folder)?.into_iter();
+            let newer: VecDeque<PathBuf> = newer.filter(|log| **log > *reader.path()).collect();
+            if reader.has_block() {
+                // Written after its end was seen and before the newer one began.
+                return Ok(true);
+            }
+            if newer.is_empty() {
+                if !reader.is_titled() {
+                    self.logs.push_back(reader.path().to_owned());
+                    self.reader = None;
+                }
+                std::thread::sleep(LOOK);
+                return Ok(true);
+            }
+            self.logs = newer;
+        }
+        self.reader = None;
+        Ok(!self.logs.is_empty())
     }
 
     fn wait(&mut self, time_ns: u64) {

@@ -523,6 +523,32 @@ impl Fabric {
         parts
     }
 
+    /// A number in 16 hexadecimal digits that two fabrics share when their nodes, routers and links have
+    /// the same names, ends, capacities and order: link numbers of one are those of the other. What is
+    /// down does not count.
+    pub fn fingerprint(&self) -> String {
+        // FNV-1a.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut add = |bytes: &[u8]| {
+            for &byte in bytes.iter().chain(&[0]) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        };
+        self.routers.iter().for_each(|r| add(r.name.as_bytes()));
+        self.nodes.iter().for_each(|n| add(n.name.as_bytes()));
+        for link in &self.links {
+            for end in [link.from, link.to] {
+                match end {
+                    End::Router(r) => add(&[&[1][..], &r.0.to_le_bytes()].concat()),
+                    End::Node(n) => add(&[&[2][..], &n.0.to_le_bytes()].concat()),
+                    End::Hosts(r) => add(&[&[3][..], &r.0.to_le_bytes()].concat()),
+                }
+            }
+            add(&link.nominal.0.to_le_bytes());
+        }
+        format!("{hash:016x}")
+    }
+
     /// Links and most frequent capacity of every kind, by kind name.
     pub fn kind_summary(&self) -> BTreeMap<&str, (usize, BytesPerSecond)> {
         let mut capacities: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();

@@ -10,7 +10,7 @@ const NEXT_BELOW_ONE: f64 = 1.0 - f32::EPSILON as f64;
 
 /// Sums: unknown is so large that it outweighs every known value. Maxima of ratios: unknown is the
 /// largest number below 1, so that a known 1 still decides the maximum. No route is infinite.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Code {
     max: bool,
     pub(crate) unknown: f64,

@@ -1,8 +1,14 @@
 //! One route at a time.
 
+use crate::code::{Code, mean_of};
+use crate::grid::Grid;
 use crate::metric::{Aggregate, Metric, Over};
 use hopbyte_fabric::{Fabric, LinkId, LinkState, NodeId, Routing, Unroutable};
 use rayon::prelude::*;
+use std::sync::{Arc, OnceLock};
+
+/// Lists shorter than this are walked: tables for a grid would take longer.
+const TABLES_FROM: usize = 512;
 
 /// What a pair costs, with bounds where values of links are unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +48,9 @@ pub struct RouteCosts<'a> {
     pub(crate) aggregate: Aggregate,
     pub(crate) over: Over,
     /// By link; not-a-number is unknown.
-    pub(crate) values: Vec<f64>,
+    pub(crate) values: Arc<[f64]>,
+    /// Tables of a grid, made when the first long list asks for them.
+    grid: OnceLock<Option<(Grid, Code)>>,
 }
 
 /// What a walk has seen.
@@ -67,10 +75,19 @@ impl<'a> RouteCosts<'a> {
         aggregate: Aggregate,
         over: Over,
     ) -> Self {
-        let values = fabric
-            .link_ids()
-            .map(|link| metric.of_link(fabric, state, link).unwrap_or(f64::NAN))
-            .collect();
+        let values = link_values(fabric, state, metric);
+        Self::of_values(fabric, routing, values, metric, aggregate, over)
+    }
+
+    /// From the values of all links, shared with other aggregates of the same moment.
+    pub(crate) fn of_values(
+        fabric: &'a Fabric,
+        routing: &'a Routing,
+        values: Arc<[f64]>,
+        metric: Metric,
+        aggregate: Aggregate,
+        over: Over,
+    ) -> Self {
         Self {
             fabric,
             routing,
@@ -78,6 +95,7 @@ impl<'a> RouteCosts<'a> {
             aggregate,
             over,
             values,
+            grid: OnceLock::new(),
         }
     }
 
@@ -134,6 +152,67 @@ impl<'a> RouteCosts<'a> {
             .collect()
     }
 
+    /// The costs of a list of pairs as a matrix shows them: not-a-number is unknown, infinite has no
+    /// route. On a healthy grid whose hosts sit on their router's board a pair is a few look-ups.
+    pub fn many(&self, pairs: &[(NodeId, NodeId)]) -> Vec<f32> {
+        let mut costs = vec![0f32; pairs.len()];
+        let each = costs.par_iter_mut().with_min_len(1024).zip(pairs);
+        match self.tables(pairs.len()) {
+            Some((grid, code)) => each.for_each(|(cost, &(from, to))| {
+                *cost = self.look_up(grid, *code, from, to);
+            }),
+            None => each.for_each(|(cost, &(from, to))| {
+                *cost = match self.pair(from, to) {
+                    Ok(known) => known.map_or(f32::NAN, |c| c as f32),
+                    Err(_) => f32::INFINITY,
+                };
+            }),
+        }
+        costs
+    }
+
+    /// Tables for a number of pairs, where they pay and the machine is a grid.
+    pub(crate) fn tables(&self, pairs: usize) -> Option<&(Grid, Code)> {
+        if pairs < TABLES_FROM && self.grid.get().is_none() {
+            return None;
+        }
+        let make = || {
+            let Routing::DimensionOrder(order) = self.routing else {
+                return None;
+            };
+            let onboard = |n: NodeId| {
+                let node = self.fabric.node(n);
+                let cheap = |l| !self.fabric.is_hop(l) && self.fabric.link(l).is_up();
+                cheap(node.inject) && cheap(node.eject)
+            };
+            let grid = order.is_healthy() && self.fabric.node_ids().all(onboard);
+            grid.then(|| {
+                let (values, code) = self.encoded();
+                (Grid::new(self.fabric, order, &values, code), code)
+            })
+        };
+        self.grid.get_or_init(make).as_ref()
+    }
+
+    /// One pair from the tables.
+    pub(crate) fn look_up(&self, grid: &Grid, code: Code, from: NodeId, to: NodeId) -> f32 {
+        let (a, b) = (self.fabric.node(from), self.fabric.node(to));
+        let (a, b) = (
+            grid.position(a.router.index()),
+            grid.position(b.router.index()),
+        );
+        let mut cost = match self.over {
+            Over::Request => grid.segment_cost(a, b, code),
+            Over::Response => grid.segment_cost(b, a, code),
+            Over::Both => code.join(grid.segment_cost(a, b, code), grid.segment_cost(b, a, code)),
+        };
+        if self.aggregate == Aggregate::Mean {
+            let routes = if self.over == Over::Both { 2.0 } else { 1.0 };
+            cost = mean_of(cost, routes * grid.hops_between(a, b));
+        }
+        code.decode(cost as f32)
+    }
+
     fn walk(
         &self,
         from: NodeId,
@@ -183,4 +262,14 @@ impl<'a> RouteCosts<'a> {
             known: seen.known,
         }
     }
+}
+
+/// A metric's value of every link by id; not-a-number is unknown.
+pub(crate) fn link_values(
+    fabric: &Fabric,
+    state: Option<&LinkState>,
+    metric: Metric,
+) -> Arc<[f64]> {
+    let value = |link| metric.of_link(fabric, state, link).unwrap_or(f64::NAN);
+    fabric.link_ids().map(value).collect()
 }

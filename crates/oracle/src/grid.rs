@@ -11,6 +11,7 @@ use hopbyte_fabric::{Direction, Fabric, RouterId};
 /// Stands for a grid position without a router.
 const NO_ROUTER: u32 = u32::MAX;
 
+#[derive(Clone, Debug)]
 pub(crate) struct Grid {
     dims: Vec<usize>,
     strides: Vec<usize>,
@@ -182,6 +183,24 @@ impl Grid {
             }
             join_all(row, scalar, code);
         }
+    }
+
+    /// The cost of the route between two positions.
+    pub(crate) fn segment_cost(&self, a: usize, b: usize, code: Code) -> f64 {
+        let all = self.positions();
+        let (mut at, mut cost) = (a, 0.0);
+        for &dim in &self.order {
+            let to = self.coord(b, dim);
+            cost = code.join(cost, self.segments[dim][to * all + at]);
+            at = at - self.coord(at, dim) * self.strides[dim] + to * self.strides[dim];
+        }
+        cost
+    }
+
+    /// The number of links between two positions.
+    pub(crate) fn hops_between(&self, a: usize, b: usize) -> f64 {
+        let of = |d: usize| self.hops[d][self.coord(a, d) * self.dims[d] + self.coord(b, d)];
+        (0..self.dims.len()).map(of).sum()
     }
 
     /// Writes the number of links from `a` to every position.

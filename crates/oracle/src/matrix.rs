@@ -117,7 +117,16 @@ impl RouteCosts<'_> {
     /// # Errors
     /// [`OracleError::TooLarge`] when the matrix does not fit.
     pub fn among(&self, nodes: &[NodeId]) -> Result<CostMatrix, OracleError> {
-        let matrix = CostMatrix::zeroed(nodes.len())?;
+        let mut matrix = CostMatrix::zeroed(nodes.len())?;
+        if let Some((grid, code)) = self.tables(nodes.len() * nodes.len()) {
+            let rows = matrix.values.par_chunks_mut(nodes.len().max(1));
+            rows.zip(nodes).for_each(|(row, &from)| {
+                for (cost, &to) in row.iter_mut().zip(nodes) {
+                    *cost = self.look_up(grid, *code, from, to);
+                }
+            });
+            return Ok(matrix);
+        }
         if nodes.len() * WALK_BELOW < self.fabric.routers().len() || !self.routes_are_trees() {
             let nodes: Vec<Option<NodeId>> = nodes.iter().copied().map(Some).collect();
             return Ok(self.fill_walks(matrix, &nodes));
@@ -128,7 +137,7 @@ impl RouteCosts<'_> {
     }
 
     /// Link values for the kernels; links that are down have no route over them.
-    fn encoded(&self) -> (Vec<f64>, Code) {
+    pub(crate) fn encoded(&self) -> (Vec<f64>, Code) {
         let code = Code::new(self.metric, self.aggregate);
         let value = |link: LinkId| {
             if self.fabric.link(link).is_up() {

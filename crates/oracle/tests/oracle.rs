@@ -8,7 +8,7 @@ use hopbyte_fabric::{
     Direction, End, Fabric, FabricBuilder, Family, LinkId, LinkSpec, LinkState, NodeId, RouterId,
     Routing, Shape, spec,
 };
-use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts};
+use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts, View};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -390,6 +390,39 @@ proptest! {
         let fabric = graph(switches, seed);
         let routing = Routing::Minimal(MinimalPaths::new(&fabric));
         check(&fabric, &routing, &state(&fabric, seed));
+    }
+}
+
+#[test]
+fn long_lists_cost_what_their_pairs_cost() {
+    let fabric = spec::fabric("gemini:5x4x3").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let state = state(&fabric, 11);
+    let nodes: Vec<NodeId> = fabric.node_ids().collect();
+    let pairs: Vec<(NodeId, NodeId)> = nodes
+        .iter()
+        .flat_map(|&a| nodes.iter().step_by(7).map(move |&b| (a, b)))
+        .collect();
+    for metric in Metric::ALL {
+        for aggregate in Aggregate::ALL {
+            for over in Over::ALL {
+                let view = View::new(&fabric, &routing, Some(state.clone()), 3, None);
+                let costs = view.costs(metric, aggregate, over);
+                let long = costs.many(&pairs);
+                let among = costs.among(&nodes).unwrap();
+                let bits = |costs: &[f32]| costs.iter().map(|c| c.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(&costs.many(&pairs[..9])), bits(&long[..9]));
+                for (&(a, b), &cost) in pairs.iter().zip(&long) {
+                    let same = among.get(a.index(), b.index());
+                    assert_eq!(same, (!cost.is_nan()).then_some(cost));
+                    let known = match costs.pair(a, b).unwrap() {
+                        Some(pair) => close(pair, cost.into()),
+                        None => cost.is_nan(),
+                    };
+                    assert!(known, "{metric} {aggregate} {over} {a}->{b}: {cost}");
+                }
+            }
+        }
     }
 }
 

@@ -9,17 +9,15 @@ use super::view::View;
 use super::{ReportInput, data, page, readings, words};
 use crate::args::CounterArgs;
 use crate::draw::{LinkLoads, Scale};
+use crate::follow::{Files, unix};
 use crate::http::{Answer, Request};
-use crate::inputs;
 use crate::machine::Machine;
 use anyhow::Result;
-use hopbyte_fabric::{LinkState, Snapshot};
-use hopbyte_observe::read_counters;
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 /// Moments that the charts remember.
 const REMEMBERED: usize = 720;
@@ -27,8 +25,7 @@ const REMEMBERED: usize = 720;
 /// What to follow.
 pub struct Live {
     machine: Machine,
-    files: Vec<PathBuf>,
-    about: CounterArgs,
+    files: Mutex<Files>,
     title: String,
     command: String,
     now: Mutex<Now>,
@@ -38,10 +35,6 @@ pub struct Live {
 struct Now {
     /// Counts readings; 0 before the first.
     sequence: u64,
-    /// When each file was changed last.
-    changed: Vec<Option<SystemTime>>,
-    /// The last totals, to take the next increase from.
-    totals: Option<Snapshot>,
     loads: Vec<LinkLoads>,
     source: String,
     /// Largest end of the scale so far, by quantity: pictures of different moments stay comparable.
@@ -93,8 +86,6 @@ impl Live {
         let live = Self {
             now: Mutex::new(Now {
                 sequence: 0,
-                changed: vec![None; files.len()],
-                totals: None,
                 loads: Vec::new(),
                 source: String::new(),
                 scales: Vec::new(),
@@ -102,8 +93,7 @@ impl Live {
                 error: None,
             }),
             machine,
-            files,
-            about,
+            files: Mutex::new(Files::new(files, about)),
             title,
             command,
         };
@@ -124,52 +114,24 @@ impl Live {
         }
     }
 
-    fn now(&self) -> std::sync::MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, Now> {
         // A reading either replaces everything or nothing: a panic elsewhere leaves nothing half done.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the counters if a file has changed.
     fn update(&self) -> Result<()> {
-        let changed: Vec<Option<SystemTime>> = self.files.iter().map(|f| modified(f)).collect();
-        if self.now().sequence > 0
-            && self.now().changed == changed
-            && changed.iter().all(Option::is_some)
-        {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(change) = files.look(&self.machine.fabric)? else {
             return Ok(());
-        }
-        let snapshot = self.read()?;
-        let fabric = &self.machine.fabric;
-        let mut now = self.now();
-        let state = match &now.totals {
-            Some(earlier) if snapshot.cumulative => LinkState::between(fabric, earlier, &snapshot),
-            _ => LinkState::of_increase(fabric, &snapshot),
         };
-        let rows = (snapshot.matched, snapshot.unmatched);
-        let names: Vec<String> = self.files.iter().map(|f| f.display().to_string()).collect();
-        now.source = readings::words(&state, &names.join(", "), rows);
-        now.loads = readings::loads(&state);
-        now.remember(changed.iter().flatten().max().copied());
-        now.changed = changed;
-        now.totals = snapshot.cumulative.then_some(snapshot);
+        let mut now = self.now();
+        now.source = readings::words(&change.state, &files.names(), change.rows);
+        now.loads = readings::loads(&change.state);
+        now.remember(change.modified);
         now.error = None;
         now.sequence += 1;
         Ok(())
-    }
-
-    /// All files as one snapshot; totals without a clock get that of the last file written.
-    fn read(&self) -> Result<Snapshot> {
-        let options = inputs::counter_options(&self.about);
-        let mut snapshot = read_counters(&self.files, &self.machine.fabric, &options)?;
-        if snapshot.cumulative && snapshot.time_seconds.is_none() {
-            snapshot.time_seconds = self
-                .files
-                .iter()
-                .filter_map(|f| modified(f))
-                .max()
-                .map(unix);
-        }
-        Ok(snapshot)
     }
 
     /// Answers the browser.
@@ -285,13 +247,4 @@ impl Now {
             values,
         });
     }
-}
-
-fn modified(file: &Path) -> Option<SystemTime> {
-    std::fs::metadata(file).and_then(|m| m.modified()).ok()
-}
-
-fn unix(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0.0, |d| d.as_secs_f64())
 }

@@ -3,7 +3,8 @@
 use crate::Refusal;
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// First line of a log.
@@ -92,13 +93,15 @@ impl LogReader {
         })
     }
 
-    /// The next block's closing, after its reports; `None` at the end. A block that was torn by a kill is
-    /// the end; one in the middle whose check sum is wrong is an error.
+    /// The next block's closing, after its reports; `None` at the end, where it can be asked again when the
+    /// log has grown. A block that was torn by a kill is the end; one in the middle whose check sum is
+    /// wrong is an error.
     pub fn next_block(
         &mut self,
         report: impl FnMut(&Cluster, u32, Arrival),
     ) -> io::Result<Option<Closing>> {
         let Some(whole) = self.next_bytes()? else {
+            self.input.seek(SeekFrom::Start(self.position))?;
             return Ok(None);
         };
         let room = std::mem::take(&mut self.room);
@@ -134,6 +137,29 @@ impl LogReader {
         self.room.resize(HEAD + length, 0);
         let got = read_full(&mut self.input, &mut self.room[HEAD..])?;
         Ok((got == length).then_some((HEAD + length) as u64))
+    }
+
+    /// Whether another whole block follows.
+    pub fn has_block(&self) -> bool {
+        let mut head = [0; 4];
+        let file = self.input.get_ref();
+        let length = file
+            .read_exact_at(&mut head, self.position)
+            .and_then(|()| file.metadata());
+        length.is_ok_and(|m| {
+            let block = HEAD as u64 + u64::from(u32::from_le_bytes(head));
+            m.len() >= self.position + block
+        })
+    }
+
+    /// Whether its first line was all there when it was opened.
+    pub fn is_titled(&self) -> bool {
+        self.position >= TITLE.len() as u64
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Bytes up to the end of the last whole block.

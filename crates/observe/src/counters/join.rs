@@ -368,7 +368,7 @@ fn shares(fabric: &Fabric, links: &[LinkId], port: &Port, quantity: Quantity) ->
 }
 
 /// Of a link that no lane serves nothing is known, whatever its ends counted.
-pub(super) fn drop_dead_links(fabric: &Fabric, snapshot: &mut Snapshot) {
+pub fn drop_dead_links(fabric: &Fabric, snapshot: &mut Snapshot) {
     if snapshot.column(Quantity::Lanes).is_none() {
         return;
     }

@@ -1,23 +1,15 @@
-//! `hopbyte oracle`: what does the route between two nodes cost?
+//! `hopbyte oracle query`: what does the route between two nodes cost?
 
-use super::Answer;
+use super::super::Answer;
 use crate::args::{CounterArgs, FabricOption};
 use crate::inputs;
 use crate::output::{Output, Table, count};
 use anyhow::Result;
-use clap::Subcommand;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCost, RouteCosts};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-
-/// Questions about routes.
-#[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// The cost of the route between two nodes, a list of pairs, or all pairs
-    Query(Query),
-}
 
 /// What to ask.
 #[derive(clap::Args, Debug)]
@@ -79,8 +71,7 @@ struct Cost {
 }
 
 /// Answers.
-pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
-    let Verb::Query(query) = verb;
+pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
     let machine = query.fabric.read(out)?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
     let state = if query.metric.needs_state() {

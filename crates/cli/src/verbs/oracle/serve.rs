@@ -1,0 +1,285 @@
+//! `hopbyte oracle serve`: follows the machine's counters and answers whoever asks.
+
+use super::super::Answer;
+use super::super::collect::token;
+use super::answers::Desk;
+use super::source::Source;
+use crate::args::{CounterArgs, FabricOption};
+use crate::failure::Lacking;
+use crate::http::{LARGE, Server};
+use crate::output::Output;
+use anyhow::{Result, bail};
+use hopbyte_observe::oracle::{Ask, LONGEST_LINE, MOST_PAIRS};
+use serde::Serialize;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Connections at a time, of either kind.
+const CONNECTIONS: usize = 256;
+/// How long a connection may say nothing, and how long it may take to read an answer.
+const IDLE: Duration = Duration::from_secs(3600);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const BUSY: &str = "too many large requests at a time";
+
+/// What to follow and where to answer.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The machine.
+    #[command(flatten)]
+    fabric: FabricOption,
+    /// Follow files of counters, as `hopbyte links` reads them; they are read again when they change
+    #[arg(long, value_name = "FILE", group = "from", help_heading = "Counters")]
+    counters: Vec<PathBuf>,
+    /// What their files do not say.
+    #[command(flatten)]
+    about: CounterArgs,
+    /// Follow the folder that `hopbyte collect --store` keeps; a restart goes on from its last tick
+    #[arg(long, value_name = "FOLDER", group = "from", help_heading = "Counters")]
+    store: Option<PathBuf>,
+    /// Follow a running collector
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        group = "from",
+        help_heading = "Counters"
+    )]
+    collector: Option<String>,
+    /// Replay a store from its beginning
+    #[arg(long, value_name = "FOLDER", group = "from", help_heading = "Counters")]
+    replay: Option<PathBuf>,
+    /// Seconds of the replayed store in a second
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 1.0,
+        requires = "replay",
+        help_heading = "Counters"
+    )]
+    speed: f64,
+    /// How often to look whether files of counters have changed, in seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0.05,
+        help_heading = "Counters"
+    )]
+    every: f64,
+    /// File with the collector's secret; beyond this machine also what askers must show
+    #[arg(long, value_name = "FILE", help_heading = "Answers")]
+    token: Option<PathBuf>,
+    /// Answer HTTP here; an address that others reach needs --token, to be shown as a bearer token
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:0",
+        help_heading = "Answers"
+    )]
+    listen: SocketAddr,
+    /// Answer on a Unix socket too; who may open the folder may ask
+    #[arg(long, value_name = "PATH", help_heading = "Answers")]
+    socket: Option<PathBuf>,
+}
+
+/// Where it answers, for scripts.
+#[derive(Serialize)]
+struct Serving<'a> {
+    schema: &'static str,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    socket: Option<&'a Path>,
+    version: u64,
+}
+
+/// Serves until the process is ended.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let machine = args.fabric.read(out)?;
+    let source = source(args)?;
+    let secret = match &args.token {
+        Some(file) if !args.listen.ip().is_loopback() => {
+            Some(std::fs::read_to_string(file)?.trim().to_owned())
+        }
+        _ => None,
+    };
+    let server = Server::open(args.listen, secret).map_err(|e| unavailable(&e))?;
+    let server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS, CONNECTIONS);
+    let listener = args.socket.as_deref().map(bind).transpose()?;
+    let desk = Desk::new(&machine, &source.words());
+    let (tell, told) = mpsc::channel();
+    let quiet = out.quiet;
+    std::thread::scope(|scope| {
+        let (desk, machine) = (&desk, &machine);
+        scope.spawn(move || {
+            let say = |text: &str| {
+                if !quiet {
+                    eprintln!("hopbyte: {text}");
+                }
+            };
+            let ready = || drop(tell.send(Ok(())));
+            if let Err(error) = source.follow(machine, desk, &ready, &say) {
+                // Before anything was served this ends the command, later it is only said.
+                say(&format!("{error:#}"));
+                desk.fail(&format!("{error:#}"));
+                let _ = tell.send(Err(error));
+            }
+        });
+        // A store is read to its end first, so that a restart answers from its last tick at once.
+        if let Ok(Err(error)) = told.recv() {
+            let code = crate::failure::report(&error);
+            std::process::exit(code.into());
+        }
+        announce(args, &server, desk.view().version(), out)?;
+        if let Some(listener) = listener {
+            scope.spawn(move || serve_socket(&listener, desk));
+        }
+        server.run(&|request| desk.http(request));
+        Ok(Answer::Yes)
+    })
+}
+
+fn source(args: &Args) -> Result<Source> {
+    if !(args.every.is_finite() && (0.001..=86_400.0).contains(&args.every)) {
+        bail!(
+            "--every: found {}, expected 0.001 to 86400 seconds",
+            args.every
+        );
+    }
+    if !(args.speed.is_finite() && args.speed >= 0.0) {
+        bail!("--speed: found {}, expected zero or more", args.speed);
+    }
+    let every = Duration::from_secs_f64(args.every);
+    Ok(match (&args.store, &args.collector, &args.replay) {
+        (Some(folder), ..) => Source::Store(folder.clone()),
+        (_, Some(address), _) => {
+            let token = args.token.as_deref().map(token).transpose()?;
+            Source::Collector(address.clone(), token)
+        }
+        (.., Some(folder)) => Source::Replay(folder.clone(), args.speed),
+        _ if args.counters.is_empty() => Source::None,
+        _ => Source::files(args.counters.clone(), args.about.clone(), every),
+    })
+}
+
+fn announce(args: &Args, server: &Server, version: u64, out: &mut Output) -> Result<()> {
+    let url = server.url();
+    let socket = args.socket.as_deref();
+    if out.json {
+        out.object(&Serving {
+            schema: "hopbyte.serving/1",
+            url: &url,
+            socket,
+            version,
+        })?;
+    } else {
+        out.line(&url)?;
+        socket.map_or(Ok(()), |path| out.line(path.display().to_string()))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn unavailable(error: &io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}\nhint: --token FILE"),
+        _ => Lacking(error.to_string()).into(),
+    }
+}
+
+/// Listens on a socket; one that a killed oracle left is taken over, one that is answered is not.
+fn bind(path: &Path) -> Result<UnixListener> {
+    let name = path.display();
+    if let Ok(found) = std::fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            bail!("--socket: found a file {name}, expected a socket or nothing");
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(Lacking(format!("{name}: another process answers there")).into());
+        }
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path).map_err(|e| Lacking(format!("{name}: {e}")).into())
+}
+
+fn serve_socket(listener: &UnixListener, desk: &Desk) {
+    let busy = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else {
+                // Out of descriptors, say: not a reason to spin.
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            if busy.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS {
+                busy.fetch_sub(1, Ordering::AcqRel);
+                let _ = stream.write_all(&desk.refuse("too many connections").bytes());
+                continue;
+            }
+            let busy = &busy;
+            scope.spawn(move || {
+                // The other end went away or was too slow: nothing to tell it.
+                let _ = converse(stream, desk);
+                busy.fetch_sub(1, Ordering::AcqRel);
+            });
+        }
+    });
+}
+
+/// Answers one question after the other.
+fn converse(stream: UnixStream, desk: &Desk) -> io::Result<()> {
+    stream.set_read_timeout(Some(IDLE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut out = stream.try_clone()?;
+    let mut stream = BufReader::with_capacity(LARGE, stream);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        line.shrink_to(LARGE);
+        (&mut stream)
+            .take(LARGE as u64)
+            .read_until(b'\n', &mut line)?;
+        let mut large = None;
+        if line.last() != Some(&b'\n') {
+            if line.len() < LARGE {
+                return Ok(());
+            }
+            large = desk.room.take();
+            if large.is_none() {
+                return out.write_all(&desk.refuse(BUSY).bytes());
+            }
+            let more = (LONGEST_LINE - LARGE) as u64;
+            (&mut stream).take(more).read_until(b'\n', &mut line)?;
+            if line.last() != Some(&b'\n') {
+                return out.write_all(&desk.refuse("a line that is too long or torn").bytes());
+            }
+        }
+        let answered = match Ask::read(&line) {
+            Ok(ask) => match ask.packed {
+                Some(n) => {
+                    if n > MOST_PAIRS {
+                        let text = format!("{n} pairs, {MOST_PAIRS} are the most");
+                        return out.write_all(&desk.refuse(&text).bytes());
+                    }
+                    if large.is_none() && 8 * n > LARGE {
+                        large = desk.room.take();
+                        if large.is_none() {
+                            return out.write_all(&desk.refuse(BUSY).bytes());
+                        }
+                    }
+                    let mut packed = vec![0; 8 * n];
+                    stream.read_exact(&mut packed)?;
+                    desk.ask(&ask, &packed)
+                }
+                None => desk.ask(&ask, &[]),
+            },
+            Err(error) => desk.refuse(&error),
+        };
+        out.write_all(&answered.bytes())?;
+        drop(large);
+    }
+}

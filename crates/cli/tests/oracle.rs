@@ -1,0 +1,302 @@
+//! A running oracle: what it answers comes from one snapshot, whatever happens meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "common/cluster.rs"]
+mod cluster;
+
+use cluster::{Cluster, Served, level};
+use hopbyte_fabric::spec;
+use hopbyte_observe::oracle::{Ask, Oracle, Place, Reply};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_hopbyte");
+const FABRIC: &str = "torus:4x4x4";
+
+fn used() -> Ask {
+    Ask {
+        metric: Some("used".into()),
+        aggregate: Some("max".into()),
+        ..Ask::default()
+    }
+}
+
+fn pair(from: u32, to: u32) -> Ask {
+    Ask {
+        from: Some(Place::Number(from)),
+        to: Some(Place::Number(to)),
+        ..used()
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn version(oracle: &mut Oracle) -> u64 {
+    oracle.ask(&Ask::default(), &[]).unwrap().0.version
+}
+
+fn close(cost: f64, version: u64) -> bool {
+    (cost - level(version)).abs() < 1e-6
+}
+
+#[test]
+fn sixty_four_clients_get_answers_of_one_version_each_and_a_kill_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, socket) = (folder.path().join("store"), folder.path().join("socket"));
+    let fabric = spec::fabric(FABRIC).unwrap();
+    let mut cluster = Cluster::new(&store, &fabric, |_| false);
+    cluster.tick(1000);
+    cluster.tick(1001);
+    let (store, path) = (store.to_str().unwrap(), socket.to_str().unwrap());
+    let words = ["--fabric", FABRIC, "--store", store, "--socket", path];
+    let served = Served::start(PROGRAM, &words);
+    let mut oracle = Oracle::connect(path).unwrap();
+    // What lay in the store is served from the first answer on.
+    assert_eq!(version(&mut oracle), 1001);
+    let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..64u32)
+            .map(|client| {
+                let (stop, seen, url) = (&stop, &seen, &served.url);
+                scope.spawn(move || {
+                    // Most over the socket, some over HTTP.
+                    let address = if client % 8 == 0 { url } else { path };
+                    let mut oracle = Oracle::connect(address).unwrap();
+                    while !stop.load(Ordering::Relaxed) {
+                        let reply = converse(&mut oracle, client);
+                        seen.fetch_max(reply, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for tick in 1002..1042 {
+            cluster.tick(tick);
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        until("the last tick is served", || {
+            seen.load(Ordering::Relaxed) == 1041
+        });
+        stop.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|c| c.join().unwrap());
+    });
+    // SIGKILL: the socket stays behind and is taken over.
+    drop(served);
+    cluster.tick(1042);
+    let _served = Served::start(PROGRAM, &words);
+    let mut oracle = Oracle::connect(path).unwrap();
+    let (reply, _) = oracle.ask(&pair(0, 9), &[]).unwrap();
+    assert_eq!(reply.version, 1042);
+    assert!(close(reply.cost.unwrap(), 1042));
+}
+
+/// One list of each kind; returns the last version.
+fn converse(oracle: &mut Oracle, client: u32) -> u64 {
+    let nodes = 64;
+    let pairs: Vec<(u32, u32)> = (0..2000)
+        .map(|i| ((i + client) % nodes, (i * 7 + client + 1) % nodes))
+        .filter(|(a, b)| a != b)
+        .collect();
+    let packed = Ask {
+        packed: Some(pairs.len()),
+        ..used()
+    };
+    let (reply, costs) = oracle.ask(&packed, &pairs).unwrap();
+    assert_eq!(costs.len(), pairs.len());
+    assert!(costs.iter().all(|&c| close(c.into(), reply.version)));
+    let among = Ask {
+        among: Some((0..8).map(Place::Number).collect()),
+        ..used()
+    };
+    let (reply, _) = oracle.ask(&among, &[]).unwrap();
+    let costs = reply.costs.unwrap();
+    for (i, cost) in costs.iter().enumerate() {
+        let cost = cost.unwrap();
+        assert!(if i % 9 == 0 {
+            cost == 0.0
+        } else {
+            close(cost, reply.version)
+        });
+    }
+    let (reply, _) = oracle
+        .ask(&pair(client % nodes, (client + 5) % nodes), &[])
+        .unwrap();
+    assert!(close(reply.cost.unwrap(), reply.version));
+    reply.version
+}
+
+#[test]
+fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, socket) = (folder.path().join("store"), folder.path().join("socket"));
+    let fabric = spec::fabric(FABRIC).unwrap();
+    // Half of the routers say nothing.
+    let mut cluster = Cluster::new(&store, &fabric, |r| r % 2 == 1);
+    cluster.tick(5);
+    cluster.tick(6);
+    let path = socket.to_str().unwrap();
+    let words = [
+        "--fabric",
+        FABRIC,
+        "--store",
+        store.to_str().unwrap(),
+        "--socket",
+        path,
+    ];
+    let served = Served::start(PROGRAM, &words);
+    let mut oracle = Oracle::connect(path).unwrap();
+    let (reply, _) = oracle.ask(&pair(0, 1), &[]).unwrap();
+    assert_eq!((reply.cost, reply.lower), (None, Some(0.0)));
+    let list = Ask {
+        pairs: Some(vec![
+            (Place::Name("n0-0-0".into()), Place::Number(1)),
+            (Place::Number(1), Place::Number(0)),
+        ]),
+        ..used()
+    };
+    let (reply, _) = oracle.ask(&list, &[]).unwrap();
+    assert_eq!(reply.costs.unwrap(), [None, Some(0.006)]);
+    // Static metrics need no counters.
+    let hops = Ask {
+        metric: None,
+        aggregate: None,
+        ..pair(0, 1)
+    };
+    assert_eq!(oracle.ask(&hops, &[]).unwrap().0.cost, Some(1.0));
+    let (at, time, state) = oracle.links(&fabric).unwrap();
+    let state = state.unwrap();
+    assert_eq!((at, time, state.used_ratio.known()), (6, Some(6.0), 192));
+    let other = spec::fabric("torus:4x4x5").unwrap();
+    assert!(
+        oracle
+            .links(&other)
+            .unwrap_err()
+            .to_string()
+            .contains("another machine")
+    );
+
+    // The conversation goes on after a refusal.
+    let stream = UnixStream::connect(path).unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap());
+    for (question, said) in [
+        ("{", "EOF"),
+        ("{\"metric\":\"speed\"}", "credit-stall"),
+        ("{\"from\":0}", "half a pair"),
+        ("{\"from\":64,\"to\":0}", "node 64 of 64"),
+        ("{\"from\":\"x\",\"to\":0}", "node"),
+        ("{\"colour\":1}", "colour"),
+        ("{}", "\"fingerprint\""),
+    ] {
+        (&stream)
+            .write_all(format!("{question}\n").as_bytes())
+            .unwrap();
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(line.contains(said), "{question}: {line}");
+        let reply: Reply = serde_json::from_str(&line).unwrap();
+        assert_eq!(reply.version, 6, "{line}");
+    }
+    // Too much ends it.
+    (&stream).write_all(b"{\"packed\":9999999999}\n").unwrap();
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("are the most"), "{line}");
+    assert_eq!(lines.read_line(&mut line).unwrap(), 0);
+
+    let get = |what: &str| {
+        let host = served
+            .url
+            .trim_start_matches("http://")
+            .trim_end_matches('/');
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(stream, "{what} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = get("GET /pair?from=n0%2D0-1&to=n0-0-0&metric=used&aggregate=max");
+    assert!(
+        answer.contains("200 OK") && answer.contains("\"cost\":0.006"),
+        "{answer}"
+    );
+    assert!(get("GET /pair?from=n9&to=n0-0-0").starts_with("HTTP/1.1 400"));
+    assert!(get("GET /elsewhere").starts_with("HTTP/1.1 404"));
+    assert!(get("DELETE /ask").starts_with("HTTP/1.1 405"));
+}
+
+#[test]
+fn files_of_counters_are_followed_and_others_need_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, socket) = (
+        folder.path().join("links.jsonl"),
+        folder.path().join("socket"),
+    );
+    let write = |used: f64| {
+        let line = format!(
+            "{{\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X+\",\"from\":\"r0-0\",\"to\":\"r1-0\",\"used_ratio\":{used},\"received_bytes\":10}}\n"
+        );
+        std::fs::write(folder.path().join("new"), line).unwrap();
+        std::fs::rename(folder.path().join("new"), &file).unwrap();
+    };
+    write(0.25);
+    let (counters, path) = (file.to_str().unwrap(), socket.to_str().unwrap());
+    let words = [
+        "--fabric",
+        "torus:4x4",
+        "--counters",
+        counters,
+        "--socket",
+        path,
+    ];
+    let _served = Served::start(PROGRAM, &words);
+    let mut oracle = Oracle::connect(path).unwrap();
+    let ask = |oracle: &mut Oracle| {
+        let ask = Ask {
+            from: Some(Place::Name("n0-0".into())),
+            to: Some(Place::Name("n1-0".into())),
+            ..used()
+        };
+        oracle.ask(&ask, &[]).unwrap().0
+    };
+    let first = ask(&mut oracle);
+    assert_eq!(first.cost, Some(0.25));
+    write(0.5);
+    until("the new file is served", || {
+        ask(&mut oracle).cost == Some(0.5)
+    });
+    assert!(ask(&mut oracle).version > first.version);
+
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(PROGRAM);
+        let out = command
+            .args(["oracle", "serve", "--fabric", "torus:4x4"])
+            .args(words)
+            .output();
+        let out = out.unwrap();
+        (out.status.code(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, said) = run(&["--listen", "0.0.0.0:0"]);
+    assert!(code == Some(2) && said.contains("token"), "{said}");
+    // A socket that is answered is not taken over; a file never is.
+    let (code, said) = run(&["--socket", path]);
+    assert!(
+        code == Some(3) && said.contains("another process"),
+        "{said}"
+    );
+    let (code, said) = run(&["--socket", counters]);
+    assert!(
+        code == Some(2) && said.contains("expected a socket"),
+        "{said}"
+    );
+    let (code, said) = run(&["--counters", "/nonexistent"]);
+    assert!(code == Some(2) && said.contains("check the path"), "{said}");
+}

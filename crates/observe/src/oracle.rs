@@ -1,0 +1,370 @@
+//! What does a running oracle say? The questions it understands, and a client that asks them.
+//!
+//! A question is a line of JSON ([`Ask`]), an answer another, over a Unix socket one after the other, over
+//! HTTP one a `POST /ask`. Long lists go packed: after a question with `"packed": N` come N pairs of
+//! 32-bit node numbers, after an answer with `"packed": N` come N 32-bit floats (not-a-number: not
+//! measured, infinite: no route), little endian both. Whatever is in one answer comes from one snapshot,
+//! whose `version` and `time_seconds` it names.
+
+use crate::ObserveError;
+use hopbyte_fabric::{Fabric, InputError, LinkState};
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Longest line of a question, in bytes.
+pub const LONGEST_LINE: usize = 32 << 20;
+/// Most pairs of one question.
+pub const MOST_PAIRS: usize = 4 << 20;
+/// Schema of answers.
+pub const SCHEMA: &str = "hopbyte.oracle/1";
+/// Longest answer that the client takes.
+const LONGEST_ANSWER: u64 = 512 << 20;
+/// How long the client waits to be answered.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node by name, or by its position among all nodes of the fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Place {
+    /// Position, as `{"names": true}` lists them.
+    Number(u32),
+    /// Name, host or number of a Cray node, as the command line takes it.
+    Name(String),
+}
+
+/// A question. With none of its parts it asks for the status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ask {
+    /// What counts on a link (default hops).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// How the links of a route become one number (default sum).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<String>,
+    /// Which routes count (default request).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    /// One pair: the sending node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Place>,
+    /// One pair: the receiving node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Place>,
+    /// A list of pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Vec<(Place, Place)>>,
+    /// All pairs among nodes, row by row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub among: Option<Vec<Place>>,
+    /// So many pairs of node numbers follow the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packed: Option<usize>,
+    /// Answer a list or an allocation packed.
+    #[serde(skip_serializing_if = "is_false")]
+    pub pack: bool,
+    /// What every link carried.
+    #[serde(skip_serializing_if = "is_false")]
+    pub links: bool,
+    /// The names of all nodes.
+    #[serde(skip_serializing_if = "is_false")]
+    pub names: bool,
+}
+
+impl Ask {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(line: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(line).map_err(|e| e.to_string())
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// What every link carried, by link number; `null` is not measured.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Columns {
+    /// [`Fabric::fingerprint`] of the machine that the numbers are of.
+    pub fingerprint: String,
+    /// Length of the window.
+    pub window_seconds: Option<f64>,
+    /// Bytes that arrived in the window.
+    pub received_bytes: Vec<Option<f64>>,
+    /// Those over what the link could have carried.
+    pub used_ratio: Vec<Option<f64>>,
+    /// Share of the window that arrivals waited.
+    pub input_stall_ratio: Vec<Option<f64>>,
+    /// Share of the window that departures lacked credits.
+    pub credit_stall_ratio: Vec<Option<f64>>,
+    /// Share of the quantities that were read.
+    pub coverage: Vec<f64>,
+}
+
+impl Columns {
+    /// Of a state.
+    pub fn of(fabric: &Fabric, state: &LinkState) -> Self {
+        let known = |column: &hopbyte_fabric::Column| {
+            let values = column.as_slice().iter();
+            values.map(|v| (!v.is_nan()).then_some(*v)).collect()
+        };
+        Self {
+            fingerprint: fabric.fingerprint(),
+            window_seconds: state.window_seconds,
+            received_bytes: known(&state.received_bytes),
+            used_ratio: known(&state.used_ratio),
+            input_stall_ratio: known(&state.input_stall_ratio),
+            credit_stall_ratio: known(&state.credit_stall_ratio),
+            coverage: state.coverage.clone(),
+        }
+    }
+
+    /// The state, if it is of this fabric.
+    pub fn state(&self, fabric: &Fabric) -> Result<LinkState, InputError> {
+        let links = fabric.links().len();
+        let lengths = [
+            self.received_bytes.len(),
+            self.used_ratio.len(),
+            self.input_stall_ratio.len(),
+            self.credit_stall_ratio.len(),
+            self.coverage.len(),
+        ];
+        if self.fingerprint != fabric.fingerprint() || lengths.iter().any(|&n| n != links) {
+            let found = format!("{} links of another machine", self.used_ratio.len());
+            let expected = format!("the {links} links of {}", fabric.source());
+            return Err(InputError::new("oracle", found, expected)
+                .hint("give the --fabric (and --routes, --down) that the oracle serves"));
+        }
+        let mut state = LinkState::unknown(fabric);
+        state.window_seconds = self.window_seconds;
+        for (link, i) in fabric.link_ids().zip(0..) {
+            state.received_bytes.set(link, self.received_bytes[i]);
+            state.used_ratio.set(link, self.used_ratio[i]);
+            state.input_stall_ratio.set(link, self.input_stall_ratio[i]);
+            state
+                .credit_stall_ratio
+                .set(link, self.credit_stall_ratio[i]);
+            state.coverage[i] = self.coverage[i];
+        }
+        Ok(state)
+    }
+}
+
+/// The parts of an answer that programs need; what was not asked for is missing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Reply {
+    /// Why there is no answer.
+    pub error: Option<String>,
+    /// Snapshot that everything in the answer comes from; 0 before the first.
+    pub version: u64,
+    /// When its counters were read (Unix time).
+    pub time_seconds: Option<f64>,
+    /// Cost of one pair, if what was measured decides it.
+    pub cost: Option<f64>,
+    /// The least it can be.
+    pub lower: Option<f64>,
+    /// Why one pair has no route.
+    pub unroutable: Option<String>,
+    /// Costs of a list or an allocation.
+    pub costs: Option<Vec<Option<f64>>>,
+    /// Floats that follow the line.
+    pub packed: Option<usize>,
+    /// What every link carried.
+    pub state: Option<Columns>,
+    /// Names of all nodes.
+    pub names: Option<Vec<String>>,
+}
+
+impl Reply {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(line: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(line).map_err(|e| e.to_string())
+    }
+}
+
+/// A running oracle.
+#[derive(Debug)]
+pub struct Oracle {
+    address: String,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Socket(BufReader<UnixStream>),
+    Http { host: String, target: String },
+}
+
+impl Oracle {
+    /// Connects to `http://HOST:PORT` (with `?token=…` where one is needed) or to the path of a Unix socket.
+    ///
+    /// # Errors
+    /// No oracle there, or no address.
+    pub fn connect(address: &str) -> Result<Self, ObserveError> {
+        let way = match address.strip_prefix("http://") {
+            Some(rest) => {
+                let (host, query) = rest.split_once('?').unwrap_or((rest, ""));
+                let host = host.trim_end_matches('/').to_owned();
+                let target = format!("/ask?{query}");
+                let plain = |s: &str| s.bytes().all(|b| b.is_ascii_graphic());
+                if !(plain(&host) && plain(&target) && host.contains(':')) {
+                    let expected = "http://HOST:PORT or the path of a socket";
+                    return Err(InputError::new("oracle", address, expected).into());
+                }
+                Way::Http { host, target }
+            }
+            None => {
+                let path = address.strip_prefix("unix:").unwrap_or(address);
+                let stream = UnixStream::connect(path).map_err(|e| refused(address, e))?;
+                let ready = stream.set_read_timeout(Some(PATIENCE));
+                ready
+                    .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+                    .map_err(|e| refused(address, e))?;
+                Way::Socket(BufReader::with_capacity(1 << 16, stream))
+            }
+        };
+        let address = address.split('?').next().unwrap_or_default().to_owned();
+        Ok(Self { address, way })
+    }
+
+    /// Where it is, without its token.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Asks; `pairs` are those that [`Ask::packed`] counts. Returns the answer and its packed costs.
+    ///
+    /// # Errors
+    /// The oracle is gone, or what it says.
+    pub fn ask(
+        &mut self,
+        ask: &Ask,
+        pairs: &[(u32, u32)],
+    ) -> Result<(Reply, Vec<f32>), ObserveError> {
+        let mut question = serde_json::to_vec(ask).map_err(|e| self.wrong(&e.to_string()))?;
+        question.push(b'\n');
+        for (from, to) in pairs {
+            question.extend(from.to_le_bytes());
+            question.extend(to.to_le_bytes());
+        }
+        let exchanged = match &mut self.way {
+            Way::Socket(stream) => over_socket(stream, &question),
+            Way::Http { host, target } => over_http(host, target, &question),
+        };
+        let (line, packed) = exchanged.map_err(|e| refused(&self.address, e))?;
+        let reply = Reply::read(&line).map_err(|e| self.wrong(&e))?;
+        if let Some(error) = &reply.error {
+            return Err(self.wrong(error));
+        }
+        let floats = packed.chunks_exact(4);
+        let costs = floats.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        Ok((reply, costs.collect()))
+    }
+
+    /// What every link carried, with the version and time of the snapshot; `None` before the first.
+    ///
+    /// # Errors
+    /// As [`Oracle::ask`], and when the oracle serves another machine.
+    pub fn links(
+        &mut self,
+        fabric: &Fabric,
+    ) -> Result<(u64, Option<f64>, Option<LinkState>), ObserveError> {
+        let ask = Ask {
+            links: true,
+            ..Ask::default()
+        };
+        let (reply, _) = self.ask(&ask, &[])?;
+        let state = reply
+            .state
+            .map(|columns| columns.state(fabric))
+            .transpose()?;
+        Ok((reply.version, reply.time_seconds, state))
+    }
+
+    fn wrong(&self, found: &str) -> ObserveError {
+        InputError::new(format!("oracle {}", self.address), found, "an answer").into()
+    }
+}
+
+fn refused(address: &str, source: io::Error) -> ObserveError {
+    ObserveError::Io {
+        path: format!("oracle {}", address.split('?').next().unwrap_or_default()),
+        source,
+        hint: Some("start one with: hopbyte oracle serve".into()),
+    }
+}
+
+fn invalid(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+/// A line, and the packed bytes that it announces.
+fn over_socket(
+    stream: &mut BufReader<UnixStream>,
+    question: &[u8],
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    stream.get_mut().write_all(question)?;
+    let mut line = Vec::new();
+    stream.take(LONGEST_ANSWER).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        return Err(invalid("the connection ended within an answer"));
+    }
+    let mut packed = vec![0; announced(&line)?];
+    stream.read_exact(&mut packed)?;
+    Ok((line, packed))
+}
+
+fn over_http(host: &str, target: &str, question: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let no = || io::Error::new(io::ErrorKind::NotFound, "no such host");
+    let address = host.to_socket_addrs()?.next().ok_or_else(no)?;
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let length = question.len();
+    write!(
+        stream,
+        "POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
+    stream.write_all(question)?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST_ANSWER).read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
+    let end = end.ok_or_else(|| invalid("no HTTP answer"))?;
+    let status = answer.split(|&b| b == b'\r').next().unwrap_or_default();
+    let body = &answer[end + 4..];
+    if !status.windows(5).any(|w| w == b" 200 ") && body.first() != Some(&b'{') {
+        let text = String::from_utf8_lossy(&body[..body.len().min(300)]);
+        return Err(invalid(text.trim()));
+    }
+    let line = body.iter().position(|&b| b == b'\n');
+    let (line, packed) = body.split_at(line.map_or(body.len(), |at| at + 1));
+    if packed.len() != announced(line)? {
+        return Err(invalid("the connection ended within an answer"));
+    }
+    Ok((line.to_vec(), packed.to_vec()))
+}
+
+/// Bytes that follow a line.
+fn announced(line: &[u8]) -> io::Result<usize> {
+    #[derive(Deserialize)]
+    struct Head {
+        packed: Option<usize>,
+    }
+    let head: Head = serde_json::from_slice(line).map_err(|e| invalid(&e.to_string()))?;
+    let floats = head.packed.unwrap_or(0);
+    if floats > LONGEST_ANSWER as usize / 4 {
+        return Err(invalid("an answer that is too long"));
+    }
+    Ok(floats * 4)
+}

@@ -9,6 +9,7 @@
 pub mod aries;
 mod builder;
 pub mod check;
+pub mod collective;
 pub mod compact;
 pub mod diff;
 pub mod document;
@@ -28,6 +29,7 @@ pub mod routing;
 mod snapshot;
 pub mod spec;
 pub mod torus;
+pub mod trace;
 mod traffic;
 pub mod units;
 
@@ -40,4 +42,5 @@ pub use placement::{Allocation, Placement, Slot};
 pub use reach::Reach;
 pub use routing::{Routing, Unroutable};
 pub use snapshot::{Missing, Quantity, Side, Snapshot};
+pub use trace::Trace;
 pub use traffic::{Exchange, Message, Phase, Stencil, Traffic};

@@ -9,37 +9,88 @@ use std::path::{Path, PathBuf};
 /// Endings of the files that recorders write for every rank.
 const RANK_FILES: [&str; 2] = ["prof", "hbr"];
 
-/// Opens what a user named; archives are unpacked.
-pub(super) fn open(name: &str) -> Result<Vec<Text>, ObserveError> {
-    let path = Path::new(name);
-    let paths = if path.is_dir() {
-        rank_files(path)?
-    } else if path.exists() {
-        return unpack(Text::read(path, LIMITS)?);
-    } else if name.contains(['*', '?']) {
-        matching(path)?
-    } else if name.contains(',') {
-        name.split(',').map(PathBuf::from).collect()
-    } else {
-        vec![path.to_owned()]
-    };
-    paths.iter().map(|path| Text::read(path, LIMITS)).collect()
+/// What a user named: files that are read one after the other.
+pub(crate) struct Files {
+    texts: std::vec::IntoIter<Text>,
+    paths: std::vec::IntoIter<PathBuf>,
+    /// Whether some may be traces and the rest is to be passed over.
+    of_traces: bool,
 }
 
-/// A file itself, or the files of ranks in an archive.
-pub(super) fn unpack(text: Text) -> Result<Vec<Text>, ObserveError> {
+impl Files {
+    /// A file, a folder, a pattern or a list; archives are unpacked.
+    pub(crate) fn open(name: &str) -> Result<Self, ObserveError> {
+        let path = Path::new(name);
+        let (paths, of_traces) = if path.is_dir() {
+            rank_files(path)?
+        } else if path.exists() {
+            return Self::of(Text::read(path, LIMITS)?);
+        } else if name.contains(['*', '?']) {
+            (matching(path)?, false)
+        } else if name.contains(',') {
+            (name.split(',').map(PathBuf::from).collect(), false)
+        } else {
+            (vec![path.to_owned()], false)
+        };
+        Ok(Self {
+            texts: Vec::new().into_iter(),
+            paths: paths.into_iter(),
+            of_traces,
+        })
+    }
+
+    /// A file itself, or the files of ranks in an archive.
+    pub(crate) fn of(text: Text) -> Result<Self, ObserveError> {
+        let (texts, of_traces) = unpack(text)?;
+        Ok(Self {
+            texts: texts.into_iter(),
+            paths: Vec::new().into_iter(),
+            of_traces,
+        })
+    }
+
+    /// Whether only traces count, if there are any.
+    pub(crate) fn of_traces(&self) -> bool {
+        self.of_traces
+    }
+}
+
+impl Iterator for Files {
+    type Item = Result<Text, ObserveError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(text) = self.texts.next() {
+            return Some(Ok(text));
+        }
+        Some(Text::read(&self.paths.next()?, LIMITS))
+    }
+}
+
+/// A folder or archive in which nothing is known.
+pub(super) fn nothing_known(source: &str) -> InputError {
+    InputError::new(
+        source,
+        "no file of a rank",
+        "*.prof or *.hbr files, or a trace's files",
+    )
+    .hint("traces are SimGrid's, DUMPI text or GOAL")
+}
+
+/// A file itself, or the files of ranks in an archive, or all its texts.
+fn unpack(text: Text) -> Result<(Vec<Text>, bool), ObserveError> {
     if tar::is_tar(text.bytes()) {
         let mut members = tar::members(&text, LIMITS)?;
-        members.retain(|m| ending(Path::new(m.file())).is_some());
+        let ranks = members
+            .iter()
+            .any(|m| ending(Path::new(m.file())).is_some());
+        members.retain(|m| {
+            let own = ending(Path::new(m.file())).is_some();
+            if ranks { own } else { !m.is_binary() }
+        });
         if members.is_empty() {
-            return Err(text
-                .error(
-                    "an archive without files of ranks",
-                    "files *.prof or *.hbr in it",
-                )
-                .into());
+            return Err(nothing_known(text.file()).into());
         }
-        return Ok(members);
+        return Ok((members, !ranks));
     }
     if text.is_binary() {
         return Err(text
@@ -50,7 +101,7 @@ pub(super) fn unpack(text: Text) -> Result<Vec<Text>, ObserveError> {
             .hint("is this the right file?")
             .into());
     }
-    Ok(vec![text])
+    Ok((vec![text], false))
 }
 
 /// The ending of a rank's file, if it has one.
@@ -59,8 +110,21 @@ fn ending(path: &Path) -> Option<&'static str> {
     RANK_FILES.iter().copied().find(|e| *e == own)
 }
 
-/// Files of ranks in a folder, of the one recorder that wrote there.
-fn rank_files(folder: &Path) -> Result<Vec<PathBuf>, ObserveError> {
+/// Endings of traces' files, beside none at all.
+const TRACE_FILES: [&str; 5] = ["txt", "trace", "ti", "dumpi", "goal"];
+
+/// Whether a name may be that of a trace's file, compressed or not.
+fn may_be_trace(path: &Path) -> bool {
+    let extension = |p: &Path| p.extension().and_then(|e| e.to_str()).map(str::to_owned);
+    let own = match extension(path).as_deref() {
+        Some("gz" | "zst") => path.file_stem().and_then(|s| extension(Path::new(s))),
+        _ => extension(path),
+    };
+    own.is_none_or(|e| TRACE_FILES.contains(&e.as_str()))
+}
+
+/// Files of ranks in a folder, of the one recorder that wrote there; else those that may be traces.
+fn rank_files(folder: &Path) -> Result<(Vec<PathBuf>, bool), ObserveError> {
     let all = entries(folder)?;
     for wanted in RANK_FILES {
         let files: Vec<PathBuf> = all
@@ -70,17 +134,20 @@ fn rank_files(folder: &Path) -> Result<Vec<PathBuf>, ObserveError> {
             .collect();
         let others = all.iter().filter(|p| ending(p).is_some()).count() - files.len();
         if !files.is_empty() && others == 0 {
-            return Ok(files);
+            return Ok((files, false));
         }
     }
-    let mixed = all.iter().any(|p| ending(p).is_some());
-    let found = if mixed {
-        "files of two recorders"
-    } else {
-        "a folder without *.prof or *.hbr files"
-    };
     let file = folder.display().to_string();
-    Err(InputError::new(file, found, "the files of one recorder, one a rank").into())
+    if all.iter().any(|p| ending(p).is_some()) {
+        let expected = "the files of one recorder, one a rank";
+        return Err(InputError::new(file, "files of two recorders", expected).into());
+    }
+    let mut traces = all;
+    traces.retain(|p| may_be_trace(p));
+    if traces.is_empty() {
+        return Err(nothing_known(&file).into());
+    }
+    Ok((traces, true))
 }
 
 /// Files whose names match a pattern with `*` and `?` in its last part.

@@ -8,22 +8,24 @@
 
 mod dense;
 mod edges;
-mod files;
+pub(crate) mod files;
 mod matrix_market;
 mod metis;
-mod prof;
+pub(crate) mod prof;
 mod record;
 mod tar;
 
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, float, words};
+use crate::trace;
+use files::Files;
 use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic, spec};
 
 /// Most tasks that traffic may have.
 pub const MAX_TASKS: usize = Stencil::MAX_TASKS;
 
 /// Limits of traffic files: matrices have long lines, archives are binary.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     binary: true,
     ..Limits::ROWS
 };
@@ -38,14 +40,32 @@ pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     if spec::is_traffic_spec(path_or_spec) {
         return Ok(spec::traffic(path_or_spec)?);
     }
-    let texts = files::open(path_or_spec)?;
-    traffic_of(path_or_spec, &texts)
+    read_files(path_or_spec, Files::open(path_or_spec)?)
 }
 
 /// [`read_traffic`] on one file in memory.
 pub fn traffic(text: &Text) -> Result<Traffic, ObserveError> {
-    let texts = files::unpack(text.clone())?;
-    traffic_of(text.file(), &texts)
+    read_files(text.file(), Files::of(text.clone())?)
+}
+
+/// Traces are read file by file; of anything else all files together.
+fn read_files(source: &str, mut files: Files) -> Result<Traffic, ObserveError> {
+    if files.of_traces() {
+        let found = trace::Format::first(&mut files)?;
+        let (format, first) = found.ok_or_else(|| files::nothing_known(source))?;
+        return Ok(format.read(source, first, files)?.traffic()?);
+    }
+    let Some(first) = files.next().transpose()? else {
+        return Err(InputError::new(source, "no files", "files of ranks").into());
+    };
+    if let Some(format) = trace::Format::of(&first) {
+        return Ok(format.read(source, first, files)?.traffic()?);
+    }
+    let mut texts = vec![first];
+    for text in files {
+        texts.push(text?);
+    }
+    traffic_of(source, &texts)
 }
 
 /// Traffic of one file, or of the files of all ranks.

@@ -57,7 +57,7 @@ pub(super) fn complete(
 }
 
 /// The number before the ending: `lj64.17.prof`.
-fn rank_of_name(file: &str) -> Option<u32> {
+pub(crate) fn rank_of_name(file: &str) -> Option<u32> {
     let stem = file.rsplit_once('.')?.0;
     let digits = stem.rsplit(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok().filter(|&r| (r as usize) < MAX_TASKS)

@@ -434,7 +434,7 @@ fn specs_files_lists_and_what_is_no_traffic() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let empty = read_traffic(&at("")).unwrap_err().to_string();
-    assert!(empty.contains("a folder without"), "{empty}");
+    assert!(empty.contains("no file of a rank"), "{empty}");
     std::fs::write(at("x.0.prof"), PROF_0).unwrap();
     std::fs::write(at("x.1.prof"), PROF_1).unwrap();
     std::fs::write(at("README"), "not a rank").unwrap();

@@ -1,0 +1,401 @@
+//! Which messages is a collective operation made of? Pairs and rounds, by algorithm.
+//!
+//! Algorithms are those of MPICH, Open MPI and NCCL as their authors describe them: recursive doubling
+//! and halving and Rabenseifner's reduction (Thakur, Rabenseifner, Gropp, "Optimization of Collective
+//! Communication Operations in MPICH", 2005), Bruck's (Bruck et al., 1997), rings, and the double
+//! binary trees of Sanders, Speck and Träff (2009) that NCCL builds.
+//!
+//! Sizes are in bytes: the whole vector of a broadcast, reduction or scan; the block of one rank in a
+//! gather, scatter, allgather, all-to-all or reduce-scatter.
+
+mod steps;
+
+use crate::error::FabricError;
+use steps::{Blocks, Out};
+
+/// A collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collective {
+    /// Nobody goes on before everybody came.
+    Barrier,
+    /// The root's vector to all.
+    Broadcast,
+    /// All vectors combined at the root.
+    Reduce,
+    /// All vectors combined at all.
+    Allreduce,
+    /// Everybody's block to the root.
+    Gather,
+    /// A block of the root's to everybody.
+    Scatter,
+    /// Everybody's block to everybody.
+    Allgather,
+    /// All vectors combined, a block of the result at each.
+    ReduceScatter,
+    /// A block from each to each.
+    Alltoall,
+    /// Vectors combined from the first rank up to each.
+    Scan,
+}
+
+/// How the operation is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// The root, or everybody, with each partner directly; for a scan, a chain.
+    Linear,
+    /// A binomial tree; for an allreduce, up to the first rank and down again.
+    Binomial,
+    /// Blocks round a ring of the ranks in order; for rooted operations a chain.
+    Ring,
+    /// Pairs at distances 1, 2, 4, …
+    RecursiveDoubling,
+    /// Pairs at halving distances with halves of the data.
+    RecursiveHalving,
+    /// Reduce-scatter by halves, then gathered or allgathered.
+    Rabenseifner,
+    /// Blocks for several ranks together at distances 1, 2, 4, …
+    Bruck,
+    /// One partner a round, n-1 rounds.
+    Pairwise,
+    /// Everybody to the rank 1, 2, 4, … further on.
+    Dissemination,
+    /// Two binary trees, half of the data each, up and down (NCCL).
+    Tree,
+    /// Scattered by a binomial tree, then allgathered round a ring.
+    ScatterAllgather,
+}
+
+/// A message of a collective, between positions in its group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Round in which it is sent; what a rank sends waits for what it received in rounds before.
+    pub round: u32,
+    /// How many rounds on end it is sent (rings).
+    pub times: u32,
+    /// Sender.
+    pub from: u32,
+    /// Receiver.
+    pub to: u32,
+    /// Bytes each time; where blocks differ, their mean over the rounds of a ring.
+    pub bytes: f64,
+}
+
+/// How much is moved; see the module for what a size counts.
+#[derive(Clone, Copy, Debug)]
+pub enum Sizes<'a> {
+    /// The same for all.
+    Same(f64),
+    /// The block of each rank.
+    Each(&'a [f64]),
+    /// What each rank sends to each (all-to-all only), a row after the other.
+    Matrix(&'a [f64]),
+}
+
+const COLLECTIVES: [(&str, Collective); 10] = [
+    ("barrier", Collective::Barrier),
+    ("broadcast", Collective::Broadcast),
+    ("reduce", Collective::Reduce),
+    ("allreduce", Collective::Allreduce),
+    ("gather", Collective::Gather),
+    ("scatter", Collective::Scatter),
+    ("allgather", Collective::Allgather),
+    ("reduce-scatter", Collective::ReduceScatter),
+    ("alltoall", Collective::Alltoall),
+    ("scan", Collective::Scan),
+];
+
+const ALGORITHMS: [(&str, Algorithm); 11] = [
+    ("linear", Algorithm::Linear),
+    ("binomial", Algorithm::Binomial),
+    ("ring", Algorithm::Ring),
+    ("recursive-doubling", Algorithm::RecursiveDoubling),
+    ("recursive-halving", Algorithm::RecursiveHalving),
+    ("rabenseifner", Algorithm::Rabenseifner),
+    ("bruck", Algorithm::Bruck),
+    ("pairwise", Algorithm::Pairwise),
+    ("dissemination", Algorithm::Dissemination),
+    ("tree", Algorithm::Tree),
+    ("scatter-allgather", Algorithm::ScatterAllgather),
+];
+
+impl Collective {
+    /// By its name, `allreduce`; MPI's `bcast` and `reduce_scatter` are known too.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = match name {
+            "bcast" => "broadcast",
+            "reducescatter" | "reduce_scatter" => "reduce-scatter",
+            other => other,
+        };
+        COLLECTIVES.iter().find(|c| c.0 == name).map(|c| c.1)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        COLLECTIVES
+            .iter()
+            .find(|c| c.1 == self)
+            .map_or("collective", |c| c.0)
+    }
+
+    /// All names, for messages.
+    pub fn names() -> String {
+        COLLECTIVES.map(|c| c.0).join(", ")
+    }
+
+    /// Ways to do it, the usual one for large data first.
+    pub fn algorithms(self) -> &'static [Algorithm] {
+        use Algorithm as A;
+        match self {
+            Self::Barrier => &[A::Dissemination, A::Linear],
+            Self::Broadcast => &[A::ScatterAllgather, A::Binomial, A::Ring, A::Linear],
+            Self::Reduce => &[A::Rabenseifner, A::Binomial, A::Ring, A::Linear],
+            Self::Allreduce => &[
+                A::Rabenseifner,
+                A::Ring,
+                A::RecursiveDoubling,
+                A::Tree,
+                A::Binomial,
+            ],
+            Self::Gather | Self::Scatter => &[A::Binomial, A::Linear],
+            Self::Allgather => &[
+                A::Ring,
+                A::Bruck,
+                A::RecursiveDoubling,
+                A::Pairwise,
+                A::Linear,
+            ],
+            Self::ReduceScatter => &[A::Pairwise, A::Ring, A::RecursiveHalving],
+            Self::Alltoall => &[A::Pairwise, A::Bruck, A::Linear],
+            Self::Scan => &[A::RecursiveDoubling, A::Linear],
+        }
+    }
+}
+
+impl Algorithm {
+    /// By its name, `recursive-doubling`.
+    pub fn named(name: &str) -> Option<Self> {
+        ALGORITHMS.iter().find(|a| a.0 == name).map(|a| a.1)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ALGORITHMS
+            .iter()
+            .find(|a| a.1 == self)
+            .map_or("algorithm", |a| a.0)
+    }
+
+    /// What MPICH does with `ranks` ranks and sizes of `bytes` (its defaults, Thakur et al. 2005): short
+    /// data in few rounds, long data in few bytes.
+    pub fn usual(collective: Collective, ranks: usize, bytes: f64) -> Self {
+        let all = bytes * ranks as f64;
+        match collective {
+            Collective::Barrier => Self::Dissemination,
+            Collective::Broadcast if bytes < 12_288.0 || ranks < 8 => Self::Binomial,
+            Collective::Broadcast => Self::ScatterAllgather,
+            Collective::Reduce if bytes <= 2048.0 => Self::Binomial,
+            Collective::Reduce => Self::Rabenseifner,
+            Collective::Allreduce if bytes <= 2048.0 => Self::RecursiveDoubling,
+            Collective::Allreduce => Self::Rabenseifner,
+            Collective::Gather | Collective::Scatter => Self::Binomial,
+            Collective::Allgather if all >= 524_288.0 => Self::Ring,
+            Collective::Allgather if ranks.is_power_of_two() => Self::RecursiveDoubling,
+            Collective::Allgather => Self::Bruck,
+            Collective::ReduceScatter if all < 524_288.0 && ranks.is_power_of_two() => {
+                Self::RecursiveHalving
+            }
+            Collective::ReduceScatter => Self::Pairwise,
+            Collective::Alltoall if bytes <= 256.0 && ranks >= 8 => Self::Bruck,
+            Collective::Alltoall => Self::Pairwise,
+            Collective::Scan => Self::RecursiveDoubling,
+        }
+    }
+}
+
+/// A collective of `ranks` ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// Which.
+    pub collective: Collective,
+    /// How.
+    pub algorithm: Algorithm,
+    /// Members of the group.
+    pub ranks: u32,
+    /// Position of the root, where there is one.
+    pub root: u32,
+    /// How much.
+    pub sizes: Sizes<'a>,
+}
+
+impl Operation<'_> {
+    /// Gives every message to `each`, by rounds.
+    ///
+    /// # Errors
+    /// Algorithms that do not do this collective, or not with this number of ranks; sizes that do not fit.
+    pub fn steps(&self, each: &mut impl FnMut(Step)) -> Result<(), FabricError> {
+        self.check()?;
+        let n = self.ranks as usize;
+        if n < 2 {
+            return Ok(());
+        }
+        let root = self.root as usize;
+        let mut out = Out {
+            n,
+            root,
+            round: 0,
+            each,
+        };
+        self.expand(&mut out);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), FabricError> {
+        let n = self.ranks as usize;
+        let wrong = |what: &str, found: String, expected: String| FabricError::OutOfRange {
+            what: format!("{what} of {}", self.collective.name()),
+            found,
+            expected,
+        };
+        let known = self.collective.algorithms();
+        if !known.contains(&self.algorithm) {
+            let names: Vec<&str> = known.iter().map(|a| a.name()).collect();
+            let found = self.algorithm.name().to_owned();
+            return Err(wrong("algorithm", found, names.join(", ")));
+        }
+        let halves = match self.algorithm {
+            Algorithm::RecursiveDoubling => self.collective == Collective::Allgather,
+            Algorithm::RecursiveHalving => true,
+            _ => false,
+        };
+        if halves && !self.ranks.is_power_of_two() {
+            let expected = format!("a power of two for {}", self.algorithm.name());
+            return Err(wrong("ranks", n.to_string(), expected));
+        }
+        if n > 0 && self.root as usize >= n {
+            let expected = format!("a rank from 0 to {}", n - 1);
+            return Err(wrong("root", self.root.to_string(), expected));
+        }
+        let (fits, good) = match self.sizes {
+            Sizes::Same(b) => (true, good(b)),
+            Sizes::Each(b) => (b.len() == n, b.iter().all(|&b| good(b))),
+            Sizes::Matrix(b) => (
+                b.len() == n * n && self.collective == Collective::Alltoall,
+                b.iter().all(|&b| good(b)),
+            ),
+        };
+        if !fits || !good {
+            let found = if good { "another number" } else { "a bad size" };
+            let expected = format!("sizes for {n} ranks, not below zero");
+            return Err(wrong("sizes", found.into(), expected));
+        }
+        Ok(())
+    }
+
+    fn expand(&self, out: &mut Out<'_, impl FnMut(Step)>) {
+        use Algorithm as A;
+        use Collective as C;
+        let n = out.n;
+        let whole = match self.sizes {
+            Sizes::Same(b) => b,
+            Sizes::Each(b) | Sizes::Matrix(b) => b.iter().copied().fold(0.0, f64::max),
+        };
+        let rooted = matches!(self.collective, C::Gather | C::Scatter);
+        if !rooted && !matches!(self.collective, C::Broadcast | C::Reduce) {
+            out.root = 0;
+        }
+        let blocks = Blocks::new(self.sizes, n, out.root);
+        match (self.collective, self.algorithm) {
+            (C::Broadcast, A::Binomial) => out.tree(false, |_| whole),
+            (C::Reduce, A::Binomial) => out.tree(true, |_| whole),
+            (C::Allreduce, A::Binomial) => {
+                out.tree(true, |_| whole);
+                out.tree(false, |_| whole);
+            }
+            (C::Gather, A::Binomial) => out.tree(true, |s| blocks.of(s.0, s.1)),
+            (C::Scatter, A::Binomial) => out.tree(false, |s| blocks.of(s.0, s.1)),
+            (C::Broadcast, A::Linear) => out.star(false, |_| whole),
+            (C::Reduce, A::Linear) => out.star(true, |_| whole),
+            (C::Gather, _) => out.star(true, |i| blocks.of(i, 1)),
+            (C::Scatter, _) => out.star(false, |i| blocks.of(i, 1)),
+            (C::Barrier, A::Linear) => {
+                out.star(true, |_| 0.0);
+                out.star(false, |_| 0.0);
+            }
+            (C::Barrier, _) => out.doubling_ring(false, |_, _| 0.0),
+            (C::Broadcast, A::Ring) | (C::Scan, A::Linear) => out.chain(false, whole),
+            (C::Reduce, A::Ring) => out.chain(true, whole),
+            (C::Broadcast, _) => {
+                let part = whole / n as f64;
+                out.tree(false, |s| part * s.1 as f64);
+                out.ring(|_| part);
+            }
+            (C::Reduce, _) => {
+                let core = out.fold(whole);
+                out.halving(core, whole);
+                let part = whole / core as f64;
+                out.core_gather(core, part);
+            }
+            (C::Allreduce, A::RecursiveDoubling) => {
+                let core = out.fold(whole);
+                out.doubling(core, |_| whole);
+                out.unfold(core, whole);
+            }
+            (C::Allreduce, A::Ring) => {
+                let part = whole / n as f64;
+                out.ring(|_| part);
+                out.ring(|_| part);
+            }
+            (C::Allreduce, A::Tree) => out.double_tree(whole),
+            (C::Allreduce, _) => {
+                let core = out.fold(whole);
+                out.halving(core, whole);
+                out.doubling(core, |mask| whole * mask as f64 / core as f64);
+                out.unfold(core, whole);
+            }
+            // Each sends on all blocks but the one of its successor.
+            (C::Allgather, A::Ring) => {
+                let all = blocks.of(0, n);
+                out.ring(|i| (all - blocks.of((i + 1) % n, 1)) / (n - 1) as f64);
+            }
+            (C::Allgather, A::Bruck) => out.doubling_ring(true, |i, count| blocks.of(i, count)),
+            (C::Allgather, A::RecursiveDoubling) => {
+                out.exchange(|i, mask| blocks.of(i / mask * mask, mask));
+            }
+            (C::Allgather, A::Linear) => out.all_pairs(false, |i, _| blocks.of(i, 1)),
+            (C::Allgather, _) => out.all_pairs(true, |i, _| blocks.of(i, 1)),
+            // Each sends on partial sums of all blocks but its own.
+            (C::ReduceScatter, A::Ring) => {
+                let all = blocks.of(0, n);
+                out.ring(|i| (all - blocks.of(i, 1)) / (n - 1) as f64);
+            }
+            (C::ReduceScatter, A::RecursiveHalving) => {
+                out.exchange_down(|partner, mask| blocks.of(partner / mask * mask, mask));
+            }
+            (C::ReduceScatter, _) => out.all_pairs(true, |_, to| blocks.of(to, 1)),
+            (C::Alltoall, algorithm) => self.alltoall(out, algorithm, &blocks),
+            (C::Scan, _) => out.scan(whole),
+        }
+    }
+
+    fn alltoall(&self, out: &mut Out<'_, impl FnMut(Step)>, algorithm: Algorithm, blocks: &Blocks) {
+        let n = out.n;
+        match (self.sizes, algorithm) {
+            // Rows that differ are sent as they are: Bruck's would need all of them everywhere.
+            (Sizes::Matrix(rows), _) => out.all_pairs(true, |i, to| rows[i * n + to]),
+            (_, Algorithm::Bruck) => out.doubling_bits(|i, k| {
+                let count = (1..n).filter(|j| j & k != 0).count();
+                blocks.of(i, 1) * count as f64
+            }),
+            (_, algorithm) => {
+                out.all_pairs(algorithm == Algorithm::Pairwise, |i, _| blocks.of(i, 1));
+            }
+        }
+    }
+}
+
+fn good(bytes: f64) -> bool {
+    bytes.is_finite() && bytes >= 0.0
+}
+
+#[cfg(test)]
+mod tests;

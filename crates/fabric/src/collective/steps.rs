@@ -1,0 +1,292 @@
+//! Writes the messages of collectives, round by round.
+
+use super::{Sizes, Step};
+
+/// Sums of blocks, by position from the root on.
+pub(super) struct Blocks {
+    same: f64,
+    sums: Vec<f64>,
+}
+
+impl Blocks {
+    pub fn new(sizes: Sizes<'_>, n: usize, root: usize) -> Self {
+        match sizes {
+            Sizes::Same(same) => Self { same, sums: vec![] },
+            Sizes::Each(each) | Sizes::Matrix(each) => {
+                let mut sums = vec![0.0; n + 1];
+                for i in 0..n {
+                    sums[i + 1] = sums[i] + each[(root + i) % n];
+                }
+                Self { same: 0.0, sums }
+            }
+        }
+    }
+
+    /// Bytes of `count` blocks from `first` on, round the end.
+    pub fn of(&self, first: usize, count: usize) -> f64 {
+        if self.sums.is_empty() {
+            return self.same * count as f64;
+        }
+        let n = self.sums.len() - 1;
+        let end = first + count;
+        if end <= n {
+            self.sums[end] - self.sums[first]
+        } else {
+            self.sums[n] - self.sums[first] + self.sums[end - n]
+        }
+    }
+}
+
+/// Writes steps; positions count from the root.
+pub(super) struct Out<'a, F> {
+    pub n: usize,
+    pub root: usize,
+    pub round: u32,
+    pub each: &'a mut F,
+}
+
+impl<F: FnMut(Step)> Out<'_, F> {
+    fn send(&mut self, from: usize, to: usize, bytes: f64) {
+        self.repeat(from, to, bytes, 1);
+    }
+
+    fn repeat(&mut self, from: usize, to: usize, bytes: f64, times: usize) {
+        let real = |position: usize| ((position + self.root) % self.n) as u32;
+        (self.each)(Step {
+            round: self.round,
+            times: times as u32,
+            from: real(from),
+            to: real(to),
+            bytes,
+        });
+    }
+
+    fn swap(&mut self, a: usize, b: usize, bytes: f64) {
+        self.send(a, b, bytes);
+        self.send(b, a, bytes);
+    }
+
+    /// A binomial tree whose edge to a subtree (first position, size) carries `bytes`.
+    pub fn tree(&mut self, up: bool, bytes: impl Fn((usize, usize)) -> f64) {
+        let n = self.n;
+        let rounds = n.next_power_of_two().trailing_zeros();
+        for round in 0..rounds {
+            let bit = if up { round } else { rounds - 1 - round };
+            let mask = 1usize << bit;
+            for child in (mask..n).step_by(2 * mask) {
+                let size = mask.min(n - child);
+                let (parent, amount) = (child - mask, bytes((child, size)));
+                let (from, to) = if up { (child, parent) } else { (parent, child) };
+                self.send(from, to, amount);
+            }
+            self.round += 1;
+        }
+    }
+
+    pub fn star(&mut self, up: bool, bytes: impl Fn(usize) -> f64) {
+        for i in 1..self.n {
+            let (from, to) = if up { (i, 0) } else { (0, i) };
+            self.send(from, to, bytes(i));
+        }
+        self.round += 1;
+    }
+
+    pub fn chain(&mut self, up: bool, bytes: f64) {
+        for i in 1..self.n {
+            let (from, to) = if up {
+                (self.n - i, self.n - i - 1)
+            } else {
+                (i - 1, i)
+            };
+            self.send(from, to, bytes);
+            self.round += 1;
+        }
+    }
+
+    pub fn ring(&mut self, bytes: impl Fn(usize) -> f64) {
+        let n = self.n;
+        for i in 0..n {
+            self.repeat(i, (i + 1) % n, bytes(i), n - 1);
+        }
+        self.round += n as u32 - 1;
+    }
+
+    /// Distances 1, 2, 4, …: `bytes` of the first block and their number; backward as Bruck's allgather.
+    pub fn doubling_ring(&mut self, backward: bool, bytes: impl Fn(usize, usize) -> f64) {
+        let n = self.n;
+        let mut k = 1;
+        while k < n {
+            for i in 0..n {
+                let to = if backward { i + n - k } else { i + k } % n;
+                self.send(i, to, bytes(i, k.min(n - k)));
+            }
+            self.round += 1;
+            k *= 2;
+        }
+    }
+
+    pub fn doubling_bits(&mut self, bytes: impl Fn(usize, usize) -> f64) {
+        let n = self.n;
+        let mut k = 1;
+        while k < n {
+            for i in 0..n {
+                self.send(i, (i + k) % n, bytes(i, k));
+            }
+            self.round += 1;
+            k *= 2;
+        }
+    }
+
+    pub fn all_pairs(&mut self, apart: bool, bytes: impl Fn(usize, usize) -> f64) {
+        let n = self.n;
+        for step in 1..n {
+            for i in 0..n {
+                let to = (i + step) % n;
+                self.send(i, to, bytes(i, to));
+            }
+            self.round += u32::from(apart || step + 1 == n);
+        }
+    }
+
+    /// Everybody with everybody's partner at 1, 2, 4, …; `bytes` by sender and distance.
+    pub fn exchange(&mut self, bytes: impl Fn(usize, usize) -> f64) {
+        let mut mask = 1;
+        while mask < self.n {
+            for i in 0..self.n {
+                self.send(i, i ^ mask, bytes(i, mask));
+            }
+            self.round += 1;
+            mask *= 2;
+        }
+    }
+
+    /// The same from far to near; `bytes` by receiver and distance.
+    pub fn exchange_down(&mut self, bytes: impl Fn(usize, usize) -> f64) {
+        let mut mask = self.n / 2;
+        while mask > 0 {
+            for i in 0..self.n {
+                self.send(i, i ^ mask, bytes(i ^ mask, mask));
+            }
+            self.round += 1;
+            mask /= 2;
+        }
+    }
+
+    pub fn scan(&mut self, bytes: f64) {
+        let mut mask = 1;
+        while mask < self.n {
+            for i in 0..self.n {
+                if i & mask == 0 && i | mask < self.n {
+                    self.swap(i, i | mask, bytes);
+                }
+            }
+            self.round += 1;
+            mask *= 2;
+        }
+    }
+
+    /// Ranks that take part when a power of two is left: position of the `j`th.
+    fn core_rank(&self, core: usize, j: usize) -> usize {
+        let rest = self.n - core;
+        if j < rest { 2 * j } else { j + rest }
+    }
+
+    /// Odd ones of the first pairs hand over their vectors; returns the power of two that is left.
+    pub fn fold(&mut self, bytes: f64) -> usize {
+        let core = 1usize << self.n.ilog2();
+        for j in 0..self.n - core {
+            self.send(2 * j + 1, 2 * j, bytes);
+        }
+        self.round += u32::from(core < self.n);
+        core
+    }
+
+    pub fn unfold(&mut self, core: usize, bytes: f64) {
+        for j in 0..self.n - core {
+            self.send(2 * j, 2 * j + 1, bytes);
+        }
+        self.round += u32::from(core < self.n);
+    }
+
+    pub fn doubling(&mut self, core: usize, bytes: impl Fn(usize) -> f64) {
+        let mut mask = 1;
+        while mask < core {
+            self.core_swaps(core, mask, bytes(mask));
+            mask *= 2;
+        }
+    }
+
+    /// Halves, quarters, … at distances core/2, core/4, …
+    pub fn halving(&mut self, core: usize, bytes: f64) {
+        let mut mask = core / 2;
+        while mask > 0 {
+            self.core_swaps(core, mask, bytes * mask as f64 / core as f64);
+            mask /= 2;
+        }
+    }
+
+    fn core_swaps(&mut self, core: usize, mask: usize, bytes: f64) {
+        for j in (0..core).filter(|j| j & mask == 0) {
+            let (a, b) = (self.core_rank(core, j), self.core_rank(core, j | mask));
+            self.swap(a, b, bytes);
+        }
+        self.round += 1;
+    }
+
+    /// Parts gathered at position 0 by a binomial tree over the power of two.
+    pub fn core_gather(&mut self, core: usize, part: f64) {
+        let mut mask = 1;
+        while mask < core {
+            for j in (mask..core).step_by(2 * mask) {
+                let (from, to) = (self.core_rank(core, j), self.core_rank(core, j - mask));
+                self.send(from, to, part * mask as f64);
+            }
+            self.round += 1;
+            mask *= 2;
+        }
+    }
+
+    /// Two binary trees; the second is the first mirrored, or moved by one where ranks are odd.
+    pub fn double_tree(&mut self, bytes: f64) {
+        let n = self.n;
+        let second = |i: usize| {
+            if n.is_multiple_of(2) {
+                n - 1 - i
+            } else {
+                (i + 1) % n
+            }
+        };
+        let depths: Vec<u32> = (0..n).map(|i| depth(i, n)).collect();
+        let deepest = depths.iter().copied().max().unwrap_or(0);
+        let start = self.round;
+        for (i, &d) in depths.iter().enumerate() {
+            let Some(p) = parent(i, n) else { continue };
+            for (child, above) in [(i, p), (second(i), second(p))] {
+                self.round = start + deepest - d;
+                self.send(child, above, bytes / 2.0);
+                self.round = start + deepest + d - 1;
+                self.send(above, child, bytes / 2.0);
+            }
+        }
+        self.round = start + 2 * deepest;
+    }
+}
+
+/// Parent in the in-order binary tree over 0..n, with 0 above its top; leaves are the odd ones.
+fn parent(i: usize, n: usize) -> Option<usize> {
+    if i == 0 {
+        return None;
+    }
+    let bit = i & i.wrapping_neg();
+    let up = (i ^ bit) | (bit << 1);
+    Some(if up < n { up } else { i ^ bit })
+}
+
+fn depth(mut i: usize, n: usize) -> u32 {
+    let mut d = 0;
+    while let Some(p) = parent(i, n) {
+        i = p;
+        d += 1;
+    }
+    d
+}

@@ -1,0 +1,285 @@
+use super::*;
+
+const RANKS: [u32; 10] = [1, 2, 3, 4, 5, 7, 8, 12, 16, 33];
+
+fn steps(operation: Operation<'_>) -> Vec<Step> {
+    let mut list = Vec::new();
+    operation.steps(&mut |s| list.push(s)).unwrap();
+    list
+}
+
+fn moved(steps: &[Step]) -> f64 {
+    steps.iter().map(|s| s.bytes * f64::from(s.times)).sum()
+}
+
+fn possible(operation: &Operation<'_>) -> bool {
+    operation.steps(&mut |_| {}).is_ok()
+}
+
+fn every(mut look: impl FnMut(Operation<'_>)) {
+    for (_, collective) in COLLECTIVES {
+        for &algorithm in collective.algorithms() {
+            for ranks in RANKS {
+                for root in [0, ranks / 2, ranks - 1] {
+                    let sizes = Sizes::Same(840.0);
+                    let operation = Operation {
+                        collective,
+                        algorithm,
+                        ranks,
+                        root,
+                        sizes,
+                    };
+                    if possible(&operation) {
+                        look(operation);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who has (directly or not) heard of whom after all rounds: everybody's word must get where the
+/// operation says, whatever the algorithm.
+#[test]
+fn everybody_hears_of_whom_it_must() {
+    every(|o| {
+        let n = o.ranks as usize;
+        let mut steps = steps(o);
+        steps.sort_by_key(|s| s.round);
+        let mut known: Vec<u64> = (0..n).map(|i| 1 << i).collect();
+        let last = steps.iter().map(|s| s.round + s.times).max().unwrap_or(0);
+        for round in 0..last {
+            let before = known.clone();
+            for s in steps
+                .iter()
+                .filter(|s| s.round <= round && round < s.round + s.times)
+            {
+                assert_ne!(s.from, s.to, "{o:?}");
+                known[s.to as usize] |= before[s.from as usize];
+            }
+        }
+        let all = (1u64 << n) - 1;
+        let root = o.root as usize;
+        for (i, &k) in known.iter().enumerate() {
+            let must = match o.collective {
+                Collective::Broadcast | Collective::Scatter => 1 << root,
+                Collective::Reduce | Collective::Gather if i == root => all,
+                Collective::Reduce | Collective::Gather => 0,
+                Collective::Scan => (1 << (i + 1)) - 1,
+                _ => all,
+            };
+            assert_eq!(k & must, must, "{o:?}: rank {i} knows {k:b}");
+        }
+    });
+}
+
+/// Bytes that have to move, by what the data is: algorithms that move each byte once move exactly them,
+/// and no algorithm moves fewer.
+#[test]
+fn bytes_are_conserved() {
+    every(|o| {
+        let n = f64::from(o.ranks);
+        let b = 840.0;
+        let sum = moved(&steps(o));
+        let least = match o.collective {
+            Collective::Barrier => 0.0,
+            Collective::Broadcast | Collective::Reduce | Collective::Scan => (n - 1.0) * b,
+            Collective::Gather | Collective::Scatter | Collective::ReduceScatter => {
+                // A reduce-scatter combines n vectors of n blocks: each block crosses n-1 times.
+                let times = if o.collective == Collective::ReduceScatter {
+                    n
+                } else {
+                    1.0
+                };
+                (n - 1.0) * b * times
+            }
+            Collective::Allreduce => 2.0 * (n - 1.0) * b,
+            Collective::Allgather | Collective::Alltoall => n * (n - 1.0) * b,
+        };
+        assert!(sum >= least - 1e-6, "{o:?}: {sum} < {least}");
+        use Algorithm as A;
+        let exact = match (o.collective, o.algorithm) {
+            (Collective::Scan, A::RecursiveDoubling) => false,
+            (Collective::Broadcast, A::ScatterAllgather)
+            | (Collective::Gather | Collective::Scatter, A::Binomial)
+            | (Collective::Alltoall, A::Bruck)
+            | (Collective::Allreduce, A::RecursiveDoubling)
+            | (Collective::Reduce, _) => false,
+            (Collective::Allreduce, A::Rabenseifner) => o.ranks.is_power_of_two(),
+            _ => true,
+        };
+        if exact {
+            assert!((sum - least).abs() < 1e-6, "{o:?}: {sum} is not {least}");
+        }
+    });
+}
+
+#[test]
+fn formulas_of_the_papers() {
+    let sum = |collective, algorithm, ranks| {
+        let sizes = Sizes::Same(840.0);
+        moved(&steps(Operation {
+            collective,
+            algorithm,
+            ranks,
+            root: 0,
+            sizes,
+        }))
+    };
+    use Algorithm as A;
+    use Collective as C;
+    // n log2 n vectors; a rest of r hands over and gets back one each.
+    assert_eq!(
+        sum(C::Allreduce, A::RecursiveDoubling, 16),
+        16.0 * 4.0 * 840.0
+    );
+    assert_eq!(
+        sum(C::Allreduce, A::RecursiveDoubling, 12),
+        (8.0 * 3.0 + 8.0) * 840.0
+    );
+    // Bruck's all-to-all: n/2 blocks of each rank in each of log2 n rounds.
+    assert_eq!(sum(C::Alltoall, A::Bruck, 16), 16.0 * 4.0 * 8.0 * 840.0);
+    // Every rank of a ring sends 2 (n-1)/n vectors, always to its successor.
+    let ring = steps(Operation {
+        collective: C::Allreduce,
+        algorithm: A::Ring,
+        ranks: 7,
+        root: 0,
+        sizes: Sizes::Same(840.0),
+    });
+    for i in 0..7 {
+        let own: Vec<_> = ring.iter().filter(|s| s.from == i).collect();
+        assert!(own.iter().all(|s| s.to == (i + 1) % 7));
+        let bytes: f64 = own.iter().map(|s| s.bytes * f64::from(s.times)).sum();
+        assert!((bytes - 2.0 * 6.0 / 7.0 * 840.0).abs() < 1e-9);
+    }
+    // Double trees: no rank sends or receives more than two vectors' worth each way up and down.
+    let tree = steps(Operation {
+        collective: C::Allreduce,
+        algorithm: A::Tree,
+        ranks: 16,
+        root: 0,
+        sizes: Sizes::Same(840.0),
+    });
+    for i in 0..16 {
+        let sent: f64 = tree.iter().filter(|s| s.from == i).map(|s| s.bytes).sum();
+        assert!(sent <= 2.0 * 840.0, "rank {i} sends {sent}");
+    }
+    // Gathering through a tree passes a block once for every level of its rank's bits.
+    assert_eq!(sum(C::Gather, A::Binomial, 8), 12.0 * 840.0);
+}
+
+#[test]
+fn unequal_blocks_are_all_delivered() {
+    let each = [5.0, 0.0, 7.0, 1.0, 11.0];
+    let total: f64 = each.iter().sum();
+    for (collective, algorithm) in [
+        (Collective::Allgather, Algorithm::Ring),
+        (Collective::Allgather, Algorithm::Bruck),
+        (Collective::Allgather, Algorithm::Pairwise),
+        (Collective::ReduceScatter, Algorithm::Pairwise),
+        (Collective::ReduceScatter, Algorithm::Ring),
+    ] {
+        let sizes = Sizes::Each(&each);
+        let o = Operation {
+            collective,
+            algorithm,
+            ranks: 5,
+            root: 0,
+            sizes,
+        };
+        let sum = moved(&steps(o));
+        assert!((sum - 4.0 * total).abs() < 1e-9, "{o:?}: {sum}");
+    }
+    // From and to a root, without its own block.
+    for collective in [Collective::Gather, Collective::Scatter] {
+        let sizes = Sizes::Each(&each);
+        let algorithm = Algorithm::Linear;
+        let o = Operation {
+            collective,
+            algorithm,
+            ranks: 5,
+            root: 4,
+            sizes,
+        };
+        assert_eq!(moved(&steps(o)), total - 11.0);
+    }
+    let rows: Vec<f64> = (0..9).map(f64::from).collect();
+    let o = Operation {
+        collective: Collective::Alltoall,
+        algorithm: Algorithm::Pairwise,
+        ranks: 3,
+        root: 0,
+        sizes: Sizes::Matrix(&rows),
+    };
+    let list = steps(o);
+    assert!(list.iter().all(|s| s.bytes == f64::from(3 * s.from + s.to)));
+    assert_eq!(list.len(), 6);
+}
+
+#[test]
+fn the_impossible_is_refused() {
+    let o = Operation {
+        collective: Collective::Allreduce,
+        algorithm: Algorithm::Ring,
+        ranks: 6,
+        root: 0,
+        sizes: Sizes::Same(1.0),
+    };
+    let refused = |o: Operation<'_>, part: &str| {
+        let error = o.steps(&mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    refused(
+        Operation {
+            algorithm: Algorithm::Bruck,
+            ..o
+        },
+        "rabenseifner",
+    );
+    refused(
+        Operation {
+            sizes: Sizes::Same(f64::NAN),
+            ..o
+        },
+        "bad size",
+    );
+    refused(
+        Operation {
+            sizes: Sizes::Each(&[1.0]),
+            ..o
+        },
+        "another number",
+    );
+    refused(Operation { root: 6, ..o }, "a rank from 0 to 5");
+    let gather = Operation {
+        collective: Collective::Allgather,
+        algorithm: Algorithm::RecursiveDoubling,
+        ..o
+    };
+    refused(gather, "power of two");
+    for (name, algorithm) in ALGORITHMS {
+        assert_eq!(Algorithm::named(name), Some(algorithm));
+    }
+    assert_eq!(Collective::named("bcast"), Some(Collective::Broadcast));
+}
+
+#[test]
+fn the_usual_algorithm_is_one_that_works() {
+    for (_, collective) in COLLECTIVES {
+        for ranks in RANKS {
+            for bytes in [0.0, 8.0, 4096.0, 1e8] {
+                let algorithm = Algorithm::usual(collective, ranks as usize, bytes);
+                let sizes = Sizes::Same(bytes);
+                let o = Operation {
+                    collective,
+                    algorithm,
+                    ranks,
+                    root: 0,
+                    sizes,
+                };
+                assert!(possible(&o), "{o:?}");
+            }
+        }
+    }
+}

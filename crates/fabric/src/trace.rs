@@ -1,0 +1,495 @@
+//! What does every rank do, and in which order? A recorded program, before it is put on a machine.
+//!
+//! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are
+//! those of the world: who reads a trace resolves communicators.
+
+use crate::collective::{Algorithm, Collective, Operation, Sizes};
+use crate::error::FabricError;
+use crate::traffic::{Exchange, Phase, Traffic};
+use std::collections::{BTreeMap, HashMap};
+
+/// One call of a rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Call {
+    /// Computes.
+    Compute {
+        /// For how long, on the machine where the trace was taken.
+        seconds: f64,
+    },
+    /// Computes at a speed that the trace does not say (SimGrid).
+    Work {
+        /// Floating-point operations or instructions.
+        operations: f64,
+    },
+    /// Sends a message.
+    Send {
+        /// Receiver.
+        to: u32,
+        /// Tag.
+        tag: u32,
+        /// Communicator, an index of [`Trace::groups`]: messages match within one.
+        group: u32,
+        /// Number under which a wait names it; without one the call ends when the buffer is free.
+        request: Option<u32>,
+        /// Size.
+        bytes: f64,
+    },
+    /// Receives a message.
+    Receive {
+        /// Sender; anybody when absent.
+        from: Option<u32>,
+        /// Tag; any when absent.
+        tag: Option<u32>,
+        /// Communicator, as of a send.
+        group: u32,
+        /// Number under which a wait names it; without one the call ends with the message.
+        request: Option<u32>,
+    },
+    /// Waits for a request that was begun before. Numbers are used again after their wait.
+    Wait {
+        /// Which.
+        request: u32,
+    },
+    /// Waits for everything that was begun before.
+    WaitAll,
+    /// Takes part in a collective operation of a group.
+    Collective {
+        /// Which.
+        kind: Collective,
+        /// Group, an index of [`Trace::groups`].
+        group: u32,
+        /// Position of the root in the group (0 without a root).
+        root: u32,
+        /// This rank's size, as [`crate::collective`] counts it.
+        bytes: f64,
+        /// Where this rank's row of an all-to-all with different sizes begins in [`RankTrace::rows`]; it
+        /// has a value for each member.
+        row: Option<u32>,
+    },
+}
+
+/// An order between two calls of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// The call that waits.
+    pub later: u32,
+    /// The call that it waits for.
+    pub earlier: u32,
+    /// Whether it waits only until the other began, not until it ended.
+    pub begun: bool,
+}
+
+/// Order of the calls of a rank.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub enum Order {
+    /// One after the other, as MPI programs are written.
+    #[default]
+    InTurn,
+    /// All at once but for these (GOAL).
+    Graph(Vec<Dependency>),
+}
+
+/// What one rank does.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct RankTrace {
+    /// Its calls.
+    pub calls: Vec<Call>,
+    /// Bytes to each member, of all-to-alls with different sizes.
+    pub rows: Vec<f64>,
+    /// Their order.
+    pub order: Order,
+}
+
+/// What every rank of a job did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// Where it came from.
+    pub source: String,
+    /// What each rank does.
+    pub ranks: Vec<RankTrace>,
+    /// Members of each group, in order; the first is the world.
+    pub groups: Vec<Vec<u32>>,
+}
+
+/// Most pairs into which the collectives of one kind are expanded.
+const MAX_PAIRS: u64 = 1 << 25;
+
+impl Trace {
+    /// Everything that is sent: point-to-point messages as they are, collectives as the messages of
+    /// [`Algorithm::usual`], each kind a phase of its own.
+    ///
+    /// # Errors
+    /// Ranks and groups that do not exist; members of a group that call different collectives; all-to-alls
+    /// of so many ranks that their pairs could not be held.
+    pub fn traffic(&self) -> Result<Traffic, FabricError> {
+        self.traffic_by(Algorithm::usual)
+    }
+
+    /// [`Trace::traffic`] with another choice of algorithms, by collective, ranks and bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn traffic_by(
+        &self,
+        choose: impl Fn(Collective, usize, f64) -> Algorithm,
+    ) -> Result<Traffic, FabricError> {
+        let tasks = self.ranks.len();
+        let mut phases = Vec::new();
+        let exchange = Exchange::new(tasks, self.messages())?;
+        if exchange.pairs() > 0 {
+            let name = "point-to-point".into();
+            phases.push(Phase { name, exchange });
+        }
+        for (kind, pairs) in self.collectives(&choose)? {
+            let entries = pairs.into_iter();
+            let exchange = Exchange::new(tasks, entries.map(|((f, t), (b, n))| (f, t, b, n)))?;
+            if exchange.pairs() > 0 {
+                let name = kind.name().into();
+                phases.push(Phase { name, exchange });
+            }
+        }
+        if phases.is_empty() {
+            let exchange = Exchange::new(tasks, [])?;
+            let name = "all".into();
+            phases.push(Phase { name, exchange });
+        }
+        Ok(Traffic {
+            source: self.source.clone(),
+            tasks,
+            phases,
+        })
+    }
+
+    /// Point-to-point messages, those of a pair added up.
+    fn messages(&self) -> Vec<(u32, u32, f64, u64)> {
+        let mut list = Vec::new();
+        for (from, rank) in (0u32..).zip(&self.ranks) {
+            let mut row: BTreeMap<u32, (f64, u64)> = BTreeMap::new();
+            for call in &rank.calls {
+                if let Call::Send { to, bytes, .. } = *call {
+                    let entry = row.entry(to).or_default();
+                    *entry = (entry.0 + bytes, entry.1 + 1);
+                }
+            }
+            list.extend(row.into_iter().map(|(to, (bytes, n))| (from, to, bytes, n)));
+        }
+        list
+    }
+
+    /// Collective calls of each rank by group, as numbers of its calls.
+    fn calls_by_group(&self) -> Result<Vec<HashMap<u32, Vec<u32>>>, FabricError> {
+        let mut all = Vec::with_capacity(self.ranks.len());
+        for (rank, trace) in self.ranks.iter().enumerate() {
+            let mut by_group: HashMap<u32, Vec<u32>> = HashMap::new();
+            for (at, call) in (0u32..).zip(&trace.calls) {
+                if let Call::Collective { group, .. } = *call {
+                    if group as usize >= self.groups.len() {
+                        let expected = format!("one of {} groups", self.groups.len());
+                        return Err(wrong(rank, format!("group {group}"), expected));
+                    }
+                    by_group.entry(group).or_default().push(at);
+                }
+            }
+            all.push(by_group);
+        }
+        Ok(all)
+    }
+
+    fn collectives(
+        &self,
+        choose: &impl Fn(Collective, usize, f64) -> Algorithm,
+    ) -> Result<BTreeMap<Collective, Pairs>, FabricError> {
+        let calls = self.calls_by_group()?;
+        let mut found = BTreeMap::new();
+        for (group, members) in (0u32..).zip(&self.groups) {
+            if let Some(&beyond) = members.iter().find(|&&m| m as usize >= calls.len()) {
+                let expected = format!("ranks below {}", calls.len());
+                let what = format!("group {group} with rank {beyond}");
+                return Err(wrong(beyond as usize, what, expected));
+            }
+            let lists: Vec<&[u32]> = members
+                .iter()
+                .map(|&m| calls[m as usize].get(&group).map_or(&[][..], |l| l))
+                .collect();
+            let Some(first) = lists.first() else { continue };
+            if let Some(i) = lists.iter().position(|l| l.len() != first.len()) {
+                let found = format!("{} collective calls", lists[i].len());
+                let expected = format!("{}, as rank {} makes", first.len(), members[0]);
+                return Err(wrong(members[i] as usize, found, expected));
+            }
+            let mut group = Group {
+                trace: self,
+                members,
+                lists,
+                alike: HashMap::new(),
+                found: &mut found,
+            };
+            group.expand(choose)?;
+        }
+        Ok(found)
+    }
+}
+
+/// Bytes and messages by pair.
+type Pairs = HashMap<(u32, u32), (f64, u64)>;
+
+/// Collective, root, bits of the bytes.
+type Alike = (Collective, u32, u64);
+
+fn wrong(rank: usize, found: String, expected: String) -> FabricError {
+    FabricError::OutOfRange {
+        what: format!("trace of rank {rank}"),
+        found,
+        expected,
+    }
+}
+
+/// The collectives of one group while they are expanded.
+struct Group<'a> {
+    trace: &'a Trace,
+    members: &'a [u32],
+    /// Calls of each member.
+    lists: Vec<&'a [u32]>,
+    /// How often calls that are alike come.
+    alike: HashMap<Alike, u64>,
+    found: &'a mut BTreeMap<Collective, Pairs>,
+}
+
+impl Group<'_> {
+    fn expand(
+        &mut self,
+        choose: &impl Fn(Collective, usize, f64) -> Algorithm,
+    ) -> Result<(), FabricError> {
+        let n = self.members.len();
+        let mut sizes = vec![0.0; n];
+        for call in 0..self.lists.first().map_or(0, |l| l.len()) {
+            let (kind, root, matrix) = self.one(call, &mut sizes)?;
+            let most = sizes.iter().copied().fold(0.0, f64::max);
+            let each = matches!(
+                kind,
+                Collective::Gather
+                    | Collective::Scatter
+                    | Collective::Allgather
+                    | Collective::ReduceScatter
+            );
+            if let Some(matrix) = matrix {
+                let algorithm = Algorithm::Pairwise;
+                self.add(kind, algorithm, root, Sizes::Matrix(&matrix), 1)?;
+            } else if each && sizes.iter().any(|&s| s != most) {
+                let mean = sizes.iter().sum::<f64>() / n as f64;
+                let algorithm = choose(kind, n, mean);
+                self.add(kind, algorithm, root, Sizes::Each(&sizes), 1)?;
+            } else {
+                *self.alike.entry((kind, root, most.to_bits())).or_default() += 1;
+            }
+        }
+        let mut alike: Vec<_> = self.alike.drain().collect();
+        alike.sort_unstable();
+        for ((kind, root, bits), times) in alike {
+            let bytes = f64::from_bits(bits);
+            let algorithm = choose(kind, n, bytes);
+            self.add(kind, algorithm, root, Sizes::Same(bytes), times)?;
+        }
+        Ok(())
+    }
+
+    /// The members' calls with one number: kind and root, sizes, and rows where there are any.
+    fn one(
+        &self,
+        call: usize,
+        sizes: &mut [f64],
+    ) -> Result<(Collective, u32, Option<Vec<f64>>), FabricError> {
+        let n = self.members.len();
+        let mut first: Option<(Collective, u32)> = None;
+        let mut matrix: Option<Vec<f64>> = None;
+        for (i, &member) in self.members.iter().enumerate() {
+            let rank = &self.trace.ranks[member as usize];
+            let at = self.lists[i][call] as usize;
+            let Call::Collective {
+                kind,
+                root,
+                bytes,
+                row,
+                ..
+            } = rank.calls[at]
+            else {
+                continue;
+            };
+            let (same, same_root) = *first.get_or_insert((kind, root));
+            if (kind, root) != (same, same_root) {
+                let found = format!("{} with root {root} as call {at}", kind.name());
+                let other = self.members[0];
+                let expected = format!(
+                    "{} with root {same_root}, as rank {other} calls it",
+                    same.name()
+                );
+                return Err(wrong(member as usize, found, expected));
+            }
+            sizes[i] = bytes;
+            if let Some(row) = row {
+                let row = row as usize;
+                let Some(values) = rank.rows.get(row..row + n) else {
+                    let expected = format!("{n} sizes, one for each member");
+                    return Err(wrong(member as usize, "a short row".into(), expected));
+                };
+                self.fits(kind)?;
+                let matrix = matrix.get_or_insert_with(|| vec![0.0; n * n]);
+                matrix[i * n..(i + 1) * n].copy_from_slice(values);
+            }
+        }
+        let (kind, root) = first.unwrap_or((Collective::Barrier, 0));
+        Ok((kind, root, matrix))
+    }
+
+    /// Refuses an all-to-all whose pairs could not be held.
+    fn fits(&self, kind: Collective) -> Result<(), FabricError> {
+        let n = self.members.len() as u64;
+        if n * n <= MAX_PAIRS {
+            return Ok(());
+        }
+        Err(FabricError::OutOfRange {
+            what: format!("{} over pairs", kind.name()),
+            found: format!("{n} ranks"),
+            expected: format!("at most {MAX_PAIRS} pairs"),
+        })
+    }
+
+    fn add(
+        &mut self,
+        collective: Collective,
+        algorithm: Algorithm,
+        root: u32,
+        sizes: Sizes<'_>,
+        times: u64,
+    ) -> Result<(), FabricError> {
+        let all = matches!(algorithm, Algorithm::Pairwise)
+            || (algorithm == Algorithm::Linear
+                && matches!(collective, Collective::Alltoall | Collective::Allgather));
+        if all {
+            self.fits(collective)?;
+        }
+        let pairs = self.found.entry(collective).or_default();
+        let operation = Operation {
+            collective,
+            algorithm,
+            ranks: self.members.len() as u32,
+            root,
+            sizes,
+        };
+        operation.steps(&mut |step| {
+            let from = self.members[step.from as usize];
+            let to = self.members[step.to as usize];
+            let messages = times * u64::from(step.times);
+            let entry = pairs.entry((from, to)).or_default();
+            *entry = (entry.0 + step.bytes * messages as f64, entry.1 + messages);
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(ranks: Vec<Vec<Call>>) -> Trace {
+        let world = (0..ranks.len() as u32).collect();
+        let ranks = ranks
+            .into_iter()
+            .map(|calls| RankTrace {
+                calls,
+                ..RankTrace::default()
+            })
+            .collect();
+        Trace {
+            source: "t".into(),
+            ranks,
+            groups: vec![world],
+        }
+    }
+
+    fn collective(kind: Collective, root: u32, bytes: f64) -> Call {
+        Call::Collective {
+            kind,
+            group: 0,
+            root,
+            bytes,
+            row: None,
+        }
+    }
+
+    #[test]
+    fn messages_and_collectives_become_phases() {
+        let send = |to, bytes| Call::Send {
+            to,
+            tag: 0,
+            group: 0,
+            request: None,
+            bytes,
+        };
+        let receive = Call::Receive {
+            from: Some(0),
+            tag: None,
+            group: 0,
+            request: None,
+        };
+        let all = collective(Collective::Allreduce, 0, 8.0);
+        let t = trace(vec![
+            vec![send(1, 5.0), all, send(1, 2.0), all],
+            vec![receive, all, receive, all],
+        ]);
+        let traffic = t.traffic().unwrap();
+        let names: Vec<_> = traffic.phases.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["point-to-point", "allreduce"]);
+        let p2p = &traffic.phases[0].exchange.sends(0)[0];
+        assert_eq!((p2p.bytes, p2p.messages), (7.0, 2));
+        assert_eq!(traffic.phases[0].exchange.sends(1), []);
+        // Two allreduces by recursive doubling: each sends its vector once each time.
+        for rank in 0..2 {
+            let m = &traffic.phases[1].exchange.sends(rank)[0];
+            assert_eq!((m.bytes, m.messages), (16.0, 2));
+        }
+    }
+
+    #[test]
+    fn different_sizes_and_rows_are_kept() {
+        let gather = |bytes| vec![collective(Collective::Gather, 1, bytes)];
+        let t = trace(vec![gather(3.0), gather(4.0), gather(5.0)]);
+        let total = t.traffic().unwrap().total();
+        // The last rank's block reaches the root through no other one, or the first one's does.
+        assert_eq!(total.total_bytes(), 8.0);
+        let mut t = trace(vec![vec![], vec![]]);
+        for (i, rank) in t.ranks.iter_mut().enumerate() {
+            rank.rows = vec![1.0, 2.0 + i as f64];
+            rank.calls = vec![Call::Collective {
+                kind: Collective::Alltoall,
+                group: 0,
+                root: 0,
+                bytes: 0.0,
+                row: Some(0),
+            }];
+        }
+        let total = t.traffic().unwrap().total();
+        assert_eq!(total.sends(0)[0].bytes, 2.0);
+        assert_eq!(total.sends(1)[0].bytes, 1.0);
+        t.ranks[1].rows.pop();
+        assert!(t.traffic().unwrap_err().to_string().contains("short row"));
+    }
+
+    #[test]
+    fn ranks_that_disagree_are_named() {
+        let barrier = || collective(Collective::Barrier, 0, 0.0);
+        let t = trace(vec![vec![barrier()], vec![barrier(), barrier()]]);
+        let error = t.traffic().unwrap_err().to_string();
+        assert!(error.contains("trace of rank 1: found 2"), "{error}");
+        let t = trace(vec![
+            vec![barrier()],
+            vec![collective(Collective::Broadcast, 0, 1.0)],
+        ]);
+        let error = t.traffic().unwrap_err().to_string();
+        assert!(error.contains("found broadcast"), "{error}");
+        let mut t = trace(vec![vec![barrier()]]);
+        t.groups.clear();
+        assert!(t.traffic().is_err());
+        t.groups = vec![vec![7]];
+        assert!(t.traffic().is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! What did every rank do, and in which order? Traces as programs.
+//!
+//! [`read_trace`] recognises the format from the content: SimGrid's time-independent traces, GOAL
+//! schedules, and DUMPI traces as `dumpi2ascii` writes them. Files of ranks are read one after the
+//! other and let go, so that what is held is the calls. Numbers of ranks are held against what the
+//! files can fill before anything is allocated for them.
+
+mod dumpi;
+mod goal;
+mod requests;
+mod simgrid;
+
+use crate::ObserveError;
+use crate::text::{Text, decimal};
+use crate::traffic::files::Files;
+use hopbyte_fabric::trace::RankTrace;
+use hopbyte_fabric::{InputError, Trace};
+use std::collections::BTreeMap;
+
+/// Most calls of all ranks together.
+const MAX_CALLS: usize = 1 << 28;
+
+/// Reads a trace: a file, a folder or `*` pattern of the ranks' files, a comma list of them, or an
+/// archive of them (`.tar`, compressed or not).
+///
+/// # Errors
+/// Files that cannot be read or are no trace; ranks that are missing.
+pub fn read_trace(name: &str) -> Result<Trace, ObserveError> {
+    let mut files = Files::open(name)?;
+    match Format::first(&mut files)? {
+        Some((format, first)) => format.read(name, first, files),
+        None => Err(InputError::new(
+            name,
+            "no trace",
+            "a SimGrid time-independent trace, a GOAL schedule or DUMPI text",
+        )
+        .hint("binary DUMPI and OTF2 are converted first: see the book's page on traffic")
+        .into()),
+    }
+}
+
+/// [`read_trace`] on one file in memory.
+///
+/// # Errors
+/// As there.
+pub fn trace(text: &Text) -> Result<Trace, ObserveError> {
+    let mut files = Files::of(text.clone())?;
+    match Format::first(&mut files)? {
+        Some((format, first)) => format.read(text.file(), first, files),
+        None => Err(text.error("no trace", "a trace").into()),
+    }
+}
+
+/// A format of traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    SimGrid,
+    Goal,
+    Dumpi,
+}
+
+/// Lines in which a format must show.
+const HEAD: usize = 64;
+
+impl Format {
+    /// By content; `None` for anything that is no trace.
+    pub(crate) fn of(text: &Text) -> Option<Self> {
+        if text.is_binary() {
+            return None;
+        }
+        let mut first = true;
+        for line in text.lines().take(HEAD) {
+            let content = line.trimmed();
+            let comment = content.starts_with(b"#") || content.starts_with(b"//");
+            if content.is_empty() || comment {
+                continue;
+            }
+            if dumpi::begins(content) {
+                return Some(Self::Dumpi);
+            } else if first && simgrid::begins(line) {
+                return Some(Self::SimGrid);
+            } else if line.words().next() == Some(b"num_ranks") {
+                return Some(Self::Goal);
+            }
+            first = false;
+        }
+        None
+    }
+
+    /// The first file that is a trace; others before it are passed over.
+    pub(crate) fn first(files: &mut Files) -> Result<Option<(Self, Text)>, ObserveError> {
+        for text in files.by_ref() {
+            let text = text?;
+            if let Some(format) = Self::of(&text) {
+                return Ok(Some((format, text)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the first file and those that follow it; files of another kind are passed over.
+    pub(crate) fn read(
+        self,
+        source: &str,
+        first: Text,
+        rest: Files,
+    ) -> Result<Trace, ObserveError> {
+        let rest = rest.filter(|t| t.as_ref().map_or(true, |t| Self::of(t) == Some(self)));
+        let mut texts = std::iter::once(Ok(first)).chain(rest);
+        match self {
+            Self::SimGrid => simgrid::read(source, texts),
+            Self::Dumpi => dumpi::read(source, texts),
+            Self::Goal => match (texts.next(), texts.next()) {
+                (Some(text), None) => goal::read(&text?),
+                _ => Err(InputError::new(source, "several schedules", "one GOAL file").into()),
+            },
+        }
+    }
+}
+
+/// The ranks in order, if none is missing.
+fn in_order(source: &str, ranks: BTreeMap<u32, RankTrace>) -> Result<Vec<RankTrace>, ObserveError> {
+    let tasks = ranks.keys().next_back().map_or(0, |&r| r as usize + 1);
+    complete(source, tasks, ranks.keys().copied())?;
+    Ok(ranks.into_values().collect())
+}
+
+/// Refuses a trace without some of its ranks.
+fn complete(
+    source: &str,
+    tasks: usize,
+    ranks: impl ExactSizeIterator<Item = u32>,
+) -> Result<(), InputError> {
+    let found = ranks.len();
+    if found == tasks {
+        return Ok(());
+    }
+    let missing = (0u32..).zip(ranks).find(|(want, r)| want != r);
+    let missing = missing.map_or(found as u32, |(want, _)| want);
+    Err(InputError::new(
+        source,
+        format!("{found} ranks; rank {missing} is missing"),
+        format!("all {tasks} ranks"),
+    )
+    .hint("give the folder or archive that holds every rank's file"))
+}
+
+/// Refuses more calls than can be held.
+fn bounded(text: &Text, calls: usize) -> Result<(), InputError> {
+    if calls <= MAX_CALLS {
+        return Ok(());
+    }
+    let expected = format!("at most {MAX_CALLS} calls of all ranks");
+    Err(text.error(format!("{calls} calls"), expected))
+}
+
+/// A number that may be negative.
+fn signed(word: &[u8]) -> Option<i64> {
+    match word.strip_prefix(b"-") {
+        Some(digits) => decimal(digits)
+            .and_then(|n| i64::try_from(n).ok())
+            .map(|n| -n),
+        None => decimal(word).and_then(|n| i64::try_from(n).ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

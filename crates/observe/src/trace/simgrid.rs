@@ -1,0 +1,392 @@
+//! SimGrid's time-independent traces: `RANK ACTION ARGUMENTS`, a line for each call
+//! (`simgrid/simgrid`, `src/smpi/internals/smpi_replay.cpp`).
+//!
+//! Counts are elements of a datatype, named by its number behind them; where there is none they are
+//! doubles if `init` has an argument and bytes if not. All is in the world: SimGrid's replay knows no
+//! other communicator either. `send`, `isend`, `recv` and `irecv` have a tag as their second argument; with two
+//! arguments in all, as old versions wrote, there is none. `test` and `location` say nothing that lasts.
+
+use super::requests::Requests;
+use super::{MAX_CALLS, bounded, in_order, signed};
+use crate::ObserveError;
+use crate::text::{Line, Text, decimal_u32, float, words};
+use crate::traffic::MAX_TASKS;
+use hopbyte_fabric::collective::Collective;
+use hopbyte_fabric::trace::{Call, RankTrace};
+use hopbyte_fabric::{InputError, Trace};
+use std::collections::BTreeMap;
+
+const ACTIONS: [&[u8]; 28] = [
+    b"init",
+    b"finalize",
+    b"comm_size",
+    b"comm_split",
+    b"comm_dup",
+    b"send",
+    b"isend",
+    b"recv",
+    b"irecv",
+    b"test",
+    b"wait",
+    b"waitall",
+    b"compute",
+    b"sleep",
+    b"location",
+    b"barrier",
+    b"bcast",
+    b"reduce",
+    b"allreduce",
+    b"alltoall",
+    b"alltoallv",
+    b"gather",
+    b"gatherv",
+    b"scatter",
+    b"scatterv",
+    b"allgather",
+    b"allgatherv",
+    b"reducescatter",
+];
+
+/// Bytes of datatypes by their number, `MPI_DOUBLE` to `MPI_OFFSET`.
+const DATATYPES: [u8; 30] = [
+    8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8,
+];
+
+/// Whether a line is one of such a trace.
+pub(super) fn begins(line: Line<'_>) -> bool {
+    let mut words = line.words();
+    let (rank, action) = (words.next(), words.next());
+    rank.and_then(rank_of).is_some() && action.is_some_and(is_action)
+}
+
+fn is_action(word: &[u8]) -> bool {
+    ACTIONS.contains(&word) || matches!(word, b"scan" | b"exscan")
+}
+
+/// `3`, in old traces `p3`.
+fn rank_of(word: &[u8]) -> Option<u32> {
+    decimal_u32(word.strip_prefix(b"p").unwrap_or(word)).filter(|&r| (r as usize) < MAX_TASKS)
+}
+
+pub(super) fn read(
+    source: &str,
+    texts: impl Iterator<Item = Result<Text, ObserveError>>,
+) -> Result<Trace, ObserveError> {
+    let mut ranks: BTreeMap<u32, Rank> = BTreeMap::new();
+    let mut calls = 0;
+    for text in texts {
+        let text = text?;
+        for line in text.lines() {
+            let Some(word) = line.words().next().filter(|w| !w.starts_with(b"#")) else {
+                continue;
+            };
+            let rank = rank_of(word).ok_or_else(|| {
+                text.error_in(line, word, "a rank, as the first word of the line")
+            })?;
+            let state = ranks.entry(rank).or_default();
+            let before = state.trace.calls.len() + state.lists.len();
+            state.line(&text, line, rank)?;
+            calls += state.trace.calls.len() + state.lists.len() - before;
+            if calls > MAX_CALLS {
+                bounded(&text, calls)?;
+            }
+        }
+    }
+    let tasks = ranks.len();
+    let mut traces = BTreeMap::new();
+    for (rank, mut state) in ranks {
+        state.resolve(source, rank, tasks)?;
+        traces.insert(rank, state.trace);
+    }
+    let ranks = in_order(source, traces)?;
+    Ok(Trace {
+        source: source.to_owned(),
+        groups: vec![(0..ranks.len() as u32).collect()],
+        ranks,
+    })
+}
+
+/// A call with a list of counts, whose length is known when all ranks are.
+struct Listed {
+    call: usize,
+    line: u64,
+    action: &'static [u8],
+    /// Where its arguments are in [`Rank::lists`], and how many.
+    at: usize,
+    len: usize,
+    default: f64,
+}
+
+/// What is known of a rank while its lines are read.
+#[derive(Default)]
+struct Rank {
+    trace: RankTrace,
+    /// Whether counts without a datatype are doubles.
+    doubles: bool,
+    requests: Requests<(u32, u32, i64)>,
+    lists: Vec<f64>,
+    listed: Vec<Listed>,
+}
+
+/// The arguments of a line.
+struct Arguments<'a> {
+    text: &'a Text,
+    line: Line<'a>,
+    words: Vec<&'a [u8]>,
+    default: f64,
+}
+
+impl<'a> Arguments<'a> {
+    fn word(&self, i: usize) -> Result<&'a [u8], InputError> {
+        self.words.get(i).copied().ok_or_else(|| {
+            let expected = format!("at least {} arguments", i + 1);
+            self.text
+                .error_at(self.line, expected)
+                .hint("was the file cut off?")
+        })
+    }
+
+    fn amount(&self, i: usize) -> Result<f64, InputError> {
+        let word = self.word(i)?;
+        float(word)
+            .filter(|&v| v >= 0.0)
+            .ok_or_else(|| self.wrong(word, "a number not below zero"))
+    }
+
+    fn wrong(&self, word: &[u8], expected: &str) -> InputError {
+        self.text.error_in(self.line, word, expected)
+    }
+
+    fn rank(&self, i: usize) -> Result<u32, InputError> {
+        let word = self.word(i)?;
+        rank_of(word).ok_or_else(|| self.wrong(word, "a rank"))
+    }
+
+    fn root(&self, i: usize) -> Result<u32, InputError> {
+        if i < self.words.len() {
+            self.rank(i)
+        } else {
+            Ok(0)
+        }
+    }
+
+    /// Bytes of the datatype that argument `i` names, of the default when it names none.
+    fn datatype(&self, i: usize) -> Result<f64, InputError> {
+        let Some(&word) = self.words.get(i) else {
+            return Ok(self.default);
+        };
+        match signed(word) {
+            Some(-1) => Ok(self.default),
+            Some(n) => usize::try_from(n)
+                .ok()
+                .and_then(|n| DATATYPES.get(n))
+                .map(|&b| f64::from(b))
+                .ok_or_else(|| self.wrong(word, "a datatype from 0 to 29")),
+            None => Err(self.wrong(word, "the number of a datatype")),
+        }
+    }
+
+    /// Count `i` in elements of datatype `of`.
+    fn bytes(&self, i: usize, of: usize) -> Result<f64, InputError> {
+        Ok(self.amount(i)? * self.datatype(of)?)
+    }
+}
+
+impl Rank {
+    fn push(&mut self, call: Call) {
+        self.trace.calls.push(call);
+    }
+
+    fn collective(&mut self, kind: Collective, root: u32, bytes: f64) {
+        self.push(Call::Collective {
+            kind,
+            group: 0,
+            root,
+            bytes,
+            row: None,
+        });
+    }
+
+    fn work(&mut self, operations: f64) {
+        if operations > 0.0 {
+            self.push(Call::Work { operations });
+        }
+    }
+
+    fn line(&mut self, text: &Text, line: Line<'_>, rank: u32) -> Result<(), InputError> {
+        let mut rest = words(line.bytes);
+        rest.next();
+        let action = rest.next().unwrap_or_default();
+        let a = Arguments {
+            text,
+            line,
+            words: rest.collect(),
+            default: if self.doubles { 8.0 } else { 1.0 },
+        };
+        use Collective as C;
+        match action {
+            b"init" => self.doubles = !a.words.is_empty(),
+            b"finalize" | b"comm_size" | b"comm_split" | b"comm_dup" | b"test" | b"location" => {}
+            b"compute" => self.work(a.amount(0)?),
+            b"sleep" => {
+                let seconds = a.amount(0)?;
+                self.push(Call::Compute { seconds });
+            }
+            b"send" | b"isend" => self.send(&a, rank, action == b"isend")?,
+            b"recv" | b"irecv" => self.receive(&a, rank, action == b"irecv")?,
+            b"wait" => {
+                let tag = signed(a.word(2)?).unwrap_or(0);
+                let key = (a.rank(0)?, a.rank(1)?, tag);
+                // A test may have ended it before.
+                if let Some(request) = self.requests.end(&key) {
+                    self.push(Call::Wait { request });
+                }
+            }
+            b"waitall" => {
+                self.requests.end_all();
+                self.push(Call::WaitAll);
+            }
+            b"barrier" => self.collective(C::Barrier, 0, 0.0),
+            b"bcast" => self.collective(C::Broadcast, a.root(1)?, a.bytes(0, 2)?),
+            b"reduce" => {
+                self.collective(C::Reduce, a.root(2)?, a.bytes(0, 3)?);
+                self.work(a.amount(1)?);
+            }
+            b"allreduce" | b"scan" | b"exscan" => {
+                let kind = if action == b"allreduce" {
+                    C::Allreduce
+                } else {
+                    C::Scan
+                };
+                self.collective(kind, 0, a.bytes(0, 2)?);
+                self.work(a.amount(1)?);
+            }
+            b"alltoall" => self.collective(C::Alltoall, 0, a.bytes(0, 2)?),
+            b"allgather" => self.collective(C::Allgather, 0, a.bytes(0, 2)?),
+            b"gather" => self.collective(C::Gather, a.root(2)?, a.bytes(0, 3)?),
+            b"scatter" => self.collective(C::Scatter, a.root(2)?, a.bytes(1, 4)?),
+            _ => self.listed(&a, action)?,
+        }
+        Ok(())
+    }
+
+    /// Receiver or sender, tag, bytes: the tag is left out in old traces.
+    fn message(a: &Arguments<'_>) -> Result<(usize, i64), InputError> {
+        if a.words.len() < 3 {
+            return Ok((1, 0));
+        }
+        let word = a.word(1)?;
+        let tag = signed(word).ok_or_else(|| a.wrong(word, "a tag (a whole number)"))?;
+        Ok((2, tag))
+    }
+
+    fn send(&mut self, a: &Arguments<'_>, rank: u32, begins: bool) -> Result<(), InputError> {
+        let to = a.rank(0)?;
+        let (size, tag) = Self::message(a)?;
+        let bytes = a.bytes(size, size + 1)?;
+        let request = begins.then(|| self.requests.begin((rank, to, tag)));
+        self.push(Call::Send {
+            to,
+            tag: u32::try_from(tag).map_err(|_| a.wrong(b"", "a tag not below zero"))?,
+            group: 0,
+            request,
+            bytes,
+        });
+        Ok(())
+    }
+
+    fn receive(&mut self, a: &Arguments<'_>, rank: u32, begins: bool) -> Result<(), InputError> {
+        let word = a.word(0)?;
+        // Negative: from anybody.
+        let from = match signed(word) {
+            Some(n) if n < 0 => None,
+            _ => Some(a.rank(0)?),
+        };
+        let (_, tag) = Self::message(a)?;
+        let key = (from.unwrap_or(u32::MAX), rank, tag);
+        let request = begins.then(|| self.requests.begin(key));
+        self.push(Call::Receive {
+            from,
+            tag: u32::try_from(tag).ok(),
+            group: 0,
+            request,
+        });
+        Ok(())
+    }
+
+    /// A collective with a count for every rank: kept until their number is known.
+    fn listed(&mut self, a: &Arguments<'_>, action: &[u8]) -> Result<(), InputError> {
+        let Some(&action) = ACTIONS.iter().find(|&&name| name == action) else {
+            return Err(a.wrong(action, "an action of SimGrid's replay").hint(
+                "known are init, finalize, compute, sends, receives, waits and collectives",
+            ));
+        };
+        let at = self.lists.len();
+        for i in 0..a.words.len() {
+            let word = a.word(i)?;
+            let value = float(word).filter(|&v| v >= -1.0);
+            self.lists
+                .push(value.ok_or_else(|| a.wrong(word, "a count"))?);
+        }
+        self.listed.push(Listed {
+            call: self.trace.calls.len(),
+            line: a.line.number,
+            action,
+            at,
+            len: a.words.len(),
+            default: a.default,
+        });
+        self.collective(Collective::Barrier, 0, 0.0);
+        Ok(())
+    }
+
+    /// Fills in the collectives with lists, of `n` counts.
+    fn resolve(&mut self, source: &str, rank: u32, n: usize) -> Result<(), InputError> {
+        for listed in std::mem::take(&mut self.listed) {
+            let list = &self.lists[listed.at..listed.at + listed.len];
+            let name = String::from_utf8_lossy(listed.action).into_owned();
+            let least = if listed.action == b"alltoallv" {
+                2 * n + 2
+            } else {
+                n + 1
+            };
+            if list.len() < least {
+                let found = format!("rank {rank}: {name} with {} arguments", list.len());
+                let expected = format!("at least {least}, counts for {n} ranks");
+                return Err(InputError::new(source, found, expected).at(listed.line));
+            }
+            let of = |i: usize| match list.get(i) {
+                Some(&id) if (0.0..30.0).contains(&id) => f64::from(DATATYPES[id as usize]),
+                _ => listed.default,
+            };
+            let root = |i: usize| list.get(i).map_or(0, |&r| r.max(0.0) as u32);
+            use Collective as C;
+            let mut row = None;
+            let (kind, root, bytes) = match listed.action {
+                b"gatherv" => (C::Gather, root(n + 1), list[0] * of(n + 2)),
+                b"scatterv" => (C::Scatter, root(n + 1), list[n] * of(n + 3)),
+                b"allgatherv" => (C::Allgather, 0, list[0] * of(n + 1)),
+                b"alltoallv" => {
+                    let size = of(2 * n + 2);
+                    row = Some(self.trace.rows.len() as u32);
+                    let counts = list[1..=n].iter().map(|c| c.max(0.0) * size);
+                    self.trace.rows.extend(counts);
+                    (C::Alltoall, 0, 0.0)
+                }
+                _ => {
+                    let own = list.get(rank as usize).copied().unwrap_or(0.0);
+                    (C::ReduceScatter, 0, own * of(n + 1))
+                }
+            };
+            self.trace.calls[listed.call] = Call::Collective {
+                kind,
+                group: 0,
+                root,
+                bytes: bytes.max(0.0),
+                row,
+            };
+        }
+        self.lists = Vec::new();
+        Ok(())
+    }
+}

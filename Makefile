@@ -104,7 +104,8 @@ test-slurm: build $(VENV)/bin/python
 	  $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/slurm
 
-# A collector read by real Prometheus, VictoriaMetrics and pandas; what is missing is skipped and named.
+# A collector read by real Prometheus, VictoriaMetrics and pandas, and on a real NATS server; what is missing is
+# skipped and named.
 test-collect: build $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest pandas pyarrow && $(VENV)/bin/pytest -q -rs tests/collect
 

@@ -75,6 +75,7 @@ fn collector(options: &Options) -> Result<(), Box<dyn Error>> {
     let setup = Setup {
         listen: vec!["127.0.0.1:0".parse()?],
         udp: Some("127.0.0.1:0".parse()?),
+        bus: None,
         token: None,
         most_connections: 100_000,
         rules: Rules::default(),

@@ -92,7 +92,7 @@ class Site:
 
     def agent(self, name: str, *options: object) -> subprocess.Popen[str]:
         """Starts an agent of this machine under a name; its ticks go to a file of that name."""
-        to = ["--to", f"127.0.0.1:{self.collector}"]
+        to = [] if "--nats" in options else ["--to", f"127.0.0.1:{self.collector}"]
         words = [self.hopbyte, "--json", "agent", "--name", name, "--interface", "lo", *to, *options]
         return self.start(*words, out=name)
 
@@ -104,7 +104,7 @@ class Site:
     def last(self, out: str) -> dict:
         """The newest whole line that a program printed."""
         text = (self.folder / out).read_text()
-        lines = text[: text.rfind("\n") + 1].splitlines()
+        lines = [line for line in text[: text.rfind("\n") + 1].splitlines() if line.endswith("}")]
         if not lines:
             raise OSError(f"nothing in {out} yet")
         return json.loads(lines[-1])

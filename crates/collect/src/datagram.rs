@@ -13,6 +13,8 @@ use std::os::fd::AsRawFd;
 
 /// Longest datagram.
 pub const LONGEST: usize = 65_507;
+/// How a refusal of an agent that did not introduce itself ends: it is asked to, no more.
+pub const STRANGER: &str = "who did not say hello";
 /// Datagrams that one call fetches.
 const BATCH: usize = 32;
 

@@ -8,6 +8,7 @@ use crate::Refusal;
 use crate::block::{Absence, Arrival, Closing, Late, MOST_NODES, Writer};
 use crate::bytes::Take;
 use crate::node::{NodeState, Shapes};
+use crate::store::Remembered;
 use crate::wire::{Header, Hello};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -50,6 +51,9 @@ pub enum Channel {
     Datagrams(SocketAddr),
     /// A subject of a message bus.
     Bus,
+    /// A stream of a bus, that is read from where the store ends: an agent and its successor may come
+    /// in one go.
+    Log,
 }
 
 /// A node as the collector knows it.
@@ -109,6 +113,9 @@ const ACKNOWLEDGE_EVERY: u64 = 8;
 const AHEAD_TICKS: u64 = 1;
 /// Ticks to catch up one by one after a pause; beyond them the rest is skipped, and said.
 const CATCH_UP: u64 = 2;
+/// Late reports and bytes of a block after which a backlog waits for the next tick.
+const MOST_LATE: usize = 100_000;
+const FULL_BLOCK: usize = 64 << 20;
 /// Silent periods after which another agent may take a name over.
 const TAKE_OVER_PERIODS: u64 = 3;
 
@@ -167,20 +174,28 @@ impl Gathering {
         id
     }
 
-    /// What a store remembers of a node: reports up to `sequence` of this agent are kept.
-    pub fn remember(&mut self, state: &NodeState) {
+    /// What a store remembers of a node: its agent's reports up to a sequence number are kept, and of
+    /// which sources they are.
+    pub fn remember(&mut self, known: &Remembered) {
+        let state = &known.state;
         let named = !self.rules.expected.is_empty();
-        let known = self.by_name.get(&state.name).copied();
-        if known.is_none() && (named || self.members.len() >= MOST_NODES) {
+        let found = self.by_name.get(&state.name).copied();
+        if found.is_none() && (named || self.members.len() >= MOST_NODES) {
             return;
         }
-        let id = known.unwrap_or_else(|| {
+        let id = found.unwrap_or_else(|| {
             self.add(NodeState::new(&state.name, state.boot, state.start), false)
         });
         let member = &mut self.members[id as usize];
         (member.state.boot, member.state.start) = (state.boot, state.start);
         member.sequence = state.header.sequence;
         member.kept = state.header.sequence;
+        for (index, boot, shape) in &known.sources {
+            // Too many for --memory: such an agent is asked to say hello, and told so.
+            if self.declare(id, *index, *boot, shape).is_err() {
+                break;
+            }
+        }
     }
 
     /// An agent says who it is. Returns its number and the highest sequence number that is kept.
@@ -215,7 +230,8 @@ impl Gathering {
         let member = &mut self.members[id as usize];
         let same = member.state.start == hello.start && member.state.boot == hello.boot;
         let alive = member.channel != Channel::None && now_ns < member.heard_ns + quiet_ns;
-        if !same && alive {
+        let succeeds = channel == Channel::Log && hello.start > member.state.header.time_ns;
+        if !same && alive && !succeeds {
             let whose = if member.state.boot == hello.boot {
                 "another one of the same machine"
             } else {
@@ -249,11 +265,22 @@ impl Gathering {
         let index = take.byte()?;
         let has_boot = take.byte()? != 0;
         let boot = Some(take.u64()?).filter(|_| has_boot);
+        self.declare(id, index, boot, take.0)
+    }
+
+    fn declare(
+        &mut self,
+        id: u32,
+        index: u8,
+        boot: Option<u64>,
+        shape: &[u8],
+    ) -> Result<(), Refusal> {
         let before = self.shapes.len();
-        let shape = self.shapes.intern(take.0)?;
+        let bytes = 3 * shape.len();
+        let shape = self.shapes.intern(shape)?;
         if self.shapes.len() > before {
             // A counter with its names takes about three times its bytes on the wire.
-            self.bytes += 3 * take.0.len();
+            self.bytes += bytes;
         }
         let member = &mut self.members[id as usize];
         member.state.declare(index, shape, boot, &self.shapes)?;
@@ -273,6 +300,20 @@ impl Gathering {
             )));
         }
         Ok(())
+    }
+
+    /// A report in a packet: of a node that a store remembers nobody heard how it talks to us.
+    pub fn heard_on(&mut self, id: u32, channel: Channel) {
+        let member = &mut self.members[id as usize];
+        if member.channel == Channel::None {
+            member.channel = channel;
+            self.expected += u64::from(!std::mem::replace(&mut member.expected, true));
+        }
+    }
+
+    /// Whether so much came for this tick that the rest should wait for the next one.
+    pub fn is_full(&self) -> bool {
+        self.late.len() >= MOST_LATE || self.block.bytes().len() >= FULL_BLOCK
     }
 
     /// An agent reports. Reports that are kept already are passed over.

@@ -11,6 +11,7 @@
 
 pub mod agent;
 pub mod block;
+pub mod bus;
 pub mod bytes;
 pub mod datagram;
 pub mod export;

@@ -109,6 +109,7 @@ fn collector() -> (SocketAddr, Seen) {
     let setup = server::Setup {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         udp: None,
+        bus: None,
         token: None,
         most_connections: 100,
         rules: Rules {

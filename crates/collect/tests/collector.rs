@@ -39,6 +39,7 @@ impl Collector {
         let setup = Setup {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             udp: Some("127.0.0.1:0".parse().unwrap()),
+            bus: None,
             token,
             most_connections: 20_000,
             rules: Rules {
@@ -269,6 +270,7 @@ fn a_token_is_required_where_others_can_connect() {
     let setup = Setup {
         listen: vec!["0.0.0.0:0".parse().unwrap()],
         udp: None,
+        bus: None,
         token: None,
         most_connections: 10,
         rules: Rules::default(),

@@ -1,11 +1,12 @@
 //! `hopbyte agent`: reads this node's counters every second and pushes them to a collector.
 
 use super::Answer;
-use super::collect::{period_ns, token};
+use super::collect::{found, period_ns, token};
 use crate::failure::Lacking;
 use crate::output::Output;
 use anyhow::{Context, Result};
-use hopbyte_collect::agent::{Agent, Setup, Target};
+use hopbyte_collect::agent::{Agent, Setup, Subject, Target};
+use hopbyte_collect::bus::{BLOCKS, Url, check_cluster};
 use hopbyte_collect::wire::Header;
 use hopbyte_observe::sources::{self, Places};
 use serde::Serialize;
@@ -22,6 +23,24 @@ pub struct Args {
     /// Collector: HOST:PORT, or udp://HOST:PORT for single packets that nobody acknowledges
     #[arg(long, value_name = "COLLECTOR", default_value = "127.0.0.1:7667")]
     to: String,
+    /// Publish on a NATS server instead: nats://[USER:PASSWORD@]HOST[:PORT]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "to",
+        help_heading = "Message bus"
+    )]
+    nats: Option<String>,
+    /// Name of the cluster: reports go to the subject hopbyte.CLUSTER.BLOCK
+    #[arg(long, default_value = "cluster", help_heading = "Message bus")]
+    cluster: String,
+    /// Block of neighbouring nodes, 0 to 63 (default: by the number in the node's name)
+    #[arg(long, value_name = "N", help_heading = "Message bus",
+          value_parser = clap::value_parser!(u32).range(0..i64::from(BLOCKS)))]
+    block: Option<u32>,
+    /// Keep reports until a stream of the server has them (see `hopbyte collect --jetstream`)
+    #[arg(long, requires = "nats", help_heading = "Message bus")]
+    jetstream: bool,
     /// Name of this node, as the fabric knows it (default: the host name)
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
@@ -69,7 +88,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     }
     let setup = Setup {
         node,
-        to: Target::parse(&args.to),
+        to: target(args)?,
         token: args.token.as_deref().map(token).transpose()?,
         period_ns: period_ns(args.period)?,
         keep: args.keep,
@@ -103,6 +122,19 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         },
     )?;
     failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
+}
+
+fn target(args: &Args) -> Result<Target> {
+    let Some(url) = &args.nats else {
+        return Ok(Target::parse(&args.to));
+    };
+    check_cluster(&args.cluster).map_err(found("--cluster"))?;
+    Ok(Target::Bus(Subject {
+        url: Url::parse(url).map_err(found("--nats"))?,
+        cluster: args.cluster.clone(),
+        block: args.block,
+        jetstream: args.jetstream,
+    }))
 }
 
 /// What `--json` prints for every tick.

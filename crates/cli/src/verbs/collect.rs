@@ -5,9 +5,11 @@ use crate::export::{Source, push_lines, serve_metrics};
 use crate::failure::Lacking;
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
+use hopbyte_collect::Refusal;
 use hopbyte_collect::block::{Absence, Closing};
+use hopbyte_collect::bus::{Shard, Url, block, check_cluster};
 use hopbyte_collect::gather::Rules;
-use hopbyte_collect::server::{Server, Setup, Told};
+use hopbyte_collect::server::{BusSetup, Server, Setup, Told};
 use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::wire::Token;
 use hopbyte_observe::host_list;
@@ -31,6 +33,23 @@ pub struct Args {
     /// Take reports in single packets too
     #[arg(long, value_name = "ADDRESS:PORT")]
     udp: Option<SocketAddr>,
+    /// Hear a NATS server too: nats://[USER:PASSWORD@]HOST[:PORT]
+    #[arg(long, value_name = "URL", help_heading = "Message bus")]
+    nats: Option<String>,
+    /// Name of the cluster: reports are on the subjects hopbyte.CLUSTER.BLOCK
+    #[arg(long, default_value = "cluster", help_heading = "Message bus")]
+    cluster: String,
+    /// Gather a share of the cluster's blocks: 0/4 is the first of four collectors
+    #[arg(
+        long,
+        value_name = "INDEX/COUNT",
+        requires = "nats",
+        help_heading = "Message bus"
+    )]
+    shard: Option<String>,
+    /// Read what a stream of the server keeps, from where the store ends; made where it is not there
+    #[arg(long, value_name = "STREAM", requires_all = ["nats", "store"], help_heading = "Message bus")]
+    jetstream: Option<String>,
     /// File with a secret of at least 16 bytes that agents must know; required beyond this machine
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
@@ -130,15 +149,21 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             args.period
         );
     }
+    let mut expected = args.expect.as_deref().map_or(Ok(Vec::new()), expected)?;
+    let bus = bus(args)?;
+    if let Some(bus) = &bus {
+        expected.retain(|node| bus.shard.has(block(node)));
+    }
     let setup = Setup {
         listen: args.listen.clone(),
         udp: args.udp,
+        bus,
         token: args.token.as_deref().map(token).transpose()?,
         most_connections: args.connections,
         rules: Rules {
             period_ns,
             deadline_ns,
-            expected: args.expect.as_deref().map_or(Ok(Vec::new()), expected)?,
+            expected,
             memory_bytes: args.memory * 1_000_000,
             ..Rules::default()
         },
@@ -175,6 +200,29 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         left > 0 && failure.is_none()
     })?;
     failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
+}
+
+/// What is wrong with an option.
+pub fn found(option: &'static str) -> impl Fn(Refusal) -> anyhow::Error {
+    move |refusal| anyhow::anyhow!("{option}: found {refusal}")
+}
+
+fn bus(args: &Args) -> Result<Option<BusSetup>> {
+    let Some(url) = &args.nats else {
+        return Ok(None);
+    };
+    check_cluster(&args.cluster).map_err(found("--cluster"))?;
+    if let Some(stream) = &args.jetstream {
+        check_cluster(stream).map_err(found("--jetstream"))?;
+    }
+    let shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), Shard::parse);
+    Ok(Some(BusSetup {
+        url: Url::parse(url).map_err(found("--nats"))?,
+        cluster: args.cluster.clone(),
+        shard: shard.map_err(found("--shard"))?,
+        stream: args.jetstream.clone(),
+        keep_seconds: args.retain.map(|days| days * 86_400),
+    }))
 }
 
 /// An address that is taken or not ours is lacking, not mistyped.

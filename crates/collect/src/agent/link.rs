@@ -1,5 +1,6 @@
-//! The way to the collector: a connection that comes back, or single packets.
+//! The way to the collector: a connection that comes back, single packets, or a message bus.
 
+use super::bus::{Line, Subject};
 use super::pause;
 use super::ring::Ring;
 use crate::datagram;
@@ -17,6 +18,8 @@ pub enum Target {
     Tcp(String),
     /// The same for packets, which nobody acknowledges.
     Udp(String),
+    /// A subject of a message bus.
+    Bus(Subject),
 }
 
 impl Target {
@@ -31,6 +34,7 @@ impl Target {
     fn address(&self) -> &str {
         match self {
             Self::Tcp(a) | Self::Udp(a) => a,
+            Self::Bus(subject) => &subject.url.address,
         }
     }
 
@@ -55,6 +59,8 @@ enum State {
     Open(TcpStream),
     /// Packets.
     Packets(UdpSocket, bool),
+    /// A bus.
+    Bus(Box<Line>),
 }
 
 /// See the module.
@@ -97,6 +103,7 @@ impl Link {
             State::Pausing(until) => *until <= Instant::now(),
             State::Open(_) => !self.goes.is_empty(),
             State::Packets(..) => false,
+            State::Bus(line) => line.is_busy(),
         }
     }
 
@@ -114,6 +121,8 @@ impl Link {
                 return Ok(false);
             }
             State::Packets(..) => return Ok(false),
+            State::Bus(line) if line.writes() => (&line.stream, PollFlags::IN | PollFlags::OUT),
+            State::Bus(line) => (&line.stream, PollFlags::IN),
             State::Greeting(s) | State::Open(s) if writes => (s, PollFlags::IN | PollFlags::OUT),
             State::Greeting(s) | State::Open(s) => (s, PollFlags::IN),
         };
@@ -136,6 +145,7 @@ impl Link {
             State::Pausing(_) => Ok(()),
             State::Packets(..) => self.packets(ring),
             State::Greeting(_) | State::Open(_) => self.converse(ring, say),
+            State::Bus(_) => self.on_bus(ring, say),
         };
         if let Err(error) = result {
             self.fail(&error, say);
@@ -172,11 +182,22 @@ impl Link {
                 socket.set_nonblocking(true)?;
                 Ok(State::Packets(socket, false))
             }
+            Target::Bus(_) => Line::begin(address).map(|line| State::Bus(Box::new(line))),
         });
         match state {
             Ok(state) => self.state = state,
             Err(error) => self.fail(&error, say),
         }
+    }
+
+    fn on_bus(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
+        if let (State::Bus(line), Target::Bus(to)) = (&mut self.state, &self.target)
+            && line.converse(to, &self.hello, self.token.as_ref(), ring, say)?
+        {
+            say(&format!("{}: connected", to.url.address));
+            self.failures = 0;
+        }
+        Ok(())
     }
 
     fn converse(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
@@ -318,37 +339,43 @@ impl Link {
                 Err(e) => return Err(e),
             }
         }
-        let mut frames = Vec::new();
-        if !*known {
-            ring.restart();
-            frame(&mut frames, Kind::Hello, |out| self.hello.put(out));
-        }
-        ring.next(true, |is_source, write| {
-            let kind = if is_source {
-                Kind::Source
-            } else {
-                Kind::Report
-            };
-            frame(&mut frames, kind, |out| write(out));
-        });
-        ring.forget();
-        let mut packet = Vec::new();
-        let (node, start) = (&self.hello.node, self.hello.start);
-        datagram::wrap(node, start, self.token.as_ref(), &frames, &mut packet);
-        *known = true;
-        match socket.send(&packet) {
-            Ok(_) => Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                *known = false;
-                Ok(())
+        while ring.has_news() {
+            let packet = packet(&self.hello, self.token.as_ref(), !*known, ring);
+            ring.forget();
+            *known = true;
+            match socket.send(&packet) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => *known = false,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
             }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(e) => Err(e),
         }
+        Ok(())
     }
 }
 
-fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+/// The next report as a packet, with hello and sources when it is to `introduce` the agent.
+pub fn packet(hello: &Hello, token: Option<&Token>, introduce: bool, ring: &mut Ring) -> Vec<u8> {
+    let mut frames = Vec::new();
+    if introduce {
+        ring.restart();
+        frame(&mut frames, Kind::Hello, |out| hello.put(out));
+    }
+    ring.next(true, |is_source, write| {
+        let kind = if is_source {
+            Kind::Source
+        } else {
+            Kind::Report
+        };
+        frame(&mut frames, kind, |out| write(out));
+    });
+    let mut packet = Vec::new();
+    datagram::wrap(&hello.node, hello.start, token, &frames, &mut packet);
+    packet
+}
+
+/// Begins a connection.
+pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let family = if address.is_ipv4() {
         AddressFamily::INET

@@ -4,10 +4,13 @@
 //! kept; when a connection breaks, what was not acknowledged is sent again on the next one. A source that
 //! fails is marked as not read and tried again at the next tick.
 
+mod bus;
 mod link;
 mod ring;
 
+pub use bus::Subject;
 pub use link::Target;
+pub(crate) use link::connect;
 
 use self::link::Link;
 use self::ring::{Reader, Ring};

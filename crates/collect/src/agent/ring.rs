@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct Sample {
     header: Header,
     parts: Vec<Read>,
+    /// Whether it is kept although an older one is not yet.
+    kept: bool,
 }
 
 /// One source's values.
@@ -150,6 +152,7 @@ impl Ring {
     pub fn end(&mut self, header: Header) {
         if let Some(mut sample) = self.begun.take() {
             sample.header = header;
+            sample.kept = false;
             self.samples.push_back(sample);
         }
     }
@@ -186,6 +189,21 @@ impl Ring {
         }
     }
 
+    /// One sample is kept, perhaps before those in front of it.
+    pub fn kept_one(&mut self, sequence: u64) {
+        let at = self
+            .samples
+            .partition_point(|s| s.header.sequence < sequence);
+        if let Some(sample) = self.samples.get_mut(at)
+            && sample.header.sequence == sequence
+        {
+            sample.kept = true;
+        }
+        while let Some(front) = self.samples.front().filter(|s| s.kept) {
+            self.kept(front.header.sequence);
+        }
+    }
+
     /// A new connection, whose other end knows nothing.
     pub fn anew(&mut self) {
         self.sent = 0;
@@ -197,14 +215,24 @@ impl Ring {
         self.told.clear();
     }
 
-    /// The newest sample needs no answer (datagrams): nothing waits.
+    /// What was sent needs no answer (single packets).
     pub fn forget(&mut self) {
-        while let Some(sample) = self.samples.pop_front() {
+        for sample in self.samples.drain(..self.sent) {
             if self.spare.len() < 2 {
                 self.spare.push(sample);
             }
         }
         self.sent = 0;
+    }
+
+    /// Sequence number of the sample that is sent next.
+    pub fn next_sequence(&self) -> Option<u64> {
+        self.samples.get(self.sent).map(|s| s.header.sequence)
+    }
+
+    /// Whether something was sent and is not kept.
+    pub fn has_sent(&self) -> bool {
+        self.sent > 0
     }
 
     /// Whether something was not sent on this connection.
@@ -267,5 +295,60 @@ impl Ring {
                 none => *none = Some(read.values.clone()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(reports: u64, most: usize) -> Ring {
+        let mut ring = Ring::new(most);
+        for sequence in 1..=reports {
+            ring.begin();
+            ring.end(Header {
+                sequence,
+                ..Header::default()
+            });
+        }
+        ring
+    }
+
+    #[test]
+    fn the_oldest_is_given_up_and_counted() {
+        let mut ring = ring(7, 5);
+        assert_eq!((ring.dropped(), ring.next_sequence()), (2, Some(3)));
+        let mut sent = 0;
+        while ring.has_news() {
+            ring.next(true, |_, _| {});
+            sent += 1;
+        }
+        ring.begin();
+        ring.end(Header {
+            sequence: 8,
+            ..Header::default()
+        });
+        assert_eq!(
+            (sent, ring.dropped(), ring.next_sequence()),
+            (5, 3, Some(8))
+        );
+        // A new connection begins with what is not kept.
+        ring.kept(5);
+        ring.anew();
+        assert_eq!((ring.acknowledged(), ring.next_sequence()), (5, Some(6)));
+    }
+
+    #[test]
+    fn what_is_kept_out_of_order_waits_for_those_in_front() {
+        let mut ring = ring(4, 9);
+        (0..3).for_each(|_| ring.next(true, |_, _| {}));
+        ring.kept_one(2);
+        assert_eq!(ring.acknowledged(), 0);
+        ring.kept_one(99);
+        ring.kept_one(1);
+        assert_eq!((ring.acknowledged(), ring.next_sequence()), (2, Some(4)));
+        assert!(ring.has_sent(), "the third one");
+        ring.forget();
+        assert_eq!((ring.has_sent(), ring.next_sequence()), (false, Some(4)));
     }
 }

@@ -1,14 +1,19 @@
 //! The collector: one thread, one epoll, connections of agents and viewers.
 
+mod bus;
 mod connection;
+mod packets;
+mod sockets;
 
+use self::bus::Bus;
 use self::connection::{Connection, Role};
+use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
-use crate::datagram::{self, Batch};
+use crate::datagram::Batch;
 use crate::gather::{Channel, Gathering, Rules};
 use crate::store::Store;
-use crate::wire::{self, Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, frame, next_frame};
+use crate::wire::{Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, next_frame};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::Timespec;
 use std::collections::VecDeque;
@@ -17,6 +22,8 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+pub use self::bus::Setup as BusSetup;
+
 /// How a collector is set up.
 #[derive(Debug)]
 pub struct Setup {
@@ -24,6 +31,8 @@ pub struct Setup {
     pub listen: Vec<SocketAddr>,
     /// Where datagrams arrive.
     pub udp: Option<SocketAddr>,
+    /// A message bus on which agents report too.
+    pub bus: Option<bus::Setup>,
     /// The secret that agents must know; required where an address is not of this machine alone.
     pub token: Option<Token>,
     /// Most connections at a time.
@@ -52,6 +61,7 @@ const MOST_UNSEEN: usize = 256 << 20;
 const NAP_NS: u64 = 2_000_000;
 const LISTENERS: u64 = u64::MAX - 64;
 const UDP: u64 = u64::MAX;
+const BUS: u64 = u64::MAX - 1;
 
 /// A collector.
 pub struct Server {
@@ -59,6 +69,7 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     udp: Option<UdpSocket>,
     batch: Option<Box<Batch>>,
+    bus: Option<Bus>,
     token: Option<Token>,
     most_connections: usize,
     connections: Vec<Option<Connection>>,
@@ -112,6 +123,10 @@ impl Server {
         if let Some(udp) = &udp {
             epoll::add(&epoll, udp, EventData::new_u64(UDP), EventFlags::IN)?;
         }
+        let bus = setup
+            .bus
+            .map(|bus| Bus::new(bus, store.as_ref(), setup.token.is_some()))
+            .transpose()?;
         let mut gathering = Gathering::new(setup.rules, now_ns());
         if let Some(store) = &store {
             store.remembered().for_each(|node| gathering.remember(node));
@@ -121,6 +136,7 @@ impl Server {
             listeners,
             batch: udp.is_some().then(Box::default),
             udp,
+            bus,
             token: setup.token,
             most_connections: setup.most_connections.min(descriptors()),
             connections: Vec::new(),
@@ -152,7 +168,10 @@ impl Server {
             if self.gathering.due(now) && !self.close_tick(now, &mut told)? {
                 return Ok(());
             }
+            self.attend_bus(now);
+            let busy = self.bus.as_ref().is_some_and(Bus::has_more);
             let wait = self.gathering.closes_ns().saturating_sub(now_ns());
+            let wait = if busy { 0 } else { wait };
             let wait = Timespec {
                 tv_sec: (wait / 1_000_000_000).min(1) as i64,
                 tv_nsec: (wait % 1_000_000_000) as i64,
@@ -171,11 +190,12 @@ impl Server {
                 let (data, flags) = (event.data.u64(), event.flags);
                 match data {
                     UDP => self.datagrams(now),
+                    BUS => self.bus_news(now),
                     LISTENERS.. => self.accept((data - LISTENERS) as usize, now),
                     _ => self.serve(data as u32, (data >> 32) as u32, flags, now),
                 }
             }
-            if !events.is_empty() && self.gathering.closes_ns() > now + 4 * NAP_NS {
+            if !busy && !events.is_empty() && self.gathering.closes_ns() > now + 4 * NAP_NS {
                 nap();
             }
         }
@@ -224,6 +244,10 @@ impl Server {
                     self.gathering.begin_segment();
                 }
                 self.gathering.next(now, true);
+                if let (Some(bus), Some(store)) = (&mut self.bus, &self.store) {
+                    let kept = bus.keep_places(store);
+                    self.notes.extend(kept.err().map(|e| format!("store: {e}")));
+                }
                 let connections = &mut self.connections;
                 self.gathering.acknowledge(false, |channel, sequence| {
                     if let Channel::Stream(slot) = channel
@@ -240,6 +264,9 @@ impl Server {
                 ));
                 self.gathering.begin_segment();
                 self.gathering.next(now, false);
+                if let Some(bus) = &mut self.bus {
+                    bus.rewind();
+                }
                 let agents = (0..self.connections.len() as u32).collect::<Vec<_>>();
                 agents
                     .into_iter()
@@ -249,6 +276,7 @@ impl Server {
         if let Some(store) = &mut self.store {
             self.notes.extend(store.notes());
         }
+        self.bus_tick(now);
         self.drop_strangers(now);
         for connection in self.connections.iter_mut().flatten() {
             connection.refill();
@@ -474,60 +502,6 @@ impl Server {
         }
     }
 
-    fn datagrams(&mut self, now: u64) {
-        let (Some(udp), Some(mut batch)) = (self.udp.take(), self.batch.take()) else {
-            return;
-        };
-        // A bounded number, so that the clock is looked at.
-        for _ in 0..32 {
-            let n = match batch.fetch(&udp) {
-                Ok(n) => n,
-                Err(error) => {
-                    if error.kind() != io::ErrorKind::WouldBlock {
-                        self.note(format!("UDP: {error}"));
-                    }
-                    break;
-                }
-            };
-            for i in 0..n {
-                let (packet, peer) = batch.get(i);
-                let Some(peer) = peer else { continue };
-                if let Err(refusal) = self.packet(packet, Channel::Datagrams(peer), now) {
-                    self.note(format!("{peer}: refused {refusal}"));
-                    let mut answer = Vec::new();
-                    let text = refusal.to_string();
-                    frame(&mut answer, Kind::No, |b| {
-                        b.extend_from_slice(text.as_bytes());
-                    });
-                    // As little as was sent: nobody is to be flooded in another one's name.
-                    answer.truncate(packet.len());
-                    let _ = udp.send_to(&answer, peer);
-                }
-            }
-        }
-        (self.udp, self.batch) = (Some(udp), Some(batch));
-    }
-
-    /// Takes a packet that stands for itself.
-    fn packet(&mut self, packet: &[u8], channel: Channel, now: u64) -> Result<(), Refusal> {
-        let (node, start, mut frames) = datagram::unwrap(packet, self.token.as_ref())?;
-        let mut id = self.gathering.find(node, start);
-        while let Some((kind, body, whole)) = next_frame(frames, LONGEST_FRAME)? {
-            frames = &frames[whole..];
-            match (kind, id) {
-                (Kind::Hello, _) => {
-                    let hello = wire::Hello::take(&mut crate::bytes::Take(body))?;
-                    id = Some(self.gathering.hello(&hello, channel, now)?.0);
-                }
-                (Kind::Source, Some(id)) => self.gathering.source(id, body)?,
-                (Kind::Report, Some(id)) => self.gathering.report(id, body, now)?,
-                (_, None) => return Err(Refusal::new(format!("{node}, who did not say hello"))),
-                (kind, _) => return Err(Refusal::new(format!("a frame {kind:?} in a packet"))),
-            }
-        }
-        Ok(())
-    }
-
     /// Ends a connection with a sentence.
     fn refuse(&mut self, slot: u32, refusal: &Refusal) {
         if let Some(connection) = &mut self.connections[slot as usize] {
@@ -559,52 +533,4 @@ fn nap() {
         tv_nsec: NAP_NS as i64,
     };
     let _ = rustix::thread::nanosleep(&nap);
-}
-
-/// Descriptors that this process may open, after asking for as many as it may ask for.
-fn descriptors() -> usize {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.map_or(1 << 20, |m| m.min(1 << 20));
-    if limit.current.is_some_and(|c| c < wanted) {
-        limit.current = Some(wanted);
-        let _ = setrlimit(Resource::Nofile, limit);
-    }
-    let now = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
-    now.saturating_sub(64) as usize
-}
-
-fn named(address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("listening on {address}: {error}"))
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let open = || -> io::Result<TcpListener> {
-        let socket =
-            rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        rustix::net::bind(&socket, &address)?;
-        // All agents of a cluster may come back in the same second.
-        rustix::net::listen(&socket, 32_768)?;
-        Ok(socket.into())
-    };
-    open().map_err(|e| named(address, &e))
-}
-
-fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    use rustix::net::sockopt;
-    let socket = UdpSocket::bind(address).map_err(|e| named(address, &e))?;
-    socket.set_nonblocking(true)?;
-    // All reports of a tick may lie there before we come; the privileged form first.
-    let bytes = 256 << 20;
-    if sockopt::set_socket_recv_buffer_size_force(&socket, bytes).is_err() {
-        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
-    }
-    Ok(socket)
 }

@@ -9,12 +9,13 @@ mod seal;
 pub use log::{Log, LogReader};
 pub use seal::seal;
 
-use crate::block::Closing;
-use crate::node::NodeState;
+use crate::block::{Closing, Cluster};
+use crate::node::{NodeState, Shapes};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// How a store keeps.
@@ -45,13 +46,32 @@ impl Default for Keeping {
     }
 }
 
+/// A node as the last logs leave it.
+#[derive(Debug)]
+pub struct Remembered {
+    /// Its agent, and what of it is kept.
+    pub state: NodeState,
+    /// Its sources: index, boot, bytes of the shape.
+    pub sources: Vec<(u8, Option<u64>, Arc<[u8]>)>,
+}
+
+impl Remembered {
+    fn new(mut state: NodeState, shapes: &Shapes) -> Self {
+        let held = (0u8..).zip(std::mem::take(&mut state.sources));
+        let sources = held
+            .filter_map(|(index, held)| held.map(|h| (index, h.boot, shapes.bytes(h.shape).into())))
+            .collect();
+        Self { state, sources }
+    }
+}
+
 /// A folder of segments, open for writing.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
     keeping: Keeping,
     log: Option<Log>,
-    remembered: Vec<NodeState>,
+    remembered: Vec<Remembered>,
     sealer: Option<JoinHandle<Vec<String>>>,
     notes: Vec<String>,
     _lock: fs::File,
@@ -116,8 +136,24 @@ impl Store {
     }
 
     /// Nodes as the last logs leave them: what of their agents is kept.
-    pub fn remembered(&self) -> impl Iterator<Item = &NodeState> {
+    pub fn remembered(&self) -> impl Iterator<Item = &Remembered> {
         self.remembered.iter()
+    }
+
+    /// Keeps a note beside the logs, in place of the one before it.
+    pub fn put_note(&self, name: &str, text: &str) -> io::Result<()> {
+        let temporary = self.folder.join(format!("{name}.part"));
+        fs::write(&temporary, text)?;
+        fs::rename(&temporary, self.folder.join(name))
+    }
+
+    /// A note that was kept.
+    pub fn note(&self, name: &str) -> io::Result<Option<String>> {
+        match fs::read_to_string(self.folder.join(name)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Keeps a block. Returns whether the log ends with it: the next one must begin a segment.
@@ -152,9 +188,9 @@ const LOOK_BACK: usize = 32;
 const LOOK_BACK_BYTES: u64 = 1 << 30;
 
 /// Cuts a torn last block off, and returns nodes as the last logs leave them.
-fn remember(folder: &Path) -> io::Result<Vec<NodeState>> {
+fn remember(folder: &Path) -> io::Result<Vec<Remembered>> {
     let logs = logs(folder)?;
-    let mut nodes: HashMap<Box<str>, NodeState> = HashMap::new();
+    let mut nodes: HashMap<Box<str>, Remembered> = HashMap::new();
     let mut bytes = 0;
     for (log, age) in logs.iter().rev().take(LOOK_BACK).zip(0..) {
         let length = fs::metadata(log)?.len();
@@ -170,10 +206,14 @@ fn remember(folder: &Path) -> io::Result<Vec<NodeState>> {
                 .open(log)?
                 .set_len(reader.position())?;
         }
-        for node in reader.cluster.nodes.into_iter().flatten() {
+        let Cluster {
+            nodes: all, shapes, ..
+        } = reader.cluster;
+        for node in all.into_iter().flatten() {
             // A name without a report was only missed.
             if node.header.sequence > 0 {
-                nodes.entry(node.name.clone()).or_insert(node);
+                let entry = nodes.entry(node.name.clone());
+                entry.or_insert_with(|| Remembered::new(node, &shapes));
             }
         }
     }

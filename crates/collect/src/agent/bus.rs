@@ -1,0 +1,218 @@
+//! The way over a message bus: packets are published, answers come to the agent's inbox.
+
+use super::link::{connect, packet};
+use super::ring::Ring;
+use crate::bus::{self, Message, Op, Stored, Url};
+use crate::datagram;
+use crate::wire::{Hello, Kind, Token, next_frame};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Where reports are published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The server.
+    pub url: Url,
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Block of the node; by default the one of its name.
+    pub block: Option<u32>,
+    /// Whether a stream of the server keeps reports, and they wait until it says so.
+    pub jetstream: bool,
+}
+
+/// Reports after which collectors are told the sources again: one may have come that does not ask,
+/// because it reads what was published long ago.
+const INTRODUCE_EVERY: u32 = 64;
+/// Reports that are published in one go.
+const MOST_AT_ONCE: usize = 32;
+/// How long a stream may take to acknowledge.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Our subscription.
+const INBOX: u64 = 1;
+
+/// A connection to a server.
+pub struct Line {
+    pub stream: TcpStream,
+    /// Whether the server let us in.
+    open: bool,
+    came: Vec<u8>,
+    goes: Vec<u8>,
+    /// Reports since collectors were told who we are; `None`: they must be told.
+    introduced: Option<u32>,
+    /// Since when a stream owes us an acknowledgement.
+    owed: Option<Instant>,
+    /// The last refusal of a collector that was said.
+    refused: String,
+}
+
+impl Line {
+    pub fn begin(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self {
+            stream: connect(address)?,
+            open: false,
+            came: Vec::new(),
+            goes: Vec::new(),
+            introduced: None,
+            owed: None,
+            refused: String::new(),
+        })
+    }
+
+    /// Whether there is something to attend to before the next tick.
+    pub fn is_busy(&self) -> bool {
+        !self.open || !self.goes.is_empty() || self.owed.is_some()
+    }
+
+    /// Whether something waits to be written.
+    pub fn writes(&self) -> bool {
+        !self.goes.is_empty()
+    }
+
+    /// Takes what came and publishes what was not yet. Returns whether the server let us in just now.
+    pub fn converse(
+        &mut self,
+        to: &Subject,
+        hello: &Hello,
+        token: Option<&Token>,
+        ring: &mut Ring,
+        say: &mut impl FnMut(&str),
+    ) -> io::Result<bool> {
+        let before = self.open;
+        self.receive(to, hello, ring, say)?;
+        if self.open {
+            self.publish(to, hello, token, ring);
+        }
+        self.flush()?;
+        if self.owed.is_some_and(|since| since.elapsed() > PATIENCE) {
+            let subject = self.subject(to, hello);
+            return Err(io::Error::other(format!(
+                "no stream acknowledges what is published on {subject}"
+            )));
+        }
+        Ok(self.open && !before)
+    }
+
+    fn subject(&self, to: &Subject, hello: &Hello) -> String {
+        let block = to.block.unwrap_or_else(|| bus::block(&hello.node));
+        bus::subject(&to.cluster, block)
+    }
+
+    fn publish(&mut self, to: &Subject, hello: &Hello, token: Option<&Token>, ring: &mut Ring) {
+        let subject = self.subject(to, hello);
+        for _ in 0..MOST_AT_ONCE {
+            let Some(sequence) = ring.next_sequence().filter(|_| self.goes.is_empty()) else {
+                break;
+            };
+            let known = self.introduced.filter(|&n| n < INTRODUCE_EVERY);
+            let packet = packet(hello, token, known.is_none(), ring);
+            self.introduced = Some(known.map_or(0, |n| n + 1));
+            let reply = to
+                .jetstream
+                .then(|| bus::inbox(hello.start, &sequence.to_string()));
+            bus::publish(&subject, reply.as_deref(), &packet, &mut self.goes);
+            if to.jetstream {
+                self.owed.get_or_insert_with(Instant::now);
+            } else {
+                ring.forget();
+            }
+            // What does not fit into the socket now goes before the next report.
+            if self.flush().is_err() {
+                break;
+            }
+        }
+    }
+
+    fn receive(
+        &mut self,
+        to: &Subject,
+        hello: &Hello,
+        ring: &mut Ring,
+        say: &mut impl FnMut(&str),
+    ) -> io::Result<()> {
+        let mut room = [0; 2048];
+        loop {
+            match self.stream.read(&mut room) {
+                Ok(0) => return Err(io::Error::other("the server closed the connection")),
+                Ok(n) => self.came.extend_from_slice(&room[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                // A connection that is not made yet.
+                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+            let came = std::mem::take(&mut self.came);
+            let mut rest = &came[..];
+            while let Some((op, whole)) = bus::next(rest).map_err(found)? {
+                rest = &rest[whole..];
+                match op {
+                    Op::Info(info) if !self.open => {
+                        bus::greet(info, &to.url, &hello.node, &mut self.goes).map_err(found)?;
+                        bus::subscribe(&bus::inbox(hello.start, "*"), INBOX, &mut self.goes);
+                    }
+                    Op::Ping => bus::pong(&mut self.goes),
+                    Op::Pong => self.open = true,
+                    Op::Error(text) => {
+                        return Err(io::Error::other(format!("the server refused: {text}")));
+                    }
+                    Op::Message(message) => self.answer(&message, ring, say)?,
+                    Op::Info(_) | Op::Ok => {}
+                }
+            }
+            self.came = rest.to_vec();
+        }
+    }
+
+    fn answer(
+        &mut self,
+        message: &Message<'_>,
+        ring: &mut Ring,
+        say: &mut impl FnMut(&str),
+    ) -> io::Result<()> {
+        let of = message.subject.rsplit('.').next().unwrap_or_default();
+        let Ok(sequence) = of.parse::<u64>() else {
+            // A collector does not know us, or has nothing to do with us and says why.
+            self.introduced = None;
+            if let Ok(Some((Kind::No, text, _))) = next_frame(message.payload, 4096) {
+                let text = String::from_utf8_lossy(text).into_owned();
+                if !text.ends_with(datagram::STRANGER) && text != self.refused {
+                    say(&format!("the collector refused {text}"));
+                    self.refused = text;
+                }
+            }
+            return Ok(());
+        };
+        if message.status == Some(503) {
+            let text = "no stream keeps what is published here (hopbyte collect --jetstream)";
+            return Err(io::Error::other(text));
+        }
+        match bus::acknowledgement(message.payload) {
+            Ok(Stored::Yes) => {
+                ring.kept_one(sequence);
+                self.owed = ring.has_sent().then(Instant::now);
+                Ok(())
+            }
+            Ok(Stored::No) => Ok(()),
+            Err(refusal) => Err(io::Error::other(format!("the stream refused: {refusal}"))),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.goes.is_empty() {
+            match self.stream.write(&self.goes) {
+                Ok(n) => drop(self.goes.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err(found)`")]
+fn found(refusal: crate::Refusal) -> io::Error {
+    io::Error::other(format!("found {refusal}"))
+}

@@ -1,0 +1,432 @@
+//! A connection to a message bus on which agents publish their reports.
+
+use super::{BUS, Server};
+use crate::bus::{self, Consumer, Message, Op, Shard, Url};
+use crate::datagram;
+use crate::gather::Channel;
+use crate::store::Store;
+use crate::wire::{Kind, frame};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+
+/// How a collector hears a bus.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The server.
+    pub url: Url,
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Which of the cluster's blocks are ours.
+    pub shard: Shard,
+    /// The stream that keeps reports for us; without one, what is published while we are away is lost.
+    pub stream: Option<String>,
+    /// Seconds that a stream that we make keeps them; `None`: for ever.
+    pub keep_seconds: Option<u64>,
+}
+
+/// The note in a store that says up to where streams were read.
+const PLACES: &str = "jetstream";
+/// Subscription of answers to our requests; those of subjects are their position.
+const ANSWERS: u64 = 1 << 32;
+/// Bytes that are read before the clock is looked at again.
+const AT_ONCE: usize = 8 << 20;
+/// After so much silence the server is asked whether it is there, and then given up.
+const ASK_NS: u64 = 5_000_000_000;
+const GIVE_UP_NS: u64 = 20_000_000_000;
+
+/// See the module.
+pub struct Bus {
+    setup: Setup,
+    addresses: Vec<SocketAddr>,
+    attempt: usize,
+    inbox: String,
+    subjects: Vec<String>,
+    /// Last place of each subject's stream that came, and that is kept.
+    places: Vec<u64>,
+    kept: Vec<u64>,
+    line: Option<Line>,
+    /// Whether the last failure was said.
+    said: bool,
+    /// Not before this moment.
+    again_ns: u64,
+}
+
+/// A connection.
+struct Line {
+    stream: TcpStream,
+    open: bool,
+    came: Vec<u8>,
+    goes: Vec<u8>,
+    /// Whether more waits in the socket.
+    more: bool,
+    heard_ns: u64,
+    /// When each subject's consumer was heard.
+    delivered_ns: Vec<u64>,
+    /// How many consumers were made.
+    consumers: usize,
+}
+
+impl Bus {
+    pub fn new(setup: Setup, store: Option<&Store>, has_token: bool) -> io::Result<Self> {
+        let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
+        let host = &setup.url.address;
+        let addresses: Vec<SocketAddr> = host
+            .to_socket_addrs()
+            .map_err(|e| io::Error::new(e.kind(), format!("{host}: {e}")))?
+            .collect();
+        if !has_token && addresses.iter().any(|a| !a.ip().is_loopback()) {
+            return Err(wrong(format!(
+                "reports by way of {host}, on which others can publish, need a token\n\
+                 hint: --token FILE with at least 16 random bytes"
+            )));
+        }
+        let subjects = setup.shard.subjects(&setup.cluster);
+        let mut kept = vec![0; subjects.len()];
+        match (store, &setup.stream) {
+            (Some(store), Some(stream)) => {
+                let text = store.note(PLACES)?.unwrap_or_default();
+                let known: HashMap<&str, u64> = text.lines().filter_map(place).collect();
+                for (kept, subject) in kept.iter_mut().zip(&subjects) {
+                    let name = format!("{stream}:{subject}");
+                    *kept = known.get(name.as_str()).copied().unwrap_or(0);
+                }
+            }
+            (None, Some(_)) => {
+                let text = "--jetstream reads on from where a store ends: it needs --store FOLDER";
+                return Err(wrong(text.to_owned()));
+            }
+            _ => {}
+        }
+        let mut nonce = [0; 8];
+        rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+        Ok(Self {
+            setup,
+            addresses,
+            attempt: 0,
+            inbox: format!("_INBOX.hopbyte-collect.{:016x}", u64::from_le_bytes(nonce)),
+            subjects,
+            places: kept.clone(),
+            kept,
+            line: None,
+            said: false,
+            again_ns: 0,
+        })
+    }
+
+    /// Whether to come back without waiting.
+    pub fn has_more(&self) -> bool {
+        self.line.as_ref().is_some_and(|l| l.more)
+    }
+
+    /// Everything that came is in the store.
+    pub fn keep_places(&mut self, store: &Store) -> io::Result<()> {
+        let Some(stream) = self
+            .setup
+            .stream
+            .as_ref()
+            .filter(|_| self.kept != self.places)
+        else {
+            return Ok(());
+        };
+        let all = self.subjects.iter().zip(&self.places);
+        let lines: Vec<String> = all
+            .map(|(subject, place)| format!("{stream}:{subject} {place}\n"))
+            .collect();
+        store.put_note(PLACES, &lines.concat())?;
+        self.kept.clone_from(&self.places);
+        Ok(())
+    }
+
+    /// What came could not be kept: it is read again.
+    pub fn rewind(&mut self) {
+        self.places.clone_from(&self.kept);
+        if self.setup.stream.is_some() {
+            self.line = None;
+        }
+    }
+
+    fn fill(&mut self, now: u64) -> io::Result<bool> {
+        let Some(line) = &mut self.line else {
+            return Ok(false);
+        };
+        let start = line.came.len();
+        line.came.resize(start + (256 << 10), 0);
+        let result = line.stream.read(&mut line.came[start..]);
+        line.came
+            .truncate(start + result.as_ref().copied().unwrap_or(0));
+        match result {
+            Ok(0) => Err(io::Error::other("the server closed the connection")),
+            Ok(_) => {
+                line.heard_ns = now;
+                Ok(true)
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(line) = &mut self.line else {
+            return Ok(());
+        };
+        while !line.goes.is_empty() {
+            match line.stream.write(&line.goes) {
+                Ok(n) => drop(line.goes.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// The server let us in: ask for reports.
+    fn opened(&mut self, now: u64) {
+        let Some(line) = &mut self.line else { return };
+        line.open = true;
+        line.delivered_ns = vec![now; self.subjects.len()];
+        let Some(stream) = &self.setup.stream else {
+            for (subject, id) in self.subjects.iter().zip(0..) {
+                bus::subscribe(subject, id, &mut line.goes);
+            }
+            return;
+        };
+        bus::subscribe(&format!("{}.answer.*", self.inbox), ANSWERS, &mut line.goes);
+        for id in 0..self.subjects.len() as u64 {
+            bus::subscribe(&format!("{}.{id}", self.inbox), id, &mut line.goes);
+        }
+        let (subject, body) = bus::stream(stream, &self.setup.cluster, self.setup.keep_seconds);
+        let reply = format!("{}.answer.stream", self.inbox);
+        bus::publish(&subject, Some(&reply), body.as_bytes(), &mut line.goes);
+    }
+
+    /// An answer of JetStream: to the stream that we asked for, then to the consumers of it. Returns
+    /// whether it was the last one.
+    fn answered(&mut self, message: &Message<'_>) -> io::Result<bool> {
+        let (Some(line), Some(stream)) = (&mut self.line, &self.setup.stream) else {
+            return Ok(false);
+        };
+        if message.status == Some(503) {
+            return Err(io::Error::other("this server has no JetStream"));
+        }
+        let of_stream = message.subject.ends_with(".stream");
+        if let Err(refusal) = bus::acknowledgement(message.payload) {
+            // It is there with other limits than ours, which its owner chose.
+            let text = refusal.to_string();
+            if !(of_stream && text.contains("already in use")) {
+                return Err(io::Error::other(format!("stream {stream}: {text}")));
+            }
+        }
+        if !of_stream {
+            line.consumers += 1;
+            return Ok(line.consumers == self.subjects.len());
+        }
+        let all = self.subjects.iter().zip(&self.places).zip(0..);
+        for ((filter, place), id) in all {
+            let wanted = Consumer {
+                stream,
+                filter,
+                deliver: &format!("{}.{id}", self.inbox),
+                from: place + 1,
+            };
+            let (subject, body) = bus::consumer(&wanted);
+            let reply = format!("{}.answer.consumer", self.inbox);
+            bus::publish(&subject, Some(&reply), body.as_bytes(), &mut line.goes);
+        }
+        Ok(false)
+    }
+}
+
+/// A line of the note: `STREAM:SUBJECT PLACE`.
+fn place(line: &str) -> Option<(&str, u64)> {
+    let (name, place) = line.split_once(' ')?;
+    Some((name, place.parse().ok()?))
+}
+
+impl Server {
+    /// Connects to the bus when it is time to.
+    pub(super) fn attend_bus(&mut self, now: u64) {
+        let Some(bus) = &mut self.bus else { return };
+        if bus.line.is_some() {
+            if bus.has_more() && !self.gathering.is_full() {
+                self.bus_news(now);
+            }
+            return;
+        }
+        if now < bus.again_ns {
+            return;
+        }
+        bus.again_ns = now + 1_000_000_000;
+        let address = bus.addresses[bus.attempt % bus.addresses.len().max(1)];
+        bus.attempt += 1;
+        let begun = crate::agent::connect(address).and_then(|stream| {
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            epoll::add(&self.epoll, &stream, EventData::new_u64(BUS), flags)?;
+            Ok(stream)
+        });
+        match begun {
+            Ok(stream) => {
+                bus.line = Some(Line {
+                    stream,
+                    open: false,
+                    came: Vec::new(),
+                    goes: Vec::new(),
+                    more: false,
+                    heard_ns: now,
+                    delivered_ns: Vec::new(),
+                    consumers: 0,
+                });
+            }
+            Err(error) => self.bus_failed(&error),
+        }
+    }
+
+    fn bus_failed(&mut self, error: &io::Error) {
+        let Some(bus) = &mut self.bus else { return };
+        bus.line = None;
+        // What came and was not kept yet comes again; it is known by its sequence numbers.
+        bus.places.clone_from(&bus.kept);
+        if !std::mem::replace(&mut bus.said, true) {
+            let text = format!("{:?}: {error}; trying again every second", bus.setup.url);
+            self.note(text);
+        }
+    }
+
+    /// After a tick closed: is the server there?
+    pub(super) fn bus_tick(&mut self, now: u64) {
+        let Some(bus) = &mut self.bus else { return };
+        let has_stream = bus.setup.stream.is_some();
+        let Some(line) = &mut bus.line else { return };
+        let silent = now.saturating_sub(line.heard_ns);
+        // The server says every five seconds that a consumer is there.
+        let heard = line.delivered_ns.iter().min().copied().unwrap_or(now);
+        if silent > GIVE_UP_NS || (has_stream && now.saturating_sub(heard) > GIVE_UP_NS) {
+            let error = io::Error::new(io::ErrorKind::TimedOut, "nothing heard for 20 s");
+            return self.bus_failed(&error);
+        }
+        if silent > ASK_NS && line.open && line.goes.is_empty() {
+            bus::ping(&mut line.goes);
+        }
+        self.bus_news(now);
+    }
+
+    /// Takes what came over the bus.
+    pub(super) fn bus_news(&mut self, now: u64) {
+        let Some(mut bus) = self.bus.take() else {
+            return;
+        };
+        let result = self.bus_read(&mut bus, now);
+        self.bus = Some(bus);
+        if let Err(error) = result {
+            self.bus_failed(&error);
+        }
+    }
+
+    fn bus_read(&mut self, bus: &mut Bus, now: u64) -> io::Result<()> {
+        bus.flush()?;
+        let mut taken = 0;
+        loop {
+            let full = taken > AT_ONCE || self.gathering.is_full();
+            if let Some(line) = &mut bus.line {
+                line.more = full;
+            }
+            if full || !bus.fill(now)? {
+                return Ok(());
+            }
+            let came = bus.line.as_mut().map(|l| std::mem::take(&mut l.came));
+            let came = came.unwrap_or_default();
+            let mut rest = &came[..];
+            while let Some((op, whole)) = bus::next(rest).map_err(|r| found(&r))? {
+                rest = &rest[whole..];
+                self.bus_said(bus, op, now)?;
+            }
+            taken += came.len() - rest.len();
+            if let Some(line) = &mut bus.line {
+                line.came = rest.to_vec();
+            }
+            bus.flush()?;
+        }
+    }
+
+    fn bus_said(&mut self, bus: &mut Bus, op: Op<'_>, now: u64) -> io::Result<()> {
+        let Some(line) = &mut bus.line else {
+            return Ok(());
+        };
+        match op {
+            Op::Info(info) if !line.open => {
+                bus::greet(info, &bus.setup.url, "hopbyte-collect", &mut line.goes)
+                    .map_err(|r| found(&r))
+            }
+            Op::Ping => {
+                bus::pong(&mut line.goes);
+                Ok(())
+            }
+            Op::Pong if !line.open => {
+                bus.opened(now);
+                if bus.setup.stream.is_none() {
+                    self.bus_ready(bus);
+                }
+                Ok(())
+            }
+            Op::Error(text) => Err(io::Error::other(format!("the server refused: {text}"))),
+            Op::Message(message) if message.id == ANSWERS => {
+                if bus.answered(&message)? {
+                    self.bus_ready(bus);
+                }
+                Ok(())
+            }
+            Op::Message(message) => {
+                self.bus_report(bus, &message, now);
+                Ok(())
+            }
+            Op::Info(_) | Op::Pong | Op::Ok => Ok(()),
+        }
+    }
+
+    fn bus_ready(&mut self, bus: &mut Bus) {
+        bus.said = false;
+        self.note(format!("{:?}: connected", bus.setup.url));
+    }
+
+    fn bus_report(&mut self, bus: &mut Bus, message: &Message<'_>, now: u64) {
+        let Some(line) = &mut bus.line else { return };
+        let subject = message.id as usize;
+        if let Some(heard) = line.delivered_ns.get_mut(subject) {
+            *heard = now;
+        }
+        if message.status.is_some() {
+            return;
+        }
+        let channel = match bus.setup.stream {
+            Some(_) => Channel::Log,
+            None => Channel::Bus,
+        };
+        if let Err(refusal) = self.packet(message.payload, channel, now) {
+            // An agent that is alive introduces itself when it is asked to.
+            if let Ok((_, start, _)) = datagram::unwrap(message.payload, self.token.as_ref()) {
+                let mut answer = Vec::new();
+                let text = refusal.to_string();
+                frame(&mut answer, Kind::No, |b| {
+                    b.extend_from_slice(text.as_bytes());
+                });
+                bus::publish(&bus::inbox(start, "ask"), None, &answer, &mut line.goes);
+            }
+            self.note(format!("{}: refused {refusal}", message.subject));
+        }
+        if let (Some(place), Some(last)) = (
+            message.reply.and_then(bus::delivered),
+            bus.places.get_mut(subject),
+        ) {
+            *last = place.max(*last);
+        }
+    }
+}
+
+fn found(refusal: &crate::Refusal) -> io::Error {
+    io::Error::other(format!("found {refusal}"))
+}

@@ -1,0 +1,157 @@
+"""Agents and collectors on a real NATS server that is killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from conftest import Site, free_port, require, wait
+
+FAST = ["--period", "0.2"]
+TICKS = [*FAST, "--deadline", "150"]
+
+
+@dataclass
+class Bus:
+    """A server of a test's own."""
+
+    site: Site
+    options: list[str]
+    program: str
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Starts it, with what it kept before."""
+        folder = self.site.folder / "jetstream"
+        words = [self.program, "-a", "127.0.0.1", "-p", self.port, "-sd", folder, *self.options]
+        self.process = self.site.start(*words)
+
+    def kill(self) -> None:
+        """Kills it as a power cut would."""
+        assert self.process
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def url(self) -> list[str]:
+        """How to reach it."""
+        return ["--nats", f"nats://127.0.0.1:{self.port}"]
+
+
+@pytest.fixture
+def server(site: Site):  # noqa: ANN201
+    """Makes servers with options."""
+    os.environ["PATH"] += ":/usr/sbin"
+    program = require("nats-server", "nats-server")
+
+    def make(*options: str) -> Bus:
+        bus = Bus(site, list(options), program)
+        bus.start()
+        return bus
+
+    return make
+
+
+def test_agents_and_collectors_find_each_other_again(site: Site, server) -> None:  # noqa: ANN001
+    """Server and collector are killed in turn; the agents go on and are heard again."""
+    bus = server()
+    collector = site.collect(*bus.url, *TICKS)
+    for name in ("n1", "login"):
+        site.agent(name, *bus.url, *FAST)
+    wait("both nodes", 30, lambda: site.last_tick()["reported"] == 2)
+    bus.kill()
+    wait("silence", 30, lambda: site.last_tick()["reported"] == 0)
+    bus.start()
+    wait("both after the server", 30, lambda: site.last_tick()["reported"] == 2)
+    collector.kill()
+    collector.wait()
+    site.collect(*bus.url, *TICKS)
+    tick = site.last_tick()["tick"]
+    wait("both after the collector", 30, lambda: (t := site.last_tick())["tick"] > tick and t["reported"] == 2)
+    # A second agent of a name is refused over the bus as elsewhere.
+    site.agent("n1", *bus.url, *FAST)
+    wait("a sentence", 30, lambda: "a second agent named n1" in (site.folder / "log").read_text())
+    wait("both still", 30, lambda: site.last_tick()["reported"] == 2)
+
+
+def test_collectors_share_the_blocks(site: Site, server) -> None:  # noqa: ANN001
+    """64 neighbours are one block; each collector gathers its own."""
+    bus = server()
+    for i in range(2):
+        listen = ["--listen", f"127.0.0.1:{free_port()}", "--expect", "n[0-1],n[64-65]"]
+        words = [site.hopbyte, "--json", "collect", *listen, *bus.url, "--shard", f"{i}/2", *TICKS]
+        site.start(*words, out=f"shard{i}")
+    for name in ("n0", "n64"):
+        site.agent(name, *bus.url, *FAST)
+    for i, other in enumerate(("n1", "n65")):
+
+        def missing(shard: str = f"shard{i}") -> list[str] | None:
+            tick = site.last(shard)
+            assert tick["expected"] == 2
+            return [m["node"] for m in tick["missing"]] if tick["reported"] == 1 else None
+
+        assert wait("its node", 30, missing) == [other]
+
+
+def test_a_stream_loses_nothing_that_was_acknowledged(site: Site, server) -> None:  # noqa: ANN001
+    """Server, collector and agent are killed in turn; what a stream acknowledged is in the store."""
+    bus = server("-js")
+    collect = [*bus.url, *TICKS, "--jetstream", "COUNTERS", "--store", "store"]
+    report = [*bus.url, *FAST, "--jetstream", "--keep", "500"]
+    collector = site.collect(*collect)
+    wait("the stream", 30, lambda: "connected" in (site.folder / "log").read_text())
+    agent = site.agent("n1", *report)
+    wait("the agent", 30, lambda: site.last("n1"))
+
+    def acknowledged(more: int = 3) -> None:
+        at = site.last("n1")["sequence"]
+        wait("acknowledgements", 40, lambda: site.last("n1")["acknowledged"] >= at + more)
+
+    acknowledged()
+    for _ in range(2):
+        bus.kill()
+        time.sleep(1)
+        bus.start()
+        acknowledged()
+        collector.kill()
+        collector.wait()
+        acknowledged()
+        collector = site.collect(*collect)
+        acknowledged()
+        agent.kill()
+        agent.wait()
+        with (site.folder / "n1").open("a") as lines:
+            lines.write("\n")  # a torn line ends here
+        agent = site.agent("n1", *report)
+        wait("the next agent", 30, lambda: site.last("n1")["sequence"] < 20)
+        acknowledged()
+    wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
+    time.sleep(1)
+    site.stack.close()
+
+    ticks: dict[tuple[int, int], int] = {}
+    highest: dict[int, int] = {}
+    for line in (site.folder / "n1").read_text().splitlines():
+        try:
+            tick = json.loads(line)
+        except ValueError:
+            continue
+        assert tick["dropped_reports"] == 0
+        ticks[tick["start_ns"], tick["sequence"]] = tick["tick"]
+        highest[tick["start_ns"]] = max(highest.get(tick["start_ns"], 0), tick["acknowledged"])
+    told = {t for (start, sequence), t in ticks.items() if sequence <= highest[start]}
+    done = subprocess.run(
+        [site.hopbyte, "--json", "replay", "store"], cwd=site.folder, capture_output=True, text=True, check=True
+    )
+    closings = [json.loads(line) for line in done.stdout.splitlines()]
+    late = [late["tick"] for closing in closings for late in closing["late"]]
+    kept = [c["tick"] for c in closings if c["reported"]] + late
+    assert len(highest) == 3 and len(told) > 20
+    assert told <= set(kept), sorted(told - set(kept))
+    assert len(kept) == len(set(kept)), "nothing twice"
+    assert late, "what came while the collector was away"

@@ -183,8 +183,9 @@ pub fn oracle(bytes: &[u8]) {
     use hopbyte_observe::oracle::{Ask, Reply};
     let _ = Ask::read(bytes);
     let fabric = machine(SMALL_GEMINI);
-    let columns = Reply::read(bytes).ok().and_then(|reply| reply.state);
-    if let Some(Ok(state)) = columns.map(|columns| columns.state(&fabric)) {
+    let state = Reply::read(bytes).ok().and_then(|reply| reply.state);
+    let packed: Vec<f32> = bytes.iter().map(|&b| f32::from(b)).collect();
+    if let Some(Ok(state)) = state.map(|state| state.link_state(&fabric, &packed)) {
         assert_eq!(state.coverage.len(), fabric.links().len());
     }
 }

@@ -300,3 +300,92 @@ fn files_of_counters_are_followed_and_others_need_a_token() {
     let (code, said) = run(&["--counters", "/nonexistent"]);
     assert!(code == Some(2) && said.contains("check the path"), "{said}");
 }
+
+#[test]
+fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, socket) = (folder.path().join("store"), folder.path().join("socket"));
+    let fabric = spec::fabric(FABRIC).unwrap();
+    let mut cluster = Cluster::new(&store, &fabric, |r| r == 0);
+    cluster.tick(1500);
+    let (store, path) = (store.to_str().unwrap(), socket.to_str().unwrap());
+    let words = ["--fabric", FABRIC, "--store", store, "--socket", path];
+    let served = Served::start(PROGRAM, &words);
+    let map = |address: &str, fabric: &str| {
+        let mut command = std::process::Command::new(PROGRAM);
+        let out = command
+            .args([
+                "--quiet",
+                "--json",
+                "map",
+                "stencil:2x2x2:7",
+                "--fabric",
+                fabric,
+            ])
+            .args([
+                "--nodes",
+                "n[0-1]-[0-1]-[0-1]",
+                "--trials",
+                "100",
+                "--oracle",
+                address,
+            ])
+            .output()
+            .unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+        let said = String::from_utf8(out.stderr).unwrap();
+        (out.status.code(), answer, said)
+    };
+    // One reading is no increase yet.
+    let (code, _, said) = map(path, FABRIC);
+    assert!(
+        code == Some(3) && said.contains("no snapshot yet"),
+        "{said}"
+    );
+    cluster.tick(1501);
+    let mut oracle = Oracle::connect(path).unwrap();
+    until("the tick is served", || version(&mut oracle) == 1501);
+    for address in [path, &served.url] {
+        let (code, answer, said) = map(address, FABRIC);
+        assert_eq!((code, said.as_str()), (Some(0), ""));
+        assert_eq!(answer["oracle"]["version"], 1501);
+        assert_eq!(answer["oracle"]["time_seconds"], 1501.0);
+        // The live capacity is what others leave of it.
+        let free = map_free(FABRIC);
+        let ratio = answer["result"]["worst_network_link_seconds"]
+            .as_f64()
+            .unwrap()
+            / free;
+        assert!((ratio - 1.0 / (1.0 - level(1501))).abs() < 1e-3, "{ratio}");
+    }
+    let (code, _, said) = map(path, "torus:4x4x5");
+    assert!(
+        code == Some(2) && said.contains("another machine"),
+        "{said}"
+    );
+    let (code, _, said) = map("/nonexistent", FABRIC);
+    assert!(
+        code == Some(2) && said.contains("hopbyte oracle serve"),
+        "{said}"
+    );
+}
+
+/// Time of the worst link between routers of the same mapping where nobody else sends.
+fn map_free(fabric: &str) -> f64 {
+    let out = std::process::Command::new(PROGRAM)
+        .args([
+            "--quiet",
+            "--json",
+            "map",
+            "stencil:2x2x2:7",
+            "--fabric",
+            fabric,
+        ])
+        .args(["--nodes", "n[0-1]-[0-1]-[0-1]", "--trials", "100"])
+        .output()
+        .unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    answer["result"]["worst_network_link_seconds"]
+        .as_f64()
+        .unwrap()
+}

@@ -7,7 +7,7 @@
 //! whose `version` and `time_seconds` it names.
 
 use crate::ObserveError;
-use hopbyte_fabric::{Fabric, InputError, LinkState};
+use hopbyte_fabric::{Column, Fabric, InputError, LinkState};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -89,71 +89,65 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What every link carried, by link number; `null` is not measured.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Columns {
+/// Columns of a state as they are sent: received bytes, used, input stall and credit stall ratio.
+pub const COLUMNS: usize = 4;
+
+/// What every link carried: with `"pack": true` the columns follow the answer, one after the other.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct State {
     /// [`Fabric::fingerprint`] of the machine that the numbers are of.
     pub fingerprint: String,
+    /// Links of the machine.
+    pub links: usize,
     /// Length of the window.
     pub window_seconds: Option<f64>,
-    /// Bytes that arrived in the window.
-    pub received_bytes: Vec<Option<f64>>,
-    /// Those over what the link could have carried.
-    pub used_ratio: Vec<Option<f64>>,
-    /// Share of the window that arrivals waited.
-    pub input_stall_ratio: Vec<Option<f64>>,
-    /// Share of the window that departures lacked credits.
-    pub credit_stall_ratio: Vec<Option<f64>>,
-    /// Share of the quantities that were read.
-    pub coverage: Vec<f64>,
+    /// By column and link number, `null` is not measured; empty where they follow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<Vec<Option<f32>>>,
 }
 
-impl Columns {
-    /// Of a state.
-    pub fn of(fabric: &Fabric, state: &LinkState) -> Self {
-        let known = |column: &hopbyte_fabric::Column| {
-            let values = column.as_slice().iter();
-            values.map(|v| (!v.is_nan()).then_some(*v)).collect()
-        };
-        Self {
-            fingerprint: fabric.fingerprint(),
-            window_seconds: state.window_seconds,
-            received_bytes: known(&state.received_bytes),
-            used_ratio: known(&state.used_ratio),
-            input_stall_ratio: known(&state.input_stall_ratio),
-            credit_stall_ratio: known(&state.credit_stall_ratio),
-            coverage: state.coverage.clone(),
-        }
+impl State {
+    /// The columns of a state, one after the other; not-a-number is not measured.
+    pub fn columns_of(state: &LinkState) -> Vec<f32> {
+        let columns: [&Column; COLUMNS] = [
+            &state.received_bytes,
+            &state.used_ratio,
+            &state.input_stall_ratio,
+            &state.credit_stall_ratio,
+        ];
+        let values = columns.into_iter().flat_map(|c| c.as_slice());
+        values.map(|&v| v as f32).collect()
     }
 
-    /// The state, if it is of this fabric.
-    pub fn state(&self, fabric: &Fabric) -> Result<LinkState, InputError> {
+    /// The state of a machine from packed columns.
+    pub fn link_state(&self, fabric: &Fabric, packed: &[f32]) -> Result<LinkState, InputError> {
         let links = fabric.links().len();
-        let lengths = [
-            self.received_bytes.len(),
-            self.used_ratio.len(),
-            self.input_stall_ratio.len(),
-            self.credit_stall_ratio.len(),
-            self.coverage.len(),
-        ];
-        if self.fingerprint != fabric.fingerprint() || lengths.iter().any(|&n| n != links) {
-            let found = format!("{} links of another machine", self.used_ratio.len());
-            let expected = format!("the {links} links of {}", fabric.source());
-            return Err(InputError::new("oracle", found, expected)
-                .hint("give the --fabric (and --routes, --down) that the oracle serves"));
+        if self.links != links || packed.len() != COLUMNS * links {
+            return Err(self.other_machine(fabric));
         }
         let mut state = LinkState::unknown(fabric);
         state.window_seconds = self.window_seconds;
-        for (link, i) in fabric.link_ids().zip(0..) {
-            state.received_bytes.set(link, self.received_bytes[i]);
-            state.used_ratio.set(link, self.used_ratio[i]);
-            state.input_stall_ratio.set(link, self.input_stall_ratio[i]);
-            state
-                .credit_stall_ratio
-                .set(link, self.credit_stall_ratio[i]);
-            state.coverage[i] = self.coverage[i];
+        for link in fabric.link_ids() {
+            let value = |column: usize| {
+                let value = f64::from(packed[column * links + link.index()]);
+                (value >= 0.0 && value.is_finite()).then_some(value)
+            };
+            let values: [Option<f64>; COLUMNS] = std::array::from_fn(value);
+            let read = values.iter().flatten().count();
+            state.received_bytes.set(link, values[0]);
+            state.used_ratio.set(link, values[1]);
+            state.input_stall_ratio.set(link, values[2]);
+            state.credit_stall_ratio.set(link, values[3]);
+            state.coverage[link.index()] = read as f64 / COLUMNS as f64;
         }
         Ok(state)
+    }
+
+    fn other_machine(&self, fabric: &Fabric) -> InputError {
+        let found = format!("{} links of another machine", self.links);
+        let expected = format!("the {} links of {}", fabric.links().len(), fabric.source());
+        InputError::new("oracle", found, expected).hint("give the fabric that the oracle serves")
     }
 }
 
@@ -178,7 +172,7 @@ pub struct Reply {
     /// Floats that follow the line.
     pub packed: Option<usize>,
     /// What every link carried.
-    pub state: Option<Columns>,
+    pub state: Option<State>,
     /// Names of all nodes.
     pub names: Option<Vec<String>>,
 }
@@ -198,6 +192,8 @@ impl Reply {
 pub struct Oracle {
     address: String,
     way: Way,
+    /// Fingerprint of the machine that was asked about last.
+    machine: Option<String>,
 }
 
 #[derive(Debug)]
@@ -235,7 +231,11 @@ impl Oracle {
             }
         };
         let address = address.split('?').next().unwrap_or_default().to_owned();
-        Ok(Self { address, way })
+        Ok(Self {
+            address,
+            way,
+            machine: None,
+        })
     }
 
     /// Where it is, without its token.
@@ -272,7 +272,8 @@ impl Oracle {
         Ok((reply, costs.collect()))
     }
 
-    /// What every link carried, with the version and time of the snapshot; `None` before the first.
+    /// What every link carried, with the version and time of the snapshot; `None` before the first. Of
+    /// one oracle ask always with the same fabric.
     ///
     /// # Errors
     /// As [`Oracle::ask`], and when the oracle serves another machine.
@@ -282,14 +283,21 @@ impl Oracle {
     ) -> Result<(u64, Option<f64>, Option<LinkState>), ObserveError> {
         let ask = Ask {
             links: true,
+            pack: true,
             ..Ask::default()
         };
-        let (reply, _) = self.ask(&ask, &[])?;
-        let state = reply
-            .state
-            .map(|columns| columns.state(fabric))
-            .transpose()?;
-        Ok((reply.version, reply.time_seconds, state))
+        let (reply, packed) = self.ask(&ask, &[])?;
+        let Some(state) = reply.state else {
+            return Ok((reply.version, reply.time_seconds, None));
+        };
+        if self.machine.as_ref() != Some(&state.fingerprint) {
+            if state.fingerprint != fabric.fingerprint() {
+                return Err(state.other_machine(fabric).into());
+            }
+            self.machine = Some(state.fingerprint.clone());
+        }
+        let state = state.link_state(fabric, &packed)?;
+        Ok((reply.version, reply.time_seconds, Some(state)))
     }
 
     fn wrong(&self, found: &str) -> ObserveError {

@@ -1,6 +1,6 @@
 //! What a mapping is worth, in words and numbers.
 
-use super::question::Question;
+use super::question::{Oracled, Question};
 use crate::machine::MachineSource;
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use crate::saved::{self, Room};
@@ -30,6 +30,8 @@ pub struct Record<'a> {
     traffic: Sent<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     background: Option<&'a saved::Background>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oracle: Option<&'a Oracled>,
     response_fraction: f64,
     objective: &'a str,
     calibration: &'static str,
@@ -123,6 +125,7 @@ impl Mapping {
                 bytes: question.exchange.total_bytes(),
             },
             background: question.background_source.as_ref(),
+            oracle: question.oracle.as_ref(),
             response_fraction: question.response_fraction,
             objective: &c.objective,
             calibration: "uncalibrated: times are bytes over live capacity",
@@ -176,6 +179,9 @@ impl Mapping {
             "# objective {}; {:.2} s of search, {:.2} s of processor time, seed {}; uncalibrated: time is bytes / live capacity",
             c.objective, c.wall_seconds, c.cpu_seconds, c.seed
         ))?;
+        if let Some(oracle) = &question.oracle {
+            out.line(format!("# links as of {oracle}"))?;
+        }
         self.write_costs(&question.machine.fabric, out)?;
         out.line("")?;
         out.line(self.verdict_text())?;

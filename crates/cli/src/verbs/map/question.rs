@@ -1,16 +1,20 @@
 //! The mapping question that a command line asks.
 
 use crate::args::{CounterArgs, FabricOption};
+use crate::failure::Lacking;
 use crate::inputs::{self, Reading};
 use crate::machine::{Machine, MachineSource};
 use crate::output::{Output, shell_word};
 use crate::saved::Background;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use hopbyte_fabric::{Allocation, Exchange, LinkState, Placement, Traffic};
+use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkState, Placement, Traffic};
 use hopbyte_map::{Objective, Problem};
+use hopbyte_observe::oracle::Oracle;
 use hopbyte_observe::{read_placement, read_traffic};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+use serde::Serialize;
+use std::fmt;
 use std::path::PathBuf;
 
 /// What to map and where.
@@ -48,6 +52,14 @@ pub struct Asked {
     /// What their files do not say.
     #[command(flatten)]
     pub about: CounterArgs,
+    /// A running oracle that says what others put on the links: http://HOST:PORT or the path of its socket
+    #[arg(
+        long,
+        value_name = "URL|SOCKET",
+        conflicts_with = "background",
+        help_heading = "Counters"
+    )]
+    pub oracle: Option<String>,
     /// What to make small
     #[arg(long, value_enum, default_value_t = Goal::WorstLink, help_heading = "Search")]
     pub objective: Goal,
@@ -96,6 +108,8 @@ pub struct Question {
     pub background: Option<Reading>,
     /// How to read it again.
     pub background_source: Option<Background>,
+    /// The running oracle that said it.
+    pub oracle: Option<Oracled>,
     /// Where the ranks are now.
     pub current: Option<Placement>,
     /// What to make small.
@@ -104,6 +118,17 @@ pub struct Question {
     pub costs: Option<Vec<f32>>,
     /// Bytes on the way back for each byte sent.
     pub response_fraction: f64,
+}
+
+/// The snapshot of a running oracle.
+#[derive(Clone, Debug, Serialize)]
+pub struct Oracled {
+    /// Where the oracle is.
+    pub address: String,
+    /// Its snapshot.
+    pub version: u64,
+    /// When that was read (Unix time).
+    pub time_seconds: Option<f64>,
 }
 
 impl Default for Asked {
@@ -116,6 +141,7 @@ impl Default for Asked {
             ranks_per_node: None,
             background: Vec::new(),
             about: CounterArgs::default(),
+            oracle: None,
             objective: Goal::WorstLink,
             metric: Metric::Hops,
             aggregate: Aggregate::Max,
@@ -145,6 +171,7 @@ impl Asked {
         self.background
             .iter()
             .for_each(|b| add("--background", &b.display().to_string()));
+        self.oracle.iter().for_each(|o| add("--oracle", o));
         self.about
             .interval
             .iter()
@@ -182,9 +209,16 @@ impl Asked {
 hint: give --nodes LIST or --current FILE"
             ),
         };
-        let background = match &self.background[..] {
-            [] => None,
-            files => Some(inputs::reading(files, &machine.fabric, &self.about)?),
+        let (background, oracle) = match (&self.background[..], &self.oracle) {
+            (_, Some(address)) => {
+                let (reading, oracled) = ask(address, &machine.fabric)?;
+                (Some(reading), Some(oracled))
+            }
+            ([], None) => (None, None),
+            (files, None) => {
+                let reading = inputs::reading(files, &machine.fabric, &self.about)?;
+                (Some(reading), None)
+            }
         };
         for note in background.iter().flat_map(|b| &b.notes) {
             out.talk(note);
@@ -202,6 +236,7 @@ hint: give --nodes LIST or --current FILE"
                 region: self.about.region,
                 node: self.about.node.clone(),
             }),
+            oracle,
             current,
             goal: self.objective,
             costs: None,
@@ -216,7 +251,7 @@ hint: give --nodes LIST or --current FILE"
     fn costs(&self, question: &Question) -> Result<Vec<f32>> {
         if self.metric.needs_state() && question.background.is_none() {
             bail!(
-                "metric {} needs a reading of counters\nhint: give --background",
+                "metric {} needs a reading of counters\nhint: give --background or --oracle",
                 self.metric
             );
         }
@@ -237,6 +272,36 @@ hint: give --nodes LIST or --current FILE"
             Over::Request,
         );
         Ok(costs.among(&nodes)?.into_vec())
+    }
+}
+
+/// What a running oracle says of every link, all of one snapshot.
+fn ask(address: &str, fabric: &Fabric) -> Result<(Reading, Oracled)> {
+    let mut oracle = Oracle::connect(address)?;
+    let (version, time_seconds, state) = oracle.links(fabric)?;
+    let Some(state) = state else {
+        let text = format!("oracle {} has no snapshot yet", oracle.address());
+        return Err(Lacking(text).into());
+    };
+    let known = state.coverage.iter().filter(|&&c| c > 0.0).count();
+    let oracled = Oracled {
+        address: oracle.address().to_owned(),
+        version,
+        time_seconds,
+    };
+    let reading = Reading {
+        source: oracled.to_string(),
+        matched: known,
+        unmatched: 0,
+        state,
+        notes: Vec::new(),
+    };
+    Ok((reading, oracled))
+}
+
+impl fmt::Display for Oracled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "oracle {}, snapshot {}", self.address, self.version)
     }
 }
 

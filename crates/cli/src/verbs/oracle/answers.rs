@@ -3,7 +3,7 @@
 use crate::http::{self, Request, Room};
 use crate::machine::Machine;
 use hopbyte_fabric::{Fabric, LinkState, NodeId};
-use hopbyte_observe::oracle::{Ask, Columns, MOST_PAIRS, Place, SCHEMA};
+use hopbyte_observe::oracle::{Ask, MOST_PAIRS, Place, SCHEMA, State};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCost, RouteCosts, View};
 use serde::Serialize;
 use std::str::FromStr;
@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// What is served: a machine, and the view of it that holds now.
 pub struct Desk<'a> {
     machine: &'a Machine,
+    fingerprint: String,
     now: RwLock<Now<'a>>,
     /// Room for large questions.
     pub room: Room,
@@ -78,7 +79,9 @@ enum What<'a> {
         names: Vec<&'a str>,
     },
     State {
-        state: Option<Columns>,
+        state: Option<State>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        packed: Option<usize>,
     },
     Status(Box<Status<'a>>),
     Error {
@@ -155,6 +158,7 @@ impl<'a> Desk<'a> {
         let view = View::new(&machine.fabric, &machine.routing, None, 0, None);
         Self {
             machine,
+            fingerprint: machine.fabric.fingerprint(),
             now: RwLock::new(Now {
                 view: Arc::new(view),
                 source: source.into(),
@@ -259,12 +263,30 @@ impl<'a> Desk<'a> {
             Ask { names: true, .. } => What::Names {
                 names: fabric.nodes().iter().map(|n| n.name.as_str()).collect(),
             },
-            Ask { links: true, .. } => What::State {
-                state: view.state().map(|state| Columns::of(fabric, state)),
-            },
+            Ask { links: true, .. } => return self.links(view, ask.pack),
             _ => What::Status(Box::new(self.status(view))),
         };
         said(view, what, Vec::new())
+    }
+
+    /// What every link carried.
+    fn links(&self, view: &View<'a>, pack: bool) -> Result<Answered, String> {
+        let columns = view.state().map_or(Vec::new(), State::columns_of);
+        let links = view.fabric().links().len();
+        let known = |c: &f32| (!c.is_nan()).then_some(*c);
+        let rows = columns.chunks(links.max(1)).filter(|_| !pack);
+        let state = view.state().map(|state| State {
+            fingerprint: self.fingerprint.clone(),
+            links,
+            window_seconds: state.window_seconds,
+            columns: rows.map(|row| row.iter().map(known).collect()).collect(),
+        });
+        let packed = state.is_some() && pack;
+        let what = What::State {
+            state,
+            packed: packed.then_some(columns.len()),
+        };
+        said(view, what, if packed { columns } else { Vec::new() })
     }
 
     fn named(&self, pairs: &[(Place, Place)]) -> Result<Vec<(NodeId, NodeId)>, String> {
@@ -288,7 +310,7 @@ impl<'a> Desk<'a> {
         Status {
             hopbyte: env!("CARGO_PKG_VERSION"),
             fabric: fabric.source(),
-            fingerprint: fabric.fingerprint(),
+            fingerprint: self.fingerprint.clone(),
             routers: fabric.routers().len(),
             nodes: fabric.nodes().len(),
             links: fabric.links().len(),

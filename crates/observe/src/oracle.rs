@@ -116,7 +116,7 @@ impl State {
             &state.input_stall_ratio,
             &state.credit_stall_ratio,
         ];
-        let values = columns.into_iter().flat_map(|c| c.as_slice());
+        let values = columns.into_iter().flat_map(Column::as_slice);
         values.map(|&v| v as f32).collect()
     }
 

@@ -37,6 +37,7 @@ from hopbyte._core import (
     place,
     route_costs,
 )
+from hopbyte.sweeps import sweep_on_dask
 
 if TYPE_CHECKING:
     from hopbyte import plot
@@ -60,6 +61,7 @@ __all__ = [
     "place",
     "plot",
     "route_costs",
+    "sweep_on_dask",
 ]
 
 

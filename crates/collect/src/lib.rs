@@ -13,6 +13,7 @@ pub mod agent;
 pub mod block;
 pub mod bus;
 pub mod bytes;
+pub mod columns;
 pub mod datagram;
 pub mod export;
 pub mod flows;

@@ -54,7 +54,7 @@ impl<'a> Question<'a> {
         scenario.check()?;
         let job = &scenario.job;
         let ranks = job.workload.ranks(inputs.job.as_ref())?;
-        let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node)?;
+        let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, scenario.seed)?;
         let grid = job.workload.grid();
         let seed = scenario.seed;
         let placement = place(
@@ -75,7 +75,10 @@ impl<'a> Question<'a> {
             fabric,
             routing,
             parameters: scenario.parameters()?,
-            work: job.workload.work(inputs.job.as_ref())?,
+            work: job
+                .workload
+                .work(inputs.job.as_ref())?
+                .with_noise(scenario.noise, seed, ranks),
             placement,
             background,
         })
@@ -388,7 +391,7 @@ fn streams(
     seed: u64,
 ) -> Result<Vec<Stream>, ModelError> {
     let ranks = job.workload.ranks(input)?;
-    let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node)?;
+    let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, seed)?;
     let grid = job.workload.grid();
     let placement = place(
         fabric,

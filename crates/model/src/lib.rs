@@ -18,6 +18,7 @@ pub mod protocol;
 pub mod reproduce;
 mod scenario;
 mod stalls;
+pub mod sweep;
 pub mod topobw;
 mod wavefront;
 pub mod workload;

@@ -108,6 +108,15 @@ impl Outcome {
         links
     }
 
+    /// What held the job back most and its share of what was held back: a kind of link, `injection`,
+    /// `ejection`, `memory`; `nothing` where it waits for itself. Where a level does not follow that,
+    /// the kind of the busiest link and its use.
+    pub fn binds(&self) -> (&str, f64) {
+        let most = self.held_back.first().map(|h| (h.by.as_str(), h.share));
+        let busiest = self.links.first().map(|l| (l.kind.as_str(), l.used_ratio));
+        most.or(busiest).unwrap_or(("nothing", 0.0))
+    }
+
     /// Adds what other jobs carried to the links.
     pub(crate) fn add_others(&mut self, network: &Network<'_>, job: &Loads, others: &Loads) {
         let mut all = job.clone();

@@ -11,6 +11,7 @@ pub fn allocate(
     nodes: &Nodes,
     ranks: usize,
     ranks_per_node: u32,
+    seed: u64,
 ) -> Result<Allocation, ModelError> {
     let by_router = || -> Vec<NodeId> {
         let routers = fabric.router_ids();
@@ -18,18 +19,7 @@ pub fn allocate(
             .flat_map(|r| fabric.nodes_on(r).iter().copied())
             .collect()
     };
-    let slice = |all: Vec<NodeId>, skip: u32, count: usize| {
-        let (skip, have) = (skip as usize, all.len());
-        if skip + count > have {
-            let expected = format!("at most the {have} nodes of {}", fabric.source());
-            return Err(ModelError::out_of_range(
-                "nodes of the job",
-                &(skip + count),
-                expected,
-            ));
-        }
-        Ok(all[skip..skip + count].to_vec())
-    };
+    let slice = |all, skip, count| slice_of(fabric, all, skip, count);
     let needed = ranks.div_ceil(ranks_per_node as usize);
     let list = match nodes {
         Nodes::AsNeeded => slice(by_router(), 0, needed)?,
@@ -39,6 +29,13 @@ pub fn allocate(
             let mut all = by_router();
             all.sort_by_key(|&n| (fabric.node(n).nid.unwrap_or(u32::MAX), n));
             slice(all, *skip, *count as usize)?
+        }
+        Nodes::Scattered { count } => {
+            let all = by_router();
+            let order = Random::new(seed ^ SCATTER).permutation(all.len());
+            let mut drawn = slice_of(fabric, order, 0, *count as usize)?;
+            drawn.sort_unstable();
+            drawn.into_iter().map(|i| all[i as usize]).collect()
         }
         Nodes::Named(names) => {
             let mut list = Vec::new();
@@ -50,6 +47,28 @@ pub fn allocate(
     };
     let slots = list.into_iter().map(|n| (n, ranks_per_node)).collect();
     Ok(Allocation::new(fabric, slots)?)
+}
+
+/// What a seed is mixed with where it draws nodes, so that placements draw differently.
+const SCATTER: u64 = 0x6e6f_6465;
+
+/// `count` of a list after skipping some.
+fn slice_of<T: Copy>(
+    fabric: &Fabric,
+    all: Vec<T>,
+    skip: u32,
+    count: usize,
+) -> Result<Vec<T>, ModelError> {
+    let (skip, have) = (skip as usize, all.len());
+    if skip + count > have {
+        let expected = format!("at most the {have} nodes of {}", fabric.source());
+        return Err(ModelError::out_of_range(
+            "nodes of the job",
+            &(skip + count),
+            expected,
+        ));
+    }
+    Ok(all[skip..skip + count].to_vec())
 }
 
 /// Nodes that a word names: a node, or a router with `:0`, `:1` behind it for one of its nodes.

@@ -56,6 +56,14 @@ pub struct Scenario {
     /// APRUN_BALANCED_INJECTION: 1 to 100 (paper 002, II.G).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_injection: Option<f64>,
+    /// How much computing varies from rank to rank and from step to step, as its standard deviation
+    /// over its mean: what an operating system or uneven work adds. By the seed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub noise: f64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// How exactly a model looks.
@@ -118,6 +126,12 @@ pub enum Nodes {
         /// How many are passed over before.
         #[serde(default)]
         skip: u32,
+    },
+    /// So many, drawn from the whole machine by the scenario's seed, in the order of routers: what a
+    /// scheduler has left on a busy machine.
+    Scattered {
+        /// How many.
+        count: u32,
     },
     /// These; `(x,y,z)` means all nodes of a router, `(x,y,z):1` its second one.
     Named(Vec<String>),
@@ -205,6 +219,16 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// Whether another seed can mean another answer.
+    pub fn is_random(&self) -> bool {
+        let random = |placement: &PlacementRule, nodes: &Nodes| {
+            *placement == PlacementRule::Random || matches!(nodes, Nodes::Scattered { .. })
+        };
+        self.noise > 0.0
+            || random(&self.job.placement, &self.job.nodes)
+            || (self.background.iter()).any(|b| random(&b.placement, &b.nodes))
+    }
+
     /// The machine, where `fabric` is a spec or preset and not a file.
     pub fn machine(&self) -> Result<(Fabric, Routing), ModelError> {
         let described = spec::machine(&self.fabric)?;
@@ -271,6 +295,9 @@ impl Scenario {
                 &value,
                 "1 to 100",
             ));
+        }
+        if !(0.0..=1.0).contains(&self.noise) {
+            return Err(ModelError::out_of_range("noise", &self.noise, "0 to 1"));
         }
         for slow in &self.slow {
             positive(

@@ -181,6 +181,35 @@ pub enum Work {
     Phases(Phases),
 }
 
+impl Work {
+    /// With computing that varies (standard deviation over mean) from operation to operation. A phase
+    /// lasts until the slowest rank is there.
+    pub(crate) fn with_noise(mut self, noise: f64, seed: u64, ranks: usize) -> Self {
+        if noise == 0.0 {
+            return self;
+        }
+        let mut random = Random::new(seed ^ NOISE);
+        match &mut self {
+            Self::Program(program) => program.vary(|| (1.0 + noise * random.normal()).max(0.0)),
+            Self::Phases(phases) => {
+                let steps = phases.iterations.clamp(1, NOISY_STEPS);
+                let mut slowest = || {
+                    let of_ranks = (0..ranks).map(|_| 1.0 + noise * random.normal());
+                    of_ranks.fold(0.0, f64::max)
+                };
+                let sum: f64 = (0..steps).map(|_| slowest()).sum();
+                phases.compute_s *= sum / f64::from(steps);
+            }
+        }
+        self
+    }
+}
+
+/// What a seed is mixed with where it draws noise.
+const NOISE: u64 = 0x6e6f_6973;
+/// Steps of which the slowest rank is drawn; more of them change their mean by little.
+const NOISY_STEPS: u32 = 16;
+
 /// Bulk-synchronous work: the same phases again and again.
 #[derive(Clone, Debug)]
 pub struct Phases {
@@ -574,6 +603,12 @@ impl Random {
     /// A number from 0 to below 1.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// About normally distributed, mean 0 and variance 1: the sum of twelve uniform numbers, the same
+    /// on every machine.
+    pub(crate) fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
     }
 
     /// Numbers 0..n in random order.

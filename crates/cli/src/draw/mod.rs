@@ -8,6 +8,7 @@
 
 pub mod badges;
 mod compare;
+mod curves;
 mod dragonfly;
 mod glyph;
 mod graph;
@@ -23,6 +24,7 @@ mod style;
 mod svg;
 
 pub use compare::compare_svg;
+pub use curves::{Curve, CurvePoint, Panel, curves_svg};
 pub use loads::{CLASSES, LinkLoads, Scale, Unit};
 pub use page::{DrawOptions, fabric_svg, legend};
 pub use style::sheet;

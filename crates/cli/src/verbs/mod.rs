@@ -15,6 +15,7 @@ mod oracle;
 mod probe;
 mod record;
 mod replay;
+mod sweep;
 mod verify;
 mod view;
 mod watch;
@@ -67,6 +68,8 @@ pub enum Verb {
     /// What would happen at this operating point?
     #[command(subcommand)]
     Model(model::Verb),
+    /// How sensitive is a job to link bandwidth, injection, latency, message rate, processors?
+    Sweep(sweep::Args),
     /// Show me: the machine and its links as a page for the browser
     View(view::Args),
     /// An emulated cluster on this machine: namespaces wired as a fabric, links shaped (needs root)
@@ -96,6 +99,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Apply(args) => apply::run(args, out),
         Verb::Verify(args) => verify::run(args, out),
         Verb::Model(verb) => model::run(verb, out),
+        Verb::Sweep(args) => sweep::run(args, out),
         Verb::View(args) => view::run(args, out),
         Verb::Lab(verb) => lab::run(verb, out),
         Verb::Demo(args) => demo::run(args, out),

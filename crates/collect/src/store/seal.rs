@@ -6,20 +6,15 @@
 
 use super::log::LogReader;
 use crate::block::{Arrival, Closing, Cluster};
+use crate::columns::{Output, failed, put_text, put_whole, text, time, whole};
 use crate::shape::quantity_name;
 use hopbyte_observe::counters::reading::Layout;
-use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use parquet::basic::Repetition;
+use parquet::data_type::ByteArray;
+use parquet::schema::types::TypePtr;
 use serde_json::json;
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Values that are held before they are written, all columns of a file together.
 const MOST_VALUES: usize = 4 << 20;
@@ -168,7 +163,7 @@ impl Table {
             ),
         ];
         Ok(Self {
-            output: Output::create(log, name, fields, &about)?,
+            output: create(log, name, fields, &about)?,
             counters: layout.counters.len(),
             keys: Vec::new(),
             values: Vec::new(),
@@ -226,6 +221,20 @@ impl Table {
         self.flush()?;
         self.output.finish()
     }
+}
+
+/// The Parquet file `name` of a log.
+fn create(
+    log: &Path,
+    name: &str,
+    fields: Vec<TypePtr>,
+    about: &[(&str, String)],
+) -> io::Result<Output> {
+    Output::create(
+        &log.with_extension(format!("{name}.parquet")),
+        fields,
+        about,
+    )
 }
 
 fn arrival(arrival: Arrival) -> &'static str {
@@ -291,7 +300,7 @@ impl Ticks {
         for name in ["missing", "late", "reset", "frozen", "failed"] {
             fields.push(text(name)?);
         }
-        let mut output = Output::create(log, "ticks", fields, &[])?;
+        let mut output = create(log, "ticks", fields, &[])?;
         let mut group = output.writer.next_row_group().map_err(failed)?;
         for column in &self.numbers {
             put_whole(&mut group, column, None)?;
@@ -303,120 +312,4 @@ impl Ticks {
         group.close().map_err(failed)?;
         output.finish()
     }
-}
-
-/// A Parquet file under a temporary name.
-struct Output {
-    writer: SerializedFileWriter<File>,
-    temporary: PathBuf,
-    path: PathBuf,
-}
-
-impl Output {
-    fn create(
-        log: &Path,
-        name: &str,
-        fields: Vec<TypePtr>,
-        about: &[(&str, String)],
-    ) -> io::Result<Self> {
-        let path = log.with_extension(format!("{name}.parquet"));
-        let temporary = log.with_extension(format!("{name}.parquet.part"));
-        let schema = Type::group_type_builder("hopbyte")
-            .with_fields(fields.clone())
-            .build();
-        let about = about
-            .iter()
-            .map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()));
-        let mut properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_key_value_metadata(Some(about.collect()));
-        for field in fields {
-            if field.get_physical_type() == Physical::INT64 {
-                let column = ColumnPath::from(field.name());
-                properties = properties
-                    .set_column_dictionary_enabled(column.clone(), false)
-                    .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
-            }
-        }
-        let file = File::create(&temporary)?;
-        let schema = Arc::new(schema.map_err(failed)?);
-        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()));
-        Ok(Self {
-            writer: writer.map_err(failed)?,
-            temporary,
-            path,
-        })
-    }
-
-    fn finish(self) -> io::Result<PathBuf> {
-        let file = self.writer.into_inner().map_err(failed)?;
-        file.sync_all()?;
-        fs::rename(&self.temporary, &self.path)?;
-        Ok(self.path)
-    }
-}
-
-fn failed(error: ParquetError) -> io::Error {
-    io::Error::other(error)
-}
-
-fn field(
-    name: &str,
-    physical: Physical,
-    logical: LogicalType,
-    repetition: Repetition,
-) -> io::Result<TypePtr> {
-    let field = Type::primitive_type_builder(name, physical)
-        .with_logical_type(Some(logical))
-        .with_repetition(repetition);
-    Ok(Arc::new(field.build().map_err(failed)?))
-}
-
-fn text(name: &str) -> io::Result<TypePtr> {
-    field(
-        name,
-        Physical::BYTE_ARRAY,
-        LogicalType::String,
-        Repetition::REQUIRED,
-    )
-}
-
-fn whole(name: &str, repetition: Repetition) -> io::Result<TypePtr> {
-    field(
-        name,
-        Physical::INT64,
-        LogicalType::integer(64, false),
-        repetition,
-    )
-}
-
-fn time(name: &str) -> io::Result<TypePtr> {
-    let nanoseconds = LogicalType::timestamp(true, TimeUnit::NANOS);
-    field(name, Physical::INT64, nanoseconds, Repetition::REQUIRED)
-}
-
-fn put_whole(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[i64],
-    levels: Option<&[i16]>,
-) -> io::Result<()> {
-    if let Some(mut column) = group.next_column().map_err(failed)? {
-        let typed = column.typed::<Int64Type>();
-        typed.write_batch(values, levels, None).map_err(failed)?;
-        column.close().map_err(failed)?;
-    }
-    Ok(())
-}
-
-fn put_text(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[ByteArray],
-) -> io::Result<()> {
-    if let Some(mut column) = group.next_column().map_err(failed)? {
-        let typed = column.typed::<ByteArrayType>();
-        typed.write_batch(values, None, None).map_err(failed)?;
-        column.close().map_err(failed)?;
-    }
-    Ok(())
 }

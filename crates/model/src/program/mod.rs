@@ -76,6 +76,15 @@ impl Program {
         &self.operations
     }
 
+    /// Makes computing last longer or shorter by factors as they are drawn.
+    pub(crate) fn vary(&mut self, mut factor: impl FnMut() -> f64) {
+        for op in &mut self.operations {
+            if let Action::Compute { seconds } = &mut op.action {
+                *seconds *= factor();
+            }
+        }
+    }
+
     /// Operations that wait for one.
     fn next(&self, id: u32) -> &[u32] {
         let i = id as usize;

@@ -191,8 +191,13 @@ fn same_way_back(case: &Case, from: NodeId, to: NodeId) -> bool {
 
 /// Ordered pairs of the job's nodes with a route, a node with itself included.
 fn routes(case: &Case) -> usize {
-    let Ok(allocation) = crate::place::allocate(&case.fabric, &case.scenario.job.nodes, 2, 1)
-    else {
+    let Ok(allocation) = crate::place::allocate(
+        &case.fabric,
+        &case.scenario.job.nodes,
+        2,
+        1,
+        case.scenario.seed,
+    ) else {
         return 0;
     };
     let nodes: Vec<NodeId> = allocation.nodes().iter().map(|n| n.0).collect();

@@ -292,7 +292,13 @@ impl<'a> Cases<'a> {
         let case = self.case(name)?;
         let question = case.question()?;
         let network: Network<'_> = question.network()?;
-        let nodes = crate::place::allocate(&case.fabric, &case.scenario.job.nodes, 2, 1)?;
+        let nodes = crate::place::allocate(
+            &case.fabric,
+            &case.scenario.job.nodes,
+            2,
+            1,
+            case.scenario.seed,
+        )?;
         let takes_part: BTreeSet<NodeId> = nodes.nodes().iter().map(|n| n.0).collect();
         let mut all = Vec::new();
         for phase in topobw::phases(&case.fabric, &|n| takes_part.contains(&n)) {

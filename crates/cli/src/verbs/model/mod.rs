@@ -1,7 +1,7 @@
 //! `hopbyte model`: what would happen?
 
 mod reproduce;
-mod run;
+pub mod run;
 
 use super::Answer;
 use crate::output::Output;

@@ -101,7 +101,7 @@ impl Args {
     }
 }
 
-fn level_of(name: &str) -> Result<Level> {
+pub fn level_of(name: &str) -> Result<Level> {
     Ok(match name {
         "static" => Level::Static,
         "fluid" => Level::Fluid,

@@ -1,0 +1,234 @@
+//! Curves with their intervals, a panel beside the other.
+
+use super::svg::{Anchor, num, text};
+use super::{escape, sheet};
+use std::fmt::Write;
+
+/// One point of a curve with the interval of its height.
+#[derive(Clone, Copy, Debug)]
+pub struct CurvePoint {
+    /// Where.
+    pub x: f64,
+    /// How high.
+    pub y: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// A named curve; points from left to right.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Name.
+    pub name: String,
+    /// Its points.
+    pub points: Vec<CurvePoint>,
+}
+
+/// One pair of axes.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What lies across, with unit.
+    pub x: String,
+    /// What is up, with unit.
+    pub y: String,
+    /// Curves.
+    pub curves: Vec<Curve>,
+}
+
+const WIDTH: f32 = 420.0;
+const HEIGHT: f32 = 280.0;
+const LEFT: f32 = 58.0;
+const TOP: f32 = 64.0;
+const BELOW: f32 = 48.0;
+/// Looks of curves: those of kinds of links, told apart by dashes and marks too.
+const LOOKS: usize = super::svg::KIND_LOOKS;
+const DASHES: [&str; LOOKS] = ["", "6 2", "2 2", "8 3 2 3", "10 4", "1 3"];
+
+/// A complete SVG file.
+pub fn curves_svg(title: &str, panels: &[Panel], command: &str) -> String {
+    let names = panels.iter().map(|p| p.curves.len()).max().unwrap_or(0);
+    let legend = 18.0 * names.div_ceil(2) as f32;
+    let width = LEFT + panels.len().max(1) as f32 * (WIDTH + LEFT);
+    let height = TOP + HEIGHT + BELOW + legend + 24.0;
+    let mut body = String::new();
+    text(&mut body, "t1", 16.0, 30.0, Anchor::Start, title);
+    for (i, panel) in panels.iter().enumerate() {
+        draw(&mut body, panel, LEFT + i as f32 * (WIDTH + LEFT));
+    }
+    if let Some(panel) = panels.iter().max_by_key(|p| p.curves.len()) {
+        names_of(&mut body, panel);
+    }
+    text(
+        &mut body,
+        "mono",
+        16.0,
+        height - 10.0,
+        Anchor::Start,
+        command,
+    );
+    let (w, h) = (num(width), num(height));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hb\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" \
+         height=\"{h}\" role=\"img\">\n<title>{}</title>\n<style>\n{}</style>\n<rect class=\"bg\" \
+         width=\"{w}\" height=\"{h}\"/>\n{body}</svg>\n",
+        escape(title),
+        sheet()
+    )
+}
+
+fn names_of(body: &mut String, panel: &Panel) {
+    for (i, curve) in panel.curves.iter().enumerate() {
+        let x = LEFT + (i % 2) as f32 * (WIDTH / 2.0 + 20.0);
+        let y = TOP + HEIGHT + BELOW + 18.0 * (i / 2) as f32;
+        stroke(body, i, &format!("M{} {}h28", num(x), num(y - 4.0)));
+        let name = super::svg::shorten(&curve.name, 34);
+        text(body, "t2", x + 36.0, y, Anchor::Start, &name);
+    }
+}
+
+fn stroke(body: &mut String, look: usize, data: &str) {
+    let dash = DASHES[look % LOOKS];
+    let _ = writeln!(
+        body,
+        "<g class=\"s\"><path class=\"k{}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\" d=\"{data}\"/></g>",
+        look % LOOKS
+    );
+}
+
+/// Least and greatest of some numbers, apart even where they are one.
+fn range(values: impl Iterator<Item = f64> + Clone, least: f64) -> (f64, f64) {
+    let low = values
+        .clone()
+        .filter(|v| v.is_finite())
+        .fold(least, f64::min);
+    let high = values.filter(|v| v.is_finite()).fold(least, f64::max);
+    if high - low > 1e-9 {
+        (low, high)
+    } else {
+        (low, low + 1.0)
+    }
+}
+
+/// A step of 1, 2 or 5 times a power of ten that cuts a range into about five.
+fn step(range: f64) -> f64 {
+    let raw = range / 5.0;
+    let power = 10f64.powf(raw.log10().floor());
+    let times = [1.0, 2.0, 5.0, 10.0];
+    times
+        .into_iter()
+        .find(|t| t * power >= raw * 0.999)
+        .unwrap_or(10.0)
+        * power
+}
+
+fn draw(body: &mut String, panel: &Panel, left: f32) {
+    let points = || panel.curves.iter().flat_map(|c| &c.points);
+    let (x0, x1) = range(points().map(|p| p.x), 0.0);
+    let (y0, y1) = range(points().flat_map(|p| [p.y, p.low, p.high]), 0.0);
+    let y_step = step(y1 - y0);
+    let (y0, y1) = (
+        (y0 / y_step).floor() * y_step,
+        (y1 / y_step).ceil() * y_step,
+    );
+    let x_at = |x: f64| left + ((x - x0) / (x1 - x0)) as f32 * WIDTH;
+    let y_at = |y: f64| TOP + HEIGHT - ((y - y0) / (y1 - y0)) as f32 * HEIGHT;
+    let mut y = y0;
+    while y <= y1 + 0.5 * y_step {
+        let _ = writeln!(
+            body,
+            "<path class=\"frame\" d=\"M{} {}h{}\"/>",
+            num(left),
+            num(y_at(y)),
+            num(WIDTH)
+        );
+        let digits = usize::from(y_step < 1.0) + usize::from(y_step < 0.1);
+        let label = format!("{y:.digits$}");
+        text(body, "t3", left - 6.0, y_at(y) + 4.0, Anchor::End, &label);
+        y += y_step;
+    }
+    let mut ticks: Vec<f64> = points().map(|p| p.x).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    for x in ticks {
+        let label = format!("{x:.3}");
+        let label = label.trim_end_matches('0').trim_end_matches('.');
+        text(
+            body,
+            "t3",
+            x_at(x),
+            TOP + HEIGHT + 16.0,
+            Anchor::Middle,
+            label,
+        );
+    }
+    text(
+        body,
+        "t3",
+        left + WIDTH / 2.0,
+        TOP + HEIGHT + 32.0,
+        Anchor::Middle,
+        &panel.x,
+    );
+    text(body, "t3", left - 40.0, TOP - 10.0, Anchor::Start, &panel.y);
+    for (i, curve) in panel.curves.iter().enumerate() {
+        let mut data = String::new();
+        for (k, p) in curve.points.iter().enumerate() {
+            let letter = if k == 0 { 'M' } else { 'L' };
+            let _ = write!(data, "{letter}{} {}", num(x_at(p.x)), num(y_at(p.y)));
+        }
+        stroke(body, i, &data);
+        let mut bars = String::new();
+        for p in curve.points.iter().filter(|p| p.high > p.low) {
+            let (x, high, low) = (x_at(p.x), y_at(p.high), y_at(p.low));
+            let _ = write!(
+                bars,
+                "M{0} {1}v{2}M{3} {1}h8M{3} {4}h8",
+                num(x),
+                num(high),
+                num(low - high),
+                num(x - 4.0),
+                num(low)
+            );
+        }
+        if !bars.is_empty() {
+            stroke(body, 6 * (i / LOOKS) + i % LOOKS, &bars);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_stays_within_its_frame_and_names_everything() {
+        let at = |x: f64, y: f64| CurvePoint {
+            x,
+            y,
+            low: y - 1.0,
+            high: y + 2.0,
+        };
+        let curve = |name: &str, points: &[CurvePoint]| Curve {
+            name: name.into(),
+            points: points.into(),
+        };
+        let panel = Panel {
+            x: "factor".into(),
+            y: "% slower".into(),
+            curves: vec![
+                curve("a<b>", &[at(0.25, 32.6), at(0.5, 9.0), at(1.0, 0.0)]),
+                curve("flat", &[at(1.0, 0.0)]),
+                curve("none", &[]),
+            ],
+        };
+        let svg = curves_svg("T", &[panel], "hopbyte sweep");
+        assert!(svg.contains("a&lt;b&gt;") && svg.contains("% slower") && svg.contains(">0.25<"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        assert_eq!(step(40.0), 10.0);
+        assert_eq!(step(0.3), 0.1);
+        // Nothing to draw is a picture too.
+        assert!(curves_svg("T", &[], "c").ends_with("</svg>\n"));
+    }
+}

@@ -1,0 +1,321 @@
+//! `hopbyte sweep SCENARIO…`: how sensitive is a job to each rate and delay of its machine?
+
+mod journal;
+mod runs;
+mod show;
+
+use super::Answer;
+use super::model::run::{inputs_of, level_of, machine_of, read};
+use crate::machine::Machine;
+use crate::output::Output;
+use anyhow::{Context, Result};
+use hopbyte_apply::write_atomic;
+use hopbyte_collect::columns::{Column, write_table};
+use hopbyte_fabric::InputError;
+use hopbyte_model::sweep::{Axis, Plan, Point, Run, sensitivities};
+use hopbyte_model::{Inputs, PlacementRule, Scenario};
+use journal::{Journal, Record};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The experiment.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Scenarios: TOML or JSON files; several are compared
+    #[arg(value_name = "SCENARIO", required = true)]
+    scenarios: Vec<PathBuf>,
+    /// Factors on the bandwidth of links between routers (1/4,1/2,3/4,1 when no axis is named)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
+    link: Vec<f64>,
+    /// Factors on the bandwidth between nodes and network
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
+    injection: Vec<f64>,
+    /// Factors on latencies
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
+    latency: Vec<f64>,
+    /// Factors on the messages that a node can start
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
+    message_rate: Vec<f64>,
+    /// Factors on the speed of processors
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
+    cpu: Vec<f64>,
+    /// Every factor of an axis with every one of the others (default: one axis at a time)
+    #[arg(long, help_heading = "Operating points")]
+    cross: bool,
+    /// Runs of every point, each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Trials")]
+    trials: u32,
+    /// Which rank is where, instead of the scenario's: linear, round-robin, random
+    #[arg(long, value_name = "RULE", help_heading = "Trials")]
+    placement: Option<String>,
+    /// How much computing varies, standard deviation over mean, instead of the scenario's
+    #[arg(long, value_name = "SHARE", help_heading = "Trials")]
+    noise: Option<f64>,
+    /// Look closer or less close than the scenarios say: static, fluid, stalls, packet
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+    /// Write all runs as Parquet; what is done is kept beside it, and a killed sweep goes on from there
+    #[arg(long, short, value_name = "FILE.parquet")]
+    out: Option<PathBuf>,
+    /// Draw time over each axis
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Only part I of N, for array jobs; without it, the parts are gathered
+    #[arg(long, value_name = "I/N", value_parser = shard, requires = "out")]
+    points: Option<(u64, u64)>,
+    /// Runs at a time (default: as many as processors)
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+/// A factor: `0.25` or `1/4`.
+fn factor(text: &str) -> Result<f64, String> {
+    let number = |t: &str| t.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+    let value = match text.split_once('/') {
+        Some((a, b)) => number(a).zip(number(b)).map(|(a, b)| a / b),
+        None => number(text),
+    };
+    value
+        .filter(|v| v.is_finite())
+        .ok_or_else(|| format!("found '{text}', expected a factor such as 0.25 or 1/4"))
+}
+
+fn shard(text: &str) -> Result<(u64, u64), String> {
+    let parts = text
+        .split_once('/')
+        .and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    parts
+        .filter(|&(i, n)| 1 <= i && i <= n)
+        .ok_or_else(|| format!("found '{text}', expected I/N with I from 1 to N, such as 3/16"))
+}
+
+/// Factors when none are given: what paper 001 did to the links.
+const QUARTERS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
+
+/// A scenario with its machine and what it reads.
+pub struct Asked {
+    pub machine: Machine,
+    pub inputs: Inputs,
+}
+
+/// Answers.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let plan = args.plan();
+    let scenarios = args.scenarios()?;
+    let points = plan.points(&scenarios)?;
+    let mut asked = Vec::new();
+    for scenario in &scenarios {
+        asked.push(Asked {
+            machine: machine_of(scenario, out)?,
+            inputs: inputs_of(scenario)?,
+        });
+        args.remark(scenario, out)?;
+    }
+    let id = identity(&plan, &scenarios)?;
+    let (mut done, files) = match &args.out {
+        Some(path) => {
+            let found = journal::read_all(path, &id, points.len() as u64)?;
+            (found.done, found.files)
+        }
+        None => (BTreeMap::new(), Vec::new()),
+    };
+    let mine = |i: &u64| args.points.is_none_or(|(part, of)| i % of == part - 1);
+    let all = points.len() as u64;
+    let left: Vec<u64> = (0..all)
+        .filter(|i| mine(i) && !done.contains_key(i))
+        .collect();
+    if !done.is_empty() {
+        out.talk(format!("{} of {all} runs were done before", done.len()));
+    }
+    let mut kept = match &args.out {
+        Some(path) if !left.is_empty() => {
+            Some(Journal::open(journal::place(path, args.points), &id, all)?)
+        }
+        _ => None,
+    };
+    let work = runs::Work {
+        scenarios: &scenarios,
+        asked: &asked,
+        points: &points,
+        jobs: args.jobs.unwrap_or_else(runs::processors).max(1),
+    };
+    work.run(&left, out.quiet, |record| {
+        // Read back from its line, so that a run is the same whether it comes from a journal or not.
+        let line = serde_json::to_string(&record)?;
+        if let Some(journal) = &mut kept {
+            journal.line(&line)?;
+        }
+        done.insert(record.run, serde_json::from_str(&line)?);
+        Ok(())
+    })?;
+    if out.json {
+        for record in done.values().filter(|r| mine(&r.run)) {
+            out.object(record)?;
+        }
+    }
+    if (done.len() as u64) < all {
+        out.talk(format!(
+            "{} of {all} runs are done; without --points the rest is run, and all gathered",
+            done.len()
+        ));
+        return Ok(Answer::Yes);
+    }
+    finish(args, &plan, &scenarios, &points, &done, out)?;
+    // A run without --points has gathered them; shards leave that to it.
+    if args.points.is_none()
+        && let Some(path) = &args.out
+    {
+        for file in files.into_iter().chain([journal::place(path, None)]) {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+fn finish(
+    args: &Args,
+    plan: &Plan,
+    scenarios: &[Scenario],
+    points: &[Point],
+    done: &BTreeMap<u64, Record>,
+    out: &mut Output,
+) -> Result<()> {
+    let runs: Vec<Run> = points
+        .iter()
+        .zip(done.values())
+        .map(|(&point, record)| Run {
+            point,
+            seconds: record.time_seconds,
+            binds: record.binds.clone(),
+        })
+        .collect();
+    let found = sensitivities(plan, &runs);
+    let answer = show::Sweep {
+        scenarios,
+        trials: plan.trials,
+        found: &found,
+    };
+    if let Some(path) = &args.out {
+        write_runs(path, plan, scenarios, done)?;
+        out.talk(format!("{} runs are in {}", done.len(), path.display()));
+    }
+    if let Some(path) = &args.plot {
+        write_atomic(path, &answer.svg(&out.command))?;
+        out.talk(format!("the picture is in {}", path.display()));
+    }
+    answer.write(out)
+}
+
+fn write_runs(
+    path: &Path,
+    plan: &Plan,
+    scenarios: &[Scenario],
+    done: &BTreeMap<u64, Record>,
+) -> Result<()> {
+    let number = |f: fn(&Record) -> f64| Column::Number(done.values().map(f).collect());
+    let whole = |f: fn(&Record) -> u64| Column::Whole(done.values().map(f).collect());
+    let text = |f: fn(&Record) -> &str| Column::Text(done.values().map(|r| f(r).into()).collect());
+    let columns = [
+        ("run", whole(|r| r.run)),
+        ("scenario", text(|r| &r.scenario)),
+        ("link_factor", number(|r| r.point.link)),
+        ("injection_factor", number(|r| r.point.injection)),
+        ("latency_factor", number(|r| r.point.latency)),
+        ("message_rate_factor", number(|r| r.point.message_rate)),
+        ("cpu_factor", number(|r| r.point.cpu)),
+        ("trial", whole(|r| r.trial.into())),
+        ("seed", whole(|r| r.seed)),
+        ("time_seconds", number(|r| r.time_seconds)),
+        ("bound_seconds", number(|r| r.bound_seconds)),
+        ("bound_resource", text(|r| &r.bound_resource)),
+        ("network_bytes", number(|r| r.network_bytes)),
+        ("flows", whole(|r| r.flows)),
+        ("binds", text(|r| &r.binds)),
+        ("binds_ratio", number(|r| r.binds_ratio)),
+    ];
+    let texts = scenarios.iter().map(Scenario::to_toml);
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    let about = [
+        ("hopbyte.sweep", serde_json::to_string(plan)?),
+        ("hopbyte.scenarios", serde_json::to_string(&texts)?),
+    ];
+    write_table(path, &columns, &about).with_context(|| path.display().to_string())
+}
+
+/// A sum over everything that decides what the runs say: 64-bit FNV-1a.
+fn identity(plan: &Plan, scenarios: &[Scenario]) -> Result<String> {
+    let mut text = format!("{} ", env!("CARGO_PKG_VERSION"));
+    text.push_str(&serde_json::to_string(&(plan, scenarios))?);
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    Ok(format!(
+        "{:016x}",
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    ))
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        let mut axes: Vec<(Axis, Vec<f64>)> = Axis::ALL
+            .into_iter()
+            .zip([
+                &self.link,
+                &self.injection,
+                &self.latency,
+                &self.message_rate,
+                &self.cpu,
+            ])
+            .filter(|(_, factors)| !factors.is_empty())
+            .map(|(axis, factors)| (axis, factors.clone()))
+            .collect();
+        if axes.is_empty() {
+            axes.push((Axis::Link, QUARTERS.to_vec()));
+        }
+        Plan {
+            axes,
+            cross: self.cross,
+            trials: self.trials,
+        }
+    }
+
+    fn scenarios(&self) -> Result<Vec<Scenario>> {
+        let mut list: Vec<Scenario> = Vec::new();
+        for path in &self.scenarios {
+            let mut scenario = read(path)?;
+            if let Some(level) = &self.level {
+                scenario.level = level_of(level)?;
+            }
+            if let Some(rule) = &self.placement {
+                scenario.job.placement = match rule.as_str() {
+                    "linear" => PlacementRule::Linear,
+                    "round-robin" => PlacementRule::RoundRobin,
+                    "random" => PlacementRule::Random,
+                    _ => anyhow::bail!(
+                        "no placement '{rule}': expected linear, round-robin or random"
+                    ),
+                };
+            }
+            scenario.noise = self.noise.unwrap_or(scenario.noise);
+            scenario.check()?;
+            if list.iter().any(|s| s.name == scenario.name) {
+                let file = path.display().to_string();
+                let error = InputError::new(file, &scenario.name, "a name of its own");
+                return Err(error
+                    .hint("results are told apart by the scenario's name")
+                    .into());
+            }
+            list.push(scenario);
+        }
+        Ok(list)
+    }
+
+    /// Says where an axis has nothing to act on.
+    fn remark(&self, scenario: &Scenario, out: &mut Output) -> Result<()> {
+        if !self.message_rate.is_empty() && scenario.parameters()?.messages_per_s.is_none() {
+            out.talk(format!(
+                "{}: no message rate limits this network; parameters.messages_per_s sets one",
+                scenario.name
+            ));
+        }
+        Ok(())
+    }
+}

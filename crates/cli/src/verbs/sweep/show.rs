@@ -1,0 +1,137 @@
+//! What a sweep found, as a table, for scripts, and as a picture.
+
+use crate::draw::{Curve, CurvePoint, Panel, curves_svg};
+use crate::output::{Output, TIMES, Table, scale};
+use anyhow::Result;
+use hopbyte_model::Scenario;
+use hopbyte_model::sweep::{Axis, Estimate, Sensitivity};
+use serde::Serialize;
+
+/// The answer.
+pub struct Sweep<'a> {
+    pub scenarios: &'a [Scenario],
+    pub trials: u32,
+    pub found: &'a [Sensitivity],
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: &'static str,
+    name: &'a str,
+    #[serde(flatten)]
+    sensitivity: &'a Sensitivity,
+    trials: u32,
+}
+
+impl Sweep<'_> {
+    fn name(&self, s: &Sensitivity) -> &str {
+        &self.scenarios[s.scenario].name
+    }
+
+    /// Text or JSON.
+    pub fn write(&self, out: &mut Output) -> Result<()> {
+        if out.json {
+            for sensitivity in self.found {
+                out.object(&Line {
+                    schema: "hopbyte.sensitivity/1",
+                    name: self.name(sensitivity),
+                    sensitivity,
+                    trials: self.trials,
+                })?;
+            }
+            return Ok(());
+        }
+        let of = match self.trials {
+            1 => "one trial of each point, so that nothing is known of the spread".to_owned(),
+            n => format!("{n} trials of each point, intervals of 95 %"),
+        };
+        out.line(format!("# {of}"))?;
+        let all = self.found.iter().flat_map(|s| &s.factors);
+        let longest = all.map(|f| f.seconds.mean).fold(0.0, f64::max);
+        let (unit, second) = scale(longest, &TIMES);
+        let mut table = Table::new(&[
+            "<scenario",
+            "<axis",
+            "factor",
+            &format!("time {unit}"),
+            "slower %",
+            "<interval",
+            "<held back most by",
+        ]);
+        for s in self.found {
+            for at in &s.factors {
+                table.row([
+                    self.name(s).to_owned(),
+                    s.axis.name().into(),
+                    format!("{:.4}", at.factor)
+                        .trim_end_matches('0')
+                        .trim_end_matches('.')
+                        .into(),
+                    format!("{:.4}", at.seconds.mean / second),
+                    format!("{:.1}", at.slower_percent.mean),
+                    interval(&at.slower_percent, 1),
+                    at.binds.clone(),
+                ]);
+            }
+        }
+        out.table(&table)?;
+        out.line("")?;
+        for s in self.found {
+            out.line(format!("{}: {}", self.name(s), sentence(s)))?;
+        }
+        Ok(())
+    }
+
+    /// A panel for each axis with a curve for each scenario.
+    pub fn svg(&self, command: &str) -> String {
+        let panel = |axis: Axis| {
+            let curves: Vec<Curve> = self
+                .found
+                .iter()
+                .filter(|s| s.axis == axis)
+                .map(|s| Curve {
+                    name: self.name(s).to_owned(),
+                    points: s.factors.iter().map(point).collect(),
+                })
+                .collect();
+            (!curves.is_empty()).then(|| Panel {
+                x: format!("factor on {}", axis.name()),
+                y: "% slower".into(),
+                curves,
+            })
+        };
+        let panels: Vec<Panel> = Axis::ALL.into_iter().filter_map(panel).collect();
+        let title = "Time over operating points, beside the machine as it is";
+        curves_svg(title, &panels, command)
+    }
+}
+
+fn point(at: &hopbyte_model::sweep::AtFactor) -> CurvePoint {
+    let slower = &at.slower_percent;
+    CurvePoint {
+        x: at.factor,
+        y: slower.mean,
+        low: slower.low.unwrap_or(slower.mean),
+        high: slower.high.unwrap_or(slower.mean),
+    }
+}
+
+fn interval(e: &Estimate, digits: usize) -> String {
+    match (e.low, e.high) {
+        (Some(low), Some(high)) => format!("{low:.digits$} to {high:.digits$}"),
+        _ => "-".into(),
+    }
+}
+
+fn sentence(s: &Sensitivity) -> String {
+    let share = |v: f64| format!("{:.0}", 100.0 * v);
+    let between = match (s.slope.low, s.slope.high) {
+        (Some(low), Some(high)) => format!(" ({} to {})", share(low), share(high)),
+        _ => String::new(),
+    };
+    format!(
+        "{} % of the time{between} goes with {}",
+        share(s.slope.mean),
+        s.axis.name()
+    )
+}

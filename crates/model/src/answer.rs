@@ -9,11 +9,12 @@ use crate::packet::{Packets, RouterSpec};
 use crate::parameters::Parameters;
 use crate::place::{allocate, find_nodes, place};
 use crate::program::{Action, Flows, Program, ProgramTimes, Stream, run_on};
+use crate::protection;
 use crate::scenario::{Background, Level, Scenario};
 use crate::stalls::{self, Held};
 use crate::workload::{Input, Phases, Work};
 use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that a scenario names, read: for the job and for each background job.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +42,12 @@ pub struct Question<'a> {
     pub placement: Placement,
     /// What goes on meanwhile.
     pub background: Vec<Stream>,
+    /// The other job of each of these.
+    background_of: Vec<u32>,
 }
+
+/// What an unlimited stream weighs beside others: more than a message of any job.
+const STREAM_WEIGHT: f64 = 1e12;
 
 impl<'a> Question<'a> {
     /// Puts a scenario together; refuses what is impossible.
@@ -65,10 +71,11 @@ impl<'a> Question<'a> {
             grid.as_deref(),
             seed,
         )?;
-        let mut background = Vec::new();
+        let (mut background, mut background_of) = (Vec::new(), Vec::new());
         for (i, other) in scenario.background.iter().enumerate() {
             let input = inputs.background.get(i).and_then(Option::as_ref);
             background.extend(streams(fabric, other, input, seed)?);
+            background_of.resize(background.len(), i as u32);
         }
         Ok(Self {
             scenario,
@@ -81,11 +88,21 @@ impl<'a> Question<'a> {
                 .with_noise(scenario.noise, seed, ranks),
             placement,
             background,
+            background_of,
         })
     }
 
     /// The machine at the scenario's operating point, with its slow nodes and balanced injection.
     pub fn network(&self) -> Result<Network<'_>, ModelError> {
+        self.network_throttled(&BTreeSet::new(), 1.0)
+    }
+
+    /// The same with nodes that keep a share of their injection.
+    fn network_throttled(
+        &self,
+        nodes: &BTreeSet<NodeId>,
+        share: f64,
+    ) -> Result<Network<'_>, ModelError> {
         let mut point = self.scenario.point;
         let balanced = self.scenario.balanced_injection;
         // Packet by packet, balanced injection limits what is unanswered; flows have only a rate.
@@ -101,12 +118,48 @@ impl<'a> Question<'a> {
                 network.slow_down(node, slow.bytes_per_s);
             }
         }
+        nodes.iter().for_each(|&node| network.throttle(node, share));
         Ok(network)
     }
 
     /// Asks.
     pub fn answer(&self) -> Result<Outcome, ModelError> {
-        let network = self.network()?;
+        match &self.scenario.protection {
+            Some(rules) => protection::answer(self, rules),
+            None => self.answer_throttled(&BTreeSet::new(), 1.0),
+        }
+    }
+
+    /// Who wants to send how much to whom: application (0 is the job), sender, receiver, weight within
+    /// the application's own bytes a second, as far as they are known before a run.
+    pub(crate) fn demands(&self) -> Vec<(u32, NodeId, NodeId, f64)> {
+        let mut list = Vec::new();
+        let node = |task: u32| self.placement.node(task);
+        match &self.work {
+            Work::Program(program) => {
+                let messages = program.messages();
+                list.extend(messages.map(|(a, b, bytes)| (0, node(a), node(b), bytes)));
+            }
+            Work::Phases(phases) => {
+                let messages = phases.exchanges.iter().flat_map(Exchange::iter);
+                list.extend(messages.map(|(a, m)| (0, node(a), node(m.to), m.bytes)));
+            }
+        }
+        // Streams want all that they are let.
+        let streams = self.background.iter().zip(&self.background_of);
+        list.extend(
+            streams
+                .map(|(&(from, to, _, limit), &job)| (job + 1, from, to, limit.min(STREAM_WEIGHT))),
+        );
+        list
+    }
+
+    pub(crate) fn answer_throttled(
+        &self,
+        nodes: &BTreeSet<NodeId>,
+        share: f64,
+    ) -> Result<Outcome, ModelError> {
+        let network = self.network_throttled(nodes, share)?;
         if self.scenario.level == Level::Packet {
             return self.answer_packets(&network);
         }
@@ -133,12 +186,27 @@ impl<'a> Question<'a> {
                 outcome.add_others(&network, &loads, &others);
                 if self.scenario.level == Level::Stalls {
                     let mut held = held_of(program, &nodes, &times);
+                    let others = flows.streams_held_back();
+                    held.extend(self.held_streams(&others, times.seconds));
                     stalls::add(&mut outcome, &network, &mut held, 1.0);
                 }
                 Ok(outcome)
             }
             Work::Phases(phases) => self.answer_phases(&network, phases),
         }
+    }
+
+    /// Transfers of other jobs, which never end, by what holds each back.
+    fn held_streams(&self, by: &[Option<u32>], seconds: f64) -> Vec<Held> {
+        let streams = self.background.iter().zip(by);
+        let held = |(&(from, to, ..), &by): (&Stream, &Option<u32>)| Held {
+            from,
+            to,
+            begin: 0.0,
+            end: seconds,
+            by,
+        };
+        streams.map(held).collect()
     }
 
     /// What other jobs moved, as transfers.
@@ -270,6 +338,9 @@ impl<'a> Question<'a> {
             let path = clock.add_path(&way.uses);
             clock.begin(path, t.bytes * t.messages, f64::INFINITY, i as u32);
         }
+        // Other jobs go on through the whole phase; they are held back most while everybody sends.
+        clock.next_end();
+        let others: Vec<Option<u32>> = streams.iter().map(|&p| clock.bottleneck(p)).collect();
         let mut done = Vec::new();
         while clock.next_end().is_some() {
             clock.end_next(&mut done);
@@ -288,6 +359,7 @@ impl<'a> Question<'a> {
                 by: d.bottleneck,
             });
         }
+        held.extend(self.held_streams(&others, clock.now()));
         total.transfers += done.len() as u64;
         Ok(latency + clock.now())
     }
@@ -317,6 +389,7 @@ impl<'a> Question<'a> {
             packet_hops: 0,
             network_bytes: scaled.sent_bytes.iter().sum(),
             held_back: times.map_or_else(Vec::new, |t| held_back(network, &t.held_back)),
+            throttled: Vec::new(),
             links: Outcome::list_links(network, &scaled, time),
         }
     }

@@ -142,11 +142,17 @@ impl Loads {
 
     /// Bytes on a resource's wires.
     pub fn bytes_on(&self, network: &Network<'_>, resource: u32) -> f64 {
+        let together = |router, bytes: &[f64]| {
+            let nodes = network.fabric.nodes_on(router);
+            nodes.iter().map(|n| bytes[n.index()]).sum()
+        };
         match network.resource(resource) {
             Resource::Link(link) => self.links[link.index()].bytes(),
             Resource::Injection(node) => self.sent_bytes[node.index()],
             Resource::Ejection(node) => self.received_bytes[node.index()],
             Resource::Memory(_) => 0.0,
+            Resource::InjectionTogether(router) => together(router, &self.sent_bytes),
+            Resource::EjectionTogether(router) => together(router, &self.received_bytes),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::fluid::Use;
 use crate::parameters::{OperatingPoint, Parameters};
 use crate::protocol::Wire;
-use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Routing, Unroutable};
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing, Unroutable};
 
 /// No resource.
 const NONE: u32 = u32::MAX;
@@ -29,6 +29,9 @@ pub struct Network<'a> {
     injections: u32,
     ejections: u32,
     memories: u32,
+    /// All nodes of each router together, into the network and out of it.
+    together_in: u32,
+    together_out: u32,
 }
 
 /// What a resource is.
@@ -42,6 +45,10 @@ pub enum Resource {
     Ejection(NodeId),
     /// A node's memory.
     Memory(NodeId),
+    /// The way of all nodes of a router into the network.
+    InjectionTogether(RouterId),
+    /// The way of all nodes of a router out of the network.
+    EjectionTogether(RouterId),
 }
 
 /// One transfer's way.
@@ -80,18 +87,21 @@ impl<'a> Network<'a> {
             })
             .collect();
         let nodes = fabric.nodes().len();
-        let mut block = |rate: Option<f64>| match rate {
+        let mut block = |rate: Option<f64>, count: usize| match rate {
             Some(rate) => {
                 let start = capacities.len() as u32;
-                capacities.resize(capacities.len() + nodes, rate);
+                capacities.resize(capacities.len() + count, rate);
                 start
             }
             None => NONE,
         };
         let tuned = |rate: Option<f64>| rate.map(|r| r * point.injection);
-        let injections = block(tuned(parameters.injection_bytes_per_s));
-        let ejections = block(tuned(parameters.ejection_bytes_per_s));
-        let memories = block(Some(parameters.memory_bytes_per_s));
+        let injections = block(tuned(parameters.injection_bytes_per_s), nodes);
+        let ejections = block(tuned(parameters.ejection_bytes_per_s), nodes);
+        let memories = block(Some(parameters.memory_bytes_per_s), nodes);
+        let routers = fabric.routers().len();
+        let together_in = block(tuned(parameters.router_bytes_per_s), routers);
+        let together_out = block(tuned(parameters.router_bytes_per_s), routers);
         Self {
             fabric,
             routing,
@@ -104,6 +114,8 @@ impl<'a> Network<'a> {
             injections,
             ejections,
             memories,
+            together_in,
+            together_out,
         }
     }
 
@@ -139,11 +151,28 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// Leaves a node a share of what it can inject.
+    pub(crate) fn throttle(&mut self, node: NodeId, share: f64) {
+        if self.injections != NONE {
+            self.capacities[(self.injections + node.0) as usize] *= share;
+            return;
+        }
+        if let Some(resource) = self.resource_of(self.fabric.node(node).inject) {
+            self.capacities[resource as usize] *= share;
+        }
+    }
+
     /// What a resource is.
     pub fn resource(&self, index: u32) -> Resource {
         let node = |start: u32| NodeId(index - start);
         match index {
             i if (i as usize) < self.link_of.len() => Resource::Link(self.link_of[i as usize]),
+            i if self.together_out != NONE && i >= self.together_out => {
+                Resource::EjectionTogether(RouterId(i - self.together_out))
+            }
+            i if self.together_in != NONE && i >= self.together_in => {
+                Resource::InjectionTogether(RouterId(i - self.together_in))
+            }
             i if i >= self.memories => Resource::Memory(node(self.memories)),
             i if self.ejections != NONE && i >= self.ejections => {
                 Resource::Ejection(node(self.ejections))
@@ -160,6 +189,12 @@ impl<'a> Network<'a> {
             Resource::Injection(n) => format!("{} injection", name(n)),
             Resource::Ejection(n) => format!("{} ejection", name(n)),
             Resource::Memory(n) => format!("{} memory", name(n)),
+            Resource::InjectionTogether(r) => {
+                format!("{} injection of its nodes", self.fabric.router(r).name)
+            }
+            Resource::EjectionTogether(r) => {
+                format!("{} ejection of its nodes", self.fabric.router(r).name)
+            }
         }
     }
 
@@ -208,7 +243,14 @@ impl<'a> Network<'a> {
             });
             return Ok(());
         }
-        way.latency_s = self.parameters.latency_s * self.point.latency;
+        way.latency_s = self.parameters.latency_s * self.point.latency + self.crossing_s(from);
+        let together = |start: u32, node: NodeId| Use {
+            resource: start + self.fabric.node(node).router.0,
+            weight: 1.0,
+        };
+        if self.together_in != NONE {
+            way.uses.push(together(self.together_in, from));
+        }
         if self.injections != NONE {
             way.uses.push(Use {
                 resource: self.injections + from.0,
@@ -232,7 +274,21 @@ impl<'a> Network<'a> {
                 weight: 1.0,
             });
         }
+        if self.together_out != NONE {
+            way.uses.push(together(self.together_out, to));
+        }
         Ok(())
+    }
+
+    /// What heads, commands and events take longer here than at the full injection bandwidth.
+    fn crossing_s(&self, node: NodeId) -> f64 {
+        let bytes = self.parameters.host_crossing_bytes;
+        if bytes == 0.0 || self.point.injection == 1.0 {
+            return 0.0;
+        }
+        let link = self.fabric.link(self.fabric.node(node).inject).capacity().0;
+        let rate = self.parameters.injection_bytes_per_s.unwrap_or(link);
+        bytes / rate * (1.0 / self.point.injection - 1.0)
     }
 
     /// Links from one node to another with their shares of the traffic.

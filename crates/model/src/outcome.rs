@@ -2,6 +2,7 @@
 
 use crate::loads::Loads;
 use crate::network::{Network, Resource};
+use crate::protection::ThrottleEvent;
 use crate::protocol::OneWay;
 use crate::scenario::Level;
 use hopbyte_fabric::{Fabric, LinkId, Quantity, Snapshot};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: &str = "hopbyte.outcome/1";
 
 /// What a model says about a [`crate::Scenario`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// [`SCHEMA`].
     pub schema: String,
@@ -36,6 +37,9 @@ pub struct Outcome {
     pub network_bytes: f64,
     /// What held transfers back, by their bytes, most first.
     pub held_back: Vec<HeldBack>,
+    /// What protected the machine, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttled: Vec<ThrottleEvent>,
     /// Load of every link that carried anything.
     pub links: Vec<LinkOutcome>,
 }
@@ -153,8 +157,8 @@ impl Outcome {
 pub(crate) fn sort_of(network: &Network<'_>, resource: Option<u32>) -> String {
     match resource.map(|r| network.resource(r)) {
         Some(Resource::Link(link)) => network.fabric.kind(link).name.clone(),
-        Some(Resource::Injection(_)) => "injection".into(),
-        Some(Resource::Ejection(_)) => "ejection".into(),
+        Some(Resource::Injection(_) | Resource::InjectionTogether(_)) => "injection".into(),
+        Some(Resource::Ejection(_) | Resource::EjectionTogether(_)) => "ejection".into(),
         Some(Resource::Memory(_)) => "memory".into(),
         None => "nothing".into(),
     }

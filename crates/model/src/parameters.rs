@@ -18,6 +18,15 @@ pub struct Parameters {
     pub injection_bytes_per_s: Option<f64>,
     /// Message bytes that a node can take out of the network.
     pub ejection_bytes_per_s: Option<f64>,
+    /// Message bytes that all nodes of a router together can send into the network, and take out of it,
+    /// where they meet before the router's tiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router_bytes_per_s: Option<f64>,
+    /// Bytes of heads, commands and events that cross between processor and interface for a message,
+    /// both ends together: at a lower injection bandwidth they take longer. `latency_s` has them as they
+    /// are at the full one.
+    #[serde(default)]
+    pub host_crossing_bytes: f64,
     /// Whether host links between nodes and router limit traffic like other links.
     pub host_links: bool,
     /// Time from send to receive of an empty message, without its hops.
@@ -65,6 +74,11 @@ impl Parameters {
             // Paper 002, I: single-threaded bandwidths approach 7 GB/s.
             injection_bytes_per_s: Some(7.0e9),
             ejection_bytes_per_s: Some(7.0e9),
+            // An interface moves 64 bytes in 5 cycles of 650 MHz (published peak of 8.3 GB/s); that both
+            // of a Gemini meet behind one such path is what paper 002, III.E shows (two senders reach a
+            // little over 8.2 GB/s, over links of 15).
+            router_bytes_per_s: Some(64.0 * 650e6 / 5.0),
+            host_crossing_bytes: 0.0,
             // 10.4 GB/s is an estimate (paper 000, Table II) which paper 002, III.E exceeds.
             host_links: false,
             // Hopper: 1.27 us to the nearest node, 105 ns a hop.
@@ -90,6 +104,10 @@ impl Parameters {
             link_efficiency: 1.0,
             injection_bytes_per_s: None,
             ejection_bytes_per_s: None,
+            router_bytes_per_s: None,
+            // The sender's command, the fetch of its header, the header at the receiver and its event:
+            // four packets of HyperTransport with 64 bytes each.
+            host_crossing_bytes: 4.0 * 64.0,
             host_links: true,
             // Red Storm under Catamount: about 5 us (generic portals), 2 us required of hardware.
             latency_s: 5.0e-6,
@@ -112,6 +130,8 @@ impl Parameters {
             link_efficiency: 1.0,
             injection_bytes_per_s: None,
             ejection_bytes_per_s: None,
+            router_bytes_per_s: None,
+            host_crossing_bytes: 0.0,
             host_links: true,
             latency_s: 0.0,
             messages_per_s: None,
@@ -150,6 +170,16 @@ impl Parameters {
                 "ejection_bytes_per_s",
                 self.ejection_bytes_per_s.unwrap_or(0.0),
                 optional(self.ejection_bytes_per_s),
+            ),
+            (
+                "router_bytes_per_s",
+                self.router_bytes_per_s.unwrap_or(0.0),
+                optional(self.router_bytes_per_s),
+            ),
+            (
+                "host_crossing_bytes",
+                self.host_crossing_bytes,
+                not_negative(self.host_crossing_bytes),
             ),
             (
                 "messages_per_s",

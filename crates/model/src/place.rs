@@ -1,6 +1,7 @@
 //! Which nodes does a job have, and which rank is where?
 
 use crate::error::ModelError;
+use crate::geometric::geometric;
 use crate::scenario::{Nodes, PlacementRule};
 use crate::workload::Random;
 use hopbyte_fabric::{Allocation, Fabric, FabricError, NodeId, Placement};
@@ -135,6 +136,10 @@ pub fn place(
             };
             Placement::on_nodes(fabric, allocation, blocks.into_iter().zip(within).map(node))?
         }
+        (PlacementRule::Geometric, Some(grid)) => {
+            let nodes = geometric(fabric, allocation, grid, ranks)?;
+            Placement::on_nodes(fabric, allocation, nodes)?
+        }
         (rule, None) => {
             let found = format!("{rule:?}");
             return Err(ModelError::out_of_range(
@@ -228,9 +233,9 @@ mod tests {
         );
         assert!(find_nodes(&fabric, "(1,0,3):2").is_err());
         assert!(find_nodes(&fabric, "(9,0,3)").is_err());
-        let all = allocate(&fabric, &Nodes::All, 1, 1).unwrap();
+        let all = allocate(&fabric, &Nodes::All, 1, 1, 0).unwrap();
         assert_eq!(all.nodes().len(), 64);
-        let error = allocate(&fabric, &Nodes::AsNeeded, 1000, 4)
+        let error = allocate(&fabric, &Nodes::AsNeeded, 1000, 4, 0)
             .unwrap_err()
             .to_string();
         assert!(
@@ -242,7 +247,7 @@ mod tests {
     #[test]
     fn router_blocks_split_between_the_nodes_of_a_router() {
         let fabric = spec::fabric("gemini:2x2x8").unwrap();
-        let allocation = allocate(&fabric, &Nodes::All, 0, 4).unwrap();
+        let allocation = allocate(&fabric, &Nodes::All, 0, 4, 0).unwrap();
         let rule = PlacementRule::RouterBlocks(vec![2, 2, 2]);
         let placement = place(&fabric, &allocation, &rule, 256, Some(&[4, 8, 8]), 0).unwrap();
         let router = |rank| fabric.node(placement.node(rank)).router;

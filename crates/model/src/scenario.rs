@@ -2,6 +2,7 @@
 
 use crate::error::ModelError;
 use crate::parameters::{OperatingPoint, Parameters};
+use crate::protection::Protection;
 use crate::workload::Workload;
 use hopbyte_fabric::{Fabric, InputError, Routing, faults, spec};
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,9 @@ pub struct Scenario {
     /// APRUN_BALANCED_INJECTION: 1 to 100 (paper 002, II.G).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_injection: Option<f64>,
+    /// What protects the machine from congestion (paper 002, II.G).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protection: Option<Protection>,
     /// How much computing varies from rank to rank and from step to step, as its standard deviation
     /// over its mean: what an operating system or uneven work adds. By the seed.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -152,6 +156,9 @@ pub enum PlacementRule {
     Blocks(Vec<u32>),
     /// The same on routers, whose nodes then share the block along its first dimension.
     RouterBlocks(Vec<u32>),
+    /// The grid of ranks and the coordinates of the nodes are halved together, each along its longest
+    /// side, until a node is left (geometric mapping by recursive bisection).
+    Geometric,
     /// The node of every rank.
     Nodes(Vec<String>),
 }
@@ -298,6 +305,9 @@ impl Scenario {
         }
         if !(0.0..=1.0).contains(&self.noise) {
             return Err(ModelError::out_of_range("noise", &self.noise, "0 to 1"));
+        }
+        if let Some(protection) = &self.protection {
+            protection.check(self.level)?;
         }
         for slow in &self.slow {
             positive(

@@ -271,8 +271,8 @@ pub struct Sensitivity {
     pub axis: Axis,
     /// Factors, lowest first, with the scenario's own among them.
     pub factors: Vec<AtFactor>,
-    /// Share of the time that grows as the axis slows down: the slope of time over what depends on
-    /// the axis, both as multiples of what they are at the scenario's own point. 0 where it does not
+    /// Growth of the time over growth of what the axis makes longer, both as shares of what they are
+    /// at the scenario's own point, by least squares over the factors tried. 0 where the axis does not
     /// matter, 1 where nothing else does.
     pub slope: Estimate,
 }

@@ -174,6 +174,12 @@ impl Clock {
         });
     }
 
+    /// What holds the transfers of a path back now, if any run.
+    pub fn bottleneck(&self, path: PathId) -> Option<u32> {
+        let flow = *self.on_path.get(path.0 as usize)?;
+        (flow != NONE).then(|| self.sharing.bottleneck(FlowId(flow)))?
+    }
+
     /// When the next transfer ends, if any runs.
     pub fn next_end(&mut self) -> Option<f64> {
         self.settle();

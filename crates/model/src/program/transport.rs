@@ -65,6 +65,12 @@ impl<'a> Flows<'a> {
         received.collect()
     }
 
+    /// What holds each stream back now.
+    pub(crate) fn streams_held_back(&self) -> Vec<Option<u32>> {
+        let held = self.streams.iter().map(|&p| self.clock.bottleneck(p));
+        held.collect()
+    }
+
     fn path(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<(PathId, f64), ModelError> {
         let bytes = bytes.max(1.0);
         let key = (from, to, bytes.to_bits());

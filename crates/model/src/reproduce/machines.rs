@@ -27,6 +27,7 @@ pub(super) fn find(
             let capacity = |l: LinkId| fabric.link(l).capacity().0 / 1e9;
             Value::Number(of_kind(fabric, text(1)).map(capacity).fold(0.0, f64::max))
         }
+        "gm_links" => Value::Number(gm_links(fabric) as f64),
         "shortest_in_order" => Value::Truth(all_pairs(case, shortest_in_order)),
         "returns_by_static_route" => Value::Truth(all_pairs(case, returns_by_static_route)),
         "there_and_back_differ" => Value::Truth(!all_pairs(case, same_way_back)),
@@ -51,6 +52,19 @@ pub(super) fn find(
         "alternates" => Value::Truth(alternates(fabric)),
         _ => return Ok(None),
     }))
+}
+
+/// Logical links of a router with all of its neighbours, nodes counted as one (paper 000, Fig. 4).
+fn gm_links(fabric: &Fabric) -> usize {
+    let of_router = |r| {
+        let ends = fabric.link_ids().filter(move |&l| {
+            let ends_here = |end| end == hopbyte_fabric::End::Router(r);
+            ends_here(fabric.link(l).to)
+        });
+        let ways: BTreeSet<Option<Direction>> = ends.map(|l| fabric.link(l).direction).collect();
+        ways.len()
+    };
+    fabric.router_ids().next().map_or(0, of_router)
 }
 
 fn of_kind<'a>(fabric: &'a Fabric, kind: &'a str) -> impl Iterator<Item = LinkId> + 'a {

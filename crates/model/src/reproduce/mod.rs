@@ -68,6 +68,9 @@ pub struct Check {
     /// Why it does not hold, or why no model says it.
     #[serde(default)]
     pub why: String,
+    /// The command that measures what no model says.
+    #[serde(default)]
+    pub command: String,
 }
 
 /// How a check binds.
@@ -107,6 +110,9 @@ pub struct Verdict {
     pub holds: Option<bool>,
     /// Why not.
     pub why: String,
+    /// The command that measures it, where no model says it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub command: String,
 }
 
 /// What every verdict names as its schema.
@@ -161,6 +167,7 @@ impl Check {
             } else {
                 String::new()
             },
+            command: self.command.clone(),
         })
     }
 

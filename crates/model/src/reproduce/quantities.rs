@@ -8,7 +8,7 @@ use crate::outcome::{LinkOutcome, Outcome};
 use crate::protocol::{self, Protocol, Regime, Side, Wire};
 use crate::scenario::Scenario;
 use crate::topobw::{self, Measured};
-use crate::{Inputs, Question};
+use crate::{Inputs, Question, ThrottleKind};
 use hopbyte_fabric::{Fabric, NodeId, Routing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -91,6 +91,16 @@ impl<'a> Cases<'a> {
             "message" => self.message(&of, number(1)?, text(2)?),
             "regime" => self.regime(&of, number(1)?),
             "time" => Ok(Value::Number(self.outcome(&of)?.time_seconds)),
+            "throttles" => {
+                let outcome = self.outcome(&of)?;
+                let events = outcome.throttled.iter();
+                let kind = text(1)?;
+                let chosen = events.filter(|e| match e.kind {
+                    ThrottleKind::Active => kind == "active",
+                    ThrottleKind::Auto => kind == "auto",
+                });
+                Ok(Value::Number(chosen.count() as f64))
+            }
             "bound" => Ok(Value::Number(self.outcome(&of)?.bound_seconds)),
             "link" => self.link(&of, text(1)?, text(2)?, text(3)?),
             "bytes_per" => self.bytes_per(&of, text(1)?, text(2)?),

@@ -132,16 +132,19 @@ fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
     }
     out.table(&table)?;
     out.line("")?;
-    for v in verdicts.iter().filter(|v| !v.why.is_empty()) {
+    for v in verdicts {
         let word = if v.holds.is_none() {
             "not modelled"
         } else {
             "does not hold"
         };
-        out.line(format!(
-            "{} ({}), {}: {word}: {}",
-            v.row, v.id, v.what, v.why
-        ))?;
+        if !v.why.is_empty() {
+            let about = format!("{} ({}), {}", v.row, v.id, v.what);
+            out.line(format!("{about}: {word}: {}", v.why))?;
+        }
+        if !v.command.is_empty() {
+            out.line(format!("  measured by: {}", v.command))?;
+        }
     }
     let count = |kind: Kind, holds: bool| {
         verdicts

@@ -6,7 +6,7 @@ use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_model::workload::{Input, Workload};
-use hopbyte_model::{Inputs, Level, Outcome, Question, Scenario};
+use hopbyte_model::{Inputs, Level, Outcome, Question, Scenario, ThrottleKind};
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use serde::Serialize;
@@ -172,6 +172,18 @@ fn write(args: &Args, record: &Record, out: &mut Output) -> Result<()> {
         .collect();
     if !shares.is_empty() {
         out.line(format!("held back, by bytes: {}", shares.join(", ")))?;
+    }
+    for event in &o.throttled {
+        let who = match event.kind {
+            ThrottleKind::Active => "the controller",
+            ThrottleKind::Auto => "a module without its controller",
+        };
+        out.line(format!(
+            "throttled at {} by {who}: {} nodes, {}",
+            time(event.seconds),
+            event.nodes,
+            event.router
+        ))?;
     }
     out.line(format!("calibrated by: {}", o.calibration))?;
     let stalls = o.links.iter().any(|l| l.credit_stall_ratio.is_some());

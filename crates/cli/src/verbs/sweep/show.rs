@@ -76,6 +76,7 @@ impl Sweep<'_> {
         }
         out.table(&table)?;
         out.line("")?;
+        out.line("slope: growth of the time over growth of what the axis makes longer, 0 does not matter, 1 is all that matters")?;
         for s in self.found {
             out.line(format!("{}: {}", self.name(s), sentence(s)))?;
         }
@@ -124,14 +125,11 @@ fn interval(e: &Estimate, digits: usize) -> String {
 }
 
 fn sentence(s: &Sensitivity) -> String {
-    let share = |v: f64| format!("{:.0}", 100.0 * v);
     let between = match (s.slope.low, s.slope.high) {
-        (Some(low), Some(high)) => format!(" ({} to {})", share(low), share(high)),
+        (Some(low), Some(high)) => format!(" ({low:.2} to {high:.2})"),
         _ => String::new(),
     };
-    format!(
-        "{} % of the time{between} goes with {}",
-        share(s.slope.mean),
-        s.axis.name()
-    )
+    let slope = s.slope.mean;
+    let name = s.axis.name();
+    format!("{slope:.2}{between} on {name}")
 }

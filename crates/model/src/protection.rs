@@ -1,0 +1,298 @@
+//! How does a machine protect itself from congestion? (paper 002, II.G)
+//!
+//! *Active throttling*: a controller compares a router's stalls with what it forwards; where the ratio
+//! exceeds a threshold for a period, the application that puts most through that router is throttled on
+//! all of its nodes. *Auto-throttling*: a module that cannot reach the controller throttles its own nodes
+//! after a while, whatever they do, and nobody is told.
+//!
+//! Jobs repeat themselves here, so that between two events everything goes at one pace: a run is the
+//! part of its work that was done at each pace, put together.
+
+use crate::answer::Question;
+use crate::error::ModelError;
+use crate::network::Network;
+use crate::outcome::{LinkOutcome, Outcome};
+use crate::place::find_nodes;
+use crate::scenario::{Level, positive};
+use hopbyte_fabric::{End, LinkId, NodeId, RouterId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What protects the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Protection {
+    /// Stalled time over forwarding time at a router's inputs above which it is congested; no active
+    /// throttling without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls_per_forwarded: Option<f64>,
+    /// For how long it has to be.
+    #[serde(default)]
+    pub period_s: f64,
+    /// Share of its injection that a throttled node keeps.
+    pub throttle: f64,
+    /// Routers, or nodes for their routers, whose module cannot reach the controller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreachable: Vec<String>,
+    /// After how long such a module throttles its nodes.
+    #[serde(default)]
+    pub patience_s: f64,
+}
+
+/// Something that protection did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThrottleEvent {
+    /// When.
+    pub seconds: f64,
+    /// What.
+    pub kind: ThrottleKind,
+    /// The congested router, or the first that throttled itself.
+    pub router: String,
+    /// Stalled time over forwarding time there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls_per_forwarded: Option<f64>,
+    /// Which application: 0 is the job, then other jobs in their order; absent where nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<u32>,
+    /// Nodes that are throttled from then on.
+    pub nodes: u32,
+}
+
+/// Who throttles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThrottleKind {
+    /// The controller.
+    Active,
+    /// A module by itself.
+    Auto,
+}
+
+impl Protection {
+    pub(crate) fn check(&self, level: Level) -> Result<(), ModelError> {
+        let wrong = |what: &str, found: f64, expected: &str| {
+            Err(ModelError::out_of_range(what, &found, expected))
+        };
+        if !(self.throttle > 0.0 && self.throttle <= 1.0) {
+            return wrong("protection: throttle", self.throttle, "above 0, up to 1");
+        }
+        if let Some(threshold) = self.stalls_per_forwarded {
+            positive("protection: stalls_per_forwarded", threshold)?;
+            if level != Level::Stalls {
+                return Err(ModelError::out_of_range(
+                    "level of a scenario with active throttling",
+                    &format!("{level:?}").to_lowercase(),
+                    "stalls: other levels do not say them for whole applications",
+                ));
+            }
+        }
+        for (what, seconds) in [
+            ("protection: period_s", self.period_s),
+            ("protection: patience_s", self.patience_s),
+        ] {
+            if !(seconds.is_finite() && seconds >= 0.0) {
+                return wrong(what, seconds, "a time not below zero");
+            }
+        }
+        if !self.unreachable.is_empty() && !matches!(level, Level::Stalls | Level::Fluid) {
+            return Err(ModelError::out_of_range(
+                "level of a scenario with auto-throttling",
+                &format!("{level:?}").to_lowercase(),
+                "fluid or stalls",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A stretch of the run at one pace.
+struct Stretch {
+    /// Share of the job's work that was done.
+    share: f64,
+    outcome: Outcome,
+}
+
+/// Most times that the controller throttles in one run: each application once is enough.
+const MOST_EVENTS: usize = 64;
+
+/// Runs a question under its protection.
+pub(crate) fn answer(question: &Question<'_>, rules: &Protection) -> Result<Outcome, ModelError> {
+    let mut waiting = auto_events(question, rules)?;
+    let mut throttled: BTreeSet<NodeId> = BTreeSet::new();
+    let mut accused: BTreeSet<u32> = BTreeSet::new();
+    let (mut now, mut left) = (0.0f64, 1.0f64);
+    let (mut stretches, mut events) = (Vec::new(), Vec::new());
+    loop {
+        let outcome = question.answer_throttled(&throttled, rules.throttle)?;
+        let end = now + left * outcome.time_seconds;
+        let accusation = if events.len() < MOST_EVENTS {
+            active_event(question, rules, &outcome, now, &throttled, &mut accused)?
+        } else {
+            None
+        };
+        let next = [accusation, waiting.clone()]
+            .into_iter()
+            .flatten()
+            .filter(|(event, _)| event.seconds < end)
+            .min_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
+        let Some((event, nodes)) = next else {
+            stretches.push(Stretch {
+                share: left,
+                outcome,
+            });
+            return Ok(blend(stretches, end, events));
+        };
+        let share = (event.seconds - now) / outcome.time_seconds;
+        if event.kind == ThrottleKind::Auto {
+            waiting = None;
+        }
+        accused.extend(event.application);
+        (now, left) = (event.seconds, left - share);
+        stretches.push(Stretch { share, outcome });
+        events.push(event);
+        throttled.extend(nodes);
+    }
+}
+
+/// What modules without a controller do by themselves.
+type Waiting = Option<(ThrottleEvent, Vec<NodeId>)>;
+
+fn auto_events(question: &Question<'_>, rules: &Protection) -> Result<Waiting, ModelError> {
+    let fabric = question.fabric;
+    let mut routers = BTreeSet::new();
+    for name in &rules.unreachable {
+        let nodes = find_nodes(fabric, name)?;
+        routers.extend(nodes.into_iter().map(|n| fabric.node(n).router));
+    }
+    let nodes: Vec<NodeId> = routers
+        .iter()
+        .flat_map(|&r| fabric.nodes_on(r).iter().copied())
+        .collect();
+    Ok(routers.first().map(|&router| {
+        let event = ThrottleEvent {
+            seconds: rules.patience_s,
+            kind: ThrottleKind::Auto,
+            router: fabric.router(router).name.clone(),
+            stalls_per_forwarded: None,
+            application: None,
+            nodes: nodes.len() as u32,
+        };
+        (event, nodes)
+    }))
+}
+
+/// What the controller does about the most congested router, if one is congested.
+fn active_event(
+    question: &Question<'_>,
+    rules: &Protection,
+    outcome: &Outcome,
+    now: f64,
+    throttled: &BTreeSet<NodeId>,
+    accused: &mut BTreeSet<u32>,
+) -> Result<Waiting, ModelError> {
+    let Some(threshold) = rules.stalls_per_forwarded else {
+        return Ok(None);
+    };
+    let fabric = question.fabric;
+    let mut sums: BTreeMap<RouterId, (f64, f64)> = BTreeMap::new();
+    for link in &outcome.links {
+        if let End::Router(router) = fabric.link(LinkId(link.id)).to {
+            let (stalled, forwarding) = sums.entry(router).or_default();
+            *stalled += link.input_stall_ratio.unwrap_or(0.0);
+            *forwarding += link.used_ratio;
+        }
+    }
+    let ratios = sums
+        .iter()
+        .map(|(&router, &(stalled, forwarding))| (router, stalled / forwarding.max(1e-12)));
+    let mut worst: Vec<(RouterId, f64)> = ratios.filter(|&(_, r)| r > threshold).collect();
+    worst.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let Some(&(router, ratio)) = worst.first() else {
+        return Ok(None);
+    };
+    let network = question.network()?;
+    let Some((application, nodes)) = offender(question, &network, router, accused)? else {
+        return Ok(None);
+    };
+    let nodes: Vec<NodeId> = nodes.difference(throttled).copied().collect();
+    let event = ThrottleEvent {
+        seconds: now + rules.period_s,
+        kind: ThrottleKind::Active,
+        router: fabric.router(router).name.clone(),
+        stalls_per_forwarded: Some(ratio),
+        application: Some(application),
+        nodes: nodes.len() as u32,
+    };
+    Ok(Some((event, nodes)))
+}
+
+/// The application that was not accused before of which most transfers cross a router, with its nodes.
+fn offender(
+    question: &Question<'_>,
+    network: &Network<'_>,
+    router: RouterId,
+    accused: &BTreeSet<u32>,
+) -> Result<Option<(u32, BTreeSet<NodeId>)>, ModelError> {
+    let mut way = crate::network::Way::default();
+    let mut crossing: BTreeMap<u32, (f64, BTreeSet<NodeId>)> = BTreeMap::new();
+    for (application, from, to, weight) in question.demands() {
+        if accused.contains(&application) || from == to {
+            continue;
+        }
+        let entry = crossing.entry(application).or_default();
+        entry.1.extend([from, to]);
+        network
+            .find(from, to, &mut way)
+            .map_err(|pair| ModelError::unroutable(question.fabric, &pair))?;
+        let here =
+            |&&(link, _): &&(LinkId, f32)| question.fabric.link(link).to == End::Router(router);
+        let shares = way.shares().iter().filter(here);
+        entry.0 += weight * shares.map(|&(_, share)| f64::from(share)).sum::<f64>();
+    }
+    let most = crossing
+        .into_iter()
+        .filter(|(_, (weight, _))| *weight > 0.0)
+        .max_by(|a, b| a.1.0.total_cmp(&b.1.0).then(b.0.cmp(&a.0)));
+    Ok(most.map(|(application, (_, nodes))| (application, nodes)))
+}
+
+/// One outcome of stretches: what crossed links adds up, ratios are over the whole time.
+fn blend(stretches: Vec<Stretch>, seconds: f64, events: Vec<ThrottleEvent>) -> Outcome {
+    let mut links: BTreeMap<u32, LinkOutcome> = BTreeMap::new();
+    for stretch in &stretches {
+        let part = stretch.share * stretch.outcome.time_seconds / seconds.max(f64::MIN_POSITIVE);
+        for link in &stretch.outcome.links {
+            let sum = links.entry(link.id).or_insert_with(|| LinkOutcome {
+                bytes: 0.0,
+                load: Default::default(),
+                used_ratio: 0.0,
+                input_stall_ratio: link.input_stall_ratio.map(|_| 0.0),
+                credit_stall_ratio: link.credit_stall_ratio.map(|_| 0.0),
+                ..link.clone()
+            });
+            sum.bytes += stretch.share * link.bytes;
+            sum.load += link.load * stretch.share;
+            sum.used_ratio += part * link.used_ratio;
+            for (sum, ratio) in [
+                (&mut sum.input_stall_ratio, link.input_stall_ratio),
+                (&mut sum.credit_stall_ratio, link.credit_stall_ratio),
+            ] {
+                if let (Some(sum), Some(ratio)) = (sum.as_mut(), ratio) {
+                    *sum += part * ratio;
+                }
+            }
+        }
+    }
+    let mut links: Vec<LinkOutcome> = links.into_values().collect();
+    links.sort_by(|a, b| b.used_ratio.total_cmp(&a.used_ratio).then(a.id.cmp(&b.id)));
+    // What held back is told of the longest stretch.
+    let longest = |s: &Stretch| s.share * s.outcome.time_seconds;
+    let main = stretches
+        .into_iter()
+        .max_by(|a, b| longest(a).total_cmp(&longest(b)));
+    let mut outcome = main.map(|s| s.outcome).unwrap_or_default();
+    outcome.time_seconds = seconds;
+    outcome.links = links;
+    outcome.throttled = events;
+    outcome
+}

@@ -20,7 +20,7 @@ pub fn allocate(
             .flat_map(|r| fabric.nodes_on(r).iter().copied())
             .collect()
     };
-    let slice = |all, skip, count| slice_of(fabric, all, skip, count);
+    let slice = |all: Vec<NodeId>, skip, count| slice_of(fabric, &all, skip, count);
     let needed = ranks.div_ceil(ranks_per_node as usize);
     let list = match nodes {
         Nodes::AsNeeded => slice(by_router(), 0, needed)?,
@@ -34,7 +34,7 @@ pub fn allocate(
         Nodes::Scattered { count } => {
             let all = by_router();
             let order = Random::new(seed ^ SCATTER).permutation(all.len());
-            let mut drawn = slice_of(fabric, order, 0, *count as usize)?;
+            let mut drawn = slice_of(fabric, &order, 0, *count as usize)?;
             drawn.sort_unstable();
             drawn.into_iter().map(|i| all[i as usize]).collect()
         }
@@ -56,7 +56,7 @@ const SCATTER: u64 = 0x6e6f_6465;
 /// `count` of a list after skipping some.
 fn slice_of<T: Copy>(
     fabric: &Fabric,
-    all: Vec<T>,
+    all: &[T],
     skip: u32,
     count: usize,
 ) -> Result<Vec<T>, ModelError> {

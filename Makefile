@@ -4,7 +4,7 @@
 #   make test-mpi  the recorder and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints and the rules of the house
 #   make build     the release binary, target/release/hopbyte
-#   make install   the binary, man pages and completions below PREFIX (default ~/.local); where there is an MPI,
+#   make install   the binary, libhopbyte, man pages and completions below PREFIX (default ~/.local); where there is an MPI,
 #                  the recorder's libraries and the probes for it too
 #   make mpi       Open MPI and MPICH where they may be installed, and recorder and probes for both
 #   make pictures  the book's pictures of machines, drawn anew
@@ -31,7 +31,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build install docs pictures bench bench-model bench-map bench-scale fuzz clean help
+.PHONY: demo test lint build build-capi install docs pictures bench bench-model bench-map bench-scale fuzz clean help
 .PHONY: mpi test-slurm test-mpi test-rust test-loop test-formats test-python test-web test-recorder test-probes test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
 
@@ -44,8 +44,12 @@ demo: build
 build:
 	@$(CARGO) build --locked --release -p hopbyte-cli
 
+# libhopbyte, for applications that remap themselves.
+build-capi:
+	@$(CARGO) build --locked --release -p hopbyte-capi
+
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-rust test-loop test-simgrid test-formats test-infiniband test-lab test-collect test-web test-python
+test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-collect test-web test-python
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
 test-mpi: test-recorder test-probes
@@ -86,6 +90,10 @@ test-formats: build $(VENV)/bin/python
 	  $(VENV)/bin/pip install -q pytest networkx
 	$(VENV)/bin/pytest -q tests/formats
 
+# libhopbyte as C and Fortran see it, against a running oracle.
+test-capi: build
+	scripts/need.sh gcc=gcc gfortran=gfortran nm=binutils && CARGO=$(CARGO) tests/capi/run.sh $(abspath $(HOPBYTE))
+
 # Emulated clusters of network namespaces: needs root, which it says before it starts.
 test-lab: build mpi $(VENV)/bin/python
 	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
@@ -113,8 +121,14 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv
 	@$(PYTHON) -m venv $(VENV)
 
-install: build
+install: build build-capi
 	install -D -m 755 $(HOPBYTE) $(DESTDIR)$(PREFIX)/bin/hopbyte
+	install -D -m 755 $(TARGET)/release/libhopbyte.so $(DESTDIR)$(PREFIX)/lib/libhopbyte.so
+	install -D -m 644 $(TARGET)/release/libhopbyte.a $(DESTDIR)$(PREFIX)/lib/libhopbyte.a
+	install -D -m 644 crates/capi/include/hopbyte.h $(DESTDIR)$(PREFIX)/include/hopbyte.h
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
+	  crates/capi/hopbyte.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/hopbyte.pc
 	$(HOPBYTE) --quiet generate man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(HOPBYTE) --quiet generate completions build/completions
 	install -D -m 644 build/completions/hopbyte.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hopbyte

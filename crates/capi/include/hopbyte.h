@@ -1,0 +1,136 @@
+/* libhopbyte: what routes cost now, and where a job's tasks should go, asked by the job itself.
+ *
+ * Objects are opaque and belong to the caller from open, connect or create until close or free; NULL may be closed and
+ * freed. An object keeps what it needs of others alive: the order in which they are closed does not matter. What is
+ * handed in (names, arrays) is copied before the call returns.
+ *
+ * Threads: a machine and a mapping never change and may be used by any number of threads at a time. An oracle may be
+ * shared as well; its calls wait for each other. A traffic belongs to one thread at a time. Nothing may be used while
+ * or after it is closed. The library keeps no state of the process but each thread's error text; threads that it
+ * starts for a call have ended when the call returns.
+ *
+ * Functions that can fail return HOPBYTE_OK or another hopbyte_status, or NULL; hopbyte_error_text says why, with what
+ * was found, what was expected and a hint. Outputs of a failed call are left as they were. The library neither exits
+ * nor prints, and lets no exception out. */
+#ifndef HOPBYTE_H
+#define HOPBYTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HOPBYTE_VERSION 1 /* of this interface: hopbyte_version() of the library must be the same */
+
+typedef enum hopbyte_status {
+    HOPBYTE_OK = 0,
+    HOPBYTE_BAD_INPUT = 2,   /* an argument or a file makes no sense */
+    HOPBYTE_ENVIRONMENT = 3, /* no such oracle, no permission, no memory */
+    HOPBYTE_BROKEN = 4       /* a mistake in the library, caught at its border */
+} hopbyte_status;
+
+/* What counts on a link. */
+typedef enum hopbyte_metric {
+    HOPBYTE_HOPS = 0,
+    HOPBYTE_INVERSE_BANDWIDTH = 1, /* seconds per byte */
+    HOPBYTE_USED = 2,              /* share of the capacity, 0 to 1; this and the next three need counters */
+    HOPBYTE_INPUT_STALL = 3,       /* share of the window, 0 to 1 */
+    HOPBYTE_CREDIT_STALL = 4,      /* share of the window, 0 to 1 */
+    HOPBYTE_BYTES = 5
+} hopbyte_metric;
+
+/* How the links of a route become one number, and which routes count. */
+typedef enum hopbyte_aggregate { HOPBYTE_MAX = 0, HOPBYTE_SUM = 1, HOPBYTE_MEAN = 2 } hopbyte_aggregate;
+typedef enum hopbyte_over { HOPBYTE_REQUEST = 0, HOPBYTE_RESPONSE = 1, HOPBYTE_BOTH = 2 } hopbyte_over;
+
+/* What a mapping makes small. */
+typedef enum hopbyte_objective {
+    HOPBYTE_WORST_LINK = 0,         /* time of the worst link: bytes over live capacity, host links included */
+    HOPBYTE_WORST_NETWORK_LINK = 1, /* the same between routers only */
+    HOPBYTE_HOP_BYTES = 2           /* bytes times links */
+} hopbyte_objective;
+
+typedef struct hopbyte_machine hopbyte_machine;
+typedef struct hopbyte_oracle hopbyte_oracle;
+typedef struct hopbyte_traffic hopbyte_traffic;
+typedef struct hopbyte_mapping hopbyte_mapping;
+
+int hopbyte_version(void);
+
+/* Why the last call of this thread failed; "" when it did not. Valid until the thread's next call. Never NULL. */
+const char *hopbyte_error_text(void);
+
+/* ---- machine: nodes are numbers from 0 ---- */
+
+/* A machine from a spec (gemini:16x12x24) or a file, and its forwarding tables (NULL: as the command line finds them). */
+hopbyte_machine *hopbyte_machine_open(const char *fabric, const char *routes);
+void hopbyte_machine_close(hopbyte_machine *machine);
+size_t hopbyte_machine_node_count(const hopbyte_machine *machine);
+/* The number of a node by name, host name or number of a Cray node. */
+hopbyte_status hopbyte_machine_find_node(const hopbyte_machine *machine, const char *name, uint32_t *node);
+/* A node's name, valid as long as the machine is open; NULL where there is no such node. */
+const char *hopbyte_machine_node_name(const hopbyte_machine *machine, uint32_t node);
+
+/* ---- oracle: costs of routes ---- */
+
+/* A running `hopbyte oracle serve` of this machine: http://HOST:PORT (with ?token=… where it wants one) or the path of
+ * its socket. NULL as the address needs none and knows hops and bandwidths only. */
+hopbyte_oracle *hopbyte_oracle_connect(const hopbyte_machine *machine, const char *address);
+void hopbyte_oracle_close(hopbyte_oracle *oracle);
+/* Fetches the latest snapshot, from which all answers and mappings come until the next call. 0 as version: none yet.
+ * `version` and `time_seconds` (Unix time, not-a-number where the source has no clock) may be NULL. */
+hopbyte_status hopbyte_oracle_refresh(hopbyte_oracle *oracle, uint64_t *version, double *time_seconds);
+/* Costs of `count` routes from from[i] to to[i]: not-a-number is not measured, infinite has no route. */
+hopbyte_status hopbyte_oracle_costs(const hopbyte_oracle *oracle, hopbyte_metric metric, hopbyte_aggregate aggregate,
+                                    hopbyte_over over, size_t count, const uint32_t *from, const uint32_t *to,
+                                    float *costs);
+/* Costs of all pairs among `count` nodes, row by row (from): count * count floats. */
+hopbyte_status hopbyte_oracle_matrix(const hopbyte_oracle *oracle, hopbyte_metric metric, hopbyte_aggregate aggregate,
+                                     hopbyte_over over, size_t count, const uint32_t *nodes, float *costs);
+
+/* ---- traffic: what tasks send each other ---- */
+
+hopbyte_traffic *hopbyte_traffic_create(size_t tasks);
+void hopbyte_traffic_free(hopbyte_traffic *traffic);
+/* Adds `count` messages: bytes[i] from task from[i] to task to[i]. All of them or, on an error, none. */
+hopbyte_status hopbyte_traffic_add(hopbyte_traffic *traffic, size_t count, const uint32_t *from, const uint32_t *to,
+                                   const double *bytes);
+
+/* ---- mapping: where the tasks should go ---- */
+
+typedef struct hopbyte_map_options {
+    hopbyte_objective objective;
+    double seconds;  /* to search for; reading and checking come on top */
+    uint64_t trials; /* swaps to try in place of a time: the same result on any machine; 0: by time */
+    uint64_t seed;
+    int threads;     /* 0: one for every core */
+} hopbyte_map_options;
+
+/* Maps the tasks of `traffic` to `node_count` nodes of which nodes[i] holds slots[i] tasks. `oracle` (NULL: none) gives
+ * what other jobs put on the links, as of its last refresh. `current` (NULL: in order) is the node of every task now;
+ * no node may have more of them than slots. `options` NULL: worst link, 0.01 seconds, seed 1, one thread. The result is
+ * never worse than where the tasks are. */
+hopbyte_mapping *hopbyte_mapping_create(const hopbyte_machine *machine, const hopbyte_oracle *oracle,
+                                        const hopbyte_traffic *traffic, size_t node_count, const uint32_t *nodes,
+                                        const uint32_t *slots, const uint32_t *current,
+                                        const hopbyte_map_options *options);
+void hopbyte_mapping_free(hopbyte_mapping *mapping);
+/* The node of every task; `slots` (NULL: not wanted) its slot there, from 0. */
+hopbyte_status hopbyte_mapping_places(const hopbyte_mapping *mapping, uint32_t *nodes, uint32_t *slots);
+
+typedef struct hopbyte_map_worth {
+    double before_seconds, after_seconds; /* of the worst link, where the tasks are (in order) and as mapped */
+    double bound_seconds;                 /* that no mapping goes below */
+    double before_hop_bytes, after_hop_bytes;
+    size_t moved;                         /* tasks on another node than before */
+    uint64_t version;                     /* snapshot of the oracle; 0: none */
+} hopbyte_map_worth;
+hopbyte_status hopbyte_mapping_worth(const hopbyte_mapping *mapping, hopbyte_map_worth *worth);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

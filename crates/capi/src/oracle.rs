@@ -1,0 +1,220 @@
+//! Oracles: the view of one snapshot, fetched when the caller asks for it.
+
+use crate::border::{self, Failure};
+use crate::machine::{Known, hopbyte_machine};
+use ::hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+use hopbyte_fabric::{LinkState, NodeId};
+use hopbyte_observe::oracle::Oracle;
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// `hopbyte_oracle`.
+#[allow(non_camel_case_types, reason = "as C calls it")]
+pub struct hopbyte_oracle {
+    machine: Arc<Known>,
+    now: Mutex<Now>,
+}
+
+/// The connection and what was fetched last.
+struct Now {
+    remote: Option<Oracle>,
+    state: Option<Arc<LinkState>>,
+    version: u64,
+}
+
+impl hopbyte_oracle {
+    fn now(&self) -> MutexGuard<'_, Now> {
+        // What is fetched replaces all or nothing.
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What links carry as of the last refresh, and its version.
+    pub(crate) fn state(&self) -> (Option<Arc<LinkState>>, u64) {
+        let now = self.now();
+        (now.state.clone(), now.version)
+    }
+
+    /// Whether it serves this machine.
+    pub(crate) fn serves(&self, machine: &Arc<Known>) -> bool {
+        Arc::ptr_eq(&self.machine, machine)
+    }
+
+    fn nodes(&self, numbers: &[u32]) -> Result<Vec<NodeId>, Failure> {
+        numbers.iter().map(|&n| self.machine.node(n)).collect()
+    }
+
+    /// Runs `body` with the costs that were asked for.
+    fn costs<T>(
+        &self,
+        asked: (c_int, c_int, c_int),
+        body: impl FnOnce(&RouteCosts) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure>
+    where
+        T: Send,
+    {
+        let metric = choice("metric", asked.0, &Metric::ALL)?;
+        let aggregate = choice("aggregate", asked.1, &Aggregate::ALL)?;
+        let over = choice("route choice", asked.2, &Over::ALL)?;
+        let (state, _) = self.state();
+        let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
+        // One thread: the application's ranks have the other cores.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let pool = pool.map_err(|e| Failure::lacking(e.to_string()))?;
+        pool.install(|| {
+            let costs = RouteCosts::new(fabric, routing, state.as_deref(), metric, aggregate, over);
+            body(&costs)
+        })
+    }
+}
+
+/// A value of an enumeration of C.
+pub(crate) fn choice<T: Copy>(what: &str, number: c_int, all: &[T]) -> Result<T, Failure> {
+    let found = usize::try_from(number).ok().and_then(|n| all.get(n));
+    found.copied().ok_or_else(|| {
+        let last = all.len() - 1;
+        Failure::input(format!("found {what} {number}, expected 0 to {last}"))
+    })
+}
+
+/// See `hopbyte.h`.
+///
+/// # Safety
+/// As `hopbyte.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hopbyte_oracle_connect(
+    machine: *const hopbyte_machine,
+    address: *const c_char,
+) -> *mut hopbyte_oracle {
+    border::object(|| {
+        // SAFETY: the caller gives an open machine or null.
+        let machine = unsafe { border::given(machine, "machine") }?;
+        let remote = if address.is_null() {
+            None
+        } else {
+            // SAFETY: the caller gives a string.
+            Some(Oracle::connect(unsafe {
+                border::text(address, "address")
+            }?)?)
+        };
+        Ok(hopbyte_oracle {
+            machine: machine.0.clone(),
+            now: Mutex::new(Now {
+                remote,
+                state: None,
+                version: 0,
+            }),
+        })
+    })
+}
+
+/// See `hopbyte.h`.
+///
+/// # Safety
+/// As `hopbyte.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hopbyte_oracle_close(oracle: *mut hopbyte_oracle) {
+    // SAFETY: the caller gives an open oracle or null, and uses it no more.
+    unsafe { border::end(oracle) }
+}
+
+/// See `hopbyte.h`.
+///
+/// # Safety
+/// As `hopbyte.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hopbyte_oracle_refresh(
+    oracle: *mut hopbyte_oracle,
+    version: *mut u64,
+    time_seconds: *mut f64,
+) -> c_int {
+    border::status(|| {
+        // SAFETY: the caller gives an open oracle or null; it is shared, never changed but by its lock.
+        let oracle = unsafe { border::given(oracle.cast_const(), "oracle") }?;
+        let mut now = oracle.now();
+        let mut time = None;
+        if let Some(remote) = &mut now.remote {
+            let (fresh, when, state) = remote.links(&oracle.machine.fabric)?;
+            now.state = state.map(Arc::new);
+            now.version = fresh;
+            time = when;
+        }
+        let fresh = now.version;
+        drop(now);
+        if !version.is_null() {
+            // SAFETY: not null, and the caller gives a place.
+            *unsafe { border::place(version, "the version") }? = fresh;
+        }
+        if !time_seconds.is_null() {
+            // SAFETY: not null, and the caller gives a place.
+            *unsafe { border::place(time_seconds, "the time") }? = time.unwrap_or(f64::NAN);
+        }
+        Ok(())
+    })
+}
+
+/// See `hopbyte.h`.
+///
+/// # Safety
+/// As `hopbyte.h` says.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments, reason = "as C calls it")]
+pub unsafe extern "C" fn hopbyte_oracle_costs(
+    oracle: *const hopbyte_oracle,
+    metric: c_int,
+    aggregate: c_int,
+    over: c_int,
+    count: usize,
+    from: *const u32,
+    to: *const u32,
+    costs: *mut f32,
+) -> c_int {
+    border::status(|| {
+        // SAFETY: the caller gives an open oracle and arrays of this length, or null.
+        let (oracle, from, to, out) = unsafe {
+            (
+                border::given(oracle, "oracle")?,
+                border::array(from, count, "senders")?,
+                border::array(to, count, "receivers")?,
+                border::output(costs, count, "costs")?,
+            )
+        };
+        let (from, to) = (oracle.nodes(from)?, oracle.nodes(to)?);
+        let pairs: Vec<(NodeId, NodeId)> = from.into_iter().zip(to).collect();
+        let found = oracle.costs((metric, aggregate, over), |costs| Ok(costs.many(&pairs)))?;
+        out.copy_from_slice(&found);
+        Ok(())
+    })
+}
+
+/// See `hopbyte.h`.
+///
+/// # Safety
+/// As `hopbyte.h` says.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments, reason = "as C calls it")]
+pub unsafe extern "C" fn hopbyte_oracle_matrix(
+    oracle: *const hopbyte_oracle,
+    metric: c_int,
+    aggregate: c_int,
+    over: c_int,
+    count: usize,
+    nodes: *const u32,
+    costs: *mut f32,
+) -> c_int {
+    border::status(|| {
+        let all = count.saturating_mul(count);
+        // SAFETY: the caller gives an open oracle and arrays of these lengths, or null.
+        let (oracle, nodes, out) = unsafe {
+            (
+                border::given(oracle, "oracle")?,
+                border::array(nodes, count, "nodes")?,
+                border::output(costs, all, "costs")?,
+            )
+        };
+        let nodes = oracle.nodes(nodes)?;
+        let asked = (metric, aggregate, over);
+        let matrix = oracle.costs(asked, |costs| Ok(costs.among(&nodes)?))?;
+        out.copy_from_slice(matrix.as_slice());
+        Ok(())
+    })
+}

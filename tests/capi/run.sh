@@ -1,0 +1,70 @@
+#!/bin/sh
+# usage: tests/capi/run.sh HOPBYTE
+# Compiles the examples of libhopbyte in C and Fortran and a test of its border without a warning, and runs them against
+# a running oracle, what is C under the address sanitizer too.
+set -e
+hopbyte=$1
+root=$(cd "$(dirname "$0")/../.." && pwd)
+capi=$root/crates/capi
+target=${CARGO_TARGET_DIR:-$root/target}
+cd "$root"
+${CARGO:-cargo} build --locked -p hopbyte-capi
+lib=$target/debug
+work=$(mktemp -d)
+oracle=
+trap 'kill $oracle 2>/dev/null; rm -rf "$work"' EXIT
+
+strict="-Wall -Wextra -Werror -Wpedantic -Wshadow -Wstrict-prototypes -std=c11 -D_POSIX_C_SOURCE=200809L -g"
+link="-I$capi/include -L$lib -Wl,-rpath,$lib -lhopbyte -pthread -lm"
+for name in border remap; do
+  source=$capi/examples/$name.c
+  [ -e "$source" ] || source=$root/tests/capi/$name.c
+  # shellcheck disable=SC2086  # lists of words
+  gcc $strict -o "$work/$name" "$source" $link
+  # shellcheck disable=SC2086
+  gcc $strict -fsanitize=address,undefined -fno-sanitize-recover=all -o "$work/$name-sanitized" "$source" $link
+done
+# shellcheck disable=SC2086
+gfortran -Wall -Wextra -Werror -std=f2018 -g -J "$work" -o "$work/remap-fortran" "$capi/examples/remap.f90" $link
+# The header by itself is C++ as well, and the static library is whole.
+if command -v g++ >/dev/null; then
+  echo '#include <hopbyte.h>' | g++ -Wall -Wextra -Werror -Wpedantic -I"$capi/include" -fsyntax-only -x c++ -
+fi
+# shellcheck disable=SC2086
+gcc $strict -I"$capi/include" -o "$work/remap-static" "$capi/examples/remap.c" "$lib/libhopbyte.a" -pthread -lm -ldl
+
+# Everything that the header declares is in the library, and nothing else.
+grep -o 'hopbyte_[a-z_]*(' "$capi/include/hopbyte.h" | tr -d '(' | sort -u >"$work/declared"
+nm -D --defined-only "$lib/libhopbyte.so" | sed -n 's/.* T \(.*\)/\1/p' | sort >"$work/defined"
+diff "$work/declared" "$work/defined"
+
+# A torus of which others use one link to 61 %.
+printf '{"schema":"hopbyte.link/1","link":"r0-0-0 Z+","used_ratio":0.61}\n' >"$work/links.jsonl"
+"$hopbyte" --quiet oracle serve --fabric torus:2x2x8 --counters "$work/links.jsonl" --socket "$work/socket" \
+  >"$work/serving" &
+oracle=$!
+for _ in $(seq 600); do
+  [ "$(wc -l <"$work/serving")" -ge 2 ] && break
+  kill -0 "$oracle"
+  sleep 0.05
+done
+url=$(head -n 1 "$work/serving")
+
+"$work/border" && "$work/border-sanitized"
+for address in "" "$work/socket" "$url"; do
+  for program in remap remap-sanitized remap-static remap-fortran; do
+    # shellcheck disable=SC2086  # no address is no word
+    "$work/$program" torus:2x2x8 $address >"$work/$program.out" || { cat "$work/$program.out"; exit 1; }
+  done
+  cmp "$work/remap.out" "$work/remap-sanitized.out"
+  cmp "$work/remap.out" "$work/remap-static.out"
+  cat "$work/remap.out"
+  snapshot=$(sed -n 's/^snapshot \([0-9]*\).*/\1/p' "$work/remap-fortran.out")
+  grep -q "^snapshot $snapshot:" "$work/remap.out"
+  if [ -n "$address" ]; then [ "$snapshot" -gt 0 ]; else [ "$snapshot" = 0 ]; fi
+done
+# What is wrong is said, and is an exit code.
+if "$work/remap-fortran" nowhere 2>"$work/said" >"$work/said.out"; then exit 1; fi
+grep -q "nowhere" "$work/said.out"
+if "$work/remap" torus:2x2x9 "$work/socket" 2>"$work/said"; then exit 1; fi
+grep -q "another machine" "$work/said"

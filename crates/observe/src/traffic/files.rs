@@ -1,6 +1,6 @@
 //! Which files? One, those of a folder or pattern, a list, or the members of an archive.
 
-use super::{LIMITS, tar};
+use super::{LIMITS, profiles, tar};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::InputError;
@@ -13,15 +13,15 @@ const RANK_FILES: [&str; 2] = ["prof", "hbr"];
 pub(crate) struct Files {
     texts: std::vec::IntoIter<Text>,
     paths: std::vec::IntoIter<PathBuf>,
-    /// Whether some may be traces and the rest is to be passed over.
-    of_traces: bool,
+    /// Whether some may be of ranks and the rest is to be passed over.
+    mixed: bool,
 }
 
 impl Files {
     /// A file, a folder, a pattern or a list; archives are unpacked.
     pub(crate) fn open(name: &str) -> Result<Self, ObserveError> {
         let path = Path::new(name);
-        let (paths, of_traces) = if path.is_dir() {
+        let (paths, mixed) = if path.is_dir() {
             rank_files(path)?
         } else if path.exists() {
             return Self::of(Text::read(path, LIMITS)?);
@@ -35,23 +35,23 @@ impl Files {
         Ok(Self {
             texts: Vec::new().into_iter(),
             paths: paths.into_iter(),
-            of_traces,
+            mixed,
         })
     }
 
     /// A file itself, or the files of ranks in an archive.
     pub(crate) fn of(text: Text) -> Result<Self, ObserveError> {
-        let (texts, of_traces) = unpack(text)?;
+        let (texts, mixed) = unpack(text)?;
         Ok(Self {
             texts: texts.into_iter(),
             paths: Vec::new().into_iter(),
-            of_traces,
+            mixed,
         })
     }
 
-    /// Whether only traces count, if there are any.
-    pub(crate) fn of_traces(&self) -> bool {
-        self.of_traces
+    /// Whether files of other kinds may lie between those that count.
+    pub(crate) fn mixed(&self) -> bool {
+        self.mixed
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn nothing_known(source: &str) -> InputError {
     InputError::new(
         source,
         "no file of a rank",
-        "*.prof or *.hbr files, or a trace's files",
+        "*.prof or *.hbr files, IPM, TAU or mpitrace profiles, or a trace's files",
     )
     .hint("traces are SimGrid's, DUMPI text or GOAL")
 }
@@ -92,7 +92,7 @@ fn unpack(text: Text) -> Result<(Vec<Text>, bool), ObserveError> {
         }
         return Ok((members, !ranks));
     }
-    if text.is_binary() {
+    if text.is_binary() && profiles::sparse(&text).is_none() {
         return Err(text
             .error(
                 "binary data (a zero byte)",
@@ -110,20 +110,27 @@ fn ending(path: &Path) -> Option<&'static str> {
     RANK_FILES.iter().copied().find(|e| *e == own)
 }
 
-/// Endings of traces' files, beside none at all.
-const TRACE_FILES: [&str; 5] = ["txt", "trace", "ti", "dumpi", "goal"];
+/// Endings of files of ranks that other tools write, beside none at all.
+const OTHER_FILES: [&str; 6] = ["txt", "trace", "ti", "dumpi", "goal", "xml"];
 
-/// Whether a name may be that of a trace's file, compressed or not.
-fn may_be_trace(path: &Path) -> bool {
+/// Whether a name may be that of a trace's or profile's file, compressed or not.
+fn may_be_of_rank(path: &Path) -> bool {
+    let name = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
+    if name.starts_with("profile.") || name.starts_with("pattern.") {
+        return true;
+    }
     let extension = |p: &Path| p.extension().and_then(|e| e.to_str()).map(str::to_owned);
     let own = match extension(path).as_deref() {
         Some("gz" | "zst") => path.file_stem().and_then(|s| extension(Path::new(s))),
         _ => extension(path),
     };
-    own.is_none_or(|e| TRACE_FILES.contains(&e.as_str()))
+    own.is_none_or(|e| OTHER_FILES.contains(&e.as_str()))
 }
 
-/// Files of ranks in a folder, of the one recorder that wrote there; else those that may be traces.
+/// Files of ranks in a folder, of the one recorder that wrote there; else those that may be another tool's.
 fn rank_files(folder: &Path) -> Result<(Vec<PathBuf>, bool), ObserveError> {
     let all = entries(folder)?;
     for wanted in RANK_FILES {
@@ -142,12 +149,12 @@ fn rank_files(folder: &Path) -> Result<(Vec<PathBuf>, bool), ObserveError> {
         let expected = "the files of one recorder, one a rank";
         return Err(InputError::new(file, "files of two recorders", expected).into());
     }
-    let mut traces = all;
-    traces.retain(|p| may_be_trace(p));
-    if traces.is_empty() {
+    let mut others = all;
+    others.retain(|p| may_be_of_rank(p));
+    if others.is_empty() {
         return Err(nothing_known(&file).into());
     }
-    Ok((traces, true))
+    Ok((others, true))
 }
 
 /// Files whose names match a pattern with `*` and `?` in its last part.

@@ -174,7 +174,7 @@ fn vertex_line(
 }
 
 /// Whether every edge stands at both ends with one weight.
-fn both_ends(text: &Text, traffic: &Traffic) -> Result<(), InputError> {
+pub(super) fn both_ends(text: &Text, traffic: &Traffic) -> Result<(), InputError> {
     let exchange = &traffic.phases[0].exchange;
     for (from, message) in exchange.iter() {
         let back = exchange.sends(message.to);

@@ -12,7 +12,9 @@ pub(crate) mod files;
 mod matrix_market;
 mod metis;
 pub(crate) mod prof;
+mod profiles;
 mod record;
+mod scotch;
 mod tar;
 
 use crate::ObserveError;
@@ -34,8 +36,8 @@ pub(crate) const LIMITS: Limits = Limits {
 /// ranks, a comma list of them, or an archive of them (`.tar`, compressed or not).
 ///
 /// Formats: dense matrices (blanks or commas), triplets with or without a header, Matrix Market,
-/// METIS graphs, CSV `src,dst,bytes[,messages]`, NPB `.topo`, Open MPI monitoring `.prof`, records of
-/// hopbyte's own recorder.
+/// METIS and Scotch graphs, CSV `src,dst,bytes[,messages]`, NPB `.topo`, Open MPI monitoring `.prof`,
+/// records of hopbyte's own recorder, IPM, TAU and mpitrace, and traces.
 pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     if spec::is_traffic_spec(path_or_spec) {
         return Ok(spec::traffic(path_or_spec)?);
@@ -48,24 +50,28 @@ pub fn traffic(text: &Text) -> Result<Traffic, ObserveError> {
     read_files(text.file(), Files::of(text.clone())?)
 }
 
-/// Traces are read file by file; of anything else all files together.
+/// Traces are read file by file; of anything else all files together. Where files of other kinds may lie
+/// between them, the first one that is a rank's says what counts.
 fn read_files(source: &str, mut files: Files) -> Result<Traffic, ObserveError> {
-    if files.of_traces() {
-        let found = trace::Format::first(&mut files)?;
-        let (format, first) = found.ok_or_else(|| files::nothing_known(source))?;
-        return Ok(format.read(source, first, files)?.traffic()?);
+    let mixed = files.mixed();
+    while let Some(first) = files.next().transpose()? {
+        if let Some(format) = trace::Format::of(&first) {
+            return Ok(format.read(source, first, files)?.traffic()?);
+        }
+        let named = Format::named(&first);
+        if mixed && named.is_none_or(|format| !format.of_ranks()) {
+            continue;
+        }
+        let mut texts = vec![first];
+        for text in files {
+            let text = text?;
+            if !mixed || Format::named(&text) == named {
+                texts.push(text);
+            }
+        }
+        return traffic_of(source, &texts);
     }
-    let Some(first) = files.next().transpose()? else {
-        return Err(InputError::new(source, "no files", "files of ranks").into());
-    };
-    if let Some(format) = trace::Format::of(&first) {
-        return Ok(format.read(source, first, files)?.traffic()?);
-    }
-    let mut texts = vec![first];
-    for text in files {
-        texts.push(text?);
-    }
-    traffic_of(source, &texts)
+    Err(files::nothing_known(source).into())
 }
 
 /// Traffic of one file, or of the files of all ranks.
@@ -76,13 +82,17 @@ fn traffic_of(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
     let read = match Format::of(first)? {
         Format::Prof => prof::read(source, texts)?,
         Format::Record => record::read(source, texts)?,
+        Format::Ipm => profiles::ipm(source, texts)?,
+        Format::Tau => profiles::tau(source, texts)?,
+        Format::Pattern => profiles::patterns(source, texts)?,
+        Format::MpiP => return Err(profiles::refuse_mpip(first)),
         _ if texts.len() > 1 => {
             return Err(first
                 .error(
                     line_of(first),
-                    "a .prof or .hbr file, as one of several files",
+                    "a file of a rank, as one of several files",
                 )
-                .hint("only recorders write a file for every rank; give any other file alone")
+                .hint("recorders write a file for every rank (.prof, .hbr, IPM, TAU, mpitrace, traces); give any other file alone")
                 .into());
         }
         Format::MatrixMarket => matrix_market::read(first)?,
@@ -92,6 +102,8 @@ fn traffic_of(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
         Format::Cholmod => edges::cholmod(first)?,
         Format::Topo => edges::topo(first)?,
         Format::EdgeCsv => edges::csv(first)?,
+        Format::Scotch => scotch::read(first)?,
+        Format::Sparse => return profiles::sparse(first).unwrap_or_else(|| unknown(first)),
     };
     Ok(read)
 }
@@ -108,23 +120,63 @@ enum Format {
     Cholmod,
     Topo,
     EdgeCsv,
+    Scotch,
+    Ipm,
+    Tau,
+    Pattern,
+    MpiP,
+    Sparse,
+}
+
+/// Content that is no traffic.
+fn unknown<T>(text: &Text) -> Result<T, ObserveError> {
+    Err(text
+        .error("binary data (a zero byte)", "traffic")
+        .hint("is this the right file?")
+        .into())
 }
 
 impl Format {
     fn of(text: &Text) -> Result<Self, InputError> {
+        match Self::named(text) {
+            Some(format) => Ok(format),
+            None => Self::of_numbers(text),
+        }
+    }
+
+    /// Whether every rank has a file of its own.
+    fn of_ranks(self) -> bool {
+        matches!(
+            self,
+            Self::Prof | Self::Record | Self::Ipm | Self::Tau | Self::Pattern
+        )
+    }
+
+    /// Formats whose first lines give their name.
+    fn named(text: &Text) -> Option<Self> {
+        if text.is_binary() {
+            return Some(Self::Sparse);
+        }
         for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
             let content = line.trimmed();
             if content.starts_with(b"# POINT TO POINT") {
-                return Ok(Self::Prof);
+                return Some(Self::Prof);
             } else if content.starts_with(b"# hopbyte-record") {
-                return Ok(Self::Record);
+                return Some(Self::Record);
             } else if content.starts_with(b"%%MatrixMarket") {
-                return Ok(Self::MatrixMarket);
+                return Some(Self::MatrixMarket);
             } else if !is_comment(content) {
-                break;
+                return match content {
+                    c if profiles::is_mpip(c) => Some(Self::MpiP),
+                    c if profiles::is_tau(c) => Some(Self::Tau),
+                    c if profiles::is_pattern(c) => Some(Self::Pattern),
+                    [b'<', ..] if profiles::is_ipm(text) => Some(Self::Ipm),
+                    b"0" if scotch::is_graph(text) => Some(Self::Scotch),
+                    _ => None,
+                };
             }
         }
-        Self::of_numbers(text)
+        None
     }
 
     /// Numbers without a name: told apart by the shape of the lines. A square of numbers is a dense
@@ -132,7 +184,7 @@ impl Format {
     fn of_numbers(text: &Text) -> Result<Self, InputError> {
         let unknown = || {
             let error = text.error(line_of(text), "traffic").hint(
-                "known are dense matrices, triplets, Matrix Market, METIS, CSV src,dst,bytes[,messages], NPB .topo, Open MPI .prof and recorder files",
+                "known are dense matrices, triplets, Matrix Market, METIS and Scotch graphs, CSV src,dst,bytes[,messages], NPB .topo, Open MPI .prof, recorder files, IPM, TAU, mpitrace, and traces (SimGrid, GOAL, DUMPI text)",
             );
             match content_lines(text).next() {
                 Some(line) => error.at(line.number),
@@ -292,6 +344,10 @@ impl Phases {
         self.phases[at].1.push(entry);
     }
 
+    fn is_empty(&self) -> bool {
+        self.phases.is_empty()
+    }
+
     fn finish(self, source: &str, tasks: usize) -> Result<Traffic, ObserveError> {
         let mut phases = Vec::new();
         for (name, entries) in self.phases {
@@ -313,3 +369,6 @@ impl Phases {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod tool_tests;

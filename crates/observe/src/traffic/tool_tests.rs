@@ -1,0 +1,201 @@
+//! Graphs and profiles that other tools write.
+
+use super::*;
+
+fn text(name: &str, content: &[u8]) -> Text {
+    Text::from_bytes(name, content, LIMITS).unwrap()
+}
+
+fn read(content: &str) -> Result<Traffic, String> {
+    traffic(&text("t", content.as_bytes())).map_err(|e| e.to_string())
+}
+
+fn entries(traffic: &Traffic) -> Vec<Entry> {
+    let total = traffic.total();
+    total
+        .iter()
+        .map(|(from, m)| (from, m.to, m.bytes, m.messages))
+        .collect()
+}
+
+fn folder(files: &[(&str, &str)]) -> Result<Traffic, String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    read_traffic(&folder.path().display().to_string()).map_err(|e| e.to_string())
+}
+
+#[test]
+fn scotch_graphs_with_labels_and_weights() {
+    let path = [
+        (0, 1, 1.0, 0),
+        (1, 0, 1.0, 0),
+        (1, 2, 1.0, 0),
+        (2, 1, 1.0, 0),
+    ];
+    assert_eq!(
+        entries(&read("0\n3 4\n0 000\n1 1\n2 0 2\n1 1\n").unwrap()),
+        path
+    );
+    assert_eq!(
+        entries(&read("0\n3 4\n1 001\n9 1 2\n9 2 1 3\n9 1 2\n").unwrap()),
+        path
+    );
+    // Labels name the neighbours, wherever lines break.
+    assert_eq!(
+        entries(&read("0\n3 4\n0 100\n10 1 20 20 2 10\n30 30 1 20\n").unwrap()),
+        path
+    );
+    let weighted = read("0\n2 2\n100000 010\n1 7 100001\n1 7 100000\n").unwrap();
+    assert_eq!(entries(&weighted), [(0, 1, 7.0, 0), (1, 0, 7.0, 0)]);
+    for (content, part) in [
+        ("0\n3 4\n0 000\n1 1\n2 0 2\n1\n", "the end of the file"),
+        (
+            "0\n3 6\n0 000\n1 1\n2 0 2\n1 1\n",
+            "t:2: found 6, expected 4 arcs",
+        ),
+        ("0\n3 4\n0 000\n1 1\n2 0 2\n1 3\n", "another vertex"),
+        ("0\n2 2\n0 000\n1 0\n1 0\n", "another vertex"),
+        ("0\n2 2\n0 000\n1 1\n0\n", "found 2, expected 1 arcs"),
+        ("0\n2 2\n0 010\n1 7 1\n1 8 0\n", "the same edge"),
+        (
+            "0\n16777216 2\n0 000\n1 1\n",
+            "no more vertices than the file can hold",
+        ),
+        ("0\n2 2\n0 010\n1 nan 1\n1 nan 0\n", "not below zero"),
+        ("0\n2 2\n0 100\n5 1 5\n5 1 5\n", "vertex 5 once more"),
+        ("0\n2 2\n0 000\n1 1\n1 0\n4 4\n", "no more than 2 vertices"),
+    ] {
+        let error = read(content).unwrap_err();
+        assert!(error.contains(part), "{content}: {error}");
+    }
+}
+
+const IPM: &str = r#"<?xml version="1.0" encoding="iso-8859-1"?>
+<ipm>
+<task ipm_version="2.0.6" mpi_rank="0" mpi_size="2" stamp_init="1">
+<hash nlog="3" nkey="3" >
+<hent key="0x1" call="MPI_Isend" bytes="8192" orank="1" region="0" callsite="1" count="10" tid="0" >1.0e-1 1.0e-2 1.0e-2</hent>
+<hent key="0x2" call="MPI_Irecv" bytes="4096" orank="1" region="0" callsite="2" count="5" tid="0" >1 1 1</hent>
+<hent key="0x3" call="MPI_Allreduce" bytes="8" orank="0" region="0" callsite="3" count="7" tid="0" >1 1 1</hent>
+</hash>
+</task>
+<task ipm_version="2.0.6" mpi_rank="1" mpi_size="2"><hash nlog="1" nkey="1" ><hent key="0x1" call="MPI_Send" bytes="4096" orank="0" region="0" callsite="1" count="5" tid="0" >1 1 1</hent><hent key="0x1" call="MPI_Send" bytes="100" orank="0" region="0" callsite="4" count="2" tid="0" >1 1 1</hent></hash></task>
+</ipm>
+"#;
+
+#[test]
+fn ipm_counts_sends() {
+    let t = read(IPM).unwrap();
+    assert_eq!(entries(&t), [(0, 1, 81_920.0, 10), (1, 0, 20_680.0, 7)]);
+    // A file for each task, and a page beside them.
+    let (head, second) = IPM
+        .split_once("<task ipm_version=\"2.0.6\" mpi_rank=\"1\"")
+        .unwrap();
+    let second = format!("<ipm>\n<task ipm_version=\"2.0.6\" mpi_rank=\"1\"{second}");
+    let split = folder(&[
+        ("a.ipm.xml", head),
+        ("b.ipm.xml", &second),
+        ("c.txt", "1 2\n"),
+    ])
+    .unwrap();
+    assert_eq!(entries(&split), entries(&t));
+    for (from, to, part) in [
+        (
+            "mpi_size=\"2\" stamp",
+            "mpi_size=\"3\" stamp",
+            "rank 2 is missing",
+        ),
+        ("mpi_rank=\"1\"", "mpi_rank=\"0\"", "rank 0 once more"),
+        ("orank=\"1\"", "orank=\"-1\"", "a rank of the world"),
+        ("bytes=\"8192\"", "bytes=\"x\"", "bytes of one call"),
+        ("bytes=\"8192\" ", "", "an entry with bytes"),
+        (
+            "<task ipm_version=\"2.0.6\" mpi_rank=\"1\"",
+            "<taskcopy mpi_rank=\"1\"",
+            "behave alike",
+        ),
+    ] {
+        let error = read(&IPM.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(part), "{from} -> {to}: {error}");
+    }
+}
+
+const TAU: &str = "2 templated_functions_MULTI_TIME\n# Name Calls Subrs Excl Incl ProfileCalls\n\
+\".TAU application\" 1 1 1 1 0 GROUP=\"TAU_DEFAULT\"\n0 aggregates\n3 userevents\n\
+# eventname numevents max min mean sumsqr\n\
+\"Message size sent to node 1\" 10 4096 1024 2048 1\n\
+\"Message size sent to node 1 : main => MPI_Send()\" 10 4096 1024 2048 1\n\
+\"Message size received from all nodes\" 3 1 1 1 1\n";
+
+#[test]
+fn tau_adds_up_events() {
+    let silent = "1 templated_functions_MULTI_TIME\n0 aggregates\n0 userevents\n";
+    let t = folder(&[("profile.0.0.0", TAU), ("profile.1.0.0", silent)]).unwrap();
+    assert_eq!(entries(&t), [(0, 1, 20_480.0, 10)]);
+    // Only by call path.
+    let by_path = TAU.replace("\"Message size sent to node 1\" 10 4096 1024 2048 1\n", "");
+    let t = folder(&[("profile.0.0.0", &by_path), ("profile.1.0.0", silent)]).unwrap();
+    assert_eq!(entries(&t), [(0, 1, 20_480.0, 10)]);
+    let error = folder(&[("profile.0.0.0", TAU)]).unwrap_err();
+    assert!(error.contains("rank 1 is missing"), "{error}");
+    let error = folder(&[("profile.0.0.0", silent)]).unwrap_err();
+    assert!(error.contains("TAU_COMM_MATRIX=1"), "{error}");
+    for bad in [
+        "node x\" 1 1 1 1",
+        "node 1\" 1 1",
+        "node 1\" -1 1 1 1",
+        "node 1\" 1 1 1 nan",
+        "node 1",
+    ] {
+        let content = format!("{silent}\"Message size sent to {bad}\n");
+        let error = folder(&[("profile.0.0.0", &content)]).unwrap_err();
+        assert!(error.contains("expected"), "{bad}: {error}");
+    }
+    // Cut anywhere it is read or refused.
+    for end in 0..TAU.len() {
+        let _ = folder(&[("profile.0.0.0", &TAU[..end])]);
+    }
+}
+
+#[test]
+fn mpitrace_as_text_and_binary() {
+    let zero = "MPI rank 0, host n1\n   dest     bytes      count     host\n      1  2.000e+03         4   n2\n";
+    let one = "MPI rank 1, host n2\n   dest     bytes      count     host\n      0  5.000e+02         1   n1\n";
+    let expected = [(0, 1, 2000.0, 4), (1, 0, 500.0, 1)];
+    let t = folder(&[("pattern.99.0", zero), ("pattern.99.1", one)]).unwrap();
+    assert_eq!(entries(&t), expected);
+    let error = folder(&[("pattern.99.1", one)]).unwrap_err();
+    assert!(error.contains("rank 0 is missing"), "{error}");
+    let mut binary: Vec<u8> = Vec::new();
+    let connection = |bytes: f32, count: u32, rank: u32| {
+        let mut c = bytes.to_le_bytes().to_vec();
+        [count, rank, 0]
+            .iter()
+            .for_each(|n| c.extend(n.to_le_bytes()));
+        c
+    };
+    binary.extend(2u32.to_le_bytes());
+    binary.extend(1u32.to_le_bytes());
+    binary.extend(connection(2000.0, 4, 1));
+    binary.extend(1u32.to_le_bytes());
+    binary.extend(connection(500.0, 1, 0));
+    let t = traffic(&text("send_bytes.sparse.99", &binary)).unwrap();
+    assert_eq!(entries(&t), expected);
+    // Anything that does not end with the last rank's partners is something else.
+    for end in 1..binary.len() {
+        assert!(traffic(&text("b", &binary[..end])).is_err(), "{end}");
+    }
+    binary.push(0);
+    assert!(traffic(&text("b", &binary)).is_err());
+}
+
+#[test]
+fn mpip_is_refused_with_what_to_do() {
+    let error = read("@ mpiP\n@ Command : lmp\n").unwrap_err();
+    assert!(
+        error.contains("without receivers") && error.contains("hopbyte record"),
+        "{error}"
+    );
+}

@@ -4,7 +4,7 @@ use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
     Allocation, End, Exchange, Fabric, FabricBuilder, Family, LinkId, LinkSpec, LinkState, NodeId,
-    RouterId, Routing, Slot, spec,
+    RouterId, Routing, Slot, declared, spec,
 };
 use std::collections::HashMap;
 use std::error::Error;
@@ -115,7 +115,7 @@ fn stencil(
 ) -> Result<Instance, Box<dyn Error>> {
     let fabric = spec::fabric(machine)?;
     let routing = Routing::default_for(&fabric);
-    let exchange = spec::traffic(&format!("stencil:{grid}"))?.total();
+    let exchange = declared::traffic(&format!("stencil:{grid}"))?.total();
     let dims: Vec<usize> = grid
         .split(':')
         .next()

@@ -12,6 +12,8 @@ The verbs of the command line as functions::
     mapping.placement.write("openmpi-rankfile", "rankfile")
     hopbyte.plot.load_by_dimension(mapping)
 
+Placements by hand, as tiles and tilts of a grid, and strategies of your own: :mod:`hopbyte.boxes`.
+
 Arrays are read-only views of what the objects hold. What was not read is not-a-number, never zero.
 Units are in the names. :mod:`hopbyte.plot` needs matplotlib (``pip install hopbyte[plot]``).
 """
@@ -40,7 +42,7 @@ from hopbyte._core import (
 from hopbyte.sweeps import sweep_on_dask
 
 if TYPE_CHECKING:
-    from hopbyte import plot
+    from hopbyte import boxes, plot
 
 __all__ = [
     "Evaluation",
@@ -52,6 +54,7 @@ __all__ = [
     "RouteCosts",
     "Traffic",
     "__version__",
+    "boxes",
     "evaluate",
     "links",
     "load_fabric",
@@ -66,9 +69,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads :mod:`hopbyte.plot`, and with it matplotlib, only when it is used."""
-    if name == "plot":
+    """Loads :mod:`hopbyte.plot`, and with it matplotlib, and :mod:`hopbyte.boxes` only when they are used."""
+    if name in ("boxes", "plot"):
         import importlib
 
-        return importlib.import_module("hopbyte.plot")
+        return importlib.import_module(f"hopbyte.{name}")
     raise AttributeError(f"module 'hopbyte' has no attribute {name!r}")

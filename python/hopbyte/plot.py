@@ -8,7 +8,7 @@ drawn as missing. Before and after share one scale.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from hopbyte._core import Machine, Mapping, RouteCosts, links
+from hopbyte._core import Evaluation, Machine, RouteCosts, links
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,18 @@ _LETTERS = "XYZWVU"
 _STEPS = {"s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))}
 
 
-def load_by_dimension(mapping: Mapping, ax: Axes | None = None) -> Axes:
+class Compared(Protocol):
+    """Loads before and after: a :class:`hopbyte.Mapping`, or a :class:`hopbyte.boxes.Trial`."""
+
+    @property
+    def machine(self) -> Machine: ...
+    @property
+    def baseline(self) -> Evaluation: ...
+    @property
+    def result(self) -> Evaluation: ...
+
+
+def load_by_dimension(mapping: Compared, ax: Axes | None = None) -> Axes:
     """Mean (bar) and maximum (mark) of link time by dimension of the grid, before and after.
 
     The form of paper 000, Figs. 6 and 7: one glance says where a placement loads the network. On
@@ -44,7 +55,7 @@ def load_by_dimension(mapping: Mapping, ax: Axes | None = None) -> Axes:
     return _bars(mapping, _by_dimension(mapping.machine), "dimension", ax)
 
 
-def load_by_kind(mapping: Mapping, ax: Axes | None = None) -> Axes:
+def load_by_kind(mapping: Compared, ax: Axes | None = None) -> Axes:
     """Mean (bar) and maximum (mark) of link time by kind of link, before and after."""
     return _bars(mapping, _by_kind(mapping.machine), "kind of link", ax)
 
@@ -128,7 +139,7 @@ def route_cost_matrix(costs: RouteCosts, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def load_spread(mapping: Mapping, ax: Axes | None = None) -> Axes:
+def load_spread(mapping: Compared, ax: Axes | None = None) -> Axes:
     """How many links carry how much: link times before and after, counts on a log scale."""
     ax = _axes(ax)
     times = (mapping.baseline.link_seconds, mapping.result.link_seconds)
@@ -168,7 +179,7 @@ def _by_kind(machine: Machine) -> dict[str, NDArray[np.bool_]]:
     return {name: kind == number for number, name in enumerate(machine.kinds)}
 
 
-def _bars(mapping: Mapping, groups: dict[str, NDArray[np.bool_]], what: str, ax: Axes | None) -> Axes:
+def _bars(mapping: Compared, groups: dict[str, NDArray[np.bool_]], what: str, ax: Axes | None) -> Axes:
     ax = _axes(ax)
     sides = (mapping.baseline.link_seconds, mapping.result.link_seconds)
     factor, unit = _unit(max(_top(s) for s in sides))

@@ -7,7 +7,7 @@ use hopbyte_cli::report::{Job, ReportInput, Side, html};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
     Allocation, End, Exchange, Fabric, FabricBuilder, Family, LinkSpec, NodeId, Placement,
-    RouterId, Routing, spec,
+    RouterId, Routing, declared, spec,
 };
 use hopbyte_map::{Options, Problem, evaluate, map};
 
@@ -56,7 +56,7 @@ fn report(fabric: &Fabric, exchange: &Exchange, ranks_per_node: u32) -> (String,
 
 fn stencil() -> (Fabric, Exchange) {
     let fabric = spec::fabric("torus:5x4x3:nodes=2").unwrap();
-    let exchange = spec::traffic("stencil:4x4x4:27:20000,400,8")
+    let exchange = declared::traffic("stencil:4x4x4:27:20000,400,8")
         .unwrap()
         .total();
     (fabric, exchange)

@@ -35,9 +35,10 @@ impl Allocation {
                 });
             }
             if index.insert(node, i).is_some() {
-                return Err(FabricError::DuplicateName {
-                    what: "allocated node",
-                    name: name(),
+                return Err(FabricError::OutOfRange {
+                    what: format!("node {} of the allocation", name()),
+                    found: "it twice".into(),
+                    expected: "each node once, with all its slots (NAME:SLOTS)".into(),
                 });
             }
         }

@@ -1,12 +1,10 @@
-//! Machines and traffic described in a word: `gemini:16x12x24`, `fattree:k=16,levels=3`,
-//! `stencil:16x16x16:27`.
+//! Machines described in a word: `gemini:16x12x24`, `fattree:k=16,levels=3`.
 
 use crate::error::{FabricError, InputError};
 use crate::fabric::{Direction, Fabric, Shape};
 use crate::fat_tree::FatTree;
 use crate::routing::{Routing, TreeRouting};
 use crate::torus::Grid;
-use crate::traffic::{Stencil, Traffic};
 use crate::units::{BytesPerSecond, Seconds};
 use crate::{aries, dragonfly, gemini, hyperx, presets};
 
@@ -62,11 +60,6 @@ pub fn is_fabric_spec(text: &str) -> bool {
             .any(|(form, _)| form.split(':').next() == Some(name))
     };
     text.split_once(':').is_some_and(|(name, _)| named(name)) || presets::spec_of(text).is_some()
-}
-
-/// Whether the text is a traffic spec.
-pub fn is_traffic_spec(text: &str) -> bool {
-    text.starts_with("stencil:")
 }
 
 /// Builds the fabric of a spec or preset (see [`FABRIC_SPECS`] and [`presets`]).
@@ -335,19 +328,19 @@ impl Words<'_> {
 }
 
 /// A whole number from 1 to `most`.
-fn count(text: &str, most: u32) -> Option<u32> {
+pub(crate) fn count(text: &str, most: u32) -> Option<u32> {
     text.parse().ok().filter(|n| (1..=most).contains(n))
 }
 
 /// A finite number above zero.
-fn positive(text: &str) -> Option<f64> {
+pub(crate) fn positive(text: &str) -> Option<f64> {
     text.parse()
         .ok()
         .filter(|v: &f64| v.is_finite() && *v > 0.0)
 }
 
 /// Reads `4x4x4` with sizes of at least 1 and a product that fits.
-fn dims(text: &str) -> Option<Vec<u32>> {
+pub(crate) fn dims(text: &str) -> Option<Vec<u32>> {
     let dims: Vec<u32> = text
         .split('x')
         .map(|d| d.parse().ok().filter(|&d| d > 0))
@@ -355,52 +348,6 @@ fn dims(text: &str) -> Option<Vec<u32>> {
     dims.iter()
         .try_fold(1u64, |n, &d| n.checked_mul(u64::from(d)))?;
     Some(dims)
-}
-
-/// Builds the traffic of a `stencil:DIMS:POINTS[:BYTES[,BYTES…]][:periodic]` spec.
-///
-/// POINTS is 2d+1 (faces only) or 3^d (faces, edges, corners) for d dimensions. BYTES are those sent
-/// to neighbours across a face, an edge, a corner; the default 80000,800,8 is a 100×100 face of
-/// doubles, its edge and its corner.
-pub fn traffic(text: &str) -> Result<Traffic, FabricError> {
-    let wrong = |found: &str, expected: String| {
-        InputError::new(text, found, expected).hint(
-            "write stencil:16x16x16:27, stencil:4x4x4:7:20000 or stencil:8x8:9:1000,10:periodic",
-        )
-    };
-    let mut words = text.split(':').skip(1);
-    let dims_text = words.next().unwrap_or("");
-    let dims = dims(dims_text)
-        .filter(|d| d.len() <= Direction::MAX_DIMENSIONS)
-        .ok_or_else(|| wrong(dims_text, "sizes joined by x, such as 16x16x16".into()))?;
-    let d = dims.len() as u32;
-    let points = words.next().unwrap_or("");
-    let orders = match points.parse::<u32>() {
-        Ok(p) if p == 2 * d + 1 => 1,
-        Ok(p) if p == 3u32.pow(d) => d as usize,
-        _ => return Err(wrong(points, format!("{} or {} points", 2 * d + 1, 3u32.pow(d))).into()),
-    };
-    let mut bytes = vec![80_000.0, 800.0, 8.0, 8.0, 8.0, 8.0];
-    let mut periodic = false;
-    for word in words {
-        if word == "periodic" {
-            periodic = true;
-            continue;
-        }
-        let given: Option<Vec<f64>> = word.split(',').map(|w| w.parse().ok()).collect();
-        bytes = given
-            .filter(|g: &Vec<f64>| {
-                g.len() <= orders && g.iter().all(|b| b.is_finite() && *b >= 0.0)
-            })
-            .ok_or_else(|| wrong(word, format!("up to {orders} byte counts, or periodic")))?;
-    }
-    bytes.truncate(orders);
-    Stencil {
-        dims,
-        bytes,
-        periodic,
-    }
-    .traffic(text)
 }
 
 #[cfg(test)]
@@ -442,16 +389,6 @@ mod tests {
                 error.contains("expected") && error.contains("hint"),
                 "{bad}: {error}"
             );
-        }
-        assert_eq!(traffic("stencil:4x4x4:7:20000").unwrap().tasks, 64);
-        for bad in [
-            "stencil:",
-            "stencil:4x4:7",
-            "stencil:4x4:5:1,2",
-            "stencil:4x4:5:-1",
-            "stencil:4x4x4:27:x",
-        ] {
-            assert!(traffic(bad).is_err(), "{bad}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are
 //! those of the world: who reads a trace resolves communicators.
 
-use crate::collective::{Algorithm, Collective, Operation, Sizes};
+use crate::collective::{Algorithm, Collective, MAX_PAIRS, Operation, Sizes};
 use crate::error::FabricError;
 use crate::traffic::{Exchange, Phase, Traffic};
 use std::collections::{BTreeMap, HashMap};
@@ -110,9 +110,6 @@ pub struct Trace {
     /// Members of each group, in order; the first is the world.
     pub groups: Vec<Vec<u32>>,
 }
-
-/// Most pairs into which the collectives of one kind are expanded.
-const MAX_PAIRS: u64 = 1 << 25;
 
 impl Trace {
     /// Everything that is sent: point-to-point messages as they are, collectives as the messages of
@@ -332,26 +329,17 @@ impl Group<'_> {
                     let expected = format!("{n} sizes, one for each member");
                     return Err(wrong(member as usize, "a short row".into(), expected));
                 };
-                self.fits(kind)?;
+                if n as u64 * n as u64 > MAX_PAIRS {
+                    let found = format!("{} of {n} ranks", kind.name());
+                    let expected = format!("at most {MAX_PAIRS} pairs");
+                    return Err(wrong(member as usize, found, expected));
+                }
                 let matrix = matrix.get_or_insert_with(|| vec![0.0; n * n]);
                 matrix[i * n..(i + 1) * n].copy_from_slice(values);
             }
         }
         let (kind, root) = first.unwrap_or((Collective::Barrier, 0));
         Ok((kind, root, matrix))
-    }
-
-    /// Refuses an all-to-all whose pairs could not be held.
-    fn fits(&self, kind: Collective) -> Result<(), FabricError> {
-        let n = self.members.len() as u64;
-        if n * n <= MAX_PAIRS {
-            return Ok(());
-        }
-        Err(FabricError::OutOfRange {
-            what: format!("{} over pairs", kind.name()),
-            found: format!("{n} ranks"),
-            expected: format!("at most {MAX_PAIRS} pairs"),
-        })
     }
 
     fn add(
@@ -362,12 +350,6 @@ impl Group<'_> {
         sizes: Sizes<'_>,
         times: u64,
     ) -> Result<(), FabricError> {
-        let all = matches!(algorithm, Algorithm::Pairwise)
-            || (algorithm == Algorithm::Linear
-                && matches!(collective, Collective::Alltoall | Collective::Allgather));
-        if all {
-            self.fits(collective)?;
-        }
         let pairs = self.found.entry(collective).or_default();
         let operation = Operation {
             collective,

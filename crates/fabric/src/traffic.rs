@@ -107,7 +107,8 @@ impl Exchange {
 
     /// Sum of bytes.
     pub fn total_bytes(&self) -> f64 {
-        self.messages.iter().map(|m| m.bytes).sum()
+        // A sum of nothing is -0.
+        self.messages.iter().map(|m| m.bytes).sum::<f64>() + 0.0
     }
 }
 

@@ -227,11 +227,28 @@ pub struct Operation<'a> {
     pub sizes: Sizes<'a>,
 }
 
+/// Most pairs into which a collective of everybody with everybody is expanded (4,096 ranks).
+pub const MAX_PAIRS: u64 = 1 << 24;
+
 impl Operation<'_> {
+    /// Whether everybody sends to everybody.
+    fn is_all_pairs(&self) -> bool {
+        match self.collective {
+            Collective::Alltoall => {
+                self.algorithm != Algorithm::Bruck || matches!(self.sizes, Sizes::Matrix(_))
+            }
+            Collective::Allgather | Collective::ReduceScatter => {
+                matches!(self.algorithm, Algorithm::Pairwise | Algorithm::Linear)
+            }
+            _ => false,
+        }
+    }
+
     /// Gives every message to `each`, by rounds.
     ///
     /// # Errors
-    /// Algorithms that do not do this collective, or not with this number of ranks; sizes that do not fit.
+    /// Algorithms that do not do this collective, or not with this number of ranks; sizes that do not fit;
+    /// more pairs than [`MAX_PAIRS`].
     pub fn steps(&self, each: &mut impl FnMut(Step)) -> Result<(), FabricError> {
         self.check()?;
         let n = self.ranks as usize;
@@ -269,6 +286,10 @@ impl Operation<'_> {
         };
         if halves && !self.ranks.is_power_of_two() {
             let expected = format!("a power of two for {}", self.algorithm.name());
+            return Err(wrong("ranks", n.to_string(), expected));
+        }
+        if self.is_all_pairs() && (n as u64).pow(2) > MAX_PAIRS {
+            let expected = format!("at most {MAX_PAIRS} pairs; bruck or ring have fewer");
             return Err(wrong("ranks", n.to_string(), expected));
         }
         if n > 0 && self.root as usize >= n {

@@ -274,6 +274,6 @@ mod tests {
         let twice = parse_nodes("0,nid00000", 1, &fabric)
             .unwrap_err()
             .to_string();
-        assert!(twice.contains("two allocated nodes"), "{twice}");
+        assert!(twice.contains("it twice"), "{twice}");
     }
 }

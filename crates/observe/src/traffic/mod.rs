@@ -21,7 +21,7 @@ use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, float, words};
 use crate::trace;
 use files::Files;
-use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic, spec};
+use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic, declared};
 
 /// Most tasks that traffic may have.
 pub const MAX_TASKS: usize = Stencil::MAX_TASKS;
@@ -32,15 +32,15 @@ pub(crate) const LIMITS: Limits = Limits {
     ..Limits::ROWS
 };
 
-/// Reads traffic from a spec (`stencil:16x16x16:27`), a file, a folder or `*` pattern of files of the
+/// Reads traffic from a spec ([`declared::TRAFFIC_SPECS`]), a file, a folder or `*` pattern of files of the
 /// ranks, a comma list of them, or an archive of them (`.tar`, compressed or not).
 ///
 /// Formats: dense matrices (blanks or commas), triplets with or without a header, Matrix Market,
 /// METIS and Scotch graphs, CSV `src,dst,bytes[,messages]`, NPB `.topo`, Open MPI monitoring `.prof`,
 /// records of hopbyte's own recorder, IPM, TAU and mpitrace, and traces.
 pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
-    if spec::is_traffic_spec(path_or_spec) {
-        return Ok(spec::traffic(path_or_spec)?);
+    if declared::is_traffic_spec(path_or_spec) {
+        return Ok(declared::traffic(path_or_spec)?);
     }
     read_files(path_or_spec, Files::open(path_or_spec)?)
 }

@@ -22,10 +22,20 @@ use std::path::PathBuf;
 pub struct Asked {
     /// What the ranks send each other: a file, or a spec such as stencil:16x16x16:27
     ///
-    /// Files are recognised by content: dense or sparse matrices, Matrix Market, METIS graphs, CSV
-    /// `src,dst,bytes[,messages]`, Open MPI monitoring (`.prof` files, a folder or tar of them).
-    #[arg(value_name = "TRAFFIC")]
+    /// Files are recognised by content: dense or sparse matrices, Matrix Market, METIS and Scotch graphs,
+    /// CSV `src,dst,bytes[,messages]`, Open MPI monitoring (`.prof` files, a folder or tar of them), IPM,
+    /// TAU, mpitrace, SimGrid, GOAL and DUMPI traces. Specs: stencil:16x16x16:27,
+    /// collective:allreduce:64:1000000, plan:dp=8,tp=4,pp=2. Without it: --dims.
+    #[arg(
+        value_name = "TRAFFIC",
+        default_value = "",
+        hide_default_value = true,
+        required_unless_present = "dims"
+    )]
     pub traffic: String,
+    /// Ranks on a grid that exchange halos, instead of TRAFFIC.
+    #[command(flatten)]
+    pub grid: GridArgs,
     /// The machine.
     #[command(flatten)]
     pub fabric: FabricOption,
@@ -77,6 +87,50 @@ pub struct Asked {
         help_heading = "Search"
     )]
     pub response_fraction: f64,
+}
+
+/// A grid of ranks in the words of Cray's `MPICH_RANK_REORDER_OPTS`.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct GridArgs {
+    /// Instead of TRAFFIC: ranks along each dimension, 16,16,16; the last is fastest
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        conflicts_with = "traffic",
+        help_heading = "Grid"
+    )]
+    pub dims: Option<String>,
+    /// Number of dimensions, checked against --dims
+    #[arg(long, value_name = "N", requires = "dims", help_heading = "Grid")]
+    pub ndims: Option<u32>,
+    /// Ranks talk to their nearest neighbours (which is meant without it too)
+    #[arg(long, requires = "dims", help_heading = "Grid")]
+    pub nearest: bool,
+    /// The grid closes to a torus
+    #[arg(long, requires = "dims", help_heading = "Grid")]
+    pub periodic: bool,
+    /// Bytes to neighbours across a face, an edge, a corner: 80000,800,8 (default: 1 across a face)
+    #[arg(long, value_name = "BYTES", requires = "dims", help_heading = "Grid")]
+    pub halo: Option<String>,
+}
+
+impl GridArgs {
+    /// The spec that says the same.
+    fn spec(&self) -> Option<String> {
+        let mut spec = format!("--dims={}", self.dims.as_ref()?);
+        if let Some(n) = self.ndims {
+            spec = format!("--ndims={n} {spec}");
+        }
+        for (given, word) in [(self.nearest, "nearest"), (self.periodic, "periodic")] {
+            if given {
+                spec.push_str(&format!(" --{word}"));
+            }
+        }
+        if let Some(bytes) = &self.halo {
+            spec.push_str(&format!(" --halo={bytes}"));
+        }
+        Some(spec)
+    }
 }
 
 /// What to make small.
@@ -135,6 +189,7 @@ impl Default for Asked {
     fn default() -> Self {
         Self {
             traffic: String::new(),
+            grid: GridArgs::default(),
             fabric: FabricOption::default(),
             nodes: None,
             current: None,
@@ -153,9 +208,13 @@ impl Default for Asked {
 impl Asked {
     /// The command that asks this, as far as files and nodes go.
     pub fn command(&self) -> String {
+        // The words of a grid are options of the command as they stand.
+        let traffic = self
+            .grid
+            .spec()
+            .unwrap_or_else(|| shell_word(&self.traffic));
         let mut text = format!(
-            "hopbyte map {} --fabric {}",
-            shell_word(&self.traffic),
+            "hopbyte map {traffic} --fabric {}",
             self.fabric.source().words()
         );
         let mut add = |option: &str, value: &str| {
@@ -183,7 +242,8 @@ impl Asked {
     pub fn read(&self, out: &mut Output) -> Result<Question> {
         let source = self.fabric.source();
         let machine = source.read(out)?;
-        let traffic = read_traffic(&self.traffic)?;
+        let grid = self.grid.spec();
+        let traffic = read_traffic(grid.as_deref().unwrap_or(&self.traffic))?;
         let given = match &self.nodes {
             Some(list) => {
                 let tasks = traffic.tasks;

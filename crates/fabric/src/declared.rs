@@ -1,0 +1,293 @@
+//! Traffic described in a word: `stencil:16x16x16:27`, `collective:allreduce:64:1000000:ring`,
+//! `plan:dp=8,tp=4`, and the options of Cray's rank reordering.
+
+use crate::collective::{Algorithm, Collective, Operation, Sizes};
+use crate::error::{FabricError, InputError};
+use crate::fabric::Direction;
+use crate::plan;
+use crate::spec::{count, dims};
+use crate::traffic::{Exchange, Phase, Stencil, Traffic};
+
+/// Forms of traffic specs with what they mean, for help texts.
+pub const TRAFFIC_SPECS: [(&str, &str); 4] = [
+    (
+        "stencil:AxBx…:POINTS[:BYTES[,BYTES…]][:periodic]",
+        "halo exchange on a grid, last dimension fastest; POINTS 2d+1 (faces) or 3^d",
+    ),
+    (
+        "collective:NAME:RANKS:BYTES[:ALGORITHM][:root=R]",
+        "one collective operation as the messages of its algorithm",
+    ),
+    (
+        "plan:dp=D,tp=T,pp=P,ep=E[,…]",
+        "one training step of a model split over data, tensors, pipeline stages and experts",
+    ),
+    (
+        "--ndims=N --dims=A,B,… [--nearest] [--periodic] [--halo=BYTES]",
+        "a grid in the words of Cray's MPICH_RANK_REORDER_OPTS",
+    ),
+];
+
+/// Whether the text is a traffic spec.
+pub fn is_traffic_spec(text: &str) -> bool {
+    ["stencil:", "collective:", "plan:", "--ndims", "--dims"]
+        .iter()
+        .any(|start| text.starts_with(start))
+}
+
+/// Builds the traffic of a spec (see [`TRAFFIC_SPECS`]).
+///
+/// # Errors
+/// Specs that are not understood, with what would be; more tasks or pairs than can be held.
+pub fn traffic(text: &str) -> Result<Traffic, FabricError> {
+    match text.split_once(':') {
+        Some(("stencil", _)) => stencil(text),
+        Some(("collective", rest)) => collective(text, rest),
+        Some(("plan", rest)) => plan::traffic(text, rest),
+        _ => grid(text),
+    }
+}
+
+/// Builds the traffic of a `stencil:DIMS:POINTS[:BYTES[,BYTES…]][:periodic]` spec.
+///
+/// POINTS is 2d+1 (faces only) or 3^d (faces, edges, corners) for d dimensions. BYTES are those sent
+/// to neighbours across a face, an edge, a corner; the default 80000,800,8 is a 100×100 face of
+/// doubles, its edge and its corner.
+fn stencil(text: &str) -> Result<Traffic, FabricError> {
+    let wrong = |found: &str, expected: String| {
+        InputError::new(text, found, expected).hint(
+            "write stencil:16x16x16:27, stencil:4x4x4:7:20000 or stencil:8x8:9:1000,10:periodic",
+        )
+    };
+    let mut words = text.split(':').skip(1);
+    let dims_text = words.next().unwrap_or("");
+    let dims = dims(dims_text)
+        .filter(|d| d.len() <= Direction::MAX_DIMENSIONS)
+        .ok_or_else(|| wrong(dims_text, "sizes joined by x, such as 16x16x16".into()))?;
+    let d = dims.len() as u32;
+    let points = words.next().unwrap_or("");
+    let orders = match points.parse::<u32>() {
+        Ok(p) if p == 2 * d + 1 => 1,
+        Ok(p) if p == 3u32.pow(d) => d as usize,
+        _ => return Err(wrong(points, format!("{} or {} points", 2 * d + 1, 3u32.pow(d))).into()),
+    };
+    let mut bytes = vec![80_000.0, 800.0, 8.0, 8.0, 8.0, 8.0];
+    let mut periodic = false;
+    for word in words {
+        if word == "periodic" {
+            periodic = true;
+            continue;
+        }
+        let given: Option<Vec<f64>> = word.split(',').map(|w| w.parse().ok()).collect();
+        bytes = given
+            .filter(|g: &Vec<f64>| {
+                g.len() <= orders && g.iter().all(|b| b.is_finite() && *b >= 0.0)
+            })
+            .ok_or_else(|| wrong(word, format!("up to {orders} byte counts, or periodic")))?;
+    }
+    bytes.truncate(orders);
+    Stencil {
+        dims,
+        bytes,
+        periodic,
+    }
+    .traffic(text)
+}
+
+/// Builds a grid of Cray's words: `--ndims=3 --dims=16,16,16 --nearest`, values behind `=` or a blank.
+///
+/// Neighbours across faces (`--nearest`, which is also what is meant without it) send `--halo` bytes, 1
+/// where there is none: Cray's option says who, not how much. With `--halo=F,E,C` faces, edges and
+/// corners. `--periodic` closes the grid.
+fn grid(text: &str) -> Result<Traffic, FabricError> {
+    let wrong = |found: &str, expected: &str| {
+        InputError::new(text, found, expected)
+            .hint("write '--ndims=3 --dims=16,16,16 --nearest', with --periodic or --halo=BYTES if it is so")
+    };
+    let (mut ndims, mut sizes, mut periodic) = (None, None, false);
+    let mut bytes = vec![1.0];
+    let mut words = text.split([' ', '=']).filter(|w| !w.is_empty());
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| wrong(word, "a value behind it"));
+        match word {
+            "--nearest" => {}
+            "--periodic" => periodic = true,
+            "--ndims" => {
+                let value = value()?;
+                let most = Direction::MAX_DIMENSIONS as u32;
+                ndims = count(value, most);
+                if ndims.is_none() {
+                    return Err(wrong(value, &format!("1 to {most} dimensions")).into());
+                }
+            }
+            "--dims" => {
+                let value = value()?;
+                sizes = dims(&value.replace(',', "x"));
+                if sizes.is_none() {
+                    return Err(wrong(value, "sizes joined by commas").into());
+                }
+            }
+            "--halo" => {
+                let value = value()?;
+                let given: Option<Vec<f64>> = value.split(',').map(|w| w.parse().ok()).collect();
+                bytes = given
+                    .filter(|g| g.iter().all(|b: &f64| b.is_finite() && *b >= 0.0))
+                    .ok_or_else(|| wrong(value, "byte counts"))?;
+            }
+            other => {
+                return Err(wrong(other, "--ndims, --dims, --nearest, --periodic, --halo").into());
+            }
+        }
+    }
+    let sizes = sizes.ok_or_else(|| wrong("no --dims", "the sizes of the grid"))?;
+    let dimensions = sizes.len();
+    if dimensions > Direction::MAX_DIMENSIONS || ndims.is_some_and(|n| n as usize != dimensions) {
+        let expected = ndims.map_or("fewer dimensions".into(), |n| {
+            format!("{n} sizes, as --ndims says")
+        });
+        return Err(wrong(&format!("{dimensions} sizes"), &expected).into());
+    }
+    if bytes.len() > dimensions {
+        let expected = format!("at most {dimensions} byte counts: faces, edges, corners");
+        return Err(wrong(&format!("{} byte counts", bytes.len()), &expected).into());
+    }
+    let stencil = Stencil {
+        dims: sizes,
+        bytes,
+        periodic,
+    };
+    stencil.traffic(text)
+}
+
+/// Builds one collective: `allreduce:64:1000000:ring`.
+fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
+    let wrong = |found: &str, expected: String| {
+        InputError::new(text, found, expected).hint(
+            "write collective:allreduce:64:1000000, collective:broadcast:48:8192:binomial:root=3",
+        )
+    };
+    let mut words = rest.split(':');
+    let name = words.next().unwrap_or("");
+    let kind = Collective::named(name).ok_or_else(|| wrong(name, Collective::names()))?;
+    let word = words.next().unwrap_or("");
+    let most = Stencil::MAX_TASKS as u32;
+    let ranks = count(word, most).ok_or_else(|| wrong(word, format!("1 to {most} ranks")))?;
+    let word = words.next().unwrap_or("");
+    let bytes = word
+        .parse()
+        .ok()
+        .filter(|b: &f64| b.is_finite() && *b >= 0.0);
+    let bytes: f64 = bytes.ok_or_else(|| wrong(word, "bytes".into()))?;
+    let (mut algorithm, mut root) = (Algorithm::usual(kind, ranks as usize, bytes), 0);
+    for word in words {
+        if let Some(number) = word.strip_prefix("root=") {
+            let parsed = number.parse().ok().filter(|&r: &u32| r < ranks);
+            root = parsed.ok_or_else(|| wrong(word, format!("a root below {ranks}")))?;
+        } else {
+            let names: Vec<&str> = kind.algorithms().iter().map(|a| a.name()).collect();
+            let known = Algorithm::named(word).filter(|a| kind.algorithms().contains(a));
+            algorithm = known.ok_or_else(|| wrong(word, names.join(", ")))?;
+        }
+    }
+    let operation = Operation {
+        collective: kind,
+        algorithm,
+        ranks,
+        root,
+        sizes: Sizes::Same(bytes),
+    };
+    let mut entries = Vec::new();
+    operation.steps(&mut |s| {
+        let times = u64::from(s.times);
+        entries.push((s.from, s.to, s.bytes * times as f64, times));
+    })?;
+    let exchange = Exchange::new(ranks as usize, entries)?;
+    let name = format!("{} {}", kind.name(), algorithm.name());
+    Ok(Traffic {
+        source: text.into(),
+        tasks: ranks as usize,
+        phases: vec![Phase { name, exchange }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stencils_are_built_or_refused() {
+        assert_eq!(traffic("stencil:4x4x4:7:20000").unwrap().tasks, 64);
+        for bad in [
+            "stencil:",
+            "stencil:4x4:7",
+            "stencil:4x4:5:1,2",
+            "stencil:4x4:5:-1",
+            "stencil:4x4x4:27:x",
+        ] {
+            assert!(traffic(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cray_s_words_are_a_stencil() {
+        let cray = traffic("--ndims=3 --dims=4,4,4 --nearest --halo=20000").unwrap();
+        let ours = traffic("stencil:4x4x4:7:20000").unwrap();
+        assert_eq!(cray.total(), ours.total());
+        let cray = traffic("--dims 4,4 --ndims 2 --periodic --halo 100,10").unwrap();
+        let ours = traffic("stencil:4x4:9:100,10:periodic").unwrap();
+        assert_eq!(cray.total(), ours.total());
+        for (bad, part) in [
+            ("--ndims=3 --dims=4,4", "3 sizes"),
+            ("--ndims=3", "no --dims"),
+            ("--dims=4,0", "sizes joined by commas"),
+            ("--dims=4,4 --diagonal", "--diagonal"),
+            ("--dims=4,4 --halo=1,2,3", "at most 2 byte counts"),
+            ("--dims=4,4 --halo=nan", "byte counts"),
+            ("--dims", "a value behind it"),
+            ("--dims=99999,99999", "tasks"),
+        ] {
+            let error = traffic(bad).unwrap_err().to_string();
+            assert!(error.contains(part), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn collectives_are_built_or_refused() {
+        let ring = traffic("collective:allreduce:6:600:ring").unwrap();
+        let exchange = &ring.phases[0].exchange;
+        // Everybody sends 2 (n-1)/n vectors to the next.
+        assert_eq!(exchange.pairs(), 6);
+        assert!(
+            exchange
+                .iter()
+                .all(|(from, m)| m.to == (from + 1) % 6 && m.bytes == 1000.0)
+        );
+        assert_eq!(ring.phases[0].name, "allreduce ring");
+        let tree = traffic("collective:bcast:8:10:binomial:root=3").unwrap();
+        assert_eq!(tree.total().sends(3).len(), 3);
+        for (bad, part) in [
+            ("collective:", "allreduce"),
+            ("collective:allreduce", "ranks"),
+            ("collective:allreduce:0:5", "ranks"),
+            ("collective:allreduce:8:nan", "bytes"),
+            ("collective:allreduce:8:5:bruck", "rabenseifner, ring"),
+            ("collective:broadcast:8:5:root=8", "a root below 8"),
+            (
+                "collective:allgather:6:5:recursive-doubling",
+                "power of two",
+            ),
+            ("collective:alltoall:100000:5:pairwise", "pairs"),
+        ] {
+            let error = traffic(bad).unwrap_err().to_string();
+            assert!(error.contains(part), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_form_is_known_as_a_spec() {
+        for (form, _) in TRAFFIC_SPECS {
+            assert!(is_traffic_spec(form), "{form}");
+        }
+        assert!(!is_traffic_spec("matrix.csv"));
+    }
+}

@@ -3,6 +3,7 @@
  *
  * The default, 5x5x5 cells of 100 unknowns a block, sends 5x5x100 doubles to each neighbour. Values are whole numbers
  * and results are folded modulo 2048, so every product is exact and equals the serial one bit for bit. */
+#include "ask.h"
 #include "piece.h"
 #include "proxy.h"
 
@@ -20,12 +21,24 @@ struct watch {
     struct stat seen;
 };
 
+/* The question to libhopbyte, and when it is asked. The traffic of the blocks stays what it is, whoever has them. */
+struct question {
+    const char *fabric, *oracle, *library, *nodes;
+    int at;
+    double seconds;
+    struct hopbyte_ask *ask; /* at rank 0, as what follows */
+    size_t count;
+    uint32_t *from, *to;
+    double *bytes;
+};
+
 struct run {
     struct hopbyte_proxy proxy;
     struct hopbyte_blocks blocks;
     struct hopbyte_shape shape;
     struct hopbyte_piece piece;
     struct watch watch;
+    struct question question;
     int iterations, report_every, verify;
     const char *map_name;
     double start, seconds, exchange; /* of the current window; of all */
@@ -94,9 +107,9 @@ static void window_close(struct run *r, int until) {
     r->start = MPI_Wtime();
 }
 
-static void map_refuse(struct run *r, int iteration, const char *separator, const char *problem) {
+static void map_refuse(struct run *r, int iteration, const char *source, const char *separator, const char *problem) {
     struct hopbyte_record record;
-    hopbyte_world_say("%s%s%s; going on with the map it has", r->watch.path, separator, problem);
+    hopbyte_world_say("%s%s%s; going on with the map it has", source, separator, problem);
     r->watch.refused++;
     hopbyte_proxy_record(&r->proxy, &record, "refused");
     hopbyte_record_whole(&record, "iteration", iteration, NULL);
@@ -104,44 +117,155 @@ static void map_refuse(struct run *r, int iteration, const char *separator, cons
     hopbyte_proxy_print(&r->proxy, &record);
 }
 
-/* Reads the new map and moves the blocks. Timed in two parts, as the paper reports them: getting the map, and
+/* Moves the blocks and opens the record of it. Timed in two parts, as the paper reports them: getting the map, and
  * redistributing matrix and vector. */
+static void migrate(struct run *r, int iteration, const int *next, double start, const char *name,
+                    struct hopbyte_record *record) {
+    const struct hopbyte_world *world = &r->proxy.world;
+    double reading = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - start);
+    unsigned long long before = hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world);
+    hopbyte_quiet_barrier(world->comm);
+    double middle = MPI_Wtime();
+    double sent = hopbyte_piece_migrate(&r->piece, &r->blocks, next, world), figures[2] = {sent, sent > 0}, sums[2];
+    double moving = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - middle);
+    if (hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world) != before)
+        hopbyte_world_refuse(HOPBYTE_NO, "matrix or vector changed while they moved: a message was damaged");
+    MPI_Allreduce(figures, sums, 2, MPI_DOUBLE, MPI_SUM, world->comm);
+    r->map_name = name;
+    hopbyte_proxy_record(&r->proxy, record, "migration");
+    hopbyte_record_whole(record, "iteration", iteration, NULL);
+    hopbyte_record_whole(record, "moved_blocks", (long long)sums[1], NULL);
+    hopbyte_record_whole(record, "moved_bytes", (long long)sums[0], NULL);
+    hopbyte_record_number(record, "map_seconds", reading, NULL, 1);
+    hopbyte_record_number(record, "move_seconds", moving, NULL, 1);
+}
+
+/* Reads the new map and moves the blocks. */
 static void remap(struct run *r, int iteration) {
     const struct hopbyte_world *world = &r->proxy.world;
     const char *reason;
     char problem[512];
     window_close(r, iteration);
     int *next = hopbyte_memory((size_t)world->size * sizeof *next, "a map");
-    unsigned long long before = hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world);
-    hopbyte_quiet_barrier(world->comm);
     double start = MPI_Wtime();
     char *text = hopbyte_file_try(r->watch.path, &reason);
     if (!text) {
-        map_refuse(r, iteration, ": ", reason);
+        map_refuse(r, iteration, r->watch.path, ": ", reason);
     } else if (!hopbyte_map_read(text, world->size, next, problem, sizeof problem)) {
-        map_refuse(r, iteration, ":", problem);
+        map_refuse(r, iteration, r->watch.path, ":", problem);
     } else {
-        double middle = MPI_Wtime();
-        double sent = hopbyte_piece_migrate(&r->piece, &r->blocks, next, world), figures[2] = {sent, sent > 0}, sums[2];
-        double reading = hopbyte_proxy_slowest(&r->proxy, middle - start);
-        double moving = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - middle);
-        if (hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world) != before)
-            hopbyte_world_refuse(HOPBYTE_NO, "matrix or vector changed while they moved: a message was damaged");
         struct hopbyte_record record;
-        MPI_Allreduce(figures, sums, 2, MPI_DOUBLE, MPI_SUM, world->comm);
-        r->map_name = r->watch.path;
-        hopbyte_proxy_record(&r->proxy, &record, "migration");
-        hopbyte_record_whole(&record, "iteration", iteration, NULL);
-        hopbyte_record_whole(&record, "moved_blocks", (long long)sums[1], NULL);
-        hopbyte_record_whole(&record, "moved_bytes", (long long)sums[0], NULL);
-        hopbyte_record_number(&record, "map_seconds", reading, NULL, 1);
-        hopbyte_record_number(&record, "move_seconds", moving, NULL, 1);
+        migrate(r, iteration, next, start, r->watch.path, &record);
         hopbyte_proxy_print(&r->proxy, &record);
     }
     free(text);
     free(next);
     hopbyte_quiet_barrier(world->comm);
     r->start = MPI_Wtime();
+}
+
+/* Asks libhopbyte at rank 0 while the others wait without polling, and moves the blocks. */
+static void ask_and_move(struct run *r, int iteration) {
+    const struct hopbyte_world *world = &r->proxy.world;
+    struct question *q = &r->question;
+    struct hopbyte_asked asked = {0};
+    char problem[512] = "";
+    int done = 0;
+    window_close(r, iteration);
+    int *next = hopbyte_memory((size_t)world->size * sizeof *next, "a map");
+    double start = MPI_Wtime();
+    if (world->rank == 0)
+        done = hopbyte_ask_map(q->ask, q->count, q->from, q->to, q->bytes, r->blocks.block_of, q->seconds, next,
+                               &asked, problem, sizeof problem);
+    hopbyte_quiet_barrier(world->comm);
+    MPI_Bcast(&done, 1, MPI_INT, 0, world->comm);
+    MPI_Bcast(next, world->size, MPI_INT, 0, world->comm);
+    if (!done) {
+        MPI_Bcast(problem, sizeof problem, MPI_CHAR, 0, world->comm);
+        map_refuse(r, iteration, "libhopbyte", ": ", problem);
+    } else {
+        struct hopbyte_record record;
+        migrate(r, iteration, next, start, "libhopbyte", &record);
+        hopbyte_record_number(&record, "query_seconds", asked.refresh + asked.map, NULL, 1);
+        hopbyte_record_number(&record, "refresh_seconds", asked.refresh, NULL, 1);
+        hopbyte_record_whole(&record, "version", (long long)asked.version, NULL);
+        hopbyte_record_number(&record, "before_worst_link_seconds", asked.before, NULL, 1);
+        hopbyte_record_number(&record, "worst_link_seconds", asked.after, NULL, 1);
+        hopbyte_proxy_print(&r->proxy, &record);
+    }
+    free(next);
+    hopbyte_quiet_barrier(world->comm);
+    r->start = MPI_Wtime();
+}
+
+/* The name of every rank's node at rank 0: its own, or those of --nodes, each for as many ranks in their order. */
+static char *nodes_gather(struct run *r, const char **names) {
+    const struct hopbyte_world *world = &r->proxy.world;
+    size_t room = HOPBYTE_NAME_ROOM;
+    char *text = hopbyte_memory(room * (size_t)world->size + (r->question.nodes ? strlen(r->question.nodes) : 0) + 1,
+                                "names of nodes");
+    MPI_Gather(world->node, HOPBYTE_NAME_ROOM, MPI_CHAR, text, HOPBYTE_NAME_ROOM, MPI_CHAR, 0, world->comm);
+    for (int rank = 0; rank < world->size; rank++)
+        names[rank] = text + (size_t)rank * room;
+    if (r->question.nodes) {
+        int count = 0;
+        strcpy(text, r->question.nodes);
+        for (char *rest = text, *name; (name = strtok_r(rest, ",", &rest)) && count < world->size;)
+            names[count++] = name;
+        if (!count || world->size % count)
+            hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "--nodes: found %d names, expected a divisor of %d ranks", count,
+                                 world->size);
+        for (int rank = world->size - 1; rank >= 0; rank--)
+            names[rank] = names[rank / (world->size / count)];
+    }
+    return text;
+}
+
+/* Brings the traffic of all blocks to rank 0, and opens the library there. */
+static void question_open(struct run *r) {
+    const struct hopbyte_world *world = &r->proxy.world;
+    const struct hopbyte_piece *p = &r->piece;
+    struct question *q = &r->question;
+    int ranks = world->size, count = p->count[NEIGHBOURS], all = 0, failed = 0;
+    int *counts = hopbyte_memory(2 * (size_t)ranks * sizeof *counts, "traffic"), *first = counts + ranks;
+    MPI_Gather(&count, 1, MPI_INT, counts, 1, MPI_INT, 0, world->comm);
+    for (int rank = 0; rank < ranks; rank++) {
+        first[rank] = all;
+        all += counts[rank];
+    }
+    q->from = hopbyte_memory((size_t)(all + count) * sizeof *q->from, "traffic");
+    q->to = hopbyte_memory((size_t)(all + 1) * sizeof *q->to, "traffic");
+    q->bytes = hopbyte_memory((size_t)(all + count) * sizeof *q->bytes, "traffic");
+    q->count = (size_t)all;
+    double *mine = q->bytes + all;
+    uint32_t *block = q->from + all;
+    for (int k = 0; k < count; k++) {
+        mine[k] = (double)(p->send_first[k + 1] - p->send_first[k]) * sizeof(double);
+        block[k] = (uint32_t)p->count[BLOCK];
+    }
+    MPI_Gatherv(block, count, MPI_UINT32_T, q->from, counts, first, MPI_UINT32_T, 0, world->comm);
+    MPI_Gatherv(p->neighbour, count, MPI_INT, q->to, counts, first, MPI_UINT32_T, 0, world->comm);
+    MPI_Gatherv(mine, count, MPI_DOUBLE, q->bytes, counts, first, MPI_DOUBLE, 0, world->comm);
+    const char **names = hopbyte_memory((size_t)ranks * sizeof *names, "names of nodes");
+    char problem[512] = "", *text = nodes_gather(r, names);
+    if (world->rank == 0) {
+        q->ask = hopbyte_ask_open(q->library, q->fabric, q->oracle, ranks, names, problem, sizeof problem);
+        failed = !q->ask;
+    }
+    MPI_Bcast(&failed, 1, MPI_INT, 0, world->comm);
+    MPI_Bcast(problem, sizeof problem, MPI_CHAR, 0, world->comm);
+    if (failed)
+        hopbyte_world_refuse(HOPBYTE_LACKING, "--ask: %s", problem);
+    free(names);
+    free(text);
+    free(counts);
+}
+
+static void question_close(struct question *q) {
+    hopbyte_ask_close(q->ask);
+    free(q->from);
+    free(q->to);
+    free(q->bytes);
 }
 
 enum { REMAP = 1, STOP = 2 };
@@ -195,6 +319,8 @@ static long long products_run(struct run *r) {
     hopbyte_quiet_barrier(world->comm);
     r->start = MPI_Wtime();
     for (int i = 0; i < r->iterations; i++) {
+        if (r->question.fabric && i == r->question.at)
+            ask_and_move(r, i);
         if (i % r->watch.every == 0) {
             hopbyte_deadline_set(r->proxy.deadline, "products");
             int wish = r->watch.path || r->watch.stop ? wish_read(r) : 0;
@@ -262,6 +388,7 @@ static void run_open(struct run *r) {
 
 int main(int argc, char **argv) {
     struct run r = {.shape = {.cells = {5, 5, 5}, .unknowns = 100}, .iterations = 1000, .watch = {.every = 10}};
+    r.question = (struct question){.library = "libhopbyte.so", .at = 100, .seconds = 0.004};
     const struct hopbyte_option own[] = {
         {"cells", HOPBYTE_TRIPLE, &r.shape.cells, 1, NULL, "cells of a block along X, Y, Z (5,5,5)", 0},
         {"unknowns", HOPBYTE_COUNT, &r.shape.unknowns, 1, NULL, "rows a cell (100)", 0},
@@ -269,6 +396,14 @@ int main(int argc, char **argv) {
         {"report-every", HOPBYTE_COUNT, &r.report_every, 1, NULL, "a record every N products (at the end)", 0},
         {"remap", HOPBYTE_TEXT, &r.watch.path, 0, NULL,
          "map file to watch: blocks move when it appears, changes, or a rank gets SIGUSR1", 0},
+        {"ask", HOPBYTE_TEXT, &r.question.fabric, 0, NULL,
+         "machine, as hopbyte names it: ask libhopbyte for a map and move", 0},
+        {"oracle", HOPBYTE_TEXT, &r.question.oracle, 0, NULL, "running oracle that knows its links (none)", 0},
+        {"nodes", HOPBYTE_TEXT, &r.question.nodes, 0, NULL,
+         "nodes of the ranks, an equal share each, A,B,… (HOPBYTE_NODE, else what MPI says)", 0},
+        {"ask-at", HOPBYTE_COUNT, &r.question.at, 0, NULL, "products before it asks (100)", 0},
+        {"ask-seconds", HOPBYTE_REAL, &r.question.seconds, 0, NULL, "seconds to search for a map (0.004)", 0},
+        {"library", HOPBYTE_TEXT, &r.question.library, 0, NULL, "libhopbyte.so to load", 0},
         {"stop", HOPBYTE_TEXT, &r.watch.stop, 0, NULL, "file to watch: the products end when it appears", 0},
         {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two looks at them (10)", 0},
         {"verify", HOPBYTE_CHOICE, &r.verify, 0, "last|full",
@@ -281,6 +416,8 @@ int main(int argc, char **argv) {
         traffic_write(&r);
     hopbyte_world_header(&r.proxy.world, hopbyte_proxy_schema, "spmv", r.proxy.json);
     setup_print(&r);
+    if (r.question.fabric)
+        question_open(&r);
     long long wrong = products_run(&r);
     struct hopbyte_record record;
     hopbyte_proxy_record(&r.proxy, &record, "total");
@@ -290,6 +427,7 @@ int main(int argc, char **argv) {
     hopbyte_record_number(&record, "exchange_seconds", r.total_exchange, NULL, 1);
     hopbyte_record_whole(&record, "refused_maps", r.watch.refused, NULL);
     hopbyte_record_text(&record, "verify", r.verify == FULL ? "full" : "last", NULL);
+    question_close(&r.question);
     hopbyte_piece_free(&r.piece);
     hopbyte_blocks_close(&r.blocks);
     return hopbyte_proxy_close(&r.proxy, &record, wrong, r.watch.refused ? HOPBYTE_BAD_INPUT : HOPBYTE_DONE);

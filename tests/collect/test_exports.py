@@ -10,7 +10,9 @@ import json
 import re
 import subprocess
 import time
+import urllib.error
 import urllib.parse
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -68,17 +70,51 @@ def test_victoria_metrics_takes_lines(site: Site) -> None:
     port = free_port()
     site.start(victoria, f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={site.folder / 'vm'}")
     wait("the database", 20, lambda: get(f"http://127.0.0.1:{port}/health"))
-    site.gather("--lines", f"http://127.0.0.1:{port}/write")
+    site.gather("--lines", f"http://127.0.0.1:{port}/write", "--cluster", "alps")
 
     def ask() -> list[dict]:
-        match = urllib.parse.urlencode({"match[]": "net_bytes_in_value"})
+        match = urllib.parse.urlencode({"match[]": "net_bytes_in_bw_value"})
         lines = get(f"http://127.0.0.1:{port}/api/v1/export?{match}").splitlines()
         return [json.loads(line) for line in lines]
 
     [series] = wait("lines", 40, ask)
-    assert series["metric"]["hostname"] == "n1"
+    assert (series["metric"]["cluster"], series["metric"]["hostname"]) == ("alps", "n1")
     assert (series["metric"]["type"], series["metric"]["stype"]) == ("node", "network")
     assert series["metric"]["stype-id"] == "lo"
+
+
+def test_lines_of_other_tools_become_counters(site: Site) -> None:
+    """Totals as ClusterCockpit's collector writes them; what is wrong is answered with its line."""
+    port = free_port()
+    site.gather("--listen-lines", f"127.0.0.1:{port}")
+    tags = "cluster=c,hostname=cc1,type=node,stype=network,stype-id=eth0"
+
+    def post(text: str) -> tuple[int, str]:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/write", data=text.encode())
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def totals() -> list[str]:
+        start = 'hopbyte_port_received_bytes_total{node="cc1"'
+        return [line for line in site.text().splitlines() if line.startswith(start)]
+
+    wait("the collector", 20, lambda: site.last_tick()["reported"] == 1)
+    now = int(time.time())
+    lines = [f"net_bytes_in,{tags} value={1000 + 500 * i}i {now - 20 + 10 * i}\n" for i in range(3)]
+    assert post("".join(lines) + f"net_bytes_in_bw,{tags} value=50 {now}\nload_one,hostname=cc1 value=1\n") == (204, "")
+    # The moment of the last line is complete when nothing of it came for two ticks.
+    series = wait("totals", 20, lambda: found if (found := totals()) and found[0].endswith(" 2000") else None)
+    assert series == ['hopbyte_port_received_bytes_total{node="cc1",source="lines",port="eth0"} 2000']
+    status, text = post(f"net_bytes_in,{tags} value=-1 {now}\n")
+    assert status == 400 and "in line 1, expected a total" in text
+    status, text = post("net_bytes_in,hostname=../x,stype-id=e value=1\n")
+    assert status == 400 and "host name" in text
+    # Nobody waits for them: the agent's ticks are complete.
+    tick = site.last_tick()
+    assert (tick["expected"], tick["reported"], tick["late"]) == (1, 1, [])
 
 
 def test_pandas_reads_the_store(site: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -77,6 +78,21 @@ def test_agents_and_collectors_find_each_other_again(site: Site, server) -> None
     site.agent("n1", *bus.url, *FAST)
     wait("a sentence", 30, lambda: "a second agent named n1" in (site.folder / "log").read_text())
     wait("both still", 30, lambda: site.last_tick()["reported"] == 2)
+
+
+def test_lines_come_over_the_bus_too(site: Site, server) -> None:  # noqa: ANN001
+    """ClusterCockpit's collectors publish lines on a subject of their own."""
+    bus = server()
+    site.gather(*bus.url, "--nats-lines", "hpc.nodes", *TICKS, agent=FAST)
+    heard = f"nats://127.0.0.1:{bus.port}: connected"
+    wait("the bus", 30, lambda: heard in (site.folder / "log").read_text())
+    tags = "hostname=cc1,type=node,stype=network,stype-id=eth0"
+    text = f"net_bytes_out,{tags} value=77 {int(time.time())}\n".encode()
+    with socket.create_connection(("127.0.0.1", bus.port)) as client:
+        client.sendall(b'CONNECT {"verbose":false}\r\nPUB hpc.nodes %d\r\n%s\r\nPING\r\n' % (len(text), text))
+        wait("the server", 10, lambda: b"PONG" in client.recv(4096))
+    sample = 'hopbyte_port_sent_bytes_total{node="cc1",source="lines",port="eth0"} 77'
+    wait("its total", 30, lambda: sample in site.text())
 
 
 def test_collectors_share_the_blocks(site: Site, server) -> None:  # noqa: ANN001

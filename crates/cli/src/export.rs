@@ -6,6 +6,8 @@
 use crate::http::{Answer, Server};
 use hopbyte_collect::export::{lines, openmetrics};
 use hopbyte_collect::flows::Flows;
+use hopbyte_collect::lines::parse as lines_of;
+use hopbyte_collect::server::Inlet;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::Token;
 use std::io::{self, Read, Write};
@@ -114,9 +116,50 @@ impl Board {
     }
 }
 
+/// Longest post of lines.
+const LONGEST_LINES: usize = 4 << 20;
+/// Connections of who posts lines, at a time.
+const POSTING: usize = 64;
+
+/// Takes `POST /write` of Influx lines on an address, as other tools' collectors send them.
+pub fn take_lines(
+    address: SocketAddr,
+    bearer: Option<String>,
+    inlet: Inlet,
+) -> io::Result<SocketAddr> {
+    let server = Server::open(address, bearer)?.takes(LONGEST_LINES, POSTING);
+    let address = server.address();
+    // Shared by the threads of the connections.
+    let inlet = Mutex::new(inlet);
+    std::thread::spawn(move || {
+        server.run(&move |request| {
+            let body = request.body.as_deref().map(std::str::from_utf8);
+            let Some(Ok(text)) = body else {
+                return Answer::words(400, "POST lines of text here");
+            };
+            match lines_of(text) {
+                Ok((points, _)) => {
+                    let inlet = inlet.lock().unwrap_or_else(PoisonError::into_inner);
+                    if inlet.give(points) {
+                        return Answer {
+                            status: 204,
+                            kind: "text/plain",
+                            body: Vec::new(),
+                        };
+                    }
+                    Answer::words(503, "more lines than can be taken")
+                }
+                Err(refusal) => Answer::words(400, &format!("found {refusal}")),
+            }
+        });
+    });
+    Ok(address)
+}
+
 /// Sends Influx lines of every tick to a database's `http://HOST:PORT/PATH`.
 pub fn push_lines(
     url: &str,
+    cluster: &str,
     source: Source,
     say: impl Fn(String) + Send + 'static,
 ) -> io::Result<()> {
@@ -130,11 +173,15 @@ pub fn push_lines(
         .strip_prefix("http://")
         .and_then(|rest| rest.split_once('/'))
         .ok_or_else(wrong)?;
-    let (host, path) = (host.to_owned(), path.to_owned());
+    let (host, path, cluster) = (host.to_owned(), path.to_owned(), cluster.to_owned());
     std::thread::spawn(move || {
         let mut well = true;
         source.follow(|stream, flows, closing| {
-            let result = post(&host, &path, &lines::text(stream.cluster(), flows, closing));
+            let result = post(
+                &host,
+                &path,
+                &lines::text(&cluster, stream.cluster(), flows, closing),
+            );
             match result {
                 Ok(()) => well = true,
                 Err(error) if std::mem::replace(&mut well, false) => {

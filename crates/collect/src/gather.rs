@@ -54,6 +54,8 @@ pub enum Channel {
     /// A stream of a bus, that is read from where the store ends: an agent and its successor may come
     /// in one go.
     Log,
+    /// Lines of other tools, at times of their own: nobody waits for them.
+    Lines,
 }
 
 /// A node as the collector knows it.
@@ -224,12 +226,17 @@ impl Gathering {
             None if self.members.len() >= MOST_NODES => {
                 return Err(Refusal::new(format!("one more node than {MOST_NODES}")));
             }
-            None => self.add(NodeState::new(&hello.node, hello.boot, hello.start), true),
+            None => {
+                let state = NodeState::new(&hello.node, hello.boot, hello.start);
+                self.add(state, channel != Channel::Lines)
+            }
         };
         let quiet_ns = TAKE_OVER_PERIODS * self.rules.period_ns;
         let member = &mut self.members[id as usize];
         let same = member.state.start == hello.start && member.state.boot == hello.boot;
-        let alive = member.channel != Channel::None && now_ns < member.heard_ns + quiet_ns;
+        // What lines say of a node gives way to its agent.
+        let speaks = !matches!(member.channel, Channel::None | Channel::Lines);
+        let alive = speaks && now_ns < member.heard_ns + quiet_ns;
         let succeeds = channel == Channel::Log && hello.start > member.state.header.time_ns;
         if !same && alive && !succeeds {
             let whose = if member.state.boot == hello.boot {
@@ -248,7 +255,7 @@ impl Gathering {
             (member.state.boot, member.state.start) = (hello.boot, hello.start);
             (member.sequence, member.kept, member.acknowledged) = (0, 0, 0);
         }
-        if !member.expected {
+        if !member.expected && channel != Channel::Lines {
             member.expected = true;
             self.expected += 1;
         }
@@ -340,13 +347,15 @@ impl Gathering {
             member.ahead = true;
             Arrival::Ahead
         } else if tick < self.open {
-            member.behind = true;
-            let delay_ns = now_ns.wrapping_sub(header.time_ns) as i64;
-            self.late.push(Late {
-                node: id,
-                tick,
-                delay_ns,
-            });
+            if member.channel != Channel::Lines {
+                member.behind = true;
+                let delay_ns = now_ns.wrapping_sub(header.time_ns) as i64;
+                self.late.push(Late {
+                    node: id,
+                    tick,
+                    delay_ns,
+                });
+            }
             Arrival::Late
         } else {
             if tick == self.open && member.tick < tick {
@@ -519,10 +528,10 @@ impl Gathering {
                 member.sequence = member.kept;
             }
             self.reported += u64::from(member.expected && member.tick >= self.open);
-            let lost = member.channel == Channel::None && now_ns > member.heard_ns + forget_ns;
-            if learned && lost && member.expected {
-                member.expected = false;
-                self.expected -= 1;
+            let fed = member.channel == Channel::Lines;
+            let gone = member.channel == Channel::None && member.expected;
+            if learned && (fed || gone) && now_ns > member.heard_ns + forget_ns {
+                self.expected -= u64::from(std::mem::take(&mut member.expected));
                 self.bytes -= std::mem::take(&mut member.bytes);
                 member.state.sources = Vec::new();
             }
@@ -539,6 +548,11 @@ impl Gathering {
                 send(member.channel, member.kept);
             }
         }
+    }
+
+    /// Length of a tick.
+    pub fn period_ns(&self) -> u64 {
+        self.rules.period_ns
     }
 
     /// Nodes that are known, and bytes their values take.

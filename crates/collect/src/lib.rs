@@ -18,6 +18,7 @@ pub mod datagram;
 pub mod export;
 pub mod flows;
 pub mod gather;
+pub mod lines;
 pub mod links;
 pub mod node;
 pub mod server;

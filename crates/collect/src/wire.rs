@@ -17,7 +17,7 @@
 //! | `N` no | either | a sentence; the connection ends |
 
 use crate::Refusal;
-use crate::bytes::{Take, put_difference, put_number, put_u64, put_word};
+use crate::bytes::{LONGEST_WORD, Take, put_difference, put_number, put_u64, put_word};
 use crate::values::Values;
 use hmac::{Hmac, Mac};
 use hopbyte_observe::counters::delta::Moment;
@@ -152,6 +152,17 @@ impl Token {
     }
 }
 
+/// Whether a word can name a node.
+pub fn check_node(name: &str) -> Result<(), Refusal> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
+    if !name.is_empty() && name.len() <= LONGEST_WORD && name.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(Refusal::new(format!(
+        "node name {name:?}, expected letters, digits, '-', '_', '.' and ':'"
+    )))
+}
+
 /// Who an agent is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -177,12 +188,7 @@ impl Hello {
     /// Reads what [`Hello::put`] wrote.
     pub fn take(take: &mut Take<'_>) -> Result<Self, Refusal> {
         let node = take.word("node")?;
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
-        if !node.bytes().all(plain) {
-            return Err(Refusal::new(format!(
-                "node name {node:?}, expected letters, digits, '-', '_', '.' and ':'"
-            )));
-        }
+        check_node(node)?;
         Ok(Self {
             node: node.to_owned(),
             boot: take.u64()?,

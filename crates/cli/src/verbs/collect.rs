@@ -1,7 +1,7 @@
 //! `hopbyte collect`: what did every node count in this second?
 
 use super::Answer;
-use crate::export::{Source, push_lines, serve_metrics};
+use crate::export::{Source, push_lines, serve_metrics, take_lines};
 use crate::failure::Lacking;
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
@@ -36,7 +36,7 @@ pub struct Args {
     /// Hear a NATS server too: nats://[USER:PASSWORD@]HOST[:PORT]
     #[arg(long, value_name = "URL", help_heading = "Message bus")]
     nats: Option<String>,
-    /// Name of the cluster: reports are on the subjects hopbyte.CLUSTER.BLOCK
+    /// Name of the cluster: reports are on the subjects hopbyte.CLUSTER.BLOCK, and lines bear it
     #[arg(long, default_value = "cluster", help_heading = "Message bus")]
     cluster: String,
     /// Gather a share of the cluster's blocks: 0/4 is the first of four collectors
@@ -101,6 +101,21 @@ pub struct Args {
     /// Answer `GET /metrics` with OpenMetrics text; beyond this machine the token is the bearer token
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Exports")]
     metrics: Option<SocketAddr>,
+    /// Take totals that other collectors write as Influx lines (ClusterCockpit): POST /write
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        help_heading = "Lines of other tools"
+    )]
+    listen_lines: Option<SocketAddr>,
+    /// Take them from a subject of the NATS server
+    #[arg(
+        long,
+        value_name = "SUBJECT",
+        requires = "nats",
+        help_heading = "Lines of other tools"
+    )]
+    nats_lines: Option<String>,
     /// Post the rates of every tick as Influx lines, as ClusterCockpit and VictoriaMetrics take them
     #[arg(long, value_name = "URL", help_heading = "Exports")]
     lines: Option<String>,
@@ -184,7 +199,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     for address in server.addresses()? {
         out.talk(format!("listening on {address}"));
     }
-    export(args, server.addresses()?[0], out)?;
+    export(args, &server, out)?;
     let mut left = args.ticks.unwrap_or(u64::MAX);
     let mut failure = None;
     server.run(|told| {
@@ -208,10 +223,14 @@ pub fn found(option: &'static str) -> impl Fn(Refusal) -> anyhow::Error {
 }
 
 fn bus(args: &Args) -> Result<Option<BusSetup>> {
+    check_cluster(&args.cluster).map_err(found("--cluster"))?;
     let Some(url) = &args.nats else {
         return Ok(None);
     };
-    check_cluster(&args.cluster).map_err(found("--cluster"))?;
+    let sound = |s: &&String| s.bytes().all(|b| b.is_ascii_graphic());
+    if let Some(subject) = args.nats_lines.as_ref().filter(|s| !sound(s)) {
+        bail!("--nats-lines: found {subject:?}, expected a subject such as hpc.metrics");
+    }
     if let Some(stream) = &args.jetstream {
         check_cluster(stream).map_err(found("--jetstream"))?;
     }
@@ -221,6 +240,7 @@ fn bus(args: &Args) -> Result<Option<BusSetup>> {
         cluster: args.cluster.clone(),
         shard: shard.map_err(found("--shard"))?,
         stream: args.jetstream.clone(),
+        lines: args.nats_lines.clone(),
         keep_seconds: args.retain.map(|days| days * 86_400),
     }))
 }
@@ -273,23 +293,34 @@ fn expected(list: &str) -> Result<Vec<String>> {
 }
 
 /// Starts what looks at the collector from beside it.
-fn export(args: &Args, address: SocketAddr, out: &mut Output) -> Result<()> {
+fn export(args: &Args, server: &Server, out: &mut Output) -> Result<()> {
+    let address = server.addresses()?[0];
     let source = Source {
         address: SocketAddr::new(within(address.ip()), address.port()),
         token: args.token.as_deref().map(token).transpose()?,
     };
-    if let Some(metrics) = args.metrics {
-        let bearer = match &args.token {
-            Some(file) if !metrics.ip().is_loopback() => {
+    let bearer = |address: SocketAddr| -> Result<Option<String>> {
+        Ok(match &args.token {
+            Some(file) if !address.ip().is_loopback() => {
                 Some(std::fs::read_to_string(file)?.trim().to_owned())
             }
             _ => None,
-        };
-        let served = serve_metrics(metrics, bearer, source.clone()).map_err(|e| unavailable(&e))?;
+        })
+    };
+    if let Some(metrics) = args.metrics {
+        let served = serve_metrics(metrics, bearer(metrics)?, source.clone());
+        let served = served.map_err(|e| unavailable(&e))?;
         out.talk(format!("http://{served}/metrics"));
     }
+    if let Some(lines) = args.listen_lines {
+        let taken = take_lines(lines, bearer(lines)?, server.inlet());
+        let taken = taken.map_err(|e| unavailable(&e))?;
+        out.talk(format!("http://{taken}/write"));
+    }
     if let Some(url) = &args.lines {
-        push_lines(url, source, |text| eprintln!("hopbyte: {text}"))?;
+        push_lines(url, &args.cluster, source, |text| {
+            eprintln!("hopbyte: {text}")
+        })?;
     }
     Ok(())
 }

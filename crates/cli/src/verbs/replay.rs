@@ -31,6 +31,9 @@ pub struct Args {
     /// Print the rates of every port as Influx lines, as ClusterCockpit names them
     #[arg(long)]
     lines: bool,
+    /// Name of the cluster in these lines
+    #[arg(long, default_value = "cluster", requires = "lines")]
+    cluster: String,
     /// Write the store's logs as Parquet beside them and stop
     #[arg(long, conflicts_with_all = ["lines", "speed", "from", "to"])]
     seal: bool,
@@ -57,7 +60,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         let cluster = stream.cluster();
         if args.lines {
             flows.close(&closing);
-            out.text(&lines::text(cluster, &flows, &closing))?;
+            out.text(&lines::text(&args.cluster, cluster, &flows, &closing))?;
         } else {
             Line::of(&closing, |id| cluster.name(id)).say(out)?;
         }

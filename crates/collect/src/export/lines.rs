@@ -1,6 +1,6 @@
 //! Influx line protocol with the tags of ClusterCockpit: rates of every port, a line a value.
 //!
-//! `net_bytes_in,hostname=n1,type=node,stype=network,stype-id=eth0 value=125000 1700000000`
+//! `net_bytes_in_bw,cluster=c,hostname=n1,type=node,stype=network,stype-id=eth0 value=125000 1700000000`
 
 use crate::block::{Closing, Cluster};
 use crate::flows::Flows;
@@ -9,18 +9,19 @@ use std::fmt::Write;
 
 /// ClusterCockpit's names where it has some, else ours.
 const NAMES: [(Quantity, &str, f64); 8] = [
-    (Quantity::ReceivedBytes, "net_bytes_in", 1.0),
-    (Quantity::SentBytes, "net_bytes_out", 1.0),
-    (Quantity::ReceivedPackets, "net_pkts_in", 1.0),
-    (Quantity::SentPackets, "net_pkts_out", 1.0),
+    (Quantity::ReceivedBytes, "net_bytes_in_bw", 1.0),
+    (Quantity::SentBytes, "net_bytes_out_bw", 1.0),
+    (Quantity::ReceivedPackets, "net_pkts_in_bw", 1.0),
+    (Quantity::SentPackets, "net_pkts_out_bw", 1.0),
     (Quantity::InputStallNs, "net_input_stall", 1e-9),
     (Quantity::CreditStallNs, "net_credit_stall", 1e-9),
     (Quantity::CreditStallCount, "net_credit_stalls", 1.0),
     (Quantity::Errors, "net_errors", 1.0),
 ];
 
-/// The rates of the last tick, one line each; what is not known has no line. Times in seconds.
-pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
+/// The rates of the last tick, one line each, of a cluster of this name; what is not known has no line.
+/// Times in seconds.
+pub fn text(name: &str, cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
     let mut out = String::new();
     let seconds = closing.tick as u128 * u128::from(closing.period_ns) / 1_000_000_000;
     for (id, source) in flows.iter() {
@@ -28,12 +29,13 @@ pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
         let node = escaped(&cluster.name(id));
         for flow in &source.flows {
             let known = NAMES.iter().find(|n| n.0 == flow.quantity);
-            let (Some((_, name, factor)), Ok(rate)) = (known, flow.rate) else {
+            let (Some((_, metric, factor)), Ok(rate)) = (known, flow.rate) else {
                 continue;
             };
             let port = escaped(&layout.ports[usize::from(flow.port)].to_string());
-            let tags = format!("hostname={node},type=node,stype=network,stype-id={port}");
-            let _ = writeln!(out, "{name},{tags} value={} {seconds}", rate * factor);
+            let place = format!("cluster={name},hostname={node}");
+            let tags = format!("{place},type=node,stype=network,stype-id={port}");
+            let _ = writeln!(out, "{metric},{tags} value={} {seconds}", rate * factor);
         }
     }
     out

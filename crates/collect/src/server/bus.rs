@@ -4,6 +4,7 @@ use super::{BUS, Server};
 use crate::bus::{self, Consumer, Message, Op, Shard, Url};
 use crate::datagram;
 use crate::gather::Channel;
+use crate::lines;
 use crate::store::Store;
 use crate::wire::{Kind, frame};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -22,6 +23,8 @@ pub struct Setup {
     pub shard: Shard,
     /// The stream that keeps reports for us; without one, what is published while we are away is lost.
     pub stream: Option<String>,
+    /// Subject on which other tools publish Influx lines.
+    pub lines: Option<String>,
     /// Seconds that a stream that we make keeps them; `None`: for ever.
     pub keep_seconds: Option<u64>,
 }
@@ -30,6 +33,7 @@ pub struct Setup {
 const PLACES: &str = "jetstream";
 /// Subscription of answers to our requests; those of subjects are their position.
 const ANSWERS: u64 = 1 << 32;
+const LINES: u64 = ANSWERS + 1;
 /// Bytes that are read before the clock is looked at again.
 const AT_ONCE: usize = 8 << 20;
 /// After so much silence the server is asked whether it is there, and then given up.
@@ -190,6 +194,9 @@ impl Bus {
         let Some(line) = &mut self.line else { return };
         line.open = true;
         line.delivered_ns = vec![now; self.subjects.len()];
+        if let Some(lines) = &self.setup.lines {
+            bus::subscribe(lines, LINES, &mut line.goes);
+        }
         let Some(stream) = &self.setup.stream else {
             for (subject, id) in self.subjects.iter().zip(0..) {
                 bus::subscribe(subject, id, &mut line.goes);
@@ -377,6 +384,14 @@ impl Server {
             Op::Message(message) if message.id == ANSWERS => {
                 if bus.answered(&message)? {
                     self.bus_ready(bus);
+                }
+                Ok(())
+            }
+            Op::Message(message) if message.id == LINES => {
+                let text = String::from_utf8_lossy(message.payload);
+                match lines::parse(&text) {
+                    Ok((points, _)) => self.take_points(points, now),
+                    Err(refusal) => self.note(format!("{}: refused {refusal}", message.subject)),
                 }
                 Ok(())
             }

@@ -2,11 +2,13 @@
 
 mod bus;
 mod connection;
+mod inlet;
 mod packets;
 mod sockets;
 
 use self::bus::Bus;
 use self::connection::{Connection, Role};
+use self::inlet::Fed;
 use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
@@ -23,6 +25,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use self::bus::Setup as BusSetup;
+pub use self::inlet::Inlet;
 
 /// How a collector is set up.
 #[derive(Debug)]
@@ -62,6 +65,7 @@ const NAP_NS: u64 = 2_000_000;
 const LISTENERS: u64 = u64::MAX - 64;
 const UDP: u64 = u64::MAX;
 const BUS: u64 = u64::MAX - 1;
+const INLET: u64 = u64::MAX - 2;
 
 /// A collector.
 pub struct Server {
@@ -70,6 +74,7 @@ pub struct Server {
     udp: Option<UdpSocket>,
     batch: Option<Box<Batch>>,
     bus: Option<Bus>,
+    fed: Fed,
     token: Option<Token>,
     most_connections: usize,
     connections: Vec<Option<Connection>>,
@@ -131,8 +136,10 @@ impl Server {
         if let Some(store) = &store {
             store.remembered().for_each(|node| gathering.remember(node));
         }
+        let fed = Fed::new(&epoll)?;
         Ok(Self {
             epoll,
+            fed,
             listeners,
             batch: udp.is_some().then(Box::default),
             udp,
@@ -191,6 +198,7 @@ impl Server {
                 match data {
                     UDP => self.datagrams(now),
                     BUS => self.bus_news(now),
+                    INLET => self.inlet_news(now),
                     LISTENERS.. => self.accept((data - LISTENERS) as usize, now),
                     _ => self.serve(data as u32, (data >> 32) as u32, flags, now),
                 }
@@ -277,6 +285,7 @@ impl Server {
             self.notes.extend(store.notes());
         }
         self.bus_tick(now);
+        self.inlet_tick(now);
         self.drop_strangers(now);
         for connection in self.connections.iter_mut().flatten() {
             connection.refill();

@@ -1,0 +1,238 @@
+//! Influx line protocol as ClusterCockpit's collectors write it: totals of network interfaces.
+//!
+//! `net_bytes_in,cluster=c,hostname=n1,type=node,stype=network,stype-id=eth0 value=1234 1700000000`.
+//! Totals become counters like those of any agent; rates (`net_bytes_in_bw`) and what has nothing to do
+//! with networks are passed over and counted.
+
+use crate::Refusal;
+use crate::bytes::LONGEST_WORD;
+use crate::wire::check_node;
+use hopbyte_fabric::Quantity;
+
+/// Names of totals in cc-metric-collector's `netstat` and `ibstat`, and what they count.
+pub const TOTALS: [(&str, Quantity); 8] = [
+    ("net_bytes_in", Quantity::ReceivedBytes),
+    ("net_bytes_out", Quantity::SentBytes),
+    ("net_pkts_in", Quantity::ReceivedPackets),
+    ("net_pkts_out", Quantity::SentPackets),
+    ("ib_recv", Quantity::ReceivedBytes),
+    ("ib_xmit", Quantity::SentBytes),
+    ("ib_recv_pkts", Quantity::ReceivedPackets),
+    ("ib_xmit_pkts", Quantity::SentPackets),
+];
+
+/// Longest line.
+const LONGEST_LINE: usize = 16 * 1024;
+
+/// A total of a port at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Node.
+    pub node: Box<str>,
+    /// Its port.
+    pub port: Box<str>,
+    /// Position in [`TOTALS`].
+    pub metric: u8,
+    /// The total.
+    pub value: u64,
+    /// When it was read, nanoseconds since 1970, where the line says so.
+    pub time_ns: Option<u64>,
+}
+
+/// Reads lines. Returns the totals, and how many lines speak of something else.
+pub fn parse(text: &str) -> Result<(Vec<Point>, usize), Refusal> {
+    let (mut points, mut others) = (Vec::new(), 0);
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let point = point(line).map_err(|why| {
+            let shown: String = line.chars().take(60).collect();
+            Refusal::new(format!("{shown:?} in line {number}, expected {why}"))
+        })?;
+        match point {
+            Some(point) => points.push(point),
+            None => others += 1,
+        }
+    }
+    Ok((points, others))
+}
+
+fn point(line: &str) -> Result<Option<Point>, &'static str> {
+    const FORM: &str = "NAME,TAG=VALUE… value=NUMBER [TIME]";
+    if line.len() > LONGEST_LINE {
+        return Err("a shorter line");
+    }
+    let (head, rest) = cut(line, b' ').ok_or(FORM)?;
+    let (fields, time) = cut(rest.trim_start(), b' ').unwrap_or((rest.trim(), ""));
+    let (name, mut tags) = cut(head, b',').unwrap_or((head, ""));
+    let (mut node, mut port, mut device) = (None, None, None);
+    while !tags.is_empty() {
+        let (tag, more) = cut(tags, b',').unwrap_or((tags, ""));
+        let (key, value) = cut(tag, b'=').ok_or(FORM)?;
+        match key {
+            "hostname" => node = Some(plain(value)),
+            "stype-id" => port = Some(plain(value)),
+            "device" => device = Some(plain(value)),
+            _ => {}
+        }
+        tags = more;
+    }
+    let mut all = fields;
+    let mut value = None;
+    while !all.is_empty() {
+        let (field, more) = cut(all, b',').unwrap_or((all, ""));
+        let (key, text) = cut(field, b'=').ok_or(FORM)?;
+        if key == "value" {
+            value = Some(text);
+        }
+        all = more;
+    }
+    let time_ns = match time.trim() {
+        "" => None,
+        digits => Some(nanoseconds(digits.parse().map_err(|_| "a time in digits")?)),
+    };
+    let metric = TOTALS.iter().position(|t| t.0 == name);
+    let (Some(metric), Some(port)) = (metric, port.or(device)) else {
+        return Ok(None);
+    };
+    let node = node.ok_or("a tag hostname")?;
+    check_node(&node).map_err(|_| "a host name of letters, digits, '-', '_', '.' and ':'")?;
+    let sound = |c: char| !c.is_control() && c != '"' && c != '\\';
+    if port.is_empty() || port.len() > LONGEST_WORD || !port.chars().all(sound) {
+        return Err("the name of a port");
+    }
+    let value =
+        total(value.ok_or("a field value")?).ok_or("a total: a number that is not negative")?;
+    Ok(Some(Point {
+        node: node.into(),
+        port: port.into(),
+        metric: metric as u8,
+        value,
+        time_ns,
+    }))
+}
+
+/// Before and behind the first separator that no backslash hides.
+fn cut(text: &str, separator: u8) -> Option<(&str, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b if b == separator => return Some((&text[..at], &text[at + 1..])),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// A tag without its backslashes.
+fn plain(value: &str) -> String {
+    let mut hidden = false;
+    value
+        .chars()
+        .filter(|&c| {
+            hidden = c == '\\' && !hidden;
+            !hidden
+        })
+        .collect()
+}
+
+/// `12`, `12i`, `12u` or `12.0`.
+fn total(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['i', 'u']);
+    if let Ok(whole) = digits.parse() {
+        return Some(whole);
+    }
+    let number: f64 = text.parse().ok()?;
+    (number.is_finite() && (0.0..1.8e19).contains(&number)).then_some(number as u64)
+}
+
+/// A time in seconds, milli-, micro- or nanoseconds, told apart by its size.
+fn nanoseconds(time: u64) -> u64 {
+    let factor = match time {
+        0..100_000_000_000 => 1_000_000_000,
+        100_000_000_000..100_000_000_000_000 => 1_000_000,
+        100_000_000_000_000..100_000_000_000_000_000 => 1000,
+        _ => 1,
+    };
+    time.saturating_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn totals_are_read_and_the_rest_is_counted() {
+        let text = "# a comment\n\
+            net_bytes_in,cluster=c,hostname=n1,type=node,stype=network,stype-id=eth0 value=12 1700000000\n\
+            ib_xmit,hostname=n1,device=mlx5\\ 0,type=node value=7e3,unit=\"x\" 1700000000123\n\
+            \n\
+            net_pkts_out,hostname=n2,stype-id=eth0 value=18446744073709551615u\n\
+            net_bytes_in_bw,hostname=n1,stype-id=eth0 value=1.5 1700000000\n\
+            cpu_load,hostname=n1 value=1\n";
+        let (points, others) = parse(text).unwrap();
+        let point = |node: &str, port: &str, metric, value, time_ns| Point {
+            node: node.into(),
+            port: port.into(),
+            metric,
+            value,
+            time_ns,
+        };
+        let expected = [
+            point("n1", "eth0", 0, 12, Some(1_700_000_000_000_000_000)),
+            point("n1", "mlx5 0", 5, 7000, Some(1_700_000_000_123_000_000)),
+            point("n2", "eth0", 3, u64::MAX, None),
+        ];
+        assert_eq!(points, expected);
+        assert_eq!(others, 2);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let tags = "stype-id=eth0";
+        for (line, why) in [
+            ("net_bytes_in".to_owned(), "expected NAME,TAG=VALUE"),
+            (format!("net_bytes_in,{tags} value=1"), "a tag hostname"),
+            (
+                format!("net_bytes_in,hostname=../n,{tags} value=1"),
+                "a host name",
+            ),
+            (
+                format!("net_bytes_in,hostname=n,{tags} value=-1"),
+                "not negative",
+            ),
+            (
+                format!("net_bytes_in,hostname=n,{tags} value=nan"),
+                "a total",
+            ),
+            (
+                format!("net_bytes_in,hostname=n,{tags} value=1 soon"),
+                "a time",
+            ),
+            (
+                format!("net_bytes_in,hostname=n,{tags} v=1"),
+                "a field value",
+            ),
+        ] {
+            let error = parse(&format!("\n{line}\n")).unwrap_err().to_string();
+            assert!(
+                error.contains("in line 2") && error.contains(why),
+                "{error}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(text: String, head in "net_bytes_in,hostname=n,stype-id=[^\n]{0,20} value=[^\n]{0,20}") {
+            let _ = parse(&text);
+            let _ = parse(&head);
+        }
+    }
+}

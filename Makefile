@@ -42,7 +42,7 @@ demo: build
 	@$(HOPBYTE) demo $(DEMO_OPTIONS)
 
 build:
-	@$(CARGO) build --locked --release -p hopbyte-cli
+	@$(CARGO) build --locked --release -p hopbyte-cli -p hopbyte-collect --bins
 
 # libhopbyte, for applications that remap themselves.
 build-capi:
@@ -123,6 +123,7 @@ $(VENV)/bin/python:
 
 install: build build-capi
 	install -D -m 755 $(HOPBYTE) $(DESTDIR)$(PREFIX)/bin/hopbyte
+	install -D -m 755 $(HOPBYTE)-agent $(DESTDIR)$(PREFIX)/bin/hopbyte-agent
 	install -D -m 755 $(TARGET)/release/libhopbyte.so $(DESTDIR)$(PREFIX)/lib/libhopbyte.so
 	install -D -m 644 $(TARGET)/release/libhopbyte.a $(DESTDIR)$(PREFIX)/lib/libhopbyte.a
 	install -D -m 644 crates/capi/include/hopbyte.h $(DESTDIR)$(PREFIX)/include/hopbyte.h

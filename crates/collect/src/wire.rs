@@ -22,6 +22,8 @@ use crate::values::Values;
 use hmac::{Hmac, Mac};
 use hopbyte_observe::counters::delta::Moment;
 use sha2::Sha256;
+use std::io;
+use std::path::Path;
 
 /// First bytes of a stream: who we are and in which version.
 pub const PREAMBLE: [u8; 6] = *b"hopb\x001";
@@ -128,6 +130,15 @@ impl Token {
             let n = secret.len();
             Refusal::new(format!("a token of {n} bytes, expected at least 16"))
         })
+    }
+
+    /// The token in a file.
+    pub fn read(file: &Path) -> io::Result<Self> {
+        let named =
+            |kind, text: String| io::Error::new(kind, format!("token {}: {text}", file.display()));
+        let secret = std::fs::read(file).map_err(|e| named(e.kind(), e.to_string()))?;
+        Self::new(&secret)
+            .map_err(|refusal| named(io::ErrorKind::InvalidData, format!("found {refusal}")))
     }
 
     /// Proof that we know the token, on parts that an eavesdropper cannot use again.

@@ -2,15 +2,13 @@
 
 use super::Answer;
 use super::collect::{found, period_ns, token};
-use crate::failure::Lacking;
 use crate::output::Output;
-use anyhow::{Context, Result};
-use hopbyte_collect::agent::{Agent, Setup, Subject, Target};
+use anyhow::{Context, Result, bail};
+use hopbyte_collect::agent::{HANDED_ON, Options, Subject, Target, work};
 use hopbyte_collect::bus::{BLOCKS, Url, check_cluster};
-use hopbyte_collect::wire::Header;
-use hopbyte_observe::sources::{self, Places};
-use serde::Serialize;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// What to read and where it goes.
 #[derive(clap::Args, Debug)]
@@ -67,61 +65,42 @@ pub struct Args {
     ticks: Option<u64>,
 }
 
-/// Reads and pushes until it is stopped.
+/// Reads and pushes until it is stopped, in the small program where there is one.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let node = match &args.name {
         Some(name) => name.clone(),
         None => host_name()?,
     };
-    let mut places = match &args.root {
-        Some(root) => Places::captured(root, &node),
-        None => Places::here(&node),
-    };
-    places.interfaces.clone_from(&args.interface);
-    places.files.clone_from(&args.file);
-    let mut found = Vec::new();
-    for source in sources::open(&places) {
-        match source {
-            Ok(source) => found.push(source),
-            Err(error) => out.talk(format!("{error}; the other sources go on")),
-        }
-    }
-    let setup = Setup {
+    // Read here as well, so that a mistake is told in this command's words.
+    args.token.as_deref().map(token).transpose()?;
+    let options = Options {
+        version: env!("CARGO_PKG_VERSION").into(),
         node,
         to: target(args)?,
-        token: args.token.as_deref().map(token).transpose()?,
+        token: args.token.clone(),
         period_ns: period_ns(args.period)?,
         keep: args.keep,
+        root: args.root.clone(),
+        interfaces: args.interface.clone(),
+        files: args.file.clone(),
+        ticks: args.ticks,
+        json: out.json,
+        quiet: out.quiet,
     };
-    if found.is_empty() {
-        let help = "no counters were found; `hopbyte doctor` says what would help";
-        return Err(Lacking(help.into()).into());
+    become_small(&options)?;
+    work(&options)?;
+    Ok(Answer::Yes)
+}
+
+/// Goes on as `hopbyte-agent`, where it lies beside this program.
+fn become_small(options: &Options) -> Result<()> {
+    let beside = std::env::current_exe()?.with_file_name("hopbyte-agent");
+    if beside.is_file() {
+        let handed_on = serde_json::to_string(options)?;
+        let error = Command::new(&beside).env(HANDED_ON, handed_on).exec();
+        bail!("{}: {error}", beside.display());
     }
-    for source in &found {
-        let counters = source.layout().counters.len();
-        out.talk(format!("{}: {counters} counters", source.place()));
-    }
-    let mut left = args.ticks.unwrap_or(u64::MAX);
-    let mut agent = Agent::new(setup, found);
-    let start = agent.start();
-    let (json, quiet) = (out.json, out.quiet);
-    let mut failure = None;
-    agent.run(
-        |text| {
-            if !quiet {
-                eprintln!("hopbyte: {text}");
-            }
-        },
-        |header, acknowledged| {
-            if json {
-                let line = Tick::of(start, header, acknowledged);
-                failure = out.object(&line).and_then(|()| out.flush()).err();
-            }
-            left -= 1;
-            left > 0 && failure.is_none()
-        },
-    )?;
-    failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
+    Ok(())
 }
 
 fn target(args: &Args) -> Result<Target> {
@@ -135,40 +114,6 @@ fn target(args: &Args) -> Result<Target> {
         block: args.block,
         jetstream: args.jetstream,
     }))
-}
-
-/// What `--json` prints for every tick.
-#[derive(Serialize)]
-struct Tick {
-    schema: &'static str,
-    start_ns: u64,
-    tick: u64,
-    sequence: u64,
-    acknowledged: u64,
-    took_seconds: f64,
-    cpu_seconds: f64,
-    resident_bytes: u64,
-    missed_ticks: u64,
-    failed_reads: u64,
-    dropped_reports: u64,
-}
-
-impl Tick {
-    fn of(start_ns: u64, header: &Header, acknowledged: u64) -> Self {
-        Self {
-            schema: "hopbyte.agent/1",
-            start_ns,
-            tick: header.tick,
-            sequence: header.sequence,
-            acknowledged,
-            took_seconds: header.took_ns as f64 / 1e9,
-            cpu_seconds: header.cost.cpu_us as f64 / 1e6,
-            resident_bytes: header.cost.resident_bytes,
-            missed_ticks: header.cost.missed_ticks,
-            failed_reads: header.cost.failed_reads,
-            dropped_reports: header.cost.dropped_reports,
-        }
-    }
 }
 
 fn host_name() -> Result<String> {

@@ -267,9 +267,7 @@ pub fn period_ns(seconds: f64) -> Result<u64> {
 
 /// The token in a file.
 pub fn token(file: &Path) -> Result<Token> {
-    let place = || format!("token {}", file.display());
-    let secret = std::fs::read(file).with_context(place)?;
-    Token::new(&secret).with_context(place)
+    Ok(Token::read(file)?)
 }
 
 fn expected(list: &str) -> Result<Vec<String>> {
@@ -319,7 +317,7 @@ fn export(args: &Args, server: &Server, out: &mut Output) -> Result<()> {
     }
     if let Some(url) = &args.lines {
         push_lines(url, &args.cluster, source, |text| {
-            eprintln!("hopbyte: {text}")
+            eprintln!("hopbyte: {text}");
         })?;
     }
     Ok(())

@@ -5,12 +5,13 @@ use super::ring::Ring;
 use crate::bus::{self, Message, Op, Stored, Url};
 use crate::datagram;
 use crate::wire::{Hello, Kind, Token, next_frame};
+use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Where reports are published.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The server.
     pub url: Url,

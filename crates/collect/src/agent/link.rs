@@ -7,12 +7,13 @@ use crate::datagram;
 use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Instant;
 
 /// Where reports go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
     /// A collector's `HOST:PORT`.
     Tcp(String),

@@ -7,10 +7,12 @@
 mod bus;
 mod link;
 mod ring;
+mod work;
 
 pub use bus::Subject;
 pub use link::Target;
 pub(crate) use link::connect;
+pub use work::{HANDED_ON, Options, work};
 
 use self::link::Link;
 use self::ring::{Reader, Ring};

@@ -13,6 +13,7 @@ pub use jetstream::{Consumer, Stored, acknowledgement, consumer, delivered, stre
 pub use protocol::{Message, Op, greet, next, ping, pong, publish, subscribe};
 
 use crate::Refusal;
+use serde::{Deserialize, Serialize};
 
 /// Blocks of a cluster.
 pub const BLOCKS: u32 = 64;
@@ -20,7 +21,7 @@ pub const BLOCKS: u32 = 64;
 const NODES_A_BLOCK: u64 = 64;
 
 /// A server of the bus: `nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT]`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Url {
     /// `HOST:PORT`.
     pub address: String,

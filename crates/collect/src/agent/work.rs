@@ -1,0 +1,132 @@
+//! An agent from start to end, as `hopbyte agent` or, after it read the command line, the small program
+//! `hopbyte-agent` runs it.
+//!
+//! The command line's tables and everything else that `hopbyte` can do would stay in the memory of every
+//! node. So the command hands its [`Options`] on and becomes the small program where that is installed
+//! beside it.
+
+use super::{Agent, Setup, Target};
+use crate::wire::{Header, Token};
+use hopbyte_observe::sources::{self, Places};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// The environment variable in which options are handed on.
+pub const HANDED_ON: &str = "HOPBYTE_AGENT_OPTIONS";
+
+/// What an agent was told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Version of the command that hands them on.
+    pub version: String,
+    /// Name of the node.
+    pub node: String,
+    /// Where reports go.
+    pub to: Target,
+    /// File with the collector's secret.
+    pub token: Option<PathBuf>,
+    /// Length of a tick, nanoseconds.
+    pub period_ns: u64,
+    /// Reports that are kept for a collector that does not answer.
+    pub keep: usize,
+    /// Captured tree to read instead of this machine.
+    pub root: Option<PathBuf>,
+    /// Interfaces to read.
+    pub interfaces: Vec<String>,
+    /// Further files of counters.
+    pub files: Vec<PathBuf>,
+    /// Ticks after which it stops.
+    pub ticks: Option<u64>,
+    /// Whether every tick is printed.
+    pub json: bool,
+    /// Whether nothing else is said.
+    pub quiet: bool,
+}
+
+/// What `--json` prints for every tick.
+#[derive(Serialize)]
+struct Tick {
+    schema: &'static str,
+    start_ns: u64,
+    tick: u64,
+    sequence: u64,
+    acknowledged: u64,
+    took_seconds: f64,
+    cpu_seconds: f64,
+    resident_bytes: u64,
+    missed_ticks: u64,
+    failed_reads: u64,
+    dropped_reports: u64,
+}
+
+impl Tick {
+    fn of(start_ns: u64, header: &Header, acknowledged: u64) -> Self {
+        Self {
+            schema: "hopbyte.agent/1",
+            start_ns,
+            tick: header.tick,
+            sequence: header.sequence,
+            acknowledged,
+            took_seconds: header.took_ns as f64 / 1e9,
+            cpu_seconds: header.cost.cpu_us as f64 / 1e6,
+            resident_bytes: header.cost.resident_bytes,
+            missed_ticks: header.cost.missed_ticks,
+            failed_reads: header.cost.failed_reads,
+            dropped_reports: header.cost.dropped_reports,
+        }
+    }
+}
+
+/// Reads and pushes until it is stopped.
+pub fn work(options: &Options) -> io::Result<()> {
+    let say = |text: &str| {
+        if !options.quiet {
+            let _ = writeln!(io::stderr(), "hopbyte: {text}");
+        }
+    };
+    let mut places = match &options.root {
+        Some(root) => Places::captured(root, &options.node),
+        None => Places::here(&options.node),
+    };
+    places.interfaces.clone_from(&options.interfaces);
+    places.files.clone_from(&options.files);
+    let mut found = Vec::new();
+    for source in sources::open(&places) {
+        match source {
+            Ok(source) => found.push(source),
+            Err(error) => say(&format!("{error}; the other sources go on")),
+        }
+    }
+    if found.is_empty() {
+        let help = "no counters were found; `hopbyte doctor` says what would help";
+        return Err(io::Error::other(help));
+    }
+    for source in &found {
+        let counters = source.layout().counters.len();
+        say(&format!("{}: {counters} counters", source.place()));
+    }
+    let setup = Setup {
+        node: options.node.clone(),
+        to: options.to.clone(),
+        token: options.token.as_deref().map(Token::read).transpose()?,
+        period_ns: options.period_ns,
+        keep: options.keep,
+    };
+    let mut agent = Agent::new(setup, found);
+    let start = agent.start();
+    let mut left = options.ticks.unwrap_or(u64::MAX);
+    let mut failure = None;
+    agent.run(say, |header, acknowledged| {
+        if options.json {
+            let mut out = io::stdout().lock();
+            let line = serde_json::to_writer(&mut out, &Tick::of(start, header, acknowledged));
+            let line = line.map_err(io::Error::from);
+            failure = line.and_then(|()| writeln!(out)).err();
+        }
+        left -= 1;
+        left > 0 && failure.is_none()
+    })?;
+    failure.map_or(Ok(()), Err)
+}

@@ -1,0 +1,24 @@
+//! The agent alone, in as little memory as it takes. `hopbyte agent` becomes it.
+
+use hopbyte_collect::agent::{HANDED_ON, Options, work};
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = std::env::var(HANDED_ON).ok();
+    let Some(options) = options.and_then(|text| serde_json::from_str::<Options>(&text).ok()) else {
+        eprintln!(
+            "error: found no options of this version, expected to be started by `hopbyte agent`"
+        );
+        return ExitCode::from(2);
+    };
+    match work(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let mistyped = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData);
+            ExitCode::from(if mistyped { 2 } else { 3 })
+        }
+    }
+}

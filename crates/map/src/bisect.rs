@@ -1,31 +1,35 @@
 //! Recursive coordinate bisection of tasks and places together.
+//!
+//! A plan says along which dimensions the cuts go, (tasks', places') by depth. All pieces of a depth are
+//! cut the same way, so that a plan folds a grid of tasks into a machine: each cut gives a binary digit
+//! of the task's coordinate to one of the place's. Cutting what is longest is one plan of many, and
+//! knows nothing of routes and capacities; a search among plans does.
 
 use crate::coords::Point;
+use crate::rng::Rng;
 
-/// Splits tasks and places at the same time, each along its longer side, until every place has its
-/// own tasks. `turn` permutes the axes of the tasks before they are matched with those of the places.
-/// `room` is the number of tasks that every place takes; their sum is the number of tasks.
-pub(crate) fn bisect(tasks: &[Point], places: &[Point], room: &[u32]) -> Vec<u32> {
+/// Splits tasks and places at the same time, by the plan as far as it goes and then each along its
+/// longer side, until every place has its own tasks. `room` is the number of tasks that every place
+/// takes; their sum is the number of tasks.
+pub(crate) fn bisect(
+    tasks: &[Point],
+    places: &[Point],
+    room: &[u32],
+    plan: &[(u8, u8)],
+) -> Vec<u32> {
     let mut task_ids: Vec<u32> = (0..tasks.len() as u32).collect();
     let mut place_ids: Vec<u32> = (0..places.len() as u32)
         .filter(|&p| room[p as usize] > 0)
         .collect();
     let mut place_of = vec![0; tasks.len()];
-    split(
-        tasks,
-        places,
-        room,
-        &mut task_ids,
-        &mut place_ids,
-        &mut place_of,
-    );
+    let both = (tasks, places, room);
+    split(both, plan, &mut task_ids, &mut place_ids, &mut place_of);
     place_of
 }
 
 fn split(
-    tasks: &[Point],
-    places: &[Point],
-    room: &[u32],
+    both: (&[Point], &[Point], &[u32]),
+    plan: &[(u8, u8)],
     task_ids: &mut [u32],
     place_ids: &mut [u32],
     place_of: &mut [u32],
@@ -38,19 +42,22 @@ fn split(
         }
         return;
     }
+    let (tasks, places, room) = both;
     let half = place_ids.len() / 2;
-    cut(places, place_ids, half);
+    cut(places, place_ids, half, plan.first().map(|p| p.1));
     let here: u32 = place_ids[..half].iter().map(|&p| room[p as usize]).sum();
     let here = here as usize;
-    cut(tasks, task_ids, here);
+    cut(tasks, task_ids, here, plan.first().map(|p| p.0));
+    let rest = plan.get(1..).unwrap_or(&[]);
     let (near_tasks, far_tasks) = task_ids.split_at_mut(here);
     let (near_places, far_places) = place_ids.split_at_mut(half);
-    split(tasks, places, room, near_tasks, near_places, place_of);
-    split(tasks, places, room, far_tasks, far_places, place_of);
+    split(both, rest, near_tasks, near_places, place_of);
+    split(both, rest, far_tasks, far_places, place_of);
 }
 
-/// Brings the lower `count` along the longest side to the front.
-fn cut(points: &[Point], ids: &mut [u32], count: usize) {
+/// Brings the lower `count` to the front, along the wanted dimension if the points differ there, else
+/// along the longest.
+fn cut(points: &[Point], ids: &mut [u32], count: usize, wanted: Option<u8>) {
     if count == 0 || count >= ids.len() {
         return;
     }
@@ -61,18 +68,142 @@ fn cut(points: &[Point], ids: &mut [u32], count: usize) {
             high[d] = high[d].max(c);
         }
     }
-    let longest = (0..3).fold(0, |best, d| {
-        if high[d] - low[d] > high[best] - low[best] {
-            d
-        } else {
-            best
-        }
-    });
+    let length = |d: usize| high[d] - low[d];
+    let longest = (0..3).fold(0, |best, d| if length(d) > length(best) { d } else { best });
+    let along = wanted.map(usize::from).filter(|&d| length(d) > 0.0);
+    let along = along.unwrap_or(longest);
     ids.select_nth_unstable_by(count, |&a, &b| {
         let (p, q) = (&points[a as usize], &points[b as usize]);
         (0..3)
-            .map(|k| p[(longest + k) % 3].total_cmp(&q[(longest + k) % 3]))
+            .map(|k| p[(along + k) % 3].total_cmp(&q[(along + k) % 3]))
             .find(|o| o.is_ne())
             .unwrap_or(a.cmp(&b))
     });
+}
+
+/// Halvings of every dimension of a side, and its extent.
+struct Side {
+    digits: [u32; 3],
+    extent: [f32; 3],
+}
+
+impl Side {
+    fn of(points: &[Point]) -> Self {
+        let values = |d: usize| {
+            let mut values: Vec<f32> = points.iter().map(|p| p[d]).collect();
+            values.sort_by(f32::total_cmp);
+            values.dedup();
+            values
+        };
+        let all: [Vec<f32>; 3] = std::array::from_fn(values);
+        Self {
+            digits: std::array::from_fn(|d| all[d].len().next_power_of_two().trailing_zeros()),
+            extent: std::array::from_fn(|d| match (all[d].first(), all[d].last()) {
+                (Some(low), Some(high)) => high - low + 1.0,
+                _ => 1.0,
+            }),
+        }
+    }
+
+    /// An order of all halvings: the longest dimension first, give or take a factor of `spread`.
+    fn order(&self, spread: f32, rng: &mut Rng) -> Vec<u8> {
+        let (mut left, mut extent) = (self.digits, self.extent);
+        let mut order = Vec::new();
+        while left.iter().any(|&n| n > 0) {
+            let length = extent.map(|e| e * spread.powf(rng.unit() as f32));
+            let open = (0..3).filter(|&d| left[d] > 0);
+            let Some(d) = open.max_by(|&a, &b| length[a].total_cmp(&length[b])) else {
+                break;
+            };
+            left[d] -= 1;
+            extent[d] *= 0.5;
+            order.push(d as u8);
+        }
+        order
+    }
+}
+
+/// Looks for a plan whose map costs least, first by chance and then by changes of the best; makes `tries`
+/// maps. `cost` says what a map costs.
+pub(crate) fn planned(
+    (tasks, places, room): (&[Point], &[Point], &[u32]),
+    tries: usize,
+    cost: impl Fn(&[u32]) -> f64,
+    rng: &mut Rng,
+) -> Option<(f64, Vec<u32>)> {
+    let taken = room.iter().filter(|&&r| r > 0).count();
+    let depth = taken.next_power_of_two().trailing_zeros() as usize;
+    let sides = [Side::of(tasks), Side::of(places)];
+    let mut best: Option<(f64, Vec<u32>, [Vec<u8>; 2])> = None;
+    for number in 0..tries {
+        let orders = match &best {
+            Some((_, _, orders)) if number >= tries / 4 => changed(orders, rng),
+            _ => {
+                let spread = [1.0, 8.0, 1e6][number % 3];
+                [0, 1].map(|side: usize| sides[side].order(spread, rng))
+            }
+        };
+        let [a, b] = &orders;
+        let pairs = a.iter().copied().zip(b.iter().copied());
+        let plan: Vec<(u8, u8)> = pairs.take(depth).collect();
+        let map = bisect(tasks, places, room, &plan);
+        let cost = cost(&map);
+        if best.as_ref().is_none_or(|b| cost <= b.0) {
+            best = Some((cost, map, orders));
+        }
+    }
+    best.map(|b| (b.0, b.1))
+}
+
+/// The orders with one or two pairs of halvings exchanged.
+fn changed(orders: &[Vec<u8>; 2], rng: &mut Rng) -> [Vec<u8>; 2] {
+    let mut orders = orders.clone();
+    for _ in 0..1 + rng.below(2) {
+        let order = &mut orders[rng.below(2)];
+        if !order.is_empty() {
+            let (i, j) = (rng.below(order.len()), rng.below(order.len()));
+            order.swap(i, j);
+        }
+    }
+    orders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_gives_the_digits_of_one_grid_to_the_other() {
+        let line = |n: u32| (0..n).map(|i| [i as f32, 0.0, 0.0]).collect::<Vec<Point>>();
+        let square: Vec<Point> = (0..16)
+            .map(|i| [(i / 4) as f32, (i % 4) as f32, 0.0])
+            .collect();
+        // The line's first two digits choose the column, the others the row.
+        let plan = [(0, 1), (0, 1), (0, 0), (0, 0)];
+        let map = bisect(&line(16), &square, &[1; 16], &plan);
+        let column_first: Vec<u32> = (0..16).map(|i| i % 4 * 4 + i / 4).collect();
+        assert_eq!(map, column_first);
+    }
+
+    #[test]
+    fn the_search_among_plans_finds_a_stencils_own_grid() {
+        // A 4x16 grid of tasks on a machine that lists the same grid with its dimensions exchanged.
+        let tasks: Vec<Point> = (0..64)
+            .map(|i| [(i / 16) as f32, (i % 16) as f32, 0.0])
+            .collect();
+        let places: Vec<Point> = (0..64)
+            .map(|i| [(i / 4) as f32, (i % 4) as f32, 0.0])
+            .collect();
+        let hops = |map: &[u32]| -> f64 {
+            let at = |t: usize| places[map[t] as usize];
+            let apart =
+                |a: usize, b: usize| -> f32 { (0..3).map(|d| (at(a)[d] - at(b)[d]).abs()).sum() };
+            let right = (0..64).filter(|t| t % 16 < 15).map(|t| apart(t, t + 1));
+            let down = (0..48).map(|t| apart(t, t + 16));
+            f64::from(right.sum::<f32>() + down.sum::<f32>())
+        };
+        let sides = (&tasks[..], &places[..], &[1; 64][..]);
+        let found = planned(sides, 200, hops, &mut Rng::new(1, 1)).unwrap();
+        assert_eq!(found.0, 108.0);
+    }
 }

@@ -65,13 +65,39 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         }
     }
 
-    /// Bytes × distance of a placement.
-    pub(crate) fn linear(&self, place_of: &[u32]) -> f64 {
+    /// What a map of a graph's units costs, to compare starts.
+    pub(crate) fn cost(&self, graph: &Graph, place_of: &[u32]) -> f64 {
+        match self.problem.objective {
+            Objective::WorstLink | Objective::WorstNetworkLink => self.loaded(graph, place_of),
+            Objective::HopBytes | Objective::RouteCost(_) => self.linear(graph, place_of),
+        }
+    }
+
+    /// Bytes × distance.
+    pub(crate) fn linear(&self, graph: &Graph, place_of: &[u32]) -> f64 {
         let at = |t: u32| place_of[t as usize];
         (0..place_of.len() as u32)
-            .flat_map(|t| self.graph.edges(t).iter().map(move |e| (t, e)))
+            .flat_map(|t| graph.edges(t).iter().map(move |e| (t, e)))
             .map(|(t, e)| f64::from(e.out) * self.distances.get(at(t), at(e.to)))
             .sum()
+    }
+
+    /// The eighth norm of the times of the links that count: near the worst, and less where fewer links
+    /// are as slow.
+    fn loaded(&self, graph: &Graph, place_of: &[u32]) -> f64 {
+        let mut load = vec![0.0; self.paths.links()];
+        for unit in 0..place_of.len() as u32 {
+            let from = place_of[unit as usize];
+            for edge in graph.edges(unit).iter().filter(|e| e.out > 0.0) {
+                let (to, bytes) = (place_of[edge.to as usize], f64::from(edge.out));
+                self.paths
+                    .each(from, to, |l, share| load[l] += bytes * share);
+            }
+        }
+        let times = load.iter().zip(&self.weights.seconds_per_byte);
+        let counted = times.zip(&self.weights.counts).filter(|t| *t.1);
+        let power = |((bytes, seconds), _): ((&f64, &f64), &bool)| (bytes * seconds).powi(8);
+        counted.map(power).sum::<f64>().powf(0.125)
     }
 
     /// Searches from a start as long as `effort` allows.
@@ -108,7 +134,6 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             heat: 4.0,
             hot: 50,
             step: 1.35,
-            limit: None,
             budget: effort.part(0.35, false),
         };
         if grouped {

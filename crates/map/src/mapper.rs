@@ -289,7 +289,7 @@ impl Run<'_> {
             Some(trials) => Effort::Trials(trials / runs as u64),
             None => Effort::Seconds(options.seconds / runs.div_ceil(threads) as f64),
         };
-        let starts = starts(&engine, self.candidates, options.seed);
+        let starts = starts(&engine, self.candidates, effort.trials(), options.seed);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
@@ -304,8 +304,8 @@ impl Run<'_> {
                 .into_par_iter()
                 .map(|number| {
                     let mut rng = Rng::new(options.seed, number as u64 + 1);
-                    let start = starts[number % starts.len()].clone();
-                    let end = engine.run(start, effort, &mut rng, || {
+                    let start = &starts[number % starts.len()];
+                    let end = engine.run(start.clone(), effort, &mut rng, || {
                         if let Ok(mut told) = told.lock() {
                             told.0 += 1;
                             (self.progress)(Progress {
@@ -315,7 +315,12 @@ impl Run<'_> {
                             });
                         }
                     });
-                    let (placement, cost) = self.placed(&end.place_of)?;
+                    let (mut placement, mut cost) = self.placed(&end.place_of)?;
+                    // A search that began too warm may end worse than it began.
+                    let begin = self.placed(start)?;
+                    if begin.1.better_than(&cost, &problem.objective) {
+                        (placement, cost) = begin;
+                    }
                     if let Ok(mut told) = told.lock() {
                         told.0 += 1;
                         told.1 = told.1.min(cost.score(&problem.objective).0);

@@ -33,7 +33,18 @@ pub(crate) enum Effort {
     Trials(u64),
 }
 
+/// Trials of a search on loads in a second, roughly.
+const TRIALS_PER_SECOND: f64 = 4e5;
+
 impl Effort {
+    /// About how many trials this is.
+    pub(crate) fn trials(self) -> u64 {
+        match self {
+            Self::Seconds(s) => (s * TRIALS_PER_SECOND) as u64,
+            Self::Trials(n) => n,
+        }
+    }
+
     /// A part of it, beginning now; `cheap` trials are counted fourfold.
     pub(crate) fn part(self, share: f64, cheap: bool) -> Budget {
         match self {

@@ -1,9 +1,11 @@
 //! Swap search over placements with incremental link loads.
 //!
 //! The cost is bytes × hops plus, for every link that carries more than its limit, a penalty that grows
-//! with the square of the excess. A limit is a time that the search lowers as it goes: about one link
-//! in fifty is above it at any moment, until the worst are. An excess of one typical flow weighs as much
-//! as `stiffness` hops of detour, so the trade has no units and needs no tuning by machine.
+//! with the square of the excess. Limits fall as the search goes: about one link in fifty is above its
+//! limit at any moment, until the worst are. They are times less some bytes, the same on every link:
+//! where flows are few and alike, a slow link that carries one too many is as far above as a fast one.
+//! An excess of one typical flow weighs as much as `stiffness` hops of detour, so the trade has no units
+//! and needs no tuning by machine.
 //!
 //! The cost is convex in the loads, so the sum of link prices (its derivative) along the old and new
 //! routes bounds a swap's change from below: most swaps are refused from a few price sums, without
@@ -19,8 +21,7 @@ use crate::schedule::{Budget, Schedule};
 /// Share of the loaded links that the limit leaves above it.
 const ABOVE: f64 = 0.02;
 
-/// The limit stays at least this share below the worst link, so that there is always something to
-/// gain; some flows below it where that is more.
+/// Limits stay this share below the worst link's time, and some flows below that.
 const LEAST_STEP: f64 = 0.015;
 
 /// What every link weighs in the cost, in the numbering of [`Paths`].
@@ -42,10 +43,8 @@ pub(crate) struct Stage {
     pub(crate) heat: f64,
     /// Chances in 100 that a trial starts from a flow over a link above its limit.
     pub(crate) hot: usize,
-    /// Typical flows by which the limit stays below the worst link.
+    /// Typical flows by which every limit stays below what the worst time lets a link carry.
     pub(crate) step: f64,
-    /// A fixed limit instead of a falling one: fewer hop-bytes while no link is slower than this.
-    pub(crate) limit: Option<f64>,
     /// When to stop.
     pub(crate) budget: Budget,
 }
@@ -184,7 +183,7 @@ impl<'a, P: Paths> Search<'a, P> {
     }
 
     /// The time that all but a few of the loaded links stay below.
-    fn falling_limit(&self, worst: f64, flows: f64) -> f64 {
+    fn common_time(&self, worst: f64) -> f64 {
         let mut times: Vec<f64> = (0..self.load.len())
             .filter(|&l| self.weights.counts[l])
             .map(|l| self.time(l))
@@ -194,12 +193,7 @@ impl<'a, P: Paths> Search<'a, P> {
             return worst;
         }
         let above = ((times.len() as f64 * ABOVE) as usize).min(times.len() - 1);
-        let (_, &mut limit, _) = times.select_nth_unstable_by(above, |a, b| b.total_cmp(a));
-        let step = (0..self.load.len())
-            .filter(|&l| self.weights.counts[l] && self.time(l) >= worst * 0.999)
-            .map(|l| self.flow * self.weights.seconds_per_byte[l])
-            .fold(0.0, f64::max);
-        limit.min(worst - (flows * step).clamp(LEAST_STEP * worst, 0.5 * worst))
+        *times.select_nth_unstable_by(above, |a, b| b.total_cmp(a)).1
     }
 
     /// Recomputes loads, limits, prices and the flows over links above their limit; returns where we
@@ -207,20 +201,18 @@ impl<'a, P: Paths> Search<'a, P> {
     fn refresh(&mut self, stage: &Stage, progress: f64) -> Standing {
         self.reload();
         let standing = self.standing();
-        let limit = stage
-            .limit
-            .unwrap_or_else(|| self.falling_limit(standing.worst, stage.step));
+        let common = self.common_time(standing.worst);
         for link in 0..self.limit.len() {
             let seconds = self.weights.seconds_per_byte[link];
-            let most = if self.weights.counts[link] {
-                limit
-            } else {
-                self.others
-            };
-            self.limit[link] = if seconds > 0.0 {
-                most / seconds
-            } else {
+            self.limit[link] = if seconds <= 0.0 {
                 f64::INFINITY
+            } else if self.weights.counts[link] {
+                let most = standing.worst / seconds;
+                (most * (1.0 - LEAST_STEP) - stage.step * self.flow)
+                    .min(common / seconds)
+                    .max(0.5 * most)
+            } else {
+                self.others / seconds
             };
         }
         let (soft, stiff) = stage.stiffness;
@@ -231,8 +223,7 @@ impl<'a, P: Paths> Search<'a, P> {
         let all: Vec<u32> = (0..self.price.len() as u32).collect();
         let price = &self.price;
         self.paths.reprice(&mut self.prices, &all, |l| price[l]);
-        let upper = limit + 0.5 * (standing.worst - limit).max(0.0);
-        self.find_hot(0.999 * upper.min(standing.worst));
+        self.find_hot(standing.worst);
         standing
     }
 
@@ -242,11 +233,13 @@ impl<'a, P: Paths> Search<'a, P> {
         self.weights.hop[link] + self.steep * (self.load[link] - self.limit[link]).max(0.0)
     }
 
-    /// Lists the flows that cross links that count and take longer than `limit`.
-    fn find_hot(&mut self, limit: f64) {
+    /// Lists the flows that cross links nearer to the worst time than to their limit.
+    fn find_hot(&mut self, worst: f64) {
         self.hot.clear();
         for l in 0..self.load.len() {
-            self.mark[l] = self.weights.counts[l] && self.time(l) > limit;
+            let most = worst / self.weights.seconds_per_byte[l];
+            let middle = 0.5 * (self.limit[l] + most);
+            self.mark[l] = self.weights.counts[l] && self.load[l] >= 0.999 * middle;
         }
         for unit in 0..self.graph.units() as u32 {
             let from = self.at.place(unit);

@@ -1,8 +1,8 @@
 //! Placements to start from.
 
-use crate::bisect::bisect;
+use crate::bisect::planned;
 use crate::construct::greedy;
-use crate::coords::{grid_points, place_points, task_grid};
+use crate::coords::{Point, grid_points, place_points, task_grid};
 use crate::dual::dual_bisect;
 use crate::engine::Engine;
 use crate::evaluate::Evaluation;
@@ -15,23 +15,22 @@ use hopbyte_fabric::Placement;
 /// Places × tasks up to which the greedy start is worth its time.
 const GREEDY: usize = 1 << 21;
 
-/// Ways of matching the axes of tasks and machine.
-const TURNS: [[usize; 3]; 6] = [
-    [0, 1, 2],
-    [0, 2, 1],
-    [1, 0, 2],
-    [1, 2, 0],
-    [2, 0, 1],
-    [2, 1, 0],
-];
-
-/// Stream of random numbers of the bisection.
+/// Streams of random numbers of the bisections.
 const STREAM: u64 = 1 << 33;
 
-/// Starts by place of every task, the most promising first.
+/// Fewest and most plans that are tried for a shape of block.
+const PLANS: (u64, u64) = (12, 600);
+
+/// Flows whose loads are counted for every trial of the search, a tenth of its time, and what else a plan
+/// costs in flows.
+const FLOWS: (u64, u64) = (6, 512);
+
+/// Starts by place of every task, the most promising first. `trials` is about how many trials the search
+/// will make.
 pub(crate) fn starts<P: Paths, D: Distances>(
     engine: &Engine<'_, P, D>,
     baselines: &[(Baseline, Placement, Evaluation)],
+    trials: u64,
     seed: u64,
 ) -> Vec<Vec<u32>> {
     let problem = engine.problem;
@@ -48,12 +47,11 @@ pub(crate) fn starts<P: Paths, D: Distances>(
     let points = place_points(problem);
     let grid = task_grid(problem.exchange);
     let hops = !matches!(problem.objective, Objective::RouteCost(_));
-    if let (Some(dims), Some(points), true) = (&grid, &points, hops) {
-        let cells = grid_points(dims, tasks);
-        for turn in TURNS {
-            let turned: Vec<_> = points.iter().map(|p| turn.map(|d| p[d])).collect();
-            all.push(bisect(&cells, &turned, &fill));
-        }
+    if let (Some(dims), true) = (&grid, hops) {
+        // Without coordinates the order of the allocation is all that is known of its places.
+        let line = || (0..fill.len()).map(|p| [p as f32, 0.0, 0.0]).collect();
+        let points = points.clone().unwrap_or_else(line);
+        all.extend(folded(engine, dims, (&points, &fill), trials, seed));
     }
     if grid.is_none() || points.is_none() {
         let distance = |a, b| engine.distances.get(a, b);
@@ -63,10 +61,91 @@ pub(crate) fn starts<P: Paths, D: Distances>(
     if tasks.saturating_mul(fill.len()) <= GREEDY {
         all.push(greedy(engine.graph, &engine.rooms, engine.distances));
     }
-    let mut scored: Vec<(f64, Vec<u32>)> =
-        all.into_iter().map(|s| (engine.linear(&s), s)).collect();
+    let mut scored: Vec<(f64, Vec<u32>)> = all
+        .into_iter()
+        .map(|s| (engine.cost(engine.graph, &s), s))
+        .collect();
     scored.sort_by(|a, b| a.0.total_cmp(&b.0));
     scored.into_iter().map(|s| s.1).collect()
+}
+
+/// The best plan's fold of a grid of tasks into the places, for each shape of block that fills a place;
+/// where none does, of single tasks.
+fn folded<P: Paths, D: Distances>(
+    engine: &Engine<'_, P, D>,
+    dims: &[u32],
+    (points, fill): (&[Point], &[u32]),
+    trials: u64,
+    seed: u64,
+) -> Option<Vec<u32>> {
+    let tasks = engine.problem.exchange.tasks();
+    let cells = grid_points(dims, tasks);
+    let rooms: Vec<u32> = fill.iter().copied().filter(|&r| r > 0).collect();
+    let same = rooms.iter().all(|&r| r == rooms[0]);
+    let shapes = blocks(dims, if same { rooms[0] } else { 1 });
+    let mut best: Option<(f64, Vec<u32>)> = None;
+    for (number, shape) in shapes.iter().enumerate() {
+        let volume: u32 = shape.iter().product();
+        let counts: Vec<u32> = dims.iter().zip(shape).map(|(d, b)| d / b).collect();
+        let block_of = |cell: &Point| {
+            let each = counts.iter().zip(shape).zip(cell);
+            each.fold(0, |at, ((&n, &b), &c)| at * n + c as u32 / b)
+        };
+        let unit_of: Vec<u32> = cells.iter().map(block_of).collect();
+        let units = tasks / volume as usize;
+        let single = volume == 1;
+        let quotient = (!single).then(|| engine.graph.quotient(&unit_of, units));
+        let graph = quotient.as_ref().unwrap_or(engine.graph);
+        let centres: Vec<Point> = grid_points(&counts, units)
+            .into_iter()
+            .map(|p| std::array::from_fn(|d| p[d] * shape.get(d).map_or(1.0, |&b| b as f32)))
+            .collect();
+        let room: Vec<u32> = fill.iter().map(|r| r / volume).collect();
+        let flows: u64 = (0..units as u32).map(|u| graph.edges(u).len() as u64).sum();
+        let tries = trials * FLOWS.0 / (flows + FLOWS.1) / shapes.len() as u64;
+        let tries = tries.clamp(PLANS.0, PLANS.1) as usize;
+        let mut rng = Rng::new(seed, STREAM + 1 + number as u64);
+        let cost = |map: &[u32]| engine.cost(graph, map);
+        let sides = (&centres[..], points, &room[..]);
+        let Some((cost, map)) = planned(sides, tries, cost, &mut rng) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|b| cost < b.0) {
+            let place = |&unit: &u32| map[unit as usize];
+            best = Some((cost, unit_of.iter().map(place).collect()));
+        }
+    }
+    best.map(|b| b.1)
+}
+
+/// Blocks of `room` cells that tile a grid with the least surface, in every orientation; single cells
+/// where none tiles it.
+fn blocks(dims: &[u32], room: u32) -> Vec<Vec<u32>> {
+    let mut shapes: Vec<Vec<u32>> = vec![Vec::new()];
+    for (d, &size) in dims.iter().enumerate() {
+        let last = d + 1 == dims.len();
+        let longer = |shape: &Vec<u32>| -> Vec<Vec<u32>> {
+            let left = room / shape.iter().product::<u32>();
+            (1..=left)
+                .filter(|&b| {
+                    size.is_multiple_of(b) && left.is_multiple_of(b) && (!last || b == left)
+                })
+                .map(|b| shape.iter().copied().chain([b]).collect())
+                .collect()
+        };
+        shapes = shapes.iter().flat_map(longer).collect();
+    }
+    // Surface by volume; a side that spans the grid has none.
+    let surface = |shape: &[u32]| -> f64 {
+        let sides = shape.iter().zip(dims).filter(|(b, d)| b < d);
+        sides.map(|(&b, _)| 1.0 / f64::from(b)).sum()
+    };
+    let least = shapes.iter().map(|s| surface(s)).fold(f64::MAX, f64::min);
+    shapes.retain(|s| surface(s) <= least * (1.0 + 1e-9));
+    if shapes.is_empty() {
+        shapes.push(vec![1; dims.len()]);
+    }
+    shapes
 }
 
 /// Tasks on every place when places are filled in order, as many nodes used as there are tasks for.
@@ -78,4 +157,18 @@ fn fill(rooms: &[u32], tasks: usize) -> Vec<u32> {
         n
     };
     rooms.iter().map(&mut take).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blocks;
+
+    #[test]
+    fn blocks_tile_the_grid_and_are_round() {
+        assert_eq!(blocks(&[32, 32, 16], 16), [[2, 2, 4], [2, 4, 2], [4, 2, 2]]);
+        assert_eq!(blocks(&[8, 8, 8], 4), [[1, 2, 2], [2, 1, 2], [2, 2, 1]]);
+        // 7 divides nothing here; a block that spans the grid has no sides there.
+        assert_eq!(blocks(&[8, 8], 7), [[1, 1]]);
+        assert_eq!(blocks(&[64, 2], 8), [[4, 2]]);
+    }
 }

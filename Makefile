@@ -162,8 +162,9 @@ bench-model:
 bench-map:
 	$(PYTHON) bench/map/run.py
 
-test-simgrid:
+test-simgrid: build
 	scripts/need.sh /usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ && $(PYTHON) bench/model/run.py --quick
+	$(PYTHON) tests/simgrid/replay.py $(HOPBYTE)
 
 fuzz:
 	scripts/fuzz.sh $(FUZZ_SECONDS)

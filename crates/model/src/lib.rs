@@ -17,6 +17,7 @@ pub mod place;
 pub mod program;
 mod protection;
 pub mod protocol;
+mod random;
 pub mod reproduce;
 mod scenario;
 mod stalls;

@@ -2,8 +2,8 @@
 
 use crate::error::ModelError;
 use crate::geometric::geometric;
+use crate::random::Random;
 use crate::scenario::{Nodes, PlacementRule};
-use crate::workload::Random;
 use hopbyte_fabric::{Allocation, Fabric, FabricError, NodeId, Placement};
 
 /// The nodes of a job with `ranks` ranks.

@@ -2,9 +2,10 @@
 
 use crate::error::ModelError;
 use crate::program::{Builder, Program};
+use crate::random::Random;
 use crate::scenario::{MAX_MESSAGES, MAX_RANKS, positive};
 use crate::wavefront::Wavefront;
-use hopbyte_fabric::{Exchange, FabricError, Traffic};
+use hopbyte_fabric::{Exchange, FabricError, Trace as Recording, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// What the ranks of a job do.
@@ -153,6 +154,9 @@ pub struct Recorded {
 pub struct Trace {
     /// File, or folder or archive of one file a rank.
     pub file: String,
+    /// How fast a processor does the work of which a trace counts operations (SimGrid's).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations_per_s: Option<f64>,
 }
 
 fn once() -> u32 {
@@ -169,7 +173,7 @@ pub enum Input {
     /// For [`Workload::Recorded`].
     Traffic(Traffic),
     /// For [`Workload::Trace`].
-    Program(Program),
+    Trace(Recording),
 }
 
 /// What a job does, ready to run.
@@ -288,7 +292,11 @@ impl Workload {
                 times(r.iterations, r.compute_s)?;
                 (None, 0)
             }
-            Self::Trace(_) => (None, 0),
+            Self::Trace(t) => {
+                t.operations_per_s
+                    .map_or(Ok(()), |speed| positive("operations_per_s", speed))?;
+                (None, 0)
+            }
         };
         if let Some(n) = ranks
             && !(1..=MAX_RANKS).contains(&n)
@@ -332,7 +340,7 @@ impl Workload {
         }
         match input {
             Some(Input::Traffic(traffic)) => Ok(traffic.tasks),
-            Some(Input::Program(program)) => Ok(program.ranks()),
+            Some(Input::Trace(trace)) => Ok(trace.ranks.len()),
             None => Err(self.unread()),
         }
     }
@@ -365,7 +373,9 @@ impl Workload {
                 )?))
             }
             (Self::Recorded(r), Some(Input::Traffic(traffic))) => r.work(traffic),
-            (Self::Trace(_), Some(Input::Program(program))) => Ok(Work::Program(program.clone())),
+            (Self::Trace(t), Some(Input::Trace(trace))) => {
+                Ok(Work::Program(Program::of_trace(trace, t.operations_per_s)?))
+            }
             _ => Err(self.unread()),
         }
     }
@@ -574,49 +584,5 @@ impl Synthetic {
             }
         }
         Exchange::new(self.ranks as usize, entries)
-    }
-}
-
-/// Reproducible random numbers (a 64-bit linear congruential generator with an output mix).
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let mixed = (self.0 ^ (self.0 >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        mixed ^ (mixed >> 29)
-    }
-
-    /// A number below `n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
-    }
-
-    /// A number from 0 to below 1.
-    pub(crate) fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// About normally distributed, mean 0 and variance 1: the sum of twelve uniform numbers, the same
-    /// on every machine.
-    pub(crate) fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
-    }
-
-    /// Numbers 0..n in random order.
-    pub(crate) fn permutation(&mut self, n: usize) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..n as u32).collect();
-        for i in (1..n).rev() {
-            order.swap(i, self.below(i as u64 + 1) as usize);
-        }
-        order
     }
 }

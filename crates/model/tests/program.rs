@@ -6,7 +6,7 @@ use hopbyte_fabric::{Fabric, NodeId, Routing, spec};
 use hopbyte_model::ModelError;
 use hopbyte_model::network::Network;
 use hopbyte_model::parameters::{OperatingPoint, Parameters};
-use hopbyte_model::program::{Builder, ProgramTimes, Settings, run};
+use hopbyte_model::program::{Action, Builder, ProgramTimes, Settings, run};
 
 const NS: f64 = 1e-9;
 
@@ -223,12 +223,7 @@ fn programs_that_cannot_end_are_refused() {
         "{error}"
     );
     let mut b = Builder::new(1);
-    let first = b.after(
-        0,
-        hopbyte_model::program::Action::Compute { seconds: 1.0 },
-        0,
-        &[],
-    );
+    let first = b.free(0, Action::Compute { seconds: 1.0 });
     b.order(first, first);
     assert!(b.finish().unwrap_err().to_string().contains("circle"));
 }

@@ -6,7 +6,7 @@ use super::spec::RouterSpec;
 use super::wheel::Wheel;
 use crate::error::ModelError;
 use crate::network::Network;
-use crate::workload::Random;
+use crate::random::Random;
 
 /// Every node makes packets at random times for random nodes, itself included, whatever the network
 /// does: the usual measurement of a network, as BookSim does it.

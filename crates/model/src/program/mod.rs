@@ -5,6 +5,7 @@
 
 mod collectives;
 mod run;
+mod trace;
 mod transport;
 
 pub use run::{ProgramTimes, Settings, run, run_on};
@@ -202,24 +203,33 @@ impl Builder {
         front.push(operation);
     }
 
-    /// Adds an operation that waits for the given ones and nothing else (traces that are graphs).
-    pub fn after(&mut self, rank: u32, action: Action, tag: u32, earlier: &[OpId]) -> OpId {
+    /// Adds an operation that waits for nothing yet (traces that are graphs).
+    pub fn free(&mut self, rank: u32, action: Action) -> OpId {
         let id = OpId(self.operations.len() as u32);
-        self.edges.extend(earlier.iter().map(|e| (e.0, id.0)));
         self.operations.push(Operation {
             rank,
             action,
             partner: None,
-            waits_for: earlier.len() as u32,
+            waits_for: 0,
         });
-        match action {
-            Action::Send { to, .. } => self.sends.entry((rank, to, tag)).or_default().push(id),
-            Action::Receive { from } => {
-                self.receives.entry((from, rank, tag)).or_default().push(id);
-            }
-            Action::Compute { .. } => {}
-        }
         id
+    }
+
+    /// The rank begins to send or to receive what [`Builder::pair`] matches; [`Builder::wait`] and
+    /// [`Builder::wait_all`] wait for it.
+    pub fn unmatched(&mut self, rank: u32, action: Action) -> OpId {
+        let id = self.add(rank, action);
+        self.pending[rank as usize].push(id);
+        id
+    }
+
+    /// Matches a send and a receive; the receive is then one from that sender.
+    pub fn pair(&mut self, send: OpId, receive: OpId) {
+        let from = self.operations[send.0 as usize].rank;
+        let receiver = &mut self.operations[receive.0 as usize];
+        receiver.action = Action::Receive { from };
+        receiver.partner = Some(send);
+        self.operations[send.0 as usize].partner = Some(receive);
     }
 
     /// Makes one operation wait for another one.
@@ -261,6 +271,15 @@ impl Builder {
                 self.operations[send.0 as usize].partner = Some(receive);
                 self.operations[receive.0 as usize].partner = Some(send);
             }
+        }
+        let alone =
+            |op: &Operation| op.partner.is_none() && !matches!(op.action, Action::Compute { .. });
+        if let Some(op) = self.operations.iter().find(|op| alone(op)) {
+            return Err(FabricError::OutOfRange {
+                what: format!("message of rank {}", op.rank),
+                found: "no partner".into(),
+                expected: "a receive for each send, a send for each receive".into(),
+            });
         }
         let (next_offsets, next) = self.successors();
         let program = Program {

@@ -5,10 +5,13 @@ use crate::machine::{Machine, MachineSource};
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
+use hopbyte_fabric::Fabric;
 use hopbyte_model::workload::{Input, Workload};
-use hopbyte_model::{Inputs, Level, Outcome, Question, Scenario, ThrottleKind};
-use hopbyte_observe::read_traffic;
+use hopbyte_model::{
+    Inputs, Level, Nodes, Outcome, PlacementRule, Question, Scenario, ThrottleKind,
+};
 use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::{read_placement, read_trace, read_traffic};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -37,6 +40,9 @@ pub struct Args {
     /// Factor on the speed of processors
     #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
     cpu: Option<f64>,
+    /// Which rank is where, instead of the scenario's: mapping.json or a launcher's file
+    #[arg(long, value_name = "FILE")]
+    placement: Option<PathBuf>,
     /// Write the counters of the simulated machine, as `hopbyte links --json` prints counters
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
@@ -55,8 +61,11 @@ struct Record {
 
 /// Answers.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
-    let scenario = args.scenario()?;
+    let mut scenario = args.scenario()?;
     let machine = machine_of(&scenario, out)?;
+    if let Some(path) = &args.placement {
+        put(&mut scenario, &machine.fabric, path)?;
+    }
     let inputs = inputs_of(&scenario)?;
     let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
     let start = Instant::now();
@@ -77,6 +86,19 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         write(args, &record, out)?;
     }
     Ok(Answer::Yes)
+}
+
+/// Puts the job's ranks where a file says.
+fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> {
+    let placed = read_placement(path, fabric, None)?;
+    let name = |node| fabric.node(node).name.clone();
+    let nodes = placed.allocation.nodes();
+    scenario.job.ranks_per_node = nodes.iter().map(|n| n.1).max().unwrap_or(1);
+    scenario.job.nodes = Nodes::Named(nodes.iter().map(|n| name(n.0)).collect());
+    let ranks = placed.placement.slots().iter().map(|s| name(s.node));
+    scenario.job.placement = PlacementRule::Nodes(ranks.collect());
+    scenario.check()?;
+    Ok(())
 }
 
 impl Args {
@@ -136,6 +158,7 @@ pub fn inputs_of(scenario: &Scenario) -> Result<Inputs> {
     let input = |workload: &Workload| -> Result<Option<Input>> {
         Ok(match workload {
             Workload::Recorded(recorded) => Some(Input::Traffic(read_traffic(&recorded.traffic)?)),
+            Workload::Trace(trace) => Some(Input::Trace(read_trace(&trace.file)?)),
             _ => None,
         })
     };

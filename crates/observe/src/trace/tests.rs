@@ -145,6 +145,23 @@ fn simgrid_refuses_what_is_not_whole() {
 }
 
 #[test]
+fn simgrid_s_list_of_files_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("ti_files")).unwrap();
+    std::fs::write(path("ti_files/0.txt"), "0 init\n0 send 1 0 5\n").unwrap();
+    std::fs::write(path("ti_files/1.txt"), "1 init\n1 recv 0 0 5\n").unwrap();
+    std::fs::write(path("ti.txt"), "ti_files/0.txt\nti_files/1.txt\n").unwrap();
+    let read = || read_trace(path("ti.txt").to_str().unwrap()).map_err(|e| e.to_string());
+    assert_eq!(read().unwrap().ranks.len(), 2);
+    std::fs::write(path("ti.txt"), "ti_files/0.txt\nti_files/2.txt\n").unwrap();
+    assert!(read().unwrap_err().contains("2.txt"));
+    // A list names nothing outside its folder.
+    std::fs::write(path("ti.txt"), "../ti_files/0.txt\n").unwrap();
+    assert!(read().unwrap_err().contains("no trace"));
+}
+
+#[test]
 fn goal_is_a_graph() {
     let t = one(
         "// made by hand\nnum_ranks 2\n\nrank 0 {\nl1: calc 1500 cpu 1\nl2: send 8b to 1 tag 3 cpu 0 nic 1\n\

@@ -4,7 +4,7 @@ use super::{LIMITS, profiles, tar};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::InputError;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Endings of the files that recorders write for every rank.
 const RANK_FILES: [&str; 2] = ["prof", "hbr"];
@@ -24,7 +24,11 @@ impl Files {
         let (paths, mixed) = if path.is_dir() {
             rank_files(path)?
         } else if path.exists() {
-            return Self::of(Text::read(path, LIMITS)?);
+            let text = Text::read(path, LIMITS)?;
+            match listed(path, &text) {
+                Some(paths) => (paths, false),
+                None => return Self::of(text),
+            }
         } else if name.contains(['*', '?']) {
             (matching(path)?, false)
         } else if name.contains(',') {
@@ -64,6 +68,25 @@ impl Iterator for Files {
         }
         Some(Text::read(&self.paths.next()?, LIMITS))
     }
+}
+
+/// Files of a list, one name a line, as SimGrid writes beside its traces. Only files below the list's own
+/// folder: a list from elsewhere names nothing else.
+fn listed(list: &Path, text: &Text) -> Option<Vec<PathBuf>> {
+    let folder = list.parent()?;
+    let mut paths = Vec::new();
+    for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
+        let name = Path::new(std::str::from_utf8(line.trimmed()).ok()?);
+        let below = name
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        let path = folder.join(name);
+        if !below || (paths.is_empty() && !path.is_file()) {
+            return None;
+        }
+        paths.push(path);
+    }
+    (!paths.is_empty()).then_some(paths)
 }
 
 /// A folder or archive in which nothing is known.

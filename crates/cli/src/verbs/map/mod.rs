@@ -1,6 +1,7 @@
 //! `hopbyte map TRAFFIC --fabric F --nodes LIST`: where should the ranks go, and what is it worth?
 
 mod answer;
+mod node;
 mod question;
 mod report;
 

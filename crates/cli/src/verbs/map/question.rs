@@ -1,5 +1,6 @@
 //! The mapping question that a command line asks.
 
+use super::node::NodeArgs;
 use crate::args::{CounterArgs, FabricOption};
 use crate::failure::Lacking;
 use crate::inputs::{self, Reading};
@@ -56,6 +57,9 @@ pub struct Asked {
     /// Ranks that each node holds (default: the fewest that hold all)
     #[arg(long, value_name = "N", help_heading = "Job")]
     pub ranks_per_node: Option<u32>,
+    /// What is inside a node.
+    #[command(flatten)]
+    pub node: NodeArgs,
     /// What other jobs put on the links: counters, as `hopbyte links` reads them (may be given twice)
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     pub background: Vec<PathBuf>,
@@ -194,6 +198,7 @@ impl Default for Asked {
             nodes: None,
             current: None,
             ranks_per_node: None,
+            node: NodeArgs::default(),
             background: Vec::new(),
             about: CounterArgs::default(),
             oracle: None,
@@ -224,6 +229,10 @@ impl Asked {
         self.ranks_per_node
             .iter()
             .for_each(|n| add("--ranks-per-node", &n.to_string()));
+        if let Some(file) = &self.node.node_topology {
+            add("--node-topology", &file.display().to_string());
+            add("--rank-per", self.node.rank_per.name());
+        }
         self.current
             .iter()
             .for_each(|c| add("--current", &c.display().to_string()));
@@ -249,7 +258,7 @@ impl Asked {
                 let tasks = traffic.tasks;
                 Some(inputs::nodes(
                     list,
-                    self.ranks_per_node,
+                    self.node.slots(self.ranks_per_node)?,
                     tasks,
                     &machine.fabric,
                 )?)

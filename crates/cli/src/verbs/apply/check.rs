@@ -253,6 +253,9 @@ fn write(checked: &Checked, out: &mut Output) -> Result<()> {
             table.row([d.rank.to_string(), name(&d.expected), name(&d.found)]);
         }
         out.table(&table)?;
+        if let Some(more) = checked.elsewhere.len().checked_sub(ROWS + 1) {
+            out.line(format!("and {} more; --json has all", count(more + 1)))?;
+        }
         out.line("")?;
     }
     for split in checked.split.iter().take(ROWS) {

@@ -13,8 +13,9 @@ _Aggregate: TypeAlias = Literal["max", "sum", "mean"]
 _Over: TypeAlias = Literal["request", "response", "both"]
 _Objective: TypeAlias = Literal["worst-link", "worst-network-link", "hop-bytes", "route-cost"]
 _Launcher: TypeAlias = Literal[
-    "mpich-rank-order", "openmpi-rankfile", "openmpi-hostfile", "slurm-hostfile", "slurm-plane", "hydra-hostfile",
-    "intel-machinefile", "flux-hostfile", "flux-taskmap", "pals", "node-order", "csv", "json"
+    "mpich-rank-order", "grid-order", "mpich-method-4", "openmpi-rankfile", "openmpi-hostfile", "slurm-hostfile",
+    "slurm-plane", "hydra-hostfile", "intel-machinefile", "flux-hostfile", "flux-taskmap", "pals", "node-order", "csv",
+    "json"
 ]
 
 __version__: str

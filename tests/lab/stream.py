@@ -1,4 +1,4 @@
-"""One TCP stream: `sink` prints bytes and seconds, `send HOST BYTES` sends them."""
+"""One TCP stream (`sink` prints bytes and seconds, `send HOST BYTES`), or `frames HOST BYTES COUNT` into a `hole`."""
 
 import socket
 import sys
@@ -31,4 +31,25 @@ def send(host: str, total: int) -> None:
     connection.close()
 
 
-sink() if sys.argv[1] == "sink" else send(sys.argv[2], int(sys.argv[3]))
+def frames(host: str, size: int, count: int) -> None:
+    """Nobody answers datagrams to a port that is bound and never read."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        for _ in range(count):
+            s.sendto(b"x" * size, (host, PORT))
+            time.sleep(0.002)
+
+
+def hole() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("0.0.0.0", PORT))
+        print("ready", flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    {
+        "sink": sink,
+        "hole": hole,
+        "send": lambda: send(sys.argv[2], int(sys.argv[3])),
+        "frames": lambda: frames(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])),
+    }[sys.argv[1]]()

@@ -65,6 +65,23 @@ def test_bytes_are_counted_on_the_links_of_the_routes_and_nowhere_else(lab):
     assert set(rows) >= {"n0-0->r0-0 host", "r0-0 X+", "r1-0 Y+", "r1-1->n1-1 host"}
 
 
+def test_every_byte_of_every_frame_is_counted(lab):
+    """Datagrams have no acknowledgements: a frame is its payload, 8 bytes of UDP, 20 of IP and 14 of Ethernet."""
+    one = lab("torus:4x4", "--rate", "100mbit")
+    words = [str(one.binary), "lab", "run", "--name", one.name, "--on", "n1-1", "--", "python3", STREAM, "hole"]
+    hole = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert hole.stdout is not None and hole.stdout.readline() == "ready\n"
+    expected = 0
+    for size, count in ((1000, 50), (1, 20), (1472, 10)):
+        one.call("run", "--name", one.name, "--on", "n0-0", "--", "python3", STREAM, "frames", "n1-1", size, count)
+        expected += count * (size + 8 + 20 + 14)
+        sent = totals(one)
+        assert {name: count for name, count in sent.items() if count} == dict.fromkeys(
+            ["n0 eth0", "r0 l0", "r4 l18", "r5 n5"], expected
+        )
+    hole.communicate(timeout=30)
+
+
 def test_counters_show_a_busy_link(lab, tmp_path):
     one = lab("torus:4x2:nodes=1", "--rate", f"{MBIT}mbit")
     sink = one.start("n1-0", "python3", STREAM, "sink")

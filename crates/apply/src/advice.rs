@@ -44,6 +44,15 @@ pub fn advise(
             "export MPICH_RANK_REORDER_METHOD=3  # with the file as MPICH_RANK_ORDER in the working directory"
                 .into()
         }
+        Launcher::GridOrder => {
+            "export MPICH_RANK_REORDER_METHOD=3; sh FILE > MPICH_RANK_ORDER  # in the working directory".into()
+        }
+        Launcher::MpichMethod4 => {
+            warnings.push(
+                "the library cuts the grid by itself: mpich-rank-order delivers this placement, and `apply --check` shows what came of it".into(),
+            );
+            "export MPICH_RANK_REORDER_METHOD=4 MPICH_RANK_REORDER_OPTS=\"$(cat FILE)\"".into()
+        }
         Launcher::OpenmpiRankfile => {
             format!(
                 "mpirun -n {n} --rankfile FILE ./app  # Open MPI 5: --map-by rankfile:file=FILE"

@@ -2,6 +2,7 @@
 
 use crate::blocks;
 use crate::error::ApplyError;
+use crate::grid;
 use crate::layout::Layout;
 use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::Serialize;
@@ -18,6 +19,10 @@ const LINE: usize = 80;
 pub enum Launcher {
     /// Cray/HPE MPICH rank reordering method 3: the file `MPICH_RANK_ORDER`.
     MpichRankOrder,
+    /// The command of Cray's `grid_order` that prints the same file, where the placement is boxes of a grid.
+    GridOrder,
+    /// Options of Cray MPICH's reordering method 4, where the placement is boxes of a grid.
+    MpichMethod4,
     /// Open MPI rankfile (`mpirun -rf`; Open MPI 5 `--map-by rankfile:file=`).
     OpenmpiRankfile,
     /// Open MPI hostfile for sequential mapping, one host a rank.
@@ -46,8 +51,10 @@ pub enum Launcher {
 
 impl Launcher {
     /// All of them, in the order of help texts.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::MpichRankOrder,
+        Self::GridOrder,
+        Self::MpichMethod4,
         Self::OpenmpiRankfile,
         Self::OpenmpiHostfile,
         Self::SlurmHostfile,
@@ -66,6 +73,8 @@ impl Launcher {
     pub fn name(self) -> &'static str {
         match self {
             Self::MpichRankOrder => "mpich-rank-order",
+            Self::GridOrder => "grid-order",
+            Self::MpichMethod4 => "mpich-method-4",
             Self::OpenmpiRankfile => "openmpi-rankfile",
             Self::OpenmpiHostfile => "openmpi-hostfile",
             Self::SlurmHostfile => "slurm-hostfile",
@@ -85,6 +94,8 @@ impl Launcher {
     pub fn file_name(self) -> &'static str {
         match self {
             Self::MpichRankOrder => "MPICH_RANK_ORDER",
+            Self::GridOrder => "grid_order.command",
+            Self::MpichMethod4 => "method4.options",
             Self::OpenmpiRankfile => "rankfile",
             Self::OpenmpiHostfile => "hostfile",
             Self::SlurmHostfile => "slurm.hosts",
@@ -102,7 +113,10 @@ impl Launcher {
 
     /// Whether it has words for blocks of ranks alone, so that most placements are beyond it.
     pub fn blocks_only(self) -> bool {
-        matches!(self, Self::SlurmPlane | Self::Pals | Self::NodeOrder)
+        matches!(
+            self,
+            Self::GridOrder | Self::MpichMethod4 | Self::SlurmPlane | Self::Pals | Self::NodeOrder
+        )
     }
 }
 
@@ -134,6 +148,8 @@ pub fn render(
     let layout = || Layout::new(fabric, allocation, placement, launcher.name());
     match launcher {
         Launcher::MpichRankOrder => rank_order(&layout()?),
+        Launcher::GridOrder => grid::grid_order(&layout()?),
+        Launcher::MpichMethod4 => grid::method_4(&layout()?),
         Launcher::OpenmpiRankfile => Ok(rankfile(&layout()?)),
         Launcher::OpenmpiHostfile | Launcher::SlurmHostfile => Ok(host_a_rank(&layout()?)),
         Launcher::FluxHostfile => flux_hosts(&layout()?),

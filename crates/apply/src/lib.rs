@@ -12,6 +12,7 @@ mod check;
 mod error;
 mod fabric_formats;
 mod files;
+mod grid;
 mod launcher;
 mod layout;
 

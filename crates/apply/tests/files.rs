@@ -73,6 +73,18 @@ fn blocks_of_ranks_have_launchers_of_their_own() {
     let on = |order: [u32; 8]| Placement::on_nodes(&f, &a, order.map(NodeId)).unwrap();
     let text = |launcher, p: &Placement| render(launcher, &f, &a, p).unwrap();
     let turned = on([2, 2, 0, 0, 1, 1, 3, 3]);
+    assert!(render(Launcher::GridOrder, &f, &a, &turned).is_err());
+    // A 2x4 grid of ranks in boxes of 2x1: column by column.
+    let boxes = on([0, 1, 2, 3, 0, 1, 2, 3]);
+    assert_eq!(
+        text(Launcher::GridOrder, &boxes),
+        "grid_order -R -g 2,4 -c 2,1\n"
+    );
+    assert_eq!(text(Launcher::MpichRankOrder, &boxes), "0,4,1,5,2,6,3,7\n");
+    assert_eq!(
+        text(Launcher::MpichMethod4, &boxes),
+        "--ndims=2 --dims=2,4 --nearest\n"
+    );
     assert_eq!(
         text(Launcher::Pals, &turned),
         "--hosts n2,n0,n1,n3 --ppn 2\n"

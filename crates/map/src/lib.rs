@@ -33,3 +33,4 @@ pub use bound::Bound;
 pub use evaluate::{Evaluation, evaluate};
 pub use mapper::{Certificate, Options, Progress, Verdict, baseline, map};
 pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem};
+pub use rng::Rng;

@@ -3,11 +3,11 @@
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
     /// The stream of a seed; `stream` makes independent ones from one seed.
-    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+    pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = Self(seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95));
         rng.next();
         rng
@@ -36,7 +36,7 @@ impl Rng {
     }
 
     /// Shuffles a slice.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
         }

@@ -11,8 +11,9 @@ use std::fmt::Write as _;
 
 /// Most namespaces of one lab.
 pub const MAX_PLACES: usize = 1024;
-/// How long a packet may wait in a shaped queue.
-const QUEUE: &str = "latency 50ms";
+/// How long a packet may wait in a shaped queue. Networks of this kind hold packets back and lose none: a queue that
+/// overflows in every burst measures how long TCP takes to notice.
+const QUEUE: &str = "latency 400ms";
 
 /// Names and rates of a lab.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ pub struct Args {
     /// What `hopbyte map --json` printed, or the mapping.json of `hopbyte map --out`
     #[arg(value_name = "MAPPING")]
     mapping: PathBuf,
-    /// Launcher: mpich-rank-order, openmpi-rankfile, openmpi-hostfile, slurm-hostfile, slurm-plane,
+    /// Launcher: mpich-rank-order, grid-order, mpich-method-4, openmpi-rankfile, openmpi-hostfile, slurm-hostfile, slurm-plane,
     /// hydra-hostfile, intel-machinefile, flux-hostfile, flux-taskmap, pals, node-order, csv, json
     #[arg(long, visible_alias = "launcher", value_name = "LAUNCHER")]
     emit: Option<Launcher>,

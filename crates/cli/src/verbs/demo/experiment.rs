@@ -2,41 +2,28 @@
 //! map while it runs, and the share of the lost time that comes back.
 
 use super::super::Answer;
-use super::super::lab::{Window, window_lines};
-use super::super::map::{Asked, Effort, Goal, search};
 use super::super::record::launch::{beside, run_for};
-use super::figures::{Method, Record, Remap, Trial, figures};
-use super::job::{Job, LAUNCHER, Place};
-use crate::args::FabricOption;
+use super::figures::{Record, figures};
+use super::job::{LAUNCHER, Place};
+use super::trial::{CELLS, NAP, Scene};
 use crate::failure::Lacking;
-use crate::lab::{Lab, counters, plan, system};
+use crate::lab::{Lab, plan, system};
 use crate::machine::{Machine, MachineSource};
 use crate::output::Output;
 use crate::statistics::median;
 use anyhow::{Context, Result, bail};
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::{Exchange, LinkId, NodeId, Placement};
+use hopbyte_fabric::{Exchange, NodeId};
+use hopbyte_map::Rng;
 use hopbyte_observe::read_traffic;
-use hopbyte_oracle::Metric;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The lab's name.
-const LAB: &str = "demo";
 /// Products of the run that is recorded; one more checks the result.
 const RECORDED: u64 = 10;
-/// Wire bytes of a payload byte: 1,448 in a frame of 1,514.
-const FRAMES: f64 = 1514.0 / 1448.0;
-/// Bytes of a message of the competing application.
-const COMPETING_BYTES: &str = "500kB";
 /// Longest wait for the recorded run.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Seconds of counters that a remap is based on.
-const READING: Duration = Duration::from_secs(5);
-/// A trial in which the competing application cost less than this share has nothing to give back.
-const LEAST_LOSS: f64 = 0.05;
 
 /// How the cluster is made and measured.
 #[derive(clap::Args, Debug)]
@@ -60,19 +47,35 @@ pub struct Settings {
     /// Blocks of the application's matrix along X, Y, Z: a rank each, as many on every node
     #[arg(
         long,
-        default_value = "4,4,4",
+        default_value = "4,2,2",
         value_name = "A,B,C",
         help_heading = "Emulated cluster"
     )]
-    grid: String,
+    pub grid: String,
+    /// Rows of the matrix a block: what neighbours exchange, 8 bytes each
+    #[arg(
+        long,
+        default_value_t = 5000,
+        value_name = "N",
+        help_heading = "Emulated cluster"
+    )]
+    pub unknowns: u32,
     /// Pairs of other nodes that send each other all the time
     #[arg(
         long,
-        default_value_t = 8,
+        default_value_t = 4,
         value_name = "N",
         help_heading = "Emulated cluster"
     )]
     competing: usize,
+    /// Share of its own link that a competing node sends at
+    #[arg(
+        long,
+        default_value_t = 0.7,
+        value_name = "SHARE",
+        help_heading = "Emulated cluster"
+    )]
+    competing_share: f64,
     /// Trials in which something was lost, each with other pairs of competing nodes
     #[arg(
         long = "lab-trials",
@@ -80,7 +83,7 @@ pub struct Settings {
         value_name = "N",
         help_heading = "Emulated cluster"
     )]
-    trials: usize,
+    pub trials: usize,
     /// Begin no trial after so many seconds
     #[arg(
         long,
@@ -88,7 +91,7 @@ pub struct Settings {
         value_name = "SECONDS",
         help_heading = "Emulated cluster"
     )]
-    budget: f64,
+    pub budget: f64,
     /// Where the probes are: a folder with `ompi` in it (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER", help_heading = "Emulated cluster")]
     programs: Option<PathBuf>,
@@ -97,46 +100,32 @@ pub struct Settings {
     libraries: Option<PathBuf>,
 }
 
-/// Takes the lab down whatever happens; a watcher does when this process is killed.
-struct Guard;
+/// Takes the lab down whatever happens; a watcher does when this process is killed. The lab has this process's number
+/// in its name: an earlier demo's watcher may still be at work.
+struct Guard(String);
 
 impl Guard {
     fn new() -> Result<Self> {
-        system::remove(LAB).context("removing what an earlier run left")?;
+        let lab = format!("demo{}", std::process::id() % 100_000_000);
         let script = "while kill -0 \"$1\" 2>/dev/null; do sleep 0.5; done; exec \"$2\" --quiet lab down \"$3\"";
         let own = std::env::current_exe().context("finding this program")?;
         let watcher = Command::new("setsid")
             .args(["sh", "-c", script, "sh", &std::process::id().to_string()])
             .arg(own)
-            .arg(LAB)
+            .arg(&lab)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         watcher.context("starting setsid")?;
-        Ok(Self)
+        Ok(Self(lab))
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let _ = system::remove(LAB);
+        let _ = system::remove(&self.0);
     }
-}
-
-/// Everything that stays the same over trials.
-struct Scene<'a> {
-    place: Place<'a>,
-    others: Vec<NodeId>,
-    machine: &'a Machine,
-    folder: PathBuf,
-    program: PathBuf,
-    /// What the blocks send each other in one product.
-    exchange: Exchange,
-    traffic: PathBuf,
-    products: u64,
-    competing: usize,
-    seed: u64,
 }
 
 /// Runs the experiment. Exit code 1 when neither credit stalls nor our objective gave back half of the lost
@@ -156,8 +145,14 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
     let ranks = grid.iter().product::<u32>() as usize;
     if grid.len() != 3 || ranks == 0 || settings.trials == 0 {
         bail!(
-            "--grid: found '{}', expected three numbers such as 4,4,4, and at least one trial",
+            "--grid: found '{}', expected three numbers such as 4,2,2, and at least one trial",
             settings.grid
+        );
+    }
+    if !(settings.competing_share > 0.0 && settings.competing_share <= 1.0) {
+        bail!(
+            "--competing-share: found {}, expected a share above 0 and at most 1",
+            settings.competing_share
         );
     }
     system::check_rights()?;
@@ -190,11 +185,16 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
         );
     }
     let guard = Guard::new()?;
-    let lab = Lab::up(LAB, source, &machine, rate)?;
+    let lab = Lab::up(&guard.0, source, &machine, rate)?;
+    for &node in &others {
+        let inject = machine.fabric.node(node).inject;
+        lab.set_rate(&machine.fabric, inject, settings.competing_share)?;
+    }
     let place = Place {
         lab: &lab,
         fabric: &machine.fabric,
         ranks_per_node: (ranks / nodes.len()) as u32,
+        window_bytes: None,
         nodes,
     };
     out.talk(format!(
@@ -207,6 +207,7 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
     let scene = Scene {
         products: (12 / u64::from(place.ranks_per_node)).max(4),
         competing: settings.competing,
+        share: settings.competing_share,
         place,
         others,
         machine: &machine,
@@ -257,21 +258,10 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
 /// The application's nodes in order, and the others.
 fn halves(machine: &Machine, seed: u64) -> (Vec<NodeId>, Vec<NodeId>) {
     let mut nodes: Vec<NodeId> = machine.fabric.node_ids().collect();
-    shuffle(&mut nodes, seed);
+    Rng::new(seed, 0).shuffle(&mut nodes);
     let others = nodes.split_off(nodes.len() / 2);
     nodes.sort_unstable();
     (nodes, others)
-}
-
-/// Fisher and Yates, with a generator of its own so that a seed means the same everywhere.
-fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
-    for i in (1..items.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        items.swap(i, (state % (i as u64 + 1)) as usize);
-    }
 }
 
 /// Runs a few products under the recorder; the record's folder.
@@ -291,7 +281,8 @@ fn record(place: &Place, program: &Path, settings: &Settings, folder: &Path) -> 
     let mut command = place.launcher(&before);
     command
         .arg(program)
-        .args(["--grid", &settings.grid, "--nap", "300"]);
+        .args(["--grid", &settings.grid, "--nap", NAP, "--cells", CELLS])
+        .args(["--unknowns", &settings.unknowns.to_string()]);
     command.args(["--iterations", &RECORDED.to_string()]);
     command
         .stdin(Stdio::null())
@@ -328,286 +319,4 @@ fn products_only(traffic: &Path, folder: &Path) -> Result<Exchange> {
         &format!("src,dst,bytes,messages\n{lines}"),
     )?;
     Ok(exchange)
-}
-
-impl Scene<'_> {
-    fn trials(&self, settings: &Settings, out: &mut Output) -> Result<(Vec<Trial>, bool)> {
-        let (map, stop) = (self.folder.join("map"), self.folder.join("stop"));
-        for path in [&map, &stop] {
-            let _ = std::fs::remove_file(path);
-        }
-        let words = |w: &[&str]| w.iter().map(|&w| w.to_owned()).collect::<Vec<String>>();
-        let mut program = vec![self.program.display().to_string()];
-        program.extend(words(&[
-            "--grid",
-            &settings.grid,
-            "--nap",
-            "300",
-            "--json",
-            "--iterations",
-            "100000000",
-        ]));
-        program.extend(words(&[
-            "--remap",
-            &map.display().to_string(),
-            "--stop",
-            &stop.display().to_string(),
-        ]));
-        let products = self.products.to_string();
-        program.extend(words(&[
-            "--report-every",
-            &products,
-            "--check-every",
-            &products,
-        ]));
-        let mut app = Job::start(&self.place, &program, &self.folder.join("application.log"))?;
-        app.line(|v| v["record"] == "setup")?;
-
-        let begun = Instant::now();
-        let mut trials: Vec<Trial> = Vec::new();
-        let lost = |t: &Trial| t.remaps.iter().any(|r| r.recovered_ratio.is_some());
-        while trials.iter().filter(|t| lost(t)).count() < settings.trials
-            && begun.elapsed().as_secs_f64() < settings.budget
-        {
-            let trial = self.trial(&mut app, &map, trials.len() as u64)?;
-            let best = trial
-                .remaps
-                .iter()
-                .min_by(|a, b| a.product_seconds.total_cmp(&b.product_seconds));
-            out.talk(format!(
-                "trial {}: {:.1} ms alone, {:.1} congested, best {}",
-                trials.len() + 1,
-                1e3 * trial.alone_seconds,
-                1e3 * trial.congested_seconds,
-                best.map_or(String::new(), |b| format!(
-                    "{:.1} with {}",
-                    1e3 * b.product_seconds,
-                    b.method.words()
-                )),
-            ));
-            trials.push(trial);
-        }
-        write_atomic(&stop, "")?;
-        let total = app.line(|v| v["record"] == "total")?;
-        Ok((trials, total["verified"] == true))
-    }
-
-    /// Alone, then beside others: as launched, and after a remap with each method.
-    fn trial(&self, app: &mut Job, map: &Path, number: u64) -> Result<Trial> {
-        app.catch_up()?;
-        let alone_seconds = app.product_seconds(3, self.products)?;
-        let mut others = Vec::new();
-        let mut nodes = self.others.clone();
-        shuffle(&mut nodes, self.seed.wrapping_add(1000 + number));
-        for (i, pair) in nodes.chunks_exact(2).take(self.competing).enumerate() {
-            others.push(self.competitor(pair, i)?);
-        }
-        for other in &mut others {
-            other.line(|_| true)?;
-        }
-        std::thread::sleep(Duration::from_secs(1));
-        app.catch_up()?;
-        let congested_seconds = app.product_seconds(3, self.products)?;
-        let lost = congested_seconds - alone_seconds;
-        self.read_counters(congested_seconds)?;
-        let mut methods = Method::MAPPED;
-        methods.rotate_left(number as usize % Method::MAPPED.len());
-        let mut remaps = Vec::new();
-        for method in methods {
-            let (order, mapping_seconds) = self.mapping(method)?;
-            let moved = send(app, map, &order)?;
-            let product_seconds = app.product_seconds(3, self.products)?;
-            remaps.push(Remap {
-                method,
-                product_seconds,
-                recovered_ratio: (lost > LEAST_LOSS * alone_seconds)
-                    .then(|| (congested_seconds - product_seconds) / lost),
-                mapping_seconds,
-                moving_seconds: moved["move_seconds"].as_f64().unwrap_or(0.0),
-                moved_blocks: moved["moved_blocks"].as_u64().unwrap_or(0),
-            });
-        }
-        drop(others);
-        let identity: Vec<usize> = (0..self.exchange.tasks()).collect();
-        send(app, map, &identity)?;
-        Ok(Trial {
-            alone_seconds,
-            congested_seconds,
-            remaps,
-        })
-    }
-
-    /// Two nodes that send each other all the time.
-    fn competitor(&self, pair: &[NodeId], number: usize) -> Result<Job> {
-        let nodes = pair.to_vec();
-        let place = Place {
-            lab: self.place.lab,
-            fabric: self.place.fabric,
-            nodes,
-            ranks_per_node: 1,
-        };
-        let program = self
-            .program
-            .with_file_name("hopbyte-probe")
-            .display()
-            .to_string();
-        let mut words = vec![
-            program,
-            "background".into(),
-            "--background".into(),
-            "pairs".into(),
-        ];
-        words.extend([
-            "--background-bytes".into(),
-            COMPETING_BYTES.into(),
-            "--seconds".into(),
-            "3000".into(),
-        ]);
-        words.extend([
-            "--nap".into(),
-            "300".into(),
-            "--deadline".into(),
-            "0".into(),
-            "--json".into(),
-        ]);
-        Job::start(
-            &place,
-            &words,
-            &self.folder.join(format!("competing-{number}.log")),
-        )
-    }
-
-    /// Reads the lab's counters into two files: all that links carry, and what is not the application's.
-    fn read_counters(&self, product_seconds: f64) -> Result<()> {
-        let (fabric, lab) = (&self.machine.fabric, self.place.lab);
-        let loads = counters::watch(lab, fabric, READING)?;
-        let own = self.own_bytes()?;
-        let window = READING.as_secs_f64();
-        let of = |mine: bool| {
-            let rows = loads.iter().map(|(&link, load)| {
-                let own = own.get(&link).copied().unwrap_or(0.0) * load.seconds / product_seconds;
-                let bytes = load.bytes as f64 - if mine { 0.0 } else { own };
-                Window {
-                    link,
-                    seconds: load.seconds,
-                    bytes: bytes.max(0.0),
-                    packets: load.packets,
-                    waiting: load.waiting,
-                }
-            });
-            window_lines(lab, fabric, window, rows)
-        };
-        write_atomic(&self.folder.join("links.jsonl"), &of(true))?;
-        write_atomic(&self.folder.join("others.jsonl"), &of(false))?;
-        Ok(())
-    }
-
-    /// Bytes on the wire that one product puts on each link, as launched.
-    fn own_bytes(&self) -> Result<HashMap<LinkId, f64>> {
-        let node = |task: u32| self.place.nodes[task as usize / self.place.ranks_per_node as usize];
-
-        let mut bytes = HashMap::new();
-        let mut route = Vec::new();
-        for (from, message) in self.exchange.iter() {
-            route.clear();
-            let (a, b) = (node(from), node(message.to));
-            let walked = self
-                .machine
-                .routing
-                .route(&self.machine.fabric, a, b, &mut route);
-            walked.map_err(|e| anyhow::anyhow!("{}", e.describe(&self.machine.fabric)))?;
-            for &link in &route {
-                *bytes.entry(link).or_insert(0.0) += message.bytes * FRAMES;
-            }
-        }
-        Ok(bytes)
-    }
-
-    /// The block of every rank by one method, and how long finding it took.
-    fn mapping(&self, method: Method) -> Result<(Vec<usize>, f64)> {
-        let begun = Instant::now();
-        let names: Vec<&str> = self
-            .place
-            .nodes
-            .iter()
-            .map(|&n| self.machine.fabric.node(n).name.as_str())
-            .collect();
-        let (objective, metric, file) = match method {
-            Method::WorstLink | Method::Quiet | Method::None => {
-                (Goal::WorstLink, Metric::Hops, "others.jsonl")
-            }
-            Method::Hops => (Goal::RouteCost, Metric::Hops, "links.jsonl"),
-            Method::Used => (Goal::RouteCost, Metric::Used, "links.jsonl"),
-            Method::CreditStall => (Goal::RouteCost, Metric::CreditStall, "links.jsonl"),
-        };
-        let asked = Asked {
-            traffic: self.traffic.display().to_string(),
-            fabric: FabricOption {
-                fabric: self.place.lab.machine.fabric.clone(),
-                ..FabricOption::default()
-            },
-            nodes: Some(names.join(",")),
-            ranks_per_node: Some(self.place.ranks_per_node),
-            background: match method {
-                Method::Quiet => Vec::new(),
-                _ => vec![self.folder.join(file)],
-            },
-            objective,
-            metric,
-            ..Asked::default()
-        };
-        let question = asked.read(&mut Output::silent())?;
-        let effort = Effort {
-            seconds: 0.0,
-            trials: Some(20_000),
-            seed: self.seed,
-            threads: 0,
-        };
-        let mapping = search(&question, &effort, &Output::silent())?;
-        Ok((
-            self.blocks(&mapping.placement),
-            begun.elapsed().as_secs_f64(),
-        ))
-    }
-
-    /// Which block every rank gets, ranks being numbered node by node.
-    fn blocks(&self, placement: &Placement) -> Vec<usize> {
-        let per_node = self.place.ranks_per_node as usize;
-        let mut blocks = vec![0; placement.tasks()];
-        for task in 0..placement.tasks() {
-            let slot = placement.slot(task as u32);
-            let node = self
-                .place
-                .nodes
-                .iter()
-                .position(|&n| n == slot.node)
-                .unwrap_or(0);
-            blocks[node * per_node + slot.slot as usize] = task;
-        }
-        blocks
-    }
-}
-
-/// Gives the running application a map; what it says of the move.
-fn send(app: &mut Job, map: &Path, blocks: &[usize]) -> Result<serde_json::Value> {
-    let lines = blocks
-        .iter()
-        .enumerate()
-        .map(|(rank, block)| format!("{rank} {block}\n"));
-    write_atomic(map, &lines.collect::<String>())?;
-    app.line(|v| v["record"] == "migration")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shuffle_keeps_everything() {
-        let mut items: Vec<u32> = (0..32).collect();
-        shuffle(&mut items, 5);
-        assert_ne!(items, (0..32).collect::<Vec<_>>());
-        items.sort_unstable();
-        assert_eq!(items, (0..32).collect::<Vec<_>>());
-    }
 }

@@ -9,10 +9,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// No remap: where the launcher put them.
+    /// No remap: the best map of a machine that nobody else uses.
     None,
-    /// Time of the worst link of a machine that nobody else uses: what a map without counters is worth.
-    Quiet,
     /// Hops times bytes: the machine without its counters.
     Hops,
     /// The most used link of a route times bytes (paper 003).
@@ -24,18 +22,11 @@ pub enum Method {
 }
 
 impl Method {
-    pub const MAPPED: [Self; 5] = [
-        Self::Quiet,
-        Self::Hops,
-        Self::Used,
-        Self::CreditStall,
-        Self::WorstLink,
-    ];
+    pub const MAPPED: [Self; 4] = [Self::Hops, Self::Used, Self::CreditStall, Self::WorstLink];
 
     pub fn words(self) -> &'static str {
         match self {
             Self::None => "no remap",
-            Self::Quiet => "worst link, no counters",
             Self::Hops => "hops",
             Self::Used => "used bandwidth",
             Self::CreditStall => "credit stall",
@@ -49,6 +40,8 @@ impl Method {
 pub struct Trial {
     pub alone_seconds: f64,
     pub congested_seconds: f64,
+    /// Links that the competing pairs ask for more than these carry.
+    pub overloaded_links: usize,
     pub remaps: Vec<Remap>,
 }
 
@@ -57,8 +50,8 @@ pub struct Trial {
 pub struct Remap {
     pub method: Method,
     pub product_seconds: f64,
-    /// Share of the time lost to the competing application that came back; above 1 where the new map is
-    /// better than the launcher's even without it.
+    /// Share of the time lost to the competing application that came back; above 1 where the new map is faster beside
+    /// it than the static one without.
     pub recovered_ratio: Option<f64>,
     /// From the counters to the map.
     pub mapping_seconds: f64,

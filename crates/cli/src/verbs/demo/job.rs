@@ -26,6 +26,9 @@ pub struct Place<'a> {
     pub nodes: Vec<NodeId>,
     /// Ranks on each.
     pub ranks_per_node: u32,
+    /// Bytes that a connection keeps on its way, where that is limited: what stands in the queues of a link that more
+    /// is sent to than it carries.
+    pub window_bytes: Option<u32>,
 }
 
 impl Place<'_> {
@@ -47,6 +50,16 @@ impl Place<'_> {
         command.args(["--map-by", "slot", "--bind-to", "none"]);
         for (name, value) in NETWORK {
             command.args(["--mca", name, value]);
+        }
+        for bytes in self.window_bytes.iter().map(u32::to_string) {
+            command.args([
+                "--mca",
+                "btl_tcp_sndbuf",
+                &bytes,
+                "--mca",
+                "btl_tcp_rcvbuf",
+                &bytes,
+            ]);
         }
         let ranks = self.nodes.len() * self.ranks_per_node as usize;
         command.args(["-np", &ranks.to_string()]);
@@ -148,11 +161,18 @@ impl Job {
     }
 }
 
-impl Drop for Job {
-    fn drop(&mut self) {
+impl Job {
+    /// Tells it to end, without waiting until it has.
+    pub fn tell_to_end(&self) {
         let _ = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
             .status();
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.tell_to_end();
         let start = Instant::now();
         while start.elapsed() < GRACE {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -4,7 +4,9 @@ mod experiment;
 mod figures;
 mod job;
 mod model;
+mod rivals;
 mod scene;
+mod trial;
 
 use super::map::{Effort, Mapping, Question, search, write_files};
 use super::{Answer, links, map};

@@ -76,6 +76,7 @@ fn collector(options: &Options) -> Result<(), Box<dyn Error>> {
         listen: vec!["127.0.0.1:0".parse()?],
         udp: Some("127.0.0.1:0".parse()?),
         bus: None,
+        identity: None,
         token: None,
         most_connections: 100_000,
         rules: Rules::default(),

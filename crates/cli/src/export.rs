@@ -35,7 +35,8 @@ impl Source {
     fn follow(&self, mut tick: impl FnMut(&Stream, &Flows, &hopbyte_collect::block::Closing)) {
         loop {
             let mut flows = Flows::default();
-            if let Ok(mut stream) = Stream::connect(&self.address.to_string(), self.token.as_ref())
+            if let Ok(mut stream) =
+                Stream::connect(&self.address.to_string(), self.token.as_ref(), None)
             {
                 while let Ok(Some(closing)) =
                     stream.next(|cluster, id, _| flows.report(cluster, id))

@@ -25,6 +25,7 @@ pub mod server;
 pub mod shape;
 pub mod store;
 pub mod stream;
+pub mod tls;
 pub mod values;
 pub mod wire;
 

@@ -2,6 +2,7 @@
 
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
 use crate::store::{LogReader, logs};
+use crate::tls::{TLS_ALERT, Trust, Wire};
 use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -16,7 +17,7 @@ pub struct Stream {
 }
 
 enum Way {
-    Collector(TcpStream, Vec<u8>),
+    Collector(Box<Wire>, Vec<u8>),
     Store(Box<Replay>),
 }
 
@@ -44,26 +45,34 @@ const LONGEST_ANSWER: usize = LONGEST_BLOCK + HEAD + 1;
 
 impl Stream {
     /// The blocks of a collector from its next tick on. Reading fails when nothing comes for ten seconds.
-    pub fn connect(address: &str, token: Option<&Token>) -> io::Result<Self> {
+    pub fn connect(
+        address: &str,
+        token: Option<&Token>,
+        trust: Option<&Trust>,
+    ) -> io::Result<Self> {
         let no = || io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"));
         let found = address.to_socket_addrs()?.next().ok_or_else(no)?;
         let named = |e: io::Error| io::Error::new(e.kind(), format!("collector {address}: {e}"));
-        let mut stream =
-            TcpStream::connect_timeout(&found, Duration::from_secs(5)).map_err(named)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let socket = TcpStream::connect_timeout(&found, Duration::from_secs(5)).map_err(named)?;
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut stream = match trust {
+            Some(trust) => trust.connect(address, socket)?,
+            None => Wire::Plain(socket),
+        };
         let mut came = Vec::new();
         let mut proof = Vec::new();
         if let Some(token) = token {
-            let (kind, challenge) = receive(&mut stream, &mut came)?;
+            let (kind, challenge) = receive(&mut stream, &mut came).map_err(named)?;
             if kind == Kind::Challenge {
                 proof = token.proof(&[&challenge, b"viewer"]).to_vec();
             }
         }
         let mut out = PREAMBLE.to_vec();
         frame(&mut out, Kind::Viewer, |b| b.extend_from_slice(&proof));
-        stream.write_all(&out)?;
+        stream.write_all(&out).map_err(named)?;
+        stream.flush()?;
         Ok(Self {
-            way: Way::Collector(stream, came),
+            way: Way::Collector(Box::new(stream), came),
             cluster: Cluster::default(),
         })
     }
@@ -243,9 +252,12 @@ fn invalid(error: impl std::fmt::Display) -> io::Error {
 }
 
 /// The next frame, of which `came` holds the beginning.
-fn receive(stream: &mut TcpStream, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)> {
+fn receive(stream: &mut Wire, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)> {
     let mut room = vec![0; 256 * 1024];
     loop {
+        if came.starts_with(&TLS_ALERT) {
+            return Err(io::Error::other("the collector speaks TLS (--tls-ca FILE)"));
+        }
         if let Some((kind, body, whole)) = next_frame(came, LONGEST_ANSWER).map_err(invalid)? {
             let body = body.to_vec();
             came.drain(..whole);

@@ -45,6 +45,7 @@ impl Running {
             node: name.into(),
             to: Target::parse(&to.to_string()),
             token: None,
+            trust: None,
             period_ns: PERIOD,
             keep,
         };
@@ -110,6 +111,7 @@ fn collector() -> (SocketAddr, Seen) {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         udp: None,
         bus: None,
+        identity: None,
         token: None,
         most_connections: 100,
         rules: Rules {

@@ -40,6 +40,7 @@ impl Collector {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             udp: Some("127.0.0.1:0".parse().unwrap()),
             bus: None,
+            identity: None,
             token,
             most_connections: 20_000,
             rules: Rules {
@@ -271,6 +272,7 @@ fn a_token_is_required_where_others_can_connect() {
         listen: vec!["0.0.0.0:0".parse().unwrap()],
         udp: None,
         bus: None,
+        identity: None,
         token: None,
         most_connections: 10,
         rules: Rules::default(),

@@ -6,6 +6,7 @@ use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use hopbyte_collect::agent::{HANDED_ON, Options, Subject, Target, work};
 use hopbyte_collect::bus::{BLOCKS, Url, check_cluster};
+use hopbyte_collect::tls::Trust;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,6 +46,9 @@ pub struct Args {
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
+    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
+    #[arg(long, value_name = "FILE", conflicts_with = "nats")]
+    tls_ca: Option<PathBuf>,
     /// Seconds from one reading to the next
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     period: f64,
@@ -73,11 +77,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     };
     // Read here as well, so that a mistake is told in this command's words.
     args.token.as_deref().map(token).transpose()?;
+    args.tls_ca.as_deref().map(Trust::read).transpose()?;
     let options = Options {
         version: env!("CARGO_PKG_VERSION").into(),
         node,
         to: target(args)?,
         token: args.token.clone(),
+        tls_ca: args.tls_ca.clone(),
         period_ns: period_ns(args.period)?,
         keep: args.keep,
         root: args.root.clone(),
@@ -105,7 +111,14 @@ fn become_small(options: &Options) -> Result<()> {
 
 fn target(args: &Args) -> Result<Target> {
     let Some(url) = &args.nats else {
-        return Ok(Target::parse(&args.to));
+        let to = Target::parse(&args.to);
+        if matches!(to, Target::Udp(_)) && args.tls_ca.is_some() {
+            bail!(
+                "--tls-ca: found {}, and packets are signed, not encrypted; expected HOST:PORT",
+                args.to
+            );
+        }
+        return Ok(to);
     };
     check_cluster(&args.cluster).map_err(found("--cluster"))?;
     Ok(Target::Bus(Subject {

@@ -11,6 +11,7 @@ use hopbyte_collect::bus::{Shard, Url, block, check_cluster};
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{BusSetup, Server, Setup, Told};
 use hopbyte_collect::store::{Keeping, Store};
+use hopbyte_collect::tls::Identity;
 use hopbyte_collect::wire::Token;
 use hopbyte_observe::host_list;
 use serde::Serialize;
@@ -53,6 +54,12 @@ pub struct Args {
     /// File with a secret of at least 16 bytes that agents must know; required beyond this machine
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
+    /// Certificate (PEM) by which agents know this collector: connections are TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Nodes that must report, such as `nid[00001-10000]` or @FILE (default: those that ever did)
     #[arg(long, value_name = "LIST")]
     expect: Option<String>,
@@ -172,6 +179,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let setup = Setup {
         listen: args.listen.clone(),
         udp: args.udp,
+        identity: identity(args)?,
         bus,
         token: args.token.as_deref().map(token).transpose()?,
         most_connections: args.connections,
@@ -215,6 +223,19 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         left > 0 && failure.is_none()
     })?;
     failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
+}
+
+fn identity(args: &Args) -> Result<Option<Identity>> {
+    let Some((certificate, key)) = args.tls_cert.as_ref().zip(args.tls_key.as_ref()) else {
+        return Ok(None);
+    };
+    if let Some(udp) = args.udp {
+        bail!(
+            "--tls-cert: found --udp {udp} as well, and packets are signed, not encrypted; \
+             expected TCP alone"
+        );
+    }
+    Ok(Some(Identity::read(certificate, key)?))
 }
 
 /// What is wrong with an option.
@@ -292,7 +313,7 @@ fn expected(list: &str) -> Result<Vec<String>> {
 
 /// Starts what looks at the collector from beside it.
 fn export(args: &Args, server: &Server, out: &mut Output) -> Result<()> {
-    let address = server.addresses()?[0];
+    let address = server.within()?;
     let source = Source {
         address: SocketAddr::new(within(address.ip()), address.port()),
         token: args.token.as_deref().map(token).transpose()?,

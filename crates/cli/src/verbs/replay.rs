@@ -8,6 +8,7 @@ use hopbyte_collect::export::lines;
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
+use hopbyte_collect::tls::Trust;
 use std::path::{Path, PathBuf};
 
 /// A store, and which part of it.
@@ -19,6 +20,9 @@ pub struct Args {
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
+    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
     /// Seconds of the store in a second; 0: as fast as it can be read
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     speed: f64,
@@ -48,6 +52,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let mut stream = open(
         &args.store,
         args.token.as_deref(),
+        args.tls_ca.as_deref(),
         args.speed,
         args.from,
         args.to,
@@ -73,6 +78,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 pub fn open(
     store: &str,
     secret: Option<&Path>,
+    ca: Option<&Path>,
     speed: f64,
     from: Option<f64>,
     to: Option<f64>,
@@ -83,7 +89,8 @@ pub fn open(
     let folder = Path::new(store);
     if !folder.is_dir() && store.contains(':') {
         let token = secret.map(token).transpose()?;
-        return Ok(Stream::connect(store, token.as_ref())?);
+        let trust = ca.map(Trust::read).transpose()?;
+        return Ok(Stream::connect(store, token.as_ref(), trust.as_ref())?);
     }
     let ns = |seconds: Option<f64>, default| seconds.map_or(default, |s| (s * 1e9) as u64);
     Ok(Stream::replay(

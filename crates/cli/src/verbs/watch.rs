@@ -21,6 +21,9 @@ pub struct Args {
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
+    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
     /// Seconds of a store in a second
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     speed: f64,
@@ -66,7 +69,14 @@ type Name = (String, String);
 
 /// Shows tick after tick until the source ends.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
-    let mut stream = open(&args.source, args.token.as_deref(), args.speed, None, None)?;
+    let mut stream = open(
+        &args.source,
+        args.token.as_deref(),
+        args.tls_ca.as_deref(),
+        args.speed,
+        None,
+        None,
+    )?;
     let mut flows = Flows::default();
     let mut past: HashMap<Name, VecDeque<f64>> = HashMap::new();
     let mut left = args.ticks.unwrap_or(u64::MAX);

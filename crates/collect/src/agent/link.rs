@@ -4,6 +4,7 @@ use super::bus::{Line, Subject};
 use super::pause;
 use super::ring::Ring;
 use crate::datagram;
+use crate::tls::{TLS_ALERT, Trust, Wire};
 use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -55,9 +56,9 @@ enum State {
     /// Not before this moment.
     Pausing(Instant),
     /// Waiting for the connection, the challenge or the welcome.
-    Greeting(TcpStream),
+    Greeting(Wire),
     /// Welcome.
-    Open(TcpStream),
+    Open(Wire),
     /// Packets.
     Packets(UdpSocket, bool),
     /// A bus.
@@ -69,6 +70,7 @@ pub struct Link {
     target: Target,
     hello: Hello,
     token: Option<Token>,
+    trust: Option<Trust>,
     state: State,
     failures: u32,
     /// What the collector sent and is no whole frame yet.
@@ -76,19 +78,23 @@ pub struct Link {
     /// What does not fit into the socket at the moment.
     goes: Vec<u8>,
     greeted: bool,
+    /// Whether the connection was made.
+    reached: bool,
 }
 
 impl Link {
-    pub fn new(target: Target, hello: Hello, token: Option<Token>) -> Self {
+    pub fn new(target: Target, hello: Hello, token: Option<Token>, trust: Option<Trust>) -> Self {
         Self {
             target,
             hello,
             token,
+            trust,
             state: State::Pausing(Instant::now()),
             failures: 0,
             came: Vec::new(),
             goes: Vec::new(),
             greeted: false,
+            reached: false,
         }
     }
 
@@ -115,7 +121,8 @@ impl Link {
         ring: &mut Ring,
         say: &mut impl FnMut(&str),
     ) -> io::Result<bool> {
-        let writes = !self.greeted || !self.goes.is_empty();
+        // Only what has something to write is woken by room for it.
+        let writes = !self.reached || !self.goes.is_empty();
         let (stream, flags) = match &self.state {
             State::Pausing(_) => {
                 self.begin(ring, say);
@@ -124,8 +131,10 @@ impl Link {
             State::Packets(..) => return Ok(false),
             State::Bus(line) if line.writes() => (&line.stream, PollFlags::IN | PollFlags::OUT),
             State::Bus(line) => (&line.stream, PollFlags::IN),
-            State::Greeting(s) | State::Open(s) if writes => (s, PollFlags::IN | PollFlags::OUT),
-            State::Greeting(s) | State::Open(s) => (s, PollFlags::IN),
+            State::Greeting(s) | State::Open(s) if writes || s.wants_write() => {
+                (s.socket(), PollFlags::IN | PollFlags::OUT)
+            }
+            State::Greeting(s) | State::Open(s) => (s.socket(), PollFlags::IN),
         };
         let wait = Timespec {
             tv_sec: (left_ns / 1_000_000_000) as i64,
@@ -135,6 +144,9 @@ impl Link {
             Ok(0) => return Ok(true),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
+        }
+        if let State::Greeting(wire) = &self.state {
+            self.reached = wire.socket().peer_addr().is_ok();
         }
         self.push(ring, say);
         Ok(false)
@@ -169,9 +181,16 @@ impl Link {
         self.came.clear();
         self.goes.clear();
         self.greeted = false;
+        self.reached = false;
         ring.anew();
         let state = self.target.resolve().and_then(|address| match self.target {
-            Target::Tcp(_) => connect(address).map(State::Greeting),
+            Target::Tcp(_) => connect(address).and_then(|socket| {
+                let wire = match &self.trust {
+                    Some(trust) => trust.connect(self.target.address(), socket)?,
+                    None => Wire::Plain(socket),
+                };
+                Ok(State::Greeting(wire))
+            }),
             Target::Udp(_) => {
                 let any = if address.is_ipv4() {
                     "0.0.0.0:0"
@@ -248,7 +267,14 @@ impl Link {
                 return Ok(());
             };
             match stream.read(&mut room) {
-                Ok(0) => return Err(io::Error::other("the collector closed the connection")),
+                Ok(0) if self.greeted => {
+                    return Err(io::Error::other("the collector closed the connection"));
+                }
+                Ok(0) => {
+                    let text = "the collector closed the connection without a word; \
+                                does it speak TLS (--tls-ca FILE)?";
+                    return Err(io::Error::other(text));
+                }
                 Ok(n) => self.came.extend_from_slice(&room[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -257,6 +283,9 @@ impl Link {
                 Err(e) => return Err(e),
             }
             let came = std::mem::take(&mut self.came);
+            if came.starts_with(&TLS_ALERT) {
+                return Err(io::Error::other("the collector speaks TLS (--tls-ca FILE)"));
+            }
             let mut rest = &came[..];
             while let Some((kind, body, whole)) =
                 next_frame(rest, LONGEST_ANSWER).map_err(io::Error::other)?
@@ -322,7 +351,11 @@ impl Link {
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
+        match stream.flush() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => Ok(()),
+            flushed => flushed,
+        }
     }
 
     /// Sends the newest sample whole, with hello and sources where the collector may not know them.

@@ -16,6 +16,7 @@ pub use work::{HANDED_ON, Options, work};
 
 use self::link::Link;
 use self::ring::{Reader, Ring};
+use crate::tls::Trust;
 use crate::wire::{Cost, Header, Hello, Token};
 use hopbyte_observe::sources::Source;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -33,6 +34,8 @@ pub struct Setup {
     pub to: Target,
     /// The collector's secret.
     pub token: Option<Token>,
+    /// Whose certificates are believed; without it connections are not encrypted.
+    pub trust: Option<Trust>,
     /// Length of a tick.
     pub period_ns: u64,
     /// Reports that are kept for a collector that does not answer.
@@ -85,7 +88,7 @@ impl Agent {
             period_ns: setup.period_ns,
             reader,
             ring: Ring::new(setup.keep),
-            link: Link::new(setup.to, hello, setup.token),
+            link: Link::new(setup.to, hello, setup.token, setup.trust),
             sequence: 0,
             last_tick: None,
             cost: Cost::default(),

@@ -6,6 +6,7 @@
 //! beside it.
 
 use super::{Agent, Setup, Target};
+use crate::tls::Trust;
 use crate::wire::{Header, Token};
 use hopbyte_observe::sources::{self, Places};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub struct Options {
     pub to: Target,
     /// File with the collector's secret.
     pub token: Option<PathBuf>,
+    /// File of certificates that vouch for the collector's.
+    pub tls_ca: Option<PathBuf>,
     /// Length of a tick, nanoseconds.
     pub period_ns: u64,
     /// Reports that are kept for a collector that does not answer.
@@ -111,6 +114,7 @@ pub fn work(options: &Options) -> io::Result<()> {
         node: options.node.clone(),
         to: options.to.clone(),
         token: options.token.as_deref().map(Token::read).transpose()?,
+        trust: options.tls_ca.as_deref().map(Trust::read).transpose()?,
         period_ns: options.period_ns,
         keep: options.keep,
     };

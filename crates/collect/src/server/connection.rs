@@ -2,6 +2,7 @@
 
 use crate::Refusal;
 use crate::bytes::Take;
+use crate::tls::{Identity, Wire};
 use crate::wire::{Hello, Kind, PROOF, Token, frame};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +31,7 @@ const MOST_WAITING: usize = 64 * 1024;
 
 /// A connection.
 pub struct Connection {
-    pub stream: TcpStream,
+    pub stream: Wire,
     pub peer: SocketAddr,
     pub serial: u32,
     pub role: Role,
@@ -43,11 +44,20 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, peer: SocketAddr, serial: u32, born_ns: u64) -> io::Result<Self> {
+    pub fn new(
+        stream: TcpStream,
+        identity: Option<&Identity>,
+        peer: SocketAddr,
+        serial: u32,
+        born_ns: u64,
+    ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Self {
-            stream,
+            stream: match identity {
+                Some(identity) => identity.accept(stream)?,
+                None => Wire::Plain(stream),
+            },
             peer,
             serial,
             role: Role::Stranger { greeted: false },
@@ -111,7 +121,10 @@ impl Connection {
         if self.waiting.is_empty() {
             self.waiting = Vec::new();
         }
-        Ok(())
+        match self.stream.flush() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

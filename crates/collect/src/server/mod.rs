@@ -15,12 +15,13 @@ use crate::block::Closing;
 use crate::datagram::Batch;
 use crate::gather::{Channel, Gathering, Rules};
 use crate::store::Store;
+use crate::tls::Identity;
 use crate::wire::{Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, next_frame};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::Timespec;
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,6 +35,8 @@ pub struct Setup {
     pub listen: Vec<SocketAddr>,
     /// Where datagrams arrive.
     pub udp: Option<SocketAddr>,
+    /// The certificate that connections to these addresses see; without one they are not encrypted.
+    pub identity: Option<Identity>,
     /// A message bus on which agents report too.
     pub bus: Option<bus::Setup>,
     /// The secret that agents must know; required where an address is not of this machine alone.
@@ -62,6 +65,8 @@ const MOST_UNSEEN: usize = 256 << 20;
 /// After some news we wait a moment for more: at the start of a tick all nodes report at once, and waking
 /// for each of them costs more than reading it.
 const NAP_NS: u64 = 2_000_000;
+/// First byte of a TLS connection.
+const TLS_HELLO: u8 = 0x16;
 const LISTENERS: u64 = u64::MAX - 64;
 const UDP: u64 = u64::MAX;
 const BUS: u64 = u64::MAX - 1;
@@ -71,6 +76,7 @@ const INLET: u64 = u64::MAX - 2;
 pub struct Server {
     epoll: OwnedFd,
     listeners: Vec<TcpListener>,
+    identity: Option<Identity>,
     udp: Option<UdpSocket>,
     batch: Option<Box<Batch>>,
     bus: Option<Bus>,
@@ -113,7 +119,10 @@ impl Server {
         }
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut listeners = Vec::new();
-        for (address, i) in setup.listen.iter().zip(0..) {
+        // What looks at the collector from within this machine needs no certificate.
+        let within = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let within = setup.identity.is_some().then_some(&within);
+        for (address, i) in setup.listen.iter().chain(within).zip(0..) {
             let listener = listen(*address)?;
             listener.set_nonblocking(true)?;
             epoll::add(
@@ -141,6 +150,7 @@ impl Server {
             epoll,
             fed,
             listeners,
+            identity: setup.identity,
             batch: udp.is_some().then(Box::default),
             udp,
             bus,
@@ -165,6 +175,18 @@ impl Server {
         let tcp = self.listeners.iter().map(TcpListener::local_addr);
         tcp.chain(self.udp.iter().map(UdpSocket::local_addr))
             .collect()
+    }
+
+    /// Where it is reached without TLS from within this machine.
+    pub fn within(&self) -> io::Result<SocketAddr> {
+        let of = match self.identity {
+            Some(_) => self.listeners.last(),
+            None => self.listeners.first(),
+        };
+        of.map_or_else(
+            || Err(io::ErrorKind::NotFound.into()),
+            TcpListener::local_addr,
+        )
     }
 
     /// Gathers until `told` says stop (returns false).
@@ -335,7 +357,10 @@ impl Server {
             let data =
                 EventData::new_u64(u64::from(self.serial & 0x7fff_ffff) << 32 | u64::from(slot));
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            let connection = Connection::new(stream, peer, self.serial & 0x7fff_ffff, now);
+            let outside = listener + 1 < self.listeners.len();
+            let identity = self.identity.as_ref().filter(|_| outside);
+            let serial = self.serial & 0x7fff_ffff;
+            let connection = Connection::new(stream, identity, peer, serial, now);
             let ready = connection.and_then(|mut c| {
                 if self.token.is_some() {
                     let mut nonce = [0; PROOF];
@@ -343,7 +368,7 @@ impl Server {
                     c.challenge = nonce;
                     c.send_frame(Kind::Challenge, &nonce);
                 }
-                epoll::add(&self.epoll, &c.stream, data, flags)?;
+                epoll::add(&self.epoll, c.stream.socket(), data, flags)?;
                 Ok(c)
             });
             match ready {
@@ -391,8 +416,10 @@ impl Server {
         if connection.serial != serial {
             return;
         }
-        if flags.contains(EventFlags::OUT) && connection.flush().is_err() {
-            return self.drop_connection(slot);
+        if flags.contains(EventFlags::OUT)
+            && let Err(error) = connection.flush()
+        {
+            return self.broke(slot, &error);
         }
         if !flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
         {
@@ -400,6 +427,7 @@ impl Server {
         }
         let mut room = std::mem::take(&mut self.room);
         while let Some(connection) = &mut self.connections[slot as usize] {
+            let is_plain = connection.stream.is_plain();
             match connection.stream.read(&mut room) {
                 Ok(0) => {
                     self.drop_connection(slot);
@@ -410,14 +438,21 @@ impl Server {
                         self.refuse(slot, &refusal);
                         break;
                     }
-                    if n < room.len() && !flags.contains(EventFlags::RDHUP) {
+                    let drained = n < room.len() && is_plain;
+                    if drained && !flags.contains(EventFlags::RDHUP) {
                         break;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // A handshake that went on may let go what waited for it.
+                    if !is_plain && let Err(error) = connection.flush() {
+                        self.broke(slot, &error);
+                    }
+                    break;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    self.drop_connection(slot);
+                Err(error) => {
+                    self.broke(slot, &error);
                     break;
                 }
             }
@@ -443,6 +478,11 @@ impl Server {
             };
             if let Role::Stranger { greeted: false } = connection.role {
                 let n = rest.len().min(PREAMBLE.len());
+                if rest.first() == Some(&TLS_HELLO) {
+                    return Err(Refusal::new(
+                        "TLS, which this collector does not speak (--tls-cert FILE --tls-key FILE)",
+                    ));
+                }
                 if rest[..n] != PREAMBLE[..n] {
                     return Err(Refusal::new(format!(
                         "bytes that are not of an agent ({:?})",
@@ -517,6 +557,18 @@ impl Server {
             connection.send_frame(Kind::No, refusal.to_string().as_bytes());
             let peer = connection.peer;
             self.note(format!("{peer}: refused {refusal}"));
+        }
+        self.drop_connection(slot);
+    }
+
+    /// Ends a connection that failed; of one that should speak TLS it is said how.
+    fn broke(&mut self, slot: u32, error: &io::Error) {
+        if let Some(connection) = &self.connections[slot as usize]
+            && !connection.stream.is_plain()
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            let peer = connection.peer;
+            self.note(format!("{peer}: refused, TLS expected: {error}"));
         }
         self.drop_connection(slot);
     }

@@ -74,7 +74,7 @@ impl Source {
             Self::Collector(address, token) => {
                 ready();
                 endless(desk, talk, || {
-                    let stream = Stream::connect(&address, token.as_ref())?;
+                    let stream = Stream::connect(&address, token.as_ref(), None)?;
                     ticks(stream, machine, desk, &|| {}, talk)
                 });
             }

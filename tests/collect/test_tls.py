@@ -1,0 +1,80 @@
+"""Agents and viewers talk TLS to a collector whose certificate a test makes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from conftest import Site, require, wait
+
+
+@pytest.fixture
+def certificate(site: Site) -> list[str]:
+    """A certificate of this machine's address and its key, as options."""
+    openssl = require("openssl", "openssl")
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    words += ["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=collector"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([openssl, *words], cwd=site.folder, check=True, capture_output=True)
+    (site.folder / "token").write_text("sixteen bytes or more of secret\n")
+    return ["--tls-cert", "cert.pem", "--tls-key", "key.pem"]
+
+
+def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certificate: list[str]) -> None:
+    """Who trusts the certificate is heard; who does not, or talks without TLS, is told so."""
+    token = ["--token", "token"]
+    site.collect(*certificate, *token, "--metrics", f"127.0.0.1:{site.metrics}", "--store", "store")
+    agent = site.agent("n1", *token, "--tls-ca", "cert.pem")
+    wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
+    wait("acknowledgements", 30, lambda: site.last("n1")["acknowledged"] >= 1)
+    # The endpoint looks at the collector from within.
+    wait("metrics", 30, lambda: 'hopbyte_node_reported{node="n1"} 1' in site.text())
+    address = f"127.0.0.1:{site.collector}"
+    watch = [site.hopbyte, "--json", "replay", address, *token, "--tls-ca", "cert.pem"]
+    seen = subprocess.Popen(watch, cwd=site.folder, stdout=subprocess.PIPE, text=True)
+    assert seen.stdout and json.loads(seen.stdout.readline())["expected"] == 1
+    seen.kill()
+    seen.wait()
+
+    def log() -> str:
+        return (site.folder / "log").read_text()
+
+    site.agent("mute", *token)
+    site.agent("plain")
+    wait("a sentence to the agent", 30, lambda: "the collector speaks TLS (--tls-ca FILE)" in log())
+    wait("a sentence of the collector", 30, lambda: "refused, TLS expected" in log())
+    wait("a question", 30, lambda: "does it speak TLS (--tls-ca FILE)?" in log())
+    # Another authority's certificate.
+    openssl = require("openssl", "openssl")
+    other = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "k.pem", "-out", "o.pem"]
+    subprocess.run([openssl, *other], cwd=site.folder, check=True, capture_output=True)
+    site.agent("stranger", *token, "--tls-ca", "o.pem")
+    wait("mistrust", 30, lambda: "invalid peer certificate" in log())
+    tick = site.last_tick()
+    assert (tick["expected"], tick["reported"]) == (1, 1) and agent.poll() is None
+
+
+def test_a_collector_without_tls_says_so(site: Site, certificate: list[str]) -> None:
+    """An agent that wants TLS is not heard without it."""
+    assert certificate
+    site.collect()
+    site.agent("n1", "--tls-ca", "cert.pem")
+    said = "TLS, which this collector does not speak"
+    wait("a sentence", 30, lambda: said in (site.folder / "log").read_text())
+
+
+def test_what_does_not_go_together_is_refused(site: Site, certificate: list[str]) -> None:
+    """Packets are not encrypted; a key must be the certificate's."""
+
+    def refused(*words: str) -> str:
+        command = [site.hopbyte, *words, "--ticks", "1"]
+        done = subprocess.run(command, cwd=site.folder, capture_output=True, text=True)
+        assert done.returncode == 2, done
+        return done.stderr
+
+    assert "signed, not encrypted" in refused("collect", *certificate, "--udp", "127.0.0.1:0")
+    assert "signed, not encrypted" in refused("agent", "--to", "udp://127.0.0.1:1", "--tls-ca", "cert.pem")
+    assert "--tls-key" in refused("collect", "--tls-cert", "cert.pem")
+    assert "expected a key" in refused("collect", "--tls-cert", "cert.pem", "--tls-key", "cert.pem")
+    assert "expected certificates, PEM" in refused("agent", "--tls-ca", "token")

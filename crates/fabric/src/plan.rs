@@ -166,19 +166,18 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         tasks: tasks as usize,
         list: Vec::new(),
     };
-    let tensor = groups(plan.pipeline * plan.data, |g| {
-        (0..plan.tensor).map(|t| g * plan.tensor + t).collect()
-    });
-    out.allreduce("tensor", &tensor, amounts.tensor, &plan)?;
-    let data = groups(plan.pipeline * plan.tensor, |g| {
+    let tensor = (0..plan.pipeline * plan.data)
+        .map(|g| (0..plan.tensor).map(|t| g * plan.tensor + t).collect());
+    out.allreduce("tensor", tensor, amounts.tensor, &plan)?;
+    let data = (0..plan.pipeline * plan.tensor).map(|g| {
         let (p, t) = (g / plan.tensor, g % plan.tensor);
         (0..plan.data).map(|d| plan.rank(p, d, t)).collect()
     });
-    out.allreduce("data", &data, amounts.data, &plan)?;
+    out.allreduce("data", data, amounts.data, &plan)?;
     out.pipeline(amounts.pipeline, &plan)?;
     if plan.expert > 1 {
         let parts = plan.data / plan.expert;
-        let expert = groups(plan.pipeline * plan.tensor * parts, |g| {
+        let expert = (0..plan.pipeline * plan.tensor * parts).map(|g| {
             let (rest, part) = (g / parts, g % parts);
             let (p, t) = (rest / plan.tensor, rest % plan.tensor);
             let first = part * plan.expert;
@@ -189,7 +188,7 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         let block = amounts.expert / f64::from(plan.expert);
         out.collective(
             "expert",
-            &expert,
+            expert,
             Collective::Alltoall,
             Algorithm::Pairwise,
             block,
@@ -200,11 +199,6 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         tasks: tasks as usize,
         phases: out.list,
     })
-}
-
-/// The members of each group.
-fn groups(count: u32, members: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
-    (0..count).map(members).collect()
 }
 
 struct Phases {
@@ -225,7 +219,7 @@ impl Phases {
     fn allreduce(
         &mut self,
         name: &str,
-        groups: &[Vec<u32>],
+        groups: impl Iterator<Item = Vec<u32>>,
         bytes: f64,
         plan: &Plan,
     ) -> Result<(), FabricError> {
@@ -235,13 +229,13 @@ impl Phases {
     fn collective(
         &mut self,
         name: &str,
-        groups: &[Vec<u32>],
+        groups: impl Iterator<Item = Vec<u32>>,
         collective: Collective,
         algorithm: Algorithm,
         bytes: f64,
     ) -> Result<(), FabricError> {
         let mut entries = Vec::new();
-        for members in groups.iter().filter(|m| m.len() > 1) {
+        for members in groups.filter(|m| m.len() > 1) {
             let operation = Operation {
                 collective,
                 algorithm,

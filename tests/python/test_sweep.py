@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from dask.distributed import Client, LocalCluster
 
@@ -28,8 +28,8 @@ def test_dask_and_one_machine_agree(tmp_path: Path) -> None:
     scenario = tmp_path / "halo.toml"
     scenario.write_text(SCENARIO)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
         found = hopbyte.sweep_on_dask(
             client, [scenario], link=[0.25, 1.0], cpu=[1.0, 2.0], trials=3, parts=4, out=tmp_path / "dask.parquet"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A time-independent trace in SimGrid's own replay and in `model run`, on one platform: the same time.
 
-The platform is the one that `fabric convert` writes. SimGrid shares links max-min fairly
-(CM02); latencies and its library's overheads are off, as are ours, so that what is left is the program: who waits for whom, what is
-computed, what is sent, and which messages the collectives are. Messages wait for their receivers on both sides.
+The platform is the one that `fabric convert` writes. SimGrid shares links max-min fairly (CM02); latencies and its
+library's overheads are off, as are ours, so that what is left is the program: who waits for whom, what is computed,
+what is sent, and which messages the collectives are. Messages wait for their receivers on both sides.
 
     tests/simgrid/replay.py target/release/hopbyte
 """
@@ -78,7 +78,8 @@ def write(folder: Path) -> None:
 def simgrid(folder: Path, hopbyte: str) -> float:
     """Simulated seconds of SimGrid."""
     platform = folder / "platform.xml"
-    subprocess.run([hopbyte, "--quiet", "fabric", "convert", FABRIC, "--to", "simgrid", "--out", str(platform)], check=True)
+    convert = [hopbyte, "--quiet", "fabric", "convert", FABRIC, "--to", "simgrid", "--out", str(platform)]
+    subprocess.run(convert, check=True)
     # Links without latency: SimGrid gives flows with a longer way a smaller share otherwise.
     text = re.sub(r'latency="[^"]*"', 'latency="0s"', platform.read_text())
     platform.write_text(text)
@@ -102,7 +103,8 @@ def ours(folder: Path, hopbyte: str) -> float:
         "parameters.eager_bytes = 0.0\n"
         f'[job]\nworkload.trace = {{ file = "{folder}/rank-*.txt", operations_per_s = {SPEED} }}\n'
     )
-    done = subprocess.run([hopbyte, "--json", "model", "run", str(scenario)], capture_output=True, text=True, check=False)
+    command = [hopbyte, "--json", "model", "run", str(scenario)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)
     return float(json.loads(done.stdout)["time_seconds"])

@@ -31,14 +31,17 @@ fn main() {
     let (store, path) = (store.to_str().unwrap(), socket.to_str().unwrap());
     let words = ["--fabric", case, "--store", store, "--socket", path];
     let began = Instant::now();
-    let _served = Served::start(env!("CARGO_BIN_EXE_hopbyte"), &words);
+    let program = std::env::var("HOPBYTE");
+    let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_hopbyte").into());
+    let served = Served::start(&program, &words);
+    let mut row = Rows::new(served.pid());
     let mut oracle = Oracle::connect(path).unwrap();
     println!(
         "{case}: {} routers, {} links",
         fabric.routers().len(),
         fabric.links().len()
     );
-    row("start to serving", &mut [began.elapsed()]);
+    row.add("start to serving", &mut [began.elapsed()]);
 
     let nodes = fabric.nodes().len() as u32;
     let mut fresh: Vec<Duration> = (3..3 + ticks)
@@ -49,7 +52,7 @@ fn main() {
             kept.elapsed()
         })
         .collect();
-    row("tick kept to first answer of it", &mut fresh);
+    row.add("tick kept to first answer of it", &mut fresh);
     let ask = |oracle: &mut Oracle, i: u32| {
         single(
             oracle,
@@ -59,7 +62,7 @@ fn main() {
         .1
     };
     let mut alone: Vec<Duration> = (0..singles).map(|i| ask(&mut oracle, i)).collect();
-    row("one pair, nothing else", &mut alone);
+    row.add("one pair, nothing else", &mut alone);
     let stop = AtomicBool::new(false);
     let mut beside = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -74,7 +77,7 @@ fn main() {
         stop.store(true, Ordering::Relaxed);
         beside
     });
-    row("one pair, a tick each second", &mut beside);
+    row.add("one pair, a tick each second", &mut beside);
 
     let list: Vec<(u32, u32)> = (0..pairs)
         .map(|i: u32| {
@@ -91,20 +94,20 @@ fn main() {
     let mut lists: Vec<Duration> = (0..10)
         .map(|_| timed(&mut oracle, &packed, &list))
         .collect();
-    row(&format!("{pairs} pairs, packed"), &mut lists);
+    row.add(&format!("{pairs} pairs, packed"), &mut lists);
     let among = Ask {
         among: Some((0..1000.min(nodes)).map(Place::Number).collect()),
         pack: true,
         ..used()
     };
     let mut all: Vec<Duration> = (0..10).map(|_| timed(&mut oracle, &among, &[])).collect();
-    row("all pairs among 1,000 nodes, packed", &mut all);
+    row.add("all pairs among 1,000 nodes, packed", &mut all);
     let json = Ask {
         pack: false,
         ..among.clone()
     };
     let mut all: Vec<Duration> = (0..5).map(|_| timed(&mut oracle, &json, &[])).collect();
-    row("the same as JSON", &mut all);
+    row.add("the same as JSON", &mut all);
 }
 
 fn used() -> Ask {
@@ -133,14 +136,37 @@ fn single(oracle: &mut Oracle, from: u32, to: u32) -> (u64, Duration) {
     (reply.version, began.elapsed())
 }
 
-fn row(what: &str, times: &mut [Duration]) {
-    times.sort();
-    let at = |share: f64| times[((times.len() as f64 * share) as usize).min(times.len() - 1)];
-    println!(
-        "{what:<36} p50 {:>10.1} us  p99 {:>10.1} us  most {:>10.1} us  ({})",
-        at(0.5).as_secs_f64() * 1e6,
-        at(0.99).as_secs_f64() * 1e6,
-        at(1.0).as_secs_f64() * 1e6,
-        times.len()
-    );
+/// What is printed, and the oracle's processor time so far.
+struct Rows {
+    pid: u32,
+    spent: f64,
+}
+
+impl Rows {
+    fn new(pid: u32) -> Self {
+        Self { pid, spent: 0.0 }
+    }
+
+    /// User and system time of the oracle, all threads, in seconds (Linux, 10 ms exactly).
+    fn processor(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap();
+        let rest = stat.rsplit(')').next().unwrap_or_default();
+        let ticks = rest.split_whitespace().skip(11).take(2);
+        ticks.filter_map(|t| t.parse::<f64>().ok()).sum::<f64>() / 100.0
+    }
+
+    fn add(&mut self, what: &str, times: &mut [Duration]) {
+        let now = self.processor();
+        let each = (now - std::mem::replace(&mut self.spent, now)) / times.len() as f64;
+        times.sort();
+        let at = |share: f64| times[((times.len() as f64 * share) as usize).min(times.len() - 1)];
+        println!(
+            "{what:<36} p50 {:>10.1} us  p99 {:>10.1} us  most {:>10.1} us  ({})  oracle's CPU {:>9.1} us each",
+            at(0.5).as_secs_f64() * 1e6,
+            at(0.99).as_secs_f64() * 1e6,
+            at(1.0).as_secs_f64() * 1e6,
+            times.len(),
+            each * 1e6
+        );
+    }
 }

@@ -11,6 +11,7 @@
 mod arrangement;
 mod bisect;
 mod bound;
+pub mod budget;
 mod construct;
 mod coords;
 mod dual;

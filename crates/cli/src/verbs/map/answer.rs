@@ -7,6 +7,7 @@ use crate::saved::{self, Room};
 use anyhow::Result;
 use hopbyte_fabric::units::bytes_text;
 use hopbyte_fabric::{Fabric, LinkId, Placement};
+use hopbyte_map::budget::{Advice, Migration};
 use hopbyte_map::{Baseline, Bound, Certificate, Evaluation, Verdict};
 use serde::Serialize;
 
@@ -19,6 +20,8 @@ pub struct Mapping {
     pub placement: Placement,
     /// What that is worth.
     pub certificate: Certificate,
+    /// Whether it is worth to move there, where that was asked.
+    pub migration: Option<Migration>,
 }
 
 /// Everything about a mapping, for scripts and for `hopbyte apply`.
@@ -42,6 +45,8 @@ pub struct Record<'a> {
     bound: &'a Bound,
     verdict: Verdict,
     moved_tasks: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migration: Option<&'a Migration>,
     seed: u64,
     trials: u64,
     threads: usize,
@@ -139,6 +144,7 @@ impl Mapping {
             bound: &c.bound,
             verdict: c.verdict,
             moved_tasks: c.moved_tasks,
+            migration: self.migration.as_ref(),
             seed: c.seed,
             trials: c.trials,
             threads: c.threads,
@@ -245,6 +251,9 @@ impl Mapping {
     /// What came of it, in a sentence.
     pub fn verdict_text(&self) -> String {
         let c = &self.certificate;
+        if let Some(migration) = &self.migration {
+            return advice_text(migration);
+        }
         let (best, cost) = &c.best_baseline;
         let name = baseline_name(*best);
         if c.verdict == Verdict::NoImprovement {
@@ -288,6 +297,42 @@ impl Mapping {
         }
         Ok(())
     }
+}
+
+/// Whether to move, what it costs and what it brings.
+fn advice_text(m: &Migration) -> String {
+    let limit = match m.budget {
+        Some(budget) if budget < m.wanted_tasks => {
+            format!(
+                " (a search without a budget would move {})",
+                count(m.wanted_tasks)
+            )
+        }
+        _ => String::new(),
+    };
+    if m.moving_tasks == 0 {
+        return format!("stay: nothing better was found{limit}");
+    }
+    let change = 100.0 * (m.worst_link_ratio - 1.0);
+    let what = format!(
+        "{} tasks{limit} take {} along in {}; worst link {change:+.1} %",
+        count(m.moving_tasks),
+        bytes_text(m.moving_bytes),
+        time_text(m.move_seconds)
+    );
+    let gain = m.gain_seconds.map_or(String::new(), |gain| {
+        format!("; the rest of the run gains {}", time_text(gain))
+    });
+    match m.advice {
+        Advice::Move => format!("move: {what}{gain}"),
+        Advice::Stay => format!("stay, it does not pay: {what}{gain}"),
+    }
+}
+
+/// A time with a unit that suits it.
+fn time_text(seconds: f64) -> String {
+    let (unit, size) = scale(seconds.abs(), &TIMES);
+    format!("{:.3} {unit}", seconds / size)
 }
 
 fn baseline_name(baseline: Baseline) -> &'static str {

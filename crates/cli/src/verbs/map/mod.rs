@@ -10,6 +10,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use hopbyte_apply::{Launcher, render, write_atomic};
+use hopbyte_map::budget::{Stakes, weigh};
 use hopbyte_map::{Options, map};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,9 @@ pub struct Args {
     /// How hard to look.
     #[command(flatten)]
     effort: Effort,
+    /// What a move may cost.
+    #[command(flatten)]
+    moving: Moving,
     /// Print the file of one launcher instead: mpich-rank-order, openmpi-rankfile, openmpi-hostfile,
     /// slurm-hostfile, slurm-plane, hydra-hostfile, intel-machinefile, flux-hostfile, flux-taskmap,
     /// pals, node-order, csv, json
@@ -61,6 +65,62 @@ pub struct Effort {
     pub threads: usize,
 }
 
+/// What a job that runs already may pay to move, and for what.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Moving {
+    /// Ranks that may change their node; the best mapping for which so many move
+    #[arg(long, value_name = "N", requires = "current", help_heading = "Moving")]
+    migration_budget: Option<usize>,
+    /// How long the job will still run where it is: the answer is to stay where a move does not pay
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "current",
+        help_heading = "Moving"
+    )]
+    remaining: Option<f64>,
+    /// What a rank takes along when it moves
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 0.0,
+        requires = "current",
+        help_heading = "Moving"
+    )]
+    bytes_per_rank: f64,
+    /// Share of the remaining time in which ranks wait for messages (1: all of it, the most a move can gain)
+    #[arg(
+        long,
+        value_name = "RATIO",
+        default_value_t = 1.0,
+        requires = "remaining",
+        help_heading = "Moving"
+    )]
+    communication: f64,
+}
+
+impl Moving {
+    /// Weighs what a search found, where it was asked for.
+    fn weigh(&self, question: &Question, found: Mapping) -> Result<Mapping> {
+        if self.migration_budget.is_none() && self.remaining.is_none() {
+            return Ok(found);
+        }
+        let stakes = Stakes {
+            budget: self.migration_budget,
+            remaining_seconds: self.remaining,
+            communication_ratio: self.communication,
+            bytes_per_task: self.bytes_per_rank,
+        };
+        let found = (found.placement, found.certificate);
+        let (placement, certificate, migration) = weigh(&question.problem(), found, &stakes)?;
+        Ok(Mapping {
+            placement,
+            certificate,
+            migration: Some(migration),
+        })
+    }
+}
+
 impl From<&Effort> for Options {
     fn from(effort: &Effort) -> Self {
         Self {
@@ -77,6 +137,7 @@ impl From<&Effort> for Options {
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let question = args.question.read(out)?;
     let mapping = search(&question, &args.effort, out)?;
+    let mapping = args.moving.weigh(&question, mapping)?;
     if let Some(folder) = &args.out {
         write_files(&question, &mapping, folder, out)?;
     }
@@ -112,6 +173,7 @@ pub fn search(question: &Question, effort: &Effort, out: &Output) -> Result<Mapp
     Ok(Mapping {
         placement,
         certificate,
+        migration: None,
     })
 }
 

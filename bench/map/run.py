@@ -32,8 +32,8 @@ HOLD = {
 }  # fmt: skip
 HOLD_HOPS = {"P2": 0.8602, "P3": 6.6, "P4": 34.0}
 EFFORT = {
-    "P1bg": "20k", "P2": "40k", "P3": "1900k", "P4": "6000k", "P5f": "800k", "P5d": "700k",
-    "SPt": "2000k", "SPf": "500k", "SPd": "1500k",
+    "P1bg": "20k", "P2": "40k", "P3": "800k", "P4": "4000k", "P5f": "800k", "P5d": "700k",
+    "SPt": "1000k", "SPf": "100k", "SPd": "1500k",
 }  # fmt: skip
 
 
@@ -48,6 +48,8 @@ class Row:
     hop_bytes_gb: float
     cpu_seconds: float
     rss_mb: float
+    bound_us: float | None = None  # no map of the problem has a faster worst link
+    bound_gb: float | None = None  # nor fewer hop-bytes
 
 
 def measured(command: list[str], **more: object) -> tuple[str, float, float] | None:
@@ -120,7 +122,8 @@ class Bench:
 
     def add(self, problem: str, mapper: str, objective: str, text: str, cpu: float, rss: float) -> None:
         cost = json.loads(text)
-        row = Row(problem, mapper, objective, cost["worst_link_us"], cost["hop_bytes_gb"], cpu, rss)
+        bounds = (cost.get("bound_us"), cost.get("bound_gb"))
+        row = Row(problem, mapper, objective, cost["worst_link_us"], cost["hop_bytes_gb"], cpu, rss, *bounds)
         self.rows.append(row)
         print(line(row), flush=True)
 

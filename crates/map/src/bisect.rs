@@ -123,8 +123,10 @@ impl Side {
     }
 }
 
-/// Looks for a plan whose map costs least, first by chance and then by changes of the best; makes `tries`
-/// maps. `cost` says what a map costs.
+/// Plans of a round of the search for one: the first quarter by chance, then changes of the round's best.
+const ROUND: usize = 300;
+
+/// Looks for a plan whose map costs least, in rounds; makes `tries` maps. `cost` says what a map costs.
 pub(crate) fn planned(
     (tasks, places, room): (&[Point], &[Point], &[u32]),
     tries: usize,
@@ -134,10 +136,15 @@ pub(crate) fn planned(
     let taken = room.iter().filter(|&&r| r > 0).count();
     let depth = taken.next_power_of_two().trailing_zeros() as usize;
     let sides = [Side::of(tasks), Side::of(places)];
-    let mut best: Option<(f64, Vec<u32>, [Vec<u8>; 2])> = None;
+    let round = tries.div_ceil(tries.div_ceil(ROUND).max(1));
+    let mut best: Option<(f64, Vec<u32>)> = None;
+    let mut of_round: Option<(f64, [Vec<u8>; 2])> = None;
     for number in 0..tries {
-        let orders = match &best {
-            Some((_, _, orders)) if number >= tries / 4 => changed(orders, rng),
+        if number % round == 0 {
+            of_round = None;
+        }
+        let orders = match &of_round {
+            Some((_, orders)) if number % round >= round / 4 => changed(orders, rng),
             _ => {
                 let spread = [1.0, 8.0, 1e6][number % 3];
                 [0, 1].map(|side: usize| sides[side].order(spread, rng))
@@ -148,11 +155,14 @@ pub(crate) fn planned(
         let plan: Vec<(u8, u8)> = pairs.take(depth).collect();
         let map = bisect(tasks, places, room, &plan);
         let cost = cost(&map);
-        if best.as_ref().is_none_or(|b| cost <= b.0) {
-            best = Some((cost, map, orders));
+        if of_round.as_ref().is_none_or(|b| cost <= b.0) {
+            of_round = Some((cost, orders));
+        }
+        if best.as_ref().is_none_or(|b| cost < b.0) {
+            best = Some((cost, map));
         }
     }
-    best.map(|b| (b.0, b.1))
+    best
 }
 
 /// The orders with one or two pairs of halvings exchanged.

@@ -3,16 +3,21 @@
 //! A task keeps at most (slots of a node − 1) partners on its node and (slots of a router − 1) on its
 //! router. What it exchanges with the others must leave, over links whose capacity is known. Sums over
 //! tasks and averages over links follow. For small jobs the eigenvalues of the traffic say more: how many
-//! bytes must leave the nodes and the routers whatever fits together ([`crate::spectral`]). A gap to a bound does not mean that there is
+//! bytes must leave the nodes and the routers whatever fits together ([`crate::spectral`]); for stencils the
+//! surface of the parts does. A gap to a bound does not mean that there is
 //! something better.
 
+use crate::coords::task_grid;
 use crate::evaluate::is_network;
 use crate::graph::Graph;
 use crate::problem::{Objective, Problem};
 use crate::spectral::Spectrum;
-use hopbyte_fabric::{End, LinkId};
+use hopbyte_fabric::{End, LinkId, Routing};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Most routes of forwarding tables that are followed for a bound.
+const MOST_ROUTES: usize = 1 << 19;
 
 /// Values that no placement of the problem can go below.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -108,13 +113,49 @@ impl Offer {
             inject: best(&mut nodes().map(|n| n.inject)),
             eject: best(&mut nodes().map(|n| n.eject)),
             router_out: at_routers(&out),
-            router_in: at_routers(&into),
+            router_in: last_links(problem).unwrap_or_else(|| at_routers(&into)),
             all_inject: shared.iter().map(|&l| problem.live_capacity(l)).sum(),
             network,
             near_hops,
             far_hops: near_hops + 1.0,
         }
     }
+}
+
+/// Most capacity of the links on which forwarding tables reach one node from other routers. With one
+/// way down for every node, as in a fat tree, this is a single link. `None` for other routings, and where
+/// there are too many routes.
+fn last_links(problem: &Problem<'_>) -> Option<f64> {
+    let fabric = problem.fabric;
+    let Routing::Tables(_) = problem.routing else {
+        return None;
+    };
+    let nodes = problem.allocation.nodes();
+    let sources: BTreeMap<_, _> = nodes
+        .iter()
+        .map(|n| (fabric.node(n.0).router, n.0))
+        .collect();
+    if sources.len() * nodes.len() > MOST_ROUTES {
+        return None;
+    }
+    let mut most = 0.0f64;
+    let mut shares = Vec::new();
+    for &(to, _) in nodes {
+        let router = fabric.node(to).router;
+        let mut last = BTreeSet::new();
+        for (_, &from) in sources.iter().filter(|s| *s.0 != router) {
+            shares.clear();
+            let routed = problem.routing.shares(fabric, from, to, &mut shares);
+            routed.ok()?;
+            let links = shares.iter().map(|s| s.0);
+            let arrives =
+                |l: &LinkId| is_network(problem, *l) && fabric.link(*l).to == End::Router(router);
+            last.extend(links.filter(arrives));
+        }
+        let capacity = last.iter().map(|&l| problem.live_capacity(l)).sum();
+        most = most.max(capacity);
+    }
+    Some(most)
 }
 
 /// Bytes a task must send and receive beyond its `keep` heaviest partners, given the partners' (out,
@@ -130,6 +171,50 @@ fn leaving(edges: &[crate::graph::Edge], keep: usize, scratch: &mut Vec<f64>) ->
         scratch[keep..].iter().sum()
     };
     (beyond(&|e| e.out), beyond(&|e| e.back))
+}
+
+/// What a stencil must send between parts: cells of a grid of tasks that all exchange at least `bytes` each
+/// way with their neighbours.
+struct Cells {
+    dims: Vec<u32>,
+    bytes: f64,
+}
+
+impl Cells {
+    fn of(problem: &Problem<'_>, requests: &Graph) -> Option<Self> {
+        let dims = task_grid(problem.exchange)?;
+        let mut bytes = f64::INFINITY;
+        let mut stride = 1;
+        for &size in dims.iter().rev() {
+            for task in (0..requests.units() as u32).filter(|t| t / stride % size + 1 < size) {
+                let edge = requests.edge(task, task + stride)?;
+                bytes = bytes.min(f64::from(edge.out.min(edge.back)));
+            }
+            stride *= size;
+        }
+        Some(Self { dims, bytes })
+    }
+
+    /// Least bytes between parts of at most the given sizes. A part of k cells has shadows along the D axes
+    /// whose product is at least k^(D-1) (Loomis and Whitney, Bull. AMS 1949), so at least
+    /// 2·D·k^((D-1)/D) faces; those on the grid's own surface cost nothing.
+    fn cut(&self, rooms: &[usize]) -> f64 {
+        let (cells, d) = (
+            self.dims.iter().map(|&n| f64::from(n)).product::<f64>(),
+            self.dims.len() as f64,
+        );
+        let surface: f64 = self.dims.iter().map(|&n| 2.0 * cells / f64::from(n)).sum();
+        let mut sizes = rooms.to_vec();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        let (mut left, mut faces) = (cells, 0.0);
+        for room in sizes {
+            // Filling the largest parts first has the fewest faces: they grow slower than the cells.
+            let size = left.min(room as f64);
+            left -= size;
+            faces += 2.0 * d * size.powf((d - 1.0) / d);
+        }
+        self.bytes * (faces - surface).max(0.0)
+    }
 }
 
 /// Computes the bounds, in time proportional to the traffic plus the machine.
@@ -166,6 +251,11 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
             *node = node.max(spectrum.cut(&offer.node_rooms, tasks));
             *router = router.max(spectrum.cut(&offer.router_rooms, tasks));
         }
+    }
+    if let Some(cells) = Cells::of(problem, requests) {
+        let (node, router) = (cells.cut(&offer.node_rooms), cells.cut(&offer.router_rooms));
+        (off_node, off_router) = (off_node.max(node), off_router.max(router));
+        (flow_off_node, flow_off_router) = (flow_off_node.max(node), flow_off_router.max(router));
     }
     let ratio = |bytes: f64, rate: f64| if rate > 0.0 { bytes / rate } else { 0.0 };
     bound.off_node_bytes = off_node;

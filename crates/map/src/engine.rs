@@ -100,11 +100,11 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         counted.map(power).sum::<f64>().powf(0.125)
     }
 
-    /// Searches from a start as long as `effort` allows.
+    /// Searches from a start as long as `effort` allows; a `warm` run leaves more of its start behind.
     /// `tell` hears of every stage's end.
     pub(crate) fn run(
         &self,
-        start: Vec<u32>,
+        (start, warm): (Vec<u32>, bool),
         effort: Effort,
         rng: &mut Rng,
         tell: impl Fn(),
@@ -123,20 +123,28 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
                 self.linear_stage(&mut state, true, (0.1, effort.part(0.8, true)), rng);
                 self.linear_stage(&mut state, false, (0.01, effort.part(0.2, true)), rng);
             } else {
-                self.linear_stage(&mut state, false, (0.1, effort.part(1.0, true)), rng);
+                let heat = if warm { 1.0 } else { 0.1 };
+                self.linear_stage(&mut state, false, (heat, effort.part(1.0, true)), rng);
             }
             return state;
         }
-        self.linear_stage(&mut state, grouped, (0.1, effort.part(0.2, true)), rng);
-        tell();
         let mut stage = Stage {
-            stiffness: (30.0, 30.0),
-            heat: 4.0,
+            stiffness: (20.0, 100.0),
+            heat: 1.0,
             hot: 50,
-            step: 1.35,
-            budget: effort.part(0.35, false),
+            step: 1.5,
+            budget: effort.part(1.0, false),
         };
         if grouped {
+            self.linear_stage(&mut state, true, (0.1, effort.part(0.2, true)), rng);
+            tell();
+            stage = Stage {
+                stiffness: (30.0, 30.0),
+                heat: 4.0,
+                step: 1.35,
+                budget: effort.part(0.35, false),
+                ..stage
+            };
             let hosts = self.load_stage(&mut state, true, None, &stage, rng);
             tell();
             stage = Stage {
@@ -148,10 +156,6 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             };
             self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
         } else {
-            stage.stiffness = (2.0, 1000.0);
-            stage.heat = 0.4;
-            stage.step = 1.5;
-            stage.budget = effort.part(0.8, false);
             self.load_stage(&mut state, false, None, &stage, rng);
         }
         tell();

@@ -305,7 +305,8 @@ impl Run<'_> {
                 .map(|number| {
                     let mut rng = Rng::new(options.seed, number as u64 + 1);
                     let start = &starts[number % starts.len()];
-                    let end = engine.run(start.clone(), effort, &mut rng, || {
+                    let warm = number % 2 == 1;
+                    let end = engine.run((start.clone(), warm), effort, &mut rng, || {
                         if let Ok(mut told) = told.lock() {
                             told.0 += 1;
                             (self.progress)(Progress {

@@ -19,7 +19,7 @@ const GREEDY: usize = 1 << 21;
 const STREAM: u64 = 1 << 33;
 
 /// Fewest and most plans that are tried for a shape of block.
-const PLANS: (u64, u64) = (12, 600);
+const PLANS: (u64, u64) = (12, 1_200);
 
 /// Flows whose loads are counted for every trial of the search, a tenth of its time, and what else a plan
 /// costs in flows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -136,6 +137,31 @@ def test_bad_input_is_refused_before_anything_is_built(lab):
         )
         assert done.returncode == 2 and message in done.stderr, (words, done.stderr)
     assert not namespaces("big")
+
+
+NOBODY = ["setpriv", "--reuid", "nobody", "--clear-groups"]
+OWN_SPACE = [*NOBODY, "unshare", "--user", "--map-root-user", "--net", "--mount"]
+
+
+@pytest.mark.skipif(
+    subprocess.run([*OWN_SPACE, "true"], check=False, capture_output=True).returncode != 0,
+    reason="this kernel lets only root make user namespaces",
+)
+def test_somebody_without_rights_has_a_lab_in_a_namespace_of_his_own():
+    """As the hint says: built, used and taken down, and nothing of it seen from outside."""
+    lab = f"{hopbyte_binary()} --quiet lab"
+    # Python where everybody may read it, which a virtual environment need not be.
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or "python3"
+    script = f"""set -e
+        mount -t tmpfs tmpfs /run
+        {lab} up torus:2x2 --name own --rate 50mbit
+        {lab} run --name own --on n1-1 -- {python} {STREAM} sink &
+        {lab} run --name own --on n0-0 -- {python} {STREAM} send n1-1 200000
+        wait
+        {lab} down own"""
+    done = subprocess.run([*OWN_SPACE, "sh", "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.split()[0] == "200000", done.stderr
+    assert not namespaces("own")
 
 
 @pytest.mark.parametrize("user", ["nobody"])

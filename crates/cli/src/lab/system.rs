@@ -21,7 +21,8 @@ pub fn check_rights() -> Result<()> {
     if uid.stdout.trim_ascii() != b"0" {
         return Err(Lacking(
             "the lab makes network namespaces and shaped links, which Linux lets only root do\n\
-             hint: run it with sudo, or inside `unshare --user --map-root-user --net --mount`"
+             hint: run it with sudo, or, where the kernel lets everybody be root of a namespace, in a shell of\n\
+             unshare --user --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec sh'"
                 .into(),
         )
         .into());

@@ -13,7 +13,7 @@ use crate::output::Output;
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Allocation, Exchange, LinkId, NodeId, Placement};
-use hopbyte_oracle::{Aggregate, Metric};
+use hopbyte_oracle::Metric;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -321,11 +321,6 @@ impl Scene<'_> {
         let names: Vec<&str> = nodes
             .map(|&n| self.machine.fabric.node(n).name.as_str())
             .collect();
-        // A route has as many hops as all its links together, and stalls as much as its worst link.
-        let aggregate = match metric {
-            Metric::Hops => Aggregate::Sum,
-            _ => Aggregate::Max,
-        };
         let asked = Asked {
             traffic: self.traffic.display().to_string(),
             fabric: FabricOption {
@@ -337,7 +332,6 @@ impl Scene<'_> {
             background: background.into_iter().collect(),
             objective,
             metric,
-            aggregate,
             ..Asked::default()
         };
         let question = asked.read(&mut Output::silent())?;

@@ -80,9 +80,10 @@ pub struct Asked {
     /// For route-cost: what counts on a link
     #[arg(long, default_value_t = Metric::Hops, help_heading = "Search")]
     pub metric: Metric,
-    /// For route-cost: how a route's links become one number
-    #[arg(long, default_value_t = Aggregate::Max, help_heading = "Search")]
-    pub aggregate: Aggregate,
+    /// For route-cost: how a route's links become one number (default: hops are added up, of the others the
+    /// worst link counts)
+    #[arg(long, help_heading = "Search")]
+    pub aggregate: Option<Aggregate>,
     /// Bytes on the way back for each byte sent (a Gemini PUT answers 96 with 9: 0.094)
     #[arg(
         long,
@@ -204,7 +205,7 @@ impl Default for Asked {
             oracle: None,
             objective: Goal::WorstLink,
             metric: Metric::Hops,
-            aggregate: Aggregate::Max,
+            aggregate: None,
             response_fraction: 0.0,
         }
     }
@@ -332,12 +333,17 @@ hint: give --nodes LIST or --current FILE"
             .collect();
         let (fabric, routing) = (&question.machine.fabric, &question.machine.routing);
         let state = question.state();
+        // The longest hop of a route is one hop, whatever the route.
+        let aggregate = self.aggregate.unwrap_or(match self.metric {
+            Metric::Hops => Aggregate::Sum,
+            _ => Aggregate::Max,
+        });
         let costs = RouteCosts::new(
             fabric,
             routing,
             state,
             self.metric,
-            self.aggregate,
+            aggregate,
             Over::Request,
         );
         Ok(costs.among(&nodes)?.into_vec())

@@ -1,12 +1,16 @@
 //! `hopbyte watch`: the cluster now, in a terminal.
 
+mod links;
+
 use super::Answer;
 use super::replay::open;
+use crate::args::FabricOptions;
 use crate::output::Output;
 use anyhow::Result;
 use hopbyte_collect::block::{Absence, Closing, Cluster};
 use hopbyte_collect::flows::Flows;
-use hopbyte_fabric::Quantity;
+use hopbyte_collect::links::Links;
+use hopbyte_fabric::{LinkState, Quantity};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stdout};
@@ -27,7 +31,13 @@ pub struct Args {
     /// Seconds of a store in a second
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     speed: f64,
-    /// Ports to list, the busiest first
+    /// Show the links of this machine: a file or a spec, as for `hopbyte links`
+    #[arg(long, value_name = "FABRIC", help_heading = "Machine")]
+    fabric: Option<String>,
+    /// What else is known of the machine.
+    #[command(flatten)]
+    beside: FabricOptions,
+    /// Ports or links to list, the busiest first
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
     /// Stop after so many ticks
@@ -69,6 +79,12 @@ type Name = (String, String);
 
 /// Shows tick after tick until the source ends.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let machine = args
+        .fabric
+        .as_ref()
+        .map(|f| args.beside.source(f).read(out));
+    let mut links = machine.transpose()?.map(|m| links::Page::new(m.fabric));
+    let mut joined = Links::default();
     let mut stream = open(
         &args.source,
         args.token.as_deref(),
@@ -81,7 +97,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let mut past: HashMap<Name, VecDeque<f64>> = HashMap::new();
     let mut left = args.ticks.unwrap_or(u64::MAX);
     let terminal = stdout().is_terminal();
-    while let Some(closing) = stream.next(|cluster, id, _| flows.report(cluster, id))? {
+    while let Some(closing) = stream.next(|cluster, id, _| match &links {
+        Some(page) => joined.report(page.fabric(), cluster, id),
+        None => flows.report(cluster, id),
+    })? {
         flows.close(&closing);
         let cluster = stream.cluster();
         let ports = ports(cluster, &flows);
@@ -93,7 +112,17 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             }
         }
         past.retain(|name, _| ports.contains_key(name));
-        let page = page(&closing, cluster, &ports, &past, args.top);
+        let page = match &mut links {
+            Some(page) => {
+                if let Some(text) = joined.mismatch() {
+                    out.talk(format!("counters of another machine: {text}"));
+                }
+                let snapshot = joined.close(page.fabric(), &closing, "");
+                let state = snapshot.map(|s| LinkState::of_increase(page.fabric(), &s));
+                head(&closing, cluster) + &page.text(state.as_ref(), args.top)
+            }
+            None => page(&closing, cluster, &ports, &past, args.top),
+        };
         // A terminal is drawn over from its corner, without flicker; elsewhere pages follow each other.
         if terminal {
             out.text("\x1b[H")?;

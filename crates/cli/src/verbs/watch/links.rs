@@ -1,0 +1,187 @@
+//! The links of a machine as a page: what each direction carries, and the worst links.
+
+use super::{HISTORY, shortened, spark};
+use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt::Write as _;
+
+/// Characters of a full bar.
+const BAR: usize = 30;
+
+/// Links over the last ticks.
+pub struct Page {
+    fabric: Fabric,
+    past: HashMap<LinkId, VecDeque<f64>>,
+}
+
+/// What the links of one direction, or of one kind where there are none, carry.
+#[derive(Default)]
+struct Group {
+    links: usize,
+    known: usize,
+    sum: f64,
+    worst: f64,
+}
+
+impl Page {
+    pub fn new(fabric: Fabric) -> Self {
+        Self {
+            fabric,
+            past: HashMap::new(),
+        }
+    }
+
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// After a tick: the page, with the worst `top` links. `None`: no link was read twice yet.
+    pub fn text(&mut self, state: Option<&LinkState>, top: usize) -> String {
+        let Some(state) = state else {
+            return "no link was read twice yet\n".to_owned();
+        };
+        for link in self.fabric.link_ids() {
+            let used = state.used_ratio.get(link);
+            if used.is_none() && !self.past.contains_key(&link) {
+                continue;
+            }
+            let history = self.past.entry(link).or_default();
+            history.push_back(used.unwrap_or(f64::NAN));
+            if history.len() > HISTORY {
+                history.pop_front();
+            }
+        }
+        self.past.retain(|_, h| h.iter().any(|v| !v.is_nan()));
+        self.bars(state) + &self.worst(state, top)
+    }
+
+    fn bars(&self, state: &LinkState) -> String {
+        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+        for id in self.fabric.link_ids() {
+            let link = self.fabric.link(id);
+            let name = link.direction.map_or_else(
+                || self.fabric.kind(id).name.clone(),
+                |direction| direction.to_string(),
+            );
+            let group = groups.entry(name).or_default();
+            group.links += 1;
+            if let Some(used) = state.used_ratio.get(id) {
+                group.known += 1;
+                group.sum += used;
+                group.worst = group.worst.max(used);
+            }
+        }
+        let mut text = format!(
+            "{:<10} {:<BAR$} {:>7} {:>7} {:>13}\n",
+            "direction", "mean (#) to worst (-)", "mean %", "worst %", "read of links"
+        );
+        for (name, group) in &groups {
+            let mean = (group.known > 0).then(|| group.sum / group.known as f64);
+            let worst = mean.map(|_| group.worst);
+            let _ = writeln!(
+                text,
+                "{:<10} {:<BAR$} {:>7} {:>7} {:>13}",
+                shortened(name, 10),
+                bar(mean.unwrap_or(0.0), worst.unwrap_or(0.0)),
+                percent(mean),
+                percent(worst),
+                format!("{} of {}", group.known, group.links),
+            );
+        }
+        text
+    }
+
+    fn worst(&self, state: &LinkState, top: usize) -> String {
+        let mut links: Vec<LinkId> = self
+            .fabric
+            .link_ids()
+            .filter(|l| state.coverage[l.index()] > 0.0)
+            .collect();
+        let value = |column: &Column, l: LinkId| column.get(l).unwrap_or(-1.0);
+        links.sort_by(|&a, &b| {
+            let used = value(&state.used_ratio, b).total_cmp(&value(&state.used_ratio, a));
+            let stall = &state.credit_stall_ratio;
+            used.then(value(stall, b).total_cmp(&value(stall, a)))
+                .then(a.cmp(&b))
+        });
+        let mut text = format!(
+            "{:<32} {:>11} {:>7} {:>10} {:>11} {:>8}  used, last {HISTORY} ticks\n",
+            "link", "MB/s", "used %", "in stall %", "out stall %", "errors"
+        );
+        for &link in links.iter().take(top) {
+            let rate = state.received_bytes.get(link).zip(state.window_seconds);
+            let rate = rate.filter(|r| r.1 > 0.0).map(|(bytes, s)| bytes / s / 1e6);
+            let _ = writeln!(
+                text,
+                "{:<32} {:>11} {:>7} {:>10} {:>11} {:>8}  {}",
+                shortened(&self.fabric.link_name(link), 32),
+                rate.map_or("-".into(), |r| format!("{r:.3}")),
+                percent(state.used_ratio.get(link)),
+                percent(state.input_stall_ratio.get(link)),
+                percent(state.credit_stall_ratio.get(link)),
+                state
+                    .errors
+                    .get(link)
+                    .map_or("-".into(), |e| format!("{e:.0}")),
+                self.past.get(&link).map(spark).unwrap_or_default(),
+            );
+        }
+        if links.len() > top {
+            let _ = writeln!(text, "and {} more links", links.len() - top);
+        }
+        text
+    }
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or("-".into(), |r| format!("{:.1}", r * 100.0))
+}
+
+/// `####----` : full at a ratio of one.
+fn bar(mean: f64, worst: f64) -> String {
+    let cells = |ratio: f64| ((ratio.clamp(0.0, 1.0) * BAR as f64).round() as usize).min(BAR);
+    let (mean, worst) = (cells(mean), cells(worst));
+    "#".repeat(mean) + &"-".repeat(worst.saturating_sub(mean))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::spec;
+
+    #[test]
+    fn directions_and_the_worst_links_are_shown() {
+        let mut page = Page::new(spec::fabric("torus:4x2").unwrap());
+        assert_eq!(page.text(None, 3), "no link was read twice yet\n");
+        let mut state = LinkState::unknown(page.fabric());
+        state.window_seconds = Some(1.0);
+        let mut ids = page.fabric().link_ids().filter(|&l| {
+            let direction = page.fabric().link(l).direction;
+            direction.is_some_and(|d| d.to_string() == "X+")
+        });
+        let (a, b) = (ids.next().unwrap(), ids.next().unwrap());
+        drop(ids);
+        for (link, used) in [(a, 0.25), (b, 0.75)] {
+            state.used_ratio.set(link, Some(used));
+            state.received_bytes.set(link, Some(used * 1e9));
+            state.coverage[link.index()] = 1.0;
+        }
+        page.text(Some(&state), 3);
+        let text = page.text(Some(&state), 1);
+        let row = text.lines().find(|l| l.starts_with("X+ ")).unwrap();
+        assert!(row.contains("###############-------- "), "{row}");
+        assert!(row.contains("50.0    75.0"), "{row}");
+        assert!(row.contains("2 of 8"), "{row}");
+        let name = page.fabric().link_name(b);
+        let row = text.lines().find(|l| l.starts_with(&name)).unwrap();
+        assert!(
+            row.contains("750.000    75.0") && row.ends_with("██"),
+            "{row}"
+        );
+        assert!(text.ends_with("and 1 more links\n"), "{text}");
+        // What is no longer read is a blank, and at last forgotten.
+        let unknown = LinkState::unknown(page.fabric());
+        (0..HISTORY).for_each(|_| drop(page.text(Some(&unknown), 1)));
+        assert!(page.past.is_empty());
+    }
+}

@@ -254,9 +254,11 @@ impl Oracle {
     ) -> Result<(Reply, Vec<f32>), ObserveError> {
         let mut question = serde_json::to_vec(ask).map_err(|e| self.wrong(&e.to_string()))?;
         question.push(b'\n');
-        for (from, to) in pairs {
-            question.extend(from.to_le_bytes());
-            question.extend(to.to_le_bytes());
+        let line = question.len();
+        question.resize(line + 8 * pairs.len(), 0);
+        for (room, (from, to)) in question[line..].chunks_exact_mut(8).zip(pairs) {
+            room[..4].copy_from_slice(&from.to_le_bytes());
+            room[4..].copy_from_slice(&to.to_le_bytes());
         }
         let exchanged = match &mut self.way {
             Way::Socket(stream) => over_socket(stream, &question),

@@ -25,6 +25,8 @@ pub(crate) struct Grid {
     /// Router by position, position by router.
     routers: Vec<u32>,
     positions: Vec<usize>,
+    /// Coordinates by position, so that a pair costs no division.
+    coords: Vec<u32>,
 }
 
 impl Grid {
@@ -43,6 +45,7 @@ impl Grid {
             hops: Vec::new(),
             routers: vec![NO_ROUTER; shape.positions()],
             positions: Vec::new(),
+            coords: Vec::new(),
             dims,
         };
         for router in fabric.router_ids() {
@@ -59,6 +62,9 @@ impl Grid {
             grid.hops.push(hops);
         }
         grid.last_by_source = grid.by_source();
+        let places =
+            (0..grid.positions()).flat_map(|at| (0..grid.dims.len()).map(move |d| (at, d)));
+        grid.coords = places.map(|(at, d)| grid.coord(at, d) as u32).collect();
         grid
     }
 
@@ -188,19 +194,28 @@ impl Grid {
     /// The cost of the route between two positions.
     pub(crate) fn segment_cost(&self, a: usize, b: usize, code: Code) -> f64 {
         let all = self.positions();
+        let (from, to) = (self.coords_of(a), self.coords_of(b));
         let (mut at, mut cost) = (a, 0.0);
         for &dim in &self.order {
-            let to = self.coord(b, dim);
-            cost = code.join(cost, self.segments[dim][to * all + at]);
-            at = at - self.coord(at, dim) * self.strides[dim] + to * self.strides[dim];
+            let (from, to) = (from[dim] as usize, to[dim] as usize);
+            if from != to {
+                cost = code.join(cost, self.segments[dim][to * all + at]);
+                at = at + to * self.strides[dim] - from * self.strides[dim];
+            }
         }
         cost
     }
 
     /// The number of links between two positions.
     pub(crate) fn hops_between(&self, a: usize, b: usize) -> f64 {
-        let of = |d: usize| self.hops[d][self.coord(a, d) * self.dims[d] + self.coord(b, d)];
+        let (from, to) = (self.coords_of(a), self.coords_of(b));
+        let of = |d: usize| self.hops[d][from[d] as usize * self.dims[d] + to[d] as usize];
         (0..self.dims.len()).map(of).sum()
+    }
+
+    fn coords_of(&self, position: usize) -> &[u32] {
+        let n = self.dims.len();
+        &self.coords[position * n..position * n + n]
     }
 
     /// Writes the number of links from `a` to every position.

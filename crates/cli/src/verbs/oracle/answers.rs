@@ -369,8 +369,11 @@ impl Answered {
     pub fn bytes(self) -> Vec<u8> {
         let mut bytes = self.line;
         bytes.push(b'\n');
-        bytes.reserve_exact(4 * self.packed.len());
-        bytes.extend(self.packed.iter().flat_map(|v| v.to_le_bytes()));
+        let line = bytes.len();
+        bytes.resize(line + 4 * self.packed.len(), 0);
+        for (room, cost) in bytes[line..].chunks_exact_mut(4).zip(&self.packed) {
+            room.copy_from_slice(&cost.to_le_bytes());
+        }
         bytes
     }
 }
@@ -467,12 +470,15 @@ fn unpack(fabric: &Fabric, n: usize, packed: &[u8]) -> Result<Vec<(NodeId, NodeI
     }
     let nodes = fabric.nodes().len() as u32;
     let number = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-    let pairs = packed.chunks_exact(8);
-    let pairs = pairs.map(|b| match (number(b), number(&b[4..])) {
-        (a, b) if a < nodes && b < nodes => Ok((NodeId(a), NodeId(b))),
-        (a, b) => Err(format!("node {} of {nodes}", a.max(b))),
-    });
-    pairs.collect()
+    let mut pairs = Vec::with_capacity(n);
+    for pair in packed.chunks_exact(8) {
+        let (from, to) = (number(pair), number(&pair[4..]));
+        if from.max(to) >= nodes {
+            return Err(format!("node {} of {nodes}", from.max(to)));
+        }
+        pairs.push((NodeId(from), NodeId(to)));
+    }
+    Ok(pairs)
 }
 
 /// `GET /pair?from=A&to=B&metric=…`.

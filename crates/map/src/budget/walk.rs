@@ -1,0 +1,402 @@
+//! A placement on its way: swaps of tasks and of whole nodes, with the loads of links kept up to date.
+
+use crate::evaluate::{is_network, known_costs};
+use crate::problem::{MapError, Objective, Problem};
+use hopbyte_fabric::{LinkId, NodeId, Placement, Slot, Unroutable};
+use std::collections::{HashMap, HashSet};
+
+/// Swaps of either kind that are looked at in one step.
+const CANDIDATES: usize = 96;
+/// Most nodes of an allocation whose pairs are all looked at.
+const MOST_NODES: usize = 64;
+/// Links that decide while candidates are compared; the step that is taken is counted in full.
+const WORST: usize = 64;
+
+/// Adds bytes to the links of a request route.
+pub(super) fn add(
+    problem: &Problem<'_>,
+    (from, to): (NodeId, NodeId),
+    bytes: f64,
+    load: &mut [f64],
+    shares: &mut Vec<(LinkId, f32)>,
+) -> Result<(), Unroutable> {
+    shares.clear();
+    problem.routing.shares(problem.fabric, from, to, shares)?;
+    for &(link, share) in shares.iter() {
+        load[link.index()] += bytes * f64::from(share);
+    }
+    Ok(())
+}
+
+/// A placement on its way from the current one to the target.
+pub(super) struct Walk<'a> {
+    problem: &'a Problem<'a>,
+    current: &'a Placement,
+    target: &'a Placement,
+    pub(super) slots: Vec<Slot>,
+    /// Who is where; free slots are in no entry.
+    taken: HashMap<Slot, u32>,
+    /// What arrives, by task, in rows.
+    arrivals: Vec<Vec<(u32, f64)>>,
+    /// Bytes by link, and one over the live capacity of those that count.
+    load: Vec<f64>,
+    per_byte: Vec<f64>,
+    /// Sum of bytes times links, or times the cost of the pair.
+    cost: f64,
+    costs: Option<Vec<f32>>,
+    places: Vec<u32>,
+    moved: usize,
+    /// Nodes that tasks have left on the way: they do not go back.
+    left: HashSet<(u32, NodeId)>,
+    shares: Vec<(LinkId, f32)>,
+    touched: Vec<LinkId>,
+    worst: Vec<LinkId>,
+}
+
+/// Two tasks that change places, or one that goes to a free slot.
+#[derive(Clone, Copy)]
+struct Swap {
+    task: u32,
+    other: Option<u32>,
+    to: Slot,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        problem: &'a Problem<'a>,
+        current: &'a Placement,
+        target: &'a Placement,
+    ) -> Result<Self, MapError> {
+        let tasks = problem.exchange.tasks();
+        let counts = |link: LinkId| match problem.objective {
+            Objective::WorstNetworkLink => is_network(problem, link),
+            Objective::WorstLink => true,
+            _ => false,
+        };
+        let per_byte = |link: LinkId| match counts(link) && problem.fabric.link(link).is_up() {
+            true => 1.0 / problem.live_capacity(link),
+            false => 0.0,
+        };
+        let mut arrivals = vec![Vec::new(); tasks];
+        for (from, message) in problem.exchange.iter() {
+            arrivals[message.to as usize].push((from, message.bytes));
+        }
+        let slots = current.slots().to_vec();
+        let mut walk = Self {
+            problem,
+            current,
+            target,
+            taken: slots.iter().copied().zip(0..).collect(),
+            arrivals,
+            load: vec![0.0; problem.fabric.links().len()],
+            per_byte: problem.fabric.link_ids().map(per_byte).collect(),
+            cost: 0.0,
+            costs: match problem.objective {
+                Objective::RouteCost(costs) => Some(known_costs(costs)),
+                _ => None,
+            },
+            places: problem.places(),
+            moved: 0,
+            left: HashSet::new(),
+            shares: Vec::new(),
+            touched: Vec::new(),
+            worst: Vec::new(),
+            slots,
+        };
+        for task in 0..tasks as u32 {
+            walk.flows_of(task, true, 1.0)?;
+        }
+        walk.touched.clear();
+        walk.rank();
+        Ok(walk)
+    }
+
+    /// The objective and what decides ties, as counted along the way.
+    pub(super) fn score(&self) -> (f64, f64) {
+        match self.problem.objective {
+            Objective::WorstLink | Objective::WorstNetworkLink => {
+                let times = self.load.iter().zip(&self.per_byte).map(|(l, p)| l * p);
+                (times.fold(0.0, f64::max), self.cost)
+            }
+            _ => (self.cost, 0.0),
+        }
+    }
+
+    /// The same over the links that may decide.
+    fn estimate(&self) -> (f64, f64) {
+        let time = |l: &LinkId| self.load[l.index()] * self.per_byte[l.index()];
+        let links = self.worst.iter().chain(&self.touched);
+        (links.map(time).fold(0.0, f64::max), self.cost)
+    }
+
+    /// Finds the worst links.
+    fn rank(&mut self) {
+        let time = |l: &LinkId| self.load[l.index()] * self.per_byte[l.index()];
+        let mut links: Vec<LinkId> = self.problem.fabric.link_ids().collect();
+        let keep = WORST.min(links.len().saturating_sub(1));
+        links.select_nth_unstable_by(keep, |a, b| time(b).total_cmp(&time(a)));
+        links.truncate(keep + 1);
+        self.worst = links;
+    }
+
+    /// Adds (or, with `sign` -1, takes away) what a task sends and, unless `sends_only`, receives.
+    fn flows_of(&mut self, task: u32, sends_only: bool, sign: f64) -> Result<(), MapError> {
+        let problem = self.problem;
+        for message in problem.exchange.sends(task) {
+            self.flow(task, message.to, sign * message.bytes)?;
+        }
+        if !sends_only {
+            for i in 0..self.arrivals[task as usize].len() {
+                let (from, bytes) = self.arrivals[task as usize][i];
+                self.flow(from, task, sign * bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flow(&mut self, from: u32, to: u32, bytes: f64) -> Result<(), MapError> {
+        let (a, b) = (self.slots[from as usize].node, self.slots[to as usize].node);
+        if a == b {
+            return Ok(());
+        }
+        let problem = self.problem;
+        let dead = |d| MapError::unroutable(problem.fabric, vec![d]);
+        add(problem, (a, b), bytes, &mut self.load, &mut self.shares).map_err(dead)?;
+        self.touched.extend(self.shares.iter().map(|s| s.0));
+        self.cost += match &self.costs {
+            Some(costs) => {
+                let (i, j) = (self.places[a.index()], self.places[b.index()]);
+                bytes * f64::from(costs[i as usize * problem.allocation.nodes().len() + j as usize])
+            }
+            None => {
+                let hops = self.shares.iter().filter(|s| problem.fabric.is_hop(s.0));
+                bytes * hops.map(|s| f64::from(s.1)).sum::<f64>()
+            }
+        };
+        if problem.response_fraction > 0.0 {
+            let bytes = problem.response_fraction * bytes;
+            add(problem, (b, a), bytes, &mut self.load, &mut self.shares).map_err(dead)?;
+            self.touched.extend(self.shares.iter().map(|s| s.0));
+        }
+        Ok(())
+    }
+
+    /// Does a swap, or undoes it when it is done again from the other side.
+    fn apply(&mut self, swap: Swap) -> Result<(), MapError> {
+        let pair = [Some(swap.task), swap.other];
+        // Flows between the two are counted with the first and stay out of the second's.
+        for task in pair.into_iter().flatten() {
+            self.flows_of(task, false, -1.0)?;
+        }
+        self.between(swap, 1.0)?;
+        let from = self.slots[swap.task as usize];
+        self.slots[swap.task as usize] = swap.to;
+        self.taken.insert(swap.to, swap.task);
+        match swap.other {
+            Some(other) => {
+                self.slots[other as usize] = from;
+                self.taken.insert(from, other);
+            }
+            None => {
+                self.taken.remove(&from);
+            }
+        }
+        for task in pair.into_iter().flatten() {
+            self.flows_of(task, false, 1.0)?;
+        }
+        self.between(swap, -1.0)?;
+        let moved = |t: u32| self.slots[t as usize].node != self.current.node(t);
+        let was = |node: NodeId, t: u32| node != self.current.node(t);
+        let before = usize::from(was(from.node, swap.task))
+            + swap.other.map_or(0, |o| usize::from(was(swap.to.node, o)));
+        let after = usize::from(moved(swap.task)) + swap.other.map_or(0, |o| usize::from(moved(o)));
+        self.moved = self.moved + after - before;
+        Ok(())
+    }
+
+    /// Adds what the two of a swap send each other.
+    fn between(&mut self, swap: Swap, sign: f64) -> Result<(), MapError> {
+        let Some(other) = swap.other else {
+            return Ok(());
+        };
+        for (a, b) in [(swap.task, other), (other, swap.task)] {
+            let sends = self.problem.exchange.sends(a);
+            if let Ok(at) = sends.binary_search_by_key(&b, |m| m.to) {
+                self.flow(a, b, sign * sends[at].bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges everybody on two nodes of equal room, or takes that back when it is done again.
+    fn exchange(&mut self, (a, b, room): (NodeId, NodeId, u32)) -> Result<(), MapError> {
+        for slot in 0..room {
+            let (here, there) = (Slot { node: a, slot }, Slot { node: b, slot });
+            let both = (
+                self.taken.get(&here).copied(),
+                self.taken.get(&there).copied(),
+            );
+            let (task, other, to) = match both {
+                (Some(task), other) => (task, other, there),
+                (None, Some(task)) => (task, None, here),
+                (None, None) => continue,
+            };
+            self.apply(Swap { task, other, to })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the best exchange of two whole nodes that makes the objective smaller; `false` when there is
+    /// none within the budget.
+    pub(super) fn node_step(&mut self, budget: usize) -> Result<bool, MapError> {
+        let nodes = self.problem.allocation.nodes();
+        if nodes.len() > MOST_NODES || self.moved >= budget {
+            return Ok(false);
+        }
+        let mut best = (self.score(), None);
+        for (i, &(a, room)) in nodes.iter().enumerate() {
+            for &(b, other) in &nodes[i + 1..] {
+                let pair = (a, b, room);
+                if other != room {
+                    continue;
+                }
+                self.touched.clear();
+                self.exchange(pair)?;
+                let estimate = match self.costs.is_some() || self.worst_free() {
+                    true => (self.cost, 0.0),
+                    false => self.estimate(),
+                };
+                // What is estimated too low is counted in full before it is taken.
+                if self.moved <= budget && estimate < best.0 && self.score() < best.0 {
+                    best = (self.score(), Some(pair));
+                }
+                self.exchange(pair)?;
+            }
+        }
+        self.touched.clear();
+        let Some(pair) = best.1 else {
+            return Ok(false);
+        };
+        self.exchange(pair)?;
+        self.touched.clear();
+        self.rank();
+        Ok(true)
+    }
+
+    /// Takes the best of the candidates' swaps; `false` when none fits into the budget.
+    pub(super) fn step(&mut self, budget: usize) -> Result<bool, MapError> {
+        let mut best: Option<((f64, f64), Swap)> = None;
+        for swap in self.candidates() {
+            let from = self.slots[swap.task as usize];
+            self.touched.clear();
+            self.apply(swap)?;
+            let estimate = match self.costs.is_some() || self.worst_free() {
+                true => (self.cost, 0.0),
+                false => self.estimate(),
+            };
+            if self.moved <= budget && best.as_ref().is_none_or(|(b, _)| estimate < *b) {
+                best = Some((estimate, swap));
+            }
+            self.apply(Swap { to: from, ..swap })?;
+        }
+        self.touched.clear();
+        let Some((_, swap)) = best else {
+            return Ok(false);
+        };
+        self.left
+            .insert((swap.task, self.slots[swap.task as usize].node));
+        self.left
+            .extend(swap.other.map(|other| (other, swap.to.node)));
+        self.apply(swap)?;
+        self.touched.clear();
+        self.rank();
+        Ok(true)
+    }
+
+    /// Whether no link's time counts.
+    fn worst_free(&self) -> bool {
+        matches!(self.problem.objective, Objective::HopBytes)
+    }
+
+    /// Swaps that bring a task to the node that the target has for it, or to that of a task that it
+    /// exchanges most with.
+    fn candidates(&self) -> Vec<Swap> {
+        let tasks = 0..self.slots.len() as u32;
+        let away = |t: &u32| self.slots[*t as usize].node != self.target.node(*t);
+        let homeward = self.some(tasks.clone().filter(away).collect());
+        let homeward = homeward.into_iter().filter_map(|t| self.homeward(t));
+        let together = self.some(tasks.collect()).into_iter();
+        let together = together.filter_map(|t| self.together(t));
+        let fresh = |swap: &Swap| !self.left.contains(&(swap.task, swap.to.node));
+        homeward.chain(together).filter(fresh).collect()
+    }
+
+    /// As many tasks as are looked at, evenly over all of them, other ones in every step.
+    fn some(&self, tasks: Vec<u32>) -> Vec<u32> {
+        let stride = tasks.len().div_ceil(CANDIDATES).max(1);
+        let first = self.left.len() % stride;
+        tasks.into_iter().skip(first).step_by(stride).collect()
+    }
+
+    /// What a task exchanges with the tasks on a node.
+    fn pull(&self, task: u32, node: NodeId) -> f64 {
+        let sends = self.problem.exchange.sends(task).iter();
+        let arrivals = self.arrivals[task as usize].iter();
+        let all = sends.map(|m| (m.to, m.bytes)).chain(arrivals.copied());
+        let there = all.filter(|(t, _)| self.slots[*t as usize].node == node);
+        there.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The node of the task on another node that it sends most.
+    fn dearest(&self, task: u32) -> Option<NodeId> {
+        let here = self.slots[task as usize].node;
+        let node = |t: u32| self.slots[t as usize].node;
+        let sends = self.problem.exchange.sends(task).iter();
+        let abroad = sends.filter(|m| node(m.to) != here);
+        let most = abroad.max_by(|a, b| a.bytes.total_cmp(&b.bytes))?;
+        Some(node(most.to))
+    }
+
+    /// The swap that brings a task to the node of the one it sends most, for the task there that belongs
+    /// there least.
+    fn together(&self, task: u32) -> Option<Swap> {
+        let (here, to) = (self.slots[task as usize].node, self.dearest(task)?);
+        let place = self.problem.allocation.position(to)?;
+        let (_, room) = self.problem.allocation.nodes()[place];
+        let slots = (0..room).map(|slot| Slot { node: to, slot });
+        let loss = |to: &Slot| match self.taken.get(to) {
+            Some(&other) => self.pull(other, to.node) - self.pull(other, here),
+            None => 0.0,
+        };
+        let slot = slots.min_by(|a, b| loss(a).total_cmp(&loss(b)))?;
+        Some(Swap {
+            task,
+            other: self.taken.get(&slot).copied(),
+            to: slot,
+        })
+    }
+
+    /// The swap that brings a task home: with whoever is there and should not be, best one that belongs
+    /// where the task is now; else to a free slot.
+    fn homeward(&self, task: u32) -> Option<Swap> {
+        let (here, home) = (self.slots[task as usize].node, self.target.node(task));
+        let place = self.problem.allocation.position(home)?;
+        let (_, room) = self.problem.allocation.nodes()[place];
+        let slots = (0..room).map(|slot| Slot { node: home, slot });
+        let mut found: Option<(u8, Swap)> = None;
+        for to in slots {
+            let other = self.taken.get(&to).copied();
+            let rank = match other {
+                Some(other) if self.target.node(other) == here => 3,
+                None => 2,
+                Some(other) if self.target.node(other) != home => 1,
+                Some(_) => 0,
+            };
+            let swap = Swap { task, other, to };
+            if rank > 0 && found.is_none_or(|(best, _)| rank > best) {
+                found = Some((rank, swap));
+            }
+        }
+        found.map(|(_, swap)| swap)
+    }
+}

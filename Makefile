@@ -49,7 +49,7 @@ build-capi:
 	@$(CARGO) build --locked --release -p hopbyte-capi
 
 # Cheap checks first; every runner prints what it always prints.
-test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-collect test-web test-python
+test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-slurm test-collect test-web test-python
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
 test-mpi: test-recorder test-probes

@@ -38,12 +38,16 @@ pub(super) fn read(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError
     phases.finish(source, tasks)
 }
 
-/// Refuses to take the files of some ranks for the traffic of all.
+/// Refuses to take the files of some ranks, or of none, for the traffic of all.
 pub(super) fn complete(
     source: &str,
     tasks: usize,
     ranks: &BTreeSet<u32>,
 ) -> Result<(), InputError> {
+    if tasks == 0 {
+        return Err(InputError::new(source, "no rank", "what ranks sent")
+            .hint("the file may be cut short: copy it again"));
+    }
     if ranks.len() == tasks {
         return Ok(());
     }

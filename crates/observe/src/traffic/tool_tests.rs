@@ -87,6 +87,8 @@ const IPM: &str = r#"<?xml version="1.0" encoding="iso-8859-1"?>
 
 #[test]
 fn ipm_counts_sends() {
+    let cut = read(&IPM[..IPM.find("<task").unwrap()]).unwrap_err();
+    assert!(cut.contains("no rank"), "{cut}");
     let t = read(IPM).unwrap();
     assert_eq!(entries(&t), [(0, 1, 81_920.0, 10), (1, 0, 20_680.0, 7)]);
     // A file for each task, and a page beside them.

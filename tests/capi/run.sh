@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: tests/capi/run.sh HOPBYTE
+# usage: tests/capi/run.sh HOPBYTE, after `make build-capi`
 # Compiles the examples of libhopbyte in C and Fortran and a test of its border without a warning, and runs them against
 # a running oracle, what is C under the address sanitizer too.
 set -e
@@ -8,8 +8,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 capi=$root/crates/capi
 target=${CARGO_TARGET_DIR:-$root/target}
 cd "$root"
-${CARGO:-cargo} build --locked -p hopbyte-capi
-lib=$target/debug
+lib=$target/release
 work=$(mktemp -d)
 oracle=
 trap 'kill $oracle 2>/dev/null; rm -rf "$work"' EXIT

@@ -23,7 +23,8 @@ pub struct RouterSpec {
     pub channels: u8,
     /// Room of a virtual channel's input queue, in phits.
     pub buffer_phits: u32,
-    /// Cycles from the arrival of a packet's head until it asks for an output's virtual channel.
+    /// Cycles from the arrival of a packet's head until it asks for an output's virtual channel; with
+    /// queues behind the switch, until it may cross.
     pub route_cycles: u32,
     /// Cycles from the switch to the far end of a link, beside the link's own latency.
     pub forward_cycles: u32,
@@ -86,7 +87,7 @@ impl RouterSpec {
             networks: 2,
             channels: 1,
             buffer_phits: 256,
-            route_cycles: 2,
+            route_cycles: 3,
             forward_cycles: 2,
             inject_cycles: 4,
             eject_cycles: 4,
@@ -111,7 +112,7 @@ impl RouterSpec {
             networks: 1,
             channels: 2,
             buffer_phits: 256,
-            route_cycles: 2,
+            route_cycles: 3,
             forward_cycles: 2,
             inject_cycles: 4,
             eject_cycles: 4,

@@ -8,6 +8,8 @@ pub(super) struct Wheel<E> {
     busy: Vec<u64>,
     /// What lies further ahead than the wheel reaches.
     later: std::collections::BTreeMap<u64, Vec<E>>,
+    /// When the first of that is due.
+    first_later: u64,
     now: u64,
 }
 
@@ -19,6 +21,7 @@ impl<E> Wheel<E> {
             slots: (0..size).map(|_| Vec::new()).collect(),
             busy: vec![0; size / 64],
             later: std::collections::BTreeMap::new(),
+            first_later: u64::MAX,
             now: 0,
         }
     }
@@ -29,6 +32,7 @@ impl<E> Wheel<E> {
         let size = self.slots.len();
         if cycle - self.now >= size as u64 {
             self.later.entry(cycle).or_default().push(event);
+            self.first_later = self.first_later.min(cycle);
             return;
         }
         let slot = cycle as usize & (size - 1);
@@ -43,7 +47,7 @@ impl<E> Wheel<E> {
         let words = self.busy.len();
         let mut found = None;
         for i in 0..=words {
-            let word = (start / 64 + i) % words;
+            let word = (start / 64 + i) & (words - 1);
             let mut bits = self.busy[word];
             if i == 0 {
                 bits &= u64::MAX << (start % 64);
@@ -57,26 +61,35 @@ impl<E> Wheel<E> {
                 break;
             }
         }
-        let later = self.later.keys().next().copied();
-        match (found, later) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let next = found.unwrap_or(u64::MAX).min(self.first_later);
+        (next < u64::MAX).then_some(next)
     }
 
     /// Moves to a cycle before which nothing happens and takes what happens in it.
     pub(super) fn take(&mut self, cycle: u64, events: &mut Vec<E>) {
         self.now = cycle;
         events.clear();
+        let slot = cycle as usize & (self.slots.len() - 1);
+        self.busy[slot / 64] &= !(1 << (slot % 64));
+        std::mem::swap(events, &mut self.slots[slot]);
+        if self.first_later <= cycle {
+            self.take_later(cycle, events);
+        }
+    }
+
+    /// What lay far ahead comes before what was near.
+    #[cold]
+    fn take_later(&mut self, cycle: u64, events: &mut Vec<E>) {
+        let mut due = Vec::new();
         while let Some(entry) = self.later.first_entry() {
             if *entry.key() > cycle {
                 break;
             }
-            events.extend(entry.remove());
+            due.extend(entry.remove());
         }
-        let slot = cycle as usize & (self.slots.len() - 1);
-        self.busy[slot / 64] &= !(1 << (slot % 64));
-        events.append(&mut self.slots[slot]);
+        self.first_later = self.later.keys().next().copied().unwrap_or(u64::MAX);
+        due.append(events);
+        *events = due;
     }
 }
 

@@ -1,12 +1,11 @@
-/* where: on which host did every rank start, which processors may it use, and how many ranks share its memory?
+/* where: on which host did every rank start, which processors and cores may it use, and how many ranks share its memory?
  *
  * Two launchers place ranks right and still make every run of ranks a node of its own, so the ranks of one host must be
  * counted by MPI itself (MPI_COMM_TYPE_SHARED). Prints a line a rank, from rank 0, so that no lines mix. */
-#define _GNU_SOURCE /* processor sets */
+#include "cores.h"
 #include "options.h"
 #include "world.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,30 +14,8 @@ enum { CPUS_ROOM = 256 };
 
 struct place {
     int shared; /* ranks of MPI_COMM_TYPE_SHARED */
-    char host[HOPBYTE_NAME_ROOM], cpus[CPUS_ROOM];
+    char host[HOPBYTE_NAME_ROOM], cpus[CPUS_ROOM], cores[CPUS_ROOM];
 };
-
-/* The processors that this process may use, as 0-3,8; cut off with … where they do not fit. */
-static void cpus_list(char *text, size_t room) {
-    cpu_set_t set;
-    text[0] = 0;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return;
-    size_t used = 0;
-    for (int first = 0; first < CPU_SETSIZE; first++) {
-        if (!CPU_ISSET(first, &set))
-            continue;
-        int last = first;
-        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
-            last++;
-        if (used + 16 > room) {
-            snprintf(text + used, room - used, ",…");
-            return;
-        }
-        used += (size_t)snprintf(text + used, room - used, first == last ? "%s%d" : "%s%d-%d", used ? "," : "", first, last);
-        first = last;
-    }
-}
 
 /* Names come from the system and stand in quotes. */
 static void quoted_print(const char *text) {
@@ -77,7 +54,12 @@ int main(int argc, char **argv) {
     /* Several node daemons of one Slurm may run on one machine, whose name all their ranks have. */
     const char *slurm = getenv("SLURMD_NODENAME");
     snprintf(own.host, sizeof own.host, "%s", slurm ? slurm : world.node);
-    cpus_list(own.cpus, sizeof own.cpus);
+    cpu_set_t cpus, cores;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) {
+        cores_list(&cpus, own.cpus, sizeof own.cpus);
+        cores_of(&cpus, &cores);
+        cores_list(&cores, own.cores, sizeof own.cores);
+    }
     MPI_Comm shared;
     MPI_Comm_split_type(world.comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared);
     MPI_Comm_size(shared, &own.shared);
@@ -89,13 +71,15 @@ int main(int argc, char **argv) {
     for (int rank = 0; world.rank == 0 && rank < world.size; rank++) {
         const struct place *p = &places[rank];
         if (!json) {
-            printf("%d %s cpus %s, %d share memory\n", rank, p->host, p->cpus, p->shared);
+            printf("%d %s cpus %s, cores %s, %d share memory\n", rank, p->host, p->cpus, p->cores, p->shared);
             continue;
         }
         printf("{\"schema\":\"hopbyte.where/1\",\"rank\":%d,\"ranks\":%d,\"host\":", rank, world.size);
         quoted_print(p->host);
         printf(",\"cpus\":");
         quoted_print(p->cpus);
+        printf(",\"cores\":");
+        quoted_print(p->cores);
         printf(",\"shared\":%d}\n", p->shared);
     }
     free(places);

@@ -39,7 +39,7 @@ from hopbyte._core import (
     place,
     route_costs,
 )
-from hopbyte.sweeps import sweep_on_dask
+from hopbyte.on_dask import map_on_dask, sweep_on_dask
 
 if TYPE_CHECKING:
     from hopbyte import boxes, plot
@@ -61,6 +61,7 @@ __all__ = [
     "load_placement",
     "load_traffic",
     "map",
+    "map_on_dask",
     "place",
     "plot",
     "route_costs",

@@ -10,6 +10,7 @@ mod export;
 mod failure;
 mod follow;
 mod http;
+mod identity;
 pub mod inputs;
 mod lab;
 mod live;

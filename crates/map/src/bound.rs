@@ -13,14 +13,14 @@ use crate::graph::Graph;
 use crate::problem::{Objective, Problem};
 use crate::spectral::Spectrum;
 use hopbyte_fabric::{End, LinkId, Routing};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Most routes of forwarding tables that are followed for a bound.
 const MOST_ROUTES: usize = 1 << 19;
 
 /// Values that no placement of the problem can go below.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// Least time of the worst link of all.
     pub worst_link_seconds: f64,

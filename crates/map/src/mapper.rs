@@ -12,7 +12,7 @@ use crate::schedule::Effort;
 use crate::starts::starts;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// How to search.
@@ -55,7 +55,7 @@ pub struct Progress {
 }
 
 /// What came of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// A placement better than every baseline was found.

@@ -4,7 +4,7 @@ use hopbyte_fabric::{
     Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Placement, Routing,
     Unroutable,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
@@ -266,7 +266,7 @@ impl MapError {
 }
 
 /// The ways of placing that every result is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
     /// Tasks fill the nodes one after the other: what launchers do.

@@ -22,6 +22,8 @@ pub struct Mapping {
     pub certificate: Certificate,
     /// Whether it is worth to move there, where that was asked.
     pub migration: Option<Migration>,
+    /// Seeds that were searched from, of which the best is kept.
+    pub seeds: usize,
 }
 
 /// Everything about a mapping, for scripts and for `hopbyte apply`.
@@ -48,6 +50,7 @@ pub struct Record<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     migration: Option<&'a Migration>,
     seed: u64,
+    seeds: usize,
     trials: u64,
     threads: usize,
     wall_seconds: f64,
@@ -146,6 +149,7 @@ impl Mapping {
             moved_tasks: c.moved_tasks,
             migration: self.migration.as_ref(),
             seed: c.seed,
+            seeds: self.seeds,
             trials: c.trials,
             threads: c.threads,
             wall_seconds: c.wall_seconds,
@@ -172,6 +176,10 @@ impl Mapping {
     /// The costs side by side, the verdict, and the ranks of every node.
     pub fn write(&self, question: &Question, out: &mut Output) -> Result<()> {
         let c = &self.certificate;
+        let of_seeds = match self.seeds {
+            1 => String::new(),
+            n => format!(" of {}", count(n)),
+        };
         out.line(format!(
             "# {} tasks of {} sending {}; {} nodes with {} slots on {}",
             count(question.traffic.tasks),
@@ -182,8 +190,8 @@ impl Mapping {
             question.machine.fabric.source(),
         ))?;
         out.line(format!(
-            "# objective {}; {:.2} s of search, {:.2} s of processor time, seed {}; uncalibrated: time is bytes / live capacity",
-            c.objective, c.wall_seconds, c.cpu_seconds, c.seed
+            "# objective {}; {:.2} s of search, {:.2} s of processor time, seed {}{}; uncalibrated: time is bytes / live capacity",
+            c.objective, c.wall_seconds, c.cpu_seconds, c.seed, of_seeds
         ))?;
         if let Some(oracle) = &question.oracle {
             out.line(format!("# links as of {oracle}"))?;

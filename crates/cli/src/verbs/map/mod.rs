@@ -4,6 +4,7 @@ mod answer;
 mod node;
 mod question;
 mod report;
+mod spread;
 
 use super::Answer;
 use crate::output::Output;
@@ -27,6 +28,9 @@ pub struct Args {
     /// How hard to look.
     #[command(flatten)]
     effort: Effort,
+    /// Where it is looked from.
+    #[command(flatten)]
+    spread: spread::Spread,
     /// What a move may cost.
     #[command(flatten)]
     moving: Moving,
@@ -111,12 +115,14 @@ impl Moving {
             communication_ratio: self.communication,
             bytes_per_task: self.bytes_per_rank,
         };
-        let found = (found.placement, found.certificate);
-        let (placement, certificate, migration) = weigh(&question.problem(), found, &stakes)?;
+        let searched = (found.placement, found.certificate);
+        let (placement, certificate, migration) =
+            weigh(&question.problem(), searched, &stakes)?;
         Ok(Mapping {
             placement,
             certificate,
             migration: Some(migration),
+            seeds: found.seeds,
         })
     }
 }
@@ -136,7 +142,13 @@ impl From<&Effort> for Options {
 /// Maps, and says what it is worth.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let question = args.question.read(out)?;
-    let mapping = search(&question, &args.effort, out)?;
+    let found = match args.spread.asked() {
+        true => spread::best_of(&args.spread, &question, &args.effort, args.out.as_deref(), out)?,
+        false => Some(search(&question, &args.effort, out)?),
+    };
+    let Some(mapping) = found else {
+        return Ok(Answer::Yes);
+    };
     let mapping = args.moving.weigh(&question, mapping)?;
     if let Some(folder) = &args.out {
         write_files(&question, &mapping, folder, out)?;
@@ -174,6 +186,7 @@ pub fn search(question: &Question, effort: &Effort, out: &Output) -> Result<Mapp
         placement,
         certificate,
         migration: None,
+        seeds: 1,
     })
 }
 

@@ -6,6 +6,8 @@ mod show;
 
 use super::Answer;
 use super::model::run::{inputs_of, level_of, machine_of, read};
+use crate::args::part;
+use crate::identity::Sum;
 use crate::machine::Machine;
 use crate::output::Output;
 use anyhow::{Context, Result};
@@ -61,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
     /// Only part I of N, for array jobs; without it, the parts are gathered
-    #[arg(long, value_name = "I/N", value_parser = shard, requires = "out")]
+    #[arg(long, value_name = "I/N", value_parser = part, requires = "out")]
     points: Option<(u64, u64)>,
     /// Runs at a time (default: as many as processors)
     #[arg(long, value_name = "N")]
@@ -78,15 +80,6 @@ fn factor(text: &str) -> Result<f64, String> {
     value
         .filter(|v| v.is_finite())
         .ok_or_else(|| format!("found '{text}', expected a factor such as 0.25 or 1/4"))
-}
-
-fn shard(text: &str) -> Result<(u64, u64), String> {
-    let parts = text
-        .split_once('/')
-        .and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-    parts
-        .filter(|&(i, n)| 1 <= i && i <= n)
-        .ok_or_else(|| format!("found '{text}', expected I/N with I from 1 to N, such as 3/16"))
 }
 
 /// Factors when none are given: what paper 001 did to the links.
@@ -242,15 +235,11 @@ fn write_runs(
     write_table(path, &columns, &about).with_context(|| path.display().to_string())
 }
 
-/// A sum over everything that decides what the runs say: 64-bit FNV-1a.
+/// A sum over everything that decides what the runs say.
 fn identity(plan: &Plan, scenarios: &[Scenario]) -> Result<String> {
-    let mut text = format!("{} ", env!("CARGO_PKG_VERSION"));
-    text.push_str(&serde_json::to_string(&(plan, scenarios))?);
-    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    Ok(format!(
-        "{:016x}",
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
-    ))
+    let mut sum = Sum::new();
+    sum.add(serde_json::to_string(&(plan, scenarios))?.as_bytes());
+    Ok(sum.text())
 }
 
 impl Args {

@@ -1,8 +1,8 @@
-"""Sweeps over operating points on more than one machine.
+"""Sweeps over operating points, and searches for a mapping, on more than one machine.
 
-``hopbyte sweep --points I/N`` runs one part of a sweep; a Slurm array needs nothing else. Here the parts are
-tasks of a Dask cluster whose workers have this package. They share no file system: scenarios go there, runs come
-back.
+``hopbyte sweep --points I/N`` runs one part of a sweep, ``hopbyte map --part I/N`` one of a search; a Slurm array
+needs nothing else. Here the parts are tasks of a Dask cluster whose workers have this package. They share no file
+system: scenarios go there, what was found comes back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hopbyte._core import HopbyteError
 
 
 def _hopbyte(words: Sequence[str], folder: str) -> str:
-    command = [sys.executable, "-m", "hopbyte", "--quiet", "--json", "sweep", *words]
+    command = [sys.executable, "-m", "hopbyte", "--quiet", "--json", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode != 0:
         raise HopbyteError(done.stderr.strip())
@@ -37,9 +37,13 @@ def _part(texts: Sequence[str], options: Sequence[str], part: str) -> str:
     """Runs one part where a worker is, and returns its journal."""
     with tempfile.TemporaryDirectory(prefix="hopbyte-sweep-") as folder:
         names = _write(texts, folder)
-        _hopbyte([*names, *options, "--jobs", "1", "--out", "part.parquet", "--points", part], folder)
+        _hopbyte(["sweep", *names, *options, "--jobs", "1", "--out", "part.parquet", "--points", part], folder)
         journals = sorted(Path(folder).glob("part.parquet.*.jsonl"))
         return journals[0].read_text(encoding="utf-8") if journals else ""
+
+
+def _threads(client: Any) -> int:
+    return max(1, sum(client.nthreads().values()))
 
 
 def sweep_on_dask(
@@ -78,7 +82,7 @@ def sweep_on_dask(
             options += [f"--{name}", str(value)]
     if cross:
         options.append("--cross")
-    count = parts or 4 * max(1, sum(client.nthreads().values()))
+    count = parts or 4 * _threads(client)
     tasks = [client.submit(_part, texts, options, f"{i}/{count}", pure=False) for i in range(1, count + 1)]
     target = Path(out).resolve()
     for i, journal in enumerate(client.gather(tasks), start=1):
@@ -88,6 +92,55 @@ def sweep_on_dask(
         options += ["--plot", str(Path(plot).resolve())]
     with tempfile.TemporaryDirectory(prefix="hopbyte-sweep-") as folder:
         names = _write(texts, folder)
-        lines = _hopbyte([*names, *options, "--out", str(target)], folder).splitlines()
+        lines = _hopbyte(["sweep", *names, *options, "--out", str(target)], folder).splitlines()
     found = [json.loads(line) for line in lines]
     return [f for f in found if f["schema"] == "hopbyte.sensitivity/1"]
+
+
+def _search(words: Sequence[str], part: str) -> str:
+    """Searches from one part of the seeds where a worker is, and returns what it keeps."""
+    with tempfile.TemporaryDirectory(prefix="hopbyte-map-") as folder:
+        _hopbyte(["map", *words, "--out", folder, "--part", part], folder)
+        return "".join(path.read_text(encoding="utf-8") for path in Path(folder).glob("part-*.json"))
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """An option of the command; a :class:`~pathlib.Path` is made absolute, since workers are elsewhere."""
+    word = "--" + name.replace("_", "-")
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [word]
+    if isinstance(value, (list, tuple)):
+        return [w for one in value for w in _option(name, one)]
+    return [word, str(value.resolve() if isinstance(value, Path) else value)]
+
+
+def map_on_dask(
+    client: Any,
+    traffic: str | Path,
+    *,
+    seeds: int,
+    out: str | Path,
+    parts: int | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Searches from many seeds on the workers of a :class:`dask.distributed.Client` and keeps the best mapping.
+
+    ``options`` are those of ``hopbyte map``: ``fabric="gemini:16x12x24", nodes="all", trials=10_000_000``. ``seeds``
+    counts from ``seed`` (1). Texts go to the command as they are; a :class:`~pathlib.Path` is a file that workers find
+    under the same absolute path. ``parts`` is the number of tasks (default: one a thread of the cluster), each of
+    which searches on one thread. Writes every launcher's file and ``mapping.json`` into the folder ``out`` and returns
+    what the latter holds. With ``trials`` that is what one machine finds, whatever the number of parts.
+    """
+    place = str(traffic.resolve()) if isinstance(traffic, Path) else traffic
+    options = {"threads": 1, **options}
+    words = [place, "--seeds", str(seeds)] + [w for name, value in options.items() for w in _option(name, value)]
+    count = min(parts or _threads(client), seeds)
+    tasks = [client.submit(_search, words, f"{i}/{count}", pure=False) for i in range(1, count + 1)]
+    folder = Path(out).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, found in enumerate(client.gather(tasks), start=1):
+        (folder / f"part-{i}of{count}.json").write_text(found, encoding="utf-8")
+    best: dict[str, Any] = json.loads(_hopbyte(["map", *words, "--out", str(folder)], str(folder)))
+    return best

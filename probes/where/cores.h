@@ -1,0 +1,18 @@
+/* Processors as cores, in the numbers that rankfiles use. */
+#ifndef HOPBYTE_WHERE_CORES_H
+#define HOPBYTE_WHERE_CORES_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* processor sets */
+#endif
+#include <sched.h>
+#include <stddef.h>
+
+/* Writes the numbers of a set as 0-3,8, cut off with … where they do not fit. */
+void cores_list(const cpu_set_t *set, char *text, size_t room);
+
+/* The cores that a set of processors has a part of, by their logical numbers: package by package, cache by cache, as hwloc
+ * and with it Open MPI count them, among what this process's control group may use. Empty where the system does not tell. */
+void cores_of(const cpu_set_t *cpus, cpu_set_t *cores);
+
+#endif

@@ -12,6 +12,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build/probes"))
 LIBRARIES = Path(os.environ.get("HOPBYTE_RECORDER_BUILD", ROOT / "build/recorder"))
 MPICH5 = Path(os.environ.get("HOPBYTE_MPICH5", ROOT / "build/mpich5"))
+# Launchers alone: the wheels of Open MPI 5 and Intel MPI, which `make -C probes deps` installs where it can.
+OPENMPI5 = Path(os.environ.get("HOPBYTE_OPENMPI5", ROOT / "build/openmpi5"))
+INTEL = Path(os.environ.get("HOPBYTE_INTEL", ROOT / "build/intel"))
 
 
 def find_binary() -> Path | None:

@@ -1,4 +1,6 @@
-"""`hopbyte apply --check`: real launchers on the lab's hosts, obeyed and not, and what Hydra does to shared memory."""
+"""`hopbyte apply --check`: real launchers on the lab's hosts, obeyed and not, and what Hydra does to shared memory.
+
+Open MPI 4 and MPICH run always; the launchers of Open MPI 5 and Intel MPI where their wheels could be installed."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Lab
-from program import MPICH5, PROGRAMS
+from program import INTEL, MPICH5, OPENMPI5, PROGRAMS
 
 HOSTS = ["n0-0", "n0-1", "n1-0", "n1-1"]
 # Two ranks a host: neighbours in MIXED are seldom on one host, in TURNED always.
@@ -18,7 +20,16 @@ TURNED = ["n1-0", "n1-0", "n0-0", "n0-0", "n1-1", "n1-1", "n0-1", "n0-1"]
 
 OPENMPI = ("mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --mca btl tcp,self,vader "
            "--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 -np 8")
+# Ranks find the launcher's own library before that which the program was built for: their ABIs are the same.
+OPENMPI_5 = (f"{OPENMPI5}/bin/mpirun --allow-run-as-root --prtemca plm_ssh_agent $HOPBYTE_LAB_AGENT "
+             "--prtemca prte_if_include eth0 --mca pml ob1 --mca btl tcp,self,sm "
+             "--mca btl_tcp_if_include eth0 -n 8")
 HYDRA = f"{MPICH5}/bin/mpiexec -launcher ssh -launcher-exec $HOPBYTE_LAB_AGENT -iface eth0 -n 8"
+INTEL_HYDRA = (f"{INTEL}/bin/mpiexec.hydra -bootstrap ssh -bootstrap-exec $HOPBYTE_LAB_AGENT -iface eth0 -n 8")
+LIBRARIES = {
+    OPENMPI_5: f"LD_LIBRARY_PATH={OPENMPI5}/lib",
+    INTEL_HYDRA: f"LD_LIBRARY_PATH={INTEL}/lib I_MPI_ROOT={INTEL} FI_PROVIDER=tcp",
+}
 
 needs_openmpi = pytest.mark.skipif(
     not shutil.which("mpirun.openmpi") or not (PROGRAMS / "ompi/where").exists(),
@@ -42,7 +53,8 @@ def save(one: Lab, folder: Path, nodes: list[str]) -> Path:
 
 def check(one: Lab, mapping: Path, launcher: str, options: str = "") -> tuple[int, dict, str]:
     """Runs the check on the first host; exit code, answer, what was said."""
-    words = f"{one.binary} --json apply {mapping} {options} --check --programs {PROGRAMS} -- {launcher}"
+    libraries = next((setting for start, setting in LIBRARIES.items() if launcher.startswith(start)), "")
+    words = f"{libraries} {one.binary} --json apply {mapping} {options} --check --programs {PROGRAMS} -- {launcher}"
     command = [str(one.binary), "lab", "run", "--name", one.name, "--", "sh", "-c", f"{words}; echo exit $?"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
     lines = done.stdout.splitlines()
@@ -56,14 +68,22 @@ def test_open_mpi_obeys_a_rankfile_and_the_check_sees_when_it_is_forgotten(lab, 
     one = lab("torus:2x2", "--rate", "100mbit")
     mapping, rankfile = save(one, tmp_path, MIXED), tmp_path / "rankfile"
     hosts = ",".join(f"{host}:2" for host in HOSTS)
-    code, answer, said = check(one, mapping, f"{OPENMPI} --host {hosts} --rankfile {rankfile}",
-                               f"--emit openmpi-rankfile --to {rankfile}")
+    emit = f"--emit openmpi-rankfile --to {rankfile}"
+    code, answer, said = check(one, mapping, f"{OPENMPI} --host {hosts} --rankfile {rankfile}", emit)
     assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
+    assert answer["cores_known"] and not answer["notes"], answer
+    # Right hosts, wrong cores: those of a host exchanged, behind the check's back.
+    other = tmp_path / "exchanged"
+    exchange = f"sed 's/slot=0/slot=x/; s/slot=1/slot=0/; s/slot=x/slot=1/' {rankfile} >{other}"
+    subprocess.run(exchange, shell=True, check=True)
+    code, answer, said = check(one, mapping, f"{OPENMPI} --host {hosts} --rankfile {other}", emit)
+    off = [(c["rank"], c["expected"], c["found"]) for c in answer["off_core"]]
+    slots = [MIXED[:rank].count(node) for rank, node in enumerate(MIXED)]
+    assert (code, answer["elsewhere"], off) == (1, [], [(r, slots[r], str(1 - slots[r])) for r in range(8)]), said
     hostfile = tmp_path / "hostfile"
     code, answer, said = check(one, mapping, f"{OPENMPI} --map-by seq --hostfile {hostfile}",
                                f"--emit openmpi-hostfile --to {hostfile}")
     assert (code, answer["elsewhere"], answer["split"]) == (0, [], []), (answer, said)
-    # Without the rankfile the ranks are where Open MPI puts them by itself.
     code, answer, said = check(one, mapping, f"{OPENMPI} --host {hosts} --map-by slot")
     wrong = [(d["rank"], d["expected"], d["found"]) for d in answer["elsewhere"]]
     by_slot = [HOSTS[rank // 2] for rank in range(8)]
@@ -71,6 +91,13 @@ def test_open_mpi_obeys_a_rankfile_and_the_check_sees_when_it_is_forgotten(lab, 
     # A launcher that starts nothing says so, and nothing hangs.
     code, _, said = check(one, mapping, f"{OPENMPI} --host nowhere:8")
     assert code == 1 and "did not start" in said, said
+    if not (OPENMPI5 / "installed").exists():
+        return
+    code, answer, said = check(one, mapping, f"{OPENMPI_5} --host {hosts} --map-by rankfile:file={rankfile}", emit)
+    assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
+    assert answer["cores_known"] and not answer["notes"], answer
+    code, answer, said = check(one, mapping, f"{OPENMPI_5} --hostfile {hostfile} --map-by seq:file={hostfile}")
+    assert (code, answer["elsewhere"], answer["split"]) == (0, [], []), (answer, said)
 
 
 @needs_mpich
@@ -78,10 +105,19 @@ def test_hydra_keeps_shared_memory_only_where_ranks_are_neighbours(lab, tmp_path
     one = lab("torus:2x2", "--rate", "100mbit")
     hosts = tmp_path / "hydra.hosts"
     options = f"--emit hydra-hostfile --to {hosts}"
-    code, answer, said = check(one, save(one, tmp_path, TURNED), f"{HYDRA} -f {hosts}", options)
-    assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
+    mixed = save(one, tmp_path, MIXED)
+    code, answer, said = check(one, mixed, f"{HYDRA} -f {hosts}", options)
+    assert (code, answer, hosts.exists()) == (1, {}, False) and "refused" in said, said
     # Every rank is where it was placed, and yet the run is not what was asked for.
-    code, answer, said = check(one, save(one, tmp_path, MIXED), f"{HYDRA} -f {hosts}", options)
+    code, answer, said = check(one, mixed, f"{HYDRA} -f {hosts}", f"{options} --force")
     assert "shared memory between them is lost" in said
     assert (code, answer["elsewhere"]) == (1, []), (answer, said)
     assert [(s["host"], s["ranks"], s["most_shared"]) for s in answer["split"]] == [("n0-1", 2, 1), ("n1-1", 2, 1)]
+    if (INTEL / "installed").exists():
+        # Intel's Hydra counts ranks by the name of their host.
+        machines = tmp_path / "intel.machines"
+        code, answer, said = check(one, mixed, f"{INTEL_HYDRA} -machinefile {machines}",
+                                   f"--emit intel-machinefile --to {machines}")
+        assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
+    code, answer, said = check(one, save(one, tmp_path, TURNED), f"{HYDRA} -f {hosts}", options)
+    assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import HOSTS, SWITCHES
-from program import hopbyte_binary
+from program import PROGRAMS, hopbyte_binary
 
 HOPBYTE = hopbyte_binary()
 RANKS = 8
@@ -92,3 +92,39 @@ def test_the_check_says_whether_slurm_obeyed(slurm, tmp_path):
     assert fewer.returncode == 1 and missing == list(range(2, RANKS))
     refused = slurm.run(*command, "srun", "-n", RANKS, "-w", "nowhere", ok=False)
     assert refused.returncode == 1 and "did not start" in refused.stderr
+
+
+@pytest.mark.skipif(not (PROGRAMS / "mpich/where").exists(), reason="needs MPICH and the probes: make mpi")
+def test_what_slurm_costs_mpich_is_refused_and_seen(slurm, tmp_path):
+    """Its arbitrary distribution makes every rank a node of its own for MPICH, neighbours or not; a plane does not."""
+    blocks = [host for host in reversed(HOSTS) for _ in range(2)]
+    mapping, hosts = save(tmp_path, blocks), tmp_path / "hosts"
+    emit = ["--emit", "slurm-hostfile", "--to", hosts, "--flavour", "mpich"]
+    refused = slurm.run(HOPBYTE, "apply", mapping, *emit, ok=False)
+    assert (refused.returncode, hosts.exists()) == (1, False) and "shared memory is lost" in refused.stderr
+    check = ["--check", "--programs", PROGRAMS, "--", "srun", "--mpi=pmi2", "-n", RANKS]
+    forced = slurm.run(HOPBYTE, "--json", "apply", mapping, *emit, "--force", *check, "--distribution=arbitrary",
+                       ok=False, SLURM_HOSTFILE=str(hosts))  # fmt: skip
+    answer = json.loads(forced.stdout)
+    assert (forced.returncode, answer["elsewhere"]) == (1, []), forced.stderr
+    assert {(s["host"], s["ranks"], s["most_shared"]) for s in answer["split"]} == {(h, 2, 1) for h in HOSTS}
+    dealt = save(tmp_path, [HOSTS[rank % len(HOSTS)] for rank in range(RANKS)])
+    kept = slurm.run(HOPBYTE, "--json", "apply", dealt, "--emit", "slurm-plane", "--to", hosts, "--flavour", "mpich",
+                     *check, "-N", len(HOSTS), "--ntasks-per-node=2", "--distribution=plane=1")  # fmt: skip
+    answer = json.loads(kept.stdout)
+    assert (answer["as_placed"], answer["memory_known"]) == (True, True), kept.stderr
+
+
+def test_a_search_spreads_over_an_array(slurm, tmp_path):
+    """Parts of the seeds as tasks of an array job; gathered, they are what one machine finds."""
+    search = ["map", "stencil:4x4x4:27", "--fabric", "torus:4x4x4", "--nodes", "n0-0-[0-3],n1-2-[0-3]", "--trials", "2000",
+              "--threads", "1", "--seeds", "6"]  # fmt: skip
+    job = " ".join([str(HOPBYTE), *search, "--out", str(tmp_path / "all"), "--part", "$SLURM_ARRAY_TASK_ID/3"])
+    slurm.run("sbatch", "--wait", "--array=1-3", "-n", "1", "-o", tmp_path / "said.%a", "--wrap", job)
+    parts = sorted(path.name for path in (tmp_path / "all").iterdir())
+    assert parts == [f"part-{i}of3.json" for i in (1, 2, 3)]
+    gathered = slurm.run(HOPBYTE, "--json", *search, "--out", tmp_path / "all")
+    assert "6 of 6 seeds were done before" in gathered.stderr
+    found, alone = (json.loads(r.stdout) for r in (gathered, slurm.run(HOPBYTE, "--json", *search)))
+    for key in ("placement", "slots", "seed", "seeds", "trials", "result", "bound", "verdict"):
+        assert found[key] == alone[key], key

@@ -16,11 +16,27 @@ const CRAY_MAPPING: usize = 1023;
 pub struct Advice {
     /// The command line (or settings), with `FILE` where the file's name goes.
     pub command: String,
-    /// What the launcher would spoil, and what to do instead.
+    /// Why the file should not be used: the launcher obeys it and the run is worse for it, or does not obey it.
+    pub refused: Option<Refusal>,
+    /// What the launcher may spoil, depending on what is not known here.
     pub warnings: Vec<String>,
 }
 
-/// Says how to use the file of [`render`](crate::render), and what the launcher would spoil.
+/// What a launcher would do to a placement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// What would be lost.
+    pub why: String,
+    /// What to do instead.
+    pub instead: String,
+}
+
+/// A file for launchers with which every rank keeps its node's shared memory.
+const KEEPS_MEMORY: &str = "mpich-rank-order keeps it: Cray's MPICH reads that file by itself, any other MPI with the preload library \
+     libhopbyte_reorder; with Open MPI, openmpi-rankfile";
+
+/// Says how to use the file of [`render`](crate::render), and what the launcher would spoil. `mpich` says whether
+/// the program's MPI is MPICH or a relative, where that is known.
 ///
 /// # Errors
 /// As [`render`](crate::render).
@@ -29,9 +45,11 @@ pub fn advise(
     fabric: &Fabric,
     allocation: &Allocation,
     placement: &Placement,
+    mpich: Option<bool>,
 ) -> Result<Advice, ApplyError> {
     let n = placement.tasks();
     let mut warnings = Vec::new();
+    let mut refused = None;
     let command = match launcher {
         Launcher::MpichRankOrder => {
             let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
@@ -41,10 +59,12 @@ pub fn advise(
                     "the process mapping takes {mapping} bytes; Cray MPICH 9.1.0 is reported to fail in MPI_Init above {CRAY_MAPPING} (9.0.1 does not)"
                 ));
             }
+            warnings.extend(layout.order_note());
             "export MPICH_RANK_REORDER_METHOD=3  # with the file as MPICH_RANK_ORDER in the working directory"
                 .into()
         }
         Launcher::GridOrder => {
+            warnings.extend(Layout::new(fabric, allocation, placement, launcher.name())?.order_note());
             "export MPICH_RANK_REORDER_METHOD=3; sh FILE > MPICH_RANK_ORDER  # in the working directory".into()
         }
         Launcher::MpichMethod4 => {
@@ -67,32 +87,45 @@ pub fn advise(
             )
         }
         Launcher::SlurmHostfile => {
-            warnings.extend([
-                "set SLURM_HOSTFILE for srun alone: on salloc and sbatch it changes the allocation".into(),
-                "with --mpi=pmi2, MPICH 4.0 under Slurm 22.05 loses shared memory inside nodes in this distribution: check the size of MPI_COMM_TYPE_SHARED".into(),
-                "Cray PMI refuses this distribution: use mpich-rank-order there".into(),
-            ]);
+            let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
+            warnings.push("set SLURM_HOSTFILE for srun alone: on salloc and sbatch it changes the allocation".into());
+            let lost = "in this distribution Slurm's pmi2 (22.05) gives every rank of MPICH (4.0, 5.0) a node of its own, and shared memory is lost";
+            match mpich {
+                Some(true) if layout.most() > 1 => refused = Some(Refusal {
+                    why: lost.into(),
+                    instead: format!("{KEEPS_MEMORY}; slurm-plane keeps it too"),
+                }),
+                Some(_) => {}
+                None => {
+                    warnings.push(format!("{lost}: --flavour says which MPI it is, --check looks"));
+                    warnings.push("Cray PMI refuses this distribution: use mpich-rank-order there".into());
+                }
+            }
             format!("SLURM_HOSTFILE=FILE srun -n {n} --distribution=arbitrary ./app")
         }
         Launcher::SlurmPlane => {
             let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
-            warnings.extend(layout.order_note());
+            refused = layout.order_note().map(|why| Refusal {
+                why,
+                instead: "give `map --nodes` the order of `scontrol show hostnames`; --force where slurm.conf has this one".into(),
+            });
             format!(
                 "srun -N {} -n {n} --ntasks-per-node={} --distribution=$(cat FILE) ./app",
                 layout.hosts.len(),
                 layout.most()
             )
         }
-        Launcher::HydraHostfile | Launcher::IntelMachinefile => {
+        Launcher::HydraHostfile => {
             let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
-            warnings.extend(blocks::split_nodes(&layout));
-            if launcher == Launcher::HydraHostfile {
-                warnings.push("inside Slurm, MPICH refuses a host that is named several times".into());
-                format!("mpiexec -n {n} -f FILE ./app")
-            } else {
-                format!("mpiexec -n {n} -machinefile FILE ./app")
-            }
+            refused = blocks::split_nodes(&layout).map(|why| Refusal {
+                why,
+                instead: KEEPS_MEMORY.into(),
+            });
+            warnings.push("inside Slurm, MPICH refuses a host that is named several times".into());
+            format!("mpiexec -n {n} -f FILE ./app")
         }
+        // Intel's Hydra counts ranks by host name: 2021.17 keeps shared memory however they are named.
+        Launcher::IntelMachinefile => format!("mpiexec -n {n} -machinefile FILE ./app"),
         Launcher::FluxHostfile => format!(
             "flux run -N {} -n {n} --taskmap=hostfile:FILE ./app",
             allocation.nodes().len()
@@ -108,7 +141,11 @@ pub fn advise(
         Launcher::NodeOrder => "torchrun --nnodes=$(wc -l < FILE) --node-rank=$(($(grep -nxF \"$(hostname)\" FILE | cut -d: -f1) - 1)) app.py".into(),
         Launcher::Csv | Launcher::Json => String::new(),
     };
-    Ok(Advice { command, warnings })
+    Ok(Advice {
+        command,
+        refused,
+        warnings,
+    })
 }
 
 /// The mapping as PMI tells it to MPICH: `(vector,(first node,nodes,ranks each),…)`.

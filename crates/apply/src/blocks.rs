@@ -16,7 +16,7 @@ pub(crate) fn host_counts(layout: &Layout<'_>) -> String {
         })
 }
 
-/// What launchers of the Hydra family do with a node that comes more than once, if one does.
+/// What MPICH's Hydra does with a node that comes more than once, if one does.
 pub(crate) fn split_nodes(layout: &Layout<'_>) -> Option<String> {
     let runs = layout.runs();
     let mut places: Vec<u32> = runs.iter().map(|r| r.0).collect();
@@ -25,7 +25,7 @@ pub(crate) fn split_nodes(layout: &Layout<'_>) -> Option<String> {
     let used = places.len();
     (used < runs.len()).then(|| {
         format!(
-            "{} of {} nodes hold ranks that are not neighbours: each run becomes a node of its own and shared memory between them is lost; mpich-rank-order or openmpi-rankfile keep it",
+            "{} of {} nodes hold ranks that are not neighbours: each run of them becomes a node of its own and shared memory between them is lost",
             runs.len() - used,
             used
         )

@@ -4,7 +4,10 @@ use crate::error::ApplyError;
 use crate::layout::Layout;
 use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most processors of a host that are believed.
+const MOST_PROCESSORS: u32 = 1 << 16;
 
 /// What one rank says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub struct Seen {
     pub shared: Option<u32>,
     /// Processors that it may use, as `0-3,8`, where it can tell.
     pub cpus: Option<String>,
+    /// Cores that these are part of, numbered as rankfiles do, where it can tell.
+    pub cores: Option<String>,
 }
 
 /// A rank that is elsewhere.
@@ -39,6 +44,19 @@ pub struct Split {
     pub most_shared: u32,
 }
 
+/// A rank that is not bound to the core of its slot, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OffCore {
+    /// The rank.
+    pub rank: usize,
+    /// Its host.
+    pub host: String,
+    /// Its slot, which a rankfile has as the core's number.
+    pub expected: u32,
+    /// The cores that it may use.
+    pub found: String,
+}
+
 /// What comparing found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
@@ -48,8 +66,12 @@ pub struct Checked {
     pub elsewhere: Vec<Difference>,
     /// Hosts that the launcher took for several.
     pub split: Vec<Split>,
+    /// Ranks that are not on the core of their slot, where the launcher was given cores.
+    pub off_core: Vec<OffCore>,
     /// Whether the ranks could tell who shares memory with them.
     pub memory_known: bool,
+    /// Whether they could tell their cores.
+    pub cores_known: bool,
     /// What else is worth knowing.
     pub notes: Vec<String>,
 }
@@ -57,11 +79,12 @@ pub struct Checked {
 impl Checked {
     /// Whether the job runs as placed.
     pub fn holds(&self) -> bool {
-        self.elsewhere.is_empty() && self.split.is_empty()
+        self.elsewhere.is_empty() && self.split.is_empty() && self.off_core.is_empty()
     }
 }
 
-/// Compares a placement with what the ranks say, `seen[rank]`; a rank that said nothing is `None`.
+/// Compares a placement with what the ranks say, `seen[rank]`; a rank that said nothing is `None`. `cores` says
+/// that the launcher was told a core for every rank, the number of its slot.
 ///
 /// # Errors
 /// A host name that is not one, or two allocated endpoints of one host, which ranks cannot tell apart.
@@ -70,11 +93,13 @@ pub fn check(
     allocation: &Allocation,
     placement: &Placement,
     seen: &[Option<Seen>],
+    cores: bool,
 ) -> Result<Checked, ApplyError> {
     let layout = Layout::new(fabric, allocation, placement, "a check")?;
     let mut checked = Checked {
         ranks: layout.ranks(),
         memory_known: seen.iter().flatten().all(|s| s.shared.is_some()),
+        cores_known: seen.iter().flatten().all(|s| s.cores.is_some()),
         ..Checked::default()
     };
     for rank in 0..layout.ranks().max(seen.len()) {
@@ -92,10 +117,13 @@ pub fn check(
             });
         }
     }
-    // Who shares memory is only worth a word where everybody is in the right place.
+    // Who shares memory or a core is only worth a word where everybody is in the right place.
     if checked.elsewhere.is_empty() {
         checked.split = split(&layout, seen);
         checked.notes = crowded(&layout, seen);
+        if cores {
+            checked.off_core = off_core(&layout, seen);
+        }
     }
     Ok(checked)
 }
@@ -128,37 +156,71 @@ fn split(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<Split> {
     all
 }
 
-/// Hosts where more ranks may use the same processors than there are of these.
+/// Ranks that may use other cores than that of their slot.
+fn off_core(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<OffCore> {
+    let ranks = (0..layout.ranks()).filter_map(|rank| {
+        let found = seen.get(rank)?.as_ref()?.cores.as_ref()?;
+        let expected = layout.slot[rank];
+        (*found != expected.to_string()).then(|| OffCore {
+            rank,
+            host: layout.host(rank).to_owned(),
+            expected,
+            found: found.clone(),
+        })
+    });
+    ranks.collect()
+}
+
+/// Hosts where more ranks may use the same processors than there are of these, or where some are bound to
+/// processors that others use too.
 fn crowded(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<String> {
     let mut notes = Vec::new();
     for (place, ranks) in layout.ranks_by_place().iter().enumerate() {
+        let host = layout.hosts[place];
         let mut users: BTreeMap<&str, usize> = BTreeMap::new();
         for &rank in ranks {
             if let Some(cpus) = seen[rank as usize].as_ref().and_then(|s| s.cpus.as_deref()) {
                 *users.entry(cpus).or_default() += 1;
             }
         }
-        for (cpus, users) in users {
-            if let Some(room) = processors(cpus).filter(|&room| users > room) {
+        for (cpus, users) in &users {
+            if let Some(room) = processors(cpus)
+                .map(|p| p.len())
+                .filter(|room| users > room)
+            {
                 notes.push(format!(
-                    "{users} ranks of {} share {room} processors ({cpus})",
-                    layout.hosts[place]
+                    "{users} ranks of {host} share {room} processors ({cpus})"
                 ));
             }
         }
+        let sets: Vec<(&str, BTreeSet<u32>)> = users
+            .keys()
+            .filter_map(|&cpus| Some((cpus, processors(cpus)?)))
+            .collect();
+        let overlap = |(i, a): (usize, &(&str, BTreeSet<u32>))| {
+            let other = sets[i + 1..].iter().find(|b| !a.1.is_disjoint(&b.1))?;
+            Some(format!(
+                "ranks of {host} are bound to processors {} and {}, which overlap",
+                a.0, other.0
+            ))
+        };
+        notes.extend(sets.iter().enumerate().find_map(overlap));
     }
     notes
 }
 
-/// Number of processors of a list such as `0-3,8`; `None` when it is cut off or is no such list.
-fn processors(list: &str) -> Option<usize> {
-    list.split(',')
-        .map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-            last.checked_sub(first).map(|n| n as usize + 1)
-        })
-        .sum()
+/// Processors of a list such as `0-3,8`; `None` when it is cut off or is no such list.
+fn processors(list: &str) -> Option<BTreeSet<u32>> {
+    let mut all = BTreeSet::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        if last < first || last - first > MOST_PROCESSORS {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    Some(all)
 }
 
 #[cfg(test)]
@@ -173,11 +235,10 @@ mod tests {
 
     #[test]
     fn processors_are_counted() {
-        assert_eq!(processors("0-3,8"), Some(5));
-        assert_eq!(processors("7"), Some(1));
-        assert_eq!(
-            processors("0-3,…").or(processors("")).or(processors("3-1")),
-            None
-        );
+        let count = |list| processors(list).map(|p| p.len());
+        assert_eq!((count("0-3,8"), count("7")), (Some(5), Some(1)));
+        for wrong in ["0-3,…", "", "3-1", "0-4294967295"] {
+            assert_eq!(count(wrong), None, "{wrong}");
+        }
     }
 }

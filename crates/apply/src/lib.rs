@@ -16,8 +16,8 @@ mod grid;
 mod launcher;
 mod layout;
 
-pub use advice::{Advice, advise};
-pub use check::{Checked, Difference, Seen, Split, check};
+pub use advice::{Advice, Refusal, advise};
+pub use check::{Checked, Difference, OffCore, Seen, Split, check};
 pub use error::ApplyError;
 pub use fabric_formats::{FabricFormat, Written, write_fabric};
 pub use files::write_atomic;

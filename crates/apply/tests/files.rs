@@ -43,7 +43,7 @@ fn the_example_reads_as_each_launcher_wants_it() {
     );
     for launcher in Launcher::ALL {
         assert_eq!(launcher.name().parse::<Launcher>().unwrap(), launcher);
-        advise(launcher, &f, &a, &p).unwrap();
+        advise(launcher, &f, &a, &p, None).unwrap();
         assert_eq!(
             render(launcher, &f, &a, &p).is_err(),
             launcher.blocks_only()
@@ -57,13 +57,6 @@ fn the_example_reads_as_each_launcher_wants_it() {
     let counts = "n1:1\nn0:2\nn1:1\nn3:1\nn2:2\nn3:1\n";
     assert_eq!(text(Launcher::HydraHostfile), counts);
     assert_eq!(text(Launcher::IntelMachinefile), counts);
-    let split = &advise(Launcher::HydraHostfile, &f, &a, &p)
-        .unwrap()
-        .warnings[0];
-    assert!(
-        split.starts_with("2 of 4 nodes hold ranks that are not neighbours"),
-        "{split}"
-    );
     assert!("aprun".parse::<Launcher>().is_err());
 }
 
@@ -97,34 +90,70 @@ fn blocks_of_ranks_have_launchers_of_their_own() {
     assert!(render(Launcher::SlurmPlane, &f, &a, &turned).is_err());
     let dealt = on([0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(text(Launcher::SlurmPlane, &dealt), "plane=1\n");
-    let plane = advise(Launcher::SlurmPlane, &f, &a, &dealt).unwrap();
+    let plane = advise(Launcher::SlurmPlane, &f, &a, &dealt, None).unwrap();
     assert!(
         plane
             .command
             .starts_with("srun -N 4 -n 8 --ntasks-per-node=2 --distribution=")
     );
-    assert!(plane.warnings.is_empty());
-    // Slurm deals to its nodes in its own order.
-    let nodes = [10, 9, 2, 1].map(|n| (NodeId(n), 2));
-    let wide = spec::fabric("torus:11").unwrap();
-    let turned_nodes = Allocation::new(&wide, nodes.to_vec()).unwrap();
-    let in_order = Placement::in_order(&turned_nodes, 8).unwrap();
-    let noted = advise(Launcher::SlurmPlane, &wide, &turned_nodes, &in_order).unwrap();
-    assert!(
-        noted.warnings[0].contains("n10 comes before n9"),
-        "{noted:?}"
-    );
+    assert!(plane.warnings.is_empty() && plane.refused.is_none());
     assert!(render(Launcher::Pals, &f, &a, &dealt).is_err());
-    let warned = |p| {
-        advise(Launcher::IntelMachinefile, &f, &a, p)
-            .unwrap()
-            .warnings
-            .len()
-    };
-    assert_eq!((warned(&turned), warned(&dealt)), (0, 1));
     let idle = Placement::on_nodes(&f, &a, [NodeId(0), NodeId(3)]).unwrap();
     let error = render(Launcher::FluxHostfile, &f, &a, &idle).unwrap_err();
     assert!(error.to_string().contains("n1 has none"), "{error}");
+}
+
+#[test]
+fn what_a_launcher_would_spoil_is_refused() {
+    let (f, a, mixed) = example();
+    let on = |order: [u32; 8]| Placement::on_nodes(&f, &a, order.map(NodeId)).unwrap();
+    let turned = on([2, 2, 0, 0, 1, 1, 3, 3]);
+    let said = |launcher, p: &Placement, mpich| advise(launcher, &f, &a, p, mpich).unwrap();
+    let why = |launcher, p: &Placement, mpich| said(launcher, p, mpich).refused.map(|r| r.why);
+    // Hydra makes a node of each run of neighbours; Intel's, which counts by host name, does not.
+    let split = why(Launcher::HydraHostfile, &mixed, None).unwrap();
+    assert!(
+        split.starts_with("2 of 4 nodes hold ranks that are not neighbours"),
+        "{split}"
+    );
+    assert_eq!(why(Launcher::HydraHostfile, &turned, None), None);
+    assert_eq!(why(Launcher::IntelMachinefile, &mixed, None), None);
+    // Slurm's arbitrary distribution costs MPICH its shared memory, neighbours or not, and nobody else.
+    for (p, mpich, refused) in [
+        (&mixed, Some(true), true),
+        (&turned, Some(true), true),
+        (&mixed, Some(false), false),
+        (&mixed, None, false),
+    ] {
+        let advice = said(Launcher::SlurmHostfile, p, mpich);
+        assert_eq!(advice.refused.is_some(), refused, "{advice:?}");
+        let warned = advice
+            .warnings
+            .iter()
+            .any(|w| w.contains("shared memory is lost"));
+        assert_eq!(warned, mpich.is_none(), "{advice:?}");
+    }
+    let alone = Placement::on_nodes(&f, &a, [3, 1].map(NodeId)).unwrap();
+    assert_eq!(why(Launcher::SlurmHostfile, &alone, Some(true)), None);
+    // Slurm deals to its nodes in its own order; others that count nodes have an order that is not known here.
+    let wide = spec::fabric("torus:11").unwrap();
+    let nodes = [10, 9, 2, 1].map(|n| (NodeId(n), 2));
+    let nodes = Allocation::new(&wide, nodes.to_vec()).unwrap();
+    let in_order = Placement::in_order(&nodes, 8).unwrap();
+    let advice = |launcher| advise(launcher, &wide, &nodes, &in_order, None).unwrap();
+    let order = "n10 comes before n9";
+    assert!(
+        advice(Launcher::SlurmPlane)
+            .refused
+            .unwrap()
+            .why
+            .contains(order)
+    );
+    let counting = advice(Launcher::MpichRankOrder);
+    assert!(
+        counting.refused.is_none() && counting.warnings[0].contains(order),
+        "{counting:?}"
+    );
 }
 
 #[test]
@@ -253,17 +282,18 @@ fn a_job_is_compared_with_its_placement() {
             host: host.into(),
             shared: Some(shared),
             cpus: Some("0-1".into()),
+            cores: None,
         })
     };
     let right: Vec<_> = ["n1", "n0", "n0.site", "n1", "N3", "n2", "n2", "n3"]
         .map(|h| rank(h, 2))
         .into();
-    let checked = check(&f, &a, &p, &right).unwrap();
+    let checked = check(&f, &a, &p, &right, false).unwrap();
     assert!(checked.holds() && checked.memory_known && checked.notes.is_empty());
 
     // The launcher's own order.
     let blocks: Vec<_> = (0..8).map(|r| rank(&format!("n{}", r / 2), 2)).collect();
-    let checked = check(&f, &a, &p, &blocks).unwrap();
+    let checked = check(&f, &a, &p, &blocks, false).unwrap();
     let ranks: Vec<usize> = checked.elsewhere.iter().map(|d| d.rank).collect();
     assert_eq!(ranks, [0, 2, 4, 6]);
     assert_eq!(checked.elsewhere[0].expected.as_deref(), Some("n1"));
@@ -274,19 +304,19 @@ fn a_job_is_compared_with_its_placement() {
     for r in [0, 3, 4, 7] {
         lost[r].as_mut().unwrap().shared = Some(1);
     }
-    let checked = check(&f, &a, &p, &lost).unwrap();
+    let checked = check(&f, &a, &p, &lost, false).unwrap();
     assert!(!checked.holds() && checked.elsewhere.is_empty());
     let hosts: Vec<&str> = checked.split.iter().map(|s| s.host.as_str()).collect();
     assert_eq!((hosts, checked.split[0].most_shared), (vec!["n1", "n3"], 1));
 
     // Fewer and more ranks than placed.
-    let fewer = check(&f, &a, &p, &right[..6]).unwrap();
+    let fewer = check(&f, &a, &p, &right[..6], false).unwrap();
     assert_eq!((fewer.elsewhere.len(), fewer.elsewhere[0].rank), (2, 6));
     assert_eq!(fewer.elsewhere[0].found, None);
     let mut more = right.clone();
     more.push(rank("n0", 3));
     assert_eq!(
-        check(&f, &a, &p, &more).unwrap().elsewhere[0].expected,
+        check(&f, &a, &p, &more, false).unwrap().elsewhere[0].expected,
         None
     );
 
@@ -295,7 +325,37 @@ fn a_job_is_compared_with_its_placement() {
     for r in [1, 2] {
         crowded[r].as_mut().unwrap().cpus = Some("1".into());
     }
-    let checked = check(&f, &a, &p, &crowded).unwrap();
+    let checked = check(&f, &a, &p, &crowded, false).unwrap();
     assert!(checked.holds());
     assert_eq!(checked.notes, ["2 ranks of n0 share 1 processors (1)"]);
+    assert!(!checked.cores_known);
+
+    // Each on the core of its slot, then two of them exchanged, one not bound, and sets that overlap.
+    let mut bound = crowded;
+    for (r, core) in [0, 0, 1, 1, 0, 0, 1, 1].into_iter().enumerate() {
+        let seen = bound[r].as_mut().unwrap();
+        (seen.cpus, seen.cores) = (Some(format!("{core}")), Some(format!("{core}")));
+    }
+    let checked = check(&f, &a, &p, &bound, true).unwrap();
+    assert!(
+        checked.holds() && checked.cores_known && checked.notes.is_empty(),
+        "{checked:?}"
+    );
+    for (r, cores) in [(1, "1"), (2, "0"), (7, "0-1")] {
+        let seen = bound[r].as_mut().unwrap();
+        (seen.cpus, seen.cores) = (Some(cores.into()), Some(cores.into()));
+    }
+    assert!(check(&f, &a, &p, &bound, false).unwrap().holds());
+    let checked = check(&f, &a, &p, &bound, true).unwrap();
+    let off: Vec<_> = checked
+        .off_core
+        .iter()
+        .map(|c| (c.rank, c.expected, &c.found[..]))
+        .collect();
+    assert!(!checked.holds());
+    assert_eq!(off, [(1, 0, "1"), (2, 1, "0"), (7, 1, "0-1")]);
+    assert_eq!(
+        checked.notes,
+        ["ranks of n3 are bound to processors 0 and 0-1, which overlap"]
+    );
 }

@@ -145,6 +145,16 @@ impl LiveArgs {
     }
 }
 
+/// Part I of N of a command's work, from 1: `3/16`.
+pub fn part(text: &str) -> Result<(u64, u64), String> {
+    let parts = text
+        .split_once('/')
+        .and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    parts
+        .filter(|&(i, n)| 1 <= i && i <= n)
+        .ok_or_else(|| format!("found '{text}', expected I/N with I from 1 to N, such as 3/16"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::Cli;
@@ -154,14 +164,4 @@ mod tests {
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
     }
-}
-
-/// Part I of N of a command's work, from 1: `3/16`.
-pub fn part(text: &str) -> Result<(u64, u64), String> {
-    let parts = text
-        .split_once('/')
-        .and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-    parts
-        .filter(|&(i, n)| 1 <= i && i <= n)
-        .ok_or_else(|| format!("found '{text}', expected I/N with I from 1 to N, such as 3/16"))
 }

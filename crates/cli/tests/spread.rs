@@ -55,7 +55,10 @@ fn parts_are_gathered_into_what_one_run_finds() {
     // A seed by itself, and the best of them again from its certificate.
     let mut values = Vec::new();
     for part in ["1/4", "4/4", "3/4"] {
-        let lines = said(&map(at, &[&seeds[..], &["--out", "all", "--part", part]].concat()));
+        let lines = said(&map(
+            at,
+            &[&seeds[..], &["--out", "all", "--part", part]].concat(),
+        ));
         assert!(!at.join("all/mapping.json").exists());
         values.extend(lines);
     }
@@ -66,7 +69,10 @@ fn parts_are_gathered_into_what_one_run_finds() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("4 of 6 seeds were done before"));
     let gathered = &said(&output)[0];
     same(gathered, whole);
-    assert_eq!((&gathered["seeds"], &gathered["trials"]), (&whole["seeds"], &whole["trials"]));
+    assert_eq!(
+        (&gathered["seeds"], &gathered["trials"]),
+        (&whole["seeds"], &whole["trials"])
+    );
     let seed = whole["seed"].to_string();
     let alone = &said(&map(at, &["--seed", &seed]))[0];
     same(alone, whole);
@@ -75,8 +81,12 @@ fn parts_are_gathered_into_what_one_run_finds() {
         assert!(value["value"].as_f64().unwrap() >= worst, "{value}");
     }
     let left: Vec<_> = fs::read_dir(at.join("all")).unwrap().flatten().collect();
-    assert!(left.iter().all(|e| !e.file_name().to_string_lossy().starts_with("part")));
-    let saved: Value = serde_json::from_slice(&fs::read(at.join("all/mapping.json")).unwrap()).unwrap();
+    assert!(
+        left.iter()
+            .all(|e| !e.file_name().to_string_lossy().starts_with("part"))
+    );
+    let saved: Value =
+        serde_json::from_slice(&fs::read(at.join("all/mapping.json")).unwrap()).unwrap();
     same(&saved, whole);
 }
 
@@ -89,7 +99,10 @@ fn parts_of_another_question_and_damaged_ones_are_refused() {
     let refuses = |more: &[&str], words: &str| {
         let output = map(at, &[&["--seeds", "2", "--out", "all"], more].concat());
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && error.contains(words), "{error}");
+        assert!(
+            output.status.code() == Some(2) && error.contains(words),
+            "{error}"
+        );
     };
     refuses(&["--response-fraction", "0.1"], "question");
     refuses(&["--seed", "2"], "question");
@@ -106,5 +119,8 @@ fn parts_of_another_question_and_damaged_ones_are_refused() {
     fs::write(&path, &text[..text.len() / 2]).unwrap();
     refuses(&[], "a part of a search");
     fs::write(&path, text).unwrap();
-    assert_eq!(said(&map(at, &["--seeds", "2", "--out", "all"]))[0]["seeds"], 2);
+    assert_eq!(
+        said(&map(at, &["--seeds", "2", "--out", "all"]))[0]["seeds"],
+        2
+    );
 }

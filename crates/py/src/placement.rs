@@ -3,7 +3,7 @@
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
 use crate::machine::{Inner, Machine};
-use hopbyte_apply::{Launcher, render, write_atomic};
+use hopbyte_apply::{Launcher, advise, render, write_atomic};
 use hopbyte_fabric::{Allocation, Placement as Slots};
 use hopbyte_observe::{parse_node_list, read_placement};
 use numpy::PyArray1;
@@ -208,9 +208,19 @@ impl Placement {
         .map_err(python)
     }
 
-    /// Writes what a launcher reads, whole or not at all.
-    fn write(&self, to: &str, path: PathBuf) -> PyResult<()> {
-        write_atomic(&path, &self.render(to)?).map_err(python)
+    /// Writes what a launcher reads, whole or not at all. Raises where the launcher would make the run worse than
+    /// it need be (shared memory lost, nodes in another order), unless `force`.
+    #[pyo3(signature = (to, path, *, force = false))]
+    fn write(&self, to: &str, path: PathBuf, force: bool) -> PyResult<()> {
+        let fabric = &self.machine.fabric;
+        let advice = advise(launcher(to)?, fabric, &self.allocation, &self.slots, None);
+        match advice.map_err(python)?.refused {
+            Some(no) if !force => {
+                let text = format!("refused: {to}: {}\nhint: {}", no.why, no.instead);
+                Err(HopbyteError::new_err(text))
+            }
+            _ => write_atomic(&path, &self.render(to)?).map_err(python),
+        }
     }
 
     fn __len__(&self) -> usize {

@@ -59,12 +59,20 @@ pub struct Settings {
     launcher: Vec<OsString>,
 }
 
+impl Settings {
+    /// Whether the program's MPI is MPICH or a relative, where it was said.
+    pub fn mpich(&self) -> Option<bool> {
+        self.flavour.map(|f| f != Flavour::Ompi)
+    }
+}
+
 /// A line of the program.
 #[derive(Deserialize)]
 struct Line {
     rank: Option<usize>,
     host: String,
     cpus: Option<String>,
+    cores: Option<String>,
     shared: Option<u32>,
 }
 
@@ -81,8 +89,7 @@ struct Answered<'a> {
 pub fn run(
     settings: &Settings,
     fabric: &Fabric,
-    allocation: &Allocation,
-    placement: &Placement,
+    (allocation, placement, cores): (&Allocation, &Placement, bool),
     out: &mut Output,
 ) -> Result<Answer> {
     let seen = match &settings.ran {
@@ -92,7 +99,7 @@ pub fn run(
             None => return Ok(Answer::No),
         },
     };
-    let checked = check(fabric, allocation, placement, &seen)?;
+    let checked = check(fabric, allocation, placement, &seen, cores)?;
     if out.json {
         out.object(&Answered {
             schema: "hopbyte.apply.check/1",
@@ -118,6 +125,7 @@ fn ran(path: &Path, fabric: &Fabric, allocation: &Allocation) -> Result<Vec<Opti
             host: fabric.node(slot.node).host.clone(),
             shared: None,
             cpus: None,
+            cores: None,
         })
     };
     Ok(placed.placement.slots().iter().map(of).collect())
@@ -237,6 +245,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
             host: line.host,
             shared: line.shared,
             cpus: line.cpus,
+            cores: line.cores.filter(|c| !c.is_empty()),
         });
     }
     if count == 0 {
@@ -264,6 +273,19 @@ fn write(checked: &Checked, out: &mut Output) -> Result<()> {
             split.host, split.ranks, split.most_shared
         ))?;
     }
+    if !checked.off_core.is_empty() {
+        let mut table = Table::new(&["rank", "<host", "core", "<may use"]);
+        for c in checked.off_core.iter().take(ROWS) {
+            table.row([
+                c.rank.to_string(),
+                c.host.clone(),
+                c.expected.to_string(),
+                c.found.clone(),
+            ]);
+        }
+        out.table(&table)?;
+        out.line("")?;
+    }
     for note in &checked.notes {
         out.talk(format!("note: {note}"));
     }
@@ -272,21 +294,20 @@ fn write(checked: &Checked, out: &mut Output) -> Result<()> {
     } else {
         ""
     };
-    out.line(match (checked.elsewhere.len(), checked.split.len()) {
-        (0, 0) => format!(
-            "all {} ranks are where they were placed{memory}",
-            count(checked.ranks)
-        ),
-        (0, split) => format!(
-            "all {} ranks are on their hosts, and {} of the hosts were taken for several: their ranks talk through the network; `hopbyte apply MAPPING` says which launcher keeps shared memory",
-            count(checked.ranks),
+    let all = count(checked.ranks);
+    let (wrong, split, off) = (
+        checked.elsewhere.len(),
+        checked.split.len(),
+        checked.off_core.len(),
+    );
+    out.line(match (wrong, split, off) {
+        (0, 0, 0) => format!("all {all} ranks are where they were placed{memory}"),
+        (0, 0, off) => format!("all {all} ranks are on their hosts, and {} not on their cores", count(off)),
+        (0, split, _) => format!(
+            "all {all} ranks are on their hosts, and {} of the hosts were taken for several: their ranks talk through the network; `hopbyte apply MAPPING` says which launcher keeps shared memory",
             count(split)
         ),
-        (wrong, _) => format!(
-            "{} of {} ranks are not where they were placed",
-            count(wrong),
-            count(checked.ranks)
-        ),
+        (wrong, ..) => format!("{} of {all} ranks are not where they were placed", count(wrong)),
     })?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::Answer;
 use crate::output::Output;
 use crate::saved::Saved;
 use anyhow::Result;
-use hopbyte_apply::{Launcher, advise, render, write_atomic};
+use hopbyte_apply::{Launcher, Refusal, advise, render, write_atomic};
 use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -24,6 +24,9 @@ pub struct Args {
     /// Write into this file instead of printing
     #[arg(long, value_name = "FILE", requires = "emit")]
     to: Option<PathBuf>,
+    /// Write it even where the launcher would make the run worse than it need be
+    #[arg(long, requires = "emit")]
+    force: bool,
     /// The machine, where it is not where it was
     #[arg(long, value_name = "FABRIC")]
     fabric: Option<String>,
@@ -38,6 +41,7 @@ struct Use {
     launcher: &'static str,
     file_name: &'static str,
     command: Option<String>,
+    refused: Option<Refusal>,
     warnings: Vec<String>,
     cannot: Option<String>,
 }
@@ -52,12 +56,19 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let (allocation, placement) = saved.placed(&fabric)?;
     let checks = args.check.check || args.check.ran.is_some();
     match args.emit {
-        Some(launcher) => emit(args, launcher, &fabric, &allocation, &placement, out)?,
+        Some(launcher) => {
+            if emit(args, launcher, &fabric, &allocation, &placement, out)? == Answer::No {
+                return Ok(Answer::No);
+            }
+        }
         None if checks => {}
-        None => return list(&fabric, &allocation, &placement, out),
+        None => return list(args, &fabric, &allocation, &placement, out),
     }
     if checks {
-        return check::run(&args.check, &fabric, &allocation, &placement, out);
+        // A rankfile has a core for every rank; no other file has.
+        let cores = args.emit == Some(Launcher::OpenmpiRankfile);
+        let placed = (&allocation, &placement, cores);
+        return check::run(&args.check, &fabric, placed, out);
     }
     Ok(Answer::Yes)
 }
@@ -70,8 +81,16 @@ fn emit(
     allocation: &Allocation,
     placement: &Placement,
     out: &mut Output,
-) -> Result<()> {
+) -> Result<Answer> {
     let file = render(launcher, fabric, allocation, placement)?;
+    let advice = advise(launcher, fabric, allocation, placement, args.check.mpich())?;
+    if let Some(refusal) = &advice.refused {
+        if !args.force {
+            refuse(launcher, refusal, out);
+            return Ok(Answer::No);
+        }
+        out.talk(format!("note: {}", refusal.why));
+    }
     match &args.to {
         Some(path) => {
             write_atomic(path, &file)?;
@@ -79,7 +98,6 @@ fn emit(
         }
         None => out.text(&file)?,
     }
-    let advice = advise(launcher, fabric, allocation, placement)?;
     for warning in &advice.warnings {
         out.talk(format!("note: {warning}"));
     }
@@ -93,7 +111,13 @@ fn emit(
             with_file(&advice.command, &name)
         ));
     }
-    Ok(())
+    Ok(Answer::Yes)
+}
+
+/// Says why a file is not written.
+pub fn refuse(launcher: Launcher, refusal: &Refusal, out: &mut Output) {
+    out.talk(format!("refused: {}: {}", launcher.name(), refusal.why));
+    out.talk(format!("instead: {}", refusal.instead));
 }
 
 /// A command of [`advise`] with the file's name in it.
@@ -106,14 +130,16 @@ pub fn with_file(command: &str, name: &str) -> String {
 
 /// How to launch with each launcher.
 fn list(
+    args: &Args,
     fabric: &Fabric,
     allocation: &Allocation,
     placement: &Placement,
     out: &mut Output,
 ) -> Result<Answer> {
+    let mpich = args.check.mpich();
     let uses = Launcher::ALL.into_iter().map(|launcher| {
         let advice = render(launcher, fabric, allocation, placement)
-            .and_then(|_| advise(launcher, fabric, allocation, placement));
+            .and_then(|_| advise(launcher, fabric, allocation, placement, mpich));
         let (known, cannot) = match advice {
             Ok(advice) => (Some(advice), None),
             Err(error) => (None, Some(error.to_string())),
@@ -126,6 +152,7 @@ fn list(
                 .as_ref()
                 .map(|a| a.command.clone())
                 .filter(|c| !c.is_empty()),
+            refused: known.as_ref().and_then(|a| a.refused.clone()),
             warnings: known.map_or(Vec::new(), |a| a.warnings),
             cannot,
         }
@@ -138,6 +165,10 @@ fn list(
         out.line(format!("--emit {}", entry.launcher))?;
         if let Some(command) = entry.command {
             out.line(format!("  {}", with_file(&command, entry.file_name)))?;
+        }
+        if let Some(refusal) = entry.refused {
+            out.line(format!("  refused: {}", refusal.why))?;
+            out.line(format!("  instead: {}", refusal.instead))?;
         }
         for line in entry.cannot.iter().flat_map(|c| c.lines()) {
             out.line(format!("  {line}"))?;

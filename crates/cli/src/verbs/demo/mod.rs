@@ -290,7 +290,7 @@ fn apply(scene: &Scene, mapping: &Mapping, folder: &Path, out: &mut Output) -> R
     let (fabric, allocation) = (&scene.question.machine.fabric, &scene.question.allocation);
     for launcher in Launcher::ALL {
         let path = folder.join(launcher.file_name());
-        if let Ok(advice) = advise(launcher, fabric, allocation, &mapping.placement)
+        if let Ok(advice) = advise(launcher, fabric, allocation, &mapping.placement, None)
             && !advice.command.is_empty()
             && path.exists()
         {

@@ -7,10 +7,11 @@ mod report;
 mod spread;
 
 use super::Answer;
+use super::apply::refuse;
 use crate::output::Output;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
-use hopbyte_apply::{Launcher, render, write_atomic};
+use hopbyte_apply::{Launcher, advise, render, write_atomic};
 use hopbyte_map::budget::{Stakes, weigh};
 use hopbyte_map::{Options, map};
 use std::path::{Path, PathBuf};
@@ -116,8 +117,7 @@ impl Moving {
             bytes_per_task: self.bytes_per_rank,
         };
         let searched = (found.placement, found.certificate);
-        let (placement, certificate, migration) =
-            weigh(&question.problem(), searched, &stakes)?;
+        let (placement, certificate, migration) = weigh(&question.problem(), searched, &stakes)?;
         Ok(Mapping {
             placement,
             certificate,
@@ -143,7 +143,13 @@ impl From<&Effort> for Options {
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let question = args.question.read(out)?;
     let found = match args.spread.asked() {
-        true => spread::best_of(&args.spread, &question, &args.effort, args.out.as_deref(), out)?,
+        true => spread::best_of(
+            &args.spread,
+            &question,
+            &args.effort,
+            args.out.as_deref(),
+            out,
+        )?,
         false => Some(search(&question, &args.effort, out)?),
     };
     let Some(mapping) = found else {
@@ -162,7 +168,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     }
     if let Some(launcher) = args.emit {
         let (fabric, placement) = (&question.machine.fabric, &mapping.placement);
-        out.text(&render(launcher, fabric, &question.allocation, placement)?)?;
+        let text = render(launcher, fabric, &question.allocation, placement)?;
+        let advice = advise(launcher, fabric, &question.allocation, placement, None)?;
+        if let Some(refusal) = &advice.refused {
+            refuse(launcher, refusal, out);
+            return Ok(Answer::No);
+        }
+        out.text(&text)?;
         out.talk(mapping.verdict_text());
     } else if out.json {
         out.object(&mapping.record(&question))?;
@@ -201,8 +213,12 @@ pub fn write_files(
     let mut written = Vec::new();
     for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
         let fabric = &question.machine.fabric;
-        match render(launcher, fabric, &question.allocation, &mapping.placement) {
-            Ok(text) => {
+        let (allocation, placement) = (&question.allocation, &mapping.placement);
+        let text = render(launcher, fabric, allocation, placement);
+        let advice = advise(launcher, fabric, allocation, placement, None);
+        match text.and_then(|text| Ok((text, advice?.refused))) {
+            Ok((_, Some(refusal))) => refuse(launcher, &refusal, out),
+            Ok((text, None)) => {
                 let path = folder.join(launcher.file_name());
                 write_atomic(&path, &text)?;
                 written.push(path);

@@ -338,8 +338,11 @@ fn read(path: &Path, problem: &Problem<'_>, id: &str) -> Result<Part> {
         let hint = "delete it, or name another --out: machine, traffic, nodes, counters, the search's options or \
                     hopbyte itself changed since (an oracle's counters do all the time: save them and give \
                     --background)";
-        let (found, expected) = (format!("question {}", part.question), format!("{id}"));
-        return Err(wrong(found, &format!("question {expected}"), hint).into());
+        let (found, expected) = (
+            format!("question {}", part.question),
+            format!("question {id}"),
+        );
+        return Err(wrong(found, &expected, hint).into());
     }
     let said = part.tried.iter().find(|t| t.seed == part.best.seed);
     let holds = match (part.best.placed(problem), said) {

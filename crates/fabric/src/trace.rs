@@ -3,10 +3,14 @@
 //! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are
 //! those of the world: who reads a trace resolves communicators.
 
-use crate::collective::{Algorithm, Collective, MAX_PAIRS, Operation, Sizes};
+use crate::collective::{Algorithm, Collective, Operation, Sizes};
 use crate::error::FabricError;
 use crate::traffic::{Exchange, Phase, Traffic};
 use std::collections::{BTreeMap, HashMap};
+
+mod called;
+
+pub use called::Called;
 
 /// One call of a rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,16 +149,7 @@ impl Trace {
                 phases.push(Phase { name, exchange });
             }
         }
-        if phases.is_empty() {
-            let exchange = Exchange::new(tasks, [])?;
-            let name = "all".into();
-            phases.push(Phase { name, exchange });
-        }
-        Ok(Traffic {
-            source: self.source.clone(),
-            tasks,
-            phases,
-        })
+        Ok(Traffic::phased(self.source.clone(), tasks, phases))
     }
 
     /// Point-to-point messages, those of a pair added up.
@@ -176,7 +171,7 @@ impl Trace {
     /// Collective calls of each rank by group, as numbers of its calls.
     fn calls_by_group(&self) -> Result<Vec<HashMap<u32, Vec<u32>>>, FabricError> {
         let mut all = Vec::with_capacity(self.ranks.len());
-        for (rank, trace) in self.ranks.iter().enumerate() {
+        for (rank, trace) in (0u32..).zip(&self.ranks) {
             let mut by_group: HashMap<u32, Vec<u32>> = HashMap::new();
             for (at, call) in (0u32..).zip(&trace.calls) {
                 if let Call::Collective { group, .. } = *call {
@@ -202,7 +197,7 @@ impl Trace {
             if let Some(&beyond) = members.iter().find(|&&m| m as usize >= calls.len()) {
                 let expected = format!("ranks below {}", calls.len());
                 let what = format!("group {group} with rank {beyond}");
-                return Err(wrong(beyond as usize, what, expected));
+                return Err(wrong(beyond, what, expected));
             }
             let lists: Vec<&[u32]> = members
                 .iter()
@@ -212,7 +207,7 @@ impl Trace {
             if let Some(i) = lists.iter().position(|l| l.len() != first.len()) {
                 let found = format!("{} collective calls", lists[i].len());
                 let expected = format!("{}, as rank {} makes", first.len(), members[0]);
-                return Err(wrong(members[i] as usize, found, expected));
+                return Err(wrong(members[i], found, expected));
             }
             let mut group = Group {
                 trace: self,
@@ -233,11 +228,11 @@ type Pairs = HashMap<(u32, u32), (f64, u64)>;
 /// Collective, root, bits of the bytes.
 type Alike = (Collective, u32, u64);
 
-fn wrong(rank: usize, found: String, expected: String) -> FabricError {
+fn wrong(rank: u32, found: impl Into<String>, expected: impl Into<String>) -> FabricError {
     FabricError::OutOfRange {
         what: format!("trace of rank {rank}"),
-        found,
-        expected,
+        found: found.into(),
+        expected: expected.into(),
     }
 }
 
@@ -258,26 +253,16 @@ impl Group<'_> {
         choose: &impl Fn(Collective, usize, f64) -> Algorithm,
     ) -> Result<(), FabricError> {
         let n = self.members.len();
-        let mut sizes = vec![0.0; n];
         for call in 0..self.lists.first().map_or(0, |l| l.len()) {
-            let (kind, root, matrix) = self.one(call, &mut sizes)?;
-            let most = sizes.iter().copied().fold(0.0, f64::max);
-            let each = matches!(
-                kind,
-                Collective::Gather
-                    | Collective::Scatter
-                    | Collective::Allgather
-                    | Collective::ReduceScatter
-            );
-            if let Some(matrix) = matrix {
-                let algorithm = Algorithm::Pairwise;
-                self.add(kind, algorithm, root, Sizes::Matrix(&matrix), 1)?;
-            } else if each && sizes.iter().any(|&s| s != most) {
-                let mean = sizes.iter().sum::<f64>() / n as f64;
-                let algorithm = choose(kind, n, mean);
-                self.add(kind, algorithm, root, Sizes::Each(&sizes), 1)?;
-            } else {
-                *self.alike.entry((kind, root, most.to_bits())).or_default() += 1;
+            let members = self.members.iter().zip(&self.lists);
+            let calls = members.map(|(&member, list)| (member, list[call] as usize));
+            let called = Called::gather(self.trace, calls)?;
+            match called.sizes() {
+                Sizes::Same(bytes) => {
+                    let alike = (called.kind, called.root, bytes.to_bits());
+                    *self.alike.entry(alike).or_default() += 1;
+                }
+                sizes => self.add(called.kind, called.algorithm(choose), called.root, sizes, 1)?,
             }
         }
         let mut alike: Vec<_> = self.alike.drain().collect();
@@ -288,58 +273,6 @@ impl Group<'_> {
             self.add(kind, algorithm, root, Sizes::Same(bytes), times)?;
         }
         Ok(())
-    }
-
-    /// The members' calls with one number: kind and root, sizes, and rows where there are any.
-    fn one(
-        &self,
-        call: usize,
-        sizes: &mut [f64],
-    ) -> Result<(Collective, u32, Option<Vec<f64>>), FabricError> {
-        let n = self.members.len();
-        let mut first: Option<(Collective, u32)> = None;
-        let mut matrix: Option<Vec<f64>> = None;
-        for (i, &member) in self.members.iter().enumerate() {
-            let rank = &self.trace.ranks[member as usize];
-            let at = self.lists[i][call] as usize;
-            let Call::Collective {
-                kind,
-                root,
-                bytes,
-                row,
-                ..
-            } = rank.calls[at]
-            else {
-                continue;
-            };
-            let (same, same_root) = *first.get_or_insert((kind, root));
-            if (kind, root) != (same, same_root) {
-                let found = format!("{} with root {root} as call {at}", kind.name());
-                let other = self.members[0];
-                let expected = format!(
-                    "{} with root {same_root}, as rank {other} calls it",
-                    same.name()
-                );
-                return Err(wrong(member as usize, found, expected));
-            }
-            sizes[i] = bytes;
-            if let Some(row) = row {
-                let row = row as usize;
-                let Some(values) = rank.rows.get(row..row + n) else {
-                    let expected = format!("{n} sizes, one for each member");
-                    return Err(wrong(member as usize, "a short row".into(), expected));
-                };
-                if n as u64 * n as u64 > MAX_PAIRS {
-                    let found = format!("{} of {n} ranks", kind.name());
-                    let expected = format!("at most {MAX_PAIRS} pairs");
-                    return Err(wrong(member as usize, found, expected));
-                }
-                let matrix = matrix.get_or_insert_with(|| vec![0.0; n * n]);
-                matrix[i * n..(i + 1) * n].copy_from_slice(values);
-            }
-        }
-        let (kind, root) = first.unwrap_or((Collective::Barrier, 0));
-        Ok((kind, root, matrix))
     }
 
     fn add(

@@ -21,6 +21,14 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// Of tasks that send nothing.
+    pub fn empty(tasks: usize) -> Self {
+        Self {
+            offsets: vec![0; tasks + 1],
+            messages: Vec::new(),
+        }
+    }
+
     /// From (sender, receiver, bytes, messages) in any order; entries of one pair are added up and
     /// what a task sends to itself is dropped, because it crosses no link. Refused: tasks beyond
     /// `tasks`, and bytes that are negative or not a number.
@@ -143,6 +151,19 @@ impl Traffic {
             source: source.into(),
             tasks: phase.exchange.tasks(),
             phases: vec![phase],
+        }
+    }
+
+    /// Traffic of several phases; where there is none, of an empty one.
+    pub fn phased(source: impl Into<String>, tasks: usize, phases: Vec<Phase>) -> Self {
+        let source = source.into();
+        if phases.is_empty() {
+            return Self::single(source, Exchange::empty(tasks));
+        }
+        Self {
+            source,
+            tasks,
+            phases,
         }
     }
 

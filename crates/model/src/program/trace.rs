@@ -6,8 +6,8 @@
 //! algorithms when all members have come to them.
 
 use super::{Action, Builder, OpId, Program};
-use hopbyte_fabric::collective::{Algorithm, Collective, Operation, Sizes, Step};
-use hopbyte_fabric::trace::{Call, Dependency, Order, RankTrace, Trace};
+use hopbyte_fabric::collective::{Algorithm, Operation, Step};
+use hopbyte_fabric::trace::{Call, Called, Dependency, Order, RankTrace, Trace};
 use hopbyte_fabric::{FabricError, InputError};
 use std::collections::{BTreeMap, HashMap};
 
@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
                     *came += 1;
                     if *came as usize == members.len() {
                         there.remove(&group);
-                        self.collective(group, members, &next)?;
+                        self.collective(members, &next)?;
                         for &member in members {
                             next[member as usize] += 1;
                         }
@@ -259,72 +259,15 @@ impl<'a> Writer<'a> {
     }
 
     /// One collective of a group, whose members all stand at their call of it.
-    fn collective(
-        &mut self,
-        group: u32,
-        members: &[u32],
-        next: &[usize],
-    ) -> Result<(), FabricError> {
-        let n = members.len();
-        let mut what: Option<(Collective, u32)> = None;
-        let mut sizes = vec![0.0; n];
-        let mut matrix = Vec::new();
-        for (i, &member) in members.iter().enumerate() {
-            let rank = &self.trace.ranks[member as usize];
-            let Some(&Call::Collective {
-                kind,
-                root,
-                bytes,
-                row,
-                ..
-            }) = rank.calls.get(next[member as usize])
-            else {
-                continue;
-            };
-            let (first, first_root) = *what.get_or_insert((kind, root));
-            if (kind, root) != (first, first_root) {
-                let found = format!("{} with root {root} in group {group}", kind.name());
-                let expected = format!("{} with root {first_root}, as others", first.name());
-                return Err(wrong(member, found, expected));
-            }
-            sizes[i] = bytes;
-            if let Some(row) = row {
-                let values = rank.rows.get(row as usize..row as usize + n);
-                let Some(values) = values.filter(|_| n * n <= MAX_TRACE_OPERATIONS) else {
-                    return Err(wrong(member, "a short row", format!("{n} sizes")));
-                };
-                matrix.resize(n * n, 0.0);
-                matrix[i * n..(i + 1) * n].copy_from_slice(values);
-            }
-        }
-        let Some((kind, root)) = what else {
-            return Ok(());
-        };
-        let most = sizes.iter().copied().fold(0.0, f64::max);
-        let (mean, same) = (
-            sizes.iter().sum::<f64>() / n as f64,
-            sizes.iter().all(|&s| s == most),
-        );
-        let each = matches!(
-            kind,
-            Collective::Gather
-                | Collective::Scatter
-                | Collective::Allgather
-                | Collective::ReduceScatter
-        );
-        let (algorithm, sizes) = if !matrix.is_empty() {
-            (Algorithm::Pairwise, Sizes::Matrix(&matrix))
-        } else if each && !same {
-            (Algorithm::usual(kind, n, mean), Sizes::Each(&sizes))
-        } else {
-            (Algorithm::usual(kind, n, most), Sizes::Same(most))
-        };
+    fn collective(&mut self, members: &[u32], next: &[usize]) -> Result<(), FabricError> {
+        let calls = members.iter().map(|&m| (m, next[m as usize]));
+        let called = Called::gather(self.trace, calls)?;
         let operation = Operation {
-            collective: kind,
-            algorithm,
-            ranks: n as u32,
-            root,
-            sizes,
+            collective: called.kind,
+            algorithm: called.algorithm(Algorithm::usual),
+            ranks: members.len() as u32,
+            root: called.root,
+            sizes: called.sizes(),
         };
         let mut steps: Vec<Step> = Vec::new();
         let mut operations = self.builder.len() as u64;
@@ -337,7 +280,7 @@ impl<'a> Writer<'a> {
         if operations > MAX_TRACE_OPERATIONS as u64 {
             return Err(wrong(
                 members[0],
-                format!("{} of {n} ranks", kind.name()),
+                format!("{} of {} ranks", called.kind.name(), members.len()),
                 format!("at most {MAX_TRACE_OPERATIONS} operations in all"),
             ));
         }

@@ -354,16 +354,7 @@ impl Phases {
             let exchange = Exchange::new(tasks, entries)?;
             phases.push(Phase { name, exchange });
         }
-        if phases.is_empty() {
-            let exchange = Exchange::new(tasks, [])?;
-            let name = "all".into();
-            phases.push(Phase { name, exchange });
-        }
-        Ok(Traffic {
-            source: source.to_owned(),
-            tasks,
-            phases,
-        })
+        Ok(Traffic::phased(source, tasks, phases))
     }
 }
 

@@ -1,0 +1,105 @@
+//! One collective operation: what its members' calls say together.
+
+use super::{Call, Trace, wrong};
+use crate::collective::{Algorithm, Collective, MAX_PAIRS, Sizes};
+use crate::error::FabricError;
+
+/// A collective as all members of a group called it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Called {
+    /// Which.
+    pub kind: Collective,
+    /// Position of the root in the group (0 without a root).
+    pub root: u32,
+    /// Of each member.
+    sizes: Vec<f64>,
+    /// From each member to each; empty where no member gave a row.
+    matrix: Vec<f64>,
+}
+
+impl Called {
+    /// The calls of `members`, each given with the number of its call.
+    ///
+    /// # Errors
+    /// Members that call something else than the first one, short rows, and more than [`MAX_PAIRS`] pairs.
+    pub fn gather(
+        trace: &Trace,
+        members: impl ExactSizeIterator<Item = (u32, usize)>,
+    ) -> Result<Self, FabricError> {
+        let n = members.len();
+        let mut first: Option<(u32, Collective, u32)> = None;
+        let mut sizes = vec![0.0; n];
+        let mut matrix = Vec::new();
+        for (i, (member, at)) in members.enumerate() {
+            let rank = &trace.ranks[member as usize];
+            let Some(&Call::Collective {
+                kind,
+                root,
+                bytes,
+                row,
+                ..
+            }) = rank.calls.get(at)
+            else {
+                continue;
+            };
+            let (other, same, same_root) = *first.get_or_insert((member, kind, root));
+            if (kind, root) != (same, same_root) {
+                let found = format!("{} with root {root} as call {at}", kind.name());
+                let same = same.name();
+                let expected = format!("{same} with root {same_root}, as rank {other} calls it");
+                return Err(wrong(member, found, expected));
+            }
+            sizes[i] = bytes;
+            if let Some(row) = row {
+                let row = row as usize;
+                let Some(values) = rank.rows.get(row..row + n) else {
+                    let expected = format!("{n} sizes, one for each member");
+                    return Err(wrong(member, "a short row", expected));
+                };
+                if n as u64 * n as u64 > MAX_PAIRS {
+                    let found = format!("{} of {n} ranks", kind.name());
+                    return Err(wrong(member, found, format!("at most {MAX_PAIRS} pairs")));
+                }
+                matrix.resize(n * n, 0.0);
+                matrix[i * n..(i + 1) * n].copy_from_slice(values);
+            }
+        }
+        let (_, kind, root) = first.unwrap_or((0, Collective::Barrier, 0));
+        Ok(Self {
+            kind,
+            root,
+            sizes,
+            matrix,
+        })
+    }
+
+    /// How much is moved: a matrix where there are rows; a size for each member where they differ and
+    /// the operation knows what that means; else the largest one for all.
+    pub fn sizes(&self) -> Sizes<'_> {
+        let most = self.sizes.iter().copied().fold(0.0, f64::max);
+        let each = matches!(
+            self.kind,
+            Collective::Gather
+                | Collective::Scatter
+                | Collective::Allgather
+                | Collective::ReduceScatter
+        );
+        if !self.matrix.is_empty() {
+            Sizes::Matrix(&self.matrix)
+        } else if each && self.sizes.iter().any(|&s| s != most) {
+            Sizes::Each(&self.sizes)
+        } else {
+            Sizes::Same(most)
+        }
+    }
+
+    /// Its algorithm, as `choose` decides by collective, ranks and (mean) bytes; rows go pair by pair.
+    pub fn algorithm(&self, choose: impl Fn(Collective, usize, f64) -> Algorithm) -> Algorithm {
+        let n = self.sizes.len();
+        match self.sizes() {
+            Sizes::Matrix(_) => Algorithm::Pairwise,
+            Sizes::Each(sizes) => choose(self.kind, n, sizes.iter().sum::<f64>() / n as f64),
+            Sizes::Same(bytes) => choose(self.kind, n, bytes),
+        }
+    }
+}

@@ -21,6 +21,8 @@ PREFIX ?= $(HOME)/.local
 FUZZ_SECONDS ?= 30
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOPBYTE := $(TARGET)/release/hopbyte
+# What tests run: the programs and libraries that the Rust tests were compiled with, so that nothing is compiled twice.
+TESTED := $(abspath $(TARGET))/debug
 VENV := build/venv
 
 # make demo FABRIC=subnet.txt ROUTES=lfts TRAFFIC=app.mat NODES='n[01-16]:4' …
@@ -32,7 +34,8 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build build-capi install docs pictures bench bench-model bench-map bench-scale fuzz clean help
-.PHONY: mpi test-slurm test-mpi test-rust test-loop test-formats test-python test-web test-recorder test-probes test-infiniband test-lab test-slurm test-collect test-simgrid
+.PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-recorder test-probes
+.PHONY: test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
 
 help:
@@ -48,10 +51,10 @@ build:
 build-capi:
 	@$(CARGO) build --locked --release -p hopbyte-cli -p hopbyte-collect -p hopbyte-capi
 
-# Cheap checks first; every runner prints what it always prints. Tests need neither the last tenth of speed nor line
-# tables, and a new machine compiles half as long again for them.
-test: export CARGO_PROFILE_RELEASE_LTO = off
-test: export CARGO_PROFILE_RELEASE_DEBUG = 0
+programs:
+	@$(CARGO) build --locked --workspace --lib --bins --tests
+
+# Cheap checks first; every runner prints what it always prints. Line tables take a new machine half as long again.
 test: export CARGO_PROFILE_DEV_DEBUG = 0
 test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-slurm test-collect test-web test-python
 
@@ -70,36 +73,37 @@ test-rust:
 test-recorder test-probes: test-%:
 	@if [ -f $*/Makefile ]; then $(MAKE) -C $* deps && $(MAKE) -C $* test; fi
 
-# Pages made by the release binary, so that nothing is compiled behind a silent test.
-test-web: build
-	scripts/need.sh npm=npm && cd web && npm ci --silent && HOPBYTE=$(abspath $(HOPBYTE)) npm test
+test-web: programs
+	scripts/need.sh npm=npm && cd web && npm ci --silent && HOPBYTE=$(TESTED)/hopbyte npm test
 
 # The README's commands on captures; certificates counted again by a script that shares no code.
-test-loop: build $(VENV)/bin/python
+test-loop: programs $(VENV)/bin/python
 	scripts/need.sh zstd=zstd && $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/loop
 
+# A wheel with the tests' profile, which shares what they compiled; `pip install .` optimises.
+test-python: export MATURIN_PEP517_ARGS = --profile dev
 test-python: $(VENV)/bin/python
 	$(VENV)/bin/pip install -q --upgrade '.[dev]'
 	$(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q
 
 # A real OpenSM on simulated fabrics; installs opensm, ibsim-utils and infiniband-diags where it may.
-test-infiniband: build $(VENV)/bin/python
+test-infiniband: programs $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/infiniband
 
 # What `fabric convert` writes, read by Graphviz, networkx and SimGrid.
-test-formats: build $(VENV)/bin/python
+test-formats: programs $(VENV)/bin/python
 	scripts/need.sh nop=graphviz g++=g++ /usr/include/simgrid=libsimgrid-dev && \
 	  $(VENV)/bin/pip install -q pytest networkx
 	$(VENV)/bin/pytest -q tests/formats
 
 # libhopbyte as C and Fortran see it, against a running oracle.
-test-capi: build-capi
-	scripts/need.sh gcc=gcc gfortran=gfortran nm=binutils && tests/capi/run.sh $(abspath $(HOPBYTE))
+test-capi: programs
+	scripts/need.sh gcc=gcc gfortran=gfortran nm=binutils && tests/capi/run.sh $(TESTED)
 
 # Emulated clusters of network namespaces: needs root, which it says before it starts.
-test-lab: build mpi $(VENV)/bin/python
+test-lab: programs mpi $(VENV)/bin/python
 	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q -rs tests/lab
 
@@ -111,14 +115,14 @@ mpi:
 	$(MAKE) -s -C recorder all
 
 # A real Slurm on this machine, controller and node daemons, obeys what is written for it; needs root.
-test-slurm: build $(VENV)/bin/python
+test-slurm: programs $(VENV)/bin/python
 	scripts/need.sh /usr/sbin/slurmctld=slurm-wlm /usr/sbin/slurmd=slurm-wlm && \
 	  $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/slurm
 
 # A collector read by real Prometheus, VictoriaMetrics and pandas, and on a real NATS server; what is missing is
 # skipped and named.
-test-collect: build $(VENV)/bin/python
+test-collect: programs $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest pandas pyarrow && $(VENV)/bin/pytest -q -rs tests/collect
 
 $(VENV)/bin/python:
@@ -166,9 +170,9 @@ bench-model:
 bench-map:
 	$(PYTHON) bench/map/run.py
 
-test-simgrid: build
+test-simgrid: programs
 	scripts/need.sh /usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ && $(PYTHON) bench/model/run.py --quick
-	$(PYTHON) tests/simgrid/replay.py $(HOPBYTE)
+	$(PYTHON) tests/simgrid/replay.py $(TESTED)/hopbyte
 
 fuzz:
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -28,10 +28,11 @@ AGREE = 1e-6
 RUNS = 5
 
 
-def build_ours(bench: str = "fluid") -> Path:
-    """A benchmark program, built by cargo."""
+def build_ours(bench: str = "fluid", *, quick: bool = False) -> Path:
+    """A benchmark program, built by cargo; a quick one shares what the tests compiled."""
+    what = ["--workspace"] if quick else ["--release", "-p", "hopbyte-model"]
     out = subprocess.run(
-        ["cargo", "build", "--release", "-p", "hopbyte-model", "--bench", bench, "--message-format=json"],
+        ["cargo", "build", "--locked", *what, "--bench", bench, "--message-format=json"],
         cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
     ).stdout
     messages = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
@@ -119,7 +120,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small cases only")
     parser.add_argument("--alone", action="store_true", help="without SimGrid")
     arguments = parser.parse_args()
-    program = build_ours()
+    program = build_ours(quick=arguments.quick)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as name:
         folder = Path(name)
         simgrid = None if arguments.alone else build_simgrid(folder)

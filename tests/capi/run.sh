@@ -1,14 +1,13 @@
 #!/bin/sh
-# usage: tests/capi/run.sh HOPBYTE, after `make build-capi`
+# usage: tests/capi/run.sh FOLDER, where cargo left `hopbyte` and libhopbyte
 # Compiles the examples of libhopbyte in C and Fortran and a test of its border without a warning, and runs them against
 # a running oracle, what is C under the address sanitizer too.
 set -e
-hopbyte=$1
+lib=$1
+hopbyte=$lib/hopbyte
 root=$(cd "$(dirname "$0")/../.." && pwd)
 capi=$root/crates/capi
-target=${CARGO_TARGET_DIR:-$root/target}
 cd "$root"
-lib=$target/release
 work=$(mktemp -d)
 oracle=
 trap 'kill $oracle 2>/dev/null; rm -rf "$work"' EXIT

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import networkx
 import pytest
+from program import ROOT, hopbyte_binary
 
-ROOT = Path(__file__).parents[2]
 MACHINES = [
     "gemini:2x3x4",
     "torus:4x4:nodes=2",
@@ -26,9 +25,7 @@ SINGLE_PATH = MACHINES[:3] + MACHINES[-1:]
 
 
 def hopbyte(*words: str) -> str:
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    binary = Path(os.environ.get("HOPBYTE", target / "release" / "hopbyte"))
-    command = [str(binary), "-q", "fabric", *words]
+    command = [str(hopbyte_binary()), "-q", "fabric", *words]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 

@@ -10,16 +10,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from program import hopbyte_binary
 
 PROGRAMS = ["ibsim", "opensm", "ibnetdiscover", "dump_fts", "ibtracert"]

@@ -1,19 +1,15 @@
-"""The whole loop as a user runs it: the release program on captures, counted again by others."""
+"""The whole loop as a user runs it: the program on captures, counted again by others."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from program import ROOT, hopbyte_binary
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -6,15 +6,12 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 # Hosts of torus:2x2, two ranks each; Slurm knows them by these names, all on this machine.
 HOSTS = ["n0-0", "n0-1", "n1-0", "n1-1"]

@@ -189,3 +189,31 @@ pub fn oracle(bytes: &[u8]) {
         assert_eq!(state.coverage.len(), fabric.links().len());
     }
 }
+
+/// Reads what a NATS server says: every operation takes bytes that are there, whatever follows.
+pub fn nats(bytes: &[u8]) {
+    use hopbyte_collect::bus::{Op, Url, acknowledgement, delivered, greet, next};
+    let url = Url::parse("nats://bus").expect("the address is a constant");
+    let mut rest = bytes;
+    while let Ok(Some((op, whole))) = next(rest) {
+        assert!((2..=rest.len()).contains(&whole));
+        rest = &rest[whole..];
+        match op {
+            Op::Info(info) => drop(greet(info, &url, "fuzz", &mut Vec::new())),
+            Op::Message(message) => {
+                let _ = acknowledgement(message.payload);
+                let _ = message.reply.map(delivered);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads lines of other tools: every point has a node and a port.
+pub fn lines(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok((points, others)) = hopbyte_collect::lines::parse(&text) {
+        assert!(points.len() + others <= text.lines().count());
+        assert!(points.iter().all(|p| !p.node.is_empty() && !p.port.is_empty()));
+    }
+}

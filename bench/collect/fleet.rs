@@ -8,12 +8,14 @@ use hopbyte_collect::Refusal;
 use hopbyte_collect::datagram;
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{Server, Setup, Told, now_ns};
-use hopbyte_collect::shape;
 use hopbyte_collect::store::{Keeping, Store};
-use hopbyte_collect::values::Values;
-use hopbyte_collect::wire::{Header, Hello, Kind, PREAMBLE, Part, Sampled, frame, put_report};
+use hopbyte_collect::wire::{
+    Header, Hello, Kind, PREAMBLE, Sampled, frame, put_report, put_source,
+};
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::counters::values::Values;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -151,12 +153,9 @@ impl Node {
         self.seed
     }
 
-    fn introduction(&self, shape: &[u8], out: &mut Vec<u8>) {
+    fn introduction(&self, source: &[u8], out: &mut Vec<u8>) {
         frame(out, Kind::Hello, |b| self.hello.put(b));
-        frame(out, Kind::Source, |b| {
-            b.extend_from_slice(&[0; 10]);
-            b.extend_from_slice(shape);
-        });
+        frame(out, Kind::Source, |b| b.extend_from_slice(source));
     }
 
     /// Encodes the report of a tick.
@@ -177,20 +176,10 @@ impl Node {
             ..Header::default()
         };
         let base = self.sent.take().filter(|_| !udp);
-        let part = Part {
-            source: 0,
-            read: true,
-            key: base.is_none(),
-            ..Part::default()
-        };
         let mut frames = Vec::new();
         frame(&mut frames, Kind::Report, |out| {
-            let sampled = Sampled {
-                part,
-                values: &self.values,
-                base: base.as_ref(),
-            };
-            put_report(&header, [sampled].into_iter(), out);
+            let sampled = Sampled::new(&self.values, base.as_ref());
+            put_report(&header, [sampled], out);
         });
         self.sent = Some(self.values.clone());
         if udp {
@@ -208,7 +197,7 @@ impl Node {
     }
 }
 
-fn shape_of(counters: usize) -> Result<Vec<u8>, Refusal> {
+fn source_of(counters: usize) -> Result<Vec<u8>, Refusal> {
     let mut layout = Layout::new("", "emulated");
     for i in 0..counters {
         let port = Port::Tile((i % 48) as u16);
@@ -219,9 +208,9 @@ fn shape_of(counters: usize) -> Result<Vec<u8>, Refusal> {
             1.0,
         );
     }
-    let mut shape = Vec::new();
-    shape::put(&layout, &mut shape)?;
-    Ok(shape)
+    let mut source = Vec::new();
+    put_source(0, None, &layout, &mut source)?;
+    Ok(source)
 }
 
 fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
@@ -246,7 +235,7 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
     std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|l| send.send(l)));
 
     let empty_kb = memory_kb(pid)?;
-    let shape = shape_of(options.counters)?;
+    let source = source_of(options.counters)?;
     let mut nodes: Vec<Node> = (0..options.nodes).map(|i| Node::new(i, options)).collect();
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(udp)?;
@@ -254,7 +243,7 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
         let mut out = Vec::new();
         if options.udp {
             let mut frames = Vec::new();
-            node.introduction(&shape, &mut frames);
+            node.introduction(&source, &mut frames);
             datagram::wrap(&node.hello.node, node.hello.start, None, &frames, &mut out);
             socket.send(&out)?;
             std::thread::sleep(Duration::from_micros(20));
@@ -262,7 +251,7 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
             let mut stream = TcpStream::connect(tcp)?;
             stream.set_nodelay(true)?;
             out.extend_from_slice(&PREAMBLE);
-            node.introduction(&shape, &mut out);
+            node.introduction(&source, &mut out);
             stream.write_all(&out)?;
             stream.set_nonblocking(true)?;
             node.stream = Some(stream);
@@ -273,7 +262,7 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
     // Two ticks to settle (whole values, memory), then the measured ones.
     let begin = now_ns() / SECOND + 2;
     let (mut cpu, mut own) = ((0, 0), (0, 0));
-    let mut sending_ns = Vec::new();
+    let mut sending_ns = BTreeMap::new();
     let mut report_bytes = 0;
     for tick in begin..begin + 2 + options.seconds {
         nodes.iter_mut().for_each(|n| n.prepare(tick, options.udp));
@@ -297,7 +286,7 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
                 None => drop(socket.send(&node.ready)?),
             }
         }
-        sending_ns.push(now_ns() - start);
+        sending_ns.insert(tick as i64, (now_ns() - start, now_ns() - tick * SECOND));
         // Acknowledgements are read as agents do, well after the tick.
         let mut room = [0; 256];
         for stream in nodes.iter_mut().filter_map(|n| n.stream.as_mut()) {
@@ -330,7 +319,14 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
         column
     };
     let (after, reported) = (column(3), column(2));
-    sending_ns.sort_unstable();
+    // From the fleet's last send, which needs one of two cores as long as it takes.
+    let mut since: Vec<i64> = rows
+        .iter()
+        .map(|row| row[3] - sending_ns[&row[0]].1 as i64)
+        .collect();
+    since.sort_unstable();
+    let mut sending: Vec<u64> = rows.iter().map(|row| sending_ns[&row[0]].0).collect();
+    sending.sort_unstable();
     let per_node = |ns: u64| ns as f64 / 1e3 / options.nodes as f64 / options.seconds as f64;
     let kb = |kb: u64| (kb as f64 * 1024.0 / 1000.0) / options.nodes as f64;
     println!(
@@ -352,10 +348,13 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
         options.nodes
     );
     println!(
-        "  closed after the second median {:.0} ms, latest {:.0} ms (the fleet sends for {:.0} ms)",
+        "  closed after the second median {:.0} ms, latest {:.0} ms; the fleet sends for {:.0} ms (median), \
+         closed {:.0} ms (latest {:.0} ms) after its last",
         after[after.len() / 2] as f64 / 1e6,
         after[after.len() - 1] as f64 / 1e6,
-        sending_ns[sending_ns.len() / 2] as f64 / 1e6
+        sending[sending.len() / 2] as f64 / 1e6,
+        since[since.len() / 2] as f64 / 1e6,
+        since[since.len() - 1] as f64 / 1e6
     );
     println!(
         "  collector               {:.2} us of processor time a node and second",
@@ -398,8 +397,16 @@ fn memory_kb(pid: u32) -> Result<u64, Box<dyn Error>> {
 }
 
 fn raise_descriptors() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum.or(Some(1 << 20));
-    let _ = setrlimit(Resource::Nofile, limit);
+    // Root may have more than the hard limit says, and the collector inherits it.
+    let wanted = Some(1 << 18);
+    let most = Rlimit {
+        current: wanted,
+        maximum: limit.maximum.max(wanted),
+    };
+    if setrlimit(Resource::Nofile, most).is_err() {
+        limit.current = limit.maximum;
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
 }

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from program import hopbyte_binary
 
 
 def require(program: str, package: str) -> str:
@@ -28,16 +31,6 @@ def require(program: str, package: str) -> str:
     if not found:
         pytest.skip(f"{program} is not here: install {package}")
     return found
-
-
-def hopbyte_binary() -> Path:
-    """The release binary, built by `make build`, or the one of the tests."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    builds = [target / build / "hopbyte" for build in ("release", "debug")]
-    here = [build for build in builds if build.exists()]
-    if not here:
-        pytest.fail("no hopbyte binary: run `make build`")
-    return max(here, key=lambda build: build.stat().st_mtime)
 
 
 def free_port() -> int:
@@ -124,3 +117,18 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path, hopbyte_binary())
     with site.stack:
         yield site
+
+
+@pytest.fixture
+def certificate(site: Site) -> list[str]:
+    """A certificate of this machine's address and its key, as options."""
+    openssl = require("openssl", "openssl")
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    words += ["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=collector"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([openssl, *words], cwd=site.folder, check=True, capture_output=True)
+    other = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    other += ["-subj", "/CN=other", "-keyout", "other-key.pem", "-out", "other.pem"]
+    subprocess.run([openssl, *other], cwd=site.folder, check=True, capture_output=True)
+    (site.folder / "token").write_text("sixteen bytes or more of secret\n")
+    return ["--tls-cert", "cert.pem", "--tls-key", "key.pem"]

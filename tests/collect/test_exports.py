@@ -16,7 +16,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Site, free_port, get, require, wait
+from conftest import Site, free_port, get, require, wait
+from program import ROOT
 
 
 def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:

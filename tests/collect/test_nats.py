@@ -25,6 +25,7 @@ class Bus:
     program: str
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[str] | None = None
+    scheme: str = "nats"
 
     def start(self) -> None:
         """Starts it, with what it kept before."""
@@ -41,7 +42,7 @@ class Bus:
     @property
     def url(self) -> list[str]:
         """How to reach it."""
-        return ["--nats", f"nats://127.0.0.1:{self.port}"]
+        return ["--nats", f"{self.scheme}://127.0.0.1:{self.port}"]
 
 
 @pytest.fixture
@@ -50,8 +51,8 @@ def server(site: Site):  # noqa: ANN201
     os.environ["PATH"] += ":/usr/sbin"
     program = require("nats-server", "nats-server")
 
-    def make(*options: str) -> Bus:
-        bus = Bus(site, list(options), program)
+    def make(*options: str, scheme: str = "nats") -> Bus:
+        bus = Bus(site, list(options), program, scheme=scheme)
         bus.start()
         return bus
 
@@ -171,3 +172,30 @@ def test_a_stream_loses_nothing_that_was_acknowledged(site: Site, server) -> Non
     assert told <= set(kept), sorted(told - set(kept))
     assert len(kept) == len(set(kept)), "nothing twice"
     assert late, "what came while the collector was away"
+
+
+def test_a_server_is_talked_to_in_tls(site: Site, server, certificate: list[str]) -> None:  # noqa: ANN001
+    """Agents and collectors know the server by its certificate, and one that requires TLS is never talked to without."""
+    assert certificate
+    bus = server("-js", "--tls", "--tlscert", "cert.pem", "--tlskey", "key.pem", scheme="tls")
+    trust = ["--tls-ca", "cert.pem"]
+    site.collect(*bus.url, *TICKS, *trust, "--jetstream", "COUNTERS", "--store", "store")
+    wait("the stream", 30, lambda: f"tls://127.0.0.1:{bus.port}: connected" in (site.folder / "log").read_text())
+    site.agent("n1", *bus.url, *FAST, *trust, "--jetstream")
+    wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
+    wait("acknowledgements", 30, lambda: site.last("n1")["acknowledged"] >= 3)
+    bus.kill()
+    bus.start()
+    at = site.last_tick()["tick"]
+    wait("the node again", 40, lambda: (t := site.last_tick())["tick"] > at + 3 and t["reported"] == 1)
+    plain = ["--nats", f"nats://127.0.0.1:{bus.port}"]
+    for words, said in [
+        (plain, "a NATS server that requires TLS, expected tls://HOST and --tls-ca FILE"),
+        ([*bus.url, "--tls-ca", "other.pem"], "invalid peer certificate"),
+    ]:
+        site.agent("stranger", *words, *FAST)
+        wait(said, 30, lambda said=said: said in (site.folder / "log").read_text())
+    for words, said in [(bus.url, "which needs --tls-ca FILE"), ([*plain, *trust], "expected tls://HOST")]:
+        command = [site.hopbyte, "agent", *words, "--ticks", "1"]
+        done = subprocess.run(command, cwd=site.folder, capture_output=True, text=True)
+        assert done.returncode == 2 and said in done.stderr, done

@@ -5,20 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-import pytest
-from conftest import Site, require, wait
-
-
-@pytest.fixture
-def certificate(site: Site) -> list[str]:
-    """A certificate of this machine's address and its key, as options."""
-    openssl = require("openssl", "openssl")
-    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    words += ["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=collector"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
-    subprocess.run([openssl, *words], cwd=site.folder, check=True, capture_output=True)
-    (site.folder / "token").write_text("sixteen bytes or more of secret\n")
-    return ["--tls-cert", "cert.pem", "--tls-key", "key.pem"]
+from conftest import Site, wait
 
 
 def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certificate: list[str]) -> None:
@@ -46,10 +33,7 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
     wait("a sentence of the collector", 30, lambda: "refused, TLS expected" in log())
     wait("a question", 30, lambda: "does it speak TLS (--tls-ca FILE)?" in log())
     # Another authority's certificate.
-    openssl = require("openssl", "openssl")
-    other = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "k.pem", "-out", "o.pem"]
-    subprocess.run([openssl, *other], cwd=site.folder, check=True, capture_output=True)
-    site.agent("stranger", *token, "--tls-ca", "o.pem")
+    site.agent("stranger", *token, "--tls-ca", "other.pem")
     wait("mistrust", 30, lambda: "invalid peer certificate" in log())
     tick = site.last_tick()
     assert (tick["expected"], tick["reported"]) == (1, 1) and agent.poll() is None

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `h` | number of a shape, its bytes |
 //! | `n` | number of a node, its name, boot, start of its agent |
-//! | `s` | node, index of the source, its boot, its shape |
+//! | `s` | node, [`Origin`] of a source, its shape |
 //! | `r` | node, [`Arrival`], a report as on the wire |
 //! | `c` | the [`Closing`], last of every block |
 //!
@@ -15,7 +15,7 @@
 use crate::Refusal;
 use crate::bytes::{Take, put_difference, put_number, put_u64, put_word};
 use crate::node::{NodeState, Shapes};
-use crate::wire::{Sampled, put_report};
+use crate::wire::{Origin, Sampled, put_report};
 use serde::Serialize;
 
 /// Longest block: 100,000 nodes of 300 counters, whole.
@@ -182,11 +182,21 @@ fn node_number(take: &mut Take<'_>) -> Result<u32, Refusal> {
 #[derive(Debug)]
 pub struct Writer {
     out: Vec<u8>,
+    /// Check sum of the entries up to a position.
+    crc: crc32fast::Hasher,
+    summed: usize,
 }
+
+/// Bytes after which the check sum is taken: while they are in the processor's cache.
+const SUM_EVERY: usize = 64 << 10;
 
 impl Default for Writer {
     fn default() -> Self {
-        Self { out: vec![0; HEAD] }
+        Self {
+            out: vec![0; HEAD],
+            crc: crc32fast::Hasher::new(),
+            summed: HEAD,
+        }
     }
 }
 
@@ -209,12 +219,10 @@ impl Writer {
     }
 
     /// Introduces a source of a node.
-    pub fn source(&mut self, node: u32, index: u8, boot: Option<u64>, shape: u32) {
+    pub fn source(&mut self, node: u32, origin: &Origin, shape: u32) {
         self.out.push(b's');
         put_number(&mut self.out, node.into());
-        self.out.push(index);
-        self.out.push(u8::from(boot.is_some()));
-        put_u64(&mut self.out, boot.unwrap_or(0));
+        origin.put(&mut self.out);
         put_number(&mut self.out, shape.into());
     }
 
@@ -223,6 +231,14 @@ impl Writer {
         self.report_head(node, arrival);
         put_number(&mut self.out, body.len() as u64);
         self.out.extend_from_slice(body);
+        if self.out.len() > self.summed + SUM_EVERY {
+            self.sum();
+        }
+    }
+
+    fn sum(&mut self) {
+        self.crc.update(&self.out[self.summed..]);
+        self.summed = self.out.len();
     }
 
     /// The latest report of a node, its values whole.
@@ -243,7 +259,7 @@ impl Writer {
             })
             .collect();
         let mut body = Vec::new();
-        put_report(&state.header, sources.into_iter(), &mut body);
+        put_report(&state.header, sources, &mut body);
         put_number(&mut self.out, body.len() as u64);
         self.out.extend_from_slice(&body);
     }
@@ -263,7 +279,8 @@ impl Writer {
     pub fn close(&mut self, closing: &Closing) -> &[u8] {
         self.out.push(b'c');
         closing.put(&mut self.out);
-        let crc = crc32fast::hash(&self.out[HEAD..]);
+        self.sum();
+        let crc = self.crc.clone().finalize();
         let length = (self.out.len() - HEAD) as u32;
         self.out[..4].copy_from_slice(&length.to_le_bytes());
         self.out[4..HEAD].copy_from_slice(&crc.to_le_bytes());
@@ -274,6 +291,8 @@ impl Writer {
     pub fn clear(&mut self) {
         let used = self.out.len();
         self.out.truncate(HEAD);
+        self.crc.reset();
+        self.summed = HEAD;
         if self.out.capacity() > 4 * used + (1 << 16) {
             self.out.shrink_to(2 * used);
         }
@@ -383,15 +402,13 @@ impl Cluster {
 
     fn take_source(&mut self, take: &mut Take<'_>) -> Result<(), Refusal> {
         let id = node_number(take)?;
-        let index = take.byte()?;
-        let has_boot = take.byte()? != 0;
-        let boot = Some(take.u64()?).filter(|_| has_boot);
+        let origin = Origin::take(take)?;
         let shape = take.number()? as usize;
         let shape = self.shape_ids.get(shape).copied().flatten();
         let shape = shape.ok_or_else(|| Refusal::new("a source of an unknown shape"))?;
         let node = self.nodes.get_mut(id as usize).and_then(Option::as_mut);
         let node = node.ok_or_else(|| unknown(id))?;
-        node.declare(index, shape, boot, &self.shapes)
+        node.declare(origin, shape, &self.shapes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Parquet files, column by column, under a temporary name until they are whole.
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -44,13 +44,13 @@ pub fn write_table(
         match column {
             Column::Text(words) => {
                 let words: Vec<ByteArray> = words.iter().map(|w| w.as_str().into()).collect();
-                put_text(&mut group, &words)?;
+                put::<ByteArrayType>(&mut group, &words, None)?;
             }
             Column::Whole(numbers) => {
                 let numbers: Vec<i64> = numbers.iter().map(|&n| n as i64).collect();
-                put_whole(&mut group, &numbers, None)?;
+                put::<Int64Type>(&mut group, &numbers, None)?;
             }
-            Column::Number(numbers) => put_numbers(&mut group, numbers)?,
+            Column::Number(numbers) => put::<DoubleType>(&mut group, numbers, None)?,
         }
     }
     group.close().map_err(failed)?;
@@ -155,35 +155,15 @@ fn number(name: &str) -> io::Result<TypePtr> {
     Ok(Arc::new(field.build().map_err(failed)?))
 }
 
-fn put_numbers(group: &mut SerializedRowGroupWriter<'_, File>, values: &[f64]) -> io::Result<()> {
-    if let Some(mut column) = group.next_column().map_err(failed)? {
-        let typed = column.typed::<DoubleType>();
-        typed.write_batch(values, None, None).map_err(failed)?;
-        column.close().map_err(failed)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn put_whole(
+/// Writes the next column of a group: all its values, or those that `levels` says are known.
+pub(crate) fn put<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[i64],
+    values: &[T::T],
     levels: Option<&[i16]>,
 ) -> io::Result<()> {
     if let Some(mut column) = group.next_column().map_err(failed)? {
-        let typed = column.typed::<Int64Type>();
+        let typed = column.typed::<T>();
         typed.write_batch(values, levels, None).map_err(failed)?;
-        column.close().map_err(failed)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn put_text(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[ByteArray],
-) -> io::Result<()> {
-    if let Some(mut column) = group.next_column().map_err(failed)? {
-        let typed = column.typed::<ByteArrayType>();
-        typed.write_batch(values, None, None).map_err(failed)?;
         column.close().map_err(failed)?;
     }
     Ok(())

@@ -2,10 +2,10 @@
 
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState};
-use crate::values::Values;
 use hopbyte_fabric::{Missing, Quantity};
 use hopbyte_observe::counters::delta::{Moment, increase};
 use hopbyte_observe::counters::reading::{Combine, Layout};
+use hopbyte_observe::counters::values::Values;
 use std::collections::BTreeMap;
 
 /// One quantity of one port.
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::node::Shapes;
     use crate::shape;
-    use crate::wire::{Header, Part, Sampled, put_report};
+    use crate::wire::{Header, Origin, Sampled, put_report};
     use hopbyte_observe::counters::delta::Behaviour;
     use hopbyte_observe::counters::reading::Port;
 
@@ -237,7 +237,7 @@ mod tests {
             let mut shapes = Shapes::default();
             let id = shapes.intern(&shape::of(&layout).unwrap()).unwrap();
             let mut node = NodeState::new("n1", 1, 1);
-            node.declare(0, id, None, &shapes).unwrap();
+            node.declare(Origin::default(), id, &shapes).unwrap();
             let nodes = vec![Some(node)];
             let mut cluster = Cluster::default();
             (cluster.shapes, cluster.nodes) = (shapes, nodes);
@@ -255,18 +255,10 @@ mod tests {
             let mut values = Values::new(2);
             row.iter()
                 .for_each(|row| (0..2).for_each(|i| values.set(i, Some(row[i]))));
-            let part = Part {
-                read: row.is_some(),
-                key: true,
-                ..Part::default()
-            };
-            let sampled = Sampled {
-                part,
-                values: &values,
-                base: None,
-            };
+            let mut sampled = Sampled::new(&values, None);
+            sampled.part.read = row.is_some();
             let mut body = Vec::new();
-            put_report(&header, [sampled].into_iter(), &mut body);
+            put_report(&header, [sampled], &mut body);
             let node = self.cluster.nodes[0].as_mut().unwrap();
             node.apply(&body, &self.cluster.shapes).unwrap();
             self.flows.report(&self.cluster, 0);

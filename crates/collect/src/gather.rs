@@ -8,8 +8,9 @@ use crate::Refusal;
 use crate::block::{Absence, Arrival, Closing, Late, MOST_NODES, Writer};
 use crate::bytes::Take;
 use crate::node::{NodeState, Shapes};
+use crate::packed;
 use crate::store::Remembered;
-use crate::wire::{Header, Hello};
+use crate::wire::{Hello, Origin};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -192,9 +193,9 @@ impl Gathering {
         (member.state.boot, member.state.start) = (state.boot, state.start);
         member.sequence = state.header.sequence;
         member.kept = state.header.sequence;
-        for (index, boot, shape) in &known.sources {
+        for (origin, shape) in &known.sources {
             // Too many for --memory: such an agent is asked to say hello, and told so.
-            if self.declare(id, *index, *boot, shape).is_err() {
+            if self.declare(id, origin.clone(), shape).is_err() {
                 break;
             }
         }
@@ -266,22 +267,14 @@ impl Gathering {
         Ok((id, member.kept))
     }
 
-    /// An agent declares a source: index, boot, shape.
+    /// An agent declares a source: its [`Origin`] and its shape.
     pub fn source(&mut self, id: u32, body: &[u8]) -> Result<(), Refusal> {
         let mut take = Take(body);
-        let index = take.byte()?;
-        let has_boot = take.byte()? != 0;
-        let boot = Some(take.u64()?).filter(|_| has_boot);
-        self.declare(id, index, boot, take.0)
+        let origin = Origin::take(&mut take)?;
+        self.declare(id, origin, take.0)
     }
 
-    fn declare(
-        &mut self,
-        id: u32,
-        index: u8,
-        boot: Option<u64>,
-        shape: &[u8],
-    ) -> Result<(), Refusal> {
+    fn declare(&mut self, id: u32, origin: Origin, shape: &[u8]) -> Result<(), Refusal> {
         let before = self.shapes.len();
         let bytes = 3 * shape.len();
         let shape = self.shapes.intern(shape)?;
@@ -290,7 +283,7 @@ impl Gathering {
             self.bytes += bytes;
         }
         let member = &mut self.members[id as usize];
-        member.state.declare(index, shape, boot, &self.shapes)?;
+        member.state.declare(origin, shape, &self.shapes)?;
         member.segment = 0;
         let sources = member.state.sources.iter().flatten();
         let bytes: usize = sources.map(|s| s.values.heap_bytes() + 128).sum();
@@ -325,7 +318,6 @@ impl Gathering {
 
     /// An agent reports. Reports that are kept already are passed over.
     pub fn report(&mut self, id: u32, body: &[u8], now_ns: u64) -> Result<(), Refusal> {
-        let tick = Header::take(&mut Take(body))?.tick;
         let member = &mut self.members[id as usize];
         let seen = member.state.apply(body, &self.shapes);
         let seen = seen.inspect_err(|_| {
@@ -333,6 +325,7 @@ impl Gathering {
             member.state.forget_base();
         })?;
         let header = member.state.header;
+        let tick = header.tick;
         member.heard_ns = now_ns;
         if header.sequence <= member.sequence {
             // The differences that follow build on it, those in the block must not.
@@ -385,8 +378,7 @@ impl Gathering {
         member.segment = self.segment.number;
         member.named = self.segment.number;
         self.block.node(id, &member.state);
-        for (index, held) in (0..).zip(&member.state.sources) {
-            let Some(held) = held else { continue };
+        for held in member.state.sources.iter().flatten() {
             let shape = held.shape as usize;
             if self.segment.shapes.len() <= shape {
                 self.segment.shapes.resize(shape + 1, 0);
@@ -395,7 +387,7 @@ impl Gathering {
                 self.segment.shapes[shape] = self.segment.number;
                 self.block.shape(held.shape, self.shapes.bytes(held.shape));
             }
-            self.block.source(id, index, held.boot, held.shape);
+            self.block.source(id, &held.origin, held.shape);
         }
     }
 
@@ -416,6 +408,15 @@ impl Gathering {
     pub fn find(&self, name: &str, start: u64) -> Option<u32> {
         let id = *self.by_name.get(name)?;
         (self.members[id as usize].state.start == start).then_some(id)
+    }
+
+    /// A report of a node is about to be read.
+    pub fn prefetch(&self, id: u32) {
+        let sources = &self.members[id as usize].state.sources;
+        sources
+            .iter()
+            .flatten()
+            .for_each(|s| packed::prefetch(&s.values));
     }
 
     /// The next block begins a stream of its own.

@@ -21,12 +21,12 @@ pub mod gather;
 pub mod lines;
 pub mod links;
 pub mod node;
+pub mod packed;
 pub mod server;
 pub mod shape;
 pub mod store;
 pub mod stream;
 pub mod tls;
-pub mod values;
 pub mod wire;
 
 use std::fmt;

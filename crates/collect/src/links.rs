@@ -1,7 +1,7 @@
 //! What did every link of the fabric carry in this tick? Reports of nodes become snapshots of links.
 
 use crate::block::{Closing, Cluster};
-use crate::node::{Held, NodeState};
+use crate::node::{Held, NodeState, Shapes};
 use hopbyte_fabric::{Fabric, Snapshot};
 use hopbyte_observe::counters::join::{Joint, PortMap, drop_dead_links};
 use hopbyte_observe::counters::reading::{Layout, Reading};
@@ -54,11 +54,11 @@ impl Links {
             };
             let shape = cluster.shapes.layout(held.shape);
             let device = match slot.take() {
-                Some(mut device) if device.is_of(shape) => {
+                Some(mut device) if device.is_of(shape, held) => {
                     device.take(node, held);
                     device
                 }
-                _ => Device::new(shape, node, held),
+                _ => Device::new(&cluster.shapes, node, held),
             };
             if let Err(words) = slot.insert(device).join(fabric, &self.ports) {
                 self.mismatch.get_or_insert(words);
@@ -100,38 +100,37 @@ impl Links {
 }
 
 impl Device {
-    fn new(shape: &Arc<Layout>, node: &NodeState, held: &Held) -> Self {
-        let mut layout = Layout::clone(shape);
-        layout.node = node.name.to_string();
-        let mut device = Self {
-            shape: shape.clone(),
+    fn new(shapes: &Shapes, node: &NodeState, held: &Held) -> Self {
+        Self {
+            shape: shapes.layout(held.shape).clone(),
             joint: None,
             before: None,
-            last: Reading::new(Arc::new(layout), node.moment(held)),
+            last: Reading {
+                layout: node.layout(held, shapes),
+                moment: node.moment(held),
+                values: held.values.clone(),
+            },
             fresh: true,
-        };
-        device.set(held);
-        device
+        }
     }
 
-    fn is_of(&self, shape: &Arc<Layout>) -> bool {
-        Arc::ptr_eq(&self.shape, shape) || self.shape == *shape
+    fn is_of(&self, shape: &Arc<Layout>, held: &Held) -> bool {
+        (Arc::ptr_eq(&self.shape, shape) || self.shape == *shape)
+            && self.last.layout.coordinate.as_deref() == held.origin.coordinate.as_deref()
     }
 
     fn take(&mut self, node: &NodeState, held: &Held) {
-        let next = Reading::new(self.last.layout.clone(), node.moment(held));
+        let next = Reading {
+            layout: self.last.layout.clone(),
+            moment: node.moment(held),
+            values: held.values.clone(),
+        };
         self.before = Some(std::mem::replace(&mut self.last, next));
-        self.set(held);
         self.fresh = true;
     }
 
-    fn set(&mut self, held: &Held) {
-        let values = held.values.iter().enumerate();
-        values.for_each(|(i, value)| self.last.set(i, value));
-    }
-
     fn join(&mut self, fabric: &Fabric, ports: &PortMap) -> Result<(), String> {
-        if self.joint.is_some() || self.last.known() == 0 {
+        if self.joint.is_some() || self.last.values.known() == 0 {
             return Ok(());
         }
         let joint = Joint::new(fabric, &self.last, ports);

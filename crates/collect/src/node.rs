@@ -2,11 +2,12 @@
 
 use crate::Refusal;
 use crate::bytes::Take;
+use crate::packed;
 use crate::shape;
-use crate::values::Values;
-use crate::wire::{Header, MOST_SOURCES, Part};
+use crate::wire::{Header, MOST_SOURCES, Origin, Part};
 use hopbyte_observe::counters::delta::{Moment, increase};
 use hopbyte_observe::counters::reading::{Layout, Reading};
+use hopbyte_observe::counters::values::Values;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl Shapes {
         Ok(id)
     }
 
-    /// The layout of a shape, without a node's name.
+    /// The layout of a shape, without a node's name and place.
     pub fn layout(&self, id: u32) -> &Arc<Layout> {
         &self.all[id as usize].1
     }
@@ -66,8 +67,8 @@ impl Shapes {
 pub struct Held {
     /// Its shape.
     pub shape: u32,
-    /// Hash of the device's boot id, where it has one of its own.
-    pub boot: Option<u64>,
+    /// What it has of its own.
+    pub origin: Origin,
     /// Latest values.
     pub values: Values,
     /// How the latest part began.
@@ -125,14 +126,8 @@ impl NodeState {
     }
 
     /// Declares a source. Values are kept if its shape is the same as before.
-    pub fn declare(
-        &mut self,
-        index: u8,
-        shape: u32,
-        boot: Option<u64>,
-        shapes: &Shapes,
-    ) -> Result<(), Refusal> {
-        let at = usize::from(index);
+    pub fn declare(&mut self, origin: Origin, shape: u32, shapes: &Shapes) -> Result<(), Refusal> {
+        let at = usize::from(origin.source);
         if at >= MOST_SOURCES {
             return Err(Refusal::new(format!(
                 "source {at}, a node has at most {MOST_SOURCES}"
@@ -142,11 +137,11 @@ impl NodeState {
             self.sources.resize(at + 1, None);
         }
         match &mut self.sources[at] {
-            Some(held) if held.shape == shape => held.boot = boot,
+            Some(held) if held.shape == shape => held.origin = origin,
             slot => {
                 *slot = Some(Held {
                     shape,
-                    boot,
+                    origin,
                     values: Values::new(shapes.layout(shape).counters.len()),
                     part: Part::default(),
                     based: false,
@@ -187,15 +182,15 @@ impl NodeState {
             if !part.key && !held.based {
                 return Err(Refusal::new("differences before whole values"));
             }
-            let before = held.part.moment(&self.header, held.boot);
-            let now = part.moment(&header, held.boot);
+            let before = held.part.moment(&self.header, held.origin.boot);
+            let now = part.moment(&header, held.origin.boot);
             let known = held.based || held.part.read;
             seen.frozen |= known && part.time_ns.is_some() && part.time_ns == held.part.time_ns;
             seen.key &= part.key;
             let layout = shapes.layout(held.shape);
             let seconds = before.seconds_to(now).ok().flatten();
             let mut reset = false;
-            held.values.unpack(&mut take, part.key, |i, old, new| {
+            packed::take(&mut held.values, &mut take, part.key, &mut |i, old, new| {
                 let counter = &layout.counters[i];
                 reset |= known
                     && !counter.quantity.is_gauge()
@@ -216,21 +211,24 @@ impl NodeState {
             .iter()
             .flatten()
             .filter(|h| h.part.read)
-            .map(|held| {
-                let mut layout = Layout::clone(shapes.layout(held.shape));
-                layout.node = self.name.to_string();
-                let mut reading = Reading::new(Arc::new(layout), self.moment(held));
-                held.values
-                    .iter()
-                    .enumerate()
-                    .for_each(|(i, v)| reading.set(i, v));
-                reading
+            .map(|held| Reading {
+                layout: self.layout(held, shapes),
+                moment: self.moment(held),
+                values: held.values.clone(),
             })
+    }
+
+    /// The layout of a source, with the node's name and the place of its router.
+    pub fn layout(&self, held: &Held, shapes: &Shapes) -> Arc<Layout> {
+        let mut layout = Layout::clone(shapes.layout(held.shape));
+        layout.node = self.name.to_string();
+        layout.coordinate = held.origin.coordinate.as_deref().map(<[u32]>::to_vec);
+        Arc::new(layout)
     }
 
     /// When a source's values were read, and in which life of the node.
     pub fn moment(&self, held: &Held) -> Moment {
         held.part
-            .moment(&self.header, held.boot.or(Some(self.boot)))
+            .moment(&self.header, held.origin.boot.or(Some(self.boot)))
     }
 }

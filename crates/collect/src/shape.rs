@@ -1,6 +1,7 @@
 //! The counters of a source on the wire: names, units and behaviour, sent once.
 //!
-//! A shape is a [`Layout`] without its node, so that ten thousand nodes of one kind share one.
+//! A shape is a [`Layout`] without its node and the place of its router, so that ten thousand nodes of one
+//! kind share one.
 
 use crate::Refusal;
 use crate::bytes::{Take, put_number, put_u64, put_word};
@@ -13,8 +14,6 @@ use std::sync::Arc;
 pub const MOST_COUNTERS: usize = 4096;
 /// Most ports of one source.
 pub const MOST_PORTS: usize = 1024;
-/// Most coordinates of a router.
-const MOST_COORDINATES: usize = 16;
 
 const STICKY: u8 = 1;
 const DEPARTURES: u8 = 2;
@@ -30,9 +29,6 @@ pub fn put(layout: &Layout, out: &mut Vec<u8>) -> Result<(), Refusal> {
         )));
     }
     put_word(out, &layout.source);
-    let coordinate = layout.coordinate.as_deref().unwrap_or_default();
-    put_number(out, coordinate.len() as u64);
-    coordinate.iter().for_each(|&c| put_number(out, c.into()));
     put_number(out, layout.ports.len() as u64);
     layout
         .ports
@@ -61,13 +57,6 @@ pub fn put(layout: &Layout, out: &mut Vec<u8>) -> Result<(), Refusal> {
 /// Reads what [`put`] wrote, for a node.
 pub fn take(take: &mut Take<'_>, node: &str) -> Result<Layout, Refusal> {
     let mut layout = Layout::new(node, take.word("source")?);
-    let coordinates = take.count("coordinates", MOST_COORDINATES)?;
-    let mut coordinate = Vec::with_capacity(coordinates);
-    for _ in 0..coordinates {
-        let at = take.number()?;
-        coordinate.push(u32::try_from(at).map_err(|_| Refusal::new(format!("coordinate {at}")))?);
-    }
-    layout.coordinate = (!coordinate.is_empty()).then_some(coordinate);
     for _ in 0..take.count("ports", MOST_PORTS)? {
         layout.ports.push(Port::parse(take.word("port")?));
     }
@@ -136,14 +125,6 @@ pub fn quantity_of(name: &str) -> Result<Quantity, Refusal> {
     })
 }
 
-/// Whether two layouts have the same counters, whatever their node.
-pub fn same(a: &Layout, b: &Layout) -> bool {
-    a.source == b.source
-        && a.coordinate == b.coordinate
-        && a.ports == b.ports
-        && a.counters == b.counters
-}
-
 /// A layout as the bytes of its shape; equal for equal layouts of different nodes.
 pub fn of(layout: &Layout) -> Result<Arc<[u8]>, Refusal> {
     let mut out = Vec::new();
@@ -159,7 +140,6 @@ mod tests {
     #[test]
     fn layouts_come_back() {
         let mut layout = Layout::new("n1", "gpcdr");
-        layout.coordinate = Some(vec![1, 2, 3]);
         let port = Port::parse("X+");
         layout.counter(&port, "X+_traffic (B)", Quantity::ReceivedBytes, 3.0);
         let stall = layout.counter(&Port::Host, "stall", Quantity::CreditStallNs, 1.25);
@@ -170,8 +150,9 @@ mod tests {
         let shape = of(&layout).unwrap();
         let mut rest = Take(&shape);
         let back = take(&mut rest, "n2").unwrap();
-        assert!(rest.end().is_ok() && same(&layout, &back));
-        assert_eq!(back.node, "n2");
+        assert!(rest.end().is_ok());
+        layout.node = "n2".to_owned();
+        assert_eq!(back, layout);
         // A cut, or any byte of another value, is refused or another layout: never a panic.
         for cut in 0..shape.len() {
             assert!(take(&mut Take(&shape[..cut]), "n").is_err(), "{cut}");

@@ -3,6 +3,7 @@
 //! The token proves who may talk; TLS keeps what they say from others on the way, and tells an agent that
 //! it talks to its collector. Nobody is asked for a certificate but the collector.
 
+use crate::bus::Url;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
@@ -29,6 +30,15 @@ pub enum Wire {
 }
 
 impl Wire {
+    /// A connection to the server of a bus, which is encrypted when the server said who it is.
+    pub fn to_bus(socket: TcpStream, to: &Url, trust: Option<&Trust>) -> io::Result<Self> {
+        match trust {
+            Some(trust) if to.tls => trust.connect(&to.address, socket),
+            None if to.tls => Err(io::Error::other(format!("{to:?} needs --tls-ca FILE"))),
+            _ => Ok(Self::Plain(socket)),
+        }
+    }
+
     /// The socket.
     pub fn socket(&self) -> &TcpStream {
         match self {
@@ -43,12 +53,15 @@ impl Wire {
         matches!(self, Self::Plain(_))
     }
 
-    /// Whether bytes wait in our memory for the socket.
-    pub fn wants_write(&self) -> bool {
+    /// Whether it waits for room in the socket, when the caller `has_more` to write: within a handshake
+    /// only what the handshake says next counts.
+    pub fn waits_for_room(&self, has_more: bool) -> bool {
         match self {
-            Self::Plain(_) => false,
-            Self::Collector(tls) => tls.conn.wants_write(),
-            Self::Guest(tls) => tls.conn.wants_write(),
+            Self::Plain(_) => has_more,
+            Self::Collector(tls) => {
+                tls.conn.wants_write() || (has_more && !tls.conn.is_handshaking())
+            }
+            Self::Guest(tls) => tls.conn.wants_write() || (has_more && !tls.conn.is_handshaking()),
         }
     }
 }
@@ -79,6 +92,52 @@ impl Write for Wire {
             Self::Guest(tls) => tls.flush(),
         }
     }
+}
+
+/// Appends what waits at a stream in non-blocking mode, at most a `room` full of it; `None`: nothing at the
+/// moment, or not connected yet; zero: the other end closed it.
+pub fn receive(
+    stream: &mut impl Read,
+    room: &mut [u8],
+    came: &mut Vec<u8>,
+) -> io::Result<Option<usize>> {
+    loop {
+        match stream.read(room) {
+            Ok(n) => {
+                came.extend_from_slice(&room[..n]);
+                return Ok(Some(n));
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if is_for_later(&e) => return Ok(None),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Writes what fits into a stream in non-blocking mode; the rest stays in `goes`.
+pub fn send(stream: &mut impl Write, goes: &mut Vec<u8>) -> io::Result<()> {
+    let mut done = 0;
+    let sent = loop {
+        if done == goes.len() {
+            break stream.flush();
+        }
+        match stream.write(&goes[done..]) {
+            Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => break Err(e),
+        }
+    };
+    goes.drain(..done);
+    match sent {
+        Err(e) if is_for_later(&e) => Ok(()),
+        sent => sent,
+    }
+}
+
+/// Whether a stream cannot at the moment, or is not connected yet.
+fn is_for_later(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOTCONN)
 }
 
 /// A collector's certificate.

@@ -9,7 +9,7 @@
 //! | `C` challenge | collector | 16 random bytes; only where a token is required, first of all |
 //! | `H` hello | agent | node, boot, start, period, proof of the token |
 //! | `W` welcome | collector | highest sequence number that is kept already |
-//! | `S` source | agent | index, boot of the device, [shape](crate::shape) |
+//! | `S` source | agent | [`Origin`], [shape](crate::shape) |
 //! | `R` report | agent | [`Header`], then per source its values |
 //! | `A` acknowledged | collector | sequence number: all up to it are kept |
 //! | `V` viewer | viewer | proof of the token; from now on come blocks |
@@ -18,21 +18,39 @@
 
 use crate::Refusal;
 use crate::bytes::{LONGEST_WORD, Take, put_difference, put_number, put_u64, put_word};
-use crate::values::Values;
+use crate::packed;
+use crate::shape;
 use hmac::{Hmac, Mac};
 use hopbyte_observe::counters::delta::Moment;
+use hopbyte_observe::counters::reading::Layout;
+use hopbyte_observe::counters::values::Values;
 use sha2::Sha256;
 use std::io;
 use std::path::Path;
 
 /// First bytes of a stream: who we are and in which version.
-pub const PREAMBLE: [u8; 6] = *b"hopb\x001";
+pub const PREAMBLE: [u8; 6] = *b"hopb\x002";
 /// Longest frame.
 pub const LONGEST_FRAME: usize = 256 * 1024;
 /// Most sources of one node.
 pub const MOST_SOURCES: usize = 64;
 /// Bytes of a challenge and of a proof.
 pub const PROOF: usize = 16;
+
+/// Why bytes that do not begin with [`PREAMBLE`] are refused.
+pub fn stranger(bytes: &[u8]) -> Refusal {
+    let (name, version) = PREAMBLE.split_at(5);
+    match bytes.strip_prefix(name).and_then(<[u8]>::first) {
+        Some(theirs) => Refusal::new(format!(
+            "an agent of version {theirs} of the protocol, expected {}: of the same hopbyte",
+            version[0]
+        )),
+        None => Refusal::new(format!(
+            "bytes that are not of an agent ({:?})",
+            String::from_utf8_lossy(&bytes[..bytes.len().min(16)])
+        )),
+    }
+}
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +291,83 @@ impl Header {
     }
 }
 
+/// Most coordinates of a router.
+const MOST_COORDINATES: usize = 16;
+const HAS_BOOT: u8 = 1;
+const HAS_COORDINATE: u8 = 2;
+
+/// What one source of a node has of its own, besides the shape that many share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Which source of the node.
+    pub source: u8,
+    /// Hash of the device's boot id, where it has one of its own.
+    pub boot: Option<u64>,
+    /// Coordinates of the router, where the source says them.
+    pub coordinate: Option<Box<[u32]>>,
+}
+
+impl Origin {
+    /// Of a source with this layout.
+    pub fn new(source: u8, boot: Option<u64>, layout: &Layout) -> Self {
+        let coordinate = layout.coordinate.as_deref().map(Box::from);
+        Self {
+            source,
+            boot,
+            coordinate,
+        }
+    }
+
+    /// Appends it.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let boot = u8::from(self.boot.is_some()) * HAS_BOOT;
+        let coordinate = u8::from(self.coordinate.is_some()) * HAS_COORDINATE;
+        out.extend_from_slice(&[self.source, boot | coordinate]);
+        self.boot.iter().for_each(|&boot| put_u64(out, boot));
+        if let Some(coordinate) = &self.coordinate {
+            put_number(out, coordinate.len() as u64);
+            coordinate.iter().for_each(|&c| put_number(out, c.into()));
+        }
+    }
+
+    /// Reads what [`Origin::put`] wrote.
+    pub fn take(take: &mut Take<'_>) -> Result<Self, Refusal> {
+        let source = take.byte()?;
+        let flags = take.byte()?;
+        let boot = (flags & HAS_BOOT != 0).then(|| take.u64()).transpose()?;
+        if flags & HAS_COORDINATE == 0 {
+            return Ok(Self {
+                source,
+                boot,
+                coordinate: None,
+            });
+        }
+        let n = take.count("coordinates", MOST_COORDINATES)?;
+        let mut coordinate = Vec::with_capacity(n);
+        for _ in 0..n {
+            let at = take.number()?;
+            let at = u32::try_from(at).map_err(|_| Refusal::new(format!("coordinate {at}")))?;
+            coordinate.push(at);
+        }
+        Ok(Self {
+            source,
+            boot,
+            coordinate: Some(coordinate.into()),
+        })
+    }
+}
+
+/// Appends the body of a source's frame.
+pub fn put_source(
+    source: u8,
+    boot: Option<u64>,
+    layout: &Layout,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    Origin::new(source, boot, layout).put(out);
+    shape::put(layout, out)
+}
+
 const READ: u8 = 1;
 const KEY: u8 = 2;
 const OWN_TIME: u8 = 4;
@@ -355,19 +450,32 @@ pub struct Sampled<'a> {
     pub base: Option<&'a Values>,
 }
 
+impl<'a> Sampled<'a> {
+    /// Values that were read, of a node's first source: whole, or their differences from `base`.
+    pub fn new(values: &'a Values, base: Option<&'a Values>) -> Self {
+        let part = Part {
+            read: true,
+            key: base.is_none(),
+            ..Part::default()
+        };
+        Self { part, values, base }
+    }
+}
+
 /// Appends the body of a report.
 pub fn put_report<'a>(
     header: &Header,
-    sources: impl ExactSizeIterator<Item = Sampled<'a>>,
+    sources: impl IntoIterator<Item = Sampled<'a>, IntoIter: ExactSizeIterator>,
     out: &mut Vec<u8>,
 ) {
+    let sources = sources.into_iter();
     header.put(out);
     put_number(out, sources.len() as u64);
     for source in sources {
         source.part.put(header, out);
         if source.part.read {
             let base = source.base.filter(|_| !source.part.key);
-            source.values.pack(base, out);
+            packed::put(source.values, base, out);
         }
     }
 }
@@ -413,6 +521,17 @@ mod tests {
 
     proptest! {
         #[test]
+        fn origins_come_back(source: u8, boot: Option<u64>, coordinate: Option<[u32; 5]>, n in 0usize..6) {
+            let coordinate = coordinate.map(|c| c[..n.min(5)].into());
+            let origin = Origin { source, boot, coordinate };
+            let mut out = Vec::new();
+            origin.put(&mut out);
+            let mut take = Take(&out);
+            prop_assert_eq!(Origin::take(&mut take)?, origin);
+            prop_assert!(take.end().is_ok());
+        }
+
+        #[test]
         fn headers_and_parts_come_back(n: [u64; 10], own: Option<u64>, steady: Option<u64>, source: u8, read: bool, key: bool) {
             let cost = Cost { cpu_us: n[5], resident_bytes: n[6], missed_ticks: n[7], failed_reads: n[8], dropped_reports: n[9] };
             let header = Header { sequence: n[0], tick: n[1], time_ns: n[2], steady_ns: n[3], took_ns: n[4], cost };
@@ -431,6 +550,7 @@ mod tests {
             let _ = next_frame(&bytes, 64);
             let _ = Hello::take(&mut Take(&bytes));
             let _ = Header::take(&mut Take(&bytes));
+            let _ = Origin::take(&mut Take(&bytes));
         }
     }
 }

@@ -7,14 +7,13 @@ use hopbyte_collect::bytes::Take;
 use hopbyte_collect::datagram;
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{Server, Setup, Told, now_ns};
-use hopbyte_collect::shape;
 use hopbyte_collect::store::{Keeping, LogReader, Store, logs};
-use hopbyte_collect::values::Values;
 use hopbyte_collect::wire::{
-    Header, Hello, Kind, PREAMBLE, Part, Sampled, Token, frame, next_frame, put_report,
+    Header, Hello, Kind, PREAMBLE, Sampled, Token, frame, next_frame, put_report, put_source,
 };
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::counters::values::Values;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
@@ -117,10 +116,7 @@ fn source(out: &mut Vec<u8>) {
     let mut layout = Layout::new("", "test");
     let port = Port::Named("eth0".into());
     layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
-    frame(out, Kind::Source, |b| {
-        b.extend_from_slice(&[0; 10]);
-        shape::put(&layout, b).unwrap();
-    });
+    frame(out, Kind::Source, |b| put_source(0, None, &layout, b)).unwrap();
 }
 
 fn report(out: &mut Vec<u8>, sequence: u64, tick: u64, value: u64) {
@@ -132,19 +128,8 @@ fn report(out: &mut Vec<u8>, sequence: u64, tick: u64, value: u64) {
     };
     let mut values = Values::new(1);
     values.set(0, Some(value));
-    let part = Part {
-        source: 0,
-        read: true,
-        key: true,
-        ..Part::default()
-    };
-    let sampled = Sampled {
-        part,
-        values: &values,
-        base: None,
-    };
     frame(out, Kind::Report, |b| {
-        put_report(&header, [sampled].into_iter(), b);
+        put_report(&header, [Sampled::new(&values, None)], b);
     });
 }
 

@@ -1,11 +1,11 @@
 //! `hopbyte agent`: reads this node's counters every second and pushes them to a collector.
 
 use super::Answer;
-use super::collect::{found, period_ns, token};
+use super::collect::{found, nats, period_ns, token};
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use hopbyte_collect::agent::{HANDED_ON, Options, Subject, Target, work};
-use hopbyte_collect::bus::{BLOCKS, Url, check_cluster};
+use hopbyte_collect::bus::{BLOCKS, check_cluster};
 use hopbyte_collect::tls::Trust;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct Args {
     /// Collector: HOST:PORT, or udp://HOST:PORT for single packets that nobody acknowledges
     #[arg(long, value_name = "COLLECTOR", default_value = "127.0.0.1:7667")]
     to: String,
-    /// Publish on a NATS server instead: nats://[USER:PASSWORD@]HOST[:PORT]
+    /// Publish on a NATS server instead: nats://[USER:PASSWORD@]HOST[:PORT], or tls://…
     #[arg(
         long,
         value_name = "URL",
@@ -46,8 +46,8 @@ pub struct Args {
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
-    #[arg(long, value_name = "FILE", conflicts_with = "nats")]
+    /// File of certificates (PEM) that vouch for the collector's, or the NATS server's: talk TLS to it
+    #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     /// Seconds from one reading to the next
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
@@ -122,7 +122,7 @@ fn target(args: &Args) -> Result<Target> {
     };
     check_cluster(&args.cluster).map_err(found("--cluster"))?;
     Ok(Target::Bus(Subject {
-        url: Url::parse(url).map_err(found("--nats"))?,
+        url: nats(url, args.tls_ca.is_some())?,
         cluster: args.cluster.clone(),
         block: args.block,
         jetstream: args.jetstream,

@@ -11,7 +11,7 @@ use hopbyte_collect::bus::{Shard, Url, block, check_cluster};
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{BusSetup, Server, Setup, Told};
 use hopbyte_collect::store::{Keeping, Store};
-use hopbyte_collect::tls::Identity;
+use hopbyte_collect::tls::{Identity, Trust};
 use hopbyte_collect::wire::Token;
 use hopbyte_observe::host_list;
 use serde::Serialize;
@@ -34,9 +34,17 @@ pub struct Args {
     /// Take reports in single packets too
     #[arg(long, value_name = "ADDRESS:PORT")]
     udp: Option<SocketAddr>,
-    /// Hear a NATS server too: nats://[USER:PASSWORD@]HOST[:PORT]
+    /// Hear a NATS server too: nats://[USER:PASSWORD@]HOST[:PORT], or tls://…
     #[arg(long, value_name = "URL", help_heading = "Message bus")]
     nats: Option<String>,
+    /// File of certificates (PEM) that vouch for the NATS server's: talk TLS to it
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "nats",
+        help_heading = "Message bus"
+    )]
+    tls_ca: Option<PathBuf>,
     /// Name of the cluster: reports are on the subjects hopbyte.CLUSTER.BLOCK, and lines bear it
     #[arg(long, default_value = "cluster", help_heading = "Message bus")]
     cluster: String,
@@ -243,6 +251,16 @@ pub fn found(option: &'static str) -> impl Fn(Refusal) -> anyhow::Error {
     move |refusal| anyhow::anyhow!("{option}: found {refusal}")
 }
 
+/// The server of a bus; TLS and the certificates for it go together.
+pub fn nats(url: &str, has_ca: bool) -> Result<Url> {
+    let url = Url::parse(url).map_err(found("--nats"))?;
+    match (url.tls, has_ca) {
+        (true, false) => bail!("--nats: found {url:?}, which needs --tls-ca FILE"),
+        (false, true) => bail!("--tls-ca: found --nats {url:?}, expected tls://HOST"),
+        _ => Ok(url),
+    }
+}
+
 fn bus(args: &Args) -> Result<Option<BusSetup>> {
     check_cluster(&args.cluster).map_err(found("--cluster"))?;
     let Some(url) = &args.nats else {
@@ -257,7 +275,8 @@ fn bus(args: &Args) -> Result<Option<BusSetup>> {
     }
     let shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), Shard::parse);
     Ok(Some(BusSetup {
-        url: Url::parse(url).map_err(found("--nats"))?,
+        url: nats(url, args.tls_ca.is_some())?,
+        trust: args.tls_ca.as_deref().map(Trust::read).transpose()?,
         cluster: args.cluster.clone(),
         shard: shard.map_err(found("--shard"))?,
         stream: args.jetstream.clone(),

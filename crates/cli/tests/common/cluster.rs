@@ -6,10 +6,10 @@ use hopbyte_collect::block::{Arrival, Closing, Writer};
 use hopbyte_collect::node::NodeState;
 use hopbyte_collect::shape;
 use hopbyte_collect::store::{Keeping, Store};
-use hopbyte_collect::values::Values;
-use hopbyte_collect::wire::{Header, Part, Sampled, put_report};
+use hopbyte_collect::wire::{Header, Origin, Sampled, put_report};
 use hopbyte_fabric::{Direction, Fabric, Quantity, RouterId};
 use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::counters::values::Values;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -60,7 +60,7 @@ impl Cluster {
             writer.shape(0, &shape_bytes);
             for (id, name) in (0..).zip(&self.names) {
                 writer.node(id, &NodeState::new(name, 1, 1));
-                writer.source(id, 0, None, 0);
+                writer.source(id, &Origin::default(), 0);
             }
             self.introduced = true;
         }
@@ -74,19 +74,8 @@ impl Cluster {
         };
         let mut values = Values::new(layout.counters.len());
         (0..layout.counters.len()).for_each(|i| values.set(i, Some(tick % 997)));
-        let part = Part {
-            source: 0,
-            read: true,
-            key: true,
-            ..Part::default()
-        };
         let mut body = Vec::new();
-        let sampled = Sampled {
-            part,
-            values: &values,
-            base: None,
-        };
-        put_report(&header, [sampled].into_iter(), &mut body);
+        put_report(&header, [Sampled::new(&values, None)], &mut body);
         for id in 0..self.names.len() as u32 {
             writer.report(id, Arrival::OnTime, &body);
         }

@@ -4,10 +4,11 @@ use super::link::{connect, packet};
 use super::ring::Ring;
 use crate::bus::{self, Message, Op, Stored, Url};
 use crate::datagram;
+use crate::tls::{self, Trust, Wire};
 use crate::wire::{Hello, Kind, Token, next_frame};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Where reports are published.
@@ -35,7 +36,9 @@ const INBOX: u64 = 1;
 
 /// A connection to a server.
 pub struct Line {
-    pub stream: TcpStream,
+    pub stream: Wire,
+    /// Whether the server said who it is; only from then on it talks TLS.
+    greeted: bool,
     /// Whether the server let us in.
     open: bool,
     came: Vec<u8>,
@@ -49,9 +52,10 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn begin(address: SocketAddr) -> io::Result<Self> {
+    pub fn begin(address: SocketAddr, to: &Url, trust: Option<&Trust>) -> io::Result<Self> {
         Ok(Self {
-            stream: connect(address)?,
+            stream: Wire::to_bus(connect(address)?, to, trust)?,
+            greeted: false,
             open: false,
             came: Vec::new(),
             goes: Vec::new(),
@@ -68,7 +72,7 @@ impl Line {
 
     /// Whether something waits to be written.
     pub fn writes(&self) -> bool {
-        !self.goes.is_empty()
+        self.greeted && self.stream.waits_for_room(!self.goes.is_empty())
     }
 
     /// Takes what came and publishes what was not yet. Returns whether the server let us in just now.
@@ -134,21 +138,23 @@ impl Line {
     ) -> io::Result<()> {
         let mut room = [0; 2048];
         loop {
-            match self.stream.read(&mut room) {
-                Ok(0) => return Err(io::Error::other("the server closed the connection")),
-                Ok(n) => self.came.extend_from_slice(&room[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                // A connection that is not made yet.
-                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
-                Err(e) => return Err(e),
+            let got = if self.greeted {
+                tls::receive(&mut self.stream, &mut room, &mut self.came)
+            } else {
+                tls::receive(&mut self.stream.socket(), &mut room, &mut self.came)
+            };
+            match got? {
+                None => return Ok(()),
+                Some(0) => return Err(io::Error::other("the server closed the connection")),
+                Some(_) => {}
             }
             let came = std::mem::take(&mut self.came);
             let mut rest = &came[..];
             while let Some((op, whole)) = bus::next(rest).map_err(found)? {
                 rest = &rest[whole..];
                 match op {
-                    Op::Info(info) if !self.open => {
+                    Op::Info(info) if !self.greeted => {
+                        self.greeted = true;
                         bus::greet(info, &to.url, &hello.node, &mut self.goes).map_err(found)?;
                         bus::subscribe(&bus::inbox(hello.start, "*"), INBOX, &mut self.goes);
                     }
@@ -200,16 +206,10 @@ impl Line {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        while !self.goes.is_empty() {
-            match self.stream.write(&self.goes) {
-                Ok(n) => drop(self.goes.drain(..n)),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
-                Err(e) => return Err(e),
-            }
+        if !self.greeted {
+            return Ok(());
         }
-        Ok(())
+        tls::send(&mut self.stream, &mut self.goes)
     }
 }
 

@@ -4,12 +4,12 @@ use super::bus::{Line, Subject};
 use super::pause;
 use super::ring::Ring;
 use crate::datagram;
-use crate::tls::{TLS_ALERT, Trust, Wire};
+use crate::tls::{self, TLS_ALERT, Trust, Wire};
 use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Instant;
 
@@ -122,16 +122,18 @@ impl Link {
         say: &mut impl FnMut(&str),
     ) -> io::Result<bool> {
         // Only what has something to write is woken by room for it.
-        let writes = !self.reached || !self.goes.is_empty();
+        let writes = |s: &Wire| !self.reached || s.waits_for_room(!self.goes.is_empty());
         let (stream, flags) = match &self.state {
             State::Pausing(_) => {
                 self.begin(ring, say);
                 return Ok(false);
             }
             State::Packets(..) => return Ok(false),
-            State::Bus(line) if line.writes() => (&line.stream, PollFlags::IN | PollFlags::OUT),
-            State::Bus(line) => (&line.stream, PollFlags::IN),
-            State::Greeting(s) | State::Open(s) if writes || s.wants_write() => {
+            State::Bus(line) if line.writes() => {
+                (line.stream.socket(), PollFlags::IN | PollFlags::OUT)
+            }
+            State::Bus(line) => (line.stream.socket(), PollFlags::IN),
+            State::Greeting(s) | State::Open(s) if writes(s) => {
                 (s.socket(), PollFlags::IN | PollFlags::OUT)
             }
             State::Greeting(s) | State::Open(s) => (s.socket(), PollFlags::IN),
@@ -202,7 +204,8 @@ impl Link {
                 socket.set_nonblocking(true)?;
                 Ok(State::Packets(socket, false))
             }
-            Target::Bus(_) => Line::begin(address).map(|line| State::Bus(Box::new(line))),
+            Target::Bus(ref to) => Line::begin(address, &to.url, self.trust.as_ref())
+                .map(|line| State::Bus(Box::new(line))),
         });
         match state {
             Ok(state) => self.state = state,
@@ -266,21 +269,17 @@ impl Link {
             let (State::Greeting(stream) | State::Open(stream)) = &mut self.state else {
                 return Ok(());
             };
-            match stream.read(&mut room) {
-                Ok(0) if self.greeted => {
+            match tls::receive(stream, &mut room, &mut self.came)? {
+                None => return Ok(()),
+                Some(0) if self.greeted => {
                     return Err(io::Error::other("the collector closed the connection"));
                 }
-                Ok(0) => {
+                Some(0) => {
                     let text = "the collector closed the connection without a word; \
                                 does it speak TLS (--tls-ca FILE)?";
                     return Err(io::Error::other(text));
                 }
-                Ok(n) => self.came.extend_from_slice(&room[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                // A connection that is not made yet.
-                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
-                Err(e) => return Err(e),
+                Some(_) => {}
             }
             let came = std::mem::take(&mut self.came);
             if came.starts_with(&TLS_ALERT) {
@@ -342,20 +341,7 @@ impl Link {
         let (State::Greeting(stream) | State::Open(stream)) = &mut self.state else {
             return Ok(());
         };
-        while !self.goes.is_empty() {
-            match stream.write(&self.goes) {
-                Ok(n) => drop(self.goes.drain(..n)),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => return Ok(()),
-                Err(e) => return Err(e),
-            }
-        }
-        match stream.flush() {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => Ok(()),
-            flushed => flushed,
-        }
+        tls::send(stream, &mut self.goes)
     }
 
     /// Sends the newest sample whole, with hello and sources where the collector may not know them.

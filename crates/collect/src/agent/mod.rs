@@ -66,7 +66,7 @@ fn boot() -> u64 {
     u64::from(crc32fast::hash(id.as_bytes())) | 1 << 32
 }
 
-/// Ticks between looks at the agent's own memory.
+/// Ticks between looks at what the agent costs itself.
 const LOOK_EVERY: u64 = 16;
 
 impl Agent {
@@ -152,8 +152,8 @@ impl Agent {
         self.last_tick = Some(tick);
         let sample = self.ring.begin();
         self.cost.failed_reads += self.reader.read(sample, say);
-        self.cost.cpu_us = clock_ns(ClockId::ProcessCPUTime) / 1000;
         if self.sequence.is_multiple_of(LOOK_EVERY) {
+            self.cost.cpu_us = clock_ns(ClockId::ProcessCPUTime) / 1000;
             self.cost.resident_bytes = self.resident().unwrap_or(0);
         }
         self.sequence += 1;

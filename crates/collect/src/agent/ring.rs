@@ -1,10 +1,8 @@
 //! Samples that wait to be kept, and the sources they come from.
 
-use crate::bytes::put_u64;
-use crate::shape;
-use crate::values::Values;
-use crate::wire::{Header, Part, Sampled, put_report};
+use crate::wire::{Header, Part, Sampled, put_report, put_source};
 use hopbyte_observe::counters::reading::{Layout, Reading};
+use hopbyte_observe::counters::values::Values;
 use hopbyte_observe::sources::Source;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -92,8 +90,7 @@ impl Sample {
         };
         match reading {
             Some(reading) => {
-                let values = reading.iter().enumerate();
-                values.for_each(|(i, value)| read.values.set(i, value));
+                read.values.clone_from(&reading.values);
             }
             None => read.values.unread(),
         }
@@ -263,11 +260,8 @@ impl Ring {
                 values: None,
             });
             put(true, &mut |out| {
-                out.push(read.part.source);
-                out.push(u8::from(read.boot.is_some()));
-                put_u64(out, read.boot.unwrap_or(0));
                 let start = out.len();
-                if shape::put(&read.layout, out).is_err() {
+                if put_source(read.part.source, read.boot, &read.layout, out).is_err() {
                     out.truncate(start);
                 }
             });

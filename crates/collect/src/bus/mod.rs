@@ -20,25 +20,31 @@ pub const BLOCKS: u32 = 64;
 /// Neighbouring nodes of one block, where names are numbered.
 const NODES_A_BLOCK: u64 = 64;
 
-/// A server of the bus: `nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT]`.
+/// A server of the bus: `nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT]`, or `tls://…`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Url {
     /// `HOST:PORT`.
     pub address: String,
+    /// Whether what is said to it is encrypted.
+    pub tls: bool,
     user: Option<String>,
     password: Option<String>,
 }
 
 impl std::fmt::Debug for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "nats://{}", self.address)
+        let scheme = if self.tls { "tls" } else { "nats" };
+        write!(f, "{scheme}://{}", self.address)
     }
 }
 
 impl Url {
     /// Reads one; the scheme may be left out.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
-        let rest = text.strip_prefix("nats://").unwrap_or(text);
+        let (tls, rest) = match text.strip_prefix("tls://") {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix("nats://").unwrap_or(text)),
+        };
         let (secret, host) = match rest.rsplit_once('@') {
             Some((secret, host)) => (Some(secret), host),
             None => (None, rest),
@@ -50,7 +56,7 @@ impl Url {
         let sound = !host.is_empty() && !host.contains(['/', ' ', '\t']) && !host.ends_with(':');
         if !sound || rest.contains("://") {
             return Err(Refusal::new(format!(
-                "{text}, expected nats://[USER:PASSWORD@]HOST[:PORT]"
+                "{text}, expected nats://[USER:PASSWORD@]HOST[:PORT] or tls://…"
             )));
         }
         let address = if ported {
@@ -65,6 +71,7 @@ impl Url {
         };
         Ok(Self {
             address,
+            tls,
             user,
             password,
         })
@@ -160,6 +167,8 @@ mod tests {
             Ok(("[::1]:99".into(), word("a"), word("b")))
         );
         assert_eq!(of("[::1]").unwrap().0, "[::1]:4222");
+        let tls = Url::parse("tls://a:b@bus").unwrap();
+        assert_eq!((tls.tls, &*format!("{tls:?}")), (true, "tls://bus:4222"));
         assert_eq!(
             of("nats://t0k@bus:1"),
             Ok(("bus:1".into(), word("t0k"), None))

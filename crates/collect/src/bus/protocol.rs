@@ -129,14 +129,16 @@ fn unknown(line: &[u8]) -> Refusal {
 pub fn greet(info: &str, url: &Url, name: &str, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let info: serde_json::Value =
         serde_json::from_str(info).map_err(|_| unknown(info.as_bytes()))?;
-    if info
-        .get("tls_required")
-        .and_then(serde_json::Value::as_bool)
-        == Some(true)
-    {
+    let says = |word: &str| info.get(word).and_then(serde_json::Value::as_bool) == Some(true);
+    if says("tls_required") && !url.tls {
         return Err(Refusal::new(
-            "a NATS server that requires TLS; expected one without, on this machine or behind a leaf node",
+            "a NATS server that requires TLS, expected tls://HOST and --tls-ca FILE",
         ));
+    }
+    if url.tls && !says("tls_required") && !says("tls_available") {
+        return Err(Refusal::new(format!(
+            "a NATS server without TLS, and {url:?} asks for it"
+        )));
     }
     connect(url, name, out);
     Ok(())

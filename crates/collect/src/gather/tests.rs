@@ -1,10 +1,10 @@
 use super::*;
 use crate::block::{Cluster, split};
-use crate::shape;
-use crate::values::Values;
-use crate::wire::{Part, Sampled, put_report};
+use crate::store::{Keeping, Store};
+use crate::wire::{Header, Sampled, put_report, put_source};
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::counters::values::Values;
 
 const SECOND: u64 = 1_000_000_000;
 const T0: u64 = 1_800_000_000;
@@ -15,6 +15,14 @@ struct Agent {
     sequence: u64,
     device_ns: Option<u64>,
     base: Option<Values>,
+}
+
+fn agent_layout() -> Layout {
+    let mut layout = Layout::new("", "test");
+    let port = Port::Named("eth0".into());
+    layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
+    layout.counter(&port, "queued", Quantity::QueuedBytes, 1.0);
+    layout
 }
 
 impl Agent {
@@ -35,13 +43,8 @@ impl Agent {
 
     fn connect(&mut self, to: &mut Gathering, stream: u32, now_ns: u64) -> Result<u32, Refusal> {
         let (id, _) = to.hello(&self.hello, Channel::Stream(stream), now_ns)?;
-        let mut layout = Layout::new("", "test");
-        let port = Port::Named("eth0".into());
-        layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
-        layout.counter(&port, "queued", Quantity::QueuedBytes, 1.0);
-        let mut body = vec![0, 0];
-        body.extend_from_slice(&[0; 8]);
-        shape::put(&layout, &mut body)?;
+        let mut body = Vec::new();
+        put_source(0, None, &agent_layout(), &mut body)?;
         to.source(id, &body)?;
         self.base = None;
         Ok(id)
@@ -58,20 +61,10 @@ impl Agent {
         };
         let mut values = Values::new(2);
         (0..2).for_each(|i| values.set(i, Some(row[i])));
-        let part = Part {
-            source: 0,
-            read: true,
-            key: self.base.is_none(),
-            time_ns: self.device_ns,
-            steady_ns: None,
-        };
         let mut body = Vec::new();
-        let sampled = Sampled {
-            part,
-            values: &values,
-            base: self.base.as_ref(),
-        };
-        put_report(&header, [sampled].into_iter(), &mut body);
+        let mut sampled = Sampled::new(&values, self.base.as_ref());
+        sampled.part.time_ns = self.device_ns;
+        put_report(&header, [sampled], &mut body);
         self.base = Some(values);
         body
     }
@@ -391,4 +384,53 @@ fn a_clock_that_is_behind_is_said_and_is_not_frozen() {
     let closing = close(&mut g, now + SECOND / 4, &mut cluster);
     assert_eq!(closing.missing, [(ib, Absence::Silent)]);
     assert_eq!(closing.frozen, [ib]);
+}
+
+#[test]
+fn a_large_torus_of_routers_with_coordinates_has_one_shape() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path(), Keeping::default()).unwrap();
+    let mut g = gathering(&[]);
+    let now = T0 * SECOND;
+    let place = |i: u32| vec![i / 288, i / 24 % 12, i % 24];
+    for i in 0..5000 {
+        let mut a = Agent::new(&format!("r{i}"), 1);
+        let id = a.connect(&mut g, i, now).unwrap();
+        let mut layout = agent_layout();
+        layout.coordinate = Some(place(i));
+        let mut body = Vec::new();
+        put_source(0, Some(3), &layout, &mut body).unwrap();
+        g.source(id, &body).unwrap();
+        g.report(id, &a.report(T0, now, [i.into(), 1]), now)
+            .unwrap();
+    }
+    let (closing, block) = g.close(now);
+    assert_eq!((closing.reported, closing.expected), (5000, 5000));
+    let mut cluster = Cluster::default();
+    cluster
+        .read(split(block).unwrap().unwrap().0, |_, _, _| {})
+        .unwrap();
+    assert_eq!(cluster.shapes.len(), 1);
+    for (node, i) in cluster.nodes.iter().flatten().zip(0..) {
+        let reading = node.readings(&cluster.shapes).next().unwrap();
+        assert_eq!(reading.layout.coordinate, Some(place(i)));
+    }
+    // A collector that starts anew knows them from the store.
+    store.append(&closing, block).unwrap();
+    drop(store);
+    let store = Store::open(folder.path(), Keeping::default()).unwrap();
+    let mut again = gathering(&[]);
+    store.remembered().for_each(|node| again.remember(node));
+    assert_eq!((again.size().0, again.shapes.len()), (5000, 1));
+    let known = again.members.iter().map(|m| &m.state);
+    assert!(known.clone().all(|n| {
+        n.name[1..].parse().map(place).ok()
+            == n.sources[0]
+                .as_ref()
+                .unwrap()
+                .origin
+                .coordinate
+                .as_deref()
+                .map(<[u32]>::to_vec)
+    }));
 }

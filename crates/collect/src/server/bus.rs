@@ -6,17 +6,20 @@ use crate::datagram;
 use crate::gather::Channel;
 use crate::lines;
 use crate::store::Store;
+use crate::tls::{self, Trust, Wire};
 use crate::wire::{Kind, frame};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 
 /// How a collector hears a bus.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The server.
     pub url: Url,
+    /// Whose certificates are believed, where the server is to be talked to in TLS.
+    pub trust: Option<Trust>,
     /// Name of the cluster.
     pub cluster: String,
     /// Which of the cluster's blocks are ours.
@@ -59,7 +62,9 @@ pub struct Bus {
 
 /// A connection.
 struct Line {
-    stream: TcpStream,
+    stream: Wire,
+    /// Whether the server said who it is; only from then on it talks TLS.
+    greeted: bool,
     open: bool,
     came: Vec<u8>,
     goes: Vec<u8>,
@@ -151,42 +156,30 @@ impl Bus {
         }
     }
 
-    fn fill(&mut self, now: u64) -> io::Result<bool> {
+    fn fill(&mut self, room: &mut [u8], now: u64) -> io::Result<bool> {
         let Some(line) = &mut self.line else {
             return Ok(false);
         };
-        let start = line.came.len();
-        line.came.resize(start + (256 << 10), 0);
-        let result = line.stream.read(&mut line.came[start..]);
-        line.came
-            .truncate(start + result.as_ref().copied().unwrap_or(0));
-        match result {
-            Ok(0) => Err(io::Error::other("the server closed the connection")),
-            Ok(_) => {
+        let got = if line.greeted {
+            tls::receive(&mut line.stream, room, &mut line.came)
+        } else {
+            tls::receive(&mut line.stream.socket(), room, &mut line.came)
+        };
+        match got? {
+            None => Ok(false),
+            Some(0) => Err(io::Error::other("the server closed the connection")),
+            Some(_) => {
                 line.heard_ns = now;
                 Ok(true)
             }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => Ok(false),
-            Err(e) => Err(e),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let Some(line) = &mut self.line else {
-            return Ok(());
-        };
-        while !line.goes.is_empty() {
-            match line.stream.write(&line.goes) {
-                Ok(n) => drop(line.goes.drain(..n)),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => break,
-                Err(e) => return Err(e),
-            }
+        match &mut self.line {
+            Some(line) if line.greeted => tls::send(&mut line.stream, &mut line.goes),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The server let us in: ask for reports.
@@ -274,12 +267,13 @@ impl Server {
         let begun = crate::agent::connect(address).and_then(|stream| {
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             epoll::add(&self.epoll, &stream, EventData::new_u64(BUS), flags)?;
-            Ok(stream)
+            Wire::to_bus(stream, &bus.setup.url, bus.setup.trust.as_ref())
         });
         match begun {
             Ok(stream) => {
                 bus.line = Some(Line {
                     stream,
+                    greeted: false,
                     open: false,
                     came: Vec::new(),
                     goes: Vec::new(),
@@ -342,8 +336,9 @@ impl Server {
             if let Some(line) = &mut bus.line {
                 line.more = full;
             }
-            if full || !bus.fill(now)? {
-                return Ok(());
+            if full || !bus.fill(&mut self.room, now)? {
+                // A handshake that went on lets go what waited for it.
+                return bus.flush();
             }
             let came = bus.line.as_mut().map(|l| std::mem::take(&mut l.came));
             let came = came.unwrap_or_default();
@@ -365,7 +360,8 @@ impl Server {
             return Ok(());
         };
         match op {
-            Op::Info(info) if !line.open => {
+            Op::Info(info) if !line.greeted => {
+                line.greeted = true;
                 bus::greet(info, &bus.setup.url, "hopbyte-collect", &mut line.goes)
                     .map_err(|r| found(&r))
             }

@@ -2,9 +2,9 @@
 
 use crate::Refusal;
 use crate::bytes::Take;
-use crate::tls::{Identity, Wire};
+use crate::tls::{Identity, Wire, send};
 use crate::wire::{Hello, Kind, PROOF, Token, frame};
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 
 /// Who is at the other end.
@@ -107,24 +107,11 @@ impl Connection {
 
     /// Writes what waits.
     pub fn flush(&mut self) -> io::Result<()> {
-        let mut done = 0;
-        while done < self.waiting.len() {
-            match self.stream.write(&self.waiting[done..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => done += n,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.waiting.drain(..done);
+        let sent = send(&mut self.stream, &mut self.waiting);
         if self.waiting.is_empty() {
             self.waiting = Vec::new();
         }
-        match self.stream.flush() {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(()),
-        }
+        sent
     }
 }
 

@@ -2,13 +2,11 @@
 
 use super::{INLET, Server};
 use crate::Refusal;
-use crate::bytes::put_u64;
 use crate::gather::{Channel, Gathering};
 use crate::lines::{Point, TOTALS};
-use crate::shape;
-use crate::values::Values;
-use crate::wire::{Header, Hello, Part, Sampled, put_report};
+use crate::wire::{Header, Hello, Sampled, put_report, put_source};
 use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::counters::values::Values;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashMap;
@@ -161,9 +159,8 @@ impl Node {
             )));
         }
         if !self.declared {
-            let mut body = vec![0, 0];
-            put_u64(&mut body, 0);
-            shape::put(&self.layout, &mut body)?;
+            let mut body = Vec::new();
+            put_source(0, None, &self.layout, &mut body)?;
             gathering.source(self.id, &body)?;
             self.declared = true;
         }
@@ -178,18 +175,8 @@ impl Node {
         let mut values = Values::new(self.values.len());
         let rows = self.values.iter_mut().enumerate();
         rows.for_each(|(i, value)| values.set(i, value.take()));
-        let part = Part {
-            read: true,
-            key: true,
-            ..Part::default()
-        };
-        let sampled = Sampled {
-            part,
-            values: &values,
-            base: None,
-        };
         let mut body = Vec::new();
-        put_report(&header, [sampled].into_iter(), &mut body);
+        put_report(&header, [Sampled::new(&values, None)], &mut body);
         // A node that was silent for long was forgotten, and says again what it counts.
         gathering
             .report(self.id, &body, now)

@@ -16,7 +16,7 @@ use crate::datagram::Batch;
 use crate::gather::{Channel, Gathering, Rules};
 use crate::store::Store;
 use crate::tls::Identity;
-use crate::wire::{Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, next_frame};
+use crate::wire::{Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, next_frame, stranger};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::Timespec;
 use std::collections::VecDeque;
@@ -215,7 +215,10 @@ impl Server {
                 Err(error) => return Err(error.into()),
             }
             let now = now_ns();
-            for event in &events {
+            for (i, event) in events.iter().enumerate() {
+                if let Some(next) = events.get(i + 1) {
+                    self.expect(next.data.u64());
+                }
                 let (data, flags) = (event.data.u64(), event.flags);
                 match data {
                     UDP => self.datagrams(now),
@@ -405,6 +408,16 @@ impl Server {
         }
     }
 
+    /// News of a connection are next: what its agent's values will be compared with is fetched meanwhile.
+    fn expect(&self, data: u64) {
+        let connection = self.connections.get(data as u32 as usize);
+        if let Some(Some(connection)) = connection.filter(|_| data < LISTENERS)
+            && let Role::Agent(id) = connection.role
+        {
+            self.gathering.prefetch(id);
+        }
+    }
+
     fn serve(&mut self, slot: u32, serial: u32, flags: EventFlags, now: u64) {
         let Some(connection) = self
             .connections
@@ -484,10 +497,7 @@ impl Server {
                     ));
                 }
                 if rest[..n] != PREAMBLE[..n] {
-                    return Err(Refusal::new(format!(
-                        "bytes that are not of an agent ({:?})",
-                        String::from_utf8_lossy(&rest[..rest.len().min(16)])
-                    )));
+                    return Err(stranger(rest));
                 }
                 if n < PREAMBLE.len() {
                     break;

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// First line of a log.
-const TITLE: &[u8] = b"hopbyte log 1\n";
+const TITLE: &[u8] = b"hopbyte log 2\n";
 
 /// A log that grows.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ pub use seal::seal;
 
 use crate::block::{Closing, Cluster};
 use crate::node::{NodeState, Shapes};
+use crate::wire::Origin;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -51,15 +52,15 @@ impl Default for Keeping {
 pub struct Remembered {
     /// Its agent, and what of it is kept.
     pub state: NodeState,
-    /// Its sources: index, boot, bytes of the shape.
-    pub sources: Vec<(u8, Option<u64>, Arc<[u8]>)>,
+    /// Its sources, each with the bytes of its shape.
+    pub sources: Vec<(Origin, Arc<[u8]>)>,
 }
 
 impl Remembered {
     fn new(mut state: NodeState, shapes: &Shapes) -> Self {
-        let held = (0u8..).zip(std::mem::take(&mut state.sources));
+        let held = std::mem::take(&mut state.sources).into_iter().flatten();
         let sources = held
-            .filter_map(|(index, held)| held.map(|h| (index, h.boot, shapes.bytes(h.shape).into())))
+            .map(|held| (held.origin, shapes.bytes(held.shape).into()))
             .collect();
         Self { state, sources }
     }

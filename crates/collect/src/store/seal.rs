@@ -6,11 +6,11 @@
 
 use super::log::LogReader;
 use crate::block::{Arrival, Closing, Cluster};
-use crate::columns::{Output, failed, put_text, put_whole, text, time, whole};
+use crate::columns::{Output, failed, put, text, time, whole};
 use crate::shape::quantity_name;
 use hopbyte_observe::counters::reading::Layout;
 use parquet::basic::Repetition;
-use parquet::data_type::ByteArray;
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::schema::types::TypePtr;
 use serde_json::json;
 use std::io;
@@ -183,24 +183,14 @@ impl Table {
         let nodes: Vec<ByteArray> = keys()
             .map(|k| self.names[k.node as usize].clone())
             .collect();
-        put_text(&mut group, &nodes)?;
-        put_whole(
-            &mut group,
-            &keys().map(|k| k.tick as i64).collect::<Vec<_>>(),
-            None,
-        )?;
-        put_whole(
-            &mut group,
-            &keys().map(|k| k.time_ns as i64).collect::<Vec<_>>(),
-            None,
-        )?;
-        put_whole(
-            &mut group,
-            &keys().map(|k| k.sequence as i64).collect::<Vec<_>>(),
-            None,
-        )?;
+        put::<ByteArrayType>(&mut group, &nodes, None)?;
+        let numbers: [fn(&Key) -> u64; 3] = [|k| k.tick, |k| k.time_ns, |k| k.sequence];
+        for number in numbers {
+            let column: Vec<i64> = keys().map(|k| number(k) as i64).collect();
+            put::<Int64Type>(&mut group, &column, None)?;
+        }
         let arrivals: Vec<ByteArray> = keys().map(|k| arrival(k.arrival).into()).collect();
-        put_text(&mut group, &arrivals)?;
+        put::<ByteArrayType>(&mut group, &arrivals, None)?;
         for counter in 0..self.counters {
             let column = || {
                 order
@@ -209,7 +199,7 @@ impl Table {
             };
             let known: Vec<i64> = column().flatten().map(|v| v as i64).collect();
             let levels: Vec<i16> = column().map(|v| i16::from(v.is_some())).collect();
-            put_whole(&mut group, &known, Some(&levels))?;
+            put::<Int64Type>(&mut group, &known, Some(&levels))?;
         }
         group.close().map_err(failed)?;
         self.keys.clear();
@@ -303,11 +293,11 @@ impl Ticks {
         let mut output = create(log, "ticks", fields, &[])?;
         let mut group = output.writer.next_row_group().map_err(failed)?;
         for column in &self.numbers {
-            put_whole(&mut group, column, None)?;
+            put::<Int64Type>(&mut group, column, None)?;
         }
-        put_whole(&mut group, &self.spread, Some(&self.spread_levels))?;
+        put::<Int64Type>(&mut group, &self.spread, Some(&self.spread_levels))?;
         for column in &self.lists {
-            put_text(&mut group, column)?;
+            put::<ByteArrayType>(&mut group, column, None)?;
         }
         group.close().map_err(failed)?;
         output.finish()

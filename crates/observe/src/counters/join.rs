@@ -404,7 +404,7 @@ pub fn series(
         let layout = &reading.layout;
         let key = (layout.node.clone(), layout.source.clone());
         let device = devices.entry(key).or_default();
-        if device.joint.is_none() && reading.known() > 0 {
+        if device.joint.is_none() && reading.values.known() > 0 {
             device.joint = Some(Joint::new(fabric, &reading, map)?);
         }
         let Some(joint) = &device.joint else {

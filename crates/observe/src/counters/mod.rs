@@ -27,6 +27,7 @@ mod openmetrics;
 pub mod reading;
 pub(crate) mod registers;
 mod torus_table;
+pub mod values;
 
 pub use jobs::{Jobs, jobs, read_jobs};
 

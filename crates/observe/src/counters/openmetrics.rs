@@ -253,7 +253,7 @@ mod tests {
                 (
                     r.layout.node.as_str(),
                     r.moment.time_ns,
-                    r.iter().flatten().collect::<Vec<_>>(),
+                    r.values.iter().flatten().collect::<Vec<_>>(),
                 )
             })
             .collect();
@@ -293,6 +293,6 @@ mod tests {
         }
         // An interface that does not know its speed says -1 (or an eighth of a million of it).
         let unknown = read("node_network_speed_bytes{device=\"eth0\"} -125000\n").unwrap();
-        assert_eq!(unknown[0].known(), 0);
+        assert_eq!(unknown[0].values.known(), 0);
     }
 }

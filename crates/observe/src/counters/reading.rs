@@ -6,6 +6,7 @@
 //! captured tree and a file go the same way.
 
 use super::delta::{Behaviour, Moment};
+use super::values::Values;
 use hopbyte_fabric::{Direction, Quantity, Side};
 use std::fmt;
 use std::sync::Arc;
@@ -164,19 +165,18 @@ pub struct Reading {
     pub layout: Arc<Layout>,
     /// When, by the source's clock, and in which life of the device.
     pub moment: Moment,
-    values: Vec<u64>,
-    read: Vec<u64>,
+    /// The values, in the order of the layout's counters.
+    pub values: Values,
 }
 
 impl Reading {
     /// A reading of which nothing was read yet.
     pub fn new(layout: Arc<Layout>, moment: Moment) -> Self {
-        let n = layout.counters.len();
+        let values = Values::new(layout.counters.len());
         Self {
             layout,
             moment,
-            values: vec![0; n],
-            read: vec![0; n.div_ceil(64)],
+            values,
         }
     }
 
@@ -192,30 +192,13 @@ impl Reading {
     /// The value of a counter; `None` when it was not read.
     #[inline]
     pub fn get(&self, counter: usize) -> Option<u64> {
-        (self.read[counter / 64] >> (counter % 64) & 1 == 1).then(|| self.values[counter])
+        self.values.get(counter)
     }
 
     /// Sets or clears a value.
     #[inline]
     pub fn set(&mut self, counter: usize, value: Option<u64>) {
-        let bit = 1 << (counter % 64);
-        match value {
-            Some(value) => {
-                self.values[counter] = value;
-                self.read[counter / 64] |= bit;
-            }
-            None => self.read[counter / 64] &= !bit,
-        }
-    }
-
-    /// All values in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<u64>> + '_ {
-        (0..self.values.len()).map(|i| self.get(i))
-    }
-
-    /// How many values were read.
-    pub fn known(&self) -> usize {
-        self.read.iter().map(|w| w.count_ones() as usize).sum()
+        self.values.set(counter, value);
     }
 }
 
@@ -255,8 +238,8 @@ mod tests {
             (reading.get(0), reading.get(1), reading.get(69)),
             (Some(0), None, Some(7))
         );
-        assert_eq!(reading.known(), 2);
+        assert_eq!(reading.values.known(), 2);
         reading.set(69, None);
-        assert_eq!(reading.iter().flatten().count(), 1);
+        assert_eq!(reading.values.iter().flatten().count(), 1);
     }
 }

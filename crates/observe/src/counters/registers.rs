@@ -251,7 +251,7 @@ mod tests {
         let fabric = spec::fabric("gemini:16x12x24").unwrap();
         let content = print(|r, c, k| 1000 * k + 8 * r + c);
         let readings = readings(&text(&content), Some("c0-0c0s0g0")).unwrap();
-        assert_eq!(readings[0].known(), 288);
+        assert_eq!(readings[0].values.known(), 288);
         let s = &series(&fabric, "t", readings, &PortMap::new()).unwrap()[0];
         assert!(s.cumulative);
         let router = fabric.find_router("c0-0c0s0g0").unwrap();

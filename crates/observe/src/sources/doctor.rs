@@ -125,9 +125,9 @@ fn readable(places: &Places, mut source: Source) -> Finding {
     finding.counters = layout.counters.len();
     match source.sample() {
         Ok(reading) => {
-            finding.known = reading.known();
+            finding.known = reading.values.known();
             // A counter without a value says nothing.
-            let counters = reading.layout.counters.iter().zip(reading.iter());
+            let counters = reading.layout.counters.iter().zip(reading.values.iter());
             let said = counters.filter(|(_, value)| value.is_some());
             let said: BTreeSet<Quantity> = said.map(|(c, _)| plain(c.quantity)).collect();
             (finding.says, finding.silent) = VOCABULARY.iter().partition(|q| said.contains(q));

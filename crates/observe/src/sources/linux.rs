@@ -12,7 +12,6 @@ use super::{Clock, Places, Source, Unreadable, Way};
 use crate::ObserveError;
 use crate::counters::names as vocabulary;
 use crate::counters::reading::{Layout, Port, Reading};
-use hopbyte_fabric::Quantity;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +29,8 @@ const STATISTICS: [&str; 8] = [
 ];
 /// Counters of a root queueing discipline.
 const QUEUE: [&str; 3] = ["qdisc_backlog", "qdisc_drops", "qdisc_overlimits"];
-/// Samples between readings of a link's speed, which asks the driver.
+/// Samples between readings of a link's speed, which asks the driver, and between looks for queueing
+/// disciplines where there is none.
 const SELDOM: u32 = 10;
 /// `ARPHRD_LOOPBACK`.
 const LOOPBACK: u16 = 772;
@@ -117,6 +117,8 @@ struct Interface {
     /// Position of its two capacities: outwards a shaper's rate or the speed, inwards the speed.
     capacity: usize,
     speed: Kept,
+    /// What it was when it was read last.
+    bytes_per_s: Option<u64>,
     /// Stall counts of its transmit queues.
     stalls: Vec<Kept>,
 }
@@ -216,23 +218,22 @@ impl Linux {
     /// Reads what was listed; false when the list is no longer right.
     fn read(&mut self, reading: &mut Reading) -> io::Result<bool> {
         reading.moment = self.clock.now();
-        // What is not read now is not known, but for the capacity, which is asked for seldom.
-        let layout = reading.layout.clone();
-        let counters = layout.counters.iter().enumerate();
-        counters
-            .filter(|(_, c)| c.quantity != Quantity::Capacity)
-            .for_each(|(i, _)| reading.set(i, None));
+        // What is not read now is not known.
+        reading.values.unread();
         let (interfaces, listed) = (&self.interfaces, &self.listed);
-        let (mut seen, mut fits) = (0, true);
+        let (mut seen, mut fits, mut next) = (0, true, 0);
         // struct if_stats_msg with the mask of IFLA_STATS_LINK_64.
         let mut body = [0; 12];
         body[8] = 1;
         self.netlink.dump(netlink::GET_STATS, &body, |kind, m| {
             let index = u32_at(m, 4).filter(|_| kind == netlink::NEW_STATS);
             let Some(index) = index else { return };
+            // They come in the order of the list.
+            fits &= listed.get(seen) == Some(&index) || listed.contains(&index);
             seen += 1;
-            fits &= listed.contains(&index);
-            let own = interfaces.iter().find(|i| i.index == index);
+            let ahead = interfaces.get(next).filter(|i| i.index == index);
+            let own = ahead.or_else(|| interfaces.iter().find(|i| i.index == index));
+            next += usize::from(own.is_some());
             if let (Some(own), Some(values)) = (own, m.get(12..).and_then(|a| attribute(a, 1))) {
                 for i in 0..STATISTICS.len() {
                     reading.set(own.first + i, u64_at(values, 8 * i));
@@ -240,7 +241,17 @@ impl Linux {
             }
         })?;
         fits &= seen == listed.len();
-        fits &= self.read_queues(reading)?;
+        let seldom = self.turn == 0;
+        self.turn = (self.turn + 1) % SELDOM;
+        for own in &mut self.interfaces {
+            if seldom {
+                own.bytes_per_s = own.speed.value().filter(|&s| s > 0);
+            }
+            (own.capacity..own.capacity + 2).for_each(|i| reading.set(i, own.bytes_per_s));
+        }
+        if seldom || self.interfaces.iter().any(|i| i.queue.is_some()) {
+            fits &= self.read_queues(reading)?;
+        }
         for own in &mut self.interfaces {
             // Behind them, where there are any: the stalls.
             if !own.stalls.is_empty() {
@@ -254,16 +265,10 @@ impl Linux {
 
     fn read_queues(&mut self, reading: &mut Reading) -> io::Result<bool> {
         let queues = self.queues()?;
-        let seldom = self.turn == 0;
-        self.turn = (self.turn + 1) % SELDOM;
         let mut fits = true;
-        for own in &mut self.interfaces {
+        for own in &self.interfaces {
             let queue = queues.iter().find(|q| q.index == own.index);
             fits &= queue.map(|q| q.kind.as_str()) == own.queue.as_deref();
-            if seldom {
-                let speed = own.speed.value().filter(|&s| s > 0);
-                (own.capacity..own.capacity + 2).for_each(|i| reading.set(i, speed));
-            }
             let Some(queue) = queue.filter(|_| own.queue.is_some()) else {
                 continue;
             };
@@ -303,6 +308,7 @@ fn interface(layout: &mut Layout, link: &Listed, queues: &[Queue], class: &Path)
         first,
         capacity,
         speed: Kept::new(folder.join("speed")),
+        bytes_per_s: None,
         stalls,
     }
 }

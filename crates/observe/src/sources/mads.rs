@@ -50,7 +50,7 @@ impl Mads {
 
     pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
         let mut new = self.read().map_err(Unreadable::Content)?;
-        if new.known() == 0 {
+        if new.values.known() == 0 {
             return Err(io::Error::from(io::ErrorKind::NotFound).into());
         }
         if new.layout == reading.layout {

@@ -9,6 +9,7 @@ use crate::failure::Lacking;
 use crate::http::{LARGE, Server};
 use crate::output::Output;
 use anyhow::{Result, bail};
+use hopbyte_collect::tls::Trust;
 use hopbyte_observe::oracle::{Ask, LONGEST_LINE, MOST_PAIRS};
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -51,6 +52,14 @@ pub struct Args {
         help_heading = "Counters"
     )]
     collector: Option<String>,
+    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "collector",
+        help_heading = "Counters"
+    )]
+    tls_ca: Option<PathBuf>,
     /// Replay a store from its beginning
     #[arg(long, value_name = "FOLDER", group = "from", help_heading = "Counters")]
     replay: Option<PathBuf>,
@@ -158,7 +167,8 @@ fn source(args: &Args) -> Result<Source> {
         (Some(folder), ..) => Source::Store(folder.clone()),
         (_, Some(address), _) => {
             let token = args.token.as_deref().map(token).transpose()?;
-            Source::Collector(address.clone(), token)
+            let trust = args.tls_ca.as_deref().map(Trust::read).transpose()?;
+            Source::Collector(address.clone(), token, trust)
         }
         (.., Some(folder)) => Source::Replay(folder.clone(), args.speed),
         _ if args.counters.is_empty() => Source::None,

@@ -7,6 +7,7 @@ use crate::machine::Machine;
 use anyhow::Result;
 use hopbyte_collect::links::Links;
 use hopbyte_collect::stream::Stream;
+use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
 use hopbyte_fabric::LinkState;
 use std::io;
@@ -23,7 +24,7 @@ pub enum Source {
     /// Files of counters, read again when they change.
     Files(Box<Files>, Duration),
     /// A running collector.
-    Collector(String, Option<Token>),
+    Collector(String, Option<Token>, Option<Trust>),
     /// The folder that a collector keeps.
     Store(PathBuf),
     /// A store from its beginning, so many seconds in one.
@@ -41,7 +42,7 @@ impl Source {
         match self {
             Self::None => "no counters".into(),
             Self::Files(files, _) => files.names(),
-            Self::Collector(address, _) => format!("collector {address}"),
+            Self::Collector(address, ..) => format!("collector {address}"),
             Self::Store(folder) => format!("store {}", folder.display()),
             Self::Replay(folder, speed) => format!("replay of {} at {speed}", folder.display()),
         }
@@ -71,10 +72,10 @@ impl Source {
                     }
                 }
             }
-            Self::Collector(address, token) => {
+            Self::Collector(address, token, trust) => {
                 ready();
                 endless(desk, talk, || {
-                    let stream = Stream::connect(&address, token.as_ref(), None)?;
+                    let stream = Stream::connect(&address, token.as_ref(), trust.as_ref())?;
                     ticks(stream, machine, desk, &|| {}, talk)
                 });
             }

@@ -43,7 +43,8 @@ def _part(texts: Sequence[str], options: Sequence[str], part: str) -> str:
 
 
 def _threads(client: Any) -> int:
-    return max(1, sum(client.nthreads().values()))
+    threads: dict[str, int] = client.nthreads()
+    return max(1, sum(threads.values()))
 
 
 def sweep_on_dask(

@@ -117,8 +117,8 @@ def test_what_slurm_costs_mpich_is_refused_and_seen(slurm, tmp_path):
 
 def test_a_search_spreads_over_an_array(slurm, tmp_path):
     """Parts of the seeds as tasks of an array job; gathered, they are what one machine finds."""
-    search = ["map", "stencil:4x4x4:27", "--fabric", "torus:4x4x4", "--nodes", "n0-0-[0-3],n1-2-[0-3]", "--trials", "2000",
-              "--threads", "1", "--seeds", "6"]  # fmt: skip
+    search = ["map", "stencil:4x4x4:27", "--fabric", "torus:4x4x4", "--nodes", "n0-0-[0-3],n1-2-[0-3]",
+              "--trials", "2000", "--threads", "1", "--seeds", "6"]  # fmt: skip
     job = " ".join([str(HOPBYTE), *search, "--out", str(tmp_path / "all"), "--part", "$SLURM_ARRAY_TASK_ID/3"])
     slurm.run("sbatch", "--wait", "--array=1-3", "-n", "1", "-o", tmp_path / "said.%a", "--wrap", job)
     parts = sorted(path.name for path in (tmp_path / "all").iterdir())

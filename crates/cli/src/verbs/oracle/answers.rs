@@ -1,12 +1,12 @@
 //! Questions to a running oracle and their answers: each from one snapshot, whichever comes meanwhile.
 
+use super::pair::{Asked, Pair};
 use crate::http::{self, Request, Room};
 use crate::machine::Machine;
 use hopbyte_fabric::{Fabric, LinkState, NodeId};
 use hopbyte_observe::oracle::{Ask, MOST_PAIRS, Place, SCHEMA, State};
-use hopbyte_oracle::{Aggregate, Metric, Over, RouteCost, RouteCosts, View};
+use hopbyte_oracle::{Aggregate, Metric, Over, View};
 use serde::Serialize;
-use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What is served: a machine, and the view of it that holds now.
@@ -87,27 +87,6 @@ enum What<'a> {
     Error {
         error: String,
     },
-}
-
-/// What was asked for.
-#[derive(Clone, Copy, Serialize)]
-struct Asked {
-    metric: Metric,
-    aggregate: Aggregate,
-    over: Over,
-    unit: &'static str,
-}
-
-/// One pair; `null` is not measured, or no route.
-#[derive(Serialize)]
-struct Pair {
-    cost: Option<f64>,
-    lower: Option<f64>,
-    upper: Option<f64>,
-    links: usize,
-    coverage: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unroutable: Option<String>,
 }
 
 /// A list or an allocation.
@@ -216,7 +195,7 @@ impl<'a> Desk<'a> {
     }
 
     fn respond(&self, view: &View<'a>, ask: &Ask, packed: &[u8]) -> Result<Answered, String> {
-        let asked = Asked::of(ask)?;
+        let asked = Asked::read(ask)?;
         let fabric = view.fabric();
         let costs = || view.costs(asked.metric, asked.aggregate, asked.over);
         let what = match ask {
@@ -375,36 +354,6 @@ impl Answered {
             room.copy_from_slice(&cost.to_le_bytes());
         }
         bytes
-    }
-}
-
-impl Asked {
-    fn of(ask: &Ask) -> Result<Self, String> {
-        fn named<T: FromStr<Err = String>>(word: Option<&String>, default: T) -> Result<T, String> {
-            word.map_or(Ok(default), |w| w.parse())
-        }
-        let metric = named(ask.metric.as_ref(), Metric::Hops)?;
-        Ok(Self {
-            metric,
-            aggregate: named(ask.aggregate.as_ref(), Aggregate::Sum)?,
-            over: named(ask.over.as_ref(), Over::Request)?,
-            unit: metric.unit(),
-        })
-    }
-}
-
-impl Pair {
-    fn of(fabric: &Fabric, costs: &RouteCosts, (from, to): (NodeId, NodeId)) -> Self {
-        let answer = costs.explain(from, to);
-        let known = answer.as_ref().ok();
-        Self {
-            cost: known.and_then(RouteCost::value),
-            lower: known.map(|c| c.lower),
-            upper: known.map(|c| c.upper).filter(|u| u.is_finite()),
-            links: known.map_or(0, |c| c.links),
-            coverage: known.map_or(0.0, RouteCost::coverage),
-            unroutable: answer.err().map(|u| u.describe(fabric)),
-        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! `hopbyte oracle query`: what does the route between two nodes cost?
 
 use super::super::Answer;
+use super::pair::{Asked, Pair};
 use crate::args::{CounterArgs, FabricOption};
 use crate::inputs;
 use crate::output::{Output, Table, count};
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCost, RouteCosts};
+use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -55,19 +56,10 @@ struct Cost {
     schema: &'static str,
     from: String,
     to: String,
-    metric: Metric,
-    aggregate: Aggregate,
-    over: Over,
-    unit: &'static str,
-    /// `null` when links that decide it were not read, or without a route.
-    cost: Option<f64>,
-    /// The least and the most it can be, where links were not read (`null`: no limit).
-    lower: Option<f64>,
-    upper: Option<f64>,
-    links: usize,
-    coverage: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unroutable: Option<String>,
+    #[serde(flatten)]
+    asked: Asked,
+    #[serde(flatten)]
+    pair: Pair,
 }
 
 /// Answers.
@@ -103,11 +95,19 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
         (_, _, Some(file)) => read_pairs(file, fabric)?,
         _ => anyhow::bail!("nothing asked\nhint: give FROM and TO, --pairs FILE or --all"),
     };
-    let answers: Vec<Cost> = pairs.iter().map(|&p| cost(fabric, &costs, p)).collect();
-    for missing in answers.iter().filter_map(|a| a.unroutable.as_ref()) {
+    let asked = Asked::new(query.metric, query.aggregate, query.over);
+    let cost = |&(from, to): &(NodeId, NodeId)| Cost {
+        schema: "hopbyte.cost/1",
+        from: fabric.node(from).name.clone(),
+        to: fabric.node(to).name.clone(),
+        asked,
+        pair: Pair::of(fabric, &costs, (from, to)),
+    };
+    let answers: Vec<Cost> = pairs.iter().map(cost).collect();
+    for missing in answers.iter().filter_map(|a| a.pair.unroutable.as_ref()) {
         out.talk(missing);
     }
-    let complete = answers.iter().all(|a| a.unroutable.is_none());
+    let complete = answers.iter().all(|a| a.pair.unroutable.is_none());
     if out.json {
         for answer in &answers {
             out.object(answer)?;
@@ -142,30 +142,10 @@ fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>> {
     Ok(pairs)
 }
 
-fn cost(fabric: &Fabric, costs: &RouteCosts, (from, to): (NodeId, NodeId)) -> Cost {
-    let answer = costs.explain(from, to);
-    let known = answer.as_ref().ok();
-    Cost {
-        schema: "hopbyte.cost/1",
-        from: fabric.node(from).name.clone(),
-        to: fabric.node(to).name.clone(),
-        metric: costs.metric(),
-        aggregate: costs.aggregate(),
-        over: costs.over(),
-        unit: costs.metric().unit(),
-        cost: known.and_then(RouteCost::value),
-        lower: known.map(|c| c.lower),
-        upper: known.map(|c| c.upper).filter(|u| u.is_finite()),
-        links: known.map_or(0, |c| c.links),
-        coverage: known.map_or(0.0, RouteCost::coverage),
-        unroutable: answer.err().map(|u| u.describe(fabric)),
-    }
-}
-
 /// Dearest first.
 fn write(query: &Query, mut answers: Vec<Cost>, out: &mut Output) -> Result<()> {
     answers.sort_by(|a, b| {
-        let key = |c: &Cost| c.cost.or(c.lower).unwrap_or(f64::INFINITY);
+        let key = |c: &Cost| c.pair.cost.or(c.pair.lower).unwrap_or(f64::INFINITY);
         key(b).total_cmp(&key(a))
     });
     let name = heading(query.metric, query.aggregate);
@@ -176,20 +156,16 @@ fn write(query: &Query, mut answers: Vec<Cost>, out: &mut Output) -> Result<()> 
     let unit = format!("cost ({})", query.metric.unit());
     let mut table = Table::new(&["<from", "<to", &unit, "links", "read %"]);
     for answer in answers {
-        let value = match (answer.cost, answer.lower, answer.upper) {
+        let pair = &answer.pair;
+        let value = match (pair.cost, pair.lower, pair.upper) {
             (Some(cost), ..) => number(cost),
             (None, Some(lower), Some(upper)) => format!("{}..{}", number(lower), number(upper)),
             (None, Some(lower), None) => format!(">= {}", number(lower)),
             _ => "no route".into(),
         };
-        let read = format!("{:.0}", 100.0 * answer.coverage);
-        table.row([
-            answer.from,
-            answer.to,
-            value,
-            answer.links.to_string(),
-            read,
-        ]);
+        let read = format!("{:.0}", 100.0 * pair.coverage);
+        let links = pair.links.to_string();
+        table.row([answer.from, answer.to, value, links, read]);
     }
     out.table(&table)?;
     Ok(())
@@ -279,10 +255,8 @@ fn npy(matrix: &CostMatrix) -> Vec<u8> {
 #[derive(Serialize)]
 struct Summary {
     schema: &'static str,
-    metric: Metric,
-    aggregate: Aggregate,
-    over: Over,
-    unit: &'static str,
+    #[serde(flatten)]
+    asked: Asked,
     pairs: usize,
     unknown: usize,
     unroutable: usize,
@@ -322,10 +296,7 @@ impl Summary {
         };
         Self {
             schema: "hopbyte.costs/1",
-            metric: query.metric,
-            aggregate: query.aggregate,
-            over: query.over,
-            unit: query.metric.unit(),
+            asked: Asked::new(query.metric, query.aggregate, query.over),
             min,
             median: quantile(0.5),
             percentile_99: quantile(0.99),

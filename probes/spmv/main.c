@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LAST, FULL };
 
 /* A new map is looked for every few products: when the file changed, or when a rank got SIGUSR1. */
 struct watch {
     const char *path, *stop;
-    int every, refused;
+    int every, linger, refused; /* linger: milliseconds that the first rank waits for a map after a report */
     struct stat seen;
 };
 
@@ -39,11 +40,11 @@ struct run {
     struct hopbyte_piece piece;
     struct watch watch;
     struct question question;
-    int iterations, report_every, verify;
+    int iterations, report_every, settle, verify; /* settle: products of a window before its time begins */
     const char *map_name;
     double start, seconds, exchange; /* of the current window; of all */
     double window_exchange, total_exchange;
-    int window, window_first;
+    int window, window_first, timed; /* timed: products whose time counts */
 };
 
 static volatile sig_atomic_t asked_to_remap;
@@ -82,29 +83,35 @@ static void setup_print(struct run *r) {
     hopbyte_proxy_print(&r->proxy, &record);
 }
 
+/* Products from `first` on are a new window. */
+static void window_begin(struct run *r, int first) {
+    r->window_first = first;
+    r->window_exchange = 0;
+    hopbyte_quiet_barrier(r->proxy.world.comm);
+    r->start = MPI_Wtime();
+}
+
 /* Reports the products since the last report. `until` is how many there have been. */
 static void window_close(struct run *r, int until) {
     struct hopbyte_record record;
     double seconds = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - r->start);
     double exchange = hopbyte_proxy_slowest(&r->proxy, r->window_exchange);
-    int count = until - r->window_first;
+    int first = r->window_first + r->settle, count = until - first;
     if (count > 0) {
         hopbyte_proxy_record(&r->proxy, &record, "window");
         hopbyte_record_whole(&record, "window", r->window++, NULL);
-        hopbyte_record_whole(&record, "first_iteration", r->window_first, NULL);
+        hopbyte_record_whole(&record, "first_iteration", first, NULL);
         hopbyte_record_whole(&record, "iterations", count, NULL);
         hopbyte_record_number(&record, "seconds", seconds, NULL, 1);
         hopbyte_record_number(&record, "average_seconds", seconds / count, NULL, 1);
         hopbyte_record_number(&record, "exchange_seconds", exchange, NULL, 1);
         hopbyte_record_text(&record, "map", r->map_name, NULL);
         hopbyte_proxy_print(&r->proxy, &record);
+        r->timed += count;
         r->seconds += seconds;
         r->total_exchange += exchange;
     }
-    r->window_first = until;
-    r->window_exchange = 0;
-    hopbyte_quiet_barrier(r->proxy.world.comm);
-    r->start = MPI_Wtime();
+    window_begin(r, until);
 }
 
 static void map_refuse(struct run *r, int iteration, const char *source, const char *separator, const char *problem) {
@@ -271,14 +278,17 @@ static void question_close(struct question *q) {
 enum { REMAP = 1, STOP = 2 };
 
 /* What some rank was told to do. */
-static int wish_read(struct run *r) {
+static int wish_read(struct run *r, int patience) {
     int mine = asked_to_remap ? REMAP : 0, any;
     struct stat there;
     asked_to_remap = 0;
-    if (r->proxy.world.rank == 0) {
-        mine |= file_changed(&r->watch) ? REMAP : 0;
-        mine |= r->watch.stop && stat(r->watch.stop, &there) == 0 ? STOP : 0;
-    }
+    if (r->proxy.world.rank == 0)
+        for (double until = MPI_Wtime() + patience * 1e-3;; usleep(2000)) {
+            mine |= file_changed(&r->watch) ? REMAP : 0;
+            mine |= r->watch.stop && stat(r->watch.stop, &there) == 0 ? STOP : 0;
+            if (mine || MPI_Wtime() >= until)
+                break;
+        }
     hopbyte_wait_allreduce(&mine, &any, 1, MPI_INT, MPI_BOR, r->proxy.world.comm);
     return any;
 }
@@ -321,18 +331,26 @@ static long long products_run(struct run *r) {
     for (int i = 0; i < r->iterations; i++) {
         if (r->question.fabric && i == r->question.at)
             ask_and_move(r, i);
+        if (r->report_every && i % r->report_every == 0)
+            window_close(r, i);
         if (i % r->watch.every == 0) {
+            int fresh = i == r->window_first, wish = 0;
             hopbyte_deadline_set(r->proxy.deadline, "products");
-            int wish = r->watch.path || r->watch.stop ? wish_read(r) : 0;
+            if (r->watch.path || r->watch.stop)
+                wish = wish_read(r, fresh && i ? r->watch.linger : 0);
             if (wish & REMAP)
                 remap(r, i);
+            else if (fresh)
+                window_begin(r, i);
             if (wish & STOP)
                 r->iterations = i;
         }
         if (i == r->iterations)
             break;
-        if (r->report_every && i % r->report_every == 0)
-            window_close(r, i);
+        if (r->settle && i == r->window_first + r->settle) {
+            r->start = MPI_Wtime();
+            r->window_exchange = 0;
+        }
         r->window_exchange += hopbyte_piece_multiply(&r->piece, &r->blocks, world);
     }
     window_close(r, r->iterations);
@@ -405,6 +423,8 @@ int main(int argc, char **argv) {
         {"ask-seconds", HOPBYTE_REAL, &r.question.seconds, 0, NULL, "seconds to search for a map (0.004)", 0},
         {"library", HOPBYTE_TEXT, &r.question.library, 0, NULL, "libhopbyte.so to load", 0},
         {"stop", HOPBYTE_TEXT, &r.watch.stop, 0, NULL, "file to watch: the products end when it appears", 0},
+        {"settle", HOPBYTE_COUNT, &r.settle, 0, NULL, "products of a report that are not timed, its first ones (0)", 0},
+        {"linger", HOPBYTE_COUNT, &r.watch.linger, 0, NULL, "milliseconds to wait for a map after a report (0)", 0},
         {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two looks at them (10)", 0},
         {"verify", HOPBYTE_CHOICE, &r.verify, 0, "last|full",
          "one more product, or all of them, against serial ones (last)", 0},
@@ -423,7 +443,7 @@ int main(int argc, char **argv) {
     hopbyte_proxy_record(&r.proxy, &record, "total");
     hopbyte_record_whole(&record, "iterations", r.iterations, NULL);
     hopbyte_record_number(&record, "seconds", r.seconds, NULL, 1);
-    hopbyte_record_number(&record, "average_seconds", r.iterations ? r.seconds / r.iterations : 0, NULL, 1);
+    hopbyte_record_number(&record, "average_seconds", r.timed ? r.seconds / r.timed : 0, NULL, 1);
     hopbyte_record_number(&record, "exchange_seconds", r.total_exchange, NULL, 1);
     hopbyte_record_whole(&record, "refused_maps", r.watch.refused, NULL);
     hopbyte_record_text(&record, "verify", r.verify == FULL ? "full" : "last", NULL);

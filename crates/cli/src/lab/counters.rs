@@ -1,14 +1,19 @@
-//! Counters of a lab's links, as the kernel keeps them.
+//! Counters of a lab's links, as the kernel keeps them: the same source that an agent on a host reads, in every
+//! namespace.
 
 use super::Lab;
+use super::space;
 use super::system;
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use hopbyte_fabric::{Fabric, LinkId};
-use serde_json::Value;
-use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::sources::{Places, Source, open};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Time between two looks at all queues, which take a few milliseconds.
+const BETWEEN: Duration = Duration::from_millis(20);
 
 /// What one direction of a link carried in its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,93 +30,133 @@ pub struct Load {
     pub waiting: f64,
 }
 
-/// Queue counters of one interface.
-#[derive(Clone, Copy, Debug, Default)]
-struct Queue {
-    /// When it was read, from the start of the watch.
-    at: Duration,
-    bytes: u64,
-    packets: u64,
-    drops: u64,
-    backlog: u64,
+/// Counters of one interface: sent bytes and frames, drops at its queue, bytes that wait there.
+type Values = [u64; 4];
+const NAMES: [&str; 4] = ["tx_bytes", "tx_packets", "qdisc_drops", "qdisc_backlog"];
+
+/// An interface that is watched.
+struct Interface {
+    name: String,
+    /// Positions of the counters.
+    counters: [usize; 4],
+    first: Values,
+    last: Values,
+    waiting: u32,
+}
+
+/// A namespace that is watched.
+struct Space {
+    place: String,
+    source: Source,
+    layout: Arc<Layout>,
+    interfaces: Vec<Interface>,
+    first: Instant,
+    last: Instant,
+    samples: u32,
 }
 
 /// Watches all links for at least a window.
 pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
+    let places = system::places_of(&lab.name)?;
+    let mut spaces = places
+        .into_iter()
+        .map(Space::open)
+        .collect::<Result<Vec<_>>>()?;
     let start = Instant::now();
-    let first = read(lab, start)?;
-    let mut waiting: HashMap<(String, String), u32> = HashMap::new();
-    let mut samples = 0u32;
-    let last = loop {
-        let now = read(lab, start)?;
-        samples += 1;
-        for (interface, queue) in &now {
-            *waiting.entry(interface.clone()).or_default() += u32::from(queue.backlog > 0);
-        }
+    loop {
+        let looked = Instant::now();
+        spaces.iter_mut().try_for_each(Space::look)?;
         if start.elapsed() >= window {
-            break now;
+            break;
         }
-    };
-    let naming = lab.naming();
-    let mut loads = HashMap::new();
-    for link in fabric.link_ids() {
-        let Some(interface) = naming.sending_end(fabric, link) else {
-            continue;
-        };
-        let (Some(before), Some(after)) = (first.get(&interface), last.get(&interface)) else {
-            continue;
-        };
-        let load = Load {
-            seconds: (after.at - before.at).as_secs_f64(),
-            bytes: after.bytes.saturating_sub(before.bytes),
-            packets: after.packets.saturating_sub(before.packets),
-            drops: after.drops.saturating_sub(before.drops),
-            waiting: f64::from(waiting.get(&interface).copied().unwrap_or(0)) / f64::from(samples),
-        };
-        loads.insert(link, load);
+        std::thread::sleep(BETWEEN.saturating_sub(looked.elapsed()));
     }
-    Ok(loads)
+    let naming = lab.naming();
+    let mut loads: HashMap<(&str, &str), Load> = HashMap::new();
+    for space in &spaces {
+        for interface in &space.interfaces {
+            let key = (space.place.as_str(), interface.name.as_str());
+            loads.insert(key, space.load(interface));
+        }
+    }
+    let of = |link| {
+        let (place, interface) = naming.sending_end(fabric, link)?;
+        Some((link, *loads.get(&(place.as_str(), interface.as_str()))?))
+    };
+    Ok(fabric.link_ids().filter_map(of).collect())
 }
 
-/// Counters of every shaped interface of a lab, by namespace and interface. Lines are timed as they
-/// come: the outer program enters one namespace after the other.
-fn read(lab: &Lab, start: Instant) -> Result<HashMap<(String, String), Queue>> {
-    let places: HashSet<String> = system::places_of(&lab.name)?.into_iter().collect();
-    let mut child = Command::new("ip")
-        .args(["-all", "netns", "exec", "tc", "-s", "-j", "qdisc", "show"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("starting ip")?;
-    let mut place = None;
-    let mut all = HashMap::new();
-    for line in child
-        .stdout
-        .take()
-        .map(BufReader::new)
-        .into_iter()
-        .flat_map(BufRead::lines)
-    {
-        let line = line.context("reading from ip")?;
-        if let Some(name) = line.strip_prefix("netns: ") {
-            place = places.get(name.trim()).cloned();
-        } else if let (Some(place), true) = (&place, line.starts_with('[')) {
-            let at = start.elapsed();
-            let queues: Vec<Value> = serde_json::from_str(&line).unwrap_or_default();
-            for queue in queues.iter().filter(|q| q["kind"] == "tbf") {
-                let number = |name: &str| queue[name].as_u64().unwrap_or(0);
-                let interface = queue["dev"].as_str().unwrap_or("").to_owned();
-                let queue = Queue {
-                    at,
-                    bytes: number("bytes"),
-                    packets: number("packets"),
-                    drops: number("drops"),
-                    backlog: number("backlog"),
-                };
-                all.insert((place.clone(), interface), queue);
+impl Space {
+    fn open(place: String) -> Result<Self> {
+        let sources = space::inside(&place, || open(&Places::here(place.as_str())))?;
+        let linux = sources
+            .into_iter()
+            .flatten()
+            .find(|s| s.layout().source == "linux");
+        let Some(source) = linux else {
+            bail!("{place} has no interfaces: was the lab taken down meanwhile?");
+        };
+        let layout = source.layout().clone();
+        let position = |port: &str, name: &str| {
+            layout.counters.iter().position(|c| {
+                c.name == name && layout.ports[usize::from(c.port)] == Port::Named(port.into())
+            })
+        };
+        let interface = |port: &Port| {
+            let Port::Named(name) = port else { return None };
+            let found = NAMES.map(|n| position(name, n));
+            let [Some(bytes), Some(packets), Some(drops), Some(backlog)] = found else {
+                return None;
+            };
+            Some(Interface {
+                name: name.clone(),
+                counters: [bytes, packets, drops, backlog],
+                first: Values::default(),
+                last: Values::default(),
+                waiting: 0,
+            })
+        };
+        let now = Instant::now();
+        Ok(Self {
+            interfaces: layout.ports.iter().filter_map(interface).collect(),
+            layout: layout.clone(),
+            place,
+            source,
+            first: now,
+            last: now,
+            samples: 0,
+        })
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let reading = self.source.sample()?;
+        if !Arc::ptr_eq(&reading.layout, &self.layout) {
+            bail!("interfaces of {} came or went meanwhile", self.place);
+        }
+        self.last = Instant::now();
+        if self.samples == 0 {
+            self.first = self.last;
+        }
+        for interface in &mut self.interfaces {
+            let values = interface.counters.map(|c| reading.get(c).unwrap_or(0));
+            if self.samples == 0 {
+                interface.first = values;
             }
+            interface.last = values;
+            interface.waiting += u32::from(values[3] > 0);
+        }
+        self.samples += 1;
+        Ok(())
+    }
+
+    fn load(&self, interface: &Interface) -> Load {
+        let increase = |i: usize| interface.last[i].saturating_sub(interface.first[i]);
+        Load {
+            seconds: (self.last - self.first).as_secs_f64(),
+            bytes: increase(0),
+            packets: increase(1),
+            drops: increase(2),
+            waiting: f64::from(interface.waiting) / f64::from(self.samples.max(1)),
         }
     }
-    child.wait().context("waiting for ip")?;
-    Ok(all)
 }

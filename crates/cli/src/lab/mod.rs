@@ -1,7 +1,9 @@
 //! An emulated cluster on this machine: network namespaces wired as a fabric, links shaped.
 
+pub mod background;
 pub mod counters;
 pub mod plan;
+mod space;
 pub mod system;
 
 use crate::machine::{Machine, MachineSource};

@@ -39,7 +39,7 @@ pub struct Settings {
     /// Rate of its links
     #[arg(
         long,
-        default_value = "20mbit",
+        default_value = "10mbit",
         value_name = "RATE",
         help_heading = "Emulated cluster"
     )]
@@ -55,12 +55,12 @@ pub struct Settings {
     /// Rows of the matrix a block: what neighbours exchange, 8 bytes each
     #[arg(
         long,
-        default_value_t = 5000,
+        default_value_t = 2500,
         value_name = "N",
         help_heading = "Emulated cluster"
     )]
     pub unknowns: u32,
-    /// Pairs of other nodes that send each other all the time
+    /// Streams of datagrams between other nodes, which never pause
     #[arg(
         long,
         default_value_t = 4,
@@ -68,15 +68,15 @@ pub struct Settings {
         help_heading = "Emulated cluster"
     )]
     competing: usize,
-    /// Share of its own link that a competing node sends at
+    /// Share of its sender's link that a stream takes
     #[arg(
         long,
-        default_value_t = 0.7,
+        default_value_t = 0.75,
         value_name = "SHARE",
         help_heading = "Emulated cluster"
     )]
     competing_share: f64,
-    /// Trials in which something was lost, each with other pairs of competing nodes
+    /// Trials, each with other streams
     #[arg(
         long = "lab-trials",
         default_value_t = 10,
@@ -84,6 +84,14 @@ pub struct Settings {
         help_heading = "Emulated cluster"
     )]
     pub trials: usize,
+    /// Number of the first trial: another ten of the same experiment begin with 11
+    #[arg(
+        long = "lab-first",
+        default_value_t = 1,
+        value_name = "N",
+        help_heading = "Emulated cluster"
+    )]
+    pub first: u64,
     /// Begin no trial after so many seconds
     #[arg(
         long,
@@ -186,15 +194,10 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
     }
     let guard = Guard::new()?;
     let lab = Lab::up(&guard.0, source, &machine, rate)?;
-    for &node in &others {
-        let inject = machine.fabric.node(node).inject;
-        lab.set_rate(&machine.fabric, inject, settings.competing_share)?;
-    }
     let place = Place {
         lab: &lab,
         fabric: &machine.fabric,
         ranks_per_node: (ranks / nodes.len()) as u32,
-        window_bytes: None,
         nodes,
     };
     out.talk(format!(
@@ -205,7 +208,6 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
     let traffic = record(&place, &program, settings, &folder)?;
     let exchange = products_only(&traffic, &folder)?;
     let scene = Scene {
-        products: (12 / u64::from(place.ranks_per_node)).max(4),
         competing: settings.competing,
         share: settings.competing_share,
         place,

@@ -38,11 +38,37 @@ impl Method {
 /// One trial: times of a product.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
+    /// With the static map, alone: before and after.
+    pub alone: [f64; 2],
+    /// With the static map, beside the streams: before, between and after the remaps.
+    pub beside: Vec<f64>,
     pub alone_seconds: f64,
     pub congested_seconds: f64,
-    /// Links that the competing pairs ask for more than these carry.
-    pub overloaded_links: usize,
+    /// What the model says of both.
+    pub alone_predicted_seconds: f64,
+    pub congested_predicted_seconds: f64,
+    /// Nodes that the streams are between.
+    pub streams: Vec<[String; 2]>,
     pub remaps: Vec<Remap>,
+    /// Links that streams or the static map put something on, as they are and as the counters have them.
+    pub links: Vec<Seen>,
+}
+
+/// A link in a trial; ratios are of its rate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Seen {
+    pub link: String,
+    /// What the streams put on it.
+    pub streams_ratio: f64,
+    /// What the counters hold, and what of it is taken for the streams'.
+    pub used_ratio: f64,
+    pub others_ratio: f64,
+    /// Share of the looks at which something waited for it.
+    pub waiting_ratio: f64,
+    pub drops: u64,
+    /// Messages of a product that the static map sends over it, and each method's.
+    pub static_messages: f64,
+    pub messages: Vec<f64>,
 }
 
 /// What came of one method in one trial.
@@ -50,8 +76,10 @@ pub struct Trial {
 pub struct Remap {
     pub method: Method,
     pub product_seconds: f64,
-    /// Share of the time lost to the competing application that came back; above 1 where the new map is faster beside
-    /// it than the static one without.
+    /// What the model says of it, which knows the streams.
+    pub predicted_seconds: f64,
+    /// Share of the time lost to the streams that came back, against the static map before and after; above 1 where the
+    /// new map is faster beside them than the static one without.
     pub recovered_ratio: Option<f64>,
     /// From the counters to the map.
     pub mapping_seconds: f64,

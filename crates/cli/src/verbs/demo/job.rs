@@ -26,9 +26,6 @@ pub struct Place<'a> {
     pub nodes: Vec<NodeId>,
     /// Ranks on each.
     pub ranks_per_node: u32,
-    /// Bytes that a connection keeps on its way, where that is limited: what stands in the queues of a link that more
-    /// is sent to than it carries.
-    pub window_bytes: Option<u32>,
 }
 
 impl Place<'_> {
@@ -50,16 +47,6 @@ impl Place<'_> {
         command.args(["--map-by", "slot", "--bind-to", "none"]);
         for (name, value) in NETWORK {
             command.args(["--mca", name, value]);
-        }
-        for bytes in self.window_bytes.iter().map(u32::to_string) {
-            command.args([
-                "--mca",
-                "btl_tcp_sndbuf",
-                &bytes,
-                "--mca",
-                "btl_tcp_rcvbuf",
-                &bytes,
-            ]);
         }
         let ranks = self.nodes.len() * self.ranks_per_node as usize;
         command.args(["-np", &ranks.to_string()]);
@@ -144,14 +131,11 @@ impl Job {
         )
     }
 
-    /// Median time of a product over the next whole windows of `products` products.
-    pub fn product_seconds(&mut self, windows: usize, products: u64) -> Result<f64> {
-        let mut times = Vec::new();
-        while times.len() < windows {
-            let line = self.line(|v| v["record"] == "window" && v["iterations"] == products)?;
-            times.extend(line["average_seconds"].as_f64());
-        }
-        Ok(crate::statistics::median(&times))
+    /// Time of a product in the next whole window of so many timed products.
+    pub fn product_seconds(&mut self, products: u64) -> Result<f64> {
+        let line = self.line(|v| v["record"] == "window" && v["iterations"] == products)?;
+        let seconds = line["average_seconds"].as_f64();
+        seconds.with_context(|| format!("no time in a report of the application: {line}"))
     }
 
     /// Forgets what was printed so far, and the line that is on its way.

@@ -4,6 +4,7 @@ mod experiment;
 mod figures;
 mod job;
 mod model;
+mod reading;
 mod rivals;
 mod scene;
 mod trial;

@@ -1,15 +1,16 @@
 //! One trial of the experiment: alone, beside others, and after a remap with each method.
 
-use super::super::lab::{Window, window_lines};
 use super::super::map::{Asked, Effort, Goal, search};
 use super::experiment::Settings;
-use super::figures::{Method, Remap, Trial};
+use super::figures::{Method, Remap, Seen, Trial};
 use super::job::{Job, Place};
-use super::rivals;
+use super::reading::{self, FRAMES, Read, own_bytes};
+use super::rivals::{self, Situation};
 use crate::args::FabricOption;
-use crate::lab::counters;
+use crate::lab::background::{self, Flow};
 use crate::machine::Machine;
 use crate::output::Output;
+use crate::statistics::median;
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Allocation, Exchange, LinkId, NodeId, Placement};
@@ -18,26 +19,22 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Wire bytes of a payload byte: 1,448 in a frame of 1,514.
-const FRAMES: f64 = 1514.0 / 1448.0;
-/// Bytes of a message of the competing application.
-const COMPETING_BYTES: &str = "8MB";
-/// Bytes that it keeps on their way.
-const COMPETING_WINDOW: u32 = 262_144;
-/// Its ranks on each node, as many connections to the other node's.
-const COMPETING_RANKS: u32 = 2;
 /// Cells of a block: one, so that what neighbours exchange is large beside what moves in a remap.
 pub const CELLS: &str = "1,1,1";
 /// Microseconds that ranks sleep between looks at their messages: far more of them than processors.
 pub const NAP: &str = "1000";
-/// Seconds of counters that a remap is based on.
-const READING: Duration = Duration::from_secs(5);
-/// Share of the samples in which frames wait that makes a link full.
-const FULL: f64 = 0.9;
-/// A trial in which the competing application cost less than this share has nothing to give back.
+/// Products of a window before its time begins. A queue that fills while products are faster than the link serves them
+/// grows by a share of what is left to grow with each of them, an eighth where three quarters of the link are taken.
+const SETTLE: u64 = 20;
+/// Products that are timed.
+const TIMED: u64 = 10;
+/// Milliseconds that the application waits for a map after a window.
+const LINGER: &str = "600";
+/// Products that a reading of the counters holds at least, and how long it takes at least.
+const READ_PRODUCTS: f64 = 10.0;
+const READING: f64 = 2.0;
+/// A trial in which the streams cost less than this share has nothing to give back.
 const LEAST_LOSS: f64 = 0.05;
-/// Windows of products that a time is the median of.
-const WINDOWS: usize = 3;
 
 /// Everything that stays the same over trials.
 pub struct Scene<'a> {
@@ -49,7 +46,6 @@ pub struct Scene<'a> {
     /// What the blocks send each other in one product.
     pub exchange: Exchange,
     pub traffic: PathBuf,
-    pub products: u64,
     pub competing: usize,
     pub share: f64,
     pub seed: u64,
@@ -60,6 +56,14 @@ struct Start {
     allocation: Allocation,
     placement: Placement,
     blocks: Vec<usize>,
+}
+
+/// A map that a method made.
+struct Made {
+    method: Method,
+    placement: Placement,
+    blocks: Vec<usize>,
+    seconds: f64,
 }
 
 impl Scene<'_> {
@@ -73,26 +77,19 @@ impl Scene<'_> {
         send(&mut app, &map, &start.blocks)?;
         let begun = Instant::now();
         let mut trials: Vec<Trial> = Vec::new();
-        let lost = |t: &Trial| t.remaps.iter().any(|r| r.recovered_ratio.is_some());
-        while trials.iter().filter(|t| lost(t)).count() < settings.trials
-            && begun.elapsed().as_secs_f64() < settings.budget
-        {
-            let trial = self.trial(&mut app, &map, &start, trials.len() as u64)?;
-            let best = trial
-                .remaps
-                .iter()
-                .min_by(|a, b| a.product_seconds.total_cmp(&b.product_seconds));
+        while trials.len() < settings.trials && begun.elapsed().as_secs_f64() < settings.budget {
+            let number = settings.first + trials.len() as u64;
+            let trial = self.trial(&mut app, &map, &start, number)?;
+            let times = trial.remaps.iter().map(|r| {
+                let ms = 1e3 * r.product_seconds;
+                format!("{} {ms:.0}", r.method.words())
+            });
             out.talk(format!(
-                "trial {}: {:.1} ms alone, {:.1} congested ({} links overloaded), best {}",
-                trials.len() + 1,
+                "trial {number} after {:.0} s: {:.0} ms alone, {:.0} beside the streams; {}",
+                begun.elapsed().as_secs_f64(),
                 1e3 * trial.alone_seconds,
                 1e3 * trial.congested_seconds,
-                trial.overloaded_links,
-                best.map_or(String::new(), |b| format!(
-                    "{:.1} with {}",
-                    1e3 * b.product_seconds,
-                    b.method.words()
-                )),
+                times.collect::<Vec<_>>().join(", "),
             ));
             trials.push(trial);
         }
@@ -103,7 +100,8 @@ impl Scene<'_> {
 
     /// The application, which runs until `stop` appears and moves its blocks when `map` changes.
     fn application(&self, settings: &Settings, map: &Path, stop: &Path) -> Result<Job> {
-        let products = self.products.to_string();
+        let products = (SETTLE + TIMED).to_string();
+        let settle = SETTLE.to_string();
         let (map, stop) = (map.display().to_string(), stop.display().to_string());
         let program = self.program.display().to_string();
         let words = [
@@ -127,6 +125,10 @@ impl Scene<'_> {
             &products,
             "--check-every",
             &products,
+            "--settle",
+            &settle,
+            "--linger",
+            LINGER,
         ]
         .map(str::to_owned);
         let mut app = Job::start(&self.place, &words, &self.folder.join("application.log"))?;
@@ -144,8 +146,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Alone and beside others with the static map, after a remap with each method, and with the static map again:
-    /// what the machine itself does meanwhile shows at both ends.
+    /// Alone and beside others with the static map, after a remap with each method, and with the static map again
+    /// after each two of them: what the machine underneath does meanwhile shows on both sides.
     fn trial(&self, app: &mut Job, map: &Path, start: &Start, number: u64) -> Result<Trial> {
         let question = rivals::Question {
             machine: self.machine,
@@ -156,150 +158,149 @@ impl Scene<'_> {
             count: self.competing,
             share: self.share,
         };
-        let situation = question.situation(self.seed.wrapping_add(1000 + number))?;
+        let situation = question.situation((self.seed << 20) + number)?;
         app.catch_up()?;
-        let alone_before = app.product_seconds(WINDOWS, self.products)?;
-        let mut others = Vec::new();
-        for (i, pair) in situation.pairs.iter().enumerate() {
-            others.push(self.competitor(pair, i)?);
-        }
-        for other in &mut others {
-            other.line(|_| true)?;
-        }
-        std::thread::sleep(Duration::from_secs(1));
+        let mut alone = [app.product_seconds(TIMED)?, 0.0];
+        background::start(self.place.lab, self.place.fabric, &self.flows(&situation))?;
         app.catch_up()?;
-        let congested_before = app.product_seconds(WINDOWS, self.products)?;
-        self.read_counters(&start.placement, congested_before)?;
-        let mut methods = Method::MAPPED;
-        methods.rotate_left(number as usize % Method::MAPPED.len());
+        let mut beside = vec![app.product_seconds(TIMED)?];
+        let own = own_bytes(self.machine, &self.exchange, &start.placement)?;
+        let reads = self.read(&own, beside[0])?;
+        let made = self.maps(number)?;
+        beside[0] = 0.5 * (beside[0] + app.product_seconds(TIMED)?);
         let mut remaps = Vec::new();
-        for method in methods {
-            let begun = Instant::now();
-            let blocks = self.mapping(method)?;
-            let mapping_seconds = begun.elapsed().as_secs_f64();
-            let moved = send(app, map, &blocks)?;
-            remaps.push(Remap {
-                method,
-                product_seconds: app.product_seconds(WINDOWS, self.products)?,
-                recovered_ratio: None,
-                mapping_seconds,
-                moving_seconds: moved["move_seconds"].as_f64().unwrap_or(0.0),
-                moved_blocks: moved["moved_blocks"].as_u64().unwrap_or(0),
-            });
+        for pair in made.chunks(2) {
+            for one in pair {
+                let moved = send(app, map, &one.blocks)?;
+                remaps.push(Remap {
+                    method: one.method,
+                    product_seconds: app.product_seconds(TIMED)?,
+                    predicted_seconds: self.seconds(question.beside(&situation, &one.placement)?),
+                    recovered_ratio: None,
+                    mapping_seconds: one.seconds,
+                    moving_seconds: moved["move_seconds"].as_f64().unwrap_or(0.0),
+                    moved_blocks: moved["moved_blocks"].as_u64().unwrap_or(0),
+                });
+            }
+            send(app, map, &start.blocks)?;
+            beside.push(app.product_seconds(TIMED)?);
         }
-        send(app, map, &start.blocks)?;
-        let congested_after = app.product_seconds(WINDOWS, self.products)?;
-        others.iter().for_each(Job::tell_to_end);
-        drop(others);
+        background::stop(self.place.lab)?;
         app.catch_up()?;
-        let alone_after = app.product_seconds(WINDOWS, self.products)?;
-        let alone_seconds = 0.5 * (alone_before + alone_after);
-        let congested_seconds = 0.5 * (congested_before + congested_after);
-        let lost = congested_seconds - alone_seconds;
-        if lost > LEAST_LOSS * alone_seconds {
-            for remap in &mut remaps {
-                remap.recovered_ratio = Some((congested_seconds - remap.product_seconds) / lost);
+        alone[1] = app.product_seconds(TIMED)?;
+        let alone_seconds = 0.5 * (alone[0] + alone[1]);
+        for (i, remap) in remaps.iter_mut().enumerate() {
+            let congested = 0.5 * (beside[i / 2] + beside[i / 2 + 1]);
+            let lost = congested - alone_seconds;
+            if lost > LEAST_LOSS * alone_seconds {
+                remap.recovered_ratio = Some((congested - remap.product_seconds) / lost);
             }
         }
         Ok(Trial {
+            alone,
             alone_seconds,
-            congested_seconds,
-            overloaded_links: situation.overloaded_links,
+            congested_seconds: median(&beside),
+            beside,
+            alone_predicted_seconds: self.seconds(situation.free),
+            congested_predicted_seconds: self.seconds(situation.congested),
+            streams: (self.flows(&situation).into_iter().map(|f| [f.from, f.to])).collect(),
+            links: self.seen(&situation, &reads, &own, &made)?,
             remaps,
         })
     }
 
-    /// Two nodes that send each other all the time.
-    fn competitor(&self, pair: &[NodeId; 2], number: usize) -> Result<Job> {
-        let nodes = pair.to_vec();
-        let place = Place {
-            lab: self.place.lab,
-            fabric: self.place.fabric,
-            nodes,
-            ranks_per_node: COMPETING_RANKS,
-            window_bytes: Some(COMPETING_WINDOW),
-        };
-        let program = self
-            .program
-            .with_file_name("hopbyte-probe")
-            .display()
-            .to_string();
-        let words = [
-            &program,
-            "background",
-            "--background",
-            "pairs",
-            "--background-bytes",
-            COMPETING_BYTES,
-            "--seconds",
-            "3000",
-            "--nap",
-            NAP,
-            "--deadline",
-            "0",
-            "--json",
-        ]
-        .map(str::to_owned);
-        Job::start(
-            &place,
-            &words,
-            &self.folder.join(format!("competing-{number}.log")),
-        )
+    /// Seconds on the lab of the model's seconds on the machine.
+    fn seconds(&self, model: f64) -> f64 {
+        model * 8.0 * FRAMES / self.place.lab.scale_bits_per_byte
     }
 
-    /// Reads the lab's counters into two files: all that links carry, and what is not the application's.
-    fn read_counters(&self, placement: &Placement, product_seconds: f64) -> Result<()> {
-        let (fabric, lab) = (&self.machine.fabric, self.place.lab);
-        let loads = counters::watch(lab, fabric, READING)?;
-        let own = self.own_bytes(placement)?;
-        let (window, naming) = (READING.as_secs_f64(), lab.naming());
-        let of = |mine: bool| {
-            let rows = loads.iter().map(|(&link, load)| {
-                let own = own.get(&link).copied().unwrap_or(0.0) * load.seconds / product_seconds;
-                let bytes = match mine {
-                    true => load.bytes as f64,
-                    // Others take all that a full link has, whatever passed of them beside the application.
-                    false if load.waiting > FULL => {
-                        naming.rate(fabric, link) as f64 / 8.0 * load.seconds
-                    }
-                    false => load.bytes as f64 - own,
-                };
-                Window {
-                    link,
-                    seconds: load.seconds,
-                    bytes: bytes.max(0.0),
-                    packets: load.packets,
-                    waiting: load.waiting,
-                }
-            });
-            window_lines(lab, fabric, window, rows)
-        };
-        write_atomic(&self.folder.join("links.jsonl"), &of(true))?;
-        write_atomic(&self.folder.join("others.jsonl"), &of(false))?;
-        Ok(())
-    }
-
-    /// Bytes on the wire that one product puts on each link.
-    fn own_bytes(&self, placement: &Placement) -> Result<HashMap<LinkId, f64>> {
-        let mut bytes = HashMap::new();
-        let mut route = Vec::new();
-        for (from, message) in self.exchange.iter() {
-            route.clear();
-            let (a, b) = (placement.node(from), placement.node(message.to));
-            let walked = self
-                .machine
-                .routing
-                .route(&self.machine.fabric, a, b, &mut route);
-            walked.map_err(|e| anyhow::anyhow!("{}", e.describe(&self.machine.fabric)))?;
-            for &link in &route {
-                *bytes.entry(link).or_insert(0.0) += message.bytes * FRAMES;
+    /// The streams of a situation.
+    fn flows(&self, situation: &Situation) -> Vec<Flow> {
+        let (fabric, naming) = (self.place.fabric, self.place.lab.naming());
+        let flow = |&[from, to]: &[NodeId; 2]| {
+            let own = naming.rate(fabric, fabric.node(from).inject) as f64;
+            Flow {
+                from: fabric.node(from).name.clone(),
+                to: fabric.node(to).name.clone(),
+                bits_per_second: own * self.share,
             }
-        }
-        Ok(bytes)
+        };
+        situation.flows.iter().map(flow).collect()
     }
 
-    /// The block of every rank by one method.
-    fn mapping(&self, method: Method) -> Result<Vec<usize>> {
+    /// Counters of the timed part of a window of the static map, which begins now.
+    fn read(
+        &self,
+        own: &HashMap<LinkId, f64>,
+        product_seconds: f64,
+    ) -> Result<HashMap<LinkId, Read>> {
+        std::thread::sleep(Duration::from_secs_f64(SETTLE as f64 * product_seconds));
+        let window = Duration::from_secs_f64((READ_PRODUCTS * product_seconds).max(READING));
+        let (all, others) = (
+            self.folder.join("links.jsonl"),
+            self.folder.join("others.jsonl"),
+        );
+        reading::read(&self.place, own, window, &all, &others)
+    }
+
+    /// The map of each method, in an order that turns from trial to trial.
+    fn maps(&self, number: u64) -> Result<Vec<Made>> {
+        let mut methods = Method::MAPPED;
+        methods.rotate_left(number as usize % Method::MAPPED.len());
+        let make = |method| {
+            let begun = Instant::now();
+            let placement = self.mapping(method)?;
+            Ok(Made {
+                method,
+                blocks: self.blocks(&placement),
+                placement,
+                seconds: begun.elapsed().as_secs_f64(),
+            })
+        };
+        methods.into_iter().map(make).collect()
+    }
+
+    /// What the streams do to each link beside what was read of it, and what maps send over it.
+    fn seen(
+        &self,
+        situation: &Situation,
+        reads: &HashMap<LinkId, Read>,
+        own: &HashMap<LinkId, f64>,
+        made: &[Made],
+    ) -> Result<Vec<Seen>> {
+        let fabric = self.place.fabric;
+        let total = self.exchange.iter().count().max(1) as f64;
+        let message = FRAMES * self.exchange.total_bytes() / total;
+        let by_map = (made.iter())
+            .map(|m| own_bytes(self.machine, &self.exchange, &m.placement))
+            .collect::<Result<Vec<_>>>()?;
+        let of = |bytes: &HashMap<LinkId, f64>, link| {
+            let messages = bytes.get(&link).copied().unwrap_or(0.0) / message;
+            (10.0 * messages).round() / 10.0
+        };
+        let links = fabric.link_ids().filter(|&link| {
+            let apart = situation.taken[link.index()] > 0.0 || own.contains_key(&link);
+            apart && fabric.is_hop(link)
+        });
+        Ok(links
+            .filter_map(|link| {
+                let read = reads.get(&link)?;
+                Some(Seen {
+                    link: fabric.link_name(link),
+                    streams_ratio: situation.taken[link.index()],
+                    used_ratio: read.load.bytes as f64 / read.load.seconds / read.rate,
+                    others_ratio: read.others / read.rate,
+                    waiting_ratio: read.load.waiting,
+                    drops: read.load.drops,
+                    static_messages: of(own, link),
+                    messages: by_map.iter().map(|bytes| of(bytes, link)).collect(),
+                })
+            })
+            .collect())
+    }
+
+    /// The map of one method.
+    fn mapping(&self, method: Method) -> Result<Placement> {
         let (goal, metric, file) = match method {
             Method::WorstLink | Method::None => (Goal::WorstLink, Metric::Hops, "others.jsonl"),
             Method::Hops => (Goal::RouteCost, Metric::Hops, "links.jsonl"),
@@ -307,7 +308,7 @@ impl Scene<'_> {
             Method::CreditStall => (Goal::RouteCost, Metric::CreditStall, "links.jsonl"),
         };
         let (placement, _) = self.map_by(goal, metric, Some(self.folder.join(file)))?;
-        Ok(self.blocks(&placement))
+        Ok(placement)
     }
 
     /// Asks the mapper as the command line does; the placement and its nodes.

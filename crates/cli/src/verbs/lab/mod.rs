@@ -1,5 +1,7 @@
 //! `hopbyte lab`: an emulated cluster on this machine.
 
+mod background;
+
 use crate::args::FabricArgs;
 use crate::lab::{self, Lab, counters, plan, system};
 use crate::output::{Output, Table, count};
@@ -28,6 +30,9 @@ pub enum Verb {
     Detune(Detune),
     /// What each link carries, over a window; with -o as a file that `links` and `map` read
     Counters(Counters),
+    /// Other people's traffic: streams between nodes at rates of their own
+    #[command(subcommand)]
+    Background(background::Verb),
     /// Which labs are up
     List,
 }
@@ -147,6 +152,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Cut(args) => cut(args, out),
         Verb::Detune(args) => detune(args, out),
         Verb::Counters(args) => show_counters(args, out),
+        Verb::Background(verb) => background::run(verb, out),
         Verb::List => {
             lab::running().iter().try_for_each(|name| out.line(name))?;
             Ok(Answer::Yes)

@@ -1,0 +1,258 @@
+//! Other people's traffic: streams of datagrams between nodes of a lab, each at a rate of its own that nothing slows
+//! down. One process sends them all, each from its node's namespace; nobody reads them where they end.
+//!
+//! What runs is a file each in the lab's folder, locked by the process that sends. It ends when its file is gone, so that
+//! whoever takes the lab down ends it too.
+
+use super::{Lab, plan, space, system};
+use anyhow::{Context, Result, bail};
+use hopbyte_fabric::{Fabric, NodeId};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bytes of a datagram, which fills a frame.
+const PAYLOAD: usize = 1472;
+/// Bytes of its frame: 8 of UDP, 20 of IP and 14 of Ethernet more.
+pub const FRAME: usize = PAYLOAD + 42;
+/// Port that datagrams go to.
+const PORT: u16 = 7077;
+/// Time between two looks at what is due.
+const TICK: Duration = Duration::from_millis(1);
+/// A sender that was held up for longer leaves out what was due meanwhile.
+const CATCH_UP: Duration = Duration::from_millis(100);
+/// Longest wait for a sender to begin or to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most streams of one process: two descriptors each.
+const MOST: usize = 400;
+
+/// A stream from one node to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Name of the node that sends.
+    pub from: String,
+    /// Name of the node that it sends to.
+    pub to: String,
+    /// Bits per second on the wire, frames with their Ethernet header.
+    pub bits_per_second: f64,
+}
+
+/// Streams that one process sends.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Running {
+    /// Number of its file.
+    pub id: u32,
+    /// The streams.
+    pub flows: Vec<Flow>,
+    /// Whether it still sends; a process that was killed leaves its file.
+    #[serde(skip_deserializing)]
+    pub sends: bool,
+}
+
+/// Starts streams that go on until they are stopped; returns once the first datagrams may be on their way.
+pub fn start(lab: &Lab, fabric: &Fabric, flows: &[Flow]) -> Result<u32> {
+    if flows.is_empty() || flows.len() > MOST {
+        bail!(
+            "lab background: found {} streams, expected 1 to {MOST}",
+            flows.len()
+        );
+    }
+    for flow in flows {
+        let (from, to) = (fabric.find_node(&flow.from)?, fabric.find_node(&flow.to)?);
+        if from == to {
+            bail!(
+                "lab background: found a stream from {} to itself",
+                flow.from
+            );
+        }
+    }
+    let folder = folder(lab);
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let id = running(lab)?.iter().map(|r| r.id).max().unwrap_or(0) + 1;
+    let record = Running {
+        id,
+        flows: flows.to_vec(),
+        sends: false,
+    };
+    let path = file(lab, id);
+    hopbyte_apply::write_atomic(&path, &serde_json::to_string(&record)?)?;
+    let begun = spawn(lab, id);
+    if begun.is_err() {
+        let _ = std::fs::remove_file(&path);
+    }
+    begun.map(|()| id)
+}
+
+/// Starts the process and waits until it says that it sends.
+fn spawn(lab: &Lab, id: u32) -> Result<()> {
+    let own = std::env::current_exe().context("finding this program")?;
+    let mut child = Command::new(own)
+        .args(["--quiet", "lab", "background", "send", "--name", &lab.name])
+        .arg(id.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .context("starting the sender")?;
+    let (out, errors) = (child.stdout.take(), child.stderr.take());
+    let mut line = String::new();
+    if let Some(out) = out {
+        BufReader::new(out)
+            .read_line(&mut line)
+            .context("listening to the sender")?;
+    }
+    if line.trim() == READY {
+        return Ok(());
+    }
+    let _ = child.wait();
+    let mut said = String::new();
+    if let Some(mut errors) = errors {
+        let _ = errors.read_to_string(&mut said);
+    }
+    bail!("the sender did not begin: {}", said.trim())
+}
+
+/// What the sender says once it sends.
+const READY: &str = "ready";
+
+/// Ends all streams of a lab and waits until their processes have ended; how many streams there were.
+pub fn stop(lab: &Lab) -> Result<usize> {
+    let all = running(lab)?;
+    let mut count = 0;
+    for one in &all {
+        let path = file(lab, one.id);
+        let held = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+        std::fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+        let asked = Instant::now();
+        while held.try_lock().is_err() {
+            if asked.elapsed() > PATIENCE {
+                bail!(
+                    "streams of lab '{}' do not end; `hopbyte lab down` takes their nodes away",
+                    lab.name
+                );
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        count += one.flows.len();
+    }
+    Ok(count)
+}
+
+/// Streams that were started and not stopped.
+pub fn running(lab: &Lab) -> Result<Vec<Running>> {
+    let Ok(entries) = std::fs::read_dir(folder(lab)) else {
+        return Ok(Vec::new());
+    };
+    let mut all = Vec::new();
+    for path in entries.flatten().map(|e| e.path()) {
+        // Not what is being written at this moment.
+        let number =
+            |stem: &std::ffi::OsStr| stem.to_str().is_some_and(|s| s.parse::<u32>().is_ok());
+        if !path.file_stem().is_some_and(number) {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            continue;
+        };
+        let mut one: Running =
+            serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        one.sends = File::open(&path).is_ok_and(|f| f.try_lock().is_err());
+        all.push(one);
+    }
+    all.sort_by_key(|r| r.id);
+    Ok(all)
+}
+
+/// Sends the streams of a number until their file is gone.
+pub fn send(lab: &Lab, fabric: &Fabric, id: u32) -> Result<()> {
+    let path = file(lab, id);
+    let held = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+    held.lock().context("locking the streams' file")?;
+    let text = std::fs::read_to_string(&path).context("reading the streams")?;
+    let record: Running = serde_json::from_str(&text).context("reading the streams")?;
+    let mut streams = Vec::new();
+    let mut holes = Vec::new();
+    for flow in &record.flows {
+        let (from, to) = (fabric.find_node(&flow.from)?, fabric.find_node(&flow.to)?);
+        holes.extend(hole(lab, to)?);
+        streams.push(Stream {
+            socket: socket(lab, from, to)?,
+            frames_per_second: flow.bits_per_second / 8.0 / FRAME as f64,
+            done: 0,
+        });
+    }
+    println!("{READY}");
+    std::io::stdout().flush().context("saying that it sends")?;
+    send_all(&mut streams, &path);
+    drop(holes);
+    Ok(())
+}
+
+/// A stream and how far it is.
+struct Stream {
+    socket: UdpSocket,
+    frames_per_second: f64,
+    done: u64,
+}
+
+fn send_all(streams: &mut [Stream], path: &Path) {
+    let begun = Instant::now();
+    let payload = [0u8; PAYLOAD];
+    let mut looked = begun;
+    loop {
+        let now = begun.elapsed();
+        for stream in streams.iter_mut() {
+            let due = |t: Duration| (t.as_secs_f64() * stream.frames_per_second) as u64;
+            stream.done = stream.done.max(due(now.saturating_sub(CATCH_UP)));
+            let due = due(now);
+            while stream.done < due {
+                // What a full queue or a cut cable refuses is lost, as datagrams are.
+                let _ = stream.socket.send(&payload);
+                stream.done += 1;
+            }
+        }
+        if looked.elapsed() > 20 * TICK {
+            if !path.exists() {
+                return;
+            }
+            looked = Instant::now();
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// A socket of one node that sends to another.
+fn socket(lab: &Lab, from: NodeId, to: NodeId) -> Result<UdpSocket> {
+    let open = || -> std::io::Result<UdpSocket> {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        socket.connect((plan::address(to).as_str(), PORT))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    };
+    Ok(space::inside(&lab.naming().node(from), open)??)
+}
+
+/// The end of streams to a node: a socket that nobody reads, so that no host answers that there is none. Absent where
+/// another stream has it already.
+fn hole(lab: &Lab, node: NodeId) -> Result<Option<UdpSocket>> {
+    let open = || UdpSocket::bind(("0.0.0.0", PORT));
+    match space::inside(&lab.naming().node(node), open)? {
+        Ok(socket) => Ok(Some(socket)),
+        Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
+        Err(e) => Err(e).context("opening the end of a stream"),
+    }
+}
+
+fn folder(lab: &Lab) -> PathBuf {
+    system::folder(&lab.name).join("background")
+}
+
+fn file(lab: &Lab, id: u32) -> PathBuf {
+    folder(lab).join(format!("{id}.json"))
+}

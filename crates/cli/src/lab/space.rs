@@ -1,0 +1,24 @@
+//! What is done inside a namespace by this very program: a thread of it goes there. Sockets that it opens stay there.
+
+use anyhow::{Context, Result, anyhow};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Where `ip netns` keeps its namespaces.
+const SPACES: &str = "/run/netns";
+
+/// Does something in a network namespace, on a thread of its own.
+pub fn inside<T: Send>(place: &str, act: impl FnOnce() -> T + Send) -> Result<T> {
+    let path = Path::new(SPACES).join(place);
+    let space = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+    let go = move || -> io::Result<T> {
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
+        Ok(act())
+    };
+    let done = std::thread::scope(|scope| scope.spawn(go).join());
+    let done = done.map_err(|_| anyhow!("a thread in {place} broke down"))?;
+    done.with_context(|| format!("entering {place}"))
+}

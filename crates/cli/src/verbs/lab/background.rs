@@ -1,0 +1,155 @@
+//! `hopbyte lab background`: traffic that is in somebody's way.
+
+use super::{Named, share};
+use crate::lab::background::{self, Flow};
+use crate::lab::{Lab, plan, system};
+use crate::output::{Output, Table, count};
+use crate::verbs::Answer;
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use hopbyte_fabric::Fabric;
+use serde::Serialize;
+
+/// Actions on streams.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Begin streams of datagrams, each at one rate whatever is in its way
+    Start(Start),
+    /// End all streams of a lab
+    Stop(Named),
+    /// Which streams there are
+    List(Named),
+    /// Send what `start` asked for
+    #[command(hide = true)]
+    Send(Send),
+}
+
+/// See [`Verb::Start`].
+#[derive(clap::Args, Debug)]
+pub struct Start {
+    #[command(flatten)]
+    lab: Named,
+    /// Streams, each the node that sends and the node that it sends to
+    #[arg(required = true, value_name = "FROM:TO")]
+    flows: Vec<String>,
+    /// Rate of each, as a share of its sender's link
+    #[arg(long, default_value_t = 0.75, value_name = "SHARE")]
+    share: f64,
+    /// Rate of each on the wire, such as 8mbit, in place of a share
+    #[arg(long, value_name = "RATE", conflicts_with = "share")]
+    rate: Option<String>,
+}
+
+/// See [`Verb::Send`].
+#[derive(clap::Args, Debug)]
+pub struct Send {
+    #[command(flatten)]
+    lab: Named,
+    id: u32,
+}
+
+/// A stream, for scripts.
+#[derive(Serialize)]
+struct Row {
+    schema: &'static str,
+    #[serde(flatten)]
+    flow: Flow,
+    sends: bool,
+}
+
+/// Does it.
+pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
+    let (Verb::Start(Start { lab, .. })
+    | Verb::Stop(lab)
+    | Verb::List(lab)
+    | Verb::Send(Send { lab, .. })) = verb;
+    system::check_rights()?;
+    let lab = Lab::open(&lab.name)?;
+    match verb {
+        Verb::Start(args) => start(&lab, args, out),
+        Verb::Stop(_) => {
+            let streams = background::stop(&lab)?;
+            out.talk(format!(
+                "lab '{}': {} streams ended",
+                lab.name,
+                count(streams)
+            ));
+            Ok(if streams > 0 { Answer::Yes } else { Answer::No })
+        }
+        Verb::List(_) => list(&lab, out),
+        Verb::Send(args) => {
+            background::send(&lab, &lab.machine(out)?.fabric, args.id)?;
+            Ok(Answer::Yes)
+        }
+    }
+}
+
+fn start(lab: &Lab, args: &Start, out: &mut Output) -> Result<Answer> {
+    let fabric = lab.machine(out)?.fabric;
+    let share = share("--share", args.share)?;
+    let rate = args.rate.as_deref().map(|text| {
+        let found = plan::parse_rate(text);
+        found
+            .ok_or_else(|| anyhow::anyhow!("--rate: found '{text}', expected a rate such as 8mbit"))
+    });
+    let rate = rate.transpose()?;
+    let flow = |text: &String| -> Result<Flow> {
+        let Some((from, to)) = text.split_once(':') else {
+            bail!("found '{text}', expected the names of two nodes such as n0-0:n1-1");
+        };
+        stream(lab, &fabric, from, to, rate, share)
+    };
+    let flows = args.flows.iter().map(flow).collect::<Result<Vec<_>>>()?;
+    background::start(lab, &fabric, &flows)?;
+    out.talk(format!(
+        "lab '{}': {} streams begun; end them with `hopbyte lab background stop --name {0}`",
+        lab.name,
+        count(flows.len())
+    ));
+    Ok(Answer::Yes)
+}
+
+/// A stream at a rate, or at a share of its sender's link.
+fn stream(
+    lab: &Lab,
+    fabric: &Fabric,
+    from: &str,
+    to: &str,
+    rate: Option<f64>,
+    share: f64,
+) -> Result<Flow> {
+    let (sender, receiver) = (fabric.find_node(from)?, fabric.find_node(to)?);
+    let own = lab.naming().rate(fabric, fabric.node(sender).inject) as f64;
+    Ok(Flow {
+        from: fabric.node(sender).name.clone(),
+        to: fabric.node(receiver).name.clone(),
+        bits_per_second: rate.unwrap_or(own * share),
+    })
+}
+
+fn list(lab: &Lab, out: &mut Output) -> Result<Answer> {
+    let rows: Vec<Row> = (background::running(lab)?.into_iter())
+        .flat_map(|r| {
+            r.flows.into_iter().map(move |flow| Row {
+                schema: "hopbyte.lab.background/1",
+                flow,
+                sends: r.sends,
+            })
+        })
+        .collect();
+    if out.json {
+        rows.iter().try_for_each(|row| out.object(row))?;
+        return Ok(Answer::Yes);
+    }
+    let mut text = Table::new(&["<from", "<to", "Mbit/s", "<state"]);
+    for row in &rows {
+        text.row([
+            row.flow.from.clone(),
+            row.flow.to.clone(),
+            format!("{:.3}", row.flow.bits_per_second / 1e6),
+            if row.sends { "sends" } else { "ended" }.into(),
+        ]);
+    }
+    out.table(&text)?;
+    Ok(Answer::Yes)
+}

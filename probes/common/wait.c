@@ -28,6 +28,10 @@ void hopbyte_wait_all(int count, MPI_Request *requests) {
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
 }
 
+void hopbyte_wait_quietly(int count, MPI_Request *requests) {
+    look_and_nap(count, requests, hopbyte_nap_us ? hopbyte_nap_us : QUIET_NAP_US);
+}
+
 void hopbyte_wait_send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
     MPI_Request request;
     if (!hopbyte_nap_us) {
@@ -67,5 +71,5 @@ void hopbyte_wait_bcast(void *buffer, int count, MPI_Datatype type, int root, MP
 void hopbyte_quiet_barrier(MPI_Comm comm) {
     MPI_Request request;
     MPI_Ibarrier(comm, &request);
-    look_and_nap(1, &request, hopbyte_nap_us ? hopbyte_nap_us : QUIET_NAP_US);
+    hopbyte_wait_quietly(1, &request);
 }

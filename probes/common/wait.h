@@ -12,6 +12,8 @@
 extern int hopbyte_nap_us;
 
 void hopbyte_wait_all(int count, MPI_Request *requests);
+/* Always with naps, for waits in which many ranks share a processor with those that have bytes to move. */
+void hopbyte_wait_quietly(int count, MPI_Request *requests);
 void hopbyte_wait_send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm);
 void hopbyte_wait_receive(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm);
 void hopbyte_wait_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);

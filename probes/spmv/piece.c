@@ -1,11 +1,12 @@
 #include "piece.h"
 
 #include "proxy.h"
+#include "wait.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_NEED = 1, TAG_VALUES, TAG_COUNTS, TAG_PIECE };
+enum { TAG_NEED = 1, TAG_VALUES, TAG_PIECE };
 
 static void cell_place(const struct hopbyte_shape *shape, long cell, int place[3]) {
     place[2] = (int)(cell % shape->extent[2]);
@@ -93,6 +94,7 @@ void hopbyte_piece_free(struct hopbyte_piece *p) {
     free(p->y);
     free(p->out);
     free(p->requests);
+    free(p->everyone);
     memset(p, 0, sizeof *p);
 }
 
@@ -194,6 +196,18 @@ static int sum_of(const int *counts, int count, int *nonzero, const int *others)
     return sum;
 }
 
+/* The counts of every block, which no move changes: whoever gets one knows its size before it comes. */
+static void everyone_gather(struct hopbyte_piece *p, const struct hopbyte_world *world) {
+    size_t all = (size_t)world->size * COUNTS;
+    int *counts = hopbyte_memory(all * sizeof *counts, "sizes of blocks");
+    p->everyone = hopbyte_memory(all * sizeof *p->everyone, "sizes of blocks");
+    MPI_Allgather(p->count, COUNTS, MPI_INT, counts, COUNTS, MPI_INT, world->comm);
+    for (int rank = 0; rank < world->size; rank++)
+        memcpy(p->everyone + (size_t)counts[rank * COUNTS + BLOCK] * COUNTS, counts + (size_t)rank * COUNTS,
+               COUNTS * sizeof *counts);
+    free(counts);
+}
+
 void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape *shape,
                         const struct hopbyte_blocks *blocks, const struct hopbyte_world *world) {
     struct hopbyte_piece draft = {.count = {[BLOCK] = blocks->block_of[world->rank]}}, *p = &draft;
@@ -225,6 +239,7 @@ void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape 
         piece->column[needs[i].entry] = piece->count[ROWS] + place;
     }
     plan_make(piece, asked, given, wanted, blocks, world);
+    everyone_gather(piece, world);
     hopbyte_piece_free(p);
     free(needs);
     free(asked);
@@ -264,23 +279,25 @@ double hopbyte_piece_multiply(struct hopbyte_piece *p, const struct hopbyte_bloc
 
 double hopbyte_piece_migrate(struct hopbyte_piece *piece, struct hopbyte_blocks *blocks, const int *next,
                              const struct hopbyte_world *world) {
-    struct hopbyte_piece came = {0};
+    struct hopbyte_piece came = {.everyone = piece->everyone};
+    MPI_Request both[2];
     int to = -1, from = blocks->rank_of[next[world->rank]];
     for (int rank = 0; rank < blocks->size; rank++)
         if (next[rank] == piece->count[BLOCK])
             to = rank;
+    memcpy(came.count, piece->everyone + (size_t)next[world->rank] * COUNTS, sizeof came.count);
     hopbyte_blocks_take(blocks, next);
     if (to == world->rank)
         return 0;
-    MPI_Sendrecv(piece->count, COUNTS, MPI_INT, to, TAG_COUNTS, came.count, COUNTS, MPI_INT, from, TAG_COUNTS,
-                 world->comm, MPI_STATUS_IGNORE);
     piece_lay(&came);
     size_t out = piece_travels(piece->count), in = piece_travels(came.count);
-    MPI_Sendrecv(piece->memory, (int)out, MPI_DOUBLE, to, TAG_PIECE, came.memory, (int)in, MPI_DOUBLE, from, TAG_PIECE,
-                 world->comm, MPI_STATUS_IGNORE);
+    MPI_Irecv(came.memory, (int)in, MPI_DOUBLE, from, TAG_PIECE, world->comm, &both[0]);
+    MPI_Isend(piece->memory, (int)out, MPI_DOUBLE, to, TAG_PIECE, world->comm, &both[1]);
+    hopbyte_wait_quietly(2, both);
+    piece->everyone = NULL;
     hopbyte_piece_free(piece);
     *piece = came;
-    return (double)(out * sizeof(double) + COUNTS * sizeof(int));
+    return (double)(out * sizeof(double));
 }
 
 unsigned long long hopbyte_piece_sum(const struct hopbyte_piece *p, const struct hopbyte_shape *shape,

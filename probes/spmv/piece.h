@@ -27,6 +27,7 @@ struct hopbyte_piece {
     int *row_first, *column, *neighbour, *receive_first, *send_first, *send_row;
     double *y, *out; /* work space of this rank */
     MPI_Request *requests;
+    int *everyone; /* counts of every block, by block */
 };
 
 /* Global row of a block's row, and back. */

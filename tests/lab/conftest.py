@@ -47,6 +47,23 @@ class Lab:
         return {row["link"]: row for row in map(json.loads, text.splitlines())}
 
 
+def namespaces(name: str) -> list[str]:
+    listed = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True)
+    return [line for line in listed.stdout.splitlines() if line.startswith(f"{name}-")]
+
+
+def totals(one) -> dict[str, int]:
+    """Bytes sent by every shaped interface, straight from the kernel: `r3 l17` or `n5 eth0`."""
+    found = {}
+    for place in (line.split()[0] for line in namespaces(one.name)):
+        command = ["ip", "netns", "exec", place, "tc", "-s", "-j", "qdisc", "show"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        for queue in json.loads(text):
+            if queue["kind"] == "tbf":
+                found[f"{place.removeprefix(one.name + '-')} {queue['dev']}"] = queue["bytes"]
+    return found
+
+
 @pytest.fixture
 def lab() -> Iterator[object]:
     """Builds labs and takes them down whatever happens."""

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Lab
+from conftest import Lab, totals
 from program import INTEL, MPICH5, OPENMPI5, PROGRAMS
 
 HOSTS = ["n0-0", "n0-1", "n1-0", "n1-1"]
@@ -121,3 +121,23 @@ def test_hydra_keeps_shared_memory_only_where_ranks_are_neighbours(lab, tmp_path
         assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
     code, answer, said = check(one, save(one, tmp_path, TURNED), f"{HYDRA} -f {hosts}", options)
     assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
+
+
+@needs_mpich
+def test_mpich_multiplies_across_hosts_and_the_links_carry_its_faces(lab, tmp_path):
+    """2x2 blocks, one a host, 50 products (and one to check) of two faces each: what every host sends is that, and little
+    beside."""
+    one = lab("torus:2x2", "--rate", "50mbit")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("".join(f"{host}:1\n" for host in HOSTS))
+    words = (f"UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 {HYDRA.replace('-n 8', '-n 4')} -f {hosts} {PROGRAMS}/mpich/spmv "
+             "--grid 2,2,1 --cells 1,1,1 --unknowns 2500 --iterations 50 --nap 200 --deadline 60 --json")  # fmt: skip
+    command = [str(one.binary), "lab", "run", "--name", one.name, "--", "sh", "-c", words]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["verified"]
+    faces = 51 * 2 * 2500 * 8 * 1514 / 1448
+    sent = {name: count for name, count in totals(one).items() if name.endswith("eth0")}
+    assert len(sent) == 4 and all(faces <= count for count in sent.values()), (faces, sent)
+    # The first host gathers the vector twice and speaks with the launchers; the others send their parts.
+    assert sum(sent.values()) < 1.25 * 4 * faces, (faces, sent)

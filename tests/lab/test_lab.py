@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import namespaces, totals
 from program import hopbyte_binary
 
 STREAM = str(Path(__file__).parent / "stream.py")
@@ -22,11 +23,6 @@ def rate(seconds: float) -> float:
     return BYTES * 8 / seconds / 1e6
 
 
-def namespaces(name: str) -> list[str]:
-    listed = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True)
-    return [line for line in listed.stdout.splitlines() if line.startswith(f"{name}-")]
-
-
 def test_a_stream_gets_the_rate_of_its_narrowest_link(lab):
     one = lab("torus:4x2:nodes=2", "--rate", f"{MBIT}mbit")
     # TCP over Ethernet carries at most 1448 of 1514 bytes of payload.
@@ -35,18 +31,6 @@ def test_a_stream_gets_the_rate_of_its_narrowest_link(lab):
     assert 0.2 * MBIT < rate(one.stream("n0-0-0", "n2-1-0", BYTES // 2)) * 0.5 < 0.25 * MBIT
     # The way back takes other links and keeps its rate.
     assert rate(one.stream("n2-1-0", "n0-0-0", BYTES)) > 0.85 * MBIT
-
-
-def totals(one) -> dict[str, int]:
-    """Bytes sent by every shaped interface, straight from the kernel: `r3 l17` or `n5 eth0`."""
-    found = {}
-    for place in (line.split()[0] for line in namespaces(one.name)):
-        command = ["ip", "netns", "exec", place, "tc", "-s", "-j", "qdisc", "show"]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        for queue in json.loads(text):
-            if queue["kind"] == "tbf":
-                found[f"{place.removeprefix(one.name + '-')} {queue['dev']}"] = queue["bytes"]
-    return found
 
 
 def test_bytes_are_counted_on_the_links_of_the_routes_and_nowhere_else(lab):
@@ -100,6 +84,46 @@ def test_counters_show_a_busy_link(lab, tmp_path):
     assert 0.9 < used["r0-0 X+"] < 1.05 and used["r0-0 X-"] < 0.1
     stalled = {row["link"]: row["credit_stall_ratio"] for row in rows}
     assert stalled["n0-0->r0-0 host"] > 0.5, "what waits to enter the network is seen"
+
+
+def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab):
+    """Half of every link of the route is the stream's, and a connection that shares a link gets what is left."""
+    one = lab("torus:4x2", "--rate", f"{MBIT}mbit")
+    named = ["--name", one.name]
+    one.call("background", "start", "n0-0:n2-1", "--share", "0.5", *named)
+    one.call("background", "start", "n0-1:n1-1", "n3-1:n3-0", "--rate", "2mbit", *named)
+    listed = [json.loads(line) for line in one.call("background", "list", *named, "--json").splitlines()]
+    assert [(s["from"], s["to"], s["bits_per_second"], s["sends"]) for s in listed] == [
+        ("n0-0", "n2-1", 0.5e6 * MBIT, True), ("n0-1", "n1-1", 2e6, True), ("n3-1", "n3-0", 2e6, True)]  # fmt: skip
+    used = {name: row["used_ratio"] for name, row in one.counters(2).items() if row["sent_bytes"]}
+    half = {"n0-0->r0-0 host", "r0-0 X+", "r1-0 X+", "r2-0 Y+", "r2-1->n2-1 host"}
+    tenth = {name for name in used if name not in half}
+    assert half <= set(used) and len(tenth) == 6, used
+    # A host that stands still for a moment leaves out what was due, and makes up for a tenth of a second at most.
+    assert all(0.4 < used[name] < 0.56 for name in half) and all(0.07 < used[name] < 0.13 for name in tenth), used
+    # A connection over its middle link has the other half, or more where the sender was kept waiting.
+    assert rate(one.stream("n1-0", "n2-0", BYTES // 2)) * 0.5 < 0.75 * MBIT
+    one.call("background", "stop", *named)
+    one.call("background", "stop", *named, ok=(1,))
+    assert not one.call("background", "list", *named, "--json")
+    assert all(row["sent_bytes"] == 0 for row in one.counters(0.5).values())
+    for words, message in [(["n0-0"], "two nodes"), (["n0-0:n9-9"], "n9-9"), (["n0-0:n0-0"], "to itself"),
+                           (["n0-0:n1-0", "--share", "1.5"], "at most 1"), (["n0-0:n1-0", "--rate", "x"], "8mbit")]:  # fmt: skip
+        refused = [str(one.binary), "lab", "background", "start", *words, *named]
+        done = subprocess.run(refused, check=False, capture_output=True, text=True)
+        assert done.returncode == 2 and message in done.stderr, (words, done.stderr)
+    # Those that nobody stopped end with the lab.
+    one.call("background", "start", "n0-0:n2-1", *named)
+    one.call("down", one.name)
+    deadline = time.monotonic() + 10
+    while senders(one.name) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not senders(one.name)
+
+
+def senders(name: str) -> list[str]:
+    listed = subprocess.run(["pgrep", "-f", f"background send --name {name} "], capture_output=True, text=True, check=False)
+    return listed.stdout.split()
 
 
 def test_a_cut_cable_is_routed_round(lab):

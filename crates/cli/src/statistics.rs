@@ -10,6 +10,15 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The value that a quarter of the values reach or exceed; 0 of none. Sorts them.
+pub fn upper_quartile(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n => values[n - 1 - n / 4],
+    }
+}
+
 /// The interval between the k-th lowest and the k-th highest value holds the median with this confidence
 /// whatever the distribution; the narrowest of at least 95 %, or the widest there is.
 pub fn median_interval(values: &[f64]) -> (f64, f64, f64) {
@@ -34,6 +43,15 @@ pub fn median_interval(values: &[f64]) -> (f64, f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quartiles() {
+        assert_eq!(upper_quartile(&mut []), 0.0);
+        assert_eq!(upper_quartile(&mut [7.0]), 7.0);
+        // Two of five trials disturbed, then four of five: only the latter is slow.
+        assert_eq!(upper_quartile(&mut [9.0, 1.0, 9.0, 2.0, 10.0]), 9.0);
+        assert_eq!(upper_quartile(&mut [1.0, 1.0, 9.0, 2.0, 1.0]), 2.0);
+    }
 
     #[test]
     fn intervals_of_medians() {

@@ -5,7 +5,7 @@
 //! component explains slow paths when every path that used it is slow; of the components that do, the one
 //! that explains most is taken first, and of those that explain the same the most specific one.
 
-use crate::statistics::median;
+use crate::statistics::{median, upper_quartile};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct Path {
     pub class: (String, String),
     /// Links that its bytes cross.
     pub route: Vec<LinkId>,
-    /// Median over trials, in bytes per second.
+    /// Upper quartile of its trials, in bytes per second.
     pub rate: f64,
 }
 
@@ -205,10 +205,9 @@ fn classes(paths: &[Path], tolerance: f64, expected: &BTreeMap<String, f64>) -> 
         rates.entry(&path.class).or_default().push(path.rate);
     }
     let of = |(name, mut rates): (&(String, String), Vec<f64>)| {
-        rates.sort_by(f64::total_cmp);
         // The upper quartile holds with up to three quarters slow; the middle of what is near it is not
         // moved by the few that are faster because the node they share a link with is slow.
-        let quartile = rates[rates.len() - 1 - rates.len() / 4];
+        let quartile = upper_quartile(&mut rates);
         let healthy: Vec<f64> = (rates.iter().copied())
             .filter(|&r| r >= NEAR * quartile)
             .collect();

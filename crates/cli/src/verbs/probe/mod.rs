@@ -93,7 +93,7 @@ pub struct Run {
         help_heading = "Measurement"
     )]
     window: u32,
-    /// Trials; a path's figure is their median
+    /// Trials; a path's figure is their upper quartile
     #[arg(
         long,
         default_value_t = 5,

@@ -134,7 +134,9 @@ static void migrate(struct run *r, int iteration, const int *next, double start,
     hopbyte_quiet_barrier(world->comm);
     double middle = MPI_Wtime();
     double sent = hopbyte_piece_migrate(&r->piece, &r->blocks, next, world), figures[2] = {sent, sent > 0}, sums[2];
-    double moving = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - middle);
+    double mine = MPI_Wtime() - middle;
+    hopbyte_quiet_barrier(world->comm); /* who has its block must not poll where others still move theirs */
+    double moving = hopbyte_proxy_slowest(&r->proxy, mine);
     if (hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world) != before)
         hopbyte_world_refuse(HOPBYTE_NO, "matrix or vector changed while they moved: a message was damaged");
     MPI_Allreduce(figures, sums, 2, MPI_DOUBLE, MPI_SUM, world->comm);

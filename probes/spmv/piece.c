@@ -72,10 +72,13 @@ static size_t piece_travels(const int *count) {
     return (size_t)count[ENTRIES] + ints_room(count) + (size_t)count[ROWS];
 }
 
-/* Takes memory for the counts and lays the arrays out in it: values, whole numbers, vector. */
-static void piece_lay(struct hopbyte_piece *p) {
+static size_t piece_room(const int *count) {
+    return piece_travels(count) + (size_t)count[HALO];
+}
+
+/* Lays the arrays out in the memory that there is: values, whole numbers, vector. */
+static void piece_point(struct hopbyte_piece *p) {
     const int *count = p->count;
-    p->memory = hopbyte_memory((piece_travels(count) + (size_t)count[HALO]) * sizeof(double), "a piece of the matrix");
     p->value = p->memory;
     p->row_first = (int *)(p->value + count[ENTRIES]);
     p->column = p->row_first + count[ROWS] + 1;
@@ -84,13 +87,29 @@ static void piece_lay(struct hopbyte_piece *p) {
     p->send_first = p->receive_first + count[NEIGHBOURS] + 1;
     p->send_row = p->send_first + count[NEIGHBOURS] + 1;
     p->x = p->value + count[ENTRIES] + ints_room(count);
-    p->y = hopbyte_memory((size_t)count[ROWS] * sizeof *p->y, "the product");
-    p->out = hopbyte_memory((size_t)count[SENDS] * sizeof *p->out, "messages");
-    p->requests = hopbyte_memory(2 * (size_t)count[NEIGHBOURS] * sizeof *p->requests, "requests");
+}
+
+/* Takes memory for the largest block, and as much again where the next one arrives: without that, most of a move is
+ * the system's, which finds and clears pages. */
+static void piece_rooms_take(struct hopbyte_piece *p, int blocks) {
+    size_t room = 0, sends = 0, neighbours = 0;
+    for (int block = 0; block < blocks; block++) {
+        const int *count = p->everyone + (size_t)block * COUNTS;
+        room = piece_room(count) > room ? piece_room(count) : room;
+        sends = (size_t)count[SENDS] > sends ? (size_t)count[SENDS] : sends;
+        neighbours = (size_t)count[NEIGHBOURS] > neighbours ? (size_t)count[NEIGHBOURS] : neighbours;
+    }
+    p->memory = hopbyte_memory(room * sizeof(double), "a piece of the matrix");
+    p->spare = hopbyte_memory(room * sizeof(double), "the next piece of the matrix");
+    memset(p->spare, 1, room * sizeof(double)); /* its pages are there from now on */
+    p->y = hopbyte_memory((size_t)p->count[ROWS] * sizeof *p->y, "the product");
+    p->out = hopbyte_memory(sends * sizeof *p->out, "messages");
+    p->requests = hopbyte_memory(2 * neighbours * sizeof *p->requests, "requests");
 }
 
 void hopbyte_piece_free(struct hopbyte_piece *p) {
     free(p->memory);
+    free(p->spare);
     free(p->y);
     free(p->out);
     free(p->requests);
@@ -216,7 +235,8 @@ void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape 
     for (int row = 0; row < p->count[ROWS]; row++)
         p->count[ENTRIES] +=
             hopbyte_matrix_columns(shape, hopbyte_row_global(shape, blocks, p->count[BLOCK], row), columns);
-    piece_lay(p);
+    p->memory = hopbyte_memory(piece_room(p->count) * sizeof(double), "a draft of the matrix");
+    piece_point(p);
     struct need *needs = hopbyte_memory((size_t)p->count[ENTRIES] * sizeof *needs, "the plan");
     int *asked = hopbyte_memory(2 * (size_t)blocks->size * sizeof *asked, "the plan"), *given = asked + blocks->size;
     int used = rows_make(p, shape, blocks, needs);
@@ -227,7 +247,9 @@ void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape 
     memcpy(piece->count, p->count, sizeof p->count);
     piece->count[HALO] = halo;
     piece->count[SENDS] = sum_of(given, blocks->size, &piece->count[NEIGHBOURS], asked);
-    piece_lay(piece);
+    everyone_gather(piece, world);
+    piece_rooms_take(piece, blocks->size);
+    piece_point(piece);
     memcpy(piece->value, p->value, (size_t)p->count[ENTRIES] * sizeof *p->value);
     memcpy(piece->row_first, p->row_first, ((size_t)p->count[ROWS] + 1) * sizeof *p->row_first);
     memcpy(piece->column, p->column, (size_t)p->count[ENTRIES] * sizeof *p->column);
@@ -239,7 +261,6 @@ void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape 
         piece->column[needs[i].entry] = piece->count[ROWS] + place;
     }
     plan_make(piece, asked, given, wanted, blocks, world);
-    everyone_gather(piece, world);
     hopbyte_piece_free(p);
     free(needs);
     free(asked);
@@ -279,24 +300,24 @@ double hopbyte_piece_multiply(struct hopbyte_piece *p, const struct hopbyte_bloc
 
 double hopbyte_piece_migrate(struct hopbyte_piece *piece, struct hopbyte_blocks *blocks, const int *next,
                              const struct hopbyte_world *world) {
-    struct hopbyte_piece came = {.everyone = piece->everyone};
+    const int *coming = piece->everyone + (size_t)next[world->rank] * COUNTS;
+    size_t out = piece_travels(piece->count), in = piece_travels(coming);
     MPI_Request both[2];
     int to = -1, from = blocks->rank_of[next[world->rank]];
     for (int rank = 0; rank < blocks->size; rank++)
         if (next[rank] == piece->count[BLOCK])
             to = rank;
-    memcpy(came.count, piece->everyone + (size_t)next[world->rank] * COUNTS, sizeof came.count);
     hopbyte_blocks_take(blocks, next);
     if (to == world->rank)
         return 0;
-    piece_lay(&came);
-    size_t out = piece_travels(piece->count), in = piece_travels(came.count);
-    MPI_Irecv(came.memory, (int)in, MPI_DOUBLE, from, TAG_PIECE, world->comm, &both[0]);
+    MPI_Irecv(piece->spare, (int)in, MPI_DOUBLE, from, TAG_PIECE, world->comm, &both[0]);
     MPI_Isend(piece->memory, (int)out, MPI_DOUBLE, to, TAG_PIECE, world->comm, &both[1]);
     hopbyte_wait_quietly(2, both);
-    piece->everyone = NULL;
-    hopbyte_piece_free(piece);
-    *piece = came;
+    double *left = piece->memory;
+    piece->memory = piece->spare;
+    piece->spare = left;
+    memcpy(piece->count, coming, sizeof piece->count);
+    piece_point(piece);
     return (double)(out * sizeof(double));
 }
 

@@ -23,6 +23,7 @@ enum { BLOCK, ROWS, ENTRIES, HALO, NEIGHBOURS, SENDS, COUNTS };
 struct hopbyte_piece {
     int count[COUNTS];
     double *memory;    /* everything below, in this order */
+    double *spare;     /* as much again, where the next piece arrives */
     double *value, *x; /* x: own rows, then the halo, which does not travel */
     int *row_first, *column, *neighbour, *receive_first, *send_first, *send_row;
     double *y, *out; /* work space of this rank */

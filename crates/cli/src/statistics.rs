@@ -10,12 +10,12 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The value that a quarter of the values reach or exceed; 0 of none. Sorts them.
+/// The value that a quarter of the values reach or exceed, never the highest of three or more; 0 of none. Sorts them.
 pub fn upper_quartile(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => 0.0,
-        n => values[n - 1 - n / 4],
+        n => values[n - 1 - (n / 4).max(usize::from(n > 2))],
     }
 }
 
@@ -48,6 +48,7 @@ mod tests {
     fn quartiles() {
         assert_eq!(upper_quartile(&mut []), 0.0);
         assert_eq!(upper_quartile(&mut [7.0]), 7.0);
+        assert_eq!(upper_quartile(&mut [7.0, 9.0, 8.0]), 8.0);
         // Two of five trials disturbed, then four of five: only the latter is slow.
         assert_eq!(upper_quartile(&mut [9.0, 1.0, 9.0, 2.0, 10.0]), 9.0);
         assert_eq!(upper_quartile(&mut [1.0, 1.0, 9.0, 2.0, 1.0]), 2.0);

@@ -258,7 +258,7 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
 }
 
 /// The application's nodes in order, and the others.
-fn halves(machine: &Machine, seed: u64) -> (Vec<NodeId>, Vec<NodeId>) {
+pub fn halves(machine: &Machine, seed: u64) -> (Vec<NodeId>, Vec<NodeId>) {
     let mut nodes: Vec<NodeId> = machine.fabric.node_ids().collect();
     Rng::new(seed, 0).shuffle(&mut nodes);
     let others = nodes.split_off(nodes.len() / 2);

@@ -176,6 +176,7 @@ mod tests {
     use super::*;
     use crate::machine::MachineSource;
     use crate::output::Output;
+    use crate::verbs::demo::experiment::halves;
     use hopbyte_observe::read_traffic;
 
     #[test]
@@ -185,10 +186,10 @@ mod tests {
             ..MachineSource::default()
         };
         let machine = source.read(&mut Output::silent()).unwrap();
-        let exchange = read_traffic("stencil:4x4x4:7").unwrap().total();
-        let nodes = (0..32).step_by(2).map(|n| (NodeId(n), 4)).collect();
+        let exchange = read_traffic("stencil:4x2x2:7").unwrap().total();
+        let (nodes, others) = halves(&machine, 1);
+        let nodes = nodes.into_iter().map(|n| (n, 1)).collect();
         let allocation = Allocation::new(&machine.fabric, nodes).unwrap();
-        let others: Vec<NodeId> = (1..32).step_by(2).map(NodeId).collect();
         let problem = Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
         let options = Options {
             trials: Some(20_000),

@@ -21,7 +21,8 @@ struct Line {
 }
 
 /// Reads results; a path's rate is the upper quartile of its trials. What disturbs a measurement slows it: a host that
-/// stands still for a moment spoils some trials, a slow link is slow in all of them.
+/// stands still for a moment spoils some trials, a slow link is slow in all of them. Not the best of three: beside a partner
+/// that stands still, a path has all of a link that they share.
 pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
     let fabric = &machine.fabric;
     let mut trials: BTreeMap<(NodeId, NodeId, String, String), Vec<f64>> = BTreeMap::new();

@@ -125,8 +125,8 @@ impl<'a> Question<'a> {
     /// Asks.
     pub fn answer(&self) -> Result<Outcome, ModelError> {
         match &self.scenario.protection {
-            Some(rules) => protection::answer(self, rules),
-            None => self.answer_throttled(&BTreeSet::new(), 1.0),
+            Some(rules) if self.scenario.level != Level::Packet => protection::answer(self, rules),
+            _ => self.answer_throttled(&BTreeSet::new(), 1.0),
         }
     }
 
@@ -229,7 +229,10 @@ impl<'a> Question<'a> {
         };
         let nodes: Vec<NodeId> = self.placement.slots().iter().map(|s| s.node).collect();
         let spec = RouterSpec::of(&self.parameters);
-        let packets = Packets::new(network, &spec, &self.background)?;
+        let mut packets = Packets::new(network, &spec, &self.background)?;
+        if let Some(rules) = &self.scenario.protection {
+            packets.guard(protection::guard(self, network, rules)?);
+        }
         let (times, packets) = run_on(packets, network, &program, &nodes)?;
         let mut loads = Loads::none(self.fabric);
         for (from, to, bytes) in program.messages() {
@@ -250,6 +253,7 @@ impl<'a> Question<'a> {
             link.credit_stall_ratio = Some(count.credit_stall_ratio);
         }
         outcome.packet_hops = packets.hops().1;
+        outcome.throttled = packets.throttled();
         outcome.held_back.clear();
         Ok(outcome)
     }

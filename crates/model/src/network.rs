@@ -162,6 +162,34 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// Data that a node sends at most, in bytes per second, where anything but its wires limits it.
+    pub(crate) fn injection_of(&self, node: NodeId) -> Option<f64> {
+        if self.injections != NONE {
+            return Some(self.capacities[(self.injections + node.0) as usize]);
+        }
+        let share = self.host_share(self.fabric.node(node).inject);
+        let efficiency = self.parameters.link_efficiency;
+        let link = self.capacity_of(self.fabric.node(node).inject) * efficiency;
+        (share < 1.0).then_some(share * link)
+    }
+
+    /// What a node takes of the data that a healthy one could, as a share.
+    pub(crate) fn ejection_share(&self, node: NodeId) -> f64 {
+        match self.parameters.ejection_bytes_per_s {
+            Some(rate) if self.ejections != NONE => {
+                self.capacities[(self.ejections + node.0) as usize] / (rate * self.point.injection)
+            }
+            _ => self.host_share(self.fabric.node(node).eject),
+        }
+    }
+
+    /// What is left of a host link's capacity.
+    fn host_share(&self, link: LinkId) -> f64 {
+        let whole = self.capacity_of(link) * self.parameters.link_efficiency;
+        let left = self.resource_of(link).map(|r| self.capacities[r as usize]);
+        left.map_or(1.0, |left| left / whole)
+    }
+
     /// What a resource is.
     pub fn resource(&self, index: u32) -> Resource {
         let node = |start: u32| NodeId(index - start);

@@ -5,13 +5,15 @@
 //! all of its nodes. *Auto-throttling*: a module that cannot reach the controller throttles its own nodes
 //! after a while, whatever they do, and nobody is told.
 //!
-//! Jobs repeat themselves here, so that between two events everything goes at one pace: a run is the
-//! part of its work that was done at each pace, put together.
+//! Packet by packet the controller reads the routers' counters once a period while they run. Flows repeat
+//! themselves, so that between two events everything goes at one pace: a run is the part of its work that
+//! was done at each pace, put together.
 
 use crate::answer::Question;
 use crate::error::ModelError;
 use crate::network::Network;
 use crate::outcome::{LinkOutcome, Outcome};
+use crate::packet::{Crossing, Guard};
 use crate::place::find_nodes;
 use crate::scenario::{Level, positive};
 use hopbyte_fabric::{End, LinkId, NodeId, RouterId};
@@ -78,12 +80,15 @@ impl Protection {
         }
         if let Some(threshold) = self.stalls_per_forwarded {
             positive("protection: stalls_per_forwarded", threshold)?;
-            if level != Level::Stalls {
+            if !matches!(level, Level::Stalls | Level::Packet) {
                 return Err(ModelError::out_of_range(
                     "level of a scenario with active throttling",
                     &format!("{level:?}").to_lowercase(),
-                    "stalls: other levels do not say them for whole applications",
+                    "stalls or packet: other levels know no stalls",
                 ));
+            }
+            if level == Level::Packet {
+                positive("protection: period_s, packet by packet", self.period_s)?;
             }
         }
         for (what, seconds) in [
@@ -94,11 +99,11 @@ impl Protection {
                 return wrong(what, seconds, "a time not below zero");
             }
         }
-        if !self.unreachable.is_empty() && !matches!(level, Level::Stalls | Level::Fluid) {
+        if !self.unreachable.is_empty() && level == Level::Static {
             return Err(ModelError::out_of_range(
                 "level of a scenario with auto-throttling",
-                &format!("{level:?}").to_lowercase(),
-                "fluid or stalls",
+                &"static",
+                "fluid, stalls or packet",
             ));
         }
         Ok(())
@@ -226,6 +231,44 @@ fn active_event(
     Ok(Some((event, nodes)))
 }
 
+/// The same rules for packets.
+pub(crate) fn guard(
+    question: &Question<'_>,
+    network: &Network<'_>,
+    rules: &Protection,
+) -> Result<Guard, ModelError> {
+    Ok(Guard {
+        stalls_per_forwarded: rules.stalls_per_forwarded,
+        period_s: rules.period_s,
+        share: rules.throttle,
+        crossing: crossing(question, network)?,
+        auto: auto_events(question, rules)?,
+    })
+}
+
+/// What each application sends through each router, and its nodes.
+fn crossing(question: &Question<'_>, network: &Network<'_>) -> Result<Crossing, ModelError> {
+    let mut way = crate::network::Way::default();
+    let mut crossing = Crossing::default();
+    for (application, from, to, weight) in question.demands() {
+        if from == to {
+            continue;
+        }
+        let nodes = crossing.nodes.entry(application).or_default();
+        nodes.extend([from, to]);
+        network
+            .find(from, to, &mut way)
+            .map_err(|pair| ModelError::unroutable(question.fabric, &pair))?;
+        for &(link, share) in way.shares() {
+            if let End::Router(router) = question.fabric.link(link).to {
+                let here = crossing.weights.entry(router).or_default();
+                *here.entry(application).or_default() += weight * f64::from(share);
+            }
+        }
+    }
+    Ok(crossing)
+}
+
 /// The application that was not accused before of which most transfers cross a router, with its nodes.
 fn offender(
     question: &Question<'_>,
@@ -233,27 +276,12 @@ fn offender(
     router: RouterId,
     accused: &BTreeSet<u32>,
 ) -> Result<Option<(u32, BTreeSet<NodeId>)>, ModelError> {
-    let mut way = crate::network::Way::default();
-    let mut crossing: BTreeMap<u32, (f64, BTreeSet<NodeId>)> = BTreeMap::new();
-    for (application, from, to, weight) in question.demands() {
-        if accused.contains(&application) || from == to {
-            continue;
-        }
-        let entry = crossing.entry(application).or_default();
-        entry.1.extend([from, to]);
-        network
-            .find(from, to, &mut way)
-            .map_err(|pair| ModelError::unroutable(question.fabric, &pair))?;
-        let here =
-            |&&(link, _): &&(LinkId, f32)| question.fabric.link(link).to == End::Router(router);
-        let shares = way.shares().iter().filter(here);
-        entry.0 += weight * shares.map(|&(_, share)| f64::from(share)).sum::<f64>();
-    }
-    let most = crossing
-        .into_iter()
-        .filter(|(_, (weight, _))| *weight > 0.0)
-        .max_by(|a, b| a.1.0.total_cmp(&b.1.0).then(b.0.cmp(&a.0)));
-    Ok(most.map(|(application, (_, nodes))| (application, nodes)))
+    let mut crossing = crossing(question, network)?;
+    let most = crossing.most(router, accused);
+    Ok(most.and_then(|application| {
+        let nodes = crossing.nodes.remove(&application)?;
+        Some((application, nodes))
+    }))
 }
 
 /// One outcome of stretches: what crossed links adds up, ratios are over the whole time.

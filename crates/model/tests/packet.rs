@@ -9,11 +9,16 @@ use hopbyte_model::parameters::{OperatingPoint, Parameters};
 use hopbyte_model::{Inputs, Level, Outcome, Question, Scenario};
 
 fn answer(level: Level, text: &str) -> Outcome {
+    answer_on("gemini:2x2x8", level, text)
+}
+
+fn answer_on(fabric: &str, level: Level, text: &str) -> Outcome {
+    let level = format!("{level:?}").to_lowercase();
     let text = format!(
-        "schema = \"hopbyte.scenario/1\"\nname = \"test\"\nfabric = \"gemini:2x2x8\"\nnetwork = \"gemini\"\n{text}"
+        "schema = \"hopbyte.scenario/1\"\nname = \"test\"\nlevel = \"{level}\"\nfabric = \"{fabric}\"\n\
+         network = \"gemini\"\n{text}"
     );
-    let mut scenario = Scenario::parse("test.toml", &text).unwrap();
-    scenario.level = level;
+    let scenario = Scenario::parse("test.toml", &text).unwrap();
     let (fabric, routing) = scenario.machine().unwrap();
     let question = Question::new(&scenario, &fabric, &routing, &Inputs::default()).unwrap();
     question.answer().unwrap()
@@ -107,4 +112,64 @@ fn full_rings_do_not_lock() {
     let half_round = "[job]\nranks_per_node = 2\nworkload.synthetic = { ranks = 32, pattern = { shift = 16 }, bytes = 4e4 }";
     let outcome = answer(Level::Packet, half_round);
     assert!(outcome.time_seconds > outcome.bound_seconds);
+}
+
+#[test]
+fn a_slow_node_sends_slowly_as_it_does_in_flows() {
+    let one =
+        "[job]\nnodes.named = [\"(0,0,0):0\", \"(1,0,0):0\"]\nworkload.ping-pong = { bytes = 1e6 }";
+    let slow = format!("slow = [{{ name = \"(0,0,0):0\", bytes_per_s = 7e8 }}]\n{one}");
+    let ratio = |level| answer(level, &slow).time_seconds / answer(level, one).time_seconds;
+    let (packets, flows) = (ratio(Level::Packet), ratio(Level::Fluid));
+    assert!(packets > 5.0, "{packets}");
+    assert!(
+        (0.85..1.15).contains(&(packets / flows)),
+        "{packets} {flows}"
+    );
+}
+
+#[test]
+fn the_controller_throttles_who_floods_and_modules_throttle_themselves() {
+    let names = |which: u32| {
+        let at = |i: u32| format!("\"({},{},{}):{which}\"", i / 8, i / 4 % 2, i % 4);
+        (0..16).map(at).collect::<Vec<_>>().join(", ")
+    };
+    let flooded = |rules: &str| {
+        let text = format!(
+            "{rules}\n[job]\nnodes.named = [{}]\nworkload.halo = {{ grid = [2, 2, 4], \
+             bytes = [1e4], iterations = 10, compute_s = 2e-5 }}\n[[background]]\nnodes.named = [{}]\n\
+             workload.synthetic = {{ ranks = 16, pattern = \"uniform\", messages = 8, bytes = 1e6 }}\n",
+            names(0),
+            names(1)
+        );
+        answer_on("gemini:2x2x4", Level::Packet, &text)
+    };
+    let free = flooded("");
+    let rules = |threshold: f64| {
+        flooded(&format!(
+            "protection = {{ stalls_per_forwarded = {threshold:?}, period_s = 6e-5, throttle = 0.05 }}"
+        ))
+    };
+    let saved = rules(0.9);
+    let first = &saved.throttled[0];
+    assert_eq!((first.application, first.nodes), (Some(1), 16));
+    assert!(
+        (first.seconds / 6e-5).fract().abs() < 1e-6,
+        "{}",
+        first.seconds
+    );
+    assert!(first.stalls_per_forwarded > Some(0.9));
+    let (a, b) = (saved.time_seconds, free.time_seconds);
+    assert!(a < 0.9 * b, "{a} {b}");
+    // A threshold that nothing reaches changes nothing.
+    let calm = rules(1e9);
+    assert_eq!((calm.throttled.len(), calm.time_seconds), (0, b));
+    let lost =
+        flooded("protection = { unreachable = [\"(0,0,0)\"], patience_s = 1e-5, throttle = 0.1 }");
+    let first = &lost.throttled[0];
+    assert_eq!(
+        (first.application, first.nodes, first.seconds),
+        (None, 2, 1e-5)
+    );
+    assert!(lost.time_seconds > 1.05 * b, "{} {b}", lost.time_seconds);
 }

@@ -171,7 +171,8 @@ impl Layout {
                         tile: u16::from(tile),
                         forward: spec.eject_cycles,
                         cycles_per_phit: spec
-                            .host_cycles_per_phit(network, fabric.node(node).eject),
+                            .host_cycles_per_phit(network, fabric.node(node).eject)
+                            / network.ejection_share(node),
                     });
                 }
             }

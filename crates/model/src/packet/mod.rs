@@ -2,6 +2,7 @@
 
 mod counters;
 mod engine;
+mod guard;
 mod layout;
 mod nic;
 mod open_loop;
@@ -9,6 +10,7 @@ mod spec;
 mod wheel;
 
 pub use counters::{LinkCount, TileCounters};
+pub(crate) use guard::{Crossing, Guard};
 pub use nic::Packets;
 pub use open_loop::{OpenLoop, OpenLoopResult};
 pub use spec::RouterSpec;

@@ -1,12 +1,14 @@
 //! Messages as transactions: what network interfaces do above the routers.
 
 use super::engine::{Delivered, Engine, Packet};
+use super::guard::{Guard, Watch};
 use super::layout::Layout;
 use super::spec::RouterSpec;
 use crate::error::ModelError;
 use crate::fluid::Done;
 use crate::network::{Network, Way};
 use crate::program::{Stream, Transport};
+use crate::protection::ThrottleEvent;
 use crate::protocol::{Batch, Protocol, Side, Transaction};
 use hopbyte_fabric::NodeId;
 use std::cmp::Reverse;
@@ -57,8 +59,10 @@ pub struct Packets<'a> {
     interfaces: Vec<Interface>,
     to_try: Vec<u32>,
     window: u32,
-    /// Cycles that a byte of data keeps an interface busy.
-    cycles_per_byte: f64,
+    /// Cycles that a byte of data keeps an interface busy, by node.
+    cycles_per_byte: Vec<f64>,
+    /// Who looks whether routers are congested.
+    watch: Option<Watch>,
     /// Ends of messages within a node.
     local: BinaryHeap<Reverse<(u64, u32)>>,
     memory_free: Vec<f64>,
@@ -80,8 +84,10 @@ impl<'a> Packets<'a> {
         let layout = Layout::new(network, spec)?;
         let nodes = layout.nodes();
         let share = network.injection_share();
-        let rate = network.parameters.injection_bytes_per_s;
-        let cycles = |r: f64| 1.0 / (r * network.point.injection * spec.cycle.0);
+        let cycles = |node| {
+            let rate = network.injection_of(node);
+            rate.map_or(0.0, |r| 1.0 / (r * spec.cycle.0))
+        };
         let mut packets = Self {
             network,
             engine: Engine::new(layout, spec.clone()),
@@ -89,7 +95,8 @@ impl<'a> Packets<'a> {
             interfaces: vec![Interface::default(); nodes],
             to_try: Vec::new(),
             window: ((f64::from(spec.window) * share).round() as u32).max(1),
-            cycles_per_byte: rate.map_or(0.0, cycles),
+            cycles_per_byte: network.fabric.node_ids().map(cycles).collect(),
+            watch: None,
             local: BinaryHeap::new(),
             memory_free: vec![0.0; nodes],
             delivered: Vec::new(),
@@ -100,6 +107,35 @@ impl<'a> Packets<'a> {
             packets.stream(from, to, bytes, limit)?;
         }
         Ok(packets)
+    }
+
+    /// Lets somebody look at the routers' counters from now on.
+    pub(crate) fn guard(&mut self, guard: Guard) {
+        self.watch = Some(Watch::new(guard, &self.engine));
+    }
+
+    /// What was throttled so far.
+    pub(crate) fn throttled(&self) -> Vec<ThrottleEvent> {
+        let watch = self.watch.as_ref();
+        watch.map_or_else(Vec::new, |w| w.events.clone())
+    }
+
+    /// Throttles whom the guard would, if it looks before a cycle.
+    fn look_before(&mut self, cycle: u64) {
+        let Some(watch) = self.watch.as_mut().filter(|w| w.due() <= cycle) else {
+            return;
+        };
+        let nodes = watch.look(cycle, &self.engine, self.network.fabric);
+        let slower = 1.0 / watch.share();
+        for node in nodes {
+            let cycles = &mut self.cycles_per_byte[node.index()];
+            if *cycles == 0.0 {
+                // A wire's own pace is what such a node keeps a share of.
+                let link = self.network.fabric.node(node).inject;
+                *cycles = 1.0 / (self.network.capacity_of(link) * self.engine.spec.cycle.0);
+            }
+            *cycles *= slower;
+        }
     }
 
     /// Flits and packets times routers that they crossed so far.
@@ -235,7 +271,7 @@ impl<'a> Packets<'a> {
             let mut packet = Packet::new(to, tag, self.engine.now());
             packet.phits_per_flit = self.phits(&batch, true);
             if batch.kind == Transaction::Put {
-                packet.pace = (batch.bytes * self.cycles_per_byte) as f32;
+                packet.pace = (batch.bytes * self.cycles_per_byte[node as usize]) as f32;
             }
             self.engine.send(node, packet);
             return;
@@ -282,7 +318,7 @@ impl<'a> Packets<'a> {
             packet.network = 1;
             packet.phits_per_flit = self.phits(&batch, false);
             if batch.kind == Transaction::Get {
-                packet.pace = (batch.bytes * self.cycles_per_byte) as f32;
+                packet.pace = (batch.bytes * self.cycles_per_byte[target as usize]) as f32;
             }
             debug_assert_eq!(target, d.node);
             self.engine.send(d.node, packet);
@@ -303,6 +339,7 @@ impl<'a> Packets<'a> {
         if cycle as f64 * self.cycle() > limit {
             return false;
         }
+        self.look_before(cycle);
         let mut delivered = std::mem::take(&mut self.delivered);
         delivered.clear();
         self.engine.step(cycle, &mut delivered, &mut self.to_try);

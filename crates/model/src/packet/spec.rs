@@ -147,6 +147,11 @@ impl RouterSpec {
         (seconds / self.cycle.0).round().clamp(0.0, 1e6) as u32
     }
 
+    /// A time in cycles, however long.
+    pub(super) fn whole_cycles(&self, seconds: f64) -> u64 {
+        (seconds / self.cycle.0).round() as u64
+    }
+
     /// Cycles for a phit at a rate.
     pub(super) fn cycles_per_phit(&self, bytes_per_s: f64) -> f64 {
         self.phit_bytes / (bytes_per_s * self.cycle.0)

@@ -96,7 +96,7 @@ pub(super) struct Lane {
     pub(super) head: u32,
     pub(super) tail: u32,
     /// Flits here.
-    pub(super) flits: u16,
+    pub(super) flits: u32,
     /// Flits of the first packet that have not left.
     pub(super) left: u8,
     /// Whether its first flit has left; whether it holds a virtual channel of its output.

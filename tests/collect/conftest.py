@@ -46,6 +46,12 @@ def get(url: str) -> str:
         return str(answer.read().decode())
 
 
+def resident(process: subprocess.Popen[str]) -> int:
+    """Resident memory in bytes."""
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def wait(what: str, seconds: float, check):  # noqa: ANN001, ANN201
     """Calls `check` until it returns something true."""
     deadline = time.monotonic() + seconds

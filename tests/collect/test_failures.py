@@ -7,16 +7,9 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-from conftest import Site, wait
-
-
-def resident(process: subprocess.Popen[str]) -> int:
-    """Resident memory in bytes."""
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+from conftest import Site, resident, wait
 
 
 def test_a_frozen_node_is_named_at_the_deadline(site: Site) -> None:

@@ -6,6 +6,7 @@
 
 mod bus;
 mod link;
+mod pages;
 mod ring;
 mod work;
 
@@ -66,6 +67,8 @@ fn boot() -> u64 {
     u64::from(crc32fast::hash(id.as_bytes())) | 1 << 32
 }
 
+/// Tick after which what only the start needed is given back.
+const SETTLED: u64 = 8;
 /// Ticks between looks at what the agent costs itself.
 const LOOK_EVERY: u64 = 16;
 
@@ -155,6 +158,9 @@ impl Agent {
         if self.sequence.is_multiple_of(LOOK_EVERY) {
             self.cost.cpu_us = clock_ns(ClockId::ProcessCPUTime) / 1000;
             self.cost.resident_bytes = self.resident().unwrap_or(0);
+        }
+        if self.sequence == SETTLED {
+            pages::give_back();
         }
         self.sequence += 1;
         self.cost.dropped_reports = self.ring.dropped();

@@ -151,7 +151,7 @@ pub(crate) fn reading(text: &Text, node: Option<&str>) -> Result<Reading, InputE
                 return Err(text.error_at(line, "a time in ms"));
             }
             moment = number.checked_mul(1_000_000);
-        } else if add(&mut layout, &lossy(name), "").is_ok() {
+        } else if add(&mut layout, &lossy(name), &lossy(&unit.join(&b' '))).is_ok() {
             values.push(Some(number));
         }
     }
@@ -206,6 +206,24 @@ mod tests {
             );
         }
         out
+    }
+
+    #[test]
+    fn percentages_alone_are_a_reading_where_their_unit_is_known() {
+        let of = |unit| {
+            read(&format!(
+                "timestamp 5 ms\nX+_SAMPLE_GEMINI_LINK_USED_BW 75 {unit}\n"
+            ))
+        };
+        let reading = of("%").unwrap();
+        let counter = &reading.layout.counters[0];
+        assert_eq!(
+            (counter.quantity, counter.factor),
+            (Quantity::UsedRatio, 1e-2)
+        );
+        assert_eq!(reading.get(0), Some(75));
+        assert_eq!(of("% x1e6").unwrap().layout.counters[0].factor, 1e-8);
+        assert!(of("furlong").unwrap_err().contains("no metric of a link"));
     }
 
     #[test]

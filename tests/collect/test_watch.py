@@ -1,0 +1,99 @@
+"""The links of a machine from agents that run: a page a tick, from totals and from percentages alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Site, wait
+
+FABRIC = "gemini:4x4x4"
+RATE = 1_000_000_000
+
+
+@pytest.fixture
+def routers(site: Site):  # noqa: ANN201
+    """Metrics of two routers as gpcdr writes them, anew ten times a second: totals, and percentages alone."""
+    files = {name: site.folder / f"{name}.metrics" for name in ("totals", "derived")}
+    stop, gone = threading.Event(), set()
+
+    def write() -> None:
+        start = time.time()
+        while True:
+            now = time.time()
+            total = int((now - start) * RATE) + 1_000_000
+            lines = {
+                "totals": f"traffic_X+ {total} bytes\ncredit_stall_X+ {total // 4} ns\n",
+                "derived": "X+_SAMPLE_GEMINI_LINK_USED_BW 75 %\n",
+            }
+            for name, file in files.items():
+                part = file.with_suffix(".part")
+                part.write_text(f"timestamp {int(now * 1000)} ms\n{lines[name]}")
+                part.rename(file) if name not in gone else file.unlink(missing_ok=True)
+            if stop.wait(0.1):
+                return
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    site.stack.callback(lambda: (stop.set(), thread.join()))
+    for file in files.values():
+        wait("its metrics", 10, file.exists)
+    return files, gone
+
+
+def row(page: Path, name: str) -> str | None:
+    """A row of the newest page that is all there."""
+    rows = [line for line in page.read_text().splitlines() if line.startswith(name)]
+    return rows[-1] if rows else None
+
+
+def test_watch_shows_what_agents_of_routers_read(site: Site, routers) -> None:  # noqa: ANN001
+    """A rate of totals, a percentage as it is, and nothing of a router whose file vanished."""
+    files, gone = routers
+    site.collect("--period", "0.5")
+    words = ["--period", "0.5", "--to", f"127.0.0.1:{site.collector}", "--interface", "none", "--file"]
+    # Two nodes share a router; these are of the first and the last.
+    site.start(site.hopbyte, "agent", "--name", "nid00000", *words, files["totals"])
+    site.start(site.hopbyte, "agent", "--name", "nid00127", *words, files["derived"])
+    wait("both nodes", 30, lambda: site.last_tick()["reported"] == 2)
+    address = f"127.0.0.1:{site.collector}"
+    site.start(site.hopbyte, "watch", address, "--fabric", FABRIC, out="page")
+    page = site.folder / "page"
+    bars = wait("both links", 30, lambda: b if (b := row(page, "X- ")) and "2 of 64" in b else None)
+    # What came from X+ went X- from the neighbour; the worst is what only a percentage says.
+    assert "75.0" in bars, bars
+
+    def rate() -> float | None:
+        rows = [line.split() for line in page.read_text().splitlines() if " X- " in line and "MB/s" not in line]
+        rates = [float(words[2]) for words in rows if words[2].replace(".", "").isdigit()]
+        return rates[-1] if rates else None
+
+    # The files tell a moment of their own, to a millisecond.
+    wait("its rate", 30, lambda: (r := rate()) and abs(r - RATE / 1e6) < 10)
+    gone.add("derived")
+    wait("one link", 30, lambda: "1 of 64" in (row(page, "X- ") or ""))
+    gone.clear()
+    wait("both again", 30, lambda: "2 of 64" in (row(page, "X- ") or ""))
+
+
+def test_links_of_this_machine_over_an_interval(site: Site) -> None:
+    """`links live` reads twice, as far apart as it is told, and says how far it was."""
+    words = ["links", "live", "--fabric", "torus:2x2", "--counters-of", "n0-0"]
+
+    def summary(seconds: float) -> dict:
+        command = [site.hopbyte, *words, "--interval", str(seconds), "--json"]
+        started = time.monotonic()
+        done = subprocess.run(command, cwd=site.folder, capture_output=True, text=True)
+        assert done.returncode == 0, done
+        assert time.monotonic() - started >= seconds
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        assert len(lines) == 3 and all(line["received_bytes"] is not None for line in lines[:2])
+        return lines[-1]["summary"]
+
+    for seconds in (0.2, 0.6):
+        window = summary(seconds)["window_seconds"]
+        assert seconds <= window < seconds + 5, window

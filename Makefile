@@ -33,7 +33,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build build-capi install docs pictures bench bench-model bench-map bench-scale fuzz clean help
+.PHONY: demo test lint build build-capi install install-built docs pictures bench bench-model bench-map bench-scale fuzz clean help
 .PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-recorder test-probes
 .PHONY: test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
@@ -100,7 +100,7 @@ test-formats: programs $(VENV)/bin/python
 
 # libhopbyte as C and Fortran see it, against a running oracle.
 test-capi: programs
-	scripts/need.sh gcc=gcc gfortran=gfortran nm=binutils && tests/capi/run.sh $(TESTED)
+	scripts/need.sh gcc=gcc gfortran=gfortran nm=binutils pkg-config=pkgconf && tests/capi/run.sh $(TESTED)
 
 # Emulated clusters of network namespaces: needs root, which it says before it starts.
 test-lab: programs mpi $(VENV)/bin/python
@@ -130,16 +130,21 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 install: build build-capi
-	install -D -m 755 $(HOPBYTE) $(DESTDIR)$(PREFIX)/bin/hopbyte
-	install -D -m 755 $(HOPBYTE)-agent $(DESTDIR)$(PREFIX)/bin/hopbyte-agent
-	install -D -m 755 $(TARGET)/release/libhopbyte.so $(DESTDIR)$(PREFIX)/lib/libhopbyte.so
-	install -D -m 644 $(TARGET)/release/libhopbyte.a $(DESTDIR)$(PREFIX)/lib/libhopbyte.a
+	@$(MAKE) --no-print-directory install-built
+
+# The same without building: what is in the folder BUILT, as the test of libhopbyte has it.
+BUILT ?= $(TARGET)/release
+install-built:
+	install -D -m 755 $(BUILT)/hopbyte $(DESTDIR)$(PREFIX)/bin/hopbyte
+	install -D -m 755 $(BUILT)/hopbyte-agent $(DESTDIR)$(PREFIX)/bin/hopbyte-agent
+	install -D -m 755 $(BUILT)/libhopbyte.so $(DESTDIR)$(PREFIX)/lib/libhopbyte.so
+	install -D -m 644 $(BUILT)/libhopbyte.a $(DESTDIR)$(PREFIX)/lib/libhopbyte.a
 	install -D -m 644 crates/capi/include/hopbyte.h $(DESTDIR)$(PREFIX)/include/hopbyte.h
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
 	  crates/capi/hopbyte.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/hopbyte.pc
-	$(HOPBYTE) --quiet generate man $(DESTDIR)$(PREFIX)/share/man/man1
-	$(HOPBYTE) --quiet generate completions build/completions
+	$(BUILT)/hopbyte --quiet generate man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BUILT)/hopbyte --quiet generate completions build/completions
 	install -D -m 644 build/completions/hopbyte.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hopbyte
 	install -D -m 644 build/completions/_hopbyte $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_hopbyte
 	install -D -m 644 build/completions/hopbyte.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/hopbyte.fish

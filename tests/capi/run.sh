@@ -61,6 +61,22 @@ for address in "" "$work/socket" "$url"; do
   grep -q "^snapshot $snapshot:" "$work/remap.out"
   if [ -n "$address" ]; then [ "$snapshot" -gt 0 ]; else [ "$snapshot" = 0 ]; fi
 done
+# Installed below a folder of its own, the library is found by pkg-config alone, and runs from there.
+prefix=/opt/hopbyte
+make -s install-built BUILT="$lib" DESTDIR="$work/stage" PREFIX=$prefix >"$work/installed" 2>&1 || { cat "$work/installed"; exit 1; }
+export PKG_CONFIG_SYSROOT_DIR="$work/stage" PKG_CONFIG_LIBDIR="$work/stage$prefix/lib/pkgconfig"
+[ "$(pkg-config --modversion hopbyte)" = "$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" ]
+# shellcheck disable=SC2046,SC2086  # lists of words
+gcc $strict -o "$work/remap-installed" "$capi/examples/remap.c" $(pkg-config --cflags --libs hopbyte)
+# shellcheck disable=SC2046
+gfortran -std=f2018 -J "$work" -o "$work/remap-fortran-installed" "$capi/examples/remap.f90" $(pkg-config --libs hopbyte)
+for program in remap remap-fortran; do
+  LD_LIBRARY_PATH="$work/stage$prefix/lib" "$work/$program-installed" torus:2x2x8 "$url" >"$work/$program-installed.out"
+done
+cmp "$work/remap.out" "$work/remap-installed.out"
+cmp "$work/remap-fortran.out" "$work/remap-fortran-installed.out"
+"$work/stage$prefix/bin/hopbyte" --version >/dev/null
+[ -s "$work/stage$prefix/share/man/man1/hopbyte-map.1" ]
 # What is wrong is said, and is an exit code.
 if "$work/remap-fortran" nowhere 2>"$work/said" >"$work/said.out"; then exit 1; fi
 grep -q "nowhere" "$work/said.out"

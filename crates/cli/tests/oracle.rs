@@ -311,31 +311,7 @@ fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
     let (store, path) = (store.to_str().unwrap(), socket.to_str().unwrap());
     let words = ["--fabric", FABRIC, "--store", store, "--socket", path];
     let served = Served::start(PROGRAM, &words);
-    let map = |address: &str, fabric: &str| {
-        let mut command = std::process::Command::new(PROGRAM);
-        let out = command
-            .args([
-                "--quiet",
-                "--json",
-                "map",
-                "stencil:2x2x2:7",
-                "--fabric",
-                fabric,
-            ])
-            .args([
-                "--nodes",
-                "n[0-1]-[0-1]-[0-1]",
-                "--trials",
-                "100",
-                "--oracle",
-                address,
-            ])
-            .output()
-            .unwrap();
-        let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
-        let said = String::from_utf8(out.stderr).unwrap();
-        (out.status.code(), answer, said)
-    };
+    let map = |address: &str, fabric: &str| mapped(fabric, &["--oracle", address]);
     // One reading is no increase yet.
     let (code, _, said) = map(path, FABRIC);
     assert!(
@@ -351,11 +327,11 @@ fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
         assert_eq!(answer["oracle"]["version"], 1501);
         assert_eq!(answer["oracle"]["time_seconds"], 1501.0);
         // The live capacity is what others leave of it.
-        let free = map_free(FABRIC);
-        let ratio = answer["result"]["worst_network_link_seconds"]
-            .as_f64()
-            .unwrap()
-            / free;
+        let worst = |answer: &serde_json::Value| {
+            let cost = &answer["result"]["worst_network_link_seconds"];
+            cost.as_f64().unwrap()
+        };
+        let ratio = worst(&answer) / worst(&mapped(FABRIC, &[]).1);
         assert!((ratio - 1.0 / (1.0 - level(1501))).abs() < 1e-3, "{ratio}");
     }
     let (code, _, said) = map(path, "torus:4x4x5");
@@ -370,22 +346,166 @@ fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
     );
 }
 
-/// Time of the worst link between routers of the same mapping where nobody else sends.
-fn map_free(fabric: &str) -> f64 {
+/// Maps a small job; exit code, answer, what was said.
+fn mapped(fabric: &str, more: &[&str]) -> (Option<i32>, serde_json::Value, String) {
     let out = std::process::Command::new(PROGRAM)
-        .args([
-            "--quiet",
-            "--json",
-            "map",
-            "stencil:2x2x2:7",
-            "--fabric",
-            fabric,
-        ])
-        .args(["--nodes", "n[0-1]-[0-1]-[0-1]", "--trials", "100"])
+        .args(["--quiet", "--json", "map", "stencil:2x2x2:7"])
+        .args(["--fabric", fabric, "--trials", "100"])
+        .args(["--nodes", "n[0-1]-[0-1]-[0-1]"])
+        .args(more)
         .output()
         .unwrap();
-    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    answer["result"]["worst_network_link_seconds"]
-        .as_f64()
-        .unwrap()
+    let answer = serde_json::from_slice(&out.stdout).unwrap_or_default();
+    let said = String::from_utf8(out.stderr).unwrap();
+    (out.status.code(), answer, said)
+}
+
+#[test]
+fn several_oracles_and_a_replay_of_one_store_say_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (store, fabric) = (at("store"), spec::fabric(FABRIC).unwrap());
+    let mut cluster = Cluster::new(folder.path().join("store").as_path(), &fabric, |_| false);
+    (700..704).for_each(|tick| cluster.tick(tick));
+    let (sockets, replayed) = ([at("a"), at("b")], at("c"));
+    let _served: Vec<Served> = sockets
+        .iter()
+        .map(|s| {
+            let words = ["--fabric", FABRIC, "--store", &store, "--socket", s];
+            Served::start(PROGRAM, &words)
+        })
+        .collect();
+    let mut oracles = sockets.map(|s| Oracle::connect(&s).unwrap());
+    for last in [703, 704] {
+        for oracle in &mut oracles {
+            until("the tick is served", || version(oracle) == last);
+            let reply = oracle.ask(&pair(3, 17), &[]).unwrap().0;
+            assert_eq!(
+                (reply.version, close(reply.cost.unwrap(), last)),
+                (last, true)
+            );
+        }
+        cluster.tick(last + 1);
+    }
+    // The same from its beginning, a thousand seconds in one; its end stays.
+    let mut words = vec![
+        "--fabric", FABRIC, "--replay", &store, "--socket", &replayed,
+    ];
+    words.extend(["--speed", "1000"]);
+    let _replay = Served::start(PROGRAM, &words);
+    let mut oracle = Oracle::connect(&replayed).unwrap();
+    let mut before = 0;
+    until("the replay is at its end", || {
+        let reply = oracle.ask(&pair(3, 17), &[]).unwrap().0;
+        assert!(reply.version >= before, "{} after {before}", reply.version);
+        before = reply.version;
+        assert!(reply.version == 0 || close(reply.cost.unwrap(), reply.version));
+        reply.version == 705
+    });
+}
+
+#[test]
+fn oracles_of_one_running_collector_follow_its_agents() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    drop(port);
+    let machine = "gemini:4x2x2";
+    let fabric = spec::fabric(machine).unwrap();
+    let hosts = [0, 1].map(|x| format!("n{x}-0-0-0"));
+    let hosts = hosts.map(|h| fabric.find_node(&h).map(|_| h).unwrap());
+    let begin = Instant::now();
+    // What two nodes have received from either side of X, a gigabyte a second.
+    let metrics = |host: &str| {
+        let set = folder
+            .path()
+            .join(host)
+            .join("sys/devices/virtual/gni/gpcdr0/metricsets/links");
+        std::fs::create_dir_all(&set).unwrap();
+        let ms = begin.elapsed().as_millis() as u64 + 1000;
+        let text = format!(
+            "timestamp {ms} ms\ntraffic_X+ {} B\ntraffic_X- {} B\n",
+            ms * 1_000_000,
+            ms * 1_000_000
+        );
+        std::fs::write(set.join("next"), text).unwrap();
+        std::fs::rename(set.join("next"), set.join("metrics")).unwrap();
+    };
+    hosts.iter().for_each(|h| metrics(h));
+    let start = |words: &[&str]| {
+        let mut command = std::process::Command::new(PROGRAM);
+        let null = std::process::Stdio::null;
+        Running(
+            command
+                .arg("--quiet")
+                .args(words)
+                .stdout(null())
+                .spawn()
+                .unwrap(),
+        )
+    };
+    let _collector = start(&[
+        "collect",
+        "--listen",
+        &address,
+        "--period",
+        "0.1",
+        "--deadline",
+        "80",
+    ]);
+    let _agents = hosts.clone().map(|host| {
+        let root = folder.path().join(&host);
+        start(&[
+            "agent",
+            "--to",
+            &address,
+            "--name",
+            &host,
+            "--period",
+            "0.1",
+            "--root",
+            root.to_str().unwrap(),
+        ])
+    });
+    let sockets = ["a", "b"].map(|s| folder.path().join(s).to_str().unwrap().to_owned());
+    let _served = sockets.clone().map(|s| {
+        Served::start(
+            PROGRAM,
+            &["--fabric", machine, "--collector", &address, "--socket", &s],
+        )
+    });
+    let mut oracles = sockets.map(|s| Oracle::connect(&s).unwrap());
+    let [from, to] = hosts.clone().map(|h| Some(Place::Name(h)));
+    let ask = Ask {
+        from: to,
+        to: from,
+        ..used()
+    };
+    let mut seen = [(0u64, 0.0); 2];
+    until("both oracles follow", || {
+        hosts.iter().for_each(|h| metrics(h));
+        for (oracle, seen) in oracles.iter_mut().zip(&mut seen) {
+            let reply = oracle.ask(&ask, &[]).unwrap().0;
+            assert!(reply.version >= seen.0);
+            *seen = (reply.version, reply.cost.unwrap_or(seen.1));
+        }
+        seen.iter().all(|s| s.1 > 0.0)
+    });
+    // 1 GB/s of the 9.375 GB/s that a link of X has.
+    for (version, used) in seen {
+        assert!(
+            version > 0 && (0.02..0.5).contains(&used),
+            "{version}: {used}"
+        );
+    }
+}
+
+/// A process that ends with the test.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -172,8 +172,12 @@ bench-model:
 
 # The mapper beside other tools on the same problems (libscotch-dev, libtrilinos-zoltan2-dev with its
 # tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar; what is absent is left out).
+# Peers that cannot be installed here are left out, and named.
 bench-map:
-	$(PYTHON) bench/map/run.py
+	-scripts/need.sh gcc=gcc mpicxx=libopenmpi-dev /usr/include/scotch-int64=libscotch-dev \
+		$(foreach part,zoltan2 tpetra xpetra kokkos kokkos-kernels teuchos zoltan epetra,/usr/share/doc/libtrilinos-$(part)-dev=libtrilinos-$(part)-dev)
+	-$(PYTHON) -m venv build/peers && build/peers/bin/pip install -q mtkahypar
+	$(PYTHON) bench/map/run.py --python $(abspath build/peers/bin/python)
 
 test-simgrid: programs
 	scripts/need.sh /usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ && $(PYTHON) bench/model/run.py --quick

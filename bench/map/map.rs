@@ -14,8 +14,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["solve", problem, objective, effort, seed] => {
-            solve(problem, objective, effort, seed.parse()?)
+        ["solve", problem, objective, effort, seed, runs] => {
+            solve(problem, objective, effort, (seed.parse()?, runs.parse()?))
         }
         ["in-order", problem] => in_order(problem),
         ["eval", problem, file] => eval(problem, file),
@@ -59,8 +59,13 @@ fn print(e: &Evaluation, more: &str) {
     );
 }
 
-/// `effort` is a number of seconds, or of thousand trials (`2400k`).
-fn solve(name: &str, objective: &str, effort: &str, seed: u64) -> Result<(), Box<dyn Error>> {
+/// `effort` is a number of seconds, or of thousand trials of all runs (`2400k`).
+fn solve(
+    name: &str,
+    objective: &str,
+    effort: &str,
+    (seed, runs): (u64, usize),
+) -> Result<(), Box<dyn Error>> {
     let instance = instance(name)?;
     let problem = question(&instance, objective)?;
     let trials = match effort.strip_suffix('k') {
@@ -74,9 +79,9 @@ fn solve(name: &str, objective: &str, effort: &str, seed: u64) -> Result<(), Box
             effort.parse()?
         },
         trials,
-        threads: 1,
+        threads: 0,
         seed,
-        runs: 1,
+        runs,
     };
     let (_, c) = map(&problem, &options, &|_| {})?;
     let more = format!(

@@ -154,6 +154,12 @@ impl<'a> Arrangement<'a> {
         })
     }
 
+    /// The same unit to the same slot, as things are now.
+    #[inline]
+    pub(crate) fn again(&self, swap: Swap) -> Option<Swap> {
+        self.swap(swap.unit, swap.slot)
+    }
+
     /// Does it.
     #[inline]
     pub(crate) fn perform(&mut self, swap: Swap) {

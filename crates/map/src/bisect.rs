@@ -7,6 +7,7 @@
 
 use crate::coords::Point;
 use crate::rng::Rng;
+use rayon::prelude::*;
 
 /// Splits tasks and places at the same time, by the plan as far as it goes and then each along its
 /// longer side, until every place has its own tasks. `room` is the number of tasks that every place
@@ -126,11 +127,14 @@ impl Side {
 /// Plans of a round of the search for one: the first quarter by chance, then changes of the round's best.
 const ROUND: usize = 300;
 
+/// Plans that are tried together, on all threads.
+const TOGETHER: usize = 4;
+
 /// Looks for a plan whose map costs least, in rounds; makes `tries` maps. `cost` says what a map costs.
 pub(crate) fn planned(
     (tasks, places, room): (&[Point], &[Point], &[u32]),
     tries: usize,
-    cost: impl Fn(&[u32]) -> f64,
+    cost: impl Fn(&[u32]) -> f64 + Sync,
     rng: &mut Rng,
 ) -> Option<(f64, Vec<u32>)> {
     let taken = room.iter().filter(|&&r| r > 0).count();
@@ -139,28 +143,39 @@ pub(crate) fn planned(
     let round = tries.div_ceil(tries.div_ceil(ROUND).max(1));
     let mut best: Option<(f64, Vec<u32>)> = None;
     let mut of_round: Option<(f64, [Vec<u8>; 2])> = None;
-    for number in 0..tries {
+    let mut number = 0;
+    while number < tries {
         if number % round == 0 {
             of_round = None;
         }
-        let orders = match &of_round {
-            Some((_, orders)) if number % round >= round / 4 => changed(orders, rng),
-            _ => {
-                let spread = [1.0, 8.0, 1e6][number % 3];
-                [0, 1].map(|side: usize| sides[side].order(spread, rng))
+        let batch = TOGETHER.min(tries - number).min(round - number % round);
+        let next: Vec<[Vec<u8>; 2]> = (number..number + batch)
+            .map(|number| match &of_round {
+                Some((_, orders)) if number % round >= round / 4 => changed(orders, rng),
+                _ => {
+                    let spread = [1.0, 8.0, 1e6][number % 3];
+                    [0, 1].map(|side: usize| sides[side].order(spread, rng))
+                }
+            })
+            .collect();
+        let maps: Vec<(f64, Vec<u32>)> = next
+            .par_iter()
+            .map(|[a, b]| {
+                let pairs = a.iter().copied().zip(b.iter().copied());
+                let plan: Vec<(u8, u8)> = pairs.take(depth).collect();
+                let map = bisect(tasks, places, room, &plan);
+                (cost(&map), map)
+            })
+            .collect();
+        for ((cost, map), orders) in maps.into_iter().zip(next) {
+            if of_round.as_ref().is_none_or(|b| cost <= b.0) {
+                of_round = Some((cost, orders));
             }
-        };
-        let [a, b] = &orders;
-        let pairs = a.iter().copied().zip(b.iter().copied());
-        let plan: Vec<(u8, u8)> = pairs.take(depth).collect();
-        let map = bisect(tasks, places, room, &plan);
-        let cost = cost(&map);
-        if of_round.as_ref().is_none_or(|b| cost <= b.0) {
-            of_round = Some((cost, orders));
+            if best.as_ref().is_none_or(|b| cost < b.0) {
+                best = Some((cost, map));
+            }
         }
-        if best.as_ref().is_none_or(|b| cost < b.0) {
-            best = Some((cost, map));
-        }
+        number += batch;
     }
     best
 }

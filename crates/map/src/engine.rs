@@ -14,6 +14,9 @@ use crate::search::{Search, Stage, Weights};
 /// Share of every group's bytes that a search looks at; the lightest edges are left for single tasks.
 const HEAVY: f32 = 0.97;
 
+/// Nodes from which on one search uses all threads.
+const MANY: usize = 4096;
+
 /// Single tasks may leave their group though links of nodes that do not count take up to this much
 /// longer.
 const HOSTS: f64 = 1.25;
@@ -28,6 +31,8 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) weights: Weights,
     /// Tasks that every place takes.
     pub(crate) rooms: Vec<u32>,
+    /// Whether one search is large enough for all threads.
+    pub(crate) wide: bool,
 }
 
 /// A level of a search: units, where they can be, and where they are.
@@ -62,6 +67,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             near: Near::new(problem, &mut Rng::new(seed, 0)),
             weights: weights(problem, paths),
             rooms: problem.allocation.nodes().iter().map(|n| n.1).collect(),
+            wide: problem.allocation.nodes().len() >= MANY,
         }
     }
 
@@ -133,6 +139,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             heat: 1.0,
             hot: 50,
             step: 1.5,
+            relax: 1.0,
             budget: effort.part(1.0, false),
         };
         if grouped {
@@ -156,10 +163,25 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             };
             self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
         } else {
+            if warm && self.some_sole() {
+                stage = Stage {
+                    stiffness: (400.0, 400.0),
+                    heat: 50.0,
+                    step: 0.6,
+                    relax: 1.3,
+                    ..stage
+                };
+            }
             self.load_stage(&mut state, false, None, &stage, rng);
         }
         tell();
         state
+    }
+
+    /// Whether some links of the objective lead to one place alone, and others do not.
+    fn some_sole(&self) -> bool {
+        let mut counted = self.weights.sole.iter().zip(&self.weights.counts);
+        counted.any(|(&sole, &counts)| sole && counts)
     }
 
     /// The units of a level, at the places where the tasks are.
@@ -222,7 +244,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             &self.near,
             self.distances,
             &level.start,
-            how,
+            (how.0, how.1, self.wide),
             rng,
         );
         state.trials += trials;
@@ -249,7 +271,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             others,
         );
         let others = search.others;
-        search.run(stage, rng);
+        search.run(stage, self.wide, rng);
         state.trials += search.trials;
         let end = search.into_slots();
         Self::take(state, &level, &end);
@@ -275,5 +297,6 @@ fn weights<P: Paths>(problem: &Problem<'_>, paths: &P) -> Weights {
         seconds_per_byte: (0..paths.links()).map(seconds).collect(),
         counts: (0..paths.links()).map(counts).collect(),
         hop: (0..paths.links()).map(hop).collect(),
+        sole: paths.sole(),
     }
 }

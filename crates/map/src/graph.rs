@@ -169,6 +169,11 @@ impl Graph {
         self.size.len()
     }
 
+    /// Ends of edges: twice as many as there are edges.
+    pub(crate) fn ends(&self) -> usize {
+        self.edges.len()
+    }
+
     /// Neighbours of a unit, by number.
     #[inline]
     pub(crate) fn edges(&self, unit: u32) -> &[Edge] {

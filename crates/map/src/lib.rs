@@ -12,6 +12,7 @@ mod arrangement;
 mod bisect;
 mod bound;
 pub mod budget;
+mod change;
 mod construct;
 mod coords;
 mod dual;

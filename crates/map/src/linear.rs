@@ -7,6 +7,11 @@ use crate::graph::{Edge, Graph};
 use crate::near::Near;
 use crate::rng::Rng;
 use crate::schedule::{Budget, Schedule};
+use rayon::prelude::*;
+
+/// Trials that are looked at together: streams of random numbers, and trials of each. Fixed, so that the
+/// result does not depend on the number of threads.
+const BATCH: (usize, usize) = (16, 256);
 
 /// Cost of a byte between places.
 pub(crate) trait Distances: Sync {
@@ -90,14 +95,14 @@ fn change<D: Distances>(graph: &Graph, at: &Arrangement<'_>, d: &D, s: Swap) -> 
     sum
 }
 
-/// Searches from a slot for every unit; returns the best arrangement found and the trials made.
+/// Searches from a slot for every unit, where `many` on all threads; returns the best arrangement found and the trials made.
 pub(crate) fn anneal<D: Distances>(
     graph: &Graph,
     slots: &Slots,
     near: &Near,
     distances: &D,
     start: &[u32],
-    (heat, budget): (f64, Budget),
+    (heat, budget, many): (f64, Budget, bool),
     rng: &mut Rng,
 ) -> (Vec<u32>, u64) {
     let mut at = Arrangement::new(slots, graph, start);
@@ -105,14 +110,43 @@ pub(crate) fn anneal<D: Distances>(
     let mut schedule = Schedule::new(budget, heat * mean, 1e-9 * mean);
     let begin = at.slot_of().to_vec();
     let mut grown = 0.0;
-    while schedule.go_on() {
-        let Some(swap) = at.candidate(graph, near, rng) else {
+    let trials = if many { BATCH.0 * BATCH.1 } else { 1 };
+    let mut streams: Vec<Vec<(Swap, f64)>> = vec![Vec::new(); BATCH.0];
+    while schedule.go_on(trials as u64) {
+        if !many {
+            let Some(swap) = at.candidate(graph, near, rng) else {
+                continue;
+            };
+            let change = change(graph, &at, distances, swap);
+            if change <= schedule.limit(rng) {
+                grown += change;
+                at.perform(swap);
+            }
             continue;
-        };
-        let change = change(graph, &at, distances, swap);
-        if change <= schedule.limit(rng) {
-            grown += change;
-            at.perform(swap);
+        }
+        let seed = rng.next();
+        let each = streams.par_iter_mut().enumerate();
+        each.for_each(|(number, found)| {
+            let mut rng = Rng::new(seed, number as u64);
+            found.clear();
+            for _ in 0..BATCH.1 {
+                let Some(swap) = at.candidate(graph, near, &mut rng) else {
+                    continue;
+                };
+                let limit = schedule.limit(&mut rng);
+                if change(graph, &at, distances, swap) <= limit {
+                    found.push((swap, limit));
+                }
+            }
+        });
+        for &(swap, limit) in streams.iter().flatten() {
+            // Who was there, and the partners, may have moved meanwhile.
+            let Some(swap) = at.again(swap) else { continue };
+            let change = change(graph, &at, distances, swap);
+            if change <= limit {
+                grown += change;
+                at.perform(swap);
+            }
         }
     }
     let end = if grown < 0.0 {

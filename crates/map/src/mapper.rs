@@ -147,6 +147,7 @@ pub fn map(
 ) -> Result<(Placement, Certificate), MapError> {
     let (begin, begin_cpu) = (Instant::now(), cpu_seconds());
     problem.check()?;
+    problem.check_partners()?;
     if !(options.seconds.is_finite() && (0.0..=1e7).contains(&options.seconds)) {
         return Err(MapError::BadOption {
             what: "seconds",
@@ -154,24 +155,55 @@ pub fn map(
             expected: "a time from 0 to 10,000,000",
         });
     }
-    let mut candidates: Vec<(Baseline, Placement, Evaluation)> = Vec::new();
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|error| MapError::BadOption {
+            what: "threads",
+            found: error.to_string(),
+            expected: "a number of threads that the system can start",
+        })?;
+    let (placement, mut certificate) =
+        pool.install(|| searched(problem, options, threads, progress))?;
+    certificate.wall_seconds = begin.elapsed().as_secs_f64();
+    certificate.cpu_seconds = cpu_seconds() - begin_cpu;
+    Ok((placement, certificate))
+}
+
+/// [`map`], on the threads that it may use.
+fn searched(
+    problem: &Problem<'_>,
+    options: &Options,
+    threads: usize,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(Placement, Certificate), MapError> {
     let all = [
         Baseline::InOrder,
         Baseline::RoundRobin,
         Baseline::Random,
         Baseline::Current,
     ];
-    for which in all {
-        if let Some(placement) = baseline(problem, which, options.seed)? {
-            let cost = evaluate(problem, &placement)?;
-            candidates.push((which, placement, cost));
-        }
-    }
+    let candidate = |&which: &Baseline| -> Result<Option<_>, MapError> {
+        let Some(placement) = baseline(problem, which, options.seed)? else {
+            return Ok(None);
+        };
+        let cost = evaluate(problem, &placement)?;
+        Ok(Some((which, placement, cost)))
+    };
+    let found: Vec<Option<(Baseline, Placement, Evaluation)>> =
+        all.par_iter().map(candidate).collect::<Result<_, _>>()?;
+    let candidates: Vec<(Baseline, Placement, Evaluation)> = found.into_iter().flatten().collect();
     let requests = Graph::of_tasks(problem.exchange, 0.0);
-    let flows = Graph::of_tasks(problem.exchange, problem.response_fraction);
-    let bound = bound(problem, &requests, &flows);
+    let answered = (problem.response_fraction > 0.0)
+        .then(|| Graph::of_tasks(problem.exchange, problem.response_fraction));
+    let flows = answered.as_ref().unwrap_or(&requests);
+    let bound = bound(problem, &requests, flows);
     let graph = match problem.objective {
-        Objective::WorstLink | Objective::WorstNetworkLink => &flows,
+        Objective::WorstLink | Objective::WorstNetworkLink => flows,
         Objective::HopBytes | Objective::RouteCost(_) => &requests,
     };
     let mut best = 0;
@@ -186,6 +218,7 @@ pub fn map(
     let run = Run {
         problem,
         options,
+        threads,
         graph,
         candidates: &candidates,
         best: candidates[best].2.score(&problem.objective).0,
@@ -233,9 +266,9 @@ pub fn map(
         moved_tasks: placement.moved(reference),
         seed: options.seed,
         trials: found.trials,
-        threads: found.threads,
-        wall_seconds: begin.elapsed().as_secs_f64(),
-        cpu_seconds: cpu_seconds() - begin_cpu,
+        threads,
+        wall_seconds: 0.0,
+        cpu_seconds: 0.0,
     };
     Ok((placement, certificate))
 }
@@ -252,13 +285,13 @@ fn worth(cost: &Evaluation, baseline: &Evaluation, objective: &Objective<'_>) ->
 struct Found {
     best: Option<(Placement, Evaluation)>,
     trials: u64,
-    threads: usize,
 }
 
 /// A search on one problem.
 struct Run<'a> {
     problem: &'a Problem<'a>,
     options: &'a Options,
+    threads: usize,
     graph: &'a Graph,
     candidates: &'a [(Baseline, Placement, Evaluation)],
     best: f64,
@@ -280,67 +313,56 @@ impl Run<'_> {
     fn on<P: Paths, D: Distances>(&self, paths: &P, distances: &D) -> Result<Found, MapError> {
         let (problem, options) = (self.problem, self.options);
         let engine = Engine::new(problem, self.graph, paths, distances, options.seed);
-        let threads = match options.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        };
         let runs = options.runs.max(1);
+        // A large search uses all threads itself, small ones run side by side.
+        let waves = if engine.wide {
+            runs
+        } else {
+            runs.div_ceil(self.threads)
+        };
         let effort = match options.trials {
             Some(trials) => Effort::Trials(trials / runs as u64),
-            None => Effort::Seconds(options.seconds / runs.div_ceil(threads) as f64),
+            None => Effort::Seconds(options.seconds / waves as f64),
         };
         let starts = starts(&engine, self.candidates, effort.trials(), options.seed);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|error| MapError::BadOption {
-                what: "threads",
-                found: error.to_string(),
-                expected: "a number of threads that the system can start",
-            })?;
         let told = std::sync::Mutex::new((0usize, self.best));
-        let searched: Result<Vec<(u64, Placement, Evaluation)>, MapError> = pool.install(|| {
-            (0..runs)
-                .into_par_iter()
-                .map(|number| {
-                    let mut rng = Rng::new(options.seed, number as u64 + 1);
-                    let start = &starts[number % starts.len()];
-                    let warm = number % 2 == 1;
-                    let end = engine.run((start.clone(), warm), effort, &mut rng, || {
-                        if let Ok(mut told) = told.lock() {
-                            told.0 += 1;
-                            (self.progress)(Progress {
-                                done: (told.0 as f64 / (4 * runs) as f64).min(1.0),
-                                best: told.1,
-                                bound: self.bound,
-                            });
-                        }
-                    });
-                    let (mut placement, mut cost) = self.placed(&end.place_of)?;
-                    // A search that began too warm may end worse than it began.
-                    let begin = self.placed(start)?;
-                    if begin.1.better_than(&cost, &problem.objective) {
-                        (placement, cost) = begin;
-                    }
-                    if let Ok(mut told) = told.lock() {
-                        told.0 += 1;
-                        told.1 = told.1.min(cost.score(&problem.objective).0);
-                        (self.progress)(Progress {
-                            done: (told.0 as f64 / (4 * runs) as f64).min(1.0),
-                            best: told.1,
-                            bound: self.bound,
-                        });
-                    }
-                    Ok((end.trials, placement, cost))
-                })
-                .collect()
-        });
+        let tell = |found: Option<f64>| {
+            if let Ok(mut told) = told.lock() {
+                told.0 += 1;
+                told.1 = told.1.min(found.unwrap_or(f64::INFINITY));
+                (self.progress)(Progress {
+                    done: (told.0 as f64 / (4 * runs) as f64).min(1.0),
+                    best: told.1,
+                    bound: self.bound,
+                });
+            }
+        };
+        let one = |number: usize| -> Result<(u64, Placement, Evaluation), MapError> {
+            let mut rng = Rng::new(options.seed, number as u64 + 1);
+            // Every second run is another search from the most promising start.
+            let warm = number % 2 == 1;
+            let start = &starts[if warm { 0 } else { number / 2 } % starts.len()];
+            let end = engine.run((start.clone(), warm), effort, &mut rng, || tell(None));
+            // A search that began too warm may end worse than it began.
+            let (begin, end_placed) =
+                rayon::join(|| self.placed(start), || self.placed(&end.place_of));
+            let (begin, mut found) = (begin?, end_placed?);
+            if begin.1.better_than(&found.1, &problem.objective) {
+                found = begin;
+            }
+            tell(Some(found.1.score(&problem.objective).0));
+            Ok((end.trials, found.0, found.1))
+        };
+        let ends: Result<Vec<_>, MapError> = if engine.wide {
+            (0..runs).map(one).collect()
+        } else {
+            (0..runs).into_par_iter().map(one).collect()
+        };
         let mut found = Found {
             best: None,
             trials: 0,
-            threads,
         };
-        for (trials, placement, cost) in searched? {
+        for (trials, placement, cost) in ends? {
             found.trials += trials;
             let better =
                 |(_, best): &(Placement, Evaluation)| cost.better_than(best, &problem.objective);

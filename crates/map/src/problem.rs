@@ -12,6 +12,9 @@ use thiserror::Error;
 /// serves in turn, and a time of infinity would hide every other difference.
 pub const LEAST_LIVE_SHARE: f64 = 0.01;
 
+/// Most messages of one task, out and in, that a search takes on.
+const MOST_PARTNERS: u32 = 1 << 22;
+
 /// Most unroutable pairs that an error names.
 const EXAMPLES: usize = 5;
 
@@ -133,6 +136,24 @@ impl<'a> Problem<'a> {
         Ok(())
     }
 
+    /// Refuses tasks whose partners alone would take longer than any search, before anything is built.
+    pub(crate) fn check_partners(&self) -> Result<(), MapError> {
+        let mut partners = vec![0u32; self.exchange.tasks()];
+        for (from, message) in self.exchange.iter() {
+            for end in [from, message.to] {
+                partners[end as usize] = partners[end as usize].saturating_add(1);
+            }
+        }
+        match partners.iter().position(|&n| n > MOST_PARTNERS) {
+            Some(task) => Err(MapError::TooManyPartners {
+                task: task as u32,
+                partners: partners[task],
+                most: MOST_PARTNERS,
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that a placement is one of this problem's tasks in its allocation.
     pub(crate) fn check_placement(&self, placement: &Placement) -> Result<(), MapError> {
         let tasks = self.exchange.tasks();
@@ -187,6 +208,18 @@ pub enum MapError {
         tasks: usize,
         /// Slots of the allocation.
         slots: usize,
+    },
+    /// A task that talks to more others than a search can carry.
+    #[error(
+        "task {task} talks to {partners} others, and at most {most} are searched\nhint: leave out what every task sends to one, or count a collective by its algorithm"
+    )]
+    TooManyPartners {
+        /// The task.
+        task: u32,
+        /// Its messages, out and in.
+        partners: u32,
+        /// How many are accepted.
+        most: u32,
     },
     /// A placement of another traffic.
     #[error("the placement has {placed} tasks and the traffic {tasks}")]

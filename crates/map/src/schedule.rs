@@ -84,13 +84,13 @@ impl Schedule {
         }
     }
 
-    /// Counts a trial; false when the budget is used up.
+    /// Counts trials, one or many; false when the budget is used up.
     #[inline]
-    pub(crate) fn go_on(&mut self) -> bool {
+    pub(crate) fn go_on(&mut self, trials: u64) -> bool {
         if self.trials.is_multiple_of(STRIDE) && !self.cool() {
             return false;
         }
-        self.trials += 1;
+        self.trials += trials;
         true
     }
 

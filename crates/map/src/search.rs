@@ -12,11 +12,13 @@
 //! touching a load, and none is refused that the full change would allow.
 
 use crate::arrangement::{Arrangement, FREE, Slots, Swap};
+use crate::change::{Change, Many, count};
 use crate::graph::Graph;
 use crate::near::Near;
 use crate::paths::{Paths, Prices};
 use crate::rng::Rng;
 use crate::schedule::{Budget, Schedule};
+use rayon::prelude::*;
 
 /// Share of the loaded links that the limit leaves above it.
 const ABOVE: f64 = 0.02;
@@ -24,12 +26,24 @@ const ABOVE: f64 = 0.02;
 /// Limits stay this share below the worst link's time, and some flows below that.
 const LEAST_STEP: f64 = 0.015;
 
+/// Trials that are looked at together: streams of random numbers, and trials of each. Fixed, so that the
+/// result does not depend on the number of threads.
+const BATCH: (usize, usize) = (16, 256);
+
+/// Edges from which on loads are counted on all threads, and parts that they are counted in.
+const COUNTED: (usize, usize) = (1 << 18, 8);
+
+/// Shares of the budget from which and up to which relaxed links get their true limits back.
+const RELAXED: (f64, f64) = (0.4, 0.6);
+
 /// What every link weighs in the cost, in the numbering of [`Paths`].
 pub(crate) struct Weights {
     /// Seconds per byte at live capacity; 0 for links that carry nothing or have no limit.
     pub(crate) seconds_per_byte: Vec<f64>,
     /// Whether the link's time is part of the objective; others only must not get worse.
     pub(crate) counts: Vec<bool>,
+    /// Whether only one place uses it.
+    pub(crate) sole: Vec<bool>,
     /// 1 for links that are a hop.
     pub(crate) hop: Vec<f64>,
 }
@@ -45,6 +59,9 @@ pub(crate) struct Stage {
     pub(crate) hot: usize,
     /// Typical flows by which every limit stays below what the worst time lets a link carry.
     pub(crate) step: f64,
+    /// How much more the links that lead to several places may carry at first: whom the others must make
+    /// room for on a link of his own is settled before they are balanced.
+    pub(crate) relax: f64,
     /// When to stop.
     pub(crate) budget: Budget,
 }
@@ -79,9 +96,6 @@ pub(crate) struct Search<'a, P: Paths> {
     limit: Vec<f64>,
     price: Vec<f64>,
     prices: Prices,
-    delta: Vec<f64>,
-    mark: Vec<bool>,
-    touched: Vec<u32>,
     /// Penalty price per byte of excess.
     steep: f64,
     /// Time that links outside the objective must not pass.
@@ -126,9 +140,6 @@ impl<'a, P: Paths> Search<'a, P> {
             limit: vec![f64::INFINITY; links],
             price: vec![0.0; links],
             prices: paths.prices(),
-            delta: vec![0.0; links],
-            mark: vec![false; links],
-            touched: Vec::new(),
             steep: 0.0,
             others: 0.0,
             hot: Vec::new(),
@@ -149,15 +160,24 @@ impl<'a, P: Paths> Search<'a, P> {
 
     /// Recomputes all loads, which ends the drift of adding and subtracting.
     fn reload(&mut self) {
-        self.load.fill(0.0);
-        let load = &mut self.load;
-        for unit in 0..self.graph.units() as u32 {
-            let from = self.at.place(unit);
-            for edge in self.graph.edges(unit).iter().filter(|e| e.out > 0.0) {
-                let (to, bytes) = (self.at.place(edge.to), f64::from(edge.out));
-                self.paths
-                    .each(from, to, |l, share| load[l] += bytes * share);
-            }
+        let units = self.graph.units();
+        if self.graph.ends() < COUNTED.0 {
+            self.load.fill(0.0);
+            count(self.paths, self.graph, &self.at, 0..units, &mut self.load);
+            return;
+        }
+        let part = units.div_ceil(COUNTED.1);
+        let parts: Vec<Vec<f64>> = (0..COUNTED.1)
+            .into_par_iter()
+            .map(|i| {
+                let mut load = vec![0.0; self.load.len()];
+                let range = (i * part).min(units)..((i + 1) * part).min(units);
+                count(self.paths, self.graph, &self.at, range, &mut load);
+                load
+            })
+            .collect();
+        for (link, load) in self.load.iter_mut().enumerate() {
+            *load = parts.iter().map(|p| p[link]).sum();
         }
     }
 
@@ -170,6 +190,14 @@ impl<'a, P: Paths> Search<'a, P> {
         (0..self.load.len())
             .filter(|&l| self.weights.counts[l] == counts)
             .map(|l| self.time(l))
+            .fold(0.0, f64::max)
+    }
+
+    /// Longest time of the links that count when those that lead to several places have this much room.
+    fn worst_with(&self, room: f64) -> f64 {
+        (0..self.load.len())
+            .filter(|&l| self.weights.counts[l])
+            .map(|l| self.time(l) / if self.weights.sole[l] { 1.0 } else { room })
             .fold(0.0, f64::max)
     }
 
@@ -201,16 +229,27 @@ impl<'a, P: Paths> Search<'a, P> {
     fn refresh(&mut self, stage: &Stage, progress: f64) -> Standing {
         self.reload();
         let standing = self.standing();
-        let common = self.common_time(standing.worst);
+        let left = 1.0 - ((progress - RELAXED.0) / (RELAXED.1 - RELAXED.0)).clamp(0.0, 1.0);
+        let relaxed = 1.0 + (stage.relax - 1.0) * left;
+        // The worst time as it counts: less where links are still given more room.
+        let worst = if relaxed > 1.0 {
+            self.worst_with(relaxed)
+        } else {
+            standing.worst
+        };
+        let common = self.common_time(worst);
         for link in 0..self.limit.len() {
             let seconds = self.weights.seconds_per_byte[link];
+            let sole = self.weights.sole[link];
+            let room = if sole { 1.0 } else { relaxed };
             self.limit[link] = if seconds <= 0.0 {
                 f64::INFINITY
             } else if self.weights.counts[link] {
-                let most = standing.worst / seconds;
-                (most * (1.0 - LEAST_STEP) - stage.step * self.flow)
+                let most = worst / seconds;
+                let limit = (most * (1.0 - LEAST_STEP) - stage.step * self.flow)
                     .min(common / seconds)
-                    .max(0.5 * most)
+                    .max(0.5 * most);
+                room * limit
             } else {
                 self.others / seconds
             };
@@ -235,24 +274,29 @@ impl<'a, P: Paths> Search<'a, P> {
 
     /// Lists the flows that cross links nearer to the worst time than to their limit.
     fn find_hot(&mut self, worst: f64) {
-        self.hot.clear();
-        for l in 0..self.load.len() {
-            let most = worst / self.weights.seconds_per_byte[l];
-            let middle = 0.5 * (self.limit[l] + most);
-            self.mark[l] = self.weights.counts[l] && self.load[l] >= 0.999 * middle;
-        }
-        for unit in 0..self.graph.units() as u32 {
-            let from = self.at.place(unit);
-            for edge in self.graph.edges(unit).iter().filter(|e| e.out > 0.0) {
-                let mut hit = false;
-                self.paths
-                    .each(from, self.at.place(edge.to), |l, _| hit |= self.mark[l]);
-                if hit {
-                    self.hot.push((unit, edge.to));
-                }
-            }
-        }
-        self.mark.fill(false);
+        let hot: Vec<bool> = (0..self.load.len())
+            .map(|l| {
+                let most = worst / self.weights.seconds_per_byte[l];
+                let middle = 0.5 * (self.limit[l] + most);
+                self.weights.counts[l] && self.load[l] >= 0.999 * middle
+            })
+            .collect();
+        let (paths, graph, at) = (self.paths, self.graph, &self.at);
+        let crosses = |&(unit, to): &(u32, u32)| {
+            let mut hit = false;
+            paths.each(at.place(unit), at.place(to), |l, _| hit |= hot[l]);
+            hit
+        };
+        let flows = |unit: u32| {
+            let sent = graph.edges(unit).iter().filter(|e| e.out > 0.0);
+            sent.map(move |e| (unit, e.to)).filter(crosses)
+        };
+        let units = 0..graph.units() as u32;
+        self.hot = if graph.ends() < COUNTED.0 {
+            units.flat_map(flows).collect()
+        } else {
+            units.into_par_iter().flat_map_iter(flows).collect()
+        };
     }
 
     /// Sum of price changes when `unit` moves between places and `partner` the other way.
@@ -289,50 +333,38 @@ impl<'a, P: Paths> Search<'a, P> {
         sum
     }
 
-    fn add(&mut self, from: u32, to: u32, bytes: f64) {
-        let (delta, mark, touched) = (&mut self.delta, &mut self.mark, &mut self.touched);
-        self.paths.each(from, to, |link, share| {
-            if !mark[link] {
-                mark[link] = true;
-                touched.push(link as u32);
-            }
-            delta[link] += bytes * share;
-        });
-    }
-
-    fn shift(&mut self, unit: u32, from: u32, to: u32, partner: u32) {
-        let graph = self.graph;
-        for edge in graph.edges(unit) {
+    fn shift(&self, (unit, partner): (u32, u32), (from, to): (u32, u32), change: &mut Change) {
+        for edge in self.graph.edges(unit) {
             if edge.to == partner {
                 continue;
             }
             let other = self.at.place(edge.to);
             if edge.out > 0.0 {
-                self.add(from, other, -f64::from(edge.out));
-                self.add(to, other, f64::from(edge.out));
+                change.add(self.paths, from, other, -f64::from(edge.out));
+                change.add(self.paths, to, other, f64::from(edge.out));
             }
             if edge.back > 0.0 {
-                self.add(other, from, -f64::from(edge.back));
-                self.add(other, to, f64::from(edge.back));
+                change.add(self.paths, other, from, -f64::from(edge.back));
+                change.add(self.paths, other, to, f64::from(edge.back));
             }
         }
     }
 
     /// Collects the change of every load and returns the exact change of cost.
-    fn exact(&mut self, s: Swap) -> f64 {
-        self.shift(s.unit, s.from, s.to, s.partner);
+    fn exact(&self, s: Swap, change: &mut Change) -> f64 {
+        self.shift((s.unit, s.partner), (s.from, s.to), change);
         if s.partner != FREE {
-            self.shift(s.partner, s.to, s.from, s.unit);
+            self.shift((s.partner, s.unit), (s.to, s.from), change);
             if let Some(edge) = self.graph.edge(s.unit, s.partner) {
                 let more = f64::from(edge.back - edge.out);
-                self.add(s.from, s.to, more);
-                self.add(s.to, s.from, -more);
+                change.add(self.paths, s.from, s.to, more);
+                change.add(self.paths, s.to, s.from, -more);
             }
         }
         let (mut hops, mut excess) = (0.0, 0.0);
-        for &link in &self.touched {
+        for &link in &change.touched {
             let l = link as usize;
-            let delta = self.delta[l];
+            let delta = change.delta[l];
             let over = self.load[l] - self.limit[l];
             let (old, new) = (over.max(0.0), (over + delta).max(0.0));
             excess += new * new - old * old;
@@ -341,47 +373,79 @@ impl<'a, P: Paths> Search<'a, P> {
         hops + 0.5 * self.steep * excess
     }
 
-    /// Puts the collected changes into force, or drops them.
-    fn settle(&mut self, accept: bool) {
-        if accept {
-            for i in 0..self.touched.len() {
-                let l = self.touched[i] as usize;
-                self.load[l] = (self.load[l] + self.delta[l]).max(0.0);
-            }
-            // Prices of links below their limit never change.
-            let (load, limit, price) = (&self.load, &self.limit, &mut self.price);
-            let (hop, steep) = (&self.weights.hop, self.steep);
-            let (delta, mark) = (&mut self.delta, &mut self.mark);
-            self.touched.retain(|&link| {
-                let l = link as usize;
-                (delta[l], mark[l]) = (0.0, false);
-                let new = hop[l] + steep * (load[l] - limit[l]).max(0.0);
-                let changed = new != price[l];
-                price[l] = new;
-                changed
-            });
-            let price = &self.price;
-            self.paths
-                .reprice(&mut self.prices, &self.touched, |l| price[l]);
+    /// Puts the collected changes into force.
+    fn settle(&mut self, change: &mut Change) {
+        for &link in &change.touched {
+            let l = link as usize;
+            self.load[l] = (self.load[l] + change.delta[l]).max(0.0);
         }
-        for &link in &self.touched {
-            self.delta[link as usize] = 0.0;
-            self.mark[link as usize] = false;
-        }
-        self.touched.clear();
+        // Prices of links below their limit never change.
+        let (load, limit, price) = (&self.load, &self.limit, &mut self.price);
+        let (hop, steep) = (&self.weights.hop, self.steep);
+        let (delta, mark) = (&mut change.delta, &mut change.mark);
+        change.touched.retain(|&link| {
+            let l = link as usize;
+            (delta[l], mark[l]) = (0.0, false);
+            let new = hop[l] + steep * (load[l] - limit[l]).max(0.0);
+            let changed = new != price[l];
+            price[l] = new;
+            changed
+        });
+        let price = &self.price;
+        self.paths
+            .reprice(&mut self.prices, &change.touched, |l| price[l]);
+        change.touched.clear();
     }
 
     /// Does a swap when the cost grows by no more than `limit`.
-    fn attempt(&mut self, swap: Swap, limit: f64) -> bool {
+    fn attempt(&mut self, swap: Swap, limit: f64, change: &mut Change) -> bool {
         if self.bound(swap) > limit {
             return false;
         }
-        let accept = self.exact(swap) <= limit;
-        self.settle(accept);
+        let accept = self.exact(swap, change) <= limit;
         if accept {
+            self.settle(change);
             self.at.perform(swap);
+        } else {
+            change.clear();
         }
         accept
+    }
+
+    /// Looks at a batch of swaps on all threads, then does those that would be taken, one after the
+    /// other and as far as they still would be. Returns whether any was.
+    fn batch(&mut self, hot: usize, schedule: &Schedule, many: &mut Many, rng: &mut Rng) -> bool {
+        let seed = rng.next();
+        let this = &*self;
+        many.streams
+            .par_iter_mut()
+            .enumerate()
+            .for_each(|(number, (change, found))| {
+                let mut rng = Rng::new(seed, number as u64);
+                found.clear();
+                for _ in 0..BATCH.1 {
+                    let Some(swap) = this.candidate(hot, &mut rng) else {
+                        continue;
+                    };
+                    let limit = schedule.limit(&mut rng);
+                    if this.bound(swap) <= limit {
+                        if this.exact(swap, change) <= limit {
+                            found.push((swap, limit));
+                        }
+                        change.clear();
+                    }
+                }
+            });
+        let mut moved = false;
+        for stream in &many.streams {
+            for &(swap, limit) in &stream.1 {
+                // Who was there may have gone meanwhile.
+                if let Some(swap) = self.at.again(swap) {
+                    moved |= self.attempt(swap, limit, &mut many.change);
+                }
+            }
+        }
+        moved
     }
 
     /// A swap worth trying, often an end of a flow over a hot link.
@@ -399,14 +463,18 @@ impl<'a, P: Paths> Search<'a, P> {
     }
 
     /// Searches one stage and ends at the best placement seen, by worst link and then hop-bytes.
-    pub(crate) fn run(&mut self, stage: &Stage, rng: &mut Rng) -> Standing {
+    /// `wide` looks at many trials together, on all threads.
+    pub(crate) fn run(&mut self, stage: &Stage, wide: bool, rng: &mut Rng) -> Standing {
         let period = (self.graph.units() as u64 * 8).clamp(256, 1 << 17);
         let mut best = self.refresh(stage, 0.0);
         let mut best_slots = self.at.slot_of().to_vec();
         let mut moved = false;
         let mut schedule = Schedule::new(stage.budget, stage.heat * self.edge, 1e-6 * self.edge);
         let mut next = period;
-        while schedule.go_on() {
+        let streams = if wide { BATCH.0 } else { 0 };
+        let mut many = Many::new(streams, self.load.len());
+        let trials = if streams > 0 { BATCH.0 * BATCH.1 } else { 1 };
+        while schedule.go_on(trials as u64) {
             if schedule.trials() >= next {
                 next += period;
                 if moved {
@@ -418,8 +486,10 @@ impl<'a, P: Paths> Search<'a, P> {
                     }
                 }
             }
-            if let Some(swap) = self.candidate(stage.hot, rng) {
-                moved |= self.attempt(swap, schedule.limit(rng));
+            if streams > 0 {
+                moved |= self.batch(stage.hot, &schedule, &mut many, rng);
+            } else if let Some(swap) = self.candidate(stage.hot, rng) {
+                moved |= self.attempt(swap, schedule.limit(rng), &mut many.change);
             }
         }
         self.trials += schedule.trials();

@@ -240,6 +240,76 @@ fn a_task_that_talks_to_everybody_does_not_stop_the_search() {
     assert!(begin.elapsed().as_secs() < 60);
 }
 
+#[test]
+fn a_task_with_millions_of_messages_is_refused_by_name() {
+    let fabric = spec::fabric("torus:2").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let tasks = (1usize << 22) + 2;
+    let alloc = allocation(&fabric, &[(0, tasks as u32 / 2), (1, tasks as u32 / 2)]);
+    let star = (1..tasks as u32).map(|t| (0, t, 8.0, 1));
+    let exchange = Exchange::new(tasks, star).unwrap();
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let error = map(&problem, &quick(1, 10), &|_| {}).unwrap_err();
+    assert!(
+        matches!(error, MapError::TooManyPartners { task: 0, partners, .. } if partners as usize == tasks - 1),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_large_search_is_the_same_on_any_number_of_threads() {
+    let fabric = spec::fabric("torus:16x16x16").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let list: Vec<(u32, u32)> = (0..4096).map(|n| (n, 2)).collect();
+    let alloc = allocation(&fabric, &list);
+    // Pairs that no grid explains, so that all parts of the search have work.
+    let pairs = (0..8192u32).flat_map(|t| [(t, t * 5 % 8191, 8.0, 1), (t, t ^ 1, 64.0, 1)]);
+    let exchange = Exchange::new(8192, pairs).unwrap();
+    for objective in [Objective::WorstNetworkLink, Objective::HopBytes] {
+        let problem = Problem {
+            objective,
+            ..Problem::new(&fabric, &routing, &exchange, &alloc)
+        };
+        let on = |threads| {
+            let options = Options {
+                threads,
+                runs: 1,
+                ..quick(3, 20_000)
+            };
+            map(&problem, &options, &|_| {}).unwrap()
+        };
+        let (one, three) = (on(1), on(3));
+        assert_eq!(one.0, three.0, "{objective}");
+        assert_eq!((one.1.threads, three.1.threads), (1, 3));
+        assert_eq!(one.1.trials, three.1.trials);
+    }
+}
+
+#[test]
+fn progress_comes_with_the_seconds_and_ends_at_the_result() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let list: Vec<(u32, u32)> = (0..16).map(|n| (n, 2)).collect();
+    let alloc = allocation(&fabric, &list);
+    let ring = (0..32u32).map(|t| (t, (t * 7 + 3) % 32, 8.0, 1));
+    let exchange = Exchange::new(32, ring).unwrap();
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let options = Options {
+        seconds: 0.05,
+        trials: None,
+        ..quick(1, 0)
+    };
+    let told = std::sync::Mutex::new(Vec::new());
+    let (_, certificate) = map(&problem, &options, &|p| told.lock().unwrap().push(p)).unwrap();
+    let told = told.into_inner().unwrap();
+    assert_eq!(told.len(), 8, "{told:?}");
+    assert!(told.is_sorted_by(|a, b| a.done < b.done && a.best >= b.best));
+    let last = told.last().unwrap();
+    assert_eq!(last.done, 1.0);
+    assert_eq!(last.bound, certificate.bound.worst_link_seconds);
+    assert_eq!(last.best, certificate.result.worst_link_seconds);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 

@@ -131,6 +131,21 @@ impl Paths for StoredPaths {
         LinkId::of(number)
     }
 
+    fn sole(&self) -> Vec<bool> {
+        const NONE: u32 = u32::MAX;
+        let mut user = vec![NONE; self.fabric_links];
+        let mut several = vec![false; self.fabric_links];
+        for (number, range) in self.offsets.windows(2).enumerate() {
+            let place = (number % self.places) as u32;
+            for &(link, _) in &self.steps[range[0] as usize..range[1] as usize] {
+                let (user, several) = (&mut user[link as usize], &mut several[link as usize]);
+                *several |= *user != NONE && *user != place;
+                *user = place;
+            }
+        }
+        several.iter().map(|s| !s).collect()
+    }
+
     #[inline]
     fn each(&self, a: u32, b: u32, mut f: impl FnMut(usize, f64)) {
         if a == b {

@@ -1,0 +1,77 @@
+//! Loads of links: counted, and as a swap would change them.
+
+use crate::arrangement::{Arrangement, Swap};
+use crate::graph::Graph;
+use crate::paths::Paths;
+use std::ops::Range;
+
+/// The change of every load by a swap.
+pub(crate) struct Change {
+    pub(crate) delta: Vec<f64>,
+    pub(crate) mark: Vec<bool>,
+    pub(crate) touched: Vec<u32>,
+}
+
+impl Change {
+    pub(crate) fn new(links: usize) -> Self {
+        Self {
+            delta: vec![0.0; links],
+            mark: vec![false; links],
+            touched: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add<P: Paths>(&mut self, paths: &P, from: u32, to: u32, bytes: f64) {
+        let (delta, mark, touched) = (&mut self.delta, &mut self.mark, &mut self.touched);
+        paths.each(from, to, |link, share| {
+            if !mark[link] {
+                mark[link] = true;
+                touched.push(link as u32);
+            }
+            delta[link] += bytes * share;
+        });
+    }
+
+    pub(crate) fn clear(&mut self) {
+        for &link in &self.touched {
+            self.delta[link as usize] = 0.0;
+            self.mark[link as usize] = false;
+        }
+        self.touched.clear();
+    }
+}
+
+/// What a batch of trials needs: for each stream its changes and the swaps that it found, and the changes of
+/// those that are done.
+pub(crate) struct Many {
+    pub(crate) streams: Vec<(Change, Vec<(Swap, f64)>)>,
+    pub(crate) change: Change,
+}
+
+impl Many {
+    pub(crate) fn new(streams: usize, links: usize) -> Self {
+        let stream = || (Change::new(links), Vec::new());
+        Self {
+            streams: (0..streams).map(|_| stream()).collect(),
+            change: Change::new(links),
+        }
+    }
+}
+
+/// Adds what some units send to the loads of links.
+pub(crate) fn count<P: Paths>(
+    paths: &P,
+    graph: &Graph,
+    at: &Arrangement<'_>,
+    units: Range<usize>,
+    load: &mut [f64],
+) {
+    for unit in units.start as u32..units.end as u32 {
+        let from = at.place(unit);
+        for edge in graph.edges(unit).iter().filter(|e| e.out > 0.0) {
+            let (to, bytes) = (at.place(edge.to), f64::from(edge.out));
+            paths.each(from, to, |l, share| load[l] += bytes * share);
+        }
+    }
+}

@@ -175,7 +175,7 @@ def test_a_stream_loses_nothing_that_was_acknowledged(site: Site, server) -> Non
 
 
 def test_a_server_is_talked_to_in_tls(site: Site, server, certificate: list[str]) -> None:  # noqa: ANN001
-    """Agents and collectors know the server by its certificate, and one that requires TLS is never talked to without."""
+    """Agents and collectors know the server by its certificate, and one that requires TLS is not talked to without."""
     assert certificate
     bus = server("-js", "--tls", "--tlscert", "cert.pem", "--tlskey", "key.pem", scheme="tls")
     trust = ["--tls-ca", "cert.pem"]

@@ -125,8 +125,7 @@ def test_hydra_keeps_shared_memory_only_where_ranks_are_neighbours(lab, tmp_path
 
 @needs_mpich
 def test_mpich_multiplies_across_hosts_and_the_links_carry_its_faces(lab, tmp_path):
-    """2x2 blocks, one a host, 50 products (and one to check) of two faces each: what every host sends is that, and little
-    beside."""
+    """2x2 blocks, one a host, 50 products and one to check of two faces each: every host sends that and little else."""
     one = lab("torus:2x2", "--rate", "50mbit")
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"{host}:1\n" for host in HOSTS))

@@ -108,7 +108,8 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab):
     assert not one.call("background", "list", *named, "--json")
     assert all(row["sent_bytes"] == 0 for row in one.counters(0.5).values())
     for words, message in [(["n0-0"], "two nodes"), (["n0-0:n9-9"], "n9-9"), (["n0-0:n0-0"], "to itself"),
-                           (["n0-0:n1-0", "--share", "1.5"], "at most 1"), (["n0-0:n1-0", "--rate", "x"], "8mbit")]:  # fmt: skip
+                           (["n0-0:n1-0", "--share", "1.5"], "at most 1"),
+                           (["n0-0:n1-0", "--rate", "x"], "8mbit")]:  # fmt: skip
         refused = [str(one.binary), "lab", "background", "start", *words, *named]
         done = subprocess.run(refused, check=False, capture_output=True, text=True)
         assert done.returncode == 2 and message in done.stderr, (words, done.stderr)
@@ -122,7 +123,8 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab):
 
 
 def senders(name: str) -> list[str]:
-    listed = subprocess.run(["pgrep", "-f", f"background send --name {name} "], capture_output=True, text=True, check=False)
+    command = ["pgrep", "-f", f"background send --name {name} "]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
     return listed.stdout.split()
 
 

@@ -5,7 +5,7 @@ Makes a network namespace with as many virtual interfaces as that takes (needs r
 `hopbyte collect` and `hopbyte agent` in it, and reads the agent's processor time
 (/proc/PID/task/*/schedstat) and memory (smaps_rollup) over the seconds asked for.
 
-    bench/agent/run.py [--hopbyte target/release/hopbyte] [--seconds 30] [--counters 264]
+    bench/agent/run.py [--hopbyte target/release/hopbyte] [--seconds 30] [--counters 264] [--tls]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -50,8 +51,18 @@ def inside(command: list[str], **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(["ip", "netns", "exec", SPACE, *command], text=True, **options)
 
 
-def measure(hopbyte: str, counters: int, seconds: int) -> dict[str, object]:
+def certificate(folder: str) -> tuple[list[str], list[str]]:
+    """Options of a collector with a certificate of this machine's address, and of an agent that trusts it."""
+    key, cert = f"{folder}/key.pem", f"{folder}/cert.pem"
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=c"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(["openssl", *words, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return ["--tls-cert", cert, "--tls-key", key], ["--tls-ca", cert]
+
+
+def measure(hopbyte: str, counters: int, seconds: int, tls: tuple[list[str], list[str]]) -> dict[str, object]:
     """One run in a namespace that exists."""
+    of_collector, of_agent = tls
     # Ten counters an interface: eight statistics and two capacities.
     pairs = -(-counters // 20)
     for i in range(pairs):
@@ -59,9 +70,10 @@ def measure(hopbyte: str, counters: int, seconds: int) -> dict[str, object]:
         for side in "ab":
             ip("-n", SPACE, "link", "set", f"{side}{i}", "up")
     ip("-n", SPACE, "link", "set", "lo", "up")
-    collector = inside([hopbyte, "--json", "collect"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    collect = [hopbyte, "--json", "collect", *of_collector]
+    collector = inside(collect, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     time.sleep(1)
-    agent = inside([hopbyte, "agent", "--name", "n1"], stderr=subprocess.PIPE)
+    agent = inside([hopbyte, "agent", "--name", "n1", *of_agent], stderr=subprocess.PIPE)
     try:
         assert agent.stderr and collector.stdout
         said = agent.stderr.readline()
@@ -92,10 +104,13 @@ def main() -> int:
     parser.add_argument("--hopbyte", default="target/release/hopbyte")
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--counters", type=int, default=264)
+    parser.add_argument("--tls", action="store_true", help="reports in TLS")
     args = parser.parse_args()
     ip("netns", "add", SPACE)
     try:
-        result = measure(args.hopbyte, args.counters, args.seconds)
+        with tempfile.TemporaryDirectory() as folder:
+            tls = certificate(folder) if args.tls else ([], [])
+            result = measure(args.hopbyte, args.counters, args.seconds, tls)
     finally:
         ip("netns", "del", SPACE)
     print(json.dumps(result, indent=2))

@@ -7,18 +7,18 @@ import socket
 import ssl
 import subprocess
 
-from conftest import Site, resident, wait
+from conftest import Site, get, resident, wait
 
 
 def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certificate: list[str]) -> None:
     """Who trusts the certificate is heard; who does not, or talks without TLS, is told so."""
     token = ["--token", "token"]
     site.collect(*certificate, *token, "--metrics", f"127.0.0.1:{site.metrics}", "--store", "store")
-    agent = site.agent("n1", *token, "--tls-ca", "cert.pem")
+    agent = site.agent("n0-0", *token, "--tls-ca", "cert.pem")
     wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
-    wait("acknowledgements", 30, lambda: site.last("n1")["acknowledged"] >= 1)
+    wait("acknowledgements", 30, lambda: site.last("n0-0")["acknowledged"] >= 1)
     # The endpoint looks at the collector from within.
-    wait("metrics", 30, lambda: 'hopbyte_node_reported{node="n1"} 1' in site.text())
+    wait("metrics", 30, lambda: 'hopbyte_node_reported{node="n0-0"} 1' in site.text())
     address = f"127.0.0.1:{site.collector}"
     watch = [site.hopbyte, "--json", "replay", address, *token, "--tls-ca", "cert.pem"]
     seen = subprocess.Popen(watch, cwd=site.folder, stdout=subprocess.PIPE, text=True)
@@ -29,6 +29,11 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
     def log() -> str:
         return (site.folder / "log").read_text()
 
+    oracle = ["oracle", "serve", "--fabric", "torus:2x2", "--collector", address, *token, "--tls-ca", "cert.pem"]
+    site.start(site.hopbyte, *oracle, out="oracle")
+    url = wait("the oracle", 30, lambda: (site.folder / "oracle").read_text().strip())
+    asked = f"{url}pair?from=n0-0&to=n1-1&metric=hops"
+    wait("its readings", 30, lambda: json.loads(get(asked))["time_seconds"])
     site.agent("mute", *token)
     site.agent("plain")
     wait("a sentence to the agent", 30, lambda: "the collector speaks TLS (--tls-ca FILE)" in log())

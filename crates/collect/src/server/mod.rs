@@ -9,7 +9,7 @@ mod sockets;
 use self::bus::Bus;
 use self::connection::{Connection, Role};
 use self::inlet::Fed;
-use self::sockets::{bind_udp, descriptors, listen};
+use self::sockets::{NAP_NS, bind_udp, descriptors, listen, nap};
 use crate::Refusal;
 use crate::block::Closing;
 use crate::datagram::Batch;
@@ -62,9 +62,6 @@ const STRANGERS_NS: u64 = 5_000_000_000;
 const MOST_NOTES: usize = 10;
 /// Bytes that wait for a viewer at most.
 const MOST_UNSEEN: usize = 256 << 20;
-/// After some news we wait a moment for more: at the start of a tick all nodes report at once, and waking
-/// for each of them costs more than reading it.
-const NAP_NS: u64 = 2_000_000;
 /// First byte of a TLS connection.
 const TLS_HELLO: u8 = 0x16;
 const LISTENERS: u64 = u64::MAX - 64;
@@ -596,12 +593,4 @@ impl Server {
         self.free.push(slot);
         self.open -= 1;
     }
-}
-
-fn nap() {
-    let nap = Timespec {
-        tv_sec: 0,
-        tv_nsec: NAP_NS as i64,
-    };
-    let _ = rustix::thread::nanosleep(&nap);
 }

@@ -89,7 +89,7 @@ def test_open_mpi_obeys_a_rankfile_and_the_check_sees_when_it_is_forgotten(lab, 
     by_slot = [HOSTS[rank // 2] for rank in range(8)]
     assert (code, wrong) == (1, [(r, MIXED[r], by_slot[r]) for r in range(8) if MIXED[r] != by_slot[r]]), said
     # A launcher that starts nothing says so, and nothing hangs.
-    code, _, said = check(one, mapping, f"{OPENMPI} --host nowhere:8")
+    code, _, said = check(one, mapping, f"{OPENMPI} --host n0-0:1")
     assert code == 1 and "did not start" in said, said
     if not (OPENMPI5 / "installed").exists():
         return

@@ -146,7 +146,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             out.object(record)?;
         }
     }
-    if (done.len() as u64) < all {
+    // Parts leave gathering to a run without --points, also the one that ends last.
+    if (done.len() as u64) < all || args.points.is_some() {
         out.talk(format!(
             "{} of {all} runs are done; without --points the rest is run, and all gathered",
             done.len()
@@ -154,10 +155,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     finish(args, &plan, &scenarios, &points, &done, out)?;
-    // A run without --points has gathered them; shards leave that to it.
-    if args.points.is_none()
-        && let Some(path) = &args.out
-    {
+    if let Some(path) = &args.out {
         for file in files.into_iter().chain([journal::place(path, None)]) {
             let _ = std::fs::remove_file(file);
         }

@@ -339,9 +339,8 @@ impl Run<'_> {
         };
         let one = |number: usize| -> Result<(u64, Placement, Evaluation), MapError> {
             let mut rng = Rng::new(options.seed, number as u64 + 1);
-            // Every second run is another search from the most promising start.
+            let start = &starts[number % starts.len()];
             let warm = number % 2 == 1;
-            let start = &starts[if warm { 0 } else { number / 2 } % starts.len()];
             let end = engine.run((start.clone(), warm), effort, &mut rng, || tell(None));
             // A search that began too warm may end worse than it began.
             let (begin, end_placed) =

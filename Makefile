@@ -120,10 +120,11 @@ test-slurm: programs $(VENV)/bin/python
 	  $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/slurm
 
-# A collector read by real Prometheus, VictoriaMetrics and pandas, and on a real NATS server; what is missing is
-# skipped and named.
+# A collector read by real Prometheus, VictoriaMetrics, pandas, DuckDB and polars, and on a real NATS server; what is
+# missing is skipped and named.
 test-collect: programs $(VENV)/bin/python
-	$(VENV)/bin/pip install -q pytest pandas pyarrow && $(VENV)/bin/pytest -q -rs tests/collect
+	$(VENV)/bin/pip install -q pytest pandas pyarrow duckdb polars && \
+	  $(VENV)/bin/pytest -q -rs tests/collect
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv

@@ -1,6 +1,6 @@
 """A collector and an agent of this machine, read by those who read such things.
 
-Prometheus scrapes the OpenMetrics endpoint, VictoriaMetrics takes Influx lines, pandas reads the
+Prometheus scrapes the OpenMetrics endpoint, VictoriaMetrics takes Influx lines, pandas, DuckDB and polars read the
 Parquet files. Programs that are missing are installed where that is allowed.
 """
 
@@ -118,9 +118,9 @@ def test_lines_of_other_tools_become_counters(site: Site) -> None:
     assert (tick["expected"], tick["reported"], tick["late"]) == (1, 1, [])
 
 
-def test_pandas_reads_the_store(site: Site) -> None:
+def test_pandas_duckdb_and_polars_read_the_store(site: Site) -> None:
     """Columns are counters, rows are ticks, and nothing is there twice."""
-    pandas = pytest.importorskip("pandas")
+    pandas, duckdb, polars = (pytest.importorskip(name) for name in ("pandas", "duckdb", "polars"))
     pytest.importorskip("pyarrow")
     site.gather()
     time.sleep(6)
@@ -139,6 +139,9 @@ def test_pandas_reads_the_store(site: Site) -> None:
     [ticks] = [f for f in files if ".ticks." in f.name]
     closed = pandas.read_parquet(ticks)
     assert (closed["reported"] <= closed["expected"]).all()
+    grown = f"select node, max(\"lo/rx_bytes\") - min(\"lo/rx_bytes\") from '{file}' group by node"
+    assert duckdb.sql(grown).fetchall() == [("n1", counted.max() - counted.min())]
+    assert polars.scan_parquet(ticks).filter(polars.col("missing") != "").collect().is_empty()
     # The same ticks come out of the replay.
     text = subprocess.run(
         [site.hopbyte, "--json", "replay", "store"], cwd=site.folder, capture_output=True, text=True, check=True

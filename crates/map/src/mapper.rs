@@ -194,9 +194,10 @@ fn searched(
         let cost = evaluate(problem, &placement)?;
         Ok(Some((which, placement, cost)))
     };
-    let found: Vec<Option<(Baseline, Placement, Evaluation)>> =
-        all.par_iter().map(candidate).collect::<Result<_, _>>()?;
-    let candidates: Vec<(Baseline, Placement, Evaluation)> = found.into_iter().flatten().collect();
+    // Of several errors the first in this order is told, not the first in time.
+    let found: Vec<Result<Option<_>, MapError>> = all.par_iter().map(candidate).collect();
+    let found = found.into_iter().filter_map(Result::transpose);
+    let candidates: Vec<(Baseline, Placement, Evaluation)> = found.collect::<Result<_, _>>()?;
     let requests = Graph::of_tasks(problem.exchange, 0.0);
     let answered = (problem.response_fraction > 0.0)
         .then(|| Graph::of_tasks(problem.exchange, problem.response_fraction));
@@ -352,7 +353,7 @@ impl Run<'_> {
             tell(Some(found.1.score(&problem.objective).0));
             Ok((end.trials, found.0, found.1))
         };
-        let ends: Result<Vec<_>, MapError> = if engine.wide {
+        let ends: Vec<Result<_, MapError>> = if engine.wide {
             (0..runs).map(one).collect()
         } else {
             (0..runs).into_par_iter().map(one).collect()
@@ -361,7 +362,8 @@ impl Run<'_> {
             best: None,
             trials: 0,
         };
-        for (trials, placement, cost) in ends? {
+        for end in ends {
+            let (trials, placement, cost) = end?;
             found.trials += trials;
             let better =
                 |(_, best): &(Placement, Evaluation)| cost.better_than(best, &problem.objective);

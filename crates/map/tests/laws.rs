@@ -223,6 +223,18 @@ fn hostile_traffic_and_machines_are_refused_or_handled() {
         matches!(error, MapError::Unroutable { count: 1, .. }),
         "{error}"
     );
+
+    // In order one pair has no route, round robin two: the first is told, whichever thread is faster.
+    let alloc = allocation(&islands, &[(0, 2), (1, 2)]);
+    let exchange = Exchange::new(4, [(0, 1, 1.0, 1), (1, 0, 1.0, 1), (0, 2, 1.0, 1)]).unwrap();
+    let problem = Problem::new(&islands, &routing, &exchange, &alloc);
+    for _ in 0..100 {
+        let error = map(&problem, &quick(1, 10), &|_| {}).unwrap_err();
+        assert!(
+            matches!(error, MapError::Unroutable { count: 1, .. }),
+            "{error}"
+        );
+    }
 }
 
 #[test]

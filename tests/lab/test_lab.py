@@ -81,7 +81,9 @@ def test_counters_show_a_busy_link(lab, tmp_path):
     *rows, last = map(json.loads, text.splitlines())
     assert last["summary"]["matched"] > 0 and last["summary"]["unmatched"] == 0
     used = {row["link"]: row["used_ratio"] for row in rows}
-    assert 0.9 < used["r0-0 X+"] < 1.05 and used["r0-0 X-"] < 0.1
+    # How much of a link one connection fills depends on how its window recovers from drops; rates of datagrams are held
+    # to some per cent below.
+    assert 0.7 < used["r0-0 X+"] < 1.05 and used["r0-0 X-"] < 0.1
     stalled = {row["link"]: row["credit_stall_ratio"] for row in rows}
     assert stalled["n0-0->r0-0 host"] > 0.5, "what waits to enter the network is seen"
 

@@ -43,28 +43,35 @@ pub(crate) fn starts<P: Paths, D: Distances>(
             slots.map(|s| place_of[s.node.index()]).collect()
         })
         .collect();
-    let fill = fill(&engine.rooms, tasks);
+    let cost = |start: &Vec<u32>| engine.cost(engine.graph, start);
+    let mut fills = vec![fill(&engine.rooms, tasks)];
+    let spread = spread(&engine.rooms, tasks).map(|s| (cost(&s), s));
+    if let Some((least, start)) = spread.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        if all.iter().all(|s| least < cost(s)) {
+            fills.push(counted(&start, engine.rooms.len()));
+        }
+        all.push(start);
+    }
     let points = place_points(problem);
     let grid = task_grid(problem.exchange);
     let hops = !matches!(problem.objective, Objective::RouteCost(_));
-    if let (Some(dims), true) = (&grid, hops) {
-        // Without coordinates the order of the allocation is all that is known of its places.
-        let line = || (0..fill.len()).map(|p| [p as f32, 0.0, 0.0]).collect();
-        let points = points.clone().unwrap_or_else(line);
-        all.extend(folded(engine, dims, (&points, &fill), trials, seed));
+    for fill in &fills {
+        if let (Some(dims), true) = (&grid, hops) {
+            // Without coordinates the order of the allocation is all that is known of its places.
+            let line = || (0..fill.len()).map(|p| [p as f32, 0.0, 0.0]).collect();
+            let points = points.clone().unwrap_or_else(line);
+            all.extend(folded(engine, dims, (&points, fill), trials, seed));
+        }
+        if grid.is_none() || points.is_none() {
+            let distance = |a, b| engine.distances.get(a, b);
+            let mut rng = Rng::new(seed, STREAM);
+            all.push(dual_bisect(engine.graph, fill, &distance, &mut rng));
+        }
     }
-    if grid.is_none() || points.is_none() {
-        let distance = |a, b| engine.distances.get(a, b);
-        let mut rng = Rng::new(seed, STREAM);
-        all.push(dual_bisect(engine.graph, &fill, &distance, &mut rng));
-    }
-    if tasks.saturating_mul(fill.len()) <= GREEDY {
+    if tasks.saturating_mul(engine.rooms.len()) <= GREEDY {
         all.push(greedy(engine.graph, &engine.rooms, engine.distances));
     }
-    let mut scored: Vec<(f64, Vec<u32>)> = all
-        .into_iter()
-        .map(|s| (engine.cost(engine.graph, &s), s))
-        .collect();
+    let mut scored: Vec<(f64, Vec<u32>)> = all.into_iter().map(|s| (cost(&s), s)).collect();
     scored.sort_by(|a, b| a.0.total_cmp(&b.0));
     scored.into_iter().map(|s| s.1).collect()
 }
@@ -148,6 +155,28 @@ fn blocks(dims: &[u32], room: u32) -> Vec<Vec<u32>> {
     shapes
 }
 
+/// Tasks in order on every second slot, every fourth and so on: with slots to spare, fewer tasks then share a
+/// link, which no exchange of two tasks would find where halfway there is worse.
+fn spread(rooms: &[u32], tasks: usize) -> impl Iterator<Item = Vec<u32>> {
+    let slots: Vec<u32> = (0..rooms.len() as u32)
+        .flat_map(|place| (0..rooms[place as usize]).map(move |_| place))
+        .collect();
+    let widest = slots.len() / tasks;
+    let strides = (1..usize::BITS)
+        .map(|b| 1 << b)
+        .take_while(move |s| *s <= widest);
+    strides.map(move |s| slots.iter().step_by(s).take(tasks).copied().collect())
+}
+
+/// Tasks on every place.
+fn counted(start: &[u32], places: usize) -> Vec<u32> {
+    let mut fill = vec![0; places];
+    for &place in start {
+        fill[place as usize] += 1;
+    }
+    fill
+}
+
 /// Tasks on every place when places are filled in order, as many nodes used as there are tasks for.
 fn fill(rooms: &[u32], tasks: usize) -> Vec<u32> {
     let mut left = tasks as u32;
@@ -161,7 +190,15 @@ fn fill(rooms: &[u32], tasks: usize) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::blocks;
+    use super::{blocks, counted, spread};
+
+    #[test]
+    fn spare_slots_are_left_between_tasks() {
+        let all: Vec<Vec<u32>> = spread(&[2, 2, 2, 2, 1], 2).collect();
+        assert_eq!(all, [[0, 1], [0, 2]]);
+        assert_eq!(counted(&all[1], 5), [1, 0, 1, 0, 0]);
+        assert_eq!(spread(&[2, 1], 2).count(), 0);
+    }
 
     #[test]
     fn blocks_tile_the_grid_and_are_round() {

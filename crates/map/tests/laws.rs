@@ -125,6 +125,21 @@ fn a_known_optimum_is_found_and_certified() {
 }
 
 #[test]
+fn spare_slots_spread_a_job_that_would_fill_its_links() {
+    // Six leaves of eight nodes with one way up. All twelve tasks send to all: on two leaves 8 x 4 pairs cross
+    // an uplink, and moving a single task makes it 7 x 5; two a leaf are 2 x 10.
+    let fabric = spec::fabric("fattree:down=8x6,up=1x1,link=1").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let pairs = (0..12u32).flat_map(|a| (0..12).filter(move |&b| b != a).map(move |b| (a, b)));
+    let exchange = Exchange::new(12, pairs.map(|(a, b)| (a, b, 1e9, 1))).unwrap();
+    let alloc = allocation(&fabric, &(0..48).map(|n| (n, 1)).collect::<Vec<_>>());
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let (_, certificate) = map(&problem, &quick(1, 2_000), &|_| {}).unwrap();
+    assert_eq!(certificate.baseline.worst_link_seconds, 32.0);
+    assert_eq!(certificate.result.worst_link_seconds, 20.0);
+}
+
+#[test]
 fn bad_questions_are_refused() {
     let fabric = spec::fabric("torus:4").unwrap();
     let routing = Routing::default_for(&fabric);

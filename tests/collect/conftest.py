@@ -129,12 +129,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def certificate(site: Site) -> list[str]:
     """A certificate of this machine's address and its key, as options."""
     openssl = require("openssl", "openssl")
-    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    words += ["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=collector"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
-    subprocess.run([openssl, *words], cwd=site.folder, check=True, capture_output=True)
-    other = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    other += ["-subj", "/CN=other", "-keyout", "other-key.pem", "-out", "other.pem"]
-    subprocess.run([openssl, *other], cwd=site.folder, check=True, capture_output=True)
+    new = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    here = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    for words in [
+        ["-subj", "/CN=collector", "-keyout", "key.pem", "-out", "cert.pem", *here],
+        ["-subj", "/CN=other", "-keyout", "other-key.pem", "-out", "other.pem"],
+    ]:
+        subprocess.run([*new, *words], cwd=site.folder, check=True, capture_output=True)
     (site.folder / "token").write_text("sixteen bytes or more of secret\n")
     return ["--tls-cert", "cert.pem", "--tls-key", "key.pem"]

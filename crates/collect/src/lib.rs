@@ -29,7 +29,16 @@ pub mod stream;
 pub mod tls;
 pub mod wire;
 
+use rustix::time::Timespec;
 use std::fmt;
+
+/// A length of time as the kernel takes it.
+fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    }
+}
 
 /// Why something from the network or from a store is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]

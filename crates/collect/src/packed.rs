@@ -58,8 +58,16 @@ fn unpack<const KEY: bool>(
     for (row, ((values, read), lengths)) in rows {
         let fell = &mut |i, old, new| fell(row * 64 + i, old, new);
         let known = *read;
-        let done = leading::<KEY>(values, read, lengths, &mut rest, fell);
-        let mut now = *read;
+        // As many as the processor's own instructions can; the others one by one.
+        #[cfg(target_arch = "x86_64")]
+        let (done, mut now) = if std::arch::is_x86_feature_detected!("ssse3") {
+            // SAFETY: the processor has what the function is compiled for.
+            unsafe { pairs::<KEY>(values, known, lengths, &mut rest, fell) }
+        } else {
+            (0, 0)
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let (done, mut now) = (0, 0);
         for (i, value) in values.iter_mut().enumerate().skip(done) {
             let length = lengths[i / 2] >> (i % 2 * 4) & 15;
             if length == NOT_READ {
@@ -85,25 +93,6 @@ fn unpack<const KEY: bool>(
     }
     take.0 = rest;
     Ok(())
-}
-
-/// Reads the first counters of a row of 64, as many as the processor's own instructions can, and says how
-/// many; the bits of the others are cleared.
-fn leading<const KEY: bool>(
-    values: &mut [u64],
-    read: &mut u64,
-    lengths: &[u8],
-    rest: &mut &[u8],
-    fell: &mut dyn FnMut(usize, u64, u64),
-) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("ssse3") {
-        // SAFETY: the processor has what the function is compiled for.
-        return unsafe { pairs::<KEY>(values, read, lengths, rest, fell) };
-    }
-    let _ = (values, lengths, rest, fell);
-    *read = 0;
-    0
 }
 
 /// What the lengths of two neighbours say, by the byte that holds them.
@@ -162,16 +151,17 @@ static TWO: [Two; 256] = {
     all
 };
 
-/// [`leading`] two counters at a time, as long as sixteen bytes follow.
+/// Reads the first counters of a row of 64, of which those in `known` were read before, two at a time as
+/// long as sixteen bytes follow; says how many, and which of them were read.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "ssse3")]
 fn pairs<const KEY: bool>(
     values: &mut [u64],
-    read: &mut u64,
+    known: u64,
     lengths: &[u8],
     rest: &mut &[u8],
     fell: &mut dyn FnMut(usize, u64, u64),
-) -> usize {
+) -> (usize, u64) {
     use std::arch::x86_64::{
         _mm_add_epi64, _mm_and_si128, _mm_castsi128_pd, _mm_cvtsi128_si64, _mm_movemask_pd,
         _mm_set_epi64x, _mm_set1_epi64x, _mm_setzero_si128, _mm_shuffle_epi8, _mm_srli_epi64,
@@ -179,7 +169,7 @@ fn pairs<const KEY: bool>(
     };
     let both = |[low, high]: [u64; 2]| _mm_set_epi64x(high as i64, low as i64);
     let zero = _mm_setzero_si128();
-    let (known, mut now, mut done) = (*read, 0, 0);
+    let (mut done, mut now) = (0, 0);
     for (pair, &byte) in values.as_chunks_mut::<2>().0.iter_mut().zip(lengths) {
         let two = &TWO[usize::from(byte)];
         let Some(sixteen) = rest.first_chunk::<16>().filter(|_| two.bytes <= 16) else {
@@ -210,8 +200,7 @@ fn pairs<const KEY: bool>(
         }
         done += 2;
     }
-    *read = now;
-    done
+    (done, now)
 }
 
 /// Asks the processor to fetch values that are wanted soon: those of ten thousand nodes fit into no cache.

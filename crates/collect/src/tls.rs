@@ -3,12 +3,12 @@
 //! The token proves who may talk; TLS keeps what they say from others on the way, and tells an agent that
 //! it talks to its collector. Nobody is asked for a certificate but the collector.
 
-use crate::bus::Url;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
+    ServerConnection, StreamOwned,
 };
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -30,15 +30,6 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// A connection to the server of a bus, which is encrypted when the server said who it is.
-    pub fn to_bus(socket: TcpStream, to: &Url, trust: Option<&Trust>) -> io::Result<Self> {
-        match trust {
-            Some(trust) if to.tls => trust.connect(&to.address, socket),
-            None if to.tls => Err(io::Error::other(format!("{to:?} needs --tls-ca FILE"))),
-            _ => Ok(Self::Plain(socket)),
-        }
-    }
-
     /// The socket.
     pub fn socket(&self) -> &TcpStream {
         match self {
@@ -58,12 +49,14 @@ impl Wire {
     pub fn waits_for_room(&self, has_more: bool) -> bool {
         match self {
             Self::Plain(_) => has_more,
-            Self::Collector(tls) => {
-                tls.conn.wants_write() || (has_more && !tls.conn.is_handshaking())
-            }
-            Self::Guest(tls) => tls.conn.wants_write() || (has_more && !tls.conn.is_handshaking()),
+            Self::Collector(tls) => waits_for_room(&tls.conn, has_more),
+            Self::Guest(tls) => waits_for_room(&tls.conn, has_more),
         }
     }
+}
+
+fn waits_for_room<Side>(tls: &ConnectionCommon<Side>, has_more: bool) -> bool {
+    tls.wants_write() || (has_more && !tls.is_handshaking())
 }
 
 impl Read for Wire {

@@ -2,9 +2,9 @@
 
 use super::link::{connect, packet};
 use super::ring::Ring;
-use crate::bus::{self, Message, Op, Stored, Url};
+use crate::bus::{self, Message, Op, Stored, Talk, Url, found};
 use crate::datagram;
-use crate::tls::{self, Trust, Wire};
+use crate::tls::Trust;
 use crate::wire::{Hello, Kind, Token, next_frame};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -36,13 +36,9 @@ const INBOX: u64 = 1;
 
 /// A connection to a server.
 pub struct Line {
-    pub stream: Wire,
-    /// Whether the server said who it is; only from then on it talks TLS.
-    greeted: bool,
+    pub talk: Talk,
     /// Whether the server let us in.
     open: bool,
-    came: Vec<u8>,
-    goes: Vec<u8>,
     /// Reports since collectors were told who we are; `None`: they must be told.
     introduced: Option<u32>,
     /// Since when a stream owes us an acknowledgement.
@@ -54,11 +50,8 @@ pub struct Line {
 impl Line {
     pub fn begin(address: SocketAddr, to: &Url, trust: Option<&Trust>) -> io::Result<Self> {
         Ok(Self {
-            stream: Wire::to_bus(connect(address)?, to, trust)?,
-            greeted: false,
+            talk: Talk::new(connect(address)?, to, trust)?,
             open: false,
-            came: Vec::new(),
-            goes: Vec::new(),
             introduced: None,
             owed: None,
             refused: String::new(),
@@ -67,12 +60,7 @@ impl Line {
 
     /// Whether there is something to attend to before the next tick.
     pub fn is_busy(&self) -> bool {
-        !self.open || !self.goes.is_empty() || self.owed.is_some()
-    }
-
-    /// Whether something waits to be written.
-    pub fn writes(&self) -> bool {
-        self.greeted && self.stream.waits_for_room(!self.goes.is_empty())
+        !self.open || !self.talk.goes.is_empty() || self.owed.is_some()
     }
 
     /// Takes what came and publishes what was not yet. Returns whether the server let us in just now.
@@ -89,7 +77,7 @@ impl Line {
         if self.open {
             self.publish(to, hello, token, ring);
         }
-        self.flush()?;
+        self.talk.flush()?;
         if self.owed.is_some_and(|since| since.elapsed() > PATIENCE) {
             let subject = self.subject(to, hello);
             return Err(io::Error::other(format!(
@@ -107,7 +95,8 @@ impl Line {
     fn publish(&mut self, to: &Subject, hello: &Hello, token: Option<&Token>, ring: &mut Ring) {
         let subject = self.subject(to, hello);
         for _ in 0..MOST_AT_ONCE {
-            let Some(sequence) = ring.next_sequence().filter(|_| self.goes.is_empty()) else {
+            let next = ring.next_sequence();
+            let Some(sequence) = next.filter(|_| self.talk.goes.is_empty()) else {
                 break;
             };
             let known = self.introduced.filter(|&n| n < INTRODUCE_EVERY);
@@ -116,14 +105,14 @@ impl Line {
             let reply = to
                 .jetstream
                 .then(|| bus::inbox(hello.start, &sequence.to_string()));
-            bus::publish(&subject, reply.as_deref(), &packet, &mut self.goes);
+            bus::publish(&subject, reply.as_deref(), &packet, &mut self.talk.goes);
             if to.jetstream {
                 self.owed.get_or_insert_with(Instant::now);
             } else {
                 ring.forget();
             }
             // What does not fit into the socket now goes before the next report.
-            if self.flush().is_err() {
+            if self.talk.flush().is_err() {
                 break;
             }
         }
@@ -137,38 +126,30 @@ impl Line {
         say: &mut impl FnMut(&str),
     ) -> io::Result<()> {
         let mut room = [0; 2048];
-        loop {
-            let got = if self.greeted {
-                tls::receive(&mut self.stream, &mut room, &mut self.came)
-            } else {
-                tls::receive(&mut self.stream.socket(), &mut room, &mut self.came)
-            };
-            match got? {
-                None => return Ok(()),
-                Some(0) => return Err(io::Error::other("the server closed the connection")),
-                Some(_) => {}
-            }
-            let came = std::mem::take(&mut self.came);
+        while self.talk.receive(&mut room)? {
+            let came = std::mem::take(&mut self.talk.came);
             let mut rest = &came[..];
             while let Some((op, whole)) = bus::next(rest).map_err(found)? {
                 rest = &rest[whole..];
                 match op {
-                    Op::Info(info) if !self.greeted => {
-                        self.greeted = true;
-                        bus::greet(info, &to.url, &hello.node, &mut self.goes).map_err(found)?;
-                        bus::subscribe(&bus::inbox(hello.start, "*"), INBOX, &mut self.goes);
+                    Op::Info(info) => {
+                        if self.talk.greet(info, &to.url, &hello.node)? {
+                            let inbox = bus::inbox(hello.start, "*");
+                            bus::subscribe(&inbox, INBOX, &mut self.talk.goes);
+                        }
                     }
-                    Op::Ping => bus::pong(&mut self.goes),
+                    Op::Ping => bus::pong(&mut self.talk.goes),
                     Op::Pong => self.open = true,
                     Op::Error(text) => {
                         return Err(io::Error::other(format!("the server refused: {text}")));
                     }
                     Op::Message(message) => self.answer(&message, ring, say)?,
-                    Op::Info(_) | Op::Ok => {}
+                    Op::Ok => {}
                 }
             }
-            self.came = rest.to_vec();
+            self.talk.came = rest.to_vec();
         }
+        Ok(())
     }
 
     fn answer(
@@ -204,16 +185,4 @@ impl Line {
             Err(refusal) => Err(io::Error::other(format!("the stream refused: {refusal}"))),
         }
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if !self.greeted {
-            return Ok(());
-        }
-        tls::send(&mut self.stream, &mut self.goes)
-    }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "for `map_err(found)`")]
-fn found(refusal: crate::Refusal) -> io::Error {
-    io::Error::other(format!("found {refusal}"))
 }

@@ -4,10 +4,10 @@ use super::bus::{Line, Subject};
 use super::pause;
 use super::ring::Ring;
 use crate::datagram;
+use crate::timespec;
 use crate::tls::{self, TLS_ALERT, Trust, Wire};
 use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -121,27 +121,22 @@ impl Link {
         ring: &mut Ring,
         say: &mut impl FnMut(&str),
     ) -> io::Result<bool> {
-        // Only what has something to write is woken by room for it.
-        let writes = |s: &Wire| !self.reached || s.waits_for_room(!self.goes.is_empty());
-        let (stream, flags) = match &self.state {
+        let (stream, writes) = match &self.state {
             State::Pausing(_) => {
                 self.begin(ring, say);
                 return Ok(false);
             }
             State::Packets(..) => return Ok(false),
-            State::Bus(line) if line.writes() => {
-                (line.stream.socket(), PollFlags::IN | PollFlags::OUT)
+            State::Bus(line) => (line.talk.socket(), line.talk.writes()),
+            State::Greeting(s) | State::Open(s) => {
+                let has_more = !self.goes.is_empty();
+                (s.socket(), !self.reached || s.waits_for_room(has_more))
             }
-            State::Bus(line) => (line.stream.socket(), PollFlags::IN),
-            State::Greeting(s) | State::Open(s) if writes(s) => {
-                (s.socket(), PollFlags::IN | PollFlags::OUT)
-            }
-            State::Greeting(s) | State::Open(s) => (s.socket(), PollFlags::IN),
         };
-        let wait = Timespec {
-            tv_sec: (left_ns / 1_000_000_000) as i64,
-            tv_nsec: (left_ns % 1_000_000_000) as i64,
-        };
+        // Only what has something to write is woken by room for it.
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, writes);
+        let wait = timespec(left_ns);
         match poll(&mut [PollFd::new(stream, flags)], Some(&wait)) {
             Ok(0) => return Ok(true),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -236,15 +231,7 @@ impl Link {
             && room > 0
         {
             room -= 1;
-            let goes = &mut self.goes;
-            ring.next(false, |is_source, write| {
-                let kind = if is_source {
-                    Kind::Source
-                } else {
-                    Kind::Report
-                };
-                frame(goes, kind, |out| write(out));
-            });
+            ring.next(false, &mut self.goes);
             self.flush()?;
         }
         Ok(())
@@ -381,14 +368,7 @@ pub fn packet(hello: &Hello, token: Option<&Token>, introduce: bool, ring: &mut 
         ring.restart();
         frame(&mut frames, Kind::Hello, |out| hello.put(out));
     }
-    ring.next(true, |is_source, write| {
-        let kind = if is_source {
-            Kind::Source
-        } else {
-            Kind::Report
-        };
-        frame(&mut frames, kind, |out| write(out));
-    });
+    ring.next(true, &mut frames);
     let mut packet = Vec::new();
     datagram::wrap(&hello.node, hello.start, token, &frames, &mut packet);
     packet

@@ -20,7 +20,7 @@ use self::ring::{Reader, Ring};
 use crate::tls::Trust;
 use crate::wire::{Cost, Header, Hello, Token};
 use hopbyte_observe::sources::Source;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -130,13 +130,8 @@ impl Agent {
                 }
                 continue;
             }
-            let sleep = Timespec {
-                tv_sec: (left / 1_000_000_000) as i64,
-                tv_nsec: (left % 1_000_000_000) as i64,
-            };
-            if let rustix::thread::NanosleepRelativeResult::Ok = rustix::thread::nanosleep(&sleep) {
-                return Ok(());
-            }
+            std::thread::sleep(Duration::from_nanos(left));
+            return Ok(());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Samples that wait to be kept, and the sources they come from.
 
-use crate::wire::{Header, Part, Sampled, put_report, put_source};
+use crate::wire::{Header, Kind, Part, Sampled, frame, put_report, put_source};
 use hopbyte_observe::counters::reading::{Layout, Reading};
 use hopbyte_observe::counters::values::Values;
 use hopbyte_observe::sources::Source;
@@ -89,9 +89,7 @@ impl Sample {
             steady_ns: moment.steady_ns,
         };
         match reading {
-            Some(reading) => {
-                read.values.clone_from(&reading.values);
-            }
+            Some(reading) => read.values.clone_from(&reading.values),
             None => read.values.unread(),
         }
     }
@@ -137,9 +135,7 @@ impl Ring {
     pub fn begin(&mut self) -> &mut Sample {
         if self.samples.len() == self.most {
             self.dropped += 1;
-            let oldest = self.samples.pop_front();
-            self.sent = self.sent.saturating_sub(1);
-            self.spare.extend(oldest);
+            self.pass();
         }
         let spare = self.spare.pop().unwrap_or_default();
         self.begun.insert(spare)
@@ -177,13 +173,15 @@ impl Ring {
             .front()
             .is_some_and(|s| s.header.sequence <= sequence)
         {
-            self.sent = self.sent.saturating_sub(1);
-            if let Some(sample) = self.samples.pop_front()
-                && self.spare.len() < 2
-            {
-                self.spare.push(sample);
-            }
+            self.pass();
         }
+    }
+
+    /// The oldest sample is done with; its memory may be used again.
+    fn pass(&mut self) {
+        self.sent = self.sent.saturating_sub(1);
+        let oldest = self.samples.pop_front();
+        self.spare.extend(oldest.filter(|_| self.spare.len() < 2));
     }
 
     /// One sample is kept, perhaps before those in front of it.
@@ -214,12 +212,7 @@ impl Ring {
 
     /// What was sent needs no answer (single packets).
     pub fn forget(&mut self) {
-        for sample in self.samples.drain(..self.sent) {
-            if self.spare.len() < 2 {
-                self.spare.push(sample);
-            }
-        }
-        self.sent = 0;
+        (0..self.sent).for_each(|_| self.pass());
     }
 
     /// Sequence number of the sample that is sent next.
@@ -237,9 +230,9 @@ impl Ring {
         self.sent < self.samples.len()
     }
 
-    /// Calls `put` with the bodies of the next report's frames: sources that the other end does not know
-    /// (`true`), then the report (`false`). With `whole`, values are not differences.
-    pub fn next(&mut self, whole: bool, mut put: impl FnMut(bool, &mut dyn FnMut(&mut Vec<u8>))) {
+    /// Appends the frames of the next report: sources that the other end does not know, then the report.
+    /// With `whole`, values are not differences.
+    pub fn next(&mut self, whole: bool, out: &mut Vec<u8>) {
         let Some(sample) = self.samples.get(self.sent) else {
             return;
         };
@@ -259,14 +252,14 @@ impl Ring {
                 boot: read.boot,
                 values: None,
             });
-            put(true, &mut |out| {
+            frame(out, Kind::Source, |out| {
                 let start = out.len();
                 if put_source(read.part.source, read.boot, &read.layout, out).is_err() {
                     out.truncate(start);
                 }
             });
         }
-        put(false, &mut |out| {
+        frame(out, Kind::Report, |out| {
             let parts = sample.parts.iter().zip(&self.told).map(|(read, told)| {
                 let base = told.values.as_ref().filter(|_| !whole);
                 Sampled {
@@ -314,7 +307,7 @@ mod tests {
         assert_eq!((ring.dropped(), ring.next_sequence()), (2, Some(3)));
         let mut sent = 0;
         while ring.has_news() {
-            ring.next(true, |_, _| {});
+            ring.next(true, &mut Vec::new());
             sent += 1;
         }
         ring.begin();
@@ -335,7 +328,7 @@ mod tests {
     #[test]
     fn what_is_kept_out_of_order_waits_for_those_in_front() {
         let mut ring = ring(4, 9);
-        (0..3).for_each(|_| ring.next(true, |_, _| {}));
+        (0..3).for_each(|_| ring.next(true, &mut Vec::new()));
         ring.kept_one(2);
         assert_eq!(ring.acknowledged(), 0);
         ring.kept_one(99);

@@ -8,9 +8,11 @@
 
 mod jetstream;
 mod protocol;
+mod talk;
 
 pub use jetstream::{Consumer, Stored, acknowledgement, consumer, delivered, stream};
 pub use protocol::{Message, Op, greet, next, ping, pong, publish, subscribe};
+pub use talk::{Talk, found};
 
 use crate::Refusal;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
 //! A connection to a message bus on which agents publish their reports.
 
 use super::{BUS, Server};
-use crate::bus::{self, Consumer, Message, Op, Shard, Url};
+use crate::bus::{self, Consumer, Message, Op, Shard, Talk, Url, found};
 use crate::datagram;
 use crate::gather::Channel;
 use crate::lines;
 use crate::store::Store;
-use crate::tls::{self, Trust, Wire};
+use crate::tls::Trust;
 use crate::wire::{Kind, frame};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::HashMap;
@@ -62,12 +62,8 @@ pub struct Bus {
 
 /// A connection.
 struct Line {
-    stream: Wire,
-    /// Whether the server said who it is; only from then on it talks TLS.
-    greeted: bool,
+    talk: Talk,
     open: bool,
-    came: Vec<u8>,
-    goes: Vec<u8>,
     /// Whether more waits in the socket.
     more: bool,
     heard_ns: u64,
@@ -160,26 +156,15 @@ impl Bus {
         let Some(line) = &mut self.line else {
             return Ok(false);
         };
-        let got = if line.greeted {
-            tls::receive(&mut line.stream, room, &mut line.came)
-        } else {
-            tls::receive(&mut line.stream.socket(), room, &mut line.came)
-        };
-        match got? {
-            None => Ok(false),
-            Some(0) => Err(io::Error::other("the server closed the connection")),
-            Some(_) => {
-                line.heard_ns = now;
-                Ok(true)
-            }
+        let news = line.talk.receive(room)?;
+        if news {
+            line.heard_ns = now;
         }
+        Ok(news)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.line {
-            Some(line) if line.greeted => tls::send(&mut line.stream, &mut line.goes),
-            _ => Ok(()),
-        }
+        self.line.as_mut().map_or(Ok(()), |line| line.talk.flush())
     }
 
     /// The server let us in: ask for reports.
@@ -188,21 +173,25 @@ impl Bus {
         line.open = true;
         line.delivered_ns = vec![now; self.subjects.len()];
         if let Some(lines) = &self.setup.lines {
-            bus::subscribe(lines, LINES, &mut line.goes);
+            bus::subscribe(lines, LINES, &mut line.talk.goes);
         }
         let Some(stream) = &self.setup.stream else {
             for (subject, id) in self.subjects.iter().zip(0..) {
-                bus::subscribe(subject, id, &mut line.goes);
+                bus::subscribe(subject, id, &mut line.talk.goes);
             }
             return;
         };
-        bus::subscribe(&format!("{}.answer.*", self.inbox), ANSWERS, &mut line.goes);
+        bus::subscribe(
+            &format!("{}.answer.*", self.inbox),
+            ANSWERS,
+            &mut line.talk.goes,
+        );
         for id in 0..self.subjects.len() as u64 {
-            bus::subscribe(&format!("{}.{id}", self.inbox), id, &mut line.goes);
+            bus::subscribe(&format!("{}.{id}", self.inbox), id, &mut line.talk.goes);
         }
         let (subject, body) = bus::stream(stream, &self.setup.cluster, self.setup.keep_seconds);
         let reply = format!("{}.answer.stream", self.inbox);
-        bus::publish(&subject, Some(&reply), body.as_bytes(), &mut line.goes);
+        bus::publish(&subject, Some(&reply), body.as_bytes(), &mut line.talk.goes);
     }
 
     /// An answer of JetStream: to the stream that we asked for, then to the consumers of it. Returns
@@ -236,7 +225,7 @@ impl Bus {
             };
             let (subject, body) = bus::consumer(&wanted);
             let reply = format!("{}.answer.consumer", self.inbox);
-            bus::publish(&subject, Some(&reply), body.as_bytes(), &mut line.goes);
+            bus::publish(&subject, Some(&reply), body.as_bytes(), &mut line.talk.goes);
         }
         Ok(false)
     }
@@ -267,16 +256,13 @@ impl Server {
         let begun = crate::agent::connect(address).and_then(|stream| {
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             epoll::add(&self.epoll, &stream, EventData::new_u64(BUS), flags)?;
-            Wire::to_bus(stream, &bus.setup.url, bus.setup.trust.as_ref())
+            Talk::new(stream, &bus.setup.url, bus.setup.trust.as_ref())
         });
         match begun {
-            Ok(stream) => {
+            Ok(talk) => {
                 bus.line = Some(Line {
-                    stream,
-                    greeted: false,
+                    talk,
                     open: false,
-                    came: Vec::new(),
-                    goes: Vec::new(),
                     more: false,
                     heard_ns: now,
                     delivered_ns: Vec::new(),
@@ -310,8 +296,8 @@ impl Server {
             let error = io::Error::new(io::ErrorKind::TimedOut, "nothing heard for 20 s");
             return self.bus_failed(&error);
         }
-        if silent > ASK_NS && line.open && line.goes.is_empty() {
-            bus::ping(&mut line.goes);
+        if silent > ASK_NS && line.open && line.talk.goes.is_empty() {
+            bus::ping(&mut line.talk.goes);
         }
         self.bus_news(now);
     }
@@ -340,16 +326,17 @@ impl Server {
                 // A handshake that went on lets go what waited for it.
                 return bus.flush();
             }
-            let came = bus.line.as_mut().map(|l| std::mem::take(&mut l.came));
+            let line = bus.line.as_mut();
+            let came = line.map(|l| std::mem::take(&mut l.talk.came));
             let came = came.unwrap_or_default();
             let mut rest = &came[..];
-            while let Some((op, whole)) = bus::next(rest).map_err(|r| found(&r))? {
+            while let Some((op, whole)) = bus::next(rest).map_err(found)? {
                 rest = &rest[whole..];
                 self.bus_said(bus, op, now)?;
             }
             taken += came.len() - rest.len();
             if let Some(line) = &mut bus.line {
-                line.came = rest.to_vec();
+                line.talk.came = rest.to_vec();
             }
             bus.flush()?;
         }
@@ -360,13 +347,12 @@ impl Server {
             return Ok(());
         };
         match op {
-            Op::Info(info) if !line.greeted => {
-                line.greeted = true;
-                bus::greet(info, &bus.setup.url, "hopbyte-collect", &mut line.goes)
-                    .map_err(|r| found(&r))
-            }
+            Op::Info(info) => line
+                .talk
+                .greet(info, &bus.setup.url, "hopbyte-collect")
+                .map(drop),
             Op::Ping => {
-                bus::pong(&mut line.goes);
+                bus::pong(&mut line.talk.goes);
                 Ok(())
             }
             Op::Pong if !line.open => {
@@ -395,7 +381,7 @@ impl Server {
                 self.bus_report(bus, &message, now);
                 Ok(())
             }
-            Op::Info(_) | Op::Pong | Op::Ok => Ok(()),
+            Op::Pong | Op::Ok => Ok(()),
         }
     }
 
@@ -425,7 +411,12 @@ impl Server {
                 frame(&mut answer, Kind::No, |b| {
                     b.extend_from_slice(text.as_bytes());
                 });
-                bus::publish(&bus::inbox(start, "ask"), None, &answer, &mut line.goes);
+                bus::publish(
+                    &bus::inbox(start, "ask"),
+                    None,
+                    &answer,
+                    &mut line.talk.goes,
+                );
             }
             self.note(format!("{}: refused {refusal}", message.subject));
         }
@@ -436,8 +427,4 @@ impl Server {
             *last = place.max(*last);
         }
     }
-}
-
-fn found(refusal: &crate::Refusal) -> io::Error {
-    io::Error::other(format!("found {refusal}"))
 }

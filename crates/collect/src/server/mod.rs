@@ -9,16 +9,16 @@ mod sockets;
 use self::bus::Bus;
 use self::connection::{Connection, Role};
 use self::inlet::Fed;
-use self::sockets::{NAP_NS, bind_udp, descriptors, listen, nap};
+use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
 use crate::datagram::Batch;
 use crate::gather::{Channel, Gathering, Rules};
 use crate::store::Store;
+use crate::timespec;
 use crate::tls::Identity;
 use crate::wire::{Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, next_frame, stranger};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::time::Timespec;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -62,6 +62,9 @@ const STRANGERS_NS: u64 = 5_000_000_000;
 const MOST_NOTES: usize = 10;
 /// Bytes that wait for a viewer at most.
 const MOST_UNSEEN: usize = 256 << 20;
+/// After some news we wait a moment for more: at the start of a tick all nodes report at once, and waking
+/// for each of them costs more than reading it.
+const NAP: Duration = Duration::from_millis(2);
 /// First byte of a TLS connection.
 const TLS_HELLO: u8 = 0x16;
 const LISTENERS: u64 = u64::MAX - 64;
@@ -198,10 +201,7 @@ impl Server {
             let busy = self.bus.as_ref().is_some_and(Bus::has_more);
             let wait = self.gathering.closes_ns().saturating_sub(now_ns());
             let wait = if busy { 0 } else { wait };
-            let wait = Timespec {
-                tv_sec: (wait / 1_000_000_000).min(1) as i64,
-                tv_nsec: (wait % 1_000_000_000) as i64,
-            };
+            let wait = timespec(wait.min(1_000_000_000));
             events.clear();
             match epoll::wait(
                 &self.epoll,
@@ -225,8 +225,11 @@ impl Server {
                     _ => self.serve(data as u32, (data >> 32) as u32, flags, now),
                 }
             }
-            if !busy && !events.is_empty() && self.gathering.closes_ns() > now + 4 * NAP_NS {
-                nap();
+            if !busy
+                && !events.is_empty()
+                && self.gathering.closes_ns() > now + 4 * NAP.as_nanos() as u64
+            {
+                std::thread::sleep(NAP);
             }
         }
     }

@@ -52,16 +52,3 @@ pub fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     }
     Ok(socket)
 }
-
-/// After some news we wait a moment for more: at the start of a tick all nodes report at once, and waking
-/// for each of them costs more than reading it.
-pub const NAP_NS: u64 = 2_000_000;
-
-/// Waits for a moment.
-pub fn nap() {
-    let nap = rustix::time::Timespec {
-        tv_sec: 0,
-        tv_nsec: NAP_NS as i64,
-    };
-    let _ = rustix::thread::nanosleep(&nap);
-}

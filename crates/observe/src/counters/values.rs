@@ -1,11 +1,26 @@
 //! Values of a source's counters at one moment, those that were not read told apart.
 
 /// The values of one source's counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Values {
     values: Box<[u64]>,
     /// A bit a counter: whether it was read.
     read: Box<[u64]>,
+}
+
+impl Clone for Values {
+    fn clone(&self) -> Self {
+        Self {
+            values: self.values.clone(),
+            read: self.read.clone(),
+        }
+    }
+
+    /// Keeps the memory, as what is derived would not.
+    fn clone_from(&mut self, other: &Self) {
+        self.values.clone_from(&other.values);
+        self.read.clone_from(&other.read);
+    }
 }
 
 impl Values {

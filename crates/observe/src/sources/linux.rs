@@ -6,7 +6,7 @@
 //! threshold is set, are the nearest thing to a credit stall.
 
 use super::files::{Kept, names, once};
-use super::netlink::{self, Netlink, attribute, string, u32_at, u64_at};
+use super::netlink::{self, Changes, Netlink, attribute, string, u32_at, u64_at};
 use super::tree::Builder;
 use super::{Clock, Places, Source, Unreadable, Way};
 use crate::ObserveError;
@@ -29,9 +29,9 @@ const STATISTICS: [&str; 8] = [
 ];
 /// Counters of a root queueing discipline.
 const QUEUE: [&str; 3] = ["qdisc_backlog", "qdisc_drops", "qdisc_overlimits"];
-/// Samples between readings of a link's speed, which asks the driver, and between looks for queueing
-/// disciplines where there is none.
-const SELDOM: u32 = 10;
+/// Samples between readings of a link's speed, which asks the driver. Where it is negotiated anew the link
+/// goes down, which the kernel says; of drivers that are told another speed it says nothing.
+const SELDOM: u32 = 60;
 /// `ARPHRD_LOOPBACK`.
 const LOOPBACK: u16 = 772;
 /// `TC_H_ROOT`.
@@ -110,8 +110,8 @@ fn speed(builder: &mut Builder, folder: &Path, port: &Port) {
 #[derive(Debug)]
 struct Interface {
     index: u32,
-    /// Kind of its root queueing discipline.
-    queue: Option<String>,
+    /// Whether it has a root queueing discipline.
+    queued: bool,
     /// Position of its first counter.
     first: usize,
     /// Position of its two capacities: outwards a shaper's rate or the speed, inwards the speed.
@@ -127,20 +127,20 @@ struct Interface {
 #[derive(Debug)]
 pub(super) struct Linux {
     netlink: Netlink,
+    changes: Changes,
+    /// Whether interfaces or disciplines changed since they were listed.
+    stale: bool,
     node: String,
     chosen: Vec<String>,
     class: PathBuf,
     clock: Clock,
     interfaces: Vec<Interface>,
     turn: u32,
-    /// Numbers of all interfaces when they were listed.
-    listed: Vec<u32>,
 }
 
 /// What a discipline said.
 struct Queue {
     index: u32,
-    kind: String,
     /// In the order of [`QUEUE`].
     values: [u64; 3],
     /// Rate of a shaper, bytes per second.
@@ -151,26 +151,23 @@ impl Linux {
     fn new(places: &Places) -> io::Result<Self> {
         Ok(Self {
             netlink: Netlink::open()?,
+            changes: Changes::open()?,
+            stale: false,
             node: places.node.clone(),
             chosen: places.interfaces.clone(),
             class: places.sys().join("class/net"),
             clock: places.clock(),
             interfaces: Vec::new(),
             turn: 0,
-            listed: Vec::new(),
         })
     }
 
     /// Lists the interfaces and makes a layout of them.
     fn list(&mut self) -> io::Result<Arc<Layout>> {
         let mut found = Vec::new();
-        let mut listed = Vec::new();
         self.netlink.dump(netlink::GET_LINK, &[0; 16], |kind, m| {
-            if kind == netlink::NEW_LINK
-                && let Some(link) = Listed::parse(m)
-            {
-                listed.push(link.index);
-                found.push(link);
+            if kind == netlink::NEW_LINK {
+                found.extend(Listed::parse(m));
             }
         })?;
         let chosen = |link: &Listed| match &self.chosen[..] {
@@ -184,7 +181,6 @@ impl Linux {
             .iter()
             .map(|link| interface(&mut layout, link, &queues, &self.class))
             .collect();
-        self.listed = listed;
         self.turn = 0;
         Ok(Arc::new(layout))
     }
@@ -201,27 +197,23 @@ impl Linux {
     }
 
     pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
-        // Twice at most: once more when interfaces came or went.
-        for last in [false, true] {
-            let fits = self.read(reading)?;
-            if fits || last {
-                break;
-            }
+        self.stale |= self.changes.any()?;
+        if self.stale {
             let layout = self.list()?;
+            self.stale = false;
             if layout != reading.layout {
                 *reading = Reading::new(layout, reading.moment);
             }
         }
-        Ok(())
+        Ok(self.read(reading)?)
     }
 
-    /// Reads what was listed; false when the list is no longer right.
-    fn read(&mut self, reading: &mut Reading) -> io::Result<bool> {
+    /// Reads what was listed.
+    fn read(&mut self, reading: &mut Reading) -> io::Result<()> {
         reading.moment = self.clock.now();
         // What is not read now is not known.
         reading.values.unread();
-        let (interfaces, listed) = (&self.interfaces, &self.listed);
-        let (mut seen, mut fits, mut next) = (0, true, 0);
+        let (interfaces, mut next) = (&self.interfaces, 0);
         // struct if_stats_msg with the mask of IFLA_STATS_LINK_64.
         let mut body = [0; 12];
         body[8] = 1;
@@ -229,8 +221,6 @@ impl Linux {
             let index = u32_at(m, 4).filter(|_| kind == netlink::NEW_STATS);
             let Some(index) = index else { return };
             // They come in the order of the list.
-            fits &= listed.get(seen) == Some(&index) || listed.contains(&index);
-            seen += 1;
             let ahead = interfaces.get(next).filter(|i| i.index == index);
             let own = ahead.or_else(|| interfaces.iter().find(|i| i.index == index));
             next += usize::from(own.is_some());
@@ -240,7 +230,6 @@ impl Linux {
                 }
             }
         })?;
-        fits &= seen == listed.len();
         let seldom = self.turn == 0;
         self.turn = (self.turn + 1) % SELDOM;
         for own in &mut self.interfaces {
@@ -248,11 +237,6 @@ impl Linux {
                 own.bytes_per_s = own.speed.value().filter(|&s| s > 0);
             }
             (own.capacity..own.capacity + 2).for_each(|i| reading.set(i, own.bytes_per_s));
-        }
-        if seldom || self.interfaces.iter().any(|i| i.queue.is_some()) {
-            fits &= self.read_queues(reading)?;
-        }
-        for own in &mut self.interfaces {
             // Behind them, where there are any: the stalls.
             if !own.stalls.is_empty() {
                 let counts = own.stalls.iter_mut().map(Kept::value);
@@ -260,16 +244,16 @@ impl Linux {
                 reading.set(own.capacity + 2, sum);
             }
         }
-        Ok(fits)
+        if self.interfaces.iter().any(|i| i.queued) {
+            self.read_queues(reading)?;
+        }
+        Ok(())
     }
 
-    fn read_queues(&mut self, reading: &mut Reading) -> io::Result<bool> {
+    fn read_queues(&mut self, reading: &mut Reading) -> io::Result<()> {
         let queues = self.queues()?;
-        let mut fits = true;
-        for own in &self.interfaces {
-            let queue = queues.iter().find(|q| q.index == own.index);
-            fits &= queue.map(|q| q.kind.as_str()) == own.queue.as_deref();
-            let Some(queue) = queue.filter(|_| own.queue.is_some()) else {
+        for own in self.interfaces.iter().filter(|i| i.queued) {
+            let Some(queue) = queues.iter().find(|q| q.index == own.index) else {
                 continue;
             };
             for (i, &value) in queue.values.iter().enumerate() {
@@ -279,7 +263,7 @@ impl Linux {
                 reading.set(own.capacity, queue.rate);
             }
         }
-        Ok(fits)
+        Ok(())
     }
 }
 
@@ -304,7 +288,7 @@ fn interface(layout: &mut Layout, link: &Listed, queues: &[Queue], class: &Path)
     }
     Interface {
         index: link.index,
-        queue: queue.map(|q| q.kind.clone()),
+        queued: queue.is_some(),
         first,
         capacity,
         speed: Kept::new(folder.join("speed")),
@@ -372,7 +356,6 @@ impl Queue {
         });
         (kind != "noqueue").then_some(Self {
             index: u32_at(message, 4)?,
-            kind,
             values: [number(1)?, number(2)?, number(4)?],
             rate,
         })
@@ -391,9 +374,7 @@ mod tests {
             if root && bytes.len() >= 16 {
                 bytes[12..16].fill(0xff);
             }
-            if let Some(queue) = Queue::parse(&bytes) {
-                prop_assert!(queue.kind != "noqueue");
-            }
+            let _ = Queue::parse(&bytes);
             if let Some(link) = Listed::parse(&bytes) {
                 prop_assert!(bytes.len() >= link.name.len());
             }

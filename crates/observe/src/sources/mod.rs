@@ -2,7 +2,7 @@
 //!
 //! [`open`] finds what there is; [`Source::sample`] reads all counters of one source as a [`Reading`],
 //! the same that files of counters make, so that everything behind it (increases, links, ratios) is
-//! one. Descriptors stay open, so that a sample costs a system call a file, or two in all for Linux
+//! one. Descriptors stay open, so that a sample costs a system call a file, or a few in all for Linux
 //! interfaces. A value that could not be read is not known; the source goes on and finds a
 //! device that returns. When interfaces come or go, a sample has another [`Layout`]: hold on to
 //! [`Reading::layout`], not to a copy of its names.

@@ -1,8 +1,10 @@
 //! The kernel's answers about network interfaces: rtnetlink messages, as `ip` and `tc` read them.
 //!
-//! Only what counters need: dumps of links, of their statistics and of queueing disciplines
-//! (`linux/rtnetlink.h`, `linux/if_link.h`, `linux/pkt_sched.h`).
+//! Only what counters need: dumps of links, of their statistics and of queueing disciplines, and whether
+//! links or disciplines changed (`linux/rtnetlink.h`, `linux/if_link.h`, `linux/pkt_sched.h`).
 
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
@@ -22,9 +24,17 @@ pub(super) const GET_STATS: u16 = 94;
 /// Statistics of an interface.
 pub(super) const NEW_STATS: u16 = 92;
 
+/// An interface, or a queueing discipline, is there no longer.
+const DEL_LINK: u16 = 17;
+const DEL_QDISC: u16 = 37;
+/// What changes the list of counters.
+const CHANGED: [u16; 4] = [NEW_LINK, DEL_LINK, NEW_QDISC, DEL_QDISC];
+
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
+/// `RTMGRP_LINK | RTMGRP_TC`: interfaces, and what queues in front of them.
+const CHANGES: u32 = 0x1 | 0x8;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const DUMP: u16 = 0x301;
 /// The kernel fills its messages up to the reader's buffer, at most this.
@@ -40,16 +50,51 @@ pub(super) struct Netlink {
     buffer: Vec<u8>,
 }
 
+fn socket(more: SocketFlags) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | more;
+    // NETLINK_ROUTE is number 0.
+    let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    Ok(socket)
+}
+
+/// What the kernel says by itself when interfaces or queueing disciplines come, go or change.
+#[derive(Debug)]
+pub(super) struct Changes {
+    socket: OwnedFd,
+}
+
+impl Changes {
+    /// Listens from now on; needs no rights.
+    pub(super) fn open() -> io::Result<Self> {
+        let socket = socket(SocketFlags::NONBLOCK)?;
+        net::bind(&socket, &SocketAddrNetlink::new(0, CHANGES))?;
+        Ok(Self { socket })
+    }
+
+    /// Whether there was one since the last time.
+    pub(super) fn any(&self) -> io::Result<bool> {
+        let (mut any, mut head) = (false, [0; HEADER]);
+        loop {
+            match net::recv(&self.socket, &mut head, RecvFlags::empty()) {
+                Ok(_) => {
+                    // Filters and classes are of the same group.
+                    let kind = u16_at(&head, 4);
+                    any |= kind.is_some_and(|k| CHANGED.contains(&k));
+                }
+                // More than the socket holds.
+                Err(Errno::NOBUFS) => any = true,
+                Err(Errno::AGAIN) => return Ok(any),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 impl Netlink {
     /// Opens it; needs no rights.
     pub(super) fn open() -> io::Result<Self> {
-        let socket = net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            // NETLINK_ROUTE is number 0.
-            None,
-        )?;
+        let socket = socket(SocketFlags::empty())?;
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(1)))?;
         Ok(Self {
             socket,

@@ -1,5 +1,6 @@
 //! One cost asked for in several ways: in lists, in matrices, on any number of threads.
 
+use crate::hops;
 use crate::machines::state;
 use crate::naive::close;
 use hopbyte_fabric::routing::MinimalPaths;
@@ -75,14 +76,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
 fn a_matrix_that_does_not_fit_is_refused() {
     let fabric = spec::fabric("torus:300x300").unwrap();
     let routing = Routing::default_for(&fabric);
-    let costs = RouteCosts::new(
-        &fabric,
-        &routing,
-        None,
-        Metric::Hops,
-        Aggregate::Sum,
-        Over::Request,
-    );
+    let costs = hops(&fabric, &routing, Over::Request);
     let error = costs.all_routers().unwrap_err().to_string();
     assert!(
         error.contains("90000 x 90000") && error.contains("hint"),
@@ -102,14 +96,7 @@ fn matrices_go_round_faults_and_over_groups_as_pairs_do() {
         spec::fabric("dragonfly:4x3").unwrap(),
     ] {
         let routing = Routing::default_for(&fabric);
-        let costs = RouteCosts::new(
-            &fabric,
-            &routing,
-            None,
-            Metric::Hops,
-            Aggregate::Sum,
-            Over::Both,
-        );
+        let costs = hops(&fabric, &routing, Over::Both);
         let nodes: Vec<NodeId> = fabric.node_ids().collect();
         let among = costs.among(&nodes).unwrap();
         let routers = costs.all_routers().unwrap();

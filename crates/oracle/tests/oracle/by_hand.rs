@@ -1,5 +1,6 @@
 //! Cases worked out by hand.
 
+use crate::hops;
 use crate::naive::close;
 use hopbyte_fabric::{Direction, Fabric, LinkState, NodeId, Routing, spec};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
@@ -143,14 +144,7 @@ fn sixteen_nodes_have_256_routes() {
         asymmetric > 0,
         "forward and reverse routes differ for some pairs"
     );
-    let costs = RouteCosts::new(
-        &fabric,
-        &routing,
-        None,
-        Metric::Hops,
-        Aggregate::Sum,
-        Over::Request,
-    );
+    let costs = hops(&fabric, &routing, Over::Request);
     let matrix = costs.among(&nodes).unwrap();
     assert_eq!(matrix.as_slice().len(), 256);
     for (i, &a) in nodes.iter().enumerate() {

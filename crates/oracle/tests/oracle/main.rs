@@ -6,3 +6,11 @@ mod agreement;
 mod by_hand;
 mod machines;
 mod naive;
+
+use hopbyte_fabric::{Fabric, Routing};
+use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+
+/// Links that a message crosses.
+fn hops<'a>(fabric: &'a Fabric, routing: &'a Routing, over: Over) -> RouteCosts<'a> {
+    RouteCosts::new(fabric, routing, None, Metric::Hops, Aggregate::Sum, over)
+}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
+import termios
 import threading
 import time
 from pathlib import Path
@@ -97,3 +102,36 @@ def test_links_of_this_machine_over_an_interval(site: Site) -> None:
     for seconds in (0.2, 0.6):
         window = summary(seconds)["window_seconds"]
         assert seconds <= window < seconds + 5, window
+
+
+def test_watch_fits_the_terminal(site: Site) -> None:
+    """On a terminal as ssh gives one: no line is wider, no page is longer, and a larger window is used at once."""
+    site.gather("--period", "0.5", agent=["--period", "0.5"])
+    wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
+    terminal, side = pty.openpty()
+    site.stack.callback(os.close, terminal)
+
+    def resize(rows: int, columns: int) -> None:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    resize(3, 44)
+    watch = subprocess.Popen([site.hopbyte, "watch", f"127.0.0.1:{site.collector}"], stdout=side)
+    site.stack.callback(lambda: (watch.kill(), watch.wait()))
+    os.close(side)
+    seen = ""
+
+    def page() -> list[str]:
+        nonlocal seen
+        seen += os.read(terminal, 65536).decode(errors="replace")
+        whole = seen.split("\x1b[H")[1:-1]
+        return whole[-1].replace("\x1b[K", "").replace("\x1b[J", "").split("\r\n") if whole else []
+
+    def small() -> bool:
+        lines = page()
+        assert len(lines) <= 3 and all(len(line) <= 44 for line in lines), lines
+        return len(lines) == 3 and "more lines" in lines[1]
+
+    wait("a page of two lines", 30, small)
+    resize(24, 80)
+    wait("a sparkline", 30, lambda: any("\u2581" in line or "\u2588" in line for line in page()))
+    assert all(len(line) <= 80 for line in page())

@@ -121,7 +121,7 @@ pub struct LiveArgs {
     /// May be given several times.
     #[arg(long = "interface", value_name = "NAME", help_heading = "Sources")]
     pub interfaces: Vec<String>,
-    /// A file of gpcdr's metrics or of registers to read as well
+    /// A file of counters to read as well: gpcdr's metrics, registers, LDMS, OpenMetrics
     ///
     /// May be given several times.
     #[arg(long = "file", value_name = "FILE", help_heading = "Sources")]

@@ -58,7 +58,7 @@ pub struct Args {
     /// Network interfaces to read (default: those with hardware behind them)
     #[arg(long, value_name = "NAME", help_heading = "Sources")]
     interface: Vec<String>,
-    /// Further counters: gpcdr's metrics, or registers as text
+    /// Further counters: a file of gpcdr's metrics, registers, LDMS or OpenMetrics
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
     file: Vec<PathBuf>,
     /// Read a captured tree instead of this machine

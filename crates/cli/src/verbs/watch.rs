@@ -1,7 +1,9 @@
 //! `hopbyte watch`: the cluster now, in a terminal.
 
 mod links;
+mod room;
 
+use self::room::Room;
 use super::Answer;
 use super::replay::open;
 use crate::args::FabricOptions;
@@ -13,7 +15,6 @@ use hopbyte_collect::links::Links;
 use hopbyte_fabric::{LinkState, Quantity};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
-use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 
 /// What to watch.
@@ -96,7 +97,6 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let mut flows = Flows::default();
     let mut past: HashMap<Name, VecDeque<f64>> = HashMap::new();
     let mut left = args.ticks.unwrap_or(u64::MAX);
-    let terminal = stdout().is_terminal();
     while let Some(closing) = stream.next(|cluster, id, _| match &links {
         Some(page) => joined.report(page.fabric(), cluster, id),
         None => flows.report(cluster, id),
@@ -112,6 +112,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             }
         }
         past.retain(|name, _| ports.contains_key(name));
+        let terminal = Room::of_terminal();
+        let room = terminal.unwrap_or(Room::ENDLESS);
         let page = match &mut links {
             Some(page) => {
                 if let Some(text) = joined.mismatch() {
@@ -119,14 +121,14 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
                 }
                 let snapshot = joined.close(page.fabric(), &closing, "");
                 let state = snapshot.map(|s| LinkState::of_increase(page.fabric(), &s));
-                head(&closing, cluster) + &page.text(state.as_ref(), args.top)
+                head(&closing, cluster) + &page.text(state.as_ref(), args.top, room)
             }
-            None => page(&closing, cluster, &ports, &past, args.top),
+            None => page(&closing, cluster, &ports, &past, args.top, room),
         };
         // A terminal is drawn over from its corner, without flicker; elsewhere pages follow each other.
-        if terminal {
+        if terminal.is_some() {
             out.text("\x1b[H")?;
-            out.text(&page.replace('\n', "\x1b[K\n"))?;
+            out.text(&room.fit(&page).replace('\n', "\x1b[K\n"))?;
             out.text("\x1b[J")?;
         } else {
             out.text(&page)?;
@@ -176,6 +178,7 @@ fn page(
     ports: &BTreeMap<Name, Port>,
     past: &HashMap<Name, VecDeque<f64>>,
     top: usize,
+    room: Room,
 ) -> String {
     let mut text = head(closing, cluster);
     let mut order: Vec<(&Name, &Port)> = ports.iter().collect();
@@ -187,26 +190,30 @@ fn page(
             .then(y.1.total_cmp(&x.1))
             .then(a.0.cmp(b.0))
     });
-    let _ = writeln!(
-        text,
-        "{:<20} {:<12} {:>11} {:>11} {:>7} {:>7} {:>8}  last {HISTORY} ticks",
+    let node = widest(order.iter().map(|(name, _)| &*name.0), 20);
+    let port = widest(order.iter().map(|(name, _)| &*name.1), 12);
+    let columns = format!(
+        "{:<node$} {:<port$} {:>11} {:>11} {:>7} {:>7} {:>8}",
         "node", "port", "in MB/s", "out MB/s", "used %", "stall %", "errors/s"
     );
+    let ticks = room.ticks(&columns);
+    let _ = writeln!(text, "{columns}  last {ticks} ticks");
     let number = |value: Option<f64>, factor: f64, decimals: usize| {
         value.map_or("-".to_owned(), |v| format!("{:.decimals$}", v * factor))
     };
-    for (name, port) in order.iter().take(top) {
-        let history = past.get(*name).map(spark).unwrap_or_default();
+    for (name, of) in order.iter().take(top) {
+        let history = past.get(*name).map(|history| spark(history, ticks));
         let _ = writeln!(
             text,
-            "{:<20} {:<12} {:>11} {:>11} {:>7} {:>7} {:>8}  {history}",
-            shortened(&name.0, 20),
-            shortened(&name.1, 12),
-            number(port.received, 1e-6, 3),
-            number(port.sent, 1e-6, 3),
-            number(port.used(), 100.0, 1),
-            number(port.stall, 100.0, 1),
-            number(port.errors, 1.0, 1),
+            "{:<node$} {:<port$} {:>11} {:>11} {:>7} {:>7} {:>8}  {}",
+            shortened(&name.0, node),
+            shortened(&name.1, port),
+            number(of.received, 1e-6, 3),
+            number(of.sent, 1e-6, 3),
+            number(of.used(), 100.0, 1),
+            number(of.stall, 100.0, 1),
+            number(of.errors, 1.0, 1),
+            history.unwrap_or_default(),
         );
     }
     if order.len() > top {
@@ -248,6 +255,12 @@ fn head(closing: &Closing, cluster: &Cluster) -> String {
     text
 }
 
+/// Columns that names take, at most `most`.
+fn widest<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> usize {
+    let widths = names.map(|name| name.chars().count());
+    widths.max().unwrap_or(0).clamp(4, most)
+}
+
 fn shortened(word: &str, most: usize) -> String {
     if word.chars().count() <= most {
         return word.to_owned();
@@ -255,9 +268,10 @@ fn shortened(word: &str, most: usize) -> String {
     word.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// Rates as bars of their own largest; a tick without a rate is a blank.
-fn spark(history: &VecDeque<f64>) -> String {
-    let largest = history.iter().copied().fold(0.0, f64::max);
+/// Rates of the last `ticks` as bars of their own largest; a tick without a rate is a blank.
+fn spark(history: &VecDeque<f64>, ticks: usize) -> String {
+    let shown = || history.range(history.len().saturating_sub(ticks)..);
+    let largest = shown().copied().fold(0.0, f64::max);
     let bar = |&rate: &f64| {
         if rate.is_nan() {
             return ' ';
@@ -269,7 +283,7 @@ fn spark(history: &VecDeque<f64>) -> String {
         };
         BARS[(at.round() as usize).min(7)]
     };
-    history.iter().map(bar).collect()
+    shown().map(bar).collect()
 }
 
 #[cfg(test)]
@@ -279,8 +293,9 @@ mod tests {
     #[test]
     fn sparks_show_what_is_known() {
         let history = VecDeque::from([0.0, f64::NAN, 50.0, 100.0]);
-        assert_eq!(spark(&history), "▁ ▅█");
-        assert_eq!(spark(&VecDeque::from([0.0, 0.0])), "▁▁");
+        assert_eq!(spark(&history, 4), "▁ ▅█");
+        assert_eq!(spark(&history, 2), "▅█");
+        assert_eq!(spark(&VecDeque::from([0.0, 0.0]), 9), "▁▁");
         assert_eq!(shortened("a-very-long-node-name", 8), "a-very-…");
     }
 

@@ -131,7 +131,7 @@ pub(super) fn add(layout: &mut Layout, name: &str, unit: &str) -> Result<(), NoM
 }
 
 /// Reads a metrics file of gpcdr: `timestamp N ms`, then `NAME VALUE UNIT` lines.
-pub(crate) fn reading(text: &Text, node: Option<&str>) -> Result<Reading, InputError> {
+pub(super) fn reading(text: &Text, node: Option<&str>) -> Result<Reading, InputError> {
     let Some(node) = node else {
         return Err(text
             .error("metrics of one node", "the node's name beside them")

@@ -15,7 +15,7 @@ mod aries_csv;
 pub mod delta;
 mod gemini;
 mod gm;
-pub(crate) mod gpcdr;
+mod gpcdr;
 mod jobs;
 pub mod join;
 mod ldms_csv;
@@ -25,7 +25,7 @@ pub(crate) mod mads;
 pub(crate) mod names;
 mod openmetrics;
 pub mod reading;
-pub(crate) mod registers;
+mod registers;
 mod torus_table;
 pub mod values;
 
@@ -37,6 +37,7 @@ use self::reading::Reading;
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text};
 use hopbyte_fabric::{Fabric, InputError, Snapshot};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What the reader must be told because the file does not say it.
@@ -212,6 +213,40 @@ impl Content {
             Format::Mads => Self::Readings(mads::readings(text, node, Moment::default())?),
         })
     }
+}
+
+/// The newest totals of one node in a file that is read again and again.
+pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
+    let readings = match Format::of(text)? {
+        Format::LdmsLs => ldms_ls::readings(text)?,
+        Format::LdmsCsv => ldms_csv::readings(text)?,
+        Format::Gpcdr => vec![gpcdr::reading(text, Some(node))?],
+        // A router has a name of its own.
+        Format::Registers => registers::readings(text, Some(node))?,
+        Format::OpenMetrics => openmetrics::readings(text, Some(node))?,
+        Format::Gm | Format::AriesCsv | Format::TorusTable | Format::LinkLines | Format::Mads => {
+            let error = text.error("counters of many devices", format!("counters of {node}"));
+            return Err(error.hint("hopbyte links FILE --fabric FABRIC reads them"));
+        }
+    };
+    let nodes: BTreeSet<String> = readings.iter().map(|r| r.layout.node.clone()).collect();
+    let ours = |r: &Reading| nodes.len() == 1 || r.layout.node == node;
+    let mut ours = readings.into_iter().filter(ours);
+    let Some(first) = ours.next() else {
+        let few: Vec<&str> = nodes.iter().map(String::as_str).take(3).collect();
+        let found = format!("counters of {} nodes ({} …)", nodes.len(), few.join(", "));
+        let error = text.error(found, format!("counters of {node}"));
+        return Err(error.hint("say whose counters these are: --name, or --counters-of"));
+    };
+    ours.try_fold(first, |newest, next| {
+        if newest.layout.source != next.layout.source {
+            let found = format!("{} and {}", newest.layout.source, next.layout.source);
+            let error = text.error(found, format!("one set of counters of {node}"));
+            return Err(error.hint("a file each"));
+        }
+        let is_newer = next.moment.time_ns >= newest.moment.time_ns;
+        Ok(if is_newer { next } else { newest })
+    })
 }
 
 /// A format of counters.

@@ -170,7 +170,7 @@ impl<'a> Entry<'a> {
 
 /// Reads what a program like that of paper 000, Fig. 1 prints: `Counter NAME: Value=N`, one register a
 /// line, or `ROUTER NAME N` for many routers. Lines without a router are of `router`.
-pub(crate) fn readings(text: &Text, router: Option<&str>) -> Result<Vec<Reading>, InputError> {
+pub(super) fn readings(text: &Text, router: Option<&str>) -> Result<Vec<Reading>, InputError> {
     let mut routers: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
     for line in text.lines() {
         let content = lossy(line.bytes);

@@ -40,7 +40,7 @@ pub struct Places {
     pub live: bool,
     /// Network interfaces to read. Empty: those with hardware behind them, and virtual cables (veth).
     pub interfaces: Vec<String>,
-    /// Further files: gpcdr's metrics, or registers as text.
+    /// Further files of one node's counters: gpcdr's metrics, registers, LDMS, OpenMetrics.
     pub files: Vec<PathBuf>,
     /// Whether to ask all ports of the InfiniBand fabric, by the program `ibqueryerrors`.
     pub fabric_wide: bool,

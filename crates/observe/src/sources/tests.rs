@@ -192,6 +192,50 @@ fn gpcdr_and_registers_are_read_again_and_again() {
 }
 
 #[test]
+fn files_of_ldms_and_of_exporters_are_read_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.prom");
+    let scrape = |bytes: u64| {
+        let text = format!(
+            "# TYPE node_network_receive_bytes_total counter\n\
+             node_network_receive_bytes_total{{device=\"eth0\"}} {bytes}\n"
+        );
+        fs::write(&file, text).unwrap();
+    };
+    scrape(17);
+    let mut places = Places::captured(folder.path().join("none"), "n1");
+    places.files.push(file.clone());
+    let mut source = only(&places);
+    assert_eq!(source.layout().source, "openmetrics");
+    let layout = source.layout().clone();
+    scrape(18);
+    let reading = source.sample().unwrap();
+    assert_eq!(reading.get(0), Some(18));
+    assert!(Arc::ptr_eq(&layout, &reading.layout));
+    // Rows of several nodes and times: ours, the newest.
+    let row = |node: &str, time: u32, count: u32| format!("{time}.0,1,{node},{node}/set,{count}\n");
+    let head = "#Time,Time_usec,ProducerName,instance,X+_traffic (B)\n";
+    let table = [
+        row("n2", 1, 5),
+        row("n1", 1, 6),
+        row("n1", 2, 7),
+        row("n2", 3, 8),
+    ]
+    .concat();
+    fs::write(&file, head.to_owned() + &table).unwrap();
+    let reading = only(&places).sample().unwrap().clone();
+    assert_eq!(
+        (reading.get(0), reading.moment.time_ns),
+        (Some(7), Some(2_000_000_000))
+    );
+    places.node = "n3".into();
+    let error = open(&places).remove(0).unwrap_err().to_string();
+    assert!(error.contains("counters of 2 nodes (n1, n2 …)"), "{error}");
+    fs::write(&file, "(0,0,0)c0-0c0s0g0[X+] GEMINI_LINK 1 2 3\n").unwrap();
+    assert!(open(&places).remove(0).is_err());
+}
+
+#[test]
 fn interfaces_of_a_captured_tree() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();

@@ -1,11 +1,11 @@
-//! Sources that are one file of many lines: gpcdr's metric sets, registers of a replayed router.
+//! Sources that are one file of many lines: gpcdr's metric sets, registers of a replayed router, what LDMS
+//! or an exporter writes.
 
 use super::{Clock, Places, Source, Unreadable, Way};
 use crate::ObserveError;
+use crate::counters::newest;
 use crate::counters::reading::Reading;
-use crate::counters::{gpcdr, registers};
 use crate::text::{self, Limits};
-use hopbyte_fabric::InputError;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -14,22 +14,12 @@ use std::path::{Path, PathBuf};
 /// Where Cray's gpcdr module shows what it makes of the tiles.
 const METRICS: &str = "devices/virtual/gni/gpcdr0/metricsets/links/metrics";
 
-/// What the lines are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// `timestamp N ms`, then metrics.
-    Gpcdr,
-    /// One register a line.
-    Registers,
-}
-
 /// A file that is read from its beginning every time.
 #[derive(Debug)]
 pub(super) struct Text {
     path: PathBuf,
     file: Option<File>,
     node: String,
-    kind: Kind,
     clock: Clock,
 }
 
@@ -45,14 +35,9 @@ pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError>
         path: path.to_owned(),
         file: None,
         node: places.node.clone(),
-        kind: Kind::Gpcdr,
         clock: places.clock(),
     };
     let content = text.content()?;
-    let starts = |line: text::Line<'_>| line.trimmed().starts_with(b"timestamp ");
-    if !content.lines().next().is_some_and(starts) {
-        text.kind = Kind::Registers;
-    }
     let reading = text.read(&content)?;
     Ok(Source {
         way: Way::Text(text),
@@ -79,16 +64,7 @@ impl Text {
     }
 
     fn read(&self, content: &text::Text) -> Result<Reading, ObserveError> {
-        let node = Some(self.node.as_str());
-        let mut reading = match self.kind {
-            Kind::Gpcdr => gpcdr::reading(content, node)?,
-            Kind::Registers => {
-                let first = registers::readings(content, node)?.into_iter().next();
-                first.ok_or_else(|| {
-                    InputError::new(content.file(), "nothing", "registers, one a line")
-                })?
-            }
-        };
+        let mut reading = newest(content, &self.node)?;
         // gpcdr has a clock of its own and repeats a sample within its lifetime: only that clock says
         // how much time lies between two.
         let now = self.clock.now();

@@ -1,6 +1,6 @@
 //! The links of a machine as a page: what each direction carries, and the worst links.
 
-use super::{HISTORY, shortened, spark};
+use super::{HISTORY, Room, shortened, spark, widest};
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ impl Page {
     }
 
     /// After a tick: the page, with the worst `top` links. `None`: no link was read twice yet.
-    pub fn text(&mut self, state: Option<&LinkState>, top: usize) -> String {
+    pub fn text(&mut self, state: Option<&LinkState>, top: usize, room: Room) -> String {
         let Some(state) = state else {
             return "no link was read twice yet\n".to_owned();
         };
@@ -52,7 +52,7 @@ impl Page {
             }
         }
         self.past.retain(|_, h| h.iter().any(|v| !v.is_nan()));
-        self.bars(state) + &self.worst(state, top)
+        self.bars(state) + &self.worst(state, top, room)
     }
 
     fn bars(&self, state: &LinkState) -> String {
@@ -91,7 +91,7 @@ impl Page {
         text
     }
 
-    fn worst(&self, state: &LinkState, top: usize) -> String {
+    fn worst(&self, state: &LinkState, top: usize, room: Room) -> String {
         let mut links: Vec<LinkId> = self
             .fabric
             .link_ids()
@@ -104,17 +104,25 @@ impl Page {
             used.then(value(stall, b).total_cmp(&value(stall, a)))
                 .then(a.cmp(&b))
         });
-        let mut text = format!(
-            "{:<32} {:>11} {:>7} {:>10} {:>11} {:>8}  used, last {HISTORY} ticks\n",
+        let named: Vec<(LinkId, String)> = links
+            .iter()
+            .take(top)
+            .map(|&link| (link, self.fabric.link_name(link)))
+            .collect();
+        let name = widest(named.iter().map(|(_, name)| name.as_str()), 32);
+        let columns = format!(
+            "{:<name$} {:>11} {:>7} {:>10} {:>11} {:>8}",
             "link", "MB/s", "used %", "in stall %", "out stall %", "errors"
         );
-        for &link in links.iter().take(top) {
+        let ticks = room.ticks(&columns);
+        let mut text = format!("{columns}  used, last {ticks} ticks\n");
+        for (link, of) in named {
             let rate = state.received_bytes.get(link).zip(state.window_seconds);
             let rate = rate.filter(|r| r.1 > 0.0).map(|(bytes, s)| bytes / s / 1e6);
             let _ = writeln!(
                 text,
-                "{:<32} {:>11} {:>7} {:>10} {:>11} {:>8}  {}",
-                shortened(&self.fabric.link_name(link), 32),
+                "{:<name$} {:>11} {:>7} {:>10} {:>11} {:>8}  {}",
+                shortened(&of, name),
                 rate.map_or("-".into(), |r| format!("{r:.3}")),
                 percent(state.used_ratio.get(link)),
                 percent(state.input_stall_ratio.get(link)),
@@ -123,7 +131,10 @@ impl Page {
                     .errors
                     .get(link)
                     .map_or("-".into(), |e| format!("{e:.0}")),
-                self.past.get(&link).map(spark).unwrap_or_default(),
+                self.past
+                    .get(&link)
+                    .map(|history| spark(history, ticks))
+                    .unwrap_or_default(),
             );
         }
         if links.len() > top {
@@ -152,7 +163,10 @@ mod tests {
     #[test]
     fn directions_and_the_worst_links_are_shown() {
         let mut page = Page::new(spec::fabric("torus:4x2").unwrap());
-        assert_eq!(page.text(None, 3), "no link was read twice yet\n");
+        assert_eq!(
+            page.text(None, 3, Room::ENDLESS),
+            "no link was read twice yet\n"
+        );
         let mut state = LinkState::unknown(page.fabric());
         state.window_seconds = Some(1.0);
         let mut ids = page.fabric().link_ids().filter(|&l| {
@@ -166,8 +180,8 @@ mod tests {
             state.received_bytes.set(link, Some(used * 1e9));
             state.coverage[link.index()] = 1.0;
         }
-        page.text(Some(&state), 3);
-        let text = page.text(Some(&state), 1);
+        page.text(Some(&state), 3, Room::ENDLESS);
+        let text = page.text(Some(&state), 1, Room::ENDLESS);
         let row = text.lines().find(|l| l.starts_with("X+ ")).unwrap();
         assert!(row.contains("###############-------- "), "{row}");
         assert!(row.contains("50.0    75.0"), "{row}");
@@ -181,7 +195,7 @@ mod tests {
         assert!(text.ends_with("and 1 more links\n"), "{text}");
         // What is no longer read is a blank, and at last forgotten.
         let unknown = LinkState::unknown(page.fabric());
-        (0..HISTORY).for_each(|_| drop(page.text(Some(&unknown), 1)));
+        (0..HISTORY).for_each(|_| drop(page.text(Some(&unknown), 1, Room::ENDLESS)));
         assert!(page.past.is_empty());
     }
 }

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,22 @@ def _threads(client: Any) -> int:
     return max(1, sum(threads.values()))
 
 
+def _option(name: str, value: Any) -> list[str]:
+    """An option of the command; a :class:`~pathlib.Path` is made absolute, since workers are elsewhere."""
+    word = "--" + name.replace("_", "-")
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [word]
+    if isinstance(value, (list, tuple)):
+        return [w for one in value for w in _option(name, one)]
+    return [word, str(value.resolve() if isinstance(value, Path) else value)]
+
+
+def _options(given: Mapping[str, Any]) -> list[str]:
+    return [word for name, value in given.items() for word in _option(name, value)]
+
+
 def sweep_on_dask(
     client: Any,
     scenarios: Iterable[str | Path],
@@ -73,16 +89,10 @@ def sweep_on_dask(
     a scenario and axis. The result is the same as that of one machine, byte for byte.
     """
     texts = [Path(s).read_text(encoding="utf-8") for s in scenarios]
-    options: list[str] = ["--trials", str(trials)]
-    axes = {"link": link, "injection": injection, "latency": latency, "message-rate": message_rate, "cpu": cpu}
-    for name, factors in axes.items():
-        if len(factors) > 0:
-            options += [f"--{name}", ",".join(repr(float(f)) for f in factors)]
-    for name, value in {"placement": placement, "noise": noise, "level": level}.items():
-        if value is not None:
-            options += [f"--{name}", str(value)]
-    if cross:
-        options.append("--cross")
+    axes = {"link": link, "injection": injection, "latency": latency, "message_rate": message_rate, "cpu": cpu}
+    given: dict[str, Any] = {name: ",".join(repr(float(f)) for f in factors) or None for name, factors in axes.items()}
+    given |= {"trials": trials, "placement": placement, "noise": noise, "level": level, "cross": cross}
+    options = _options(given)
     count = parts or 4 * _threads(client)
     tasks = [client.submit(_part, texts, options, f"{i}/{count}", pure=False) for i in range(1, count + 1)]
     target = Path(out).resolve()
@@ -105,18 +115,6 @@ def _search(words: Sequence[str], part: str) -> str:
         return "".join(path.read_text(encoding="utf-8") for path in Path(folder).glob("part-*.json"))
 
 
-def _option(name: str, value: Any) -> list[str]:
-    """An option of the command; a :class:`~pathlib.Path` is made absolute, since workers are elsewhere."""
-    word = "--" + name.replace("_", "-")
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [word]
-    if isinstance(value, (list, tuple)):
-        return [w for one in value for w in _option(name, one)]
-    return [word, str(value.resolve() if isinstance(value, Path) else value)]
-
-
 def map_on_dask(
     client: Any,
     traffic: str | Path,
@@ -136,7 +134,7 @@ def map_on_dask(
     """
     place = str(traffic.resolve()) if isinstance(traffic, Path) else traffic
     options = {"threads": 1, **options}
-    words = [place, "--seeds", str(seeds)] + [w for name, value in options.items() for w in _option(name, value)]
+    words = [place, "--seeds", str(seeds), *_options(options)]
     count = min(parts or _threads(client), seeds)
     tasks = [client.submit(_search, words, f"{i}/{count}", pure=False) for i in range(1, count + 1)]
     folder = Path(out).resolve()

@@ -37,5 +37,7 @@ def test_an_array_of_parts_is_one_sweep(slurm, tmp_path):
     assert parts == [f"halo.parquet.{i}of{PARTS}.jsonl" for i in range(1, PARTS + 1)], list(there.iterdir())
     # 12 runs, each by one task, beside a line that names the sweep.
     assert sum(len((there / part).read_text().splitlines()) - 1 for part in parts) == 12
+    # Parts never gather, not even the one that ends last.
+    assert not (there / "halo.parquet").exists()
     assert sweep(slurm, there) == told
     assert (there / "halo.parquet").read_bytes() == (here / "halo.parquet").read_bytes()

@@ -1,10 +1,8 @@
 //! How to launch with a launcher's file, and what the launcher would spoil.
 
 use crate::blocks;
-use crate::error::ApplyError;
 use crate::launcher::Launcher;
 use crate::layout::Layout;
-use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -12,7 +10,7 @@ use std::fmt::Write;
 const CRAY_MAPPING: usize = 1023;
 
 /// How to launch with a rendered file, and what to know before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Advice {
     /// The command line (or settings), with `FILE` where the file's name goes.
     pub command: String,
@@ -35,25 +33,15 @@ pub struct Refusal {
 const KEEPS_MEMORY: &str = "mpich-rank-order keeps it: Cray's MPICH reads that file by itself, any other MPI with the preload library \
      libhopbyte_reorder; with Open MPI, openmpi-rankfile";
 
-/// Says how to use the file of [`render`](crate::render), and what the launcher would spoil. `mpich` says whether
-/// the program's MPI is MPICH or a relative, where that is known.
-///
-/// # Errors
-/// As [`render`](crate::render).
-pub fn advise(
-    launcher: Launcher,
-    fabric: &Fabric,
-    allocation: &Allocation,
-    placement: &Placement,
-    mpich: Option<bool>,
-) -> Result<Advice, ApplyError> {
-    let n = placement.tasks();
+/// Says how to use the file of a launcher, and what the launcher would spoil. `mpich` says whether the program's MPI
+/// is MPICH or a relative, where that is known.
+pub(crate) fn advise(launcher: Launcher, layout: &Layout<'_>, mpich: Option<bool>) -> Advice {
+    let n = layout.ranks();
     let mut warnings = Vec::new();
     let mut refused = None;
     let command = match launcher {
         Launcher::MpichRankOrder => {
-            let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
-            let mapping = process_mapping(&layout).len();
+            let mapping = process_mapping(layout).len();
             if mapping > CRAY_MAPPING {
                 warnings.push(format!(
                     "the process mapping takes {mapping} bytes; Cray MPICH 9.1.0 is reported to fail in MPI_Init above {CRAY_MAPPING} (9.0.1 does not)"
@@ -64,7 +52,7 @@ pub fn advise(
                 .into()
         }
         Launcher::GridOrder => {
-            warnings.extend(Layout::new(fabric, allocation, placement, launcher.name())?.order_note());
+            warnings.extend(layout.order_note());
             "export MPICH_RANK_REORDER_METHOD=3; sh FILE > MPICH_RANK_ORDER  # in the working directory".into()
         }
         Launcher::MpichMethod4 => {
@@ -87,7 +75,6 @@ pub fn advise(
             )
         }
         Launcher::SlurmHostfile => {
-            let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
             warnings.push("set SLURM_HOSTFILE for srun alone: on salloc and sbatch it changes the allocation".into());
             let lost = "in this distribution Slurm's pmi2 (22.05) gives every rank of MPICH (4.0, 5.0) a node of its own, and shared memory is lost";
             match mpich {
@@ -104,7 +91,6 @@ pub fn advise(
             format!("SLURM_HOSTFILE=FILE srun -n {n} --distribution=arbitrary ./app")
         }
         Launcher::SlurmPlane => {
-            let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
             refused = layout.order_note().map(|why| Refusal {
                 why,
                 instead: "give `map --nodes` the order of `scontrol show hostnames`; --force where slurm.conf has this one".into(),
@@ -116,8 +102,7 @@ pub fn advise(
             )
         }
         Launcher::HydraHostfile => {
-            let layout = Layout::new(fabric, allocation, placement, launcher.name())?;
-            refused = blocks::split_nodes(&layout).map(|why| Refusal {
+            refused = blocks::split_nodes(layout).map(|why| Refusal {
                 why,
                 instead: KEEPS_MEMORY.into(),
             });
@@ -128,24 +113,25 @@ pub fn advise(
         Launcher::IntelMachinefile => format!("mpiexec -n {n} -machinefile FILE ./app"),
         Launcher::FluxHostfile => format!(
             "flux run -N {} -n {n} --taskmap=hostfile:FILE ./app",
-            allocation.nodes().len()
+            layout.hosts.len()
         ),
         Launcher::FluxTaskmap => {
             warnings.push("nodes are numbered in the allocation's order: flux resource list must show the same".into());
             format!(
                 "flux run -N {} -n {n} --taskmap=manual:\"$(cat FILE)\" ./app",
-                allocation.nodes().len()
+                layout.hosts.len()
             )
         }
         Launcher::Pals => format!("mpiexec -n {n} $(cat FILE) ./app"),
         Launcher::NodeOrder => "torchrun --nnodes=$(wc -l < FILE) --node-rank=$(($(grep -nxF \"$(hostname)\" FILE | cut -d: -f1) - 1)) app.py".into(),
+        // Plain files: nothing starts with them.
         Launcher::Csv | Launcher::Json => String::new(),
     };
-    Ok(Advice {
+    Advice {
         command,
         refused,
         warnings,
-    })
+    }
 }
 
 /// The mapping as PMI tells it to MPICH: `(vector,(first node,nodes,ranks each),…)`.

@@ -1,8 +1,8 @@
 //! Did the ranks start where the placement has them?
 
 use crate::error::ApplyError;
+use crate::launcher::Launch;
 use crate::layout::Layout;
-use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,19 +83,19 @@ impl Checked {
     }
 }
 
-/// Compares a placement with what the ranks say, `seen[rank]`; a rank that said nothing is `None`. `cores` says
-/// that the launcher was told a core for every rank, the number of its slot.
-///
-/// # Errors
-/// A host name that is not one, or two allocated endpoints of one host, which ranks cannot tell apart.
-pub fn check(
-    fabric: &Fabric,
-    allocation: &Allocation,
-    placement: &Placement,
-    seen: &[Option<Seen>],
-    cores: bool,
-) -> Result<Checked, ApplyError> {
-    let layout = Layout::new(fabric, allocation, placement, "a check")?;
+impl Launch<'_> {
+    /// Compares the placement with what the ranks say, `seen[rank]`; a rank that said nothing is `None`. `cores`
+    /// says that the launcher was told a core for every rank, the number of its slot.
+    ///
+    /// # Errors
+    /// A host name that is not one, or two allocated endpoints of one host, which ranks cannot tell apart.
+    pub fn check(&self, seen: &[Option<Seen>], cores: bool) -> Result<Checked, ApplyError> {
+        let layout = Layout::new(self.fabric, self.allocation, self.placement, "a check")?;
+        Ok(compared(&layout, seen, cores))
+    }
+}
+
+fn compared(layout: &Layout<'_>, seen: &[Option<Seen>], cores: bool) -> Checked {
     let mut checked = Checked {
         ranks: layout.ranks(),
         memory_known: seen.iter().flatten().all(|s| s.shared.is_some()),
@@ -119,13 +119,13 @@ pub fn check(
     }
     // Who shares memory or a core is only worth a word where everybody is in the right place.
     if checked.elsewhere.is_empty() {
-        checked.split = split(&layout, seen);
-        checked.notes = crowded(&layout, seen);
+        checked.split = split(layout, seen);
+        checked.notes = crowded(layout, seen);
         if cores {
-            checked.off_core = off_core(&layout, seen);
+            checked.off_core = off_core(layout, seen);
         }
     }
-    Ok(checked)
+    checked
 }
 
 /// Whether two names mean one host: one may have its domain behind it, and case does not matter.

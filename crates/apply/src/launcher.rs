@@ -1,5 +1,6 @@
 //! The launchers and their syntax.
 
+use crate::advice::{Advice, advise};
 use crate::blocks;
 use crate::error::ApplyError;
 use crate::grid;
@@ -134,32 +135,68 @@ impl FromStr for Launcher {
     }
 }
 
-/// Writes a placement in a launcher's syntax.
-///
-/// # Errors
-/// A host name that is not one, two allocated endpoints of one host, or a placement that the launcher
-/// has no words for.
-pub fn render(
-    launcher: Launcher,
-    fabric: &Fabric,
-    allocation: &Allocation,
-    placement: &Placement,
-) -> Result<String, ApplyError> {
-    let layout = || Layout::new(fabric, allocation, placement, launcher.name());
+/// A placement on its way to a launcher.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// The nodes of the job, in the scheduler's order.
+    pub allocation: &'a Allocation,
+    /// Where the ranks go.
+    pub placement: &'a Placement,
+    /// Whether the program's MPI is MPICH or a relative, where that is known.
+    pub mpich: Option<bool>,
+}
+
+/// What a launcher reads, and how to use it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The file.
+    pub text: String,
+    /// How to launch with it, and what the launcher would spoil.
+    pub advice: Advice,
+}
+
+impl Launch<'_> {
+    /// Writes the placement in a launcher's syntax, and says how to launch with it.
+    ///
+    /// # Errors
+    /// A host name that is not one, two allocated endpoints of one host, or a placement that the launcher
+    /// has no words for.
+    pub fn prepare(&self, launcher: Launcher) -> Result<Prepared, ApplyError> {
+        let (fabric, placement) = (self.fabric, self.placement);
+        let plain = match launcher {
+            Launcher::Csv => Some(csv(fabric, placement)),
+            Launcher::Json => Some(json(fabric, self.allocation, placement)),
+            _ => None,
+        };
+        if let Some(text) = plain {
+            let advice = Advice::default();
+            return Ok(Prepared { text, advice });
+        }
+        let layout = Layout::new(fabric, self.allocation, placement, launcher.name())?;
+        Ok(Prepared {
+            text: render(launcher, &layout)?,
+            advice: advise(launcher, &layout, self.mpich),
+        })
+    }
+}
+
+/// A launcher's file; the plain ones are written from nodes, whatever their hosts are called.
+fn render(launcher: Launcher, layout: &Layout<'_>) -> Result<String, ApplyError> {
     match launcher {
-        Launcher::MpichRankOrder => rank_order(&layout()?),
-        Launcher::GridOrder => grid::grid_order(&layout()?),
-        Launcher::MpichMethod4 => grid::method_4(&layout()?),
-        Launcher::OpenmpiRankfile => Ok(rankfile(&layout()?)),
-        Launcher::OpenmpiHostfile | Launcher::SlurmHostfile => Ok(host_a_rank(&layout()?)),
-        Launcher::FluxHostfile => flux_hosts(&layout()?),
-        Launcher::FluxTaskmap => Ok(blocks::task_map(&layout()?)),
-        Launcher::SlurmPlane => blocks::plane(&layout()?),
-        Launcher::HydraHostfile | Launcher::IntelMachinefile => Ok(blocks::host_counts(&layout()?)),
-        Launcher::Pals => blocks::pals(&layout()?),
-        Launcher::NodeOrder => blocks::node_order(&layout()?),
-        Launcher::Csv => Ok(csv(fabric, placement)),
-        Launcher::Json => Ok(json(fabric, allocation, placement)),
+        Launcher::MpichRankOrder => rank_order(layout),
+        Launcher::GridOrder => grid::grid_order(layout),
+        Launcher::MpichMethod4 => grid::method_4(layout),
+        Launcher::OpenmpiRankfile => Ok(rankfile(layout)),
+        Launcher::OpenmpiHostfile | Launcher::SlurmHostfile => Ok(host_a_rank(layout)),
+        Launcher::FluxHostfile => flux_hosts(layout),
+        Launcher::FluxTaskmap => Ok(blocks::task_map(layout)),
+        Launcher::SlurmPlane => blocks::plane(layout),
+        Launcher::HydraHostfile | Launcher::IntelMachinefile => Ok(blocks::host_counts(layout)),
+        Launcher::Pals => blocks::pals(layout),
+        Launcher::NodeOrder => blocks::node_order(layout),
+        Launcher::Csv | Launcher::Json => Ok(String::new()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{ApplyError, Launcher, Seen, advise, check, render, write_atomic};
+use hopbyte_apply::{Advice, ApplyError, Checked, Launch, Launcher, Seen, write_atomic};
 use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -15,6 +15,29 @@ fn example() -> (Fabric, Allocation, Placement) {
     let order = [1, 0, 0, 1, 3, 2, 2, 3].map(NodeId);
     let placement = Placement::on_nodes(&fabric, &allocation, order).unwrap();
     (fabric, allocation, placement)
+}
+
+fn launch<'a>(
+    (fabric, allocation): (&'a Fabric, &'a Allocation),
+    placement: &'a Placement,
+    mpich: Option<bool>,
+) -> Launch<'a> {
+    Launch {
+        fabric,
+        allocation,
+        placement,
+        mpich,
+    }
+}
+
+fn render(
+    launcher: Launcher,
+    fabric: &Fabric,
+    allocation: &Allocation,
+    placement: &Placement,
+) -> Result<String, ApplyError> {
+    let launch = launch((fabric, allocation), placement, None);
+    Ok(launch.prepare(launcher)?.text)
 }
 
 #[test]
@@ -43,7 +66,6 @@ fn the_example_reads_as_each_launcher_wants_it() {
     );
     for launcher in Launcher::ALL {
         assert_eq!(launcher.name().parse::<Launcher>().unwrap(), launcher);
-        advise(launcher, &f, &a, &p, None).unwrap();
         assert_eq!(
             render(launcher, &f, &a, &p).is_err(),
             launcher.blocks_only()
@@ -90,7 +112,8 @@ fn blocks_of_ranks_have_launchers_of_their_own() {
     assert!(render(Launcher::SlurmPlane, &f, &a, &turned).is_err());
     let dealt = on([0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(text(Launcher::SlurmPlane, &dealt), "plane=1\n");
-    let plane = advise(Launcher::SlurmPlane, &f, &a, &dealt, None).unwrap();
+    let plane = launch((&f, &a), &dealt, None);
+    let plane = plane.prepare(Launcher::SlurmPlane).unwrap().advice;
     assert!(
         plane
             .command
@@ -108,7 +131,10 @@ fn what_a_launcher_would_spoil_is_refused() {
     let (f, a, mixed) = example();
     let on = |order: [u32; 8]| Placement::on_nodes(&f, &a, order.map(NodeId)).unwrap();
     let turned = on([2, 2, 0, 0, 1, 1, 3, 3]);
-    let said = |launcher, p: &Placement, mpich| advise(launcher, &f, &a, p, mpich).unwrap();
+    let said = |launcher, p: &Placement, mpich| -> Advice {
+        let prepared = launch((&f, &a), p, mpich).prepare(launcher);
+        prepared.unwrap().advice
+    };
     let why = |launcher, p: &Placement, mpich| said(launcher, p, mpich).refused.map(|r| r.why);
     // Hydra makes a node of each run of neighbours; Intel's, which counts by host name, does not.
     let split = why(Launcher::HydraHostfile, &mixed, None).unwrap();
@@ -140,7 +166,8 @@ fn what_a_launcher_would_spoil_is_refused() {
     let nodes = [10, 9, 2, 1].map(|n| (NodeId(n), 2));
     let nodes = Allocation::new(&wide, nodes.to_vec()).unwrap();
     let in_order = Placement::in_order(&nodes, 8).unwrap();
-    let advice = |launcher| advise(launcher, &wide, &nodes, &in_order, None).unwrap();
+    let in_order = launch((&wide, &nodes), &in_order, None);
+    let advice = |launcher| in_order.prepare(launcher).unwrap().advice;
     let order = "n10 comes before n9";
     assert!(
         advice(Launcher::SlurmPlane)
@@ -285,15 +312,18 @@ fn a_job_is_compared_with_its_placement() {
             cores: None,
         })
     };
+    let check = |seen: &[Option<Seen>], cores| -> Checked {
+        launch((&f, &a), &p, None).check(seen, cores).unwrap()
+    };
     let right: Vec<_> = ["n1", "n0", "n0.site", "n1", "N3", "n2", "n2", "n3"]
         .map(|h| rank(h, 2))
         .into();
-    let checked = check(&f, &a, &p, &right, false).unwrap();
+    let checked = check(&right, false);
     assert!(checked.holds() && checked.memory_known && checked.notes.is_empty());
 
     // The launcher's own order.
     let blocks: Vec<_> = (0..8).map(|r| rank(&format!("n{}", r / 2), 2)).collect();
-    let checked = check(&f, &a, &p, &blocks, false).unwrap();
+    let checked = check(&blocks, false);
     let ranks: Vec<usize> = checked.elsewhere.iter().map(|d| d.rank).collect();
     assert_eq!(ranks, [0, 2, 4, 6]);
     assert_eq!(checked.elsewhere[0].expected.as_deref(), Some("n1"));
@@ -304,28 +334,25 @@ fn a_job_is_compared_with_its_placement() {
     for r in [0, 3, 4, 7] {
         lost[r].as_mut().unwrap().shared = Some(1);
     }
-    let checked = check(&f, &a, &p, &lost, false).unwrap();
+    let checked = check(&lost, false);
     assert!(!checked.holds() && checked.elsewhere.is_empty());
     let hosts: Vec<&str> = checked.split.iter().map(|s| s.host.as_str()).collect();
     assert_eq!((hosts, checked.split[0].most_shared), (vec!["n1", "n3"], 1));
 
     // Fewer and more ranks than placed.
-    let fewer = check(&f, &a, &p, &right[..6], false).unwrap();
+    let fewer = check(&right[..6], false);
     assert_eq!((fewer.elsewhere.len(), fewer.elsewhere[0].rank), (2, 6));
     assert_eq!(fewer.elsewhere[0].found, None);
     let mut more = right.clone();
     more.push(rank("n0", 3));
-    assert_eq!(
-        check(&f, &a, &p, &more, false).unwrap().elsewhere[0].expected,
-        None
-    );
+    assert_eq!(check(&more, false).elsewhere[0].expected, None);
 
     // Two ranks on one processor.
     let mut crowded = right;
     for r in [1, 2] {
         crowded[r].as_mut().unwrap().cpus = Some("1".into());
     }
-    let checked = check(&f, &a, &p, &crowded, false).unwrap();
+    let checked = check(&crowded, false);
     assert!(checked.holds());
     assert_eq!(checked.notes, ["2 ranks of n0 share 1 processors (1)"]);
     assert!(!checked.cores_known);
@@ -336,7 +363,7 @@ fn a_job_is_compared_with_its_placement() {
         let seen = bound[r].as_mut().unwrap();
         (seen.cpus, seen.cores) = (Some(format!("{core}")), Some(format!("{core}")));
     }
-    let checked = check(&f, &a, &p, &bound, true).unwrap();
+    let checked = check(&bound, true);
     assert!(
         checked.holds() && checked.cores_known && checked.notes.is_empty(),
         "{checked:?}"
@@ -345,8 +372,8 @@ fn a_job_is_compared_with_its_placement() {
         let seen = bound[r].as_mut().unwrap();
         (seen.cpus, seen.cores) = (Some(cores.into()), Some(cores.into()));
     }
-    assert!(check(&f, &a, &p, &bound, false).unwrap().holds());
-    let checked = check(&f, &a, &p, &bound, true).unwrap();
+    assert!(check(&bound, false).holds());
+    let checked = check(&bound, true);
     let off: Vec<_> = checked
         .off_core
         .iter()

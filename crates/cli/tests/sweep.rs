@@ -1,4 +1,4 @@
-//! A sweep that is killed goes on where it was; shards and one run give the same file.
+//! A sweep that is killed goes on where it was; parts and one run give the same file.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -9,16 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A job whose computing varies, so that trials differ.
-const SCENARIO: &str = r#"
-schema = "hopbyte.scenario/1"
-name = "halo"
-fabric = "torus:4x4x4:link=3.092,host=2.0,latency=50"
-network = "seastar"
-noise = 0.05
-[job]
-placement = "random"
-workload.halo = { grid = [4, 4, 4], bytes = [100e3], iterations = 4, compute_s = 0.0005 }
-"#;
+const SCENARIO: &str = include_str!("../../../tests/halo.toml");
 
 fn sweep(folder: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hopbyte"));
@@ -93,7 +84,7 @@ fn a_killed_sweep_goes_on_and_says_the_same() {
 }
 
 #[test]
-fn shards_are_gathered_and_another_plan_is_refused() {
+fn parts_are_gathered_and_another_plan_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     fs::write(at.join("s.toml"), SCENARIO).unwrap();
@@ -107,7 +98,7 @@ fn shards_are_gathered_and_another_plan_is_refused() {
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    // The missing shard is run, the others are taken as they are.
+    // The missing part is run, the others are taken as they are.
     assert_eq!(answer(sweep(at, &["--out", "all.parquet"])), whole);
     assert_eq!(
         fs::read(at.join("all.parquet")).unwrap(),

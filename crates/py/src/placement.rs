@@ -3,7 +3,7 @@
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
 use crate::machine::{Inner, Machine};
-use hopbyte_apply::{Launcher, advise, render, write_atomic};
+use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::{Allocation, Placement as Slots};
 use hopbyte_observe::{parse_node_list, read_placement};
 use numpy::PyArray1;
@@ -161,10 +161,17 @@ impl Placement {
     pub fn belongs_to(&self, machine: &Machine) -> bool {
         Arc::ptr_eq(&self.machine, &machine.0)
     }
-}
 
-fn launcher(name: &str) -> PyResult<Launcher> {
-    name.parse().map_err(python)
+    fn prepare(&self, to: &str) -> PyResult<Prepared> {
+        let launch = Launch {
+            fabric: &self.machine.fabric,
+            allocation: &self.allocation,
+            placement: &self.slots,
+            mpich: None,
+        };
+        let launcher: Launcher = to.parse().map_err(python)?;
+        launch.prepare(launcher).map_err(python)
+    }
 }
 
 #[pymethods]
@@ -199,27 +206,20 @@ impl Placement {
     /// The text that a launcher reads: mpich-rank-order, openmpi-rankfile, openmpi-hostfile,
     /// slurm-hostfile, csv or json.
     fn render(&self, to: &str) -> PyResult<String> {
-        render(
-            launcher(to)?,
-            &self.machine.fabric,
-            &self.allocation,
-            &self.slots,
-        )
-        .map_err(python)
+        Ok(self.prepare(to)?.text)
     }
 
     /// Writes what a launcher reads, whole or not at all. Raises where the launcher would make the run worse than
     /// it need be (shared memory lost, nodes in another order), unless `force`.
     #[pyo3(signature = (to, path, *, force = false))]
     fn write(&self, to: &str, path: PathBuf, force: bool) -> PyResult<()> {
-        let fabric = &self.machine.fabric;
-        let advice = advise(launcher(to)?, fabric, &self.allocation, &self.slots, None);
-        match advice.map_err(python)?.refused {
+        let Prepared { text, advice } = self.prepare(to)?;
+        match advice.refused {
             Some(no) if !force => {
                 let text = format!("refused: {to}: {}\nhint: {}", no.why, no.instead);
                 Err(HopbyteError::new_err(text))
             }
-            _ => write_atomic(&path, &self.render(to)?).map_err(python),
+            _ => write_atomic(&path, &text).map_err(python),
         }
     }
 

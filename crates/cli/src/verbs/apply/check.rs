@@ -6,8 +6,8 @@ use super::super::record::launch::{self, Flavour, Launcher};
 use crate::failure::Lacking;
 use crate::output::{Output, Table, count};
 use anyhow::{Context, Result, bail};
-use hopbyte_apply::{Checked, Seen, check};
-use hopbyte_fabric::{Allocation, Fabric, Placement};
+use hopbyte_apply::{Checked, Launch, Seen};
+use hopbyte_fabric::{Allocation, Fabric};
 use hopbyte_observe::read_placement;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -88,18 +88,18 @@ struct Answered<'a> {
 /// Looks, compares, says.
 pub fn run(
     settings: &Settings,
-    fabric: &Fabric,
-    (allocation, placement, cores): (&Allocation, &Placement, bool),
+    launch: &Launch<'_>,
+    cores: bool,
     out: &mut Output,
 ) -> Result<Answer> {
     let seen = match &settings.ran {
-        Some(path) => ran(path, fabric, allocation)?,
-        None => match start(settings, placement.tasks(), out)? {
+        Some(path) => ran(path, launch.fabric, launch.allocation)?,
+        None => match start(settings, launch.placement.tasks(), out)? {
             Some(seen) => seen,
             None => return Ok(Answer::No),
         },
     };
-    let checked = check(fabric, allocation, placement, &seen, cores)?;
+    let checked = launch.check(&seen, cores)?;
     if out.json {
         out.object(&Answered {
             schema: "hopbyte.apply.check/1",

@@ -6,8 +6,7 @@ use super::Answer;
 use crate::output::Output;
 use crate::saved::Saved;
 use anyhow::Result;
-use hopbyte_apply::{Launcher, Refusal, advise, render, write_atomic};
-use hopbyte_fabric::{Allocation, Fabric, Placement};
+use hopbyte_apply::{Launch, Launcher, Prepared, Refusal, write_atomic};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -54,36 +53,33 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     }
     let fabric = saved.machine.read(out)?.fabric;
     let (allocation, placement) = saved.placed(&fabric)?;
+    let launch = Launch {
+        fabric: &fabric,
+        allocation: &allocation,
+        placement: &placement,
+        mpich: args.check.mpich(),
+    };
     let checks = args.check.check || args.check.ran.is_some();
     match args.emit {
         Some(launcher) => {
-            if emit(args, launcher, &fabric, &allocation, &placement, out)? == Answer::No {
+            if emit(args, launcher, &launch, out)? == Answer::No {
                 return Ok(Answer::No);
             }
         }
         None if checks => {}
-        None => return list(args, &fabric, &allocation, &placement, out),
+        None => return list(&launch, out),
     }
     if checks {
         // A rankfile has a core for every rank; no other file has.
         let cores = args.emit == Some(Launcher::OpenmpiRankfile);
-        let placed = (&allocation, &placement, cores);
-        return check::run(&args.check, &fabric, placed, out);
+        return check::run(&args.check, &launch, cores, out);
     }
     Ok(Answer::Yes)
 }
 
 /// Prints or writes one launcher's file, and says how to launch with it.
-fn emit(
-    args: &Args,
-    launcher: Launcher,
-    fabric: &Fabric,
-    allocation: &Allocation,
-    placement: &Placement,
-    out: &mut Output,
-) -> Result<Answer> {
-    let file = render(launcher, fabric, allocation, placement)?;
-    let advice = advise(launcher, fabric, allocation, placement, args.check.mpich())?;
+fn emit(args: &Args, launcher: Launcher, launch: &Launch<'_>, out: &mut Output) -> Result<Answer> {
+    let Prepared { text, advice } = launch.prepare(launcher)?;
     if let Some(refusal) = &advice.refused {
         if !args.force {
             refuse(launcher, refusal, out);
@@ -93,10 +89,10 @@ fn emit(
     }
     match &args.to {
         Some(path) => {
-            write_atomic(path, &file)?;
+            write_atomic(path, &text)?;
             out.talk(format!("wrote {}", path.display()));
         }
-        None => out.text(&file)?,
+        None => out.text(&text)?,
     }
     for warning in &advice.warnings {
         out.talk(format!("note: {warning}"));
@@ -129,19 +125,10 @@ pub fn with_file(command: &str, name: &str) -> String {
 }
 
 /// How to launch with each launcher.
-fn list(
-    args: &Args,
-    fabric: &Fabric,
-    allocation: &Allocation,
-    placement: &Placement,
-    out: &mut Output,
-) -> Result<Answer> {
-    let mpich = args.check.mpich();
+fn list(launch: &Launch<'_>, out: &mut Output) -> Result<Answer> {
     let uses = Launcher::ALL.into_iter().map(|launcher| {
-        let advice = render(launcher, fabric, allocation, placement)
-            .and_then(|_| advise(launcher, fabric, allocation, placement, mpich));
-        let (known, cannot) = match advice {
-            Ok(advice) => (Some(advice), None),
+        let (known, cannot) = match launch.prepare(launcher) {
+            Ok(prepared) => (Some(prepared.advice), None),
             Err(error) => (None, Some(error.to_string())),
         };
         Use {

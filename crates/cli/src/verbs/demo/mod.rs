@@ -14,7 +14,7 @@ use super::{Answer, links, map};
 use crate::args::{CounterArgs, FabricOption, FabricOptions};
 use crate::output::{Output, TIMES, Table, count, scale};
 use anyhow::{Context, Result, bail};
-use hopbyte_apply::{Launcher, advise, write_atomic};
+use hopbyte_apply::{Launcher, Prepared, write_atomic};
 use hopbyte_fabric::units::{Seconds, bytes_text};
 use hopbyte_fabric::{Placement, Reach};
 use scene::SecondJob;
@@ -288,10 +288,10 @@ fn apply(scene: &Scene, mapping: &Mapping, folder: &Path, out: &mut Output) -> R
     let saved = folder.join("mapping.json");
     let command = format!("hopbyte apply {}", saved.display());
     heading(out, "apply: what does the launcher read?", &command)?;
-    let (fabric, allocation) = (&scene.question.machine.fabric, &scene.question.allocation);
+    let launch = mapping.launch(&scene.question);
     for launcher in Launcher::ALL {
         let path = folder.join(launcher.file_name());
-        if let Ok(advice) = advise(launcher, fabric, allocation, &mapping.placement, None)
+        if let Ok(Prepared { advice, .. }) = launch.prepare(launcher)
             && !advice.command.is_empty()
             && path.exists()
         {

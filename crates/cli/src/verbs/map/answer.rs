@@ -5,6 +5,7 @@ use crate::machine::MachineSource;
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use crate::saved::{self, Room};
 use anyhow::Result;
+use hopbyte_apply::Launch;
 use hopbyte_fabric::units::bytes_text;
 use hopbyte_fabric::{Fabric, LinkId, Placement};
 use hopbyte_map::budget::{Advice, Migration};
@@ -118,6 +119,16 @@ impl Cost {
 }
 
 impl Mapping {
+    /// The placement on its way to a launcher; which MPI the job uses is not known here.
+    pub fn launch<'a>(&'a self, question: &'a Question) -> Launch<'a> {
+        Launch {
+            fabric: &question.machine.fabric,
+            allocation: &question.allocation,
+            placement: &self.placement,
+            mpich: None,
+        }
+    }
+
     /// All of it, for scripts.
     pub fn record<'a>(&'a self, question: &'a Question) -> Record<'a> {
         let (fabric, c) = (&question.machine.fabric, &self.certificate);

@@ -11,7 +11,7 @@ use super::apply::refuse;
 use crate::output::Output;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
-use hopbyte_apply::{Launcher, advise, render, write_atomic};
+use hopbyte_apply::{Launcher, Prepared, write_atomic};
 use hopbyte_map::budget::{Stakes, weigh};
 use hopbyte_map::{Options, map};
 use std::path::{Path, PathBuf};
@@ -167,9 +167,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         out.talk(format!("wrote {}", path.display()));
     }
     if let Some(launcher) = args.emit {
-        let (fabric, placement) = (&question.machine.fabric, &mapping.placement);
-        let text = render(launcher, fabric, &question.allocation, placement)?;
-        let advice = advise(launcher, fabric, &question.allocation, placement, None)?;
+        let Prepared { text, advice } = mapping.launch(&question).prepare(launcher)?;
         if let Some(refusal) = &advice.refused {
             refuse(launcher, refusal, out);
             return Ok(Answer::No);
@@ -212,17 +210,15 @@ pub fn write_files(
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let mut written = Vec::new();
     for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
-        let fabric = &question.machine.fabric;
-        let (allocation, placement) = (&question.allocation, &mapping.placement);
-        let text = render(launcher, fabric, allocation, placement);
-        let advice = advise(launcher, fabric, allocation, placement, None);
-        match text.and_then(|text| Ok((text, advice?.refused))) {
-            Ok((_, Some(refusal))) => refuse(launcher, &refusal, out),
-            Ok((text, None)) => {
-                let path = folder.join(launcher.file_name());
-                write_atomic(&path, &text)?;
-                written.push(path);
-            }
+        match mapping.launch(question).prepare(launcher) {
+            Ok(Prepared { text, advice }) => match advice.refused {
+                Some(refusal) => refuse(launcher, &refusal, out),
+                None => {
+                    let path = folder.join(launcher.file_name());
+                    write_atomic(&path, &text)?;
+                    written.push(path);
+                }
+            },
             Err(_) if launcher.blocks_only() => {}
             Err(error) => out.talk(format!("no {}: {error}", launcher.file_name())),
         }

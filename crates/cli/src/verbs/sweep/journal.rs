@@ -1,6 +1,6 @@
 //! What is done already: a line a run, so that a killed sweep goes on where it was.
 //!
-//! The journals of `OUT` are `OUT.jsonl` and, of its shards, `OUT.IofN.jsonl`. Their first line names the
+//! The journals of `OUT` are `OUT.jsonl` and, of its parts, `OUT.IofN.jsonl`. Their first line names the
 //! plan; a torn last line, which a kill leaves, is dropped.
 
 use anyhow::{Context, Result};
@@ -157,10 +157,10 @@ fn head(plan: &str, runs: u64) -> Head {
     }
 }
 
-/// Where a sweep, or shard `i` of `n` (from 1), keeps its journal.
-pub fn place(out: &Path, shard: Option<(u64, u64)>) -> PathBuf {
+/// Where a sweep, or part `i` of `n` (from 1), keeps its journal.
+pub fn place(out: &Path, part: Option<(u64, u64)>) -> PathBuf {
     let mut path = out.as_os_str().to_owned();
-    if let Some((i, n)) = shard {
+    if let Some((i, n)) = part {
         path.push(format!(".{i}of{n}"));
     }
     path.push(".jsonl");

@@ -127,10 +127,59 @@ pub(crate) fn advise(launcher: Launcher, layout: &Layout<'_>, mpich: Option<bool
         // Plain files: nothing starts with them.
         Launcher::Csv | Launcher::Json => String::new(),
     };
+    let command = bound(launcher, layout, command, &mut warnings);
     Advice {
         command,
         refused,
         warnings,
+    }
+}
+
+/// The command with an option that binds every rank to the core of its slot, where these are known and the launcher
+/// has words for them: a list of processors, the same on every node.
+fn bound(
+    launcher: Launcher,
+    layout: &Layout<'_>,
+    command: String,
+    warnings: &mut Vec<String>,
+) -> String {
+    let list = |processors: &[u32], between: &str| {
+        let words: Vec<String> = processors.iter().map(u32::to_string).collect();
+        words.join(between)
+    };
+    let by_rank = match launcher {
+        // A rank order exchanges ranks and leaves processes where they are: the i-th of a node has its i-th slot.
+        Launcher::MpichRankOrder | Launcher::GridOrder => {
+            return layout.processors_by_slot().map_or(command.clone(), |p| {
+                let p = list(p, ",");
+                format!(
+                    "{command}; bind with srun --cpu-bind=map_cpu:{p} or mpiexec -bind-to user:{p}"
+                )
+            });
+        }
+        Launcher::OpenmpiRankfile | Launcher::OpenmpiHostfile | Launcher::Csv | Launcher::Json => {
+            return command;
+        }
+        _ if layout.cores.is_none() => return command,
+        _ => layout.processors_by_rank(),
+    };
+    let option = by_rank.and_then(|p| match launcher {
+        Launcher::SlurmHostfile | Launcher::SlurmPlane => {
+            Some(format!("--cpu-bind=map_cpu:{}", list(&p, ",")))
+        }
+        Launcher::HydraHostfile => Some(format!("-bind-to user:{}", list(&p, ","))),
+        Launcher::IntelMachinefile => {
+            Some(format!("-genv I_MPI_PIN_PROCESSOR_LIST {}", list(&p, ",")))
+        }
+        Launcher::Pals => Some(format!("--cpu-bind list:{}", list(&p, ":"))),
+        _ => None,
+    });
+    match option {
+        Some(option) => command.replace(" ./app", &format!(" {option} ./app")),
+        None => {
+            warnings.push("ranks take the cores of their node in the order of ranks here, or in none: which slot each has is lost; openmpi-rankfile and mpich-rank-order keep it".into());
+            command
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub struct OffCore {
     pub rank: usize,
     /// Its host.
     pub host: String,
-    /// Its slot, which a rankfile has as the core's number.
+    /// The core of its slot.
     pub expected: u32,
     /// The cores that it may use.
     pub found: String,
@@ -85,12 +85,12 @@ impl Checked {
 
 impl Launch<'_> {
     /// Compares the placement with what the ranks say, `seen[rank]`; a rank that said nothing is `None`. `cores`
-    /// says that the launcher was told a core for every rank, the number of its slot.
+    /// says that the launcher was told a core for every rank: that of its slot, or the one of the slot's number.
     ///
     /// # Errors
     /// A host name that is not one, or two allocated endpoints of one host, which ranks cannot tell apart.
     pub fn check(&self, seen: &[Option<Seen>], cores: bool) -> Result<Checked, ApplyError> {
-        let layout = Layout::new(self.fabric, self.allocation, self.placement, "a check")?;
+        let layout = Layout::new(self, "a check")?;
         Ok(compared(&layout, seen, cores))
     }
 }
@@ -160,7 +160,7 @@ fn split(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<Split> {
 fn off_core(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<OffCore> {
     let ranks = (0..layout.ranks()).filter_map(|rank| {
         let found = seen.get(rank)?.as_ref()?.cores.as_ref()?;
-        let expected = layout.slot[rank];
+        let expected = layout.core(rank);
         (*found != expected.to_string()).then(|| OffCore {
             rank,
             host: layout.host(rank).to_owned(),

@@ -4,7 +4,7 @@ use crate::advice::{Advice, advise};
 use crate::blocks;
 use crate::error::ApplyError;
 use crate::grid;
-use crate::layout::Layout;
+use crate::layout::{Layout, SlotCores};
 use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::Serialize;
 use std::fmt::Write;
@@ -146,6 +146,8 @@ pub struct Launch<'a> {
     pub placement: &'a Placement,
     /// Whether the program's MPI is MPICH or a relative, where that is known.
     pub mpich: Option<bool>,
+    /// What the slots of a node are, where that is known.
+    pub cores: Option<&'a SlotCores>,
 }
 
 /// What a launcher reads, and how to use it.
@@ -174,7 +176,7 @@ impl Launch<'_> {
             let advice = Advice::default();
             return Ok(Prepared { text, advice });
         }
-        let layout = Layout::new(fabric, self.allocation, placement, launcher.name())?;
+        let layout = Layout::new(self, launcher.name())?;
         Ok(Prepared {
             text: render(launcher, &layout)?,
             advice: advise(launcher, &layout, self.mpich),
@@ -254,7 +256,7 @@ fn rankfile(layout: &Layout<'_>) -> String {
             text,
             "rank {rank}={} slot={}",
             layout.host(rank),
-            layout.slot[rank]
+            layout.core(rank)
         );
     }
     text

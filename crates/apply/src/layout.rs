@@ -1,8 +1,18 @@
 //! A placement as launchers see it: hosts by rank, ranks by host.
 
 use crate::error::ApplyError;
-use hopbyte_fabric::{Allocation, Fabric, Placement};
+use crate::launcher::Launch;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+
+/// Where the slots of a node are inside it, all nodes being alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotCores {
+    /// The core of each slot, numbered as hwloc and rankfiles number them.
+    pub cores: Vec<u32>,
+    /// Its first hardware thread, by the operating system's number.
+    pub processors: Vec<u32>,
+}
 
 /// Hosts in the allocation's order and where every rank is.
 pub(crate) struct Layout<'a> {
@@ -14,16 +24,14 @@ pub(crate) struct Layout<'a> {
     pub(crate) place: Vec<u32>,
     /// Slot on its node by rank.
     pub(crate) slot: Vec<u32>,
+    /// What the slots are, where that is known.
+    pub(crate) cores: Option<&'a SlotCores>,
 }
 
 impl<'a> Layout<'a> {
     /// Checks host names; no two allocated nodes may share one, since `launcher` places by host.
-    pub(crate) fn new(
-        fabric: &'a Fabric,
-        allocation: &Allocation,
-        placement: &Placement,
-        launcher: &'static str,
-    ) -> Result<Self, ApplyError> {
+    pub(crate) fn new(launch: &Launch<'a>, launcher: &'static str) -> Result<Self, ApplyError> {
+        let (fabric, allocation, placement) = (launch.fabric, launch.allocation, launch.placement);
         let mut hosts: Vec<&str> = Vec::new();
         let mut first: HashMap<&str, &str> = HashMap::new();
         for &(id, _) in allocation.nodes() {
@@ -61,12 +69,40 @@ impl<'a> Layout<'a> {
             slots: allocation.nodes().iter().map(|n| n.1).collect(),
             place,
             slot: placement.slots().iter().map(|s| s.slot).collect(),
+            cores: launch.cores,
         })
     }
 
     /// Host of a rank.
     pub(crate) fn host(&self, rank: usize) -> &'a str {
         self.hosts[self.place[rank] as usize]
+    }
+
+    /// Core of a rank: its slot, where nothing else is known.
+    pub(crate) fn core(&self, rank: usize) -> u32 {
+        let slot = self.slot[rank];
+        let core = self.cores.and_then(|c| c.cores.get(slot as usize));
+        core.copied().unwrap_or(slot)
+    }
+
+    /// The processors of a node's slots; `None` where they are not known.
+    pub(crate) fn processors_by_slot(&self) -> Option<&'a [u32]> {
+        let all = &self.cores?.processors;
+        all.get(..self.most())
+    }
+
+    /// The processors of a node's ranks in the order of ranks, where they are known and the same on every node.
+    pub(crate) fn processors_by_rank(&self) -> Option<Vec<u32>> {
+        let all = &self.cores?.processors;
+        let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); self.hosts.len()];
+        for (&place, &slot) in self.place.iter().zip(&self.slot) {
+            nodes[place as usize].push(*all.get(slot as usize)?);
+        }
+        let longest = nodes.iter().max_by_key(|n| n.len())?.clone();
+        nodes
+            .iter()
+            .all(|n| longest.starts_with(n))
+            .then_some(longest)
     }
 
     /// Number of ranks.

@@ -21,3 +21,4 @@ pub use error::ApplyError;
 pub use fabric_formats::{FabricFormat, Written, write_fabric};
 pub use files::write_atomic;
 pub use launcher::{Launch, Launcher, Prepared};
+pub use layout::SlotCores;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{Advice, ApplyError, Checked, Launch, Launcher, Seen, write_atomic};
+use hopbyte_apply::{Advice, ApplyError, Checked, Launch, Launcher, Seen, SlotCores, write_atomic};
 use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -27,6 +27,7 @@ fn launch<'a>(
         allocation,
         placement,
         mpich,
+        cores: None,
     }
 }
 
@@ -181,6 +182,74 @@ fn what_a_launcher_would_spoil_is_refused() {
         counting.refused.is_none() && counting.warnings[0].contains(order),
         "{counting:?}"
     );
+}
+
+#[test]
+fn ranks_get_the_cores_of_their_slots() {
+    let (f, a, p) = example();
+    let cores = SlotCores {
+        cores: vec![4, 1],
+        processors: vec![8, 2],
+    };
+    let with = |placement| Launch {
+        cores: Some(&cores),
+        ..launch((&f, &a), placement, None)
+    };
+    let prepared = |p, launcher| with(p).prepare(launcher).unwrap();
+    let rankfile = prepared(&p, Launcher::OpenmpiRankfile);
+    assert!(
+        rankfile
+            .text
+            .starts_with("rank 0=n1 slot=4\nrank 1=n0 slot=4\nrank 2=n0 slot=1\n")
+    );
+    let said = |p, launcher| prepared(p, launcher).advice;
+    // A rank order keeps processes where they are; others bind the ranks of a node in the order of ranks.
+    let order = said(&p, Launcher::MpichRankOrder).command;
+    assert!(
+        order.contains("map_cpu:8,2 or mpiexec -bind-to user:8,2"),
+        "{order}"
+    );
+    let command = "srun -n 8 --distribution=arbitrary --cpu-bind=map_cpu:8,2 ./app";
+    let slurm = said(&p, Launcher::SlurmHostfile);
+    assert!(slurm.command.ends_with(command), "{slurm:?}");
+    let intel = said(&p, Launcher::IntelMachinefile).command;
+    assert!(
+        intel.contains("-genv I_MPI_PIN_PROCESSOR_LIST 8,2 ./app"),
+        "{intel}"
+    );
+    // The ranks of one node the other way round: no list is right for all of them.
+    let mut slots = p.slots().to_vec();
+    slots.swap(0, 3);
+    let turned = Placement::new(&f, &a, slots).unwrap();
+    assert_eq!(
+        prepared(&turned, Launcher::MpichRankOrder).text,
+        "1,2,3,0,5,6,4,7\n"
+    );
+    let lost = |launcher| {
+        let advice = said(&turned, launcher);
+        let warned = advice
+            .warnings
+            .iter()
+            .any(|w| w.contains("is lost; openmpi"));
+        (warned, advice.command.contains("8,2"))
+    };
+    assert_eq!(lost(Launcher::SlurmHostfile), (true, false));
+    assert_eq!(lost(Launcher::FluxTaskmap), (true, false));
+    assert_eq!(lost(Launcher::MpichRankOrder), (false, true));
+    // What the check expects.
+    let seen = |core: u32, host: &str| {
+        Some(Seen {
+            host: host.into(),
+            shared: None,
+            cpus: None,
+            cores: Some(core.to_string()),
+        })
+    };
+    let hosts = ["n1", "n0", "n0", "n1", "n3", "n2", "n2", "n3"];
+    let at = [4, 4, 1, 1, 4, 4, 1, 0].into_iter().zip(hosts);
+    let ran: Vec<_> = at.map(|(core, host)| seen(core, host)).collect();
+    let off = with(&p).check(&ran, true).unwrap().off_core;
+    assert_eq!((off.len(), off[0].rank, off[0].expected), (1, 7, 1));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::args::CounterArgs;
 use crate::machine::MachineSource;
 use anyhow::Result;
+use hopbyte_apply::SlotCores;
 use hopbyte_fabric::{Allocation, Fabric, FabricError, Placement, Slot};
 use hopbyte_observe::text::{Limits, Text};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,15 @@ pub struct Saved {
     allocation: Vec<Room>,
     placement: Vec<String>,
     slots: Vec<u32>,
+    /// What the slots of a node are, where that was known.
+    #[serde(default)]
+    inside: Option<Inside>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Inside {
+    #[serde(flatten)]
+    cores: Option<SlotCores>,
 }
 
 /// The figures of a placement that can be observed.
@@ -109,6 +119,14 @@ impl Saved {
             return Err(wrong(found, "as many slots as nodes in `placement`").into());
         }
         Ok(saved)
+    }
+
+    /// Cores of the slots of a node, where they are known for all of them.
+    pub fn cores(&self) -> Option<&SlotCores> {
+        let cores = self.inside.as_ref()?.cores.as_ref()?;
+        let known = cores.cores.len().min(cores.processors.len());
+        let most = self.slots.iter().max().map_or(0, |&s| s as usize + 1);
+        (known >= most).then_some(cores)
     }
 
     /// Allocation and placement on a fabric, checked.

@@ -19,6 +19,7 @@ mod dual;
 mod engine;
 mod evaluate;
 mod graph;
+mod inside;
 mod linear;
 mod mapper;
 mod near;
@@ -33,6 +34,7 @@ mod starts;
 
 pub use bound::Bound;
 pub use evaluate::{Evaluation, evaluate};
+pub use inside::{Inside, arrange, between_slots};
 pub use mapper::{Certificate, Options, Progress, Verdict, baseline, map};
 pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem};
 pub use rng::Rng;

@@ -58,6 +58,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         allocation: &allocation,
         placement: &placement,
         mpich: args.check.mpich(),
+        cores: saved.cores(),
     };
     let checks = args.check.check || args.check.ran.is_some();
     match args.emit {
@@ -70,8 +71,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         None => return list(&launch, out),
     }
     if checks {
-        // A rankfile has a core for every rank; no other file has.
-        let cores = args.emit == Some(Launcher::OpenmpiRankfile);
+        // A rankfile has a core for every rank, and so has a mapping that knows what is inside nodes.
+        let cores = launch.cores.is_some() || args.emit == Some(Launcher::OpenmpiRankfile);
         return check::run(&args.check, &launch, cores, out);
     }
     Ok(Answer::Yes)

@@ -1,5 +1,6 @@
 //! What a mapping is worth, in words and numbers.
 
+use super::node::Arranged;
 use super::question::{Oracled, Question};
 use crate::machine::MachineSource;
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
@@ -25,6 +26,8 @@ pub struct Mapping {
     pub migration: Option<Migration>,
     /// Seeds that were searched from, of which the best is kept.
     pub seeds: usize,
+    /// What the slots of a node are, where its inside is known.
+    pub inside: Option<Arranged>,
 }
 
 /// Everything about a mapping, for scripts and for `hopbyte apply`.
@@ -59,6 +62,8 @@ pub struct Record<'a> {
     allocation: Vec<Room>,
     placement: Vec<&'a str>,
     slots: Vec<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<&'a Arranged>,
 }
 
 #[derive(Serialize)]
@@ -126,6 +131,7 @@ impl Mapping {
             allocation: &question.allocation,
             placement: &self.placement,
             mpich: None,
+            cores: self.inside.as_ref().and_then(|i| i.cores.as_ref()),
         }
     }
 
@@ -181,6 +187,7 @@ impl Mapping {
                 .map(|s| fabric.node(s.node).name.as_str())
                 .collect(),
             slots: self.placement.slots().iter().map(|s| s.slot).collect(),
+            inside: self.inside.as_ref(),
         }
     }
 
@@ -211,6 +218,9 @@ impl Mapping {
         out.line("")?;
         out.line(self.verdict_text())?;
         out.line("")?;
+        if let Some(inside) = &self.inside {
+            inside.write(out)?;
+        }
         self.write_placement(question, out)
     }
 

@@ -123,6 +123,7 @@ impl Moving {
             certificate,
             migration: Some(migration),
             seeds: found.seeds,
+            inside: None,
         })
     }
 }
@@ -155,7 +156,12 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let Some(mapping) = found else {
         return Ok(Answer::Yes);
     };
-    let mapping = args.moving.weigh(&question, mapping)?;
+    let mut mapping = args.moving.weigh(&question, mapping)?;
+    match &question.node {
+        // A job that may move keeps its cores where it keeps its nodes.
+        Some(node) if mapping.migration.is_none() => node.arrange(&question, &mut mapping, out)?,
+        _ => {}
+    }
     if let Some(folder) = &args.out {
         write_files(&question, &mapping, folder, out)?;
     }
@@ -197,6 +203,7 @@ pub fn search(question: &Question, effort: &Effort, out: &Output) -> Result<Mapp
         certificate,
         migration: None,
         seeds: 1,
+        inside: None,
     })
 }
 
@@ -208,25 +215,39 @@ pub fn write_files(
     out: &mut Output,
 ) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let mut written = Vec::new();
+    let saved = folder.join("mapping.json");
+    // Beside a mapping from before, files that this one has none of would be those of that one.
+    let again = saved.exists();
+    let (mut written, mut removed) = (Vec::new(), Vec::new());
     for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
+        let path = folder.join(launcher.file_name());
         match mapping.launch(question).prepare(launcher) {
             Ok(Prepared { text, advice }) => match advice.refused {
                 Some(refusal) => refuse(launcher, &refusal, out),
                 None => {
-                    let path = folder.join(launcher.file_name());
                     write_atomic(&path, &text)?;
                     written.push(path);
+                    continue;
                 }
             },
             Err(_) if launcher.blocks_only() => {}
             Err(error) => out.talk(format!("no {}: {error}", launcher.file_name())),
         }
+        if again && path.exists() {
+            let name = path.display().to_string();
+            std::fs::remove_file(&path).with_context(|| format!("removing {name}"))?;
+            removed.push(launcher.file_name());
+        }
     }
-    let path = folder.join("mapping.json");
+    if !removed.is_empty() {
+        out.talk(format!(
+            "removed of an earlier mapping: {}",
+            removed.join(", ")
+        ));
+    }
     let text = serde_json::to_string_pretty(&mapping.record(question))? + "\n";
-    write_atomic(&path, &text)?;
-    written.push(path);
+    write_atomic(&saved, &text)?;
+    written.push(saved);
     out.talk(format!(
         "wrote {} files into {}",
         written.len(),

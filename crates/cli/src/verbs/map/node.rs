@@ -1,17 +1,26 @@
-//! How many ranks does a node hold? Counted in the description of what is inside it.
+//! How many ranks does a node hold, and which of its cores does each get? Said by the description of what is inside.
 
+use super::answer::Mapping;
+use super::question::Question;
+use crate::output::{Output, SIZES, Table, scale};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use hopbyte_observe::{MachineFiles, read_machine};
-use std::path::{Path, PathBuf};
+use hopbyte_apply::SlotCores;
+use hopbyte_fabric::document::Document;
+use hopbyte_fabric::{End, NodeId, Placement};
+use hopbyte_map::{Inside, arrange, between_slots};
+use hopbyte_observe::{Machine, MachineFiles, read_machine};
+use serde::Serialize;
+use std::path::PathBuf;
 
 /// What a node has inside.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct NodeArgs {
-    /// What is inside a node (hwloc XML or an NCCL topology): it holds a rank for each core
+    /// What is inside a node (hwloc XML or an NCCL topology): it holds a rank for each core, and ranks that send each
+    /// other much get cores near each other
     ///
-    /// --ranks-per-node may ask for fewer, not for more; slots of single nodes in the list (NAME:SLOTS) count as
-    /// they stand.
+    /// --ranks-per-node may ask for fewer, which are spread evenly, not for more; slots of single nodes in the list
+    /// (NAME:SLOTS) count as they stand.
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub node_topology: Option<PathBuf>,
     /// For --node-topology: what a rank has to itself
@@ -64,33 +73,201 @@ impl Part {
 }
 
 impl NodeArgs {
-    /// Ranks that a node holds: those asked for, if there is a part for each, else one for each part.
-    pub fn slots(&self, asked: Option<u32>) -> Result<Option<u32>> {
+    /// Reads what is inside a node, where its file is given.
+    pub fn read(&self) -> Result<Option<NodeInside>> {
         let Some(file) = &self.node_topology else {
-            return Ok(asked);
+            return Ok(None);
         };
-        let (count, part) = (self.count(file)?, self.rank_per.name());
+        let (file, part) = (file.display().to_string(), self.rank_per);
+        let inside = read_machine(&MachineFiles::new(file.clone()))?;
+        let nodes = inside.fabric.node_ids();
+        let parts: Vec<NodeId> = nodes
+            .filter(|&n| part.is(&inside.fabric.node(n).name))
+            .collect();
+        if parts.is_empty() {
+            bail!(
+                "{file}: found no {}, expected hwloc XML or an NCCL topology with some\nhint: lstopo --of xml writes one; GPUs are in it when hwloc was built with their library",
+                part.name()
+            );
+        }
+        Ok(Some(NodeInside {
+            file,
+            part,
+            inside,
+            parts,
+        }))
+    }
+}
+
+/// What is inside every node of the job.
+pub struct NodeInside {
+    file: String,
+    part: Part,
+    inside: Machine,
+    /// What ranks may have to themselves.
+    parts: Vec<NodeId>,
+}
+
+/// The ranks of every node in its slots, and what that changes.
+#[derive(Serialize)]
+pub struct Arranged {
+    node_topology: String,
+    rank_per: &'static str,
+    /// What each slot is, by the names of the file.
+    parts: Vec<String>,
+    /// Cores and processors of the slots, for launchers; none where slots are something else.
+    #[serde(flatten)]
+    pub cores: Option<SlotCores>,
+    joints: Vec<Joint>,
+}
+
+/// Bytes over one kind of joint inside nodes, on all of them.
+#[derive(Serialize)]
+struct Joint {
+    kind: String,
+    bytes_in_order: f64,
+    bytes: f64,
+}
+
+impl NodeInside {
+    /// Ranks that a node holds: those asked for, if there is a part for each, else one for each part.
+    pub fn slots(&self, asked: Option<u32>) -> Result<u32> {
+        let count = self.parts.len() as u32;
         match asked {
             Some(n) if n > count => bail!(
-                "found {n} ranks a node, expected at most {count}, as many {part} as {} has\nhint: allocate more nodes, or leave --node-topology out",
-                file.display()
+                "found {n} ranks a node, expected at most {count}, as many {} as {} has\nhint: allocate more nodes, or leave --node-topology out",
+                self.part.name(),
+                self.file
             ),
-            Some(n) => Ok(Some(n)),
-            None => Ok(Some(count)),
+            Some(n) => Ok(n),
+            None => Ok(count),
         }
     }
 
-    fn count(&self, file: &Path) -> Result<u32> {
-        let inside = read_machine(&MachineFiles::new(file.display().to_string()))?.fabric;
-        let part = self.rank_per;
-        let count = inside.nodes().iter().filter(|n| part.is(&n.name)).count();
-        match u32::try_from(count) {
-            Ok(n) if n > 0 => Ok(n),
-            _ => bail!(
-                "{}: found no {}, expected hwloc XML or an NCCL topology with some\nhint: lstopo --of xml writes one; GPUs are in it when hwloc was built with their library",
-                file.display(),
-                part.name()
-            ),
+    /// Gives the ranks of every node their slots anew, so that those that send each other much are near. Fewer
+    /// slots than parts are spread evenly over these.
+    pub fn arrange(
+        &self,
+        question: &Question,
+        mapping: &mut Mapping,
+        out: &mut Output,
+    ) -> Result<()> {
+        let nodes = question.allocation.nodes();
+        let most = nodes.iter().map(|n| n.1 as usize).max().unwrap_or(0);
+        if most > self.parts.len() {
+            out.talk(format!(
+                "a node has {most} slots, and {} {} {}: ranks stay in order inside nodes",
+                self.file,
+                self.parts.len(),
+                self.part.name()
+            ));
+            return Ok(());
         }
+        let slots: Vec<NodeId> = (0..most)
+            .map(|s| self.parts[s * self.parts.len() / most])
+            .collect();
+        let inside = Inside {
+            fabric: &self.inside.fabric,
+            routing: &self.inside.routing,
+            slots: &slots,
+        };
+        let (fabric, seed) = (&question.machine.fabric, mapping.certificate.seed);
+        let (exchange, allocation) = (&question.exchange, &question.allocation);
+        let before = &mapping.placement;
+        let after = arrange(&inside, exchange, fabric, allocation, before, seed)?;
+        let name = |&n: &NodeId| self.inside.fabric.node(n).name.clone();
+        mapping.inside = Some(Arranged {
+            node_topology: self.file.clone(),
+            rank_per: self.part.name(),
+            parts: slots.iter().map(name).collect(),
+            cores: (self.part == Part::Cores).then(|| self.cores(&slots)),
+            joints: self.joints(&slots, question, before, &after)?,
+        });
+        mapping.placement = after;
+        Ok(())
+    }
+
+    /// Numbers of the cores, and of their first hardware threads.
+    fn cores(&self, slots: &[NodeId]) -> SlotCores {
+        let records = Document::of(&self.inside.fabric, &self.inside.routing).nodes;
+        let number = |name: &str| name.split_once(' ').and_then(|(_, n)| n.parse().ok());
+        let threads = |n: &NodeId| {
+            let names = records[n.index()].aliases.iter();
+            let threads = names.filter(|a| a.starts_with("pu "));
+            threads.filter_map(|a| number(a)).min()
+        };
+        let core = |n: &NodeId| number(&self.inside.fabric.node(*n).name).unwrap_or(n.0);
+        SlotCores {
+            cores: slots.iter().map(core).collect(),
+            processors: slots
+                .iter()
+                .map(|n| threads(n).unwrap_or_else(|| core(n)))
+                .collect(),
+        }
+    }
+
+    /// What crosses the joints inside nodes, by kind, those of the slots themselves left out.
+    fn joints(
+        &self,
+        slots: &[NodeId],
+        question: &Question,
+        before: &Placement,
+        after: &Placement,
+    ) -> Result<Vec<Joint>> {
+        let (fabric, routing) = (&self.inside.fabric, &self.inside.routing);
+        let k = slots.len();
+        let sums = [before, after].map(|p| between_slots(&question.exchange, p, k));
+        let mut joints: Vec<Joint> = Vec::new();
+        let mut shares = Vec::new();
+        for (i, (&was, &is)) in sums[0].iter().zip(&sums[1]).enumerate() {
+            if was == 0.0 && is == 0.0 {
+                continue;
+            }
+            shares.clear();
+            routing.shares(fabric, slots[i / k], slots[i % k], &mut shares)?;
+            for &(link, share) in &shares {
+                let ends = [fabric.link(link).from, fabric.link(link).to];
+                if ends.iter().any(|e| matches!(e, End::Node(_))) {
+                    continue;
+                }
+                let kind = &fabric.kind(link).name;
+                let at = joints.iter().position(|j| j.kind == *kind);
+                let at = at.unwrap_or_else(|| {
+                    joints.push(Joint {
+                        kind: kind.clone(),
+                        bytes_in_order: 0.0,
+                        bytes: 0.0,
+                    });
+                    joints.len() - 1
+                });
+                joints[at].bytes_in_order += was * f64::from(share);
+                joints[at].bytes += is * f64::from(share);
+            }
+        }
+        joints.sort_by(|a, b| a.kind.cmp(&b.kind));
+        Ok(joints)
+    }
+}
+
+impl Arranged {
+    /// What crosses the joints inside nodes.
+    pub fn write(&self, out: &mut Output) -> Result<()> {
+        if self.joints.is_empty() {
+            return Ok(());
+        }
+        let most = self.joints.iter().map(|j| j.bytes_in_order.max(j.bytes));
+        let (unit, size) = scale(most.fold(0.0, f64::max), &SIZES);
+        let mut table = Table::new(&[
+            "<joint inside nodes",
+            &format!("in order of ranks {unit}"),
+            &format!("as placed {unit}"),
+        ]);
+        for joint in &self.joints {
+            let bytes = [joint.bytes_in_order, joint.bytes].map(|b| format!("{:.3}", b / size));
+            table.row([joint.kind.clone()].into_iter().chain(bytes));
+        }
+        out.table(&table)?;
+        out.line("")?;
+        Ok(())
     }
 }

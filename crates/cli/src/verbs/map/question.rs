@@ -1,6 +1,6 @@
 //! The mapping question that a command line asks.
 
-use super::node::NodeArgs;
+use super::node::{NodeArgs, NodeInside};
 use crate::args::{CounterArgs, FabricOption};
 use crate::failure::Lacking;
 use crate::inputs::{self, Reading};
@@ -171,6 +171,8 @@ pub struct Question {
     pub oracle: Option<Oracled>,
     /// Where the ranks are now.
     pub current: Option<Placement>,
+    /// What is inside every node.
+    pub node: Option<NodeInside>,
     /// What to make small.
     pub goal: Goal,
     /// Costs between the allocated nodes, for [`Goal::RouteCost`].
@@ -254,16 +256,13 @@ impl Asked {
         let machine = source.read(out)?;
         let grid = self.grid.spec();
         let traffic = read_traffic(grid.as_deref().unwrap_or(&self.traffic))?;
+        let node = self.node.read()?;
+        let each = match &node {
+            Some(node) => Some(node.slots(self.ranks_per_node)?),
+            None => self.ranks_per_node,
+        };
         let given = match &self.nodes {
-            Some(list) => {
-                let tasks = traffic.tasks;
-                Some(inputs::nodes(
-                    list,
-                    self.node.slots(self.ranks_per_node)?,
-                    tasks,
-                    &machine.fabric,
-                )?)
-            }
+            Some(list) => Some(inputs::nodes(list, each, traffic.tasks, &machine.fabric)?),
             None => None,
         };
         let placed = match &self.current {
@@ -308,6 +307,7 @@ hint: give --nodes LIST or --current FILE"
             }),
             oracle,
             current,
+            node,
             goal: self.objective,
             costs: None,
             response_fraction: self.response_fraction,

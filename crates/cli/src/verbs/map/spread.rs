@@ -271,6 +271,7 @@ fn gather(
         certificate,
         migration: None,
         seeds: tried.len(),
+        inside: None,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Loads of links: counted, and as a swap would change them.
 
-use crate::arrangement::{Arrangement, Swap};
+use crate::arrangement::Arrangement;
 use crate::graph::Graph;
 use crate::paths::Paths;
 use std::ops::Range;
@@ -39,23 +39,6 @@ impl Change {
             self.mark[link as usize] = false;
         }
         self.touched.clear();
-    }
-}
-
-/// What a batch of trials needs: for each stream its changes and the swaps that it found, and the changes of
-/// those that are done.
-pub(crate) struct Many {
-    pub(crate) streams: Vec<(Change, Vec<(Swap, f64)>)>,
-    pub(crate) change: Change,
-}
-
-impl Many {
-    pub(crate) fn new(streams: usize, links: usize) -> Self {
-        let stream = || (Change::new(links), Vec::new());
-        Self {
-            streams: (0..streams).map(|_| stream()).collect(),
-            change: Change::new(links),
-        }
     }
 }
 

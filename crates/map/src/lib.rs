@@ -9,6 +9,7 @@
 //! Nothing here reads files or the environment; the clock is read for the time budget alone.
 
 mod arrangement;
+mod batch;
 mod bisect;
 mod bound;
 pub mod budget;

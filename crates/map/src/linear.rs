@@ -3,15 +3,11 @@
 //! Simulated annealing with a geometric schedule; a trial costs two distances a partner.
 
 use crate::arrangement::{Arrangement, FREE, Slots, Swap};
+use crate::batch::Batch;
 use crate::graph::{Edge, Graph};
 use crate::near::Near;
 use crate::rng::Rng;
 use crate::schedule::{Budget, Schedule};
-use rayon::prelude::*;
-
-/// Trials that are looked at together: streams of random numbers, and trials of each. Fixed, so that the
-/// result does not depend on the number of threads.
-const BATCH: (usize, usize) = (16, 256);
 
 /// Cost of a byte between places.
 pub(crate) trait Distances: Sync {
@@ -95,7 +91,8 @@ fn change<D: Distances>(graph: &Graph, at: &Arrangement<'_>, d: &D, s: Swap) -> 
     sum
 }
 
-/// Searches from a slot for every unit, where `many` on all threads; returns the best arrangement found and the trials made.
+/// Searches from a slot for every unit, where `many` on all threads; returns the best arrangement found
+/// and the trials made.
 pub(crate) fn anneal<D: Distances>(
     graph: &Graph,
     slots: &Slots,
@@ -110,42 +107,30 @@ pub(crate) fn anneal<D: Distances>(
     let mut schedule = Schedule::new(budget, heat * mean, 1e-9 * mean);
     let begin = at.slot_of().to_vec();
     let mut grown = 0.0;
-    let trials = if many { BATCH.0 * BATCH.1 } else { 1 };
-    let mut streams: Vec<Vec<(Swap, f64)>> = vec![Vec::new(); BATCH.0];
-    while schedule.go_on(trials as u64) {
-        if !many {
-            let Some(swap) = at.candidate(graph, near, rng) else {
-                continue;
-            };
-            let change = change(graph, &at, distances, swap);
-            if change <= schedule.limit(rng) {
-                grown += change;
-                at.perform(swap);
-            }
-            continue;
+    let mut attempt = |at: &mut Arrangement<'_>, swap: Swap, limit: f64| {
+        let change = change(graph, at, distances, swap);
+        if change <= limit {
+            grown += change;
+            at.perform(swap);
         }
-        let seed = rng.next();
-        let each = streams.par_iter_mut().enumerate();
-        each.for_each(|(number, found)| {
-            let mut rng = Rng::new(seed, number as u64);
-            found.clear();
-            for _ in 0..BATCH.1 {
-                let Some(swap) = at.candidate(graph, near, &mut rng) else {
-                    continue;
-                };
-                let limit = schedule.limit(&mut rng);
-                if change(graph, &at, distances, swap) <= limit {
-                    found.push((swap, limit));
+    };
+    if many {
+        let mut batch = Batch::new(|| ());
+        while schedule.go_on(Batch::<()>::TRIALS) {
+            let now = &at;
+            let candidate = |rng: &mut Rng| now.candidate(graph, near, rng);
+            let judge = |(): &mut (), s: Swap, limit: f64| change(graph, now, distances, s) <= limit;
+            batch.judge(&schedule, rng, candidate, judge);
+            for (swap, limit) in batch.taken() {
+                if let Some(swap) = at.again(swap) {
+                    attempt(&mut at, swap, limit);
                 }
             }
-        });
-        for &(swap, limit) in streams.iter().flatten() {
-            // Who was there, and the partners, may have moved meanwhile.
-            let Some(swap) = at.again(swap) else { continue };
-            let change = change(graph, &at, distances, swap);
-            if change <= limit {
-                grown += change;
-                at.perform(swap);
+        }
+    } else {
+        while schedule.go_on(1) {
+            if let Some(swap) = at.candidate(graph, near, rng) {
+                attempt(&mut at, swap, schedule.limit(rng));
             }
         }
     }

@@ -12,7 +12,8 @@
 //! touching a load, and none is refused that the full change would allow.
 
 use crate::arrangement::{Arrangement, FREE, Slots, Swap};
-use crate::change::{Change, Many, count};
+use crate::batch::Batch;
+use crate::change::{Change, count};
 use crate::graph::Graph;
 use crate::near::Near;
 use crate::paths::{Paths, Prices};
@@ -25,10 +26,6 @@ const ABOVE: f64 = 0.02;
 
 /// Limits stay this share below the worst link's time, and some flows below that.
 const LEAST_STEP: f64 = 0.015;
-
-/// Trials that are looked at together: streams of random numbers, and trials of each. Fixed, so that the
-/// result does not depend on the number of threads.
-const BATCH: (usize, usize) = (16, 256);
 
 /// Edges from which on loads are counted on all threads, and parts that they are counted in.
 const COUNTED: (usize, usize) = (1 << 18, 8);
@@ -412,37 +409,30 @@ impl<'a, P: Paths> Search<'a, P> {
         accept
     }
 
-    /// Looks at a batch of swaps on all threads, then does those that would be taken, one after the
-    /// other and as far as they still would be. Returns whether any was.
-    fn batch(&mut self, hot: usize, schedule: &Schedule, many: &mut Many, rng: &mut Rng) -> bool {
-        let seed = rng.next();
+    /// Judges a batch of swaps on all threads, then does those that would be taken, one after the other and
+    /// as far as they still would be. Returns whether any was.
+    fn attempts(
+        &mut self,
+        hot: usize,
+        schedule: &Schedule,
+        (batch, change): (&mut Batch<Change>, &mut Change),
+        rng: &mut Rng,
+    ) -> bool {
         let this = &*self;
-        many.streams
-            .par_iter_mut()
-            .enumerate()
-            .for_each(|(number, (change, found))| {
-                let mut rng = Rng::new(seed, number as u64);
-                found.clear();
-                for _ in 0..BATCH.1 {
-                    let Some(swap) = this.candidate(hot, &mut rng) else {
-                        continue;
-                    };
-                    let limit = schedule.limit(&mut rng);
-                    if this.bound(swap) <= limit {
-                        if this.exact(swap, change) <= limit {
-                            found.push((swap, limit));
-                        }
-                        change.clear();
-                    }
-                }
-            });
+        let candidate = |rng: &mut Rng| this.candidate(hot, rng);
+        let judge = |change: &mut Change, swap: Swap, limit: f64| {
+            if this.bound(swap) > limit {
+                return false;
+            }
+            let takes = this.exact(swap, change) <= limit;
+            change.clear();
+            takes
+        };
+        batch.judge(schedule, rng, candidate, judge);
         let mut moved = false;
-        for stream in &many.streams {
-            for &(swap, limit) in &stream.1 {
-                // Who was there may have gone meanwhile.
-                if let Some(swap) = self.at.again(swap) {
-                    moved |= self.attempt(swap, limit, &mut many.change);
-                }
+        for (swap, limit) in batch.taken() {
+            if let Some(swap) = self.at.again(swap) {
+                moved |= self.attempt(swap, limit, change);
             }
         }
         moved
@@ -471,10 +461,10 @@ impl<'a, P: Paths> Search<'a, P> {
         let mut moved = false;
         let mut schedule = Schedule::new(stage.budget, stage.heat * self.edge, 1e-6 * self.edge);
         let mut next = period;
-        let streams = if wide { BATCH.0 } else { 0 };
-        let mut many = Many::new(streams, self.load.len());
-        let trials = if streams > 0 { BATCH.0 * BATCH.1 } else { 1 };
-        while schedule.go_on(trials as u64) {
+        let mut change = Change::new(self.load.len());
+        let mut batch = wide.then(|| Batch::new(|| Change::new(self.load.len())));
+        let trials = batch.as_ref().map_or(1, |_| Batch::<Change>::TRIALS);
+        while schedule.go_on(trials) {
             if schedule.trials() >= next {
                 next += period;
                 if moved {
@@ -486,10 +476,10 @@ impl<'a, P: Paths> Search<'a, P> {
                     }
                 }
             }
-            if streams > 0 {
-                moved |= self.batch(stage.hot, &schedule, &mut many, rng);
+            if let Some(batch) = &mut batch {
+                moved |= self.attempts(stage.hot, &schedule, (batch, &mut change), rng);
             } else if let Some(swap) = self.candidate(stage.hot, rng) {
-                moved |= self.attempt(swap, schedule.limit(rng), &mut many.change);
+                moved |= self.attempt(swap, schedule.limit(rng), &mut change);
             }
         }
         self.trials += schedule.trials();

@@ -252,14 +252,18 @@ fn hostile_traffic_and_machines_are_refused_or_handled() {
     }
 }
 
+/// A task that sends something to every other one.
+fn star(tasks: usize) -> Exchange {
+    Exchange::new(tasks, (1..tasks as u32).map(|t| (0, t, 8.0, 1))).unwrap()
+}
+
 #[test]
 fn a_task_that_talks_to_everybody_does_not_stop_the_search() {
     let fabric = spec::fabric("torus:8x8x8").unwrap();
     let routing = Routing::default_for(&fabric);
     let list: Vec<(u32, u32)> = (0..512).map(|n| (n, 100)).collect();
     let alloc = allocation(&fabric, &list);
-    let star = (1..51_200).map(|t| (0, t, 8.0, 1));
-    let exchange = Exchange::new(51_200, star).unwrap();
+    let exchange = star(51_200);
     let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
     let begin = std::time::Instant::now();
     let (_, certificate) = map(&problem, &quick(1, 100_000), &|_| {}).unwrap();
@@ -273,8 +277,7 @@ fn a_task_with_millions_of_messages_is_refused_by_name() {
     let routing = Routing::default_for(&fabric);
     let tasks = (1usize << 22) + 2;
     let alloc = allocation(&fabric, &[(0, tasks as u32 / 2), (1, tasks as u32 / 2)]);
-    let star = (1..tasks as u32).map(|t| (0, t, 8.0, 1));
-    let exchange = Exchange::new(tasks, star).unwrap();
+    let exchange = star(tasks);
     let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
     let error = map(&problem, &quick(1, 10), &|_| {}).unwrap_err();
     assert!(

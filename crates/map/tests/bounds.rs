@@ -1,0 +1,105 @@
+//! No placement passes a bound: on machines so small that every placement can be tried.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_fabric::{Allocation, Exchange, LinkState, NodeId, Placement, Routing, spec};
+use hopbyte_map::{Evaluation, Options, Problem, evaluate, map};
+use proptest::prelude::*;
+
+/// Machines and routings: one way, ways by target, and sets of ways with shares; "" is the
+/// machine's own.
+const MACHINES: [(&str, &str); 11] = [
+    ("torus:3x2:nodes=2", "dimension-order"),
+    ("gemini:2x2x2", "dimension-order"),
+    ("mesh:5", "shortest"),
+    ("torus:4x2", "shortest"),
+    ("fattree:down=2x3,up=1x2", ""),
+    ("fattree:down=2x3,up=1x2", "updown"),
+    ("fattree:down=3x2,up=1x2", "shortest"),
+    ("dragonfly:3x2:nodes=2", "minimal"),
+    ("dragonfly:4x2:nodes=1,global=2", "valiant"),
+    ("dragonfly:3x3:nodes=1", "adaptive:0.6"),
+    ("hyperx:3x2:nodes=2", "shortest"),
+];
+
+/// Every way to put tasks on nodes with room.
+fn everywhere(tasks: usize, rooms: &[u32]) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for _ in 0..tasks {
+        let longer = |placed: &Vec<usize>| -> Vec<Vec<usize>> {
+            let room = |&n: &usize| placed.iter().filter(|&&p| p == n).count() < rooms[n] as usize;
+            let next = (0..rooms.len()).filter(room);
+            next.map(|n| placed.iter().copied().chain([n]).collect())
+                .collect()
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn no_placement_of_all_passes_a_bound(
+        machine in 0..MACHINES.len(),
+        nodes in prop::collection::vec((0usize..64, 1u32..4), 2..5),
+        edges in prop::collection::vec((0u32..6, 0u32..6, 1u32..4), 1..24),
+        used in prop::collection::vec((0usize..256, 0.0f64..0.9), 0..6),
+        answers: bool, most in 2usize..=6, seed: u64,
+    ) {
+        let (text, way) = MACHINES[machine];
+        let spec::Described { fabric, routing, .. } = spec::machine(text).unwrap();
+        let routing = match way {
+            "" => routing,
+            way => Routing::named(&fabric, way).unwrap(),
+        };
+        let mut list: Vec<(NodeId, u32)> = Vec::new();
+        for (number, slots) in nodes {
+            let node = NodeId((number % fabric.nodes().len()) as u32);
+            if list.iter().all(|n| n.0 != node) {
+                list.push((node, slots));
+            }
+        }
+        let rooms: Vec<u32> = list.iter().map(|n| n.1).collect();
+        let alloc = Allocation::new(&fabric, list.clone()).unwrap();
+        let tasks = alloc.capacity().min(most);
+        let n = tasks as u32;
+        let heavy = edges.iter().map(|&(a, b, w)| (a % n, b % n, f64::from(1 << (2 * w)), 1));
+        let exchange = Exchange::new(tasks, heavy).unwrap();
+        let mut state = LinkState::unknown(&fabric);
+        for (link, ratio) in used {
+            let link = hopbyte_fabric::LinkId((link % fabric.links().len()) as u32);
+            state.used_ratio.set(link, Some(ratio));
+        }
+        let problem = Problem {
+            background: Some(&state),
+            response_fraction: if answers { 0.4 } else { 0.0 },
+            ..Problem::new(&fabric, &routing, &exchange, &alloc)
+        };
+        let options = Options { trials: Some(2_000), seed, threads: 1, ..Options::default() };
+        let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
+        let mut best: Option<Evaluation> = None;
+        for placed in everywhere(tasks, &rooms) {
+            let placed = placed.iter().map(|&p| list[p].0);
+            let placement = Placement::on_nodes(&fabric, &alloc, placed).unwrap();
+            let cost = evaluate(&problem, &placement).unwrap();
+            let best = best.get_or_insert_with(|| cost.clone());
+            let least = |known: &mut f64, new: f64| *known = known.min(new);
+            least(&mut best.worst_link_seconds, cost.worst_link_seconds);
+            least(&mut best.worst_network_link_seconds, cost.worst_network_link_seconds);
+            least(&mut best.hop_bytes, cost.hop_bytes);
+            least(&mut best.average_dilation, cost.average_dilation);
+            least(&mut best.off_node_bytes, cost.off_node_bytes);
+        }
+        let (best, bound) = (best.unwrap(), certificate.bound);
+        let holds = |bound: f64, best: f64| bound <= best * (1.0 + 1e-9) + 1e-15;
+        prop_assert!(holds(bound.worst_link_seconds, best.worst_link_seconds));
+        prop_assert!(holds(bound.worst_network_link_seconds, best.worst_network_link_seconds));
+        prop_assert!(holds(bound.hop_bytes, best.hop_bytes));
+        prop_assert!(holds(bound.average_dilation, best.average_dilation));
+        prop_assert!(holds(bound.off_node_bytes, best.off_node_bytes));
+        // And nothing returned is better than the best there is.
+        prop_assert!(holds(best.worst_link_seconds, certificate.result.worst_link_seconds));
+    }
+}

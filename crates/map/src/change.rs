@@ -5,7 +5,7 @@ use crate::graph::Graph;
 use crate::paths::Paths;
 use std::ops::Range;
 
-/// The change of every load by a swap.
+/// The change of every load by a swap, by number of what is loaded.
 pub(crate) struct Change {
     pub(crate) delta: Vec<f64>,
     pub(crate) mark: Vec<bool>,
@@ -13,24 +13,26 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(crate) fn new(links: usize) -> Self {
+    pub(crate) fn new(loads: usize) -> Self {
         Self {
-            delta: vec![0.0; links],
-            mark: vec![false; links],
+            delta: vec![0.0; loads],
+            mark: vec![false; loads],
             touched: Vec::new(),
         }
     }
 
     #[inline]
+    pub(crate) fn put(&mut self, number: usize, bytes: f64) {
+        if !self.mark[number] {
+            self.mark[number] = true;
+            self.touched.push(number as u32);
+        }
+        self.delta[number] += bytes;
+    }
+
+    #[inline]
     pub(crate) fn add<P: Paths>(&mut self, paths: &P, from: u32, to: u32, bytes: f64) {
-        let (delta, mark, touched) = (&mut self.delta, &mut self.mark, &mut self.touched);
-        paths.each(from, to, |link, share| {
-            if !mark[link] {
-                mark[link] = true;
-                touched.push(link as u32);
-            }
-            delta[link] += bytes * share;
-        });
+        paths.each(from, to, |link, share| self.put(link, bytes * share));
     }
 
     pub(crate) fn clear(&mut self) {

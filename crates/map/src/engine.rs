@@ -10,6 +10,7 @@ use crate::problem::{Objective, Problem};
 use crate::rng::Rng;
 use crate::schedule::{Budget, Effort};
 use crate::search::{Search, Stage, Weights};
+use crate::sharing::{Routers, share};
 
 /// Share of every group's bytes that a search looks at; the lightest edges are left for single tasks.
 const HEAVY: f32 = 0.97;
@@ -20,6 +21,9 @@ const MANY: usize = 4096;
 /// Single tasks may leave their group though links of nodes that do not count take up to this much
 /// longer.
 const HOSTS: f64 = 1.25;
+
+/// Shares of a run's effort: who shares a router, who sits where on it, and any change.
+const SHARING: (f64, f64, f64) = (0.55, 0.35, 0.1);
 
 /// Everything that the runs on one problem share.
 pub(crate) struct Engine<'a, P: Paths, D: Distances> {
@@ -33,6 +37,8 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) rooms: Vec<u32>,
     /// Whether one search is large enough for all threads.
     pub(crate) wide: bool,
+    /// Where the sharing of routers decides most.
+    pub(crate) routers: Option<Routers>,
 }
 
 /// A level of a search: units, where they can be, and where they are.
@@ -55,18 +61,20 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     pub(crate) fn new(
         problem: &'a Problem<'a>,
         graph: &'a Graph,
-        paths: &'a P,
-        distances: &'a D,
+        (paths, distances): (&'a P, &'a D),
+        routers: Option<Routers>,
         seed: u64,
     ) -> Self {
+        let rooms: Vec<u32> = problem.allocation.nodes().iter().map(|n| n.1).collect();
         Self {
+            routers: routers.filter(|_| rooms.iter().all(|&r| r == 1)),
             problem,
             graph,
             paths,
             distances,
             near: Near::new(problem, &mut Rng::new(seed, 0)),
             weights: weights(problem, paths),
-            rooms: problem.allocation.nodes().iter().map(|n| n.1).collect(),
+            rooms,
             wide: problem.allocation.nodes().len() >= MANY,
         }
     }
@@ -119,7 +127,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             place_of: start,
             trials: 0,
         };
-        let grouped = self.rooms.iter().any(|&r| r > 1);
+        let grouped = self.grouped();
         let loads = matches!(
             self.problem.objective,
             Objective::WorstLink | Objective::WorstNetworkLink
@@ -139,7 +147,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             heat: 1.0,
             hot: 50,
             step: 1.5,
-            relax: 1.0,
+            home: false,
             budget: effort.part(1.0, false),
         };
         if grouped {
@@ -162,26 +170,65 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
                 ..stage
             };
             self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
+        } else if let Some(routers) = &self.routers {
+            self.by_router(routers, &mut state, (effort, stage), rng, tell);
+            return state;
         } else {
-            if warm && self.some_sole() {
-                stage = Stage {
-                    stiffness: (400.0, 400.0),
-                    heat: 50.0,
-                    step: 0.6,
-                    relax: 1.3,
-                    ..stage
-                };
-            }
             self.load_stage(&mut state, false, None, &stage, rng);
         }
         tell();
         state
     }
 
-    /// Whether some links of the objective lead to one place alone, and others do not.
-    fn some_sole(&self) -> bool {
-        let mut counted = self.weights.sole.iter().zip(&self.weights.counts);
-        counted.any(|(&sole, &counts)| sole && counts)
+    /// Searches for who shares a router, then for who sits where on it, and at the end among all places.
+    fn by_router(
+        &self,
+        routers: &Routers,
+        state: &mut Outcome,
+        (effort, stage): (Effort, Stage),
+        rng: &mut Rng,
+        tell: impl Fn(),
+    ) {
+        let level = self.level(&state.place_of, false);
+        let budget = effort.part(SHARING.0, true);
+        let (end, trials) = share(
+            &level.graph,
+            &level.slots,
+            routers,
+            &level.start,
+            budget,
+            rng,
+        );
+        state.trials += trials;
+        Self::take(state, &level, &end);
+        tell();
+        let stage = Stage {
+            stiffness: (100.0, 400.0),
+            step: 0.6,
+            ..stage
+        };
+        for (home, share) in [(true, SHARING.1), (false, SHARING.2)] {
+            let stage = Stage {
+                home,
+                budget: effort.part(share, false),
+                ..stage
+            };
+            self.load_stage(state, false, None, &stage, rng);
+            tell();
+        }
+    }
+
+    /// How often [`Engine::run`] tells of a stage's end.
+    pub(crate) fn stages(&self) -> usize {
+        match self.problem.objective {
+            Objective::HopBytes | Objective::RouteCost(_) => 0,
+            _ if self.routers.is_some() || self.grouped() => 3,
+            _ => 1,
+        }
+    }
+
+    fn grouped(&self) -> bool {
+        self.rooms.iter().any(|&r| r > 1)
     }
 
     /// The units of a level, at the places where the tasks are.
@@ -261,12 +308,16 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         rng: &mut Rng,
     ) -> f64 {
         let level = self.level(&state.place_of, grouped);
+        let near = match &self.routers {
+            Some(routers) if stage.home => &routers.beside,
+            _ => &self.near,
+        };
         let mut search = Search::new(
             self.paths,
             &level.graph,
             &level.slots,
             &self.weights,
-            &self.near,
+            near,
             &level.start,
             others,
         );
@@ -297,6 +348,5 @@ fn weights<P: Paths>(problem: &Problem<'_>, paths: &P) -> Weights {
         seconds_per_byte: (0..paths.links()).map(seconds).collect(),
         counts: (0..paths.links()).map(counts).collect(),
         hop: (0..paths.links()).map(hop).collect(),
-        sole: paths.sole(),
     }
 }

@@ -174,6 +174,26 @@ impl Graph {
         self.edges.len()
     }
 
+    /// Bytes of every flow, unit by unit.
+    fn flows(&self) -> impl Iterator<Item = f64> {
+        let flows = self.edges.iter().map(|e| f64::from(e.out));
+        flows.filter(|&bytes| bytes > 0.0)
+    }
+
+    /// Mean size of the flow that a byte is in; 1 where nothing flows.
+    pub(crate) fn typical_flow(&self) -> f64 {
+        let (sum, squares) = self
+            .flows()
+            .fold((0.0, 0.0), |(s, q), b| (s + b, q + b * b));
+        if sum > 0.0 { squares / sum } else { 1.0 }
+    }
+
+    /// Mean size of a flow; 1 where nothing flows.
+    pub(crate) fn mean_flow(&self) -> f64 {
+        let (sum, count) = self.flows().fold((0.0, 0usize), |(s, n), b| (s + b, n + 1));
+        if count > 0 { sum / count as f64 } else { 1.0 }
+    }
+
     /// Neighbours of a unit, by number.
     #[inline]
     pub(crate) fn edges(&self, unit: u32) -> &[Edge] {

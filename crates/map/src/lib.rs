@@ -30,6 +30,7 @@ mod problem;
 mod rng;
 mod schedule;
 mod search;
+mod sharing;
 mod spectral;
 mod starts;
 

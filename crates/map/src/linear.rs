@@ -119,7 +119,8 @@ pub(crate) fn anneal<D: Distances>(
         while schedule.go_on(Batch::<()>::TRIALS) {
             let now = &at;
             let candidate = |rng: &mut Rng| now.candidate(graph, near, rng);
-            let judge = |(): &mut (), s: Swap, limit: f64| change(graph, now, distances, s) <= limit;
+            let judge =
+                |(): &mut (), s: Swap, limit: f64| change(graph, now, distances, s) <= limit;
             batch.judge(&schedule, rng, candidate, judge);
             for (swap, limit) in batch.taken() {
                 if let Some(swap) = at.again(swap) {

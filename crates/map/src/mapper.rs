@@ -9,6 +9,7 @@ use crate::paths::{GridPaths, Paths, StoredPaths};
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rng::Rng;
 use crate::schedule::Effort;
+use crate::sharing::Routers;
 use crate::starts::starts;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;
@@ -228,7 +229,7 @@ fn searched(
     };
     let found = match GridPaths::new(problem) {
         Some(paths) if !matches!(problem.objective, Objective::RouteCost(_)) => {
-            run.on(&paths, &paths.distances())?
+            run.on(&paths, &paths.distances(), None)?
         }
         _ => {
             let paths = StoredPaths::new(problem)?;
@@ -239,7 +240,7 @@ fn searched(
                 },
                 _ => paths.distances(problem.fabric),
             };
-            run.on(&paths, &distances)?
+            run.on(&paths, &distances, Routers::new(problem, &paths))?
         }
     };
     let (which, start, start_cost) = candidates[best].clone();
@@ -311,9 +312,20 @@ impl Run<'_> {
     }
 
     /// Searches from the starts and keeps the best.
-    fn on<P: Paths, D: Distances>(&self, paths: &P, distances: &D) -> Result<Found, MapError> {
+    fn on<P: Paths, D: Distances>(
+        &self,
+        paths: &P,
+        distances: &D,
+        routers: Option<Routers>,
+    ) -> Result<Found, MapError> {
         let (problem, options) = (self.problem, self.options);
-        let engine = Engine::new(problem, self.graph, paths, distances, options.seed);
+        let engine = Engine::new(
+            problem,
+            self.graph,
+            (paths, distances),
+            routers,
+            options.seed,
+        );
         let runs = options.runs.max(1);
         // A large search uses all threads itself, small ones run side by side.
         let waves = if engine.wide {
@@ -332,7 +344,7 @@ impl Run<'_> {
                 told.0 += 1;
                 told.1 = told.1.min(found.unwrap_or(f64::INFINITY));
                 (self.progress)(Progress {
-                    done: (told.0 as f64 / (4 * runs) as f64).min(1.0),
+                    done: told.0 as f64 / (runs * (1 + engine.stages())) as f64,
                     best: told.1,
                     bound: self.bound,
                 });

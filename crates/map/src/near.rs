@@ -78,6 +78,24 @@ impl Near {
         near
     }
 
+    /// The places of the same router only, given the router of every place.
+    pub(crate) fn beside(router: &[u32]) -> Self {
+        let routers = router.iter().max().map_or(0, |&r| r as usize + 1);
+        let mut near = Self {
+            offsets: vec![0; routers + 1],
+            places: (0..router.len() as u32).collect(),
+            list_of: router.to_vec(),
+        };
+        near.places.sort_by_key(|&p| router[p as usize]);
+        for &r in router {
+            near.offsets[r as usize + 1] += 1;
+        }
+        for r in 0..routers {
+            near.offsets[r + 1] += near.offsets[r];
+        }
+        near
+    }
+
     /// A random place close to `place` (itself included).
     #[inline]
     pub(crate) fn pick(&self, place: u32, rng: &mut Rng) -> u32 {

@@ -30,17 +30,12 @@ const LEAST_STEP: f64 = 0.015;
 /// Edges from which on loads are counted on all threads, and parts that they are counted in.
 const COUNTED: (usize, usize) = (1 << 18, 8);
 
-/// Shares of the budget from which and up to which relaxed links get their true limits back.
-const RELAXED: (f64, f64) = (0.4, 0.6);
-
 /// What every link weighs in the cost, in the numbering of [`Paths`].
 pub(crate) struct Weights {
     /// Seconds per byte at live capacity; 0 for links that carry nothing or have no limit.
     pub(crate) seconds_per_byte: Vec<f64>,
     /// Whether the link's time is part of the objective; others only must not get worse.
     pub(crate) counts: Vec<bool>,
-    /// Whether only one place uses it.
-    pub(crate) sole: Vec<bool>,
     /// 1 for links that are a hop.
     pub(crate) hop: Vec<f64>,
 }
@@ -56,9 +51,8 @@ pub(crate) struct Stage {
     pub(crate) hot: usize,
     /// Typical flows by which every limit stays below what the worst time lets a link carry.
     pub(crate) step: f64,
-    /// How much more the links that lead to several places may carry at first: whom the others must make
-    /// room for on a link of his own is settled before they are balanced.
-    pub(crate) relax: f64,
+    /// Whether units only change places near where they are.
+    pub(crate) home: bool,
     /// When to stop.
     pub(crate) budget: Budget,
 }
@@ -120,13 +114,6 @@ impl<'a, P: Paths> Search<'a, P> {
         others: Option<f64>,
     ) -> Self {
         let links = paths.links();
-        let (mut count, mut sum, mut squares) = (0usize, 0.0, 0.0);
-        for unit in 0..graph.units() as u32 {
-            for edge in graph.edges(unit).iter().filter(|e| e.out > 0.0) {
-                let bytes = f64::from(edge.out);
-                (count, sum, squares) = (count + 1, sum + bytes, squares + bytes * bytes);
-            }
-        }
         let mut search = Self {
             paths,
             graph,
@@ -141,8 +128,8 @@ impl<'a, P: Paths> Search<'a, P> {
             others: 0.0,
             hot: Vec::new(),
             shared: slots.several(),
-            flow: if sum > 0.0 { squares / sum } else { 1.0 },
-            edge: if count > 0 { sum / count as f64 } else { 1.0 },
+            flow: graph.typical_flow(),
+            edge: graph.mean_flow(),
             trials: 0,
         };
         search.reload();
@@ -190,14 +177,6 @@ impl<'a, P: Paths> Search<'a, P> {
             .fold(0.0, f64::max)
     }
 
-    /// Longest time of the links that count when those that lead to several places have this much room.
-    fn worst_with(&self, room: f64) -> f64 {
-        (0..self.load.len())
-            .filter(|&l| self.weights.counts[l])
-            .map(|l| self.time(l) / if self.weights.sole[l] { 1.0 } else { room })
-            .fold(0.0, f64::max)
-    }
-
     /// Worst link and hop-bytes of the loads as they are.
     pub(crate) fn standing(&self) -> Standing {
         let hops = self.load.iter().zip(&self.weights.hop);
@@ -226,27 +205,17 @@ impl<'a, P: Paths> Search<'a, P> {
     fn refresh(&mut self, stage: &Stage, progress: f64) -> Standing {
         self.reload();
         let standing = self.standing();
-        let left = 1.0 - ((progress - RELAXED.0) / (RELAXED.1 - RELAXED.0)).clamp(0.0, 1.0);
-        let relaxed = 1.0 + (stage.relax - 1.0) * left;
-        // The worst time as it counts: less where links are still given more room.
-        let worst = if relaxed > 1.0 {
-            self.worst_with(relaxed)
-        } else {
-            standing.worst
-        };
+        let worst = standing.worst;
         let common = self.common_time(worst);
         for link in 0..self.limit.len() {
             let seconds = self.weights.seconds_per_byte[link];
-            let sole = self.weights.sole[link];
-            let room = if sole { 1.0 } else { relaxed };
             self.limit[link] = if seconds <= 0.0 {
                 f64::INFINITY
             } else if self.weights.counts[link] {
                 let most = worst / seconds;
-                let limit = (most * (1.0 - LEAST_STEP) - stage.step * self.flow)
+                (most * (1.0 - LEAST_STEP) - stage.step * self.flow)
                     .min(common / seconds)
-                    .max(0.5 * most);
-                room * limit
+                    .max(0.5 * most)
             } else {
                 self.others / seconds
             };
@@ -259,7 +228,7 @@ impl<'a, P: Paths> Search<'a, P> {
         let all: Vec<u32> = (0..self.price.len() as u32).collect();
         let price = &self.price;
         self.paths.reprice(&mut self.prices, &all, |l| price[l]);
-        self.find_hot(standing.worst);
+        self.find_hot(worst);
         standing
     }
 
@@ -413,13 +382,13 @@ impl<'a, P: Paths> Search<'a, P> {
     /// as far as they still would be. Returns whether any was.
     fn attempts(
         &mut self,
-        hot: usize,
+        stage: &Stage,
         schedule: &Schedule,
         (batch, change): (&mut Batch<Change>, &mut Change),
         rng: &mut Rng,
     ) -> bool {
         let this = &*self;
-        let candidate = |rng: &mut Rng| this.candidate(hot, rng);
+        let candidate = |rng: &mut Rng| this.candidate(stage, rng);
         let judge = |change: &mut Change, swap: Swap, limit: f64| {
             if this.bound(swap) > limit {
                 return false;
@@ -439,8 +408,18 @@ impl<'a, P: Paths> Search<'a, P> {
     }
 
     /// A swap worth trying, often an end of a flow over a hot link.
-    fn candidate(&self, hot: usize, rng: &mut Rng) -> Option<Swap> {
-        if self.hot.is_empty() || rng.below(100) >= hot {
+    fn candidate(&self, stage: &Stage, rng: &mut Rng) -> Option<Swap> {
+        let any = self.hot.is_empty() || rng.below(100) >= stage.hot;
+        if stage.home {
+            let unit = if any {
+                rng.below(self.graph.units()) as u32
+            } else {
+                let (from, to) = self.hot[rng.below(self.hot.len())];
+                if rng.below(8) == 0 { from } else { to }
+            };
+            return self.at.near(unit, unit, self.near, rng);
+        }
+        if any {
             return self.at.candidate(self.graph, self.near, rng);
         }
         let (a, b) = self.hot[rng.below(self.hot.len())];
@@ -477,8 +456,8 @@ impl<'a, P: Paths> Search<'a, P> {
                 }
             }
             if let Some(batch) = &mut batch {
-                moved |= self.attempts(stage.hot, &schedule, (batch, &mut change), rng);
-            } else if let Some(swap) = self.candidate(stage.hot, rng) {
+                moved |= self.attempts(stage, &schedule, (batch, &mut change), rng);
+            } else if let Some(swap) = self.candidate(stage, rng) {
                 moved |= self.attempt(swap, schedule.limit(rng), &mut change);
             }
         }

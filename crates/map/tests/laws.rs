@@ -316,6 +316,33 @@ fn a_large_search_is_the_same_on_any_number_of_threads() {
 }
 
 #[test]
+fn a_fat_tree_is_searched_the_same_on_any_number_of_threads() {
+    let fabric = spec::fabric("fattree:k=8,levels=3").unwrap();
+    let routing = Routing::named(&fabric, "updown").unwrap();
+    let alloc = allocation(&fabric, &(0..128).map(|n| (n, 1)).collect::<Vec<_>>());
+    let pairs =
+        (0..120u32).flat_map(|t| [7, 11, 60].map(|d| (t, (t * 5 + d) % 120, f64::from(d), 1)));
+    let exchange = Exchange::new(120, pairs).unwrap();
+    for objective in [Objective::WorstNetworkLink, Objective::WorstLink] {
+        let problem = Problem {
+            objective,
+            ..Problem::new(&fabric, &routing, &exchange, &alloc)
+        };
+        let on = |threads| {
+            let options = Options {
+                threads,
+                ..quick(3, 40_000)
+            };
+            map(&problem, &options, &|_| {}).unwrap()
+        };
+        let (one, three) = (on(1), on(3));
+        assert_eq!(one.0, three.0, "{objective}");
+        let scores = [&one.1.result, &one.1.baseline].map(|e| e.score(&objective));
+        assert!(scores[0] < scores[1], "{scores:?}");
+    }
+}
+
+#[test]
 fn progress_comes_with_the_seconds_and_ends_at_the_result() {
     let fabric = spec::fabric("torus:4x4").unwrap();
     let routing = Routing::default_for(&fabric);

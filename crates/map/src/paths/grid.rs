@@ -241,10 +241,6 @@ impl Paths for GridPaths {
         self.ids[number]
     }
 
-    fn sole(&self) -> Vec<bool> {
-        vec![false; self.ids.len()]
-    }
-
     #[inline]
     fn each(&self, a: u32, b: u32, mut f: impl FnMut(usize, f64)) {
         if a == b {

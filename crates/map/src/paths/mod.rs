@@ -23,9 +23,6 @@ pub(crate) trait Paths: Sync {
     /// The fabric's link behind a number.
     fn link(&self, number: usize) -> LinkId;
 
-    /// For every link whether only one place is reached over it.
-    fn sole(&self) -> Vec<bool>;
-
     /// Calls `f(link, share)` for every link from `a` to `b`; nothing when they are one place.
     fn each(&self, a: u32, b: u32, f: impl FnMut(usize, f64));
 

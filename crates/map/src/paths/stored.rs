@@ -3,20 +3,30 @@
 use super::{Paths, Prices};
 use crate::linear::MatrixDistances;
 use crate::problem::{MapError, Problem};
-use hopbyte_fabric::{Fabric, LinkId, NodeId, RouterId};
+use hopbyte_fabric::{Fabric, LinkId, Node, NodeId, RouterId};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Most list entries that are kept (8 bytes each).
 const MAX_ENTRIES: usize = 1 << 27;
 
-/// Links from every router of the allocation to every place, and each place's own link into the
-/// network. Routes depend on the source's router, not on which of its nodes sends.
+/// Links from every router of the allocation to every place, but for each place's own links into the network
+/// and out of it. Routes depend on the source's router, not on which of its nodes sends; where they depend on
+/// the target's router alone too, they are kept once for all of its places.
 pub(crate) struct StoredPaths {
-    places: usize,
-    source: Vec<u32>,
+    /// Router of every place, numbered from 0 in the order of first places.
+    router: Vec<u32>,
+    routers: usize,
+    /// Column of every place in the table of routes, and how many there are: routers or places.
+    column: Vec<u32>,
+    columns: usize,
     inject: Vec<u32>,
+    eject: Vec<u32>,
+    /// By router × column: where its links begin.
     offsets: Vec<u32>,
-    steps: Vec<(u32, f32)>,
+    links: Vec<u32>,
+    /// Shares of the links; empty where all are 1.
+    shares: Vec<f32>,
     fabric_links: usize,
 }
 
@@ -26,7 +36,7 @@ impl StoredPaths {
         let nodes: Vec<NodeId> = problem.allocation.nodes().iter().map(|n| n.0).collect();
         let mut sources: Vec<NodeId> = Vec::new();
         let mut number: HashMap<RouterId, u32> = HashMap::new();
-        let source = nodes
+        let router = nodes
             .iter()
             .map(|&n| {
                 *number
@@ -37,15 +47,20 @@ impl StoredPaths {
                     })
             })
             .collect();
+        let own = |link: fn(&Node) -> LinkId| {
+            let nodes = nodes.iter();
+            nodes.map(|&n| link(problem.fabric.node(n)).0).collect()
+        };
         let mut paths = Self {
-            places: nodes.len(),
-            source,
-            inject: nodes
-                .iter()
-                .map(|&n| problem.fabric.node(n).inject.0)
-                .collect(),
+            router,
+            routers: sources.len(),
+            column: (0..nodes.len() as u32).collect(),
+            columns: nodes.len(),
+            inject: own(|n| n.inject),
+            eject: own(|n| n.eject),
             offsets: vec![0],
-            steps: Vec::new(),
+            links: Vec::new(),
+            shares: Vec::new(),
             fabric_links: problem.fabric.links().len(),
         };
         let mut dead = Vec::new();
@@ -53,8 +68,7 @@ impl StoredPaths {
         for &from in &sources {
             for &to in &nodes {
                 shares.clear();
-                // From a place to itself there is no way; a neighbour on its router needs the list,
-                // which then is just the link out to the place.
+                // From a place to itself there is no way; a neighbour on its router needs the list.
                 let from = if from == to {
                     neighbour(problem, &nodes, to).unwrap_or(from)
                 } else {
@@ -67,49 +81,146 @@ impl StoredPaths {
                     Ok(()) => {}
                     Err(error) => dead.push(error),
                 }
-                let inject = problem.fabric.node(from).inject;
-                let beyond = shares.iter().filter(|step| step.0 != inject);
-                let steps = beyond.map(|&(l, s)| (l.0, s));
-                paths.steps.extend(steps);
-                if paths.steps.len() > MAX_ENTRIES {
+                let ends = [
+                    problem.fabric.node(from).inject,
+                    problem.fabric.node(to).eject,
+                ];
+                for &(link, share) in shares.iter().filter(|step| !ends.contains(&step.0)) {
+                    paths.links.push(link.0);
+                    paths.shares.push(share);
+                }
+                if paths.links.len() > MAX_ENTRIES {
                     return Err(MapError::BadOption {
                         what: "allocation",
                         found: format!("{} nodes on {} routers", nodes.len(), sources.len()),
                         expected: "routes that fit in 1 GB: fewer nodes",
                     });
                 }
-                paths.offsets.push(paths.steps.len() as u32);
+                paths.offsets.push(paths.links.len() as u32);
             }
         }
-        if dead.is_empty() {
-            Ok(paths)
-        } else {
-            Err(MapError::unroutable(problem.fabric, dead))
+        if !dead.is_empty() {
+            return Err(MapError::unroutable(problem.fabric, dead));
         }
+        let merged = paths.merged();
+        let mut paths = merged.unwrap_or(paths);
+        if paths.shares.iter().all(|&s| s == 1.0) {
+            paths.shares = Vec::new();
+        }
+        Ok(paths)
+    }
+
+    /// Places of every router.
+    fn members(&self) -> Vec<Vec<u32>> {
+        let mut members = vec![Vec::new(); self.routers];
+        for (place, &router) in self.router.iter().enumerate() {
+            members[router as usize].push(place as u32);
+        }
+        members
+    }
+
+    /// The same with a column for every router, where no route depends on which of its places is meant.
+    fn merged(&self) -> Option<Self> {
+        let members = self.members();
+        let same = |from: u32, to: &Vec<u32>| {
+            let list = |p: u32| {
+                let range = self.range(from, p);
+                (&self.links[range.clone()], &self.shares[range])
+            };
+            to.windows(2).all(|pair| list(pair[0]) == list(pair[1]))
+        };
+        let all = (0..self.routers as u32).all(|from| members.iter().all(|to| same(from, to)));
+        if !all || self.routers == self.columns {
+            return None;
+        }
+        let first: Vec<u32> = members.iter().map(|m| m[0]).collect();
+        let mut paths = Self {
+            column: self.router.clone(),
+            columns: self.routers,
+            ..self.without_links()
+        };
+        for from in 0..self.routers as u32 {
+            for &to in &first {
+                let range = self.range(from, to);
+                paths.links.extend(&self.links[range.clone()]);
+                paths.shares.extend(&self.shares[range]);
+                paths.offsets.push(paths.links.len() as u32);
+            }
+        }
+        Some(paths)
+    }
+
+    fn without_links(&self) -> Self {
+        Self {
+            router: self.router.clone(),
+            column: self.column.clone(),
+            inject: self.inject.clone(),
+            eject: self.eject.clone(),
+            offsets: vec![0],
+            links: Vec::new(),
+            shares: Vec::new(),
+            ..*self
+        }
+    }
+
+    /// For every place the links that each byte from another router to it crosses and no byte to another place:
+    /// with one way down for every place, as in a fat tree, those below the top. `None` where no router
+    /// has two places.
+    pub(crate) fn ways_in(&self) -> Option<Vec<Vec<u32>>> {
+        if self.routers < 2 || self.routers == self.router.len() {
+            return None;
+        }
+        // Lists that each link is in: those of all places, and of the place at hand where the share is whole.
+        let (mut all, mut here) = (vec![0; self.fabric_links], vec![0; self.fabric_links]);
+        let mut found = Vec::with_capacity(self.router.len());
+        for (place, &own) in self.router.iter().enumerate() {
+            let mut used = Vec::new();
+            for router in (0..self.routers as u32).filter(|&r| r != own) {
+                for at in self.range(router, place as u32) {
+                    let link = self.links[at];
+                    all[link as usize] += 1;
+                    if self.shares.get(at).is_none_or(|&s| s >= 1.0) {
+                        here[link as usize] += 1;
+                        used.push(link);
+                    }
+                }
+            }
+            used.sort_unstable();
+            used.dedup();
+            used.retain(|&l| std::mem::take(&mut here[l as usize]) == self.routers - 1);
+            found.push(used);
+        }
+        for links in &mut found {
+            links.retain(|&l| all[l as usize] == self.routers - 1);
+        }
+        Some(found)
+    }
+
+    /// Router of every place, numbered from 0.
+    pub(crate) fn routers(&self) -> &[u32] {
+        &self.router
     }
 
     /// Hops between all places, as a matrix.
     pub(crate) fn distances(&self, fabric: &Fabric) -> MatrixDistances {
-        let places = self.places as u32;
+        let places = self.router.len();
         let hop: Vec<bool> = fabric.link_ids().map(|l| fabric.is_hop(l)).collect();
-        let mut cost = Vec::with_capacity(self.places * self.places);
-        for a in 0..places {
-            for b in 0..places {
+        let mut cost = Vec::with_capacity(places * places);
+        for a in 0..places as u32 {
+            for b in 0..places as u32 {
                 let mut hops = 0.0;
                 self.each(a, b, |l, share| hops += if hop[l] { share } else { 0.0 });
                 cost.push(hops as f32);
             }
         }
-        MatrixDistances {
-            places: self.places,
-            cost,
-        }
+        MatrixDistances { places, cost }
     }
 
+    /// Where the links from a router to a place are.
     #[inline]
-    fn steps(&self, a: u32, b: u32) -> &[(u32, f32)] {
-        let at = self.source[a as usize] as usize * self.places + b as usize;
-        &self.steps[self.offsets[at] as usize..self.offsets[at + 1] as usize]
+    fn range(&self, router: u32, place: u32) -> Range<usize> {
+        let at = router as usize * self.columns + self.column[place as usize] as usize;
+        self.offsets[at] as usize..self.offsets[at + 1] as usize
     }
 }
 
@@ -131,30 +242,24 @@ impl Paths for StoredPaths {
         LinkId::of(number)
     }
 
-    fn sole(&self) -> Vec<bool> {
-        const NONE: u32 = u32::MAX;
-        let mut user = vec![NONE; self.fabric_links];
-        let mut several = vec![false; self.fabric_links];
-        for (number, range) in self.offsets.windows(2).enumerate() {
-            let place = (number % self.places) as u32;
-            for &(link, _) in &self.steps[range[0] as usize..range[1] as usize] {
-                let (user, several) = (&mut user[link as usize], &mut several[link as usize]);
-                *several |= *user != NONE && *user != place;
-                *user = place;
-            }
-        }
-        several.iter().map(|s| !s).collect()
-    }
-
     #[inline]
     fn each(&self, a: u32, b: u32, mut f: impl FnMut(usize, f64)) {
         if a == b {
             return;
         }
         f(self.inject[a as usize] as usize, 1.0);
-        for &(link, share) in self.steps(a, b) {
-            f(link as usize, f64::from(share));
+        let range = self.range(self.router[a as usize], b);
+        if self.shares.is_empty() {
+            for &link in &self.links[range] {
+                f(link as usize, 1.0);
+            }
+        } else {
+            let shares = &self.shares[range.clone()];
+            for (&link, &share) in self.links[range].iter().zip(shares) {
+                f(link as usize, f64::from(share));
+            }
         }
+        f(self.eject[b as usize] as usize, 1.0);
     }
 
     fn prices(&self) -> Prices {
@@ -172,9 +277,18 @@ impl Paths for StoredPaths {
         if a == b {
             return 0.0;
         }
-        self.steps(a, b).iter().fold(
-            prices.0[self.inject[a as usize] as usize],
-            |sum, &(l, s)| sum + prices.0[l as usize] * f64::from(s),
-        )
+        let prices = &prices.0;
+        let ends =
+            prices[self.inject[a as usize] as usize] + prices[self.eject[b as usize] as usize];
+        let range = self.range(self.router[a as usize], b);
+        if self.shares.is_empty() {
+            let links = self.links[range].iter();
+            return links.fold(ends, |sum, &l| sum + prices[l as usize]);
+        }
+        let shares = &self.shares[range.clone()];
+        let steps = self.links[range].iter().zip(shares);
+        steps.fold(ends, |sum, (&l, &s)| {
+            sum + prices[l as usize] * f64::from(s)
+        })
     }
 }

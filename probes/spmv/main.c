@@ -83,35 +83,33 @@ static void setup_print(struct run *r) {
     hopbyte_proxy_print(&r->proxy, &record);
 }
 
-/* Products from `first` on are a new window. */
-static void window_begin(struct run *r, int first) {
-    r->window_first = first;
+static void window_begin(struct run *r) {
     r->window_exchange = 0;
     hopbyte_quiet_barrier(r->proxy.world.comm);
     r->start = MPI_Wtime();
 }
 
-/* Reports the products since the last report. `until` is how many there have been. */
+/* Reports the products since the window began. `until` is how many there have been. */
 static void window_close(struct run *r, int until) {
     struct hopbyte_record record;
+    int first = r->window_first + r->settle, count = until - first;
+    r->window_first = until;
+    if (count <= 0)
+        return;
     double seconds = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - r->start);
     double exchange = hopbyte_proxy_slowest(&r->proxy, r->window_exchange);
-    int first = r->window_first + r->settle, count = until - first;
-    if (count > 0) {
-        hopbyte_proxy_record(&r->proxy, &record, "window");
-        hopbyte_record_whole(&record, "window", r->window++, NULL);
-        hopbyte_record_whole(&record, "first_iteration", first, NULL);
-        hopbyte_record_whole(&record, "iterations", count, NULL);
-        hopbyte_record_number(&record, "seconds", seconds, NULL, 1);
-        hopbyte_record_number(&record, "average_seconds", seconds / count, NULL, 1);
-        hopbyte_record_number(&record, "exchange_seconds", exchange, NULL, 1);
-        hopbyte_record_text(&record, "map", r->map_name, NULL);
-        hopbyte_proxy_print(&r->proxy, &record);
-        r->timed += count;
-        r->seconds += seconds;
-        r->total_exchange += exchange;
-    }
-    window_begin(r, until);
+    hopbyte_proxy_record(&r->proxy, &record, "window");
+    hopbyte_record_whole(&record, "window", r->window++, NULL);
+    hopbyte_record_whole(&record, "first_iteration", first, NULL);
+    hopbyte_record_whole(&record, "iterations", count, NULL);
+    hopbyte_record_number(&record, "seconds", seconds, NULL, 1);
+    hopbyte_record_number(&record, "average_seconds", seconds / count, NULL, 1);
+    hopbyte_record_number(&record, "exchange_seconds", exchange, NULL, 1);
+    hopbyte_record_text(&record, "map", r->map_name, NULL);
+    hopbyte_proxy_print(&r->proxy, &record);
+    r->timed += count;
+    r->seconds += seconds;
+    r->total_exchange += exchange;
 }
 
 static void map_refuse(struct run *r, int iteration, const char *source, const char *separator, const char *problem) {
@@ -169,8 +167,6 @@ static void remap(struct run *r, int iteration) {
     }
     free(text);
     free(next);
-    hopbyte_quiet_barrier(world->comm);
-    r->start = MPI_Wtime();
 }
 
 /* Asks libhopbyte at rank 0 while the others wait without polling, and moves the blocks. */
@@ -203,8 +199,6 @@ static void ask_and_move(struct run *r, int iteration) {
         hopbyte_proxy_print(&r->proxy, &record);
     }
     free(next);
-    hopbyte_quiet_barrier(world->comm);
-    r->start = MPI_Wtime();
 }
 
 /* The name of every rank's node at rank 0: its own, or those of --nodes, each for as many ranks in their order. */
@@ -328,27 +322,25 @@ static long long wrong_count(struct run *r, double *given, int products, double 
 static long long products_run(struct run *r) {
     const struct hopbyte_world *world = &r->proxy.world;
     double *before = hopbyte_vector_gather(&r->piece, &r->shape, &r->blocks, world);
-    hopbyte_quiet_barrier(world->comm);
-    r->start = MPI_Wtime();
     for (int i = 0; i < r->iterations; i++) {
         if (r->question.fabric && i == r->question.at)
             ask_and_move(r, i);
         if (r->report_every && i % r->report_every == 0)
             window_close(r, i);
         if (i % r->watch.every == 0) {
-            int fresh = i == r->window_first, wish = 0;
+            int wish = 0;
             hopbyte_deadline_set(r->proxy.deadline, "products");
             if (r->watch.path || r->watch.stop)
-                wish = wish_read(r, fresh && i ? r->watch.linger : 0);
+                wish = wish_read(r, i && i == r->window_first ? r->watch.linger : 0);
             if (wish & REMAP)
                 remap(r, i);
-            else if (fresh)
-                window_begin(r, i);
             if (wish & STOP)
                 r->iterations = i;
         }
         if (i == r->iterations)
             break;
+        if (i == r->window_first)
+            window_begin(r);
         if (r->settle && i == r->window_first + r->settle) {
             r->start = MPI_Wtime();
             r->window_exchange = 0;

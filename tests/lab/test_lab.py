@@ -69,21 +69,16 @@ def test_every_byte_of_every_frame_is_counted(lab):
 
 def test_counters_show_a_busy_link(lab, tmp_path):
     one = lab("torus:4x2:nodes=1", "--rate", f"{MBIT}mbit")
-    sink = one.start("n1-0", "python3", STREAM, "sink")
-    sender = one.start("n0-0", "python3", STREAM, "send", "n1-0", str(40 * BYTES))
-    time.sleep(1.5)
+    # Twice what the link carries leaves it no pause: its queue outlasts any that the sender makes.
+    one.call("background", "start", "n0-0:n1-0", "--rate", f"{2 * MBIT}mbit", "--name", one.name)
     path = tmp_path / "links.json"
     one.call("counters", "--name", one.name, "--interval", "2", "-o", path)
-    for process in (sender, sink):
-        process.kill()
     command = [str(one.binary), "links", str(path), "--fabric", "torus:4x2:nodes=1", "--json"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     *rows, last = map(json.loads, text.splitlines())
     assert last["summary"]["matched"] > 0 and last["summary"]["unmatched"] == 0
     used = {row["link"]: row["used_ratio"] for row in rows}
-    # How much of a link one connection fills depends on how its window recovers from drops; rates of datagrams are held
-    # to some per cent below.
-    assert 0.7 < used["r0-0 X+"] < 1.05 and used["r0-0 X-"] < 0.1
+    assert 0.9 < used["r0-0 X+"] < 1.05 and used["r0-0 X-"] < 0.1
     stalled = {row["link"]: row["credit_stall_ratio"] for row in rows}
     assert stalled["n0-0->r0-0 host"] > 0.5, "what waits to enter the network is seen"
 
@@ -111,7 +106,7 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab):
     assert all(row["sent_bytes"] == 0 for row in one.counters(0.5).values())
     for words, message in [(["n0-0"], "two nodes"), (["n0-0:n9-9"], "n9-9"), (["n0-0:n0-0"], "to itself"),
                            (["n0-0:n1-0", "--share", "1.5"], "at most 1"),
-                           (["n0-0:n1-0", "--rate", "x"], "8mbit")]:  # fmt: skip
+                           (["n0-0:n1-0", "--rate", "x"], "50mbit")]:  # fmt: skip
         refused = [str(one.binary), "lab", "background", "start", *words, *named]
         done = subprocess.run(refused, check=False, capture_output=True, text=True)
         assert done.returncode == 2 and message in done.stderr, (words, done.stderr)

@@ -42,6 +42,18 @@ pub struct Flow {
     pub bits_per_second: f64,
 }
 
+impl Flow {
+    /// A stream between two nodes that takes a share of its sender's link.
+    pub fn of_share(lab: &Lab, fabric: &Fabric, [from, to]: [NodeId; 2], share: f64) -> Self {
+        let own = lab.naming().rate(fabric, fabric.node(from).inject) as f64;
+        Self {
+            from: fabric.node(from).name.clone(),
+            to: fabric.node(to).name.clone(),
+            bits_per_second: own * share,
+        }
+    }
+}
+
 /// Streams that one process sends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Running {
@@ -50,7 +62,7 @@ pub struct Running {
     /// The streams.
     pub flows: Vec<Flow>,
     /// Whether it still sends; a process that was killed leaves its file.
-    #[serde(skip_deserializing)]
+    #[serde(skip)]
     pub sends: bool,
 }
 

@@ -30,6 +30,13 @@ pub struct Load {
     pub waiting: f64,
 }
 
+impl Load {
+    /// Share of a rate in bits per second.
+    pub fn used(&self, rate: u64) -> f64 {
+        self.bytes as f64 * 8.0 / (rate as f64 * self.seconds)
+    }
+}
+
 /// Counters of one interface: sent bytes and frames, drops at its queue, bytes that wait there.
 type Values = [u64; 4];
 const NAMES: [&str; 4] = ["tx_bytes", "tx_packets", "qdisc_drops", "qdisc_backlog"];

@@ -221,8 +221,15 @@ pub fn shaping(interface: &str, bits_per_second: u64) -> String {
     format!("dev {interface} root tbf rate {bits_per_second}bit burst {burst} {QUEUE}")
 }
 
-/// Reads `50mbit`, `1gbit`, `800kbit` as bits per second.
-pub fn parse_rate(text: &str) -> Option<f64> {
+/// Reads what an option gives, such as `50mbit`, `1gbit`, `800kbit`, as bits per second.
+pub fn rate(option: &str, text: &str) -> Result<f64> {
+    let Some(rate) = parse_rate(text) else {
+        bail!("{option}: found '{text}', expected a rate such as 50mbit");
+    };
+    Ok(rate)
+}
+
+fn parse_rate(text: &str) -> Option<f64> {
     let digits = text
         .find(|c: char| c.is_ascii_alphabetic())
         .unwrap_or(text.len());

@@ -2,6 +2,7 @@
 //! map while it runs, and the share of the lost time that comes back.
 
 use super::super::Answer;
+use super::super::lab::share;
 use super::super::record::launch::{beside, run_for};
 use super::figures::{Record, figures};
 use super::job::{LAUNCHER, Place};
@@ -27,84 +28,40 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 /// How the cluster is made and measured.
 #[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Emulated cluster")]
 pub struct Settings {
     /// The emulated machine; half of its nodes, picked at random, are the application's
-    #[arg(
-        long,
-        default_value = "torus:2x2x8",
-        value_name = "FABRIC",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long, default_value = "torus:2x2x8", value_name = "FABRIC")]
     machine: String,
     /// Rate of its links
-    #[arg(
-        long,
-        default_value = "10mbit",
-        value_name = "RATE",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long, default_value = "10mbit", value_name = "RATE")]
     rate: String,
     /// Blocks of the application's matrix along X, Y, Z: a rank each, as many on every node
-    #[arg(
-        long,
-        default_value = "4,2,2",
-        value_name = "A,B,C",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long, default_value = "4,2,2", value_name = "A,B,C")]
     pub grid: String,
     /// Rows of the matrix a block: what neighbours exchange, 8 bytes each
-    #[arg(
-        long,
-        default_value_t = 2500,
-        value_name = "N",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long, default_value_t = 2500, value_name = "N")]
     pub unknowns: u32,
     /// Streams of datagrams between other nodes, which never pause
-    #[arg(
-        long,
-        default_value_t = 4,
-        value_name = "N",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long, default_value_t = 4, value_name = "N")]
     competing: usize,
     /// Share of its sender's link that a stream takes
-    #[arg(
-        long,
-        default_value_t = 0.75,
-        value_name = "SHARE",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long, default_value_t = 0.75, value_name = "SHARE")]
     competing_share: f64,
     /// Trials, each with other streams
-    #[arg(
-        long = "lab-trials",
-        default_value_t = 10,
-        value_name = "N",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long = "lab-trials", default_value_t = 10, value_name = "N")]
     pub trials: usize,
     /// Number of the first trial: another ten of the same experiment begin with 11
-    #[arg(
-        long = "lab-first",
-        default_value_t = 1,
-        value_name = "N",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long = "lab-first", default_value_t = 1, value_name = "N")]
     pub first: u64,
     /// Begin no trial after so many seconds
-    #[arg(
-        long,
-        default_value_t = 900.0,
-        value_name = "SECONDS",
-        help_heading = "Emulated cluster"
-    )]
+    #[arg(long, default_value_t = 900.0, value_name = "SECONDS")]
     pub budget: f64,
     /// Where the probes are: a folder with `ompi` in it (default: installed, or build/probes)
-    #[arg(long, value_name = "FOLDER", help_heading = "Emulated cluster")]
+    #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
     /// Where the preload libraries are (default: installed, or build/recorder)
-    #[arg(long, value_name = "FOLDER", help_heading = "Emulated cluster")]
+    #[arg(long, value_name = "FOLDER")]
     libraries: Option<PathBuf>,
 }
 
@@ -139,12 +96,7 @@ impl Drop for Guard {
 /// Runs the experiment. Exit code 1 when neither credit stalls nor our objective gave back half of the lost
 /// time and more than hops did.
 pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> Result<Answer> {
-    let Some(rate) = plan::parse_rate(&settings.rate) else {
-        bail!(
-            "--rate: found '{}', expected a rate such as 20mbit",
-            settings.rate
-        );
-    };
+    let rate = plan::rate("--rate", &settings.rate)?;
     let grid: Vec<u32> = settings
         .grid
         .split(',')
@@ -157,12 +109,7 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
             settings.grid
         );
     }
-    if !(settings.competing_share > 0.0 && settings.competing_share <= 1.0) {
-        bail!(
-            "--competing-share: found {}, expected a share above 0 and at most 1",
-            settings.competing_share
-        );
-    }
+    let share = share("--competing-share", settings.competing_share)?;
     system::check_rights()?;
     if Command::new(LAUNCHER)
         .arg("--version")
@@ -209,7 +156,7 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
     let exchange = products_only(&traffic, &folder)?;
     let scene = Scene {
         competing: settings.competing,
-        share: settings.competing_share,
+        share,
         place,
         others,
         machine: &machine,

@@ -1,5 +1,4 @@
-//! Jobs on an emulated cluster: the application, which tells how long its products take and moves its
-//! blocks when it is told to, and others beside it.
+//! The application on an emulated cluster: it tells how long its products take, and moves its blocks when it is told to.
 
 use crate::lab::{Lab, system};
 use anyhow::{Context, Result, bail};
@@ -145,18 +144,11 @@ impl Job {
     }
 }
 
-impl Job {
-    /// Tells it to end, without waiting until it has.
-    pub fn tell_to_end(&self) {
+impl Drop for Job {
+    fn drop(&mut self) {
         let _ = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
             .status();
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        self.tell_to_end();
         let start = Instant::now();
         while start.elapsed() < GRACE {
             if !matches!(self.child.try_wait(), Ok(None)) {

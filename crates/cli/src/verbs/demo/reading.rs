@@ -1,6 +1,6 @@
 //! What the lab's counters say while the application runs beside others, and what of it is the others'.
 
-use super::super::lab::{Window, window_lines};
+use super::super::lab::load_lines;
 use super::job::Place;
 use super::rivals::HEADROOM;
 use crate::lab::counters::{self, Load};
@@ -40,15 +40,15 @@ pub fn own_bytes(
 pub struct Read {
     /// All that it carried.
     pub load: Load,
-    /// Its rate in bytes per second.
-    pub rate: f64,
+    /// Its rate in bits per second.
+    pub rate: u64,
     /// Bytes per second that are not the application's.
     pub others: f64,
 }
 
-/// Reads the lab's counters for a while and writes two files: all that links carry, and what is not the
-/// application's to take, which is what others put there and some headroom. How many products there were meanwhile is what its nodes injected, over what they inject in one: on
-/// its own nodes nobody else runs.
+/// Reads the lab's counters for a while and writes two files: all that links carry, and what is not the application's
+/// to take, which is what others put there and some headroom. How many products there were meanwhile is what its nodes
+/// injected, over what they inject in one: on its own nodes nobody else runs.
 pub fn read(
     place: &Place,
     own: &HashMap<LinkId, f64>,
@@ -68,31 +68,28 @@ pub fn read(
         }
     }
     let products_per_second = if once > 0.0 { injected / once } else { 0.0 };
-    let reads: HashMap<LinkId, Read> = (loads.into_iter())
-        .map(|(link, load)| {
+    let reads: HashMap<LinkId, Read> = (loads.iter())
+        .map(|(&link, &load)| {
             let others = load.bytes as f64 / load.seconds - of(&link) * products_per_second;
             let read = Read {
                 load,
-                rate: naming.rate(fabric, link) as f64 / 8.0,
+                rate: naming.rate(fabric, link),
                 others: others.max(0.0),
             };
             (link, read)
         })
         .collect();
-    let rows = |mine: bool| {
-        let windows = reads.iter().map(|(&link, read)| Window {
-            link,
-            seconds: read.load.seconds,
-            bytes: match mine {
-                true => read.load.bytes as f64,
-                false => (read.others + HEADROOM * read.rate) * read.load.seconds,
-            },
-            packets: read.load.packets,
-            waiting: read.load.waiting,
-        });
-        window_lines(lab, fabric, window.as_secs_f64(), windows)
+    let not_mine = |(&link, read): (&LinkId, &Read)| {
+        let bytes = (read.others + HEADROOM * read.rate as f64 / 8.0) * read.load.seconds;
+        let load = Load {
+            bytes: bytes.round() as u64,
+            ..read.load
+        };
+        (link, load)
     };
-    write_atomic(all, &rows(true))?;
-    write_atomic(others, &rows(false))?;
+    let not_mine = reads.iter().map(not_mine).collect();
+    let seconds = window.as_secs_f64();
+    write_atomic(all, &load_lines(lab, fabric, seconds, &loads))?;
+    write_atomic(others, &load_lines(lab, fabric, seconds, &not_mine))?;
     Ok(reads)
 }

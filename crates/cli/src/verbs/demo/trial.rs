@@ -161,7 +161,8 @@ impl Scene<'_> {
         let situation = question.situation((self.seed << 20) + number)?;
         app.catch_up()?;
         let mut alone = [app.product_seconds(TIMED)?, 0.0];
-        background::start(self.place.lab, self.place.fabric, &self.flows(&situation))?;
+        let flows = self.flows(&situation);
+        background::start(self.place.lab, self.place.fabric, &flows)?;
         app.catch_up()?;
         let mut beside = vec![app.product_seconds(TIMED)?];
         let own = own_bytes(self.machine, &self.exchange, &start.placement)?;
@@ -203,7 +204,7 @@ impl Scene<'_> {
             beside,
             alone_predicted_seconds: self.seconds(situation.free),
             congested_predicted_seconds: self.seconds(situation.congested),
-            streams: (self.flows(&situation).into_iter().map(|f| [f.from, f.to])).collect(),
+            streams: flows.into_iter().map(|f| [f.from, f.to]).collect(),
             links: self.seen(&situation, &reads, &own, &made)?,
             remaps,
         })
@@ -216,15 +217,8 @@ impl Scene<'_> {
 
     /// The streams of a situation.
     fn flows(&self, situation: &Situation) -> Vec<Flow> {
-        let (fabric, naming) = (self.place.fabric, self.place.lab.naming());
-        let flow = |&[from, to]: &[NodeId; 2]| {
-            let own = naming.rate(fabric, fabric.node(from).inject) as f64;
-            Flow {
-                from: fabric.node(from).name.clone(),
-                to: fabric.node(to).name.clone(),
-                bits_per_second: own * self.share,
-            }
-        };
+        let (lab, fabric) = (self.place.lab, self.place.fabric);
+        let flow = |&ends: &[NodeId; 2]| Flow::of_share(lab, fabric, ends, self.share);
         situation.flows.iter().map(flow).collect()
     }
 
@@ -288,8 +282,8 @@ impl Scene<'_> {
                 Some(Seen {
                     link: fabric.link_name(link),
                     streams_ratio: situation.taken[link.index()],
-                    used_ratio: read.load.bytes as f64 / read.load.seconds / read.rate,
-                    others_ratio: read.others / read.rate,
+                    used_ratio: read.load.used(read.rate),
+                    others_ratio: read.others * 8.0 / read.rate as f64,
                     waiting_ratio: read.load.waiting,
                     drops: read.load.drops,
                     static_messages: of(own, link),

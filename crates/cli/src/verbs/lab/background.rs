@@ -7,7 +7,6 @@ use crate::output::{Output, Table, count};
 use crate::verbs::Answer;
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use hopbyte_fabric::Fabric;
 use serde::Serialize;
 
 /// Actions on streams.
@@ -87,17 +86,18 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
 fn start(lab: &Lab, args: &Start, out: &mut Output) -> Result<Answer> {
     let fabric = lab.machine(out)?.fabric;
     let share = share("--share", args.share)?;
-    let rate = args.rate.as_deref().map(|text| {
-        let found = plan::parse_rate(text);
-        found
-            .ok_or_else(|| anyhow::anyhow!("--rate: found '{text}', expected a rate such as 8mbit"))
-    });
+    let rate = args.rate.as_deref().map(|text| plan::rate("--rate", text));
     let rate = rate.transpose()?;
     let flow = |text: &String| -> Result<Flow> {
         let Some((from, to)) = text.split_once(':') else {
             bail!("found '{text}', expected the names of two nodes such as n0-0:n1-1");
         };
-        stream(lab, &fabric, from, to, rate, share)
+        let ends = [fabric.find_node(from)?, fabric.find_node(to)?];
+        let flow = Flow::of_share(lab, &fabric, ends, share);
+        Ok(Flow {
+            bits_per_second: rate.unwrap_or(flow.bits_per_second),
+            ..flow
+        })
     };
     let flows = args.flows.iter().map(flow).collect::<Result<Vec<_>>>()?;
     background::start(lab, &fabric, &flows)?;
@@ -107,24 +107,6 @@ fn start(lab: &Lab, args: &Start, out: &mut Output) -> Result<Answer> {
         count(flows.len())
     ));
     Ok(Answer::Yes)
-}
-
-/// A stream at a rate, or at a share of its sender's link.
-fn stream(
-    lab: &Lab,
-    fabric: &Fabric,
-    from: &str,
-    to: &str,
-    rate: Option<f64>,
-    share: f64,
-) -> Result<Flow> {
-    let (sender, receiver) = (fabric.find_node(from)?, fabric.find_node(to)?);
-    let own = lab.naming().rate(fabric, fabric.node(sender).inject) as f64;
-    Ok(Flow {
-        from: fabric.node(sender).name.clone(),
-        to: fabric.node(receiver).name.clone(),
-        bits_per_second: rate.unwrap_or(own * share),
-    })
 }
 
 fn list(lab: &Lab, out: &mut Output) -> Result<Answer> {

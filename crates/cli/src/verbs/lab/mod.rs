@@ -3,13 +3,15 @@
 mod background;
 
 use crate::args::FabricArgs;
-use crate::lab::{self, Lab, counters, plan, system};
+use crate::lab::counters::{self, Load};
+use crate::lab::{self, Lab, plan, system};
 use crate::output::{Output, Table, count};
 use crate::verbs::Answer;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hopbyte_fabric::{Fabric, LinkId, faults::Fault};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -161,12 +163,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
 }
 
 fn up(args: &Up, out: &mut Output) -> Result<Answer> {
-    let Some(rate) = plan::parse_rate(&args.rate) else {
-        bail!(
-            "--rate: found '{}', expected a rate such as 50mbit",
-            args.rate
-        );
-    };
+    let rate = plan::rate("--rate", &args.rate)?;
     system::check_rights()?;
     let machine = args.fabric.read(out)?;
     let lab = Lab::up(
@@ -226,7 +223,8 @@ fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
     Ok(fabric.link_ids().filter(at).collect())
 }
 
-fn share(what: &str, factor: f64) -> Result<f64> {
+/// What an option gives as a share of something.
+pub fn share(what: &str, factor: f64) -> Result<f64> {
     if factor > 0.0 && factor <= 1.0 {
         return Ok(factor);
     }
@@ -326,8 +324,7 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
             packets: load.packets,
             drops: load.drops,
             seconds: load.seconds,
-            used_ratio: load.bytes as f64 * 8.0
-                / (naming.rate(&fabric, link) as f64 * load.seconds),
+            used_ratio: load.used(naming.rate(&fabric, link)),
             waiting_ratio: load.waiting,
         })
         .collect();
@@ -337,14 +334,8 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
             .then_with(|| a.link.cmp(&b.link))
     });
     if let Some(path) = &args.output {
-        let windows = loads.iter().map(|(&link, load)| Window {
-            link,
-            seconds: load.seconds,
-            bytes: load.bytes as f64,
-            packets: load.packets,
-            waiting: load.waiting,
-        });
-        hopbyte_apply::write_atomic(path, &window_lines(&lab, &fabric, args.interval, windows))?;
+        let lines = load_lines(&lab, &fabric, args.interval, &loads);
+        hopbyte_apply::write_atomic(path, &lines)?;
     }
     if out.json {
         rows.iter().try_for_each(|row| out.object(row))?;
@@ -365,44 +356,31 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// What one link carried in a window.
-pub struct Window {
-    /// The link.
-    pub link: LinkId,
-    /// Length of its window.
-    pub seconds: f64,
-    /// Bytes on the wire.
-    pub bytes: f64,
-    /// Frames.
-    pub packets: u64,
-    /// Share of the window in which something waited.
-    pub waiting: f64,
-}
-
 /// The lines of `hopbyte links --json`, for a window of `seconds`. Bytes are scaled to the machine's
 /// real capacity, so that ratios are those of the lab.
-pub fn window_lines(
+pub fn load_lines(
     lab: &Lab,
     fabric: &Fabric,
     seconds: f64,
-    windows: impl Iterator<Item = Window>,
+    loads: &HashMap<LinkId, Load>,
 ) -> String {
     const SCHEMA: &str = "hopbyte.link/1";
     let naming = lab.naming();
-    let used = |w: &Window| w.bytes * 8.0 / (naming.rate(fabric, w.link) as f64 * w.seconds);
-    let mut rows: Vec<(f64, String, Window)> = windows
-        .map(|w| (used(&w), fabric.link_name(w.link), w))
-        .collect();
+    let row = |(&link, load)| {
+        let used = Load::used(load, naming.rate(fabric, link));
+        (used, fabric.link_name(link), load)
+    };
+    let mut rows: Vec<(f64, String, &Load)> = loads.iter().map(row).collect();
     rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let line = |(used, name, w): &(f64, String, Window)| {
-        let bytes = w.bytes * 8.0 / lab.scale_bits_per_byte * seconds / w.seconds;
+    let line = |(used, name, load): &(f64, String, &Load)| {
+        let bytes = load.bytes as f64 * 8.0 / lab.scale_bits_per_byte * seconds / load.seconds;
         serde_json::json!({
             "schema": SCHEMA,
             "link": name,
             "received_bytes": bytes.round(),
-            "packets": w.packets,
+            "packets": load.packets,
             "used_ratio": used,
-            "credit_stall_ratio": w.waiting,
+            "credit_stall_ratio": load.waiting,
             "coverage": 1.0,
         })
     };

@@ -275,6 +275,7 @@ static void trailer_write(const char *ended)
 
 void hopbyte_file_finish(const char *ended)
 {
+    hopbyte_tallies_gather();
     hopbyte_file_spill();
     if (!file.stream)
         return;

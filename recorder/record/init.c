@@ -18,7 +18,7 @@ static struct {
     bool sessions_used;
 } state;
 
-static void record_begin(MPI_Group world, bool spawned, int threads)
+static void record_begin(MPI_Group world, bool spawned)
 {
     const char *style = getenv("HOPBYTE_RECORD_PCONTROL");
     state.world = world;
@@ -31,7 +31,6 @@ static void record_begin(MPI_Group world, bool spawned, int threads)
         state.ended = true;
         return;
     }
-    hopbyte_recorder.threaded = threads == MPI_THREAD_MULTIPLE;
     hopbyte_phases_init();
     hopbyte_file_init(spawned);
     hopbyte_recorder.on = true;
@@ -43,12 +42,10 @@ static void record_begin_world(void)
         return;
     MPI_Group world;
     MPI_Comm parent = MPI_COMM_NULL;
-    int threads = MPI_THREAD_SINGLE;
     hopbyte_depth++;
-    NEXT(Query_thread)(&threads);
     NEXT(Comm_get_parent)(&parent);
     NEXT(Comm_group)(MPI_COMM_WORLD, &world);
-    record_begin(world, parent != MPI_COMM_NULL, threads);
+    record_begin(world, parent != MPI_COMM_NULL);
     hopbyte_depth--;
 }
 
@@ -117,7 +114,7 @@ HOPBYTE_DEFINE(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI
     NEXT(Initialized)(&started);
     if (rc == MPI_SUCCESS && hopbyte_depth == 1 && !state.begun && !started &&
         NEXT(Group_from_session_pset)(*session, "mpi://WORLD", &world) == MPI_SUCCESS)
-        record_begin(world, false, MPI_THREAD_MULTIPLE);
+        record_begin(world, false);
     if (rc == MPI_SUCCESS && hopbyte_depth == 1) {
         state.sessions++;
         state.sessions_used |= !started;

@@ -87,8 +87,7 @@ struct hopbyte_sink {
 };
 
 struct hopbyte_recorder {
-    bool on;       /* between init and finalize, and not paused */
-    bool threaded; /* several threads may call MPI at once */
+    bool on; /* between init and finalize, and not paused */
     uint32_t phase;
     int rank, size;
     uint64_t generation; /* changes when a communicator, window or datatype handle dies */
@@ -115,9 +114,32 @@ static inline enum hopbyte_kind hopbyte_key_kind(uint64_t key) { return (enum ho
 static inline uint16_t hopbyte_key_group(uint64_t key) { return (uint16_t)(key >> 28 & 0xffff); }
 static inline int hopbyte_key_rank(uint64_t key) { return (int)(key & 0xfffffff) - 1; }
 
+static inline uint64_t hopbyte_key_hash(uint64_t key) { return key * UINT64_C(0x9e3779b97f4a7c15); }
+
+/* What a thread has counted and not yet brought into the table: a slot for all keys of a hash. */
+enum { TALLY_BITS = 6 };
+struct hopbyte_tally {
+    struct hopbyte_item slots[1 << TALLY_BITS]; /* key 0 is an empty slot */
+    struct hopbyte_tally *next;
+    bool listed;
+};
+extern _Thread_local struct hopbyte_tally hopbyte_tally;
+
 bool hopbyte_table_init(void);
-/* Adds to the entry of `key`; when the table is full it is first written out and emptied. */
-void hopbyte_table_add(uint64_t key, uint64_t bytes, uint64_t messages);
+/* Brings what a slot has into the table and gives it to another key. */
+void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key);
+/* Adds to what this thread has of `key`; without a lock where that was counted not long ago. */
+static inline void hopbyte_tally_add(uint64_t key, uint64_t bytes, uint64_t messages)
+{
+    struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key) >> (64 - TALLY_BITS)];
+    if (__builtin_expect(slot->key != key, 0))
+        hopbyte_tally_turn(slot, key);
+    /* Read by others only where a process ends while its threads still send. */
+    __atomic_store_n(&slot->bytes, slot->bytes + bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->messages, slot->messages + messages, __ATOMIC_RELAXED);
+}
+/* Brings what threads have into the table, which is written out and emptied when it is full. The lock is held. */
+void hopbyte_tallies_gather(void);
 /* Hands every entry to `visit` in ascending order of keys and empties the table. */
 void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *));
 void hopbyte_lock(void);
@@ -150,7 +172,29 @@ void hopbyte_type_forget(void);
 
 void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind, uint16_t group,
                       int rank, uint64_t bytes, uint64_t messages);
-void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type);
+
+/* What a send to somebody means, as a thread last found out. */
+struct hopbyte_route {
+    uintptr_t comm, type; /* type: 0 for nothing */
+    uint64_t generation, key, size;
+    int dest;
+    uint32_t phase;
+};
+enum { ROUTES = 16 };
+extern _Thread_local struct hopbyte_route hopbyte_routes[ROUTES];
+/* False: this send does not count. */
+bool hopbyte_route_find(struct hopbyte_route *route, MPI_Comm comm, int dest, MPI_Datatype type, bool empty);
+static inline void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type)
+{
+    struct hopbyte_route *r = &hopbyte_routes[(unsigned)dest % ROUTES];
+    if (__builtin_expect(r->comm != (uintptr_t)comm || r->type != (count ? (uintptr_t)type : 0) || r->dest != dest ||
+                             r->generation != __atomic_load_n(&hopbyte_recorder.generation, __ATOMIC_RELAXED) ||
+                             r->phase != __atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED),
+                         0) &&
+        !hopbyte_route_find(r, comm, dest, type, !count))
+        return;
+    hopbyte_tally_add(r->key, (uint64_t)count * r->size, 1);
+}
 void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type);
 void hopbyte_rma_count(enum hopbyte_kind kind, MPI_Win win, int target, MPI_Count out_count, MPI_Datatype out_type,
                        MPI_Count in_count, MPI_Datatype in_type);

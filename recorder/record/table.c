@@ -1,7 +1,11 @@
 /* Counts by key: open addressing with linear probing. Memory is bounded: a table at its largest size that fills up
- * is written to the file and emptied; readers add up lines with the same key. */
+ * is written to the file and emptied; readers add up lines with the same key.
+ *
+ * In front of it every thread has a few slots of its own, one for all keys of a hash, so that a call that repeats one of
+ * the last takes no lock. What was there goes to the table when another key comes, when the thread ends, and at the end. */
 #include "record.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,26 +16,27 @@ static struct {
     struct hopbyte_item *slots; /* key 0 is an empty slot */
     uint64_t room, used, largest;
     int shift;
-    bool busy;
+    bool busy; /* held by a thread, whatever thread support was asked for: it is seldom taken */
 } table;
+
+_Thread_local struct hopbyte_tally hopbyte_tally;
+static struct hopbyte_tally *tallies; /* of all threads */
+static pthread_key_t thread_end;
 
 void hopbyte_lock(void)
 {
-    if (!hopbyte_recorder.threaded)
-        return;
     while (__atomic_test_and_set(&table.busy, __ATOMIC_ACQUIRE))
         sched_yield();
 }
 
 void hopbyte_unlock(void)
 {
-    if (hopbyte_recorder.threaded)
-        __atomic_clear(&table.busy, __ATOMIC_RELEASE);
+    __atomic_clear(&table.busy, __ATOMIC_RELEASE);
 }
 
 static struct hopbyte_item *slot_find(uint64_t key)
 {
-    uint64_t at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> table.shift;
+    uint64_t at = hopbyte_key_hash(key) >> table.shift;
     while (table.slots[at].key != key && table.slots[at].key)
         at = (at + 1) & (table.room - 1);
     return &table.slots[at];
@@ -53,8 +58,12 @@ static bool table_resize(uint64_t room)
     return true;
 }
 
+static void tally_leave(void *tally);
+
 bool hopbyte_table_init(void)
 {
+    if (pthread_key_create(&thread_end, tally_leave) != 0)
+        return false;
     table.largest = SLOTS_FIRST;
     uint64_t wanted = (uint64_t)hopbyte_env_number("HOPBYTE_RECORD_TABLE", SLOTS_LARGEST_DEFAULT, SLOTS_FIRST);
     while (table.largest < wanted)
@@ -70,21 +79,64 @@ static void table_make_room(void)
     hopbyte_file_spill();
 }
 
-void hopbyte_table_add(uint64_t key, uint64_t bytes, uint64_t messages)
+/* The lock is held. */
+static void table_put(const struct hopbyte_item *item)
 {
-    hopbyte_lock();
-    struct hopbyte_item *slot = slot_find(key);
-    if (__builtin_expect(!slot->key, 0)) {
+    struct hopbyte_item *slot = slot_find(item->key);
+    if (!slot->key) {
         if (table.used >= table.room - table.room / 4) {
             table_make_room();
-            slot = slot_find(key);
+            slot = slot_find(item->key);
         }
-        slot->key = key;
+        slot->key = item->key;
         table.used++;
     }
-    slot->bytes += bytes;
-    slot->messages += messages;
+    slot->bytes += item->bytes;
+    slot->messages += item->messages;
+}
+
+/* The lock is held. */
+static void tally_empty(struct hopbyte_tally *tally)
+{
+    for (int i = 0; i < 1 << TALLY_BITS; i++)
+        if (tally->slots[i].key) {
+            table_put(&tally->slots[i]);
+            tally->slots[i] = (struct hopbyte_item){0};
+        }
+}
+
+static void tally_leave(void *tally)
+{
+    hopbyte_lock();
+    for (struct hopbyte_tally **at = &tallies; *at; at = &(*at)->next)
+        if (*at == tally) {
+            *at = (*at)->next;
+            break;
+        }
+    tally_empty(tally);
     hopbyte_unlock();
+    hopbyte_tally.listed = false; /* until a later destructor of this thread sends something */
+}
+
+void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key)
+{
+    hopbyte_lock();
+    if (!hopbyte_tally.listed) {
+        hopbyte_tally.listed = true;
+        hopbyte_tally.next = tallies;
+        tallies = &hopbyte_tally;
+        pthread_setspecific(thread_end, &hopbyte_tally);
+    }
+    if (slot->key)
+        table_put(slot);
+    *slot = (struct hopbyte_item){.key = key};
+    hopbyte_unlock();
+}
+
+void hopbyte_tallies_gather(void)
+{
+    for (struct hopbyte_tally *tally = tallies; tally; tally = tally->next)
+        tally_empty(tally);
 }
 
 static int item_compare(const void *a, const void *b)

@@ -6,7 +6,7 @@
 static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
 {
     if (!sink) {
-        hopbyte_table_add(item.key | (uint64_t)hopbyte_recorder.phase << 52, item.bytes, item.messages);
+        hopbyte_tally_add(item.key | (uint64_t)hopbyte_recorder.phase << 52, item.bytes, item.messages);
         return;
     }
     if (sink->count == sink->room) {
@@ -54,9 +54,20 @@ void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, ui
                      count ? count * hopbyte_type_size(type) : 0, 1);
 }
 
-void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, MPI_Datatype type)
+_Thread_local struct hopbyte_route hopbyte_routes[ROUTES];
+
+bool hopbyte_route_find(struct hopbyte_route *route, MPI_Comm comm, int dest, MPI_Datatype type, bool empty)
 {
-    hopbyte_send_collect(NULL, comm, dest, (uint64_t)count, type);
+    uint64_t generation = __atomic_load_n(&hopbyte_recorder.generation, __ATOMIC_RELAXED);
+    uint32_t phase = __atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED);
+    struct hopbyte_comm *c = dest < 0 ? NULL : hopbyte_comm_find(comm); /* below zero: MPI_PROC_NULL */
+    if (!c)
+        return false;
+    *route = (struct hopbyte_route){(uintptr_t)comm, empty ? 0 : (uintptr_t)type, generation,
+                                    hopbyte_key_pack(CLASS_POINT, phase, KIND_NONE, 0,
+                                                     hopbyte_group_world_rank(c->peers, dest)),
+                                    empty ? 0 : hopbyte_type_size(type), dest, phase};
+    return true;
 }
 
 void hopbyte_rma_count(enum hopbyte_kind kind, MPI_Win win, int target, MPI_Count out_count, MPI_Datatype out_type,

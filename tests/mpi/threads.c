@@ -1,10 +1,12 @@
-/* THREADS threads of every rank send SENDS messages each to every rank, all at once: threads THREADS SENDS */
+/* THREADS threads of every rank send SENDS messages each to every rank, all at once: threads THREADS SENDS. Every other
+ * one ends when it has sent, the rest after MPI_Finalize. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static int rank, size, sends, threads;
+static pthread_barrier_t sent, finalized;
 
 static void *work(void *argument)
 {
@@ -22,6 +24,9 @@ static void *work(void *argument)
         }
         MPI_Type_free(&pair);
     }
+    pthread_barrier_wait(&sent);
+    if (tag % 2)
+        pthread_barrier_wait(&finalized);
     return NULL;
 }
 
@@ -38,11 +43,17 @@ int main(int argc, char **argv)
     threads = atoi(argv[1]);
     sends = atoi(argv[2]);
     pthread_t *all = calloc((size_t)threads, sizeof *all);
+    pthread_barrier_init(&sent, NULL, (unsigned)threads + 1);
+    pthread_barrier_init(&finalized, NULL, (unsigned)threads / 2 + 1);
     for (int i = 0; i < threads; i++)
         pthread_create(&all[i], NULL, work, (void *)(long)i);
-    for (int i = 0; i < threads; i++)
+    pthread_barrier_wait(&sent);
+    for (int i = 0; i < threads; i += 2)
+        pthread_join(all[i], NULL);
+    MPI_Finalize();
+    pthread_barrier_wait(&finalized);
+    for (int i = 1; i < threads; i += 2)
         pthread_join(all[i], NULL);
     free(all);
-    MPI_Finalize();
     return 0;
 }

@@ -256,7 +256,7 @@ impl Link {
             let (State::Greeting(stream) | State::Open(stream)) = &mut self.state else {
                 return Ok(());
             };
-            match tls::receive(stream, &mut room, &mut self.came)? {
+            let got = match tls::receive(stream, &mut room, &mut self.came)? {
                 None => return Ok(()),
                 Some(0) if self.greeted => {
                     return Err(io::Error::other("the collector closed the connection"));
@@ -266,8 +266,8 @@ impl Link {
                                 does it speak TLS (--tls-ca FILE)?";
                     return Err(io::Error::other(text));
                 }
-                Some(_) => {}
-            }
+                Some(n) => n,
+            };
             let came = std::mem::take(&mut self.came);
             if came.starts_with(&TLS_ALERT) {
                 return Err(io::Error::other("the collector speaks TLS (--tls-ca FILE)"));
@@ -280,6 +280,10 @@ impl Link {
                 self.answer(kind, body, ring, say)?;
             }
             self.came = rest.to_vec();
+            // Less than there was room for: to ask again would be in vain.
+            if got < room.len() {
+                return Ok(());
+            }
         }
     }
 

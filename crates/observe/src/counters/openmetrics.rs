@@ -1,8 +1,8 @@
 //! OpenMetrics and Prometheus text from any exporter: families that speak of links.
 //!
-//! Known are node_exporter's `node_infiniband_*` and `node_network_*`. The node is the label `instance`,
-//! `hostname`, `host` or `node`, else the one that the caller names. Values are floating-point numbers and
-//! exact up to 2^53.
+//! Known are node_exporter's `node_infiniband_*` and `node_network_*`, and what `hopbyte collect` exports,
+//! `hopbyte_port_*`. The node is the label `instance`, `hostname`, `host` or `node`, else the one that the
+//! caller names. Values are floating-point numbers and exact up to 2^53.
 
 use super::delta::Moment;
 use super::names;
@@ -44,6 +44,21 @@ const NETWORK: [(&str, &str); 8] = [
     ("transmit_drop_total", "tx_dropped"),
 ];
 
+/// What of `hopbyte_port_*` is which quantity, and how many of its units are one.
+const OURS: [(&str, Quantity, f64); 11] = [
+    ("received_bytes_total", Quantity::ReceivedBytes, 1.0),
+    ("sent_bytes_total", Quantity::SentBytes, 1.0),
+    ("received_packets_total", Quantity::ReceivedPackets, 1.0),
+    ("sent_packets_total", Quantity::SentPackets, 1.0),
+    ("input_stall_seconds_total", Quantity::InputStallNs, 1e9),
+    ("credit_stall_seconds_total", Quantity::CreditStallNs, 1e9),
+    ("credit_stalls_total", Quantity::CreditStallCount, 1.0),
+    ("errors_total", Quantity::Errors, 1.0),
+    ("lanes", Quantity::Lanes, 1.0),
+    ("capacity_bytes_per_second", Quantity::Capacity, 1.0),
+    ("queued_bytes", Quantity::QueuedBytes, 1.0),
+];
+
 /// Labels that may name the node, the most telling first.
 const NODE_LABELS: [&str; 4] = ["hostname", "host", "node", "instance"];
 
@@ -53,7 +68,8 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 }
 
 fn is_sample(line: &[u8]) -> bool {
-    line.starts_with(b"node_infiniband_") || line.starts_with(b"node_network_")
+    const PREFIXES: [&[u8]; 3] = [b"node_infiniband_", b"node_network_", b"hopbyte_port_"];
+    PREFIXES.iter().any(|prefix| line.starts_with(prefix))
 }
 
 /// Readings of all nodes in one scrape.
@@ -103,7 +119,16 @@ impl Scrape {
                 .map(|&(_, kernel)| kernel)
         };
         let device = sample.label("device").unwrap_or_default();
-        let counter = if let Some(kernel) = find(&INFINIBAND, "node_infiniband_") {
+        let ours = |family: &str| OURS.iter().find(|(name, ..)| *name == family);
+        let mut value = sample.value;
+        let counter = if let Some(family) = sample.name.strip_prefix("hopbyte_port_") {
+            let port = Port::parse(sample.label("port").unwrap_or_default());
+            ours(family).map(|&(name, quantity, units)| {
+                // Totals of a factor (flits, words) need not be whole.
+                value = (value * units).round();
+                self.layout.counter(&port, name, quantity, 1.0);
+            })
+        } else if let Some(kernel) = find(&INFINIBAND, "node_infiniband_") {
             let port = sample.label("port").unwrap_or("1");
             let port = Port::Named(format!("{device}/{port}"));
             // Words are bytes already.
@@ -127,14 +152,14 @@ impl Scrape {
         if counter.is_none() {
             return Ok(());
         }
-        let whole = sample.value >= 0.0 && sample.value < 1.8e19 && sample.value.fract() == 0.0;
+        let whole = (0.0..1.8e19).contains(&value) && value.fract() == 0.0;
         let unknown = sample.name.ends_with("speed_bytes") && sample.value < 0.0;
         if !whole && !unknown {
             return Err(text
                 .error(sample.value.to_string(), "a count (a whole number)")
                 .at(line.number));
         }
-        self.values.push(whole.then_some(sample.value as u64));
+        self.values.push(whole.then_some(value as u64));
         self.time_ns = self.time_ns.max(sample.time_ns);
         Ok(())
     }
@@ -273,6 +298,22 @@ mod tests {
         );
         assert_eq!(readings[0].layout.ports[0], Port::Named("mlx5_0/2".into()));
         assert_eq!(readings[1].layout.ports[1], Port::Named("a\"b\n".into()));
+    }
+
+    #[test]
+    fn what_a_collector_exports_is_read_back() {
+        let content = "hopbyte_port_received_bytes_total{node=\"n1\",source=\"gpcdr\",port=\"X+\"} 900\n\
+            hopbyte_port_received_bytes_created{node=\"n1\",source=\"gpcdr\",port=\"X+\"} 17.5\n\
+            hopbyte_port_credit_stall_seconds_total{node=\"n1\",source=\"gpcdr\",port=\"X+\"} 0.00000125\n";
+        let readings = read(content).unwrap();
+        let layout = &readings[0].layout;
+        assert_eq!(layout.ports, [Port::parse("X+")]);
+        assert_eq!(
+            (readings[0].get(0), readings[0].get(1)),
+            (Some(900), Some(1250))
+        );
+        assert_eq!(layout.counters[1].quantity, Quantity::CreditStallNs);
+        assert!(read("hopbyte_port_errors_total{port=\"X+\"} -1\n").is_err());
     }
 
     #[test]

@@ -37,8 +37,9 @@ const DONE: u16 = 3;
 const CHANGES: u32 = 0x1 | 0x8;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const DUMP: u16 = 0x301;
-/// The kernel fills its messages up to the reader's buffer, at most this.
-const BUFFER: usize = 32 * 1024;
+/// The kernel fills its messages up to the reader's buffer. With what it adds this is 16 kB there, and holds
+/// sixty interfaces.
+const BUFFER: usize = 15 * 1024;
 /// Messages after which an answer is taken to be endless.
 const MOST_PARTS: usize = 100_000;
 

@@ -352,29 +352,27 @@ impl Run<'_> {
         };
         let one = |number: usize| -> Result<(u64, Placement, Evaluation), MapError> {
             let mut rng = Rng::new(options.seed, number as u64 + 1);
-            let start = &starts[number % starts.len()];
-            let warm = number % 2 == 1;
-            let end = engine.run((start.clone(), warm), effort, &mut rng, || tell(None));
-            // A search that began too warm may end worse than it began.
-            let (begin, end_placed) =
-                rayon::join(|| self.placed(start), || self.placed(&end.place_of));
-            let (begin, mut found) = (begin?, end_placed?);
-            if begin.1.better_than(&found.1, &problem.objective) {
-                found = begin;
-            }
-            tell(Some(found.1.score(&problem.objective).0));
-            Ok((end.trials, found.0, found.1))
+            let start = starts[number % starts.len()].clone();
+            let end = engine.run((start, number % 2 == 1), effort, &mut rng, || tell(None));
+            let (placement, cost) = self.placed(&end.place_of)?;
+            tell(Some(cost.score(&problem.objective).0));
+            Ok((end.trials, placement, cost))
         };
         let ends: Vec<Result<_, MapError>> = if engine.wide {
             (0..runs).map(one).collect()
         } else {
             (0..runs).into_par_iter().map(one).collect()
         };
+        // A search that began too warm may end worse than it began.
+        let starts = starts.par_iter().map(|start| self.placed(start));
+        let begins: Vec<Result<_, MapError>> = starts
+            .map(|placed| placed.map(|(p, cost)| (0, p, cost)))
+            .collect();
         let mut found = Found {
             best: None,
             trials: 0,
         };
-        for end in ends {
+        for end in ends.into_iter().chain(begins) {
             let (trials, placement, cost) = end?;
             found.trials += trials;
             let better =

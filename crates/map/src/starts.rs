@@ -76,21 +76,21 @@ pub(crate) fn starts<P: Paths, D: Distances>(
     scored.into_iter().map(|s| s.1).collect()
 }
 
-/// The best plan's fold of a grid of tasks into the places, for each shape of block that fills a place;
-/// where none does, of single tasks.
+/// For each shape of block that fills a place the best plan's fold of a grid of tasks into the places; where
+/// none does, of single tasks.
 fn folded<P: Paths, D: Distances>(
     engine: &Engine<'_, P, D>,
     dims: &[u32],
     (points, fill): (&[Point], &[u32]),
     trials: u64,
     seed: u64,
-) -> Option<Vec<u32>> {
+) -> Vec<Vec<u32>> {
     let tasks = engine.problem.exchange.tasks();
     let cells = grid_points(dims, tasks);
     let rooms: Vec<u32> = fill.iter().copied().filter(|&r| r > 0).collect();
     let same = rooms.iter().all(|&r| r == rooms[0]);
     let shapes = blocks(dims, if same { rooms[0] } else { 1 });
-    let mut best: Option<(f64, Vec<u32>)> = None;
+    let mut found = Vec::new();
     for (number, shape) in shapes.iter().enumerate() {
         let volume: u32 = shape.iter().product();
         let counts: Vec<u32> = dims.iter().zip(shape).map(|(d, b)| d / b).collect();
@@ -114,15 +114,11 @@ fn folded<P: Paths, D: Distances>(
         let mut rng = Rng::new(seed, STREAM + 1 + number as u64);
         let cost = |map: &[u32]| engine.cost(graph, map);
         let sides = (&centres[..], points, &room[..]);
-        let Some((cost, map)) = planned(sides, tries, cost, &mut rng) else {
-            continue;
-        };
-        if best.as_ref().is_none_or(|b| cost < b.0) {
-            let place = |&unit: &u32| map[unit as usize];
-            best = Some((cost, unit_of.iter().map(place).collect()));
+        if let Some(map) = planned(sides, tries, cost, &mut rng) {
+            found.push(unit_of.iter().map(|&unit| map[unit as usize]).collect());
         }
     }
-    best.map(|b| b.1)
+    found
 }
 
 /// Blocks of `room` cells that tile a grid with the least surface, in every orientation; single cells

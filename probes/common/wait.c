@@ -32,6 +32,12 @@ void hopbyte_wait_quietly(int count, MPI_Request *requests) {
     look_and_nap(count, requests, hopbyte_nap_us ? hopbyte_nap_us : QUIET_NAP_US);
 }
 
+void hopbyte_wait_word(const uint32_t *word, uint32_t value) {
+    for (int looks = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) != value; looks++)
+        if (looks >= LOOKS_BEFORE_NAPS)
+            nap(QUIET_NAP_US);
+}
+
 void hopbyte_wait_send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
     MPI_Request request;
     if (!hopbyte_nap_us) {
@@ -66,6 +72,12 @@ void hopbyte_wait_bcast(void *buffer, int count, MPI_Datatype type, int root, MP
     }
     MPI_Ibcast(buffer, count, type, root, comm, &request);
     look_and_nap(1, &request, hopbyte_nap_us);
+}
+
+void hopbyte_quiet_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+    MPI_Request request;
+    MPI_Ibcast(buffer, count, type, root, comm, &request);
+    hopbyte_wait_quietly(1, &request);
 }
 
 void hopbyte_quiet_barrier(MPI_Comm comm) {

@@ -7,6 +7,7 @@
 #define HOPBYTE_WAIT_H
 
 #include <mpi.h>
+#include <stdint.h>
 
 /* Set from the command line (--nap). */
 extern int hopbyte_nap_us;
@@ -14,10 +15,15 @@ extern int hopbyte_nap_us;
 void hopbyte_wait_all(int count, MPI_Request *requests);
 /* Always with naps, for waits in which many ranks share a processor with those that have bytes to move. */
 void hopbyte_wait_quietly(int count, MPI_Request *requests);
+/* Until another process of this host has stored a value in memory that both see; with naps as above. */
+void hopbyte_wait_word(const uint32_t *word, uint32_t value);
 void hopbyte_wait_send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm);
 void hopbyte_wait_receive(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm);
 void hopbyte_wait_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 void hopbyte_wait_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
+
+/* A broadcast in which waiting ranks always nap. */
+void hopbyte_quiet_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
 
 /* A barrier in which waiting ranks always nap, so that they do not disturb a measurement. Ranks leave it up to some
  * 0.1 ms apart. */

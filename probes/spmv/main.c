@@ -41,6 +41,7 @@ struct run {
     struct watch watch;
     struct question question;
     int iterations, report_every, settle, verify; /* settle: products of a window before its time begins */
+    bool messages; /* blocks are sent within a host too */
     const char *map_name;
     double start, seconds, exchange; /* of the current window; of all */
     double window_exchange, total_exchange;
@@ -129,20 +130,25 @@ static void migrate(struct run *r, int iteration, const int *next, double start,
     const struct hopbyte_world *world = &r->proxy.world;
     double reading = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - start);
     unsigned long long before = hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world);
-    hopbyte_quiet_barrier(world->comm);
+    hopbyte_quiet_barrier(world->comm); /* which ranks leave one after the other */
+    hopbyte_rooms_meet(&r->piece.rooms, world);
     double middle = MPI_Wtime();
-    double sent = hopbyte_piece_migrate(&r->piece, &r->blocks, next, world), figures[2] = {sent, sent > 0}, sums[2];
+    struct hopbyte_moved moved = hopbyte_piece_migrate(&r->piece, &r->blocks, next, world);
     double mine = MPI_Wtime() - middle;
-    hopbyte_quiet_barrier(world->comm); /* who has its block must not poll where others still move theirs */
+    double figures[4] = {moved.sent, moved.handed, moved.sent > 0, moved.handed > 0}, sums[4];
+    hopbyte_rooms_meet(&r->piece.rooms, world); /* who has its block must not poll where others still move theirs */
+    hopbyte_quiet_barrier(world->comm);
     double moving = hopbyte_proxy_slowest(&r->proxy, mine);
     if (hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world) != before)
         hopbyte_world_refuse(HOPBYTE_NO, "matrix or vector changed while they moved: a message was damaged");
-    MPI_Allreduce(figures, sums, 2, MPI_DOUBLE, MPI_SUM, world->comm);
+    MPI_Allreduce(figures, sums, 4, MPI_DOUBLE, MPI_SUM, world->comm);
     r->map_name = name;
     hopbyte_proxy_record(&r->proxy, record, "migration");
     hopbyte_record_whole(record, "iteration", iteration, NULL);
-    hopbyte_record_whole(record, "moved_blocks", (long long)sums[1], NULL);
-    hopbyte_record_whole(record, "moved_bytes", (long long)sums[0], NULL);
+    hopbyte_record_whole(record, "moved_blocks", (long long)(sums[2] + sums[3]), NULL);
+    hopbyte_record_whole(record, "moved_bytes", (long long)(sums[0] + sums[1]), NULL);
+    hopbyte_record_whole(record, "handed_blocks", (long long)sums[3], NULL);
+    hopbyte_record_whole(record, "handed_bytes", (long long)sums[1], NULL);
     hopbyte_record_number(record, "map_seconds", reading, NULL, 1);
     hopbyte_record_number(record, "move_seconds", moving, NULL, 1);
 }
@@ -175,17 +181,14 @@ static void ask_and_move(struct run *r, int iteration) {
     struct question *q = &r->question;
     struct hopbyte_asked asked = {0};
     char problem[512] = "";
-    int done = 0;
     window_close(r, iteration);
-    int *next = hopbyte_memory((size_t)world->size * sizeof *next, "a map");
+    int *next = hopbyte_memory(((size_t)world->size + 1) * sizeof *next, "a map"), *done = next + world->size;
     double start = MPI_Wtime();
     if (world->rank == 0)
-        done = hopbyte_ask_map(q->ask, q->count, q->from, q->to, q->bytes, r->blocks.block_of, q->seconds, next,
+        *done = hopbyte_ask_map(q->ask, q->count, q->from, q->to, q->bytes, r->blocks.block_of, q->seconds, next,
                                &asked, problem, sizeof problem);
-    hopbyte_quiet_barrier(world->comm);
-    MPI_Bcast(&done, 1, MPI_INT, 0, world->comm);
-    MPI_Bcast(next, world->size, MPI_INT, 0, world->comm);
-    if (!done) {
+    hopbyte_quiet_bcast(next, world->size + 1, MPI_INT, 0, world->comm);
+    if (!*done) {
         MPI_Bcast(problem, sizeof problem, MPI_CHAR, 0, world->comm);
         map_refuse(r, iteration, "libhopbyte", ": ", problem);
     } else {
@@ -395,7 +398,8 @@ static void run_open(struct run *r) {
     struct sigaction action = {.sa_handler = remap_ask, .sa_flags = SA_RESTART};
     if (r->watch.path)
         sigaction(SIGUSR1, &action, NULL);
-    hopbyte_piece_make(&r->piece, &r->shape, &r->blocks, world);
+    bool share = (r->watch.path || r->question.fabric) && !r->messages;
+    hopbyte_piece_make(&r->piece, &r->shape, &r->blocks, share, world);
 }
 
 int main(int argc, char **argv) {
@@ -417,6 +421,7 @@ int main(int argc, char **argv) {
         {"ask-seconds", HOPBYTE_REAL, &r.question.seconds, 0, NULL, "seconds to search for a map (0.004)", 0},
         {"library", HOPBYTE_TEXT, &r.question.library, 0, NULL, "libhopbyte.so to load", 0},
         {"stop", HOPBYTE_TEXT, &r.watch.stop, 0, NULL, "file to watch: the products end when it appears", 0},
+        {"messages", HOPBYTE_FLAG, &r.messages, 0, NULL, "send blocks that move within a host too", 0},
         {"settle", HOPBYTE_COUNT, &r.settle, 0, NULL, "products of a report that are not timed, its first ones (0)", 0},
         {"linger", HOPBYTE_COUNT, &r.watch.linger, 0, NULL, "milliseconds to wait for a map after a report (0)", 0},
         {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two looks at them (10)", 0},

@@ -89,27 +89,25 @@ static void piece_point(struct hopbyte_piece *p) {
     p->x = p->value + count[ENTRIES] + ints_room(count);
 }
 
-/* Takes memory for the largest block, and as much again where the next one arrives: without that, most of a move is
- * the system's, which finds and clears pages. */
-static void piece_rooms_take(struct hopbyte_piece *p, int blocks) {
+/* Takes rooms for the largest block before any moves: otherwise most of a move is the system's, which finds and clears
+ * pages. */
+static void piece_rooms_take(struct hopbyte_piece *p, bool share, const struct hopbyte_world *world) {
     size_t room = 0, sends = 0, neighbours = 0;
-    for (int block = 0; block < blocks; block++) {
+    for (int block = 0; block < world->size; block++) {
         const int *count = p->everyone + (size_t)block * COUNTS;
         room = piece_room(count) > room ? piece_room(count) : room;
         sends = (size_t)count[SENDS] > sends ? (size_t)count[SENDS] : sends;
         neighbours = (size_t)count[NEIGHBOURS] > neighbours ? (size_t)count[NEIGHBOURS] : neighbours;
     }
-    p->memory = hopbyte_memory(room * sizeof(double), "a piece of the matrix");
-    p->spare = hopbyte_memory(room * sizeof(double), "the next piece of the matrix");
-    memset(p->spare, 1, room * sizeof(double)); /* its pages are there from now on */
+    hopbyte_rooms_open(&p->rooms, room * sizeof(double), share, world);
+    p->memory = hopbyte_rooms_own(&p->rooms, world);
     p->y = hopbyte_memory((size_t)p->count[ROWS] * sizeof *p->y, "the product");
     p->out = hopbyte_memory(sends * sizeof *p->out, "messages");
     p->requests = hopbyte_memory(2 * neighbours * sizeof *p->requests, "requests");
 }
 
 void hopbyte_piece_free(struct hopbyte_piece *p) {
-    free(p->memory);
-    free(p->spare);
+    hopbyte_rooms_close(&p->rooms);
     free(p->y);
     free(p->out);
     free(p->requests);
@@ -228,7 +226,7 @@ static void everyone_gather(struct hopbyte_piece *p, const struct hopbyte_world 
 }
 
 void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape *shape,
-                        const struct hopbyte_blocks *blocks, const struct hopbyte_world *world) {
+                        const struct hopbyte_blocks *blocks, bool share, const struct hopbyte_world *world) {
     struct hopbyte_piece draft = {.count = {[BLOCK] = blocks->block_of[world->rank]}}, *p = &draft;
     long columns[7];
     p->count[ROWS] = shape->cells[0] * shape->cells[1] * shape->cells[2] * shape->unknowns;
@@ -248,7 +246,7 @@ void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape 
     piece->count[HALO] = halo;
     piece->count[SENDS] = sum_of(given, blocks->size, &piece->count[NEIGHBOURS], asked);
     everyone_gather(piece, world);
-    piece_rooms_take(piece, blocks->size);
+    piece_rooms_take(piece, share, world);
     piece_point(piece);
     memcpy(piece->value, p->value, (size_t)p->count[ENTRIES] * sizeof *p->value);
     memcpy(piece->row_first, p->row_first, ((size_t)p->count[ROWS] + 1) * sizeof *p->row_first);
@@ -261,7 +259,7 @@ void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape 
         piece->column[needs[i].entry] = piece->count[ROWS] + place;
     }
     plan_make(piece, asked, given, wanted, blocks, world);
-    hopbyte_piece_free(p);
+    free(p->memory);
     free(needs);
     free(asked);
     free(wanted);
@@ -298,27 +296,33 @@ double hopbyte_piece_multiply(struct hopbyte_piece *p, const struct hopbyte_bloc
     return seconds;
 }
 
-double hopbyte_piece_migrate(struct hopbyte_piece *piece, struct hopbyte_blocks *blocks, const int *next,
-                             const struct hopbyte_world *world) {
+struct hopbyte_moved hopbyte_piece_migrate(struct hopbyte_piece *piece, struct hopbyte_blocks *blocks, const int *next,
+                                           const struct hopbyte_world *world) {
     const int *coming = piece->everyone + (size_t)next[world->rank] * COUNTS;
     size_t out = piece_travels(piece->count), in = piece_travels(coming);
     MPI_Request both[2];
-    int to = -1, from = blocks->rank_of[next[world->rank]];
-    for (int rank = 0; rank < blocks->size; rank++)
-        if (next[rank] == piece->count[BLOCK])
-            to = rank;
+    int count = 0, *from = hopbyte_memory((size_t)world->size * sizeof *from, "a move");
+    for (int rank = 0; rank < world->size; rank++)
+        from[rank] = blocks->rank_of[next[rank]];
+    struct hopbyte_way way = hopbyte_rooms_move(&piece->rooms, from, world);
+    double *there = hopbyte_rooms_own(&piece->rooms, world), bytes = (double)(out * sizeof(double));
     hopbyte_blocks_take(blocks, next);
-    if (to == world->rank)
-        return 0;
-    MPI_Irecv(piece->spare, (int)in, MPI_DOUBLE, from, TAG_PIECE, world->comm, &both[0]);
-    MPI_Isend(piece->memory, (int)out, MPI_DOUBLE, to, TAG_PIECE, world->comm, &both[1]);
-    hopbyte_wait_quietly(2, both);
-    double *left = piece->memory;
-    piece->memory = piece->spare;
-    piece->spare = left;
+    free(from);
+    if (way.to == world->rank)
+        return (struct hopbyte_moved){0};
+    if (!way.taken)
+        MPI_Irecv(there, (int)in, MPI_DOUBLE, way.from, TAG_PIECE, world->comm, &both[count++]);
+    if (way.given)
+        hopbyte_rooms_leave(&piece->rooms, &way);
+    else
+        MPI_Isend(piece->memory, (int)out, MPI_DOUBLE, way.to, TAG_PIECE, world->comm, &both[count++]);
+    if (way.taken)
+        hopbyte_rooms_enter(&piece->rooms, &way);
+    hopbyte_wait_quietly(count, both);
+    piece->memory = there;
     memcpy(piece->count, coming, sizeof piece->count);
     piece_point(piece);
-    return (double)(out * sizeof(double));
+    return (struct hopbyte_moved){.sent = way.given ? 0 : bytes, .handed = way.given ? bytes : 0};
 }
 
 unsigned long long hopbyte_piece_sum(const struct hopbyte_piece *p, const struct hopbyte_shape *shape,

@@ -8,6 +8,7 @@
 #define HOPBYTE_PIECE_H
 
 #include "blocks.h"
+#include "rooms.h"
 
 struct hopbyte_shape {
     int cells[3];  /* of a block */
@@ -22,8 +23,8 @@ enum { BLOCK, ROWS, ENTRIES, HALO, NEIGHBOURS, SENDS, COUNTS };
  * block) sends receive_first[k] … of the halo and gets the rows send_row[send_first[k] …]. */
 struct hopbyte_piece {
     int count[COUNTS];
-    double *memory;    /* everything below, in this order */
-    double *spare;     /* as much again, where the next piece arrives */
+    struct hopbyte_rooms rooms;
+    double *memory;    /* its room of these: everything below, in this order */
     double *value, *x; /* x: own rows, then the halo, which does not travel */
     int *row_first, *column, *neighbour, *receive_first, *send_first, *send_row;
     double *y, *out; /* work space of this rank */
@@ -42,19 +43,25 @@ double hopbyte_vector_start(long row);
 /* Global columns of a row, at most seven, the diagonal first. */
 int hopbyte_matrix_columns(const struct hopbyte_shape *shape, long row, long columns[7]);
 
-/* Makes this rank's piece; the ranks tell each other which values they need. Collective. */
+/* Makes this rank's piece; the ranks tell each other which values they need. With `share`, pieces are handed over where
+ * both ranks are on one host. Collective. */
 void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape *shape,
-                        const struct hopbyte_blocks *blocks, const struct hopbyte_world *world);
+                        const struct hopbyte_blocks *blocks, bool share, const struct hopbyte_world *world);
 void hopbyte_piece_free(struct hopbyte_piece *piece);
 
 /* x becomes A x, folded (hopbyte_fold), so that it stays exact for ever. Returns the seconds of communication. */
 double hopbyte_piece_multiply(struct hopbyte_piece *piece, const struct hopbyte_blocks *blocks,
                               const struct hopbyte_world *world);
 
-/* Hands every piece to the rank that has its block in `next`, and makes that the map. Returns the bytes that this rank
- * sent. Collective. */
-double hopbyte_piece_migrate(struct hopbyte_piece *piece, struct hopbyte_blocks *blocks, const int *next,
-                             const struct hopbyte_world *world);
+/* How a rank's piece went: bytes that were sent to another host, and bytes that were handed over on this one. */
+struct hopbyte_moved {
+    double sent, handed;
+};
+
+/* Gives every piece to the rank that has its block in `next`, and makes that the map. Collective; all ranks have begun it
+ * before one of them begins the next. */
+struct hopbyte_moved hopbyte_piece_migrate(struct hopbyte_piece *piece, struct hopbyte_blocks *blocks, const int *next,
+                                           const struct hopbyte_world *world);
 
 /* Scrambled sum over all ranks of matrix and vector with their places: a piece lost, doubled or misplaced changes it.
  */

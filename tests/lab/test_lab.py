@@ -125,6 +125,21 @@ def senders(name: str) -> list[str]:
     return listed.stdout.split()
 
 
+def test_links_and_injection_are_detuned_to_a_share(lab):
+    """Paper 001's operating points: a stream of twice the rate fills what is left, and nothing else changes."""
+    one = lab("torus:2x2", "--rate", f"{MBIT}mbit")
+    named = ["--name", one.name]
+    one.call("background", "start", "n0-0:n1-1", "--rate", f"{2 * MBIT}mbit", *named)
+    host, cable = "n0-0->r0-0 host", "r0-0 X+"
+    # Ever faster, and links last: what waits at a link that is mended would be seen for a while.
+    for links, injection in [(1, 0.25), (1, 0.5), (1, 0.75), (0.25, 1), (0.5, 1), (0.75, 1)]:
+        one.call("detune", "--links", links, "--injection", injection, *named)
+        time.sleep(0.1)
+        used = {name: row["used_ratio"] for name, row in one.counters(0.4).items()}
+        left = min(links, injection)
+        assert abs(used[host] - injection) < 0.08 and abs(used[cable] - left) < 0.08, (links, injection, used)
+
+
 def test_a_cut_cable_is_routed_round(lab):
     one = lab("torus:4x2", "--rate", f"{MBIT}mbit")
     one.call("cut", "r0-0 X+", "--name", one.name)

@@ -118,6 +118,9 @@ def test_spmv_gains_from_a_map_while_running(mpi: Mpi, tmp_path: Path) -> None:
     remap = tmp_path / "remap"
     child = start_on_hosts(mpi, tmp_path, "spmv", "--grid", "4,4,1", "--iterations", 80, "--report-every", 10,
                            "--check-every", 5, "--verify", "full", "--remap", remap, ranks=4, rate="20mbit")
+    # Slots from the last to the first, so that some blocks move within their host and others through it.
+    squares = [(2 * (host // 2) + slot // 2) * 4 + 2 * (host % 2) + slot % 2
+               for host in range(4) for slot in reversed(range(4))]
     averages: dict[str, list[float]] = defaultdict(list)
     records: list[dict[str, Any]] = []
     assert child.stdout
@@ -126,13 +129,15 @@ def test_spmv_gains_from_a_map_while_running(mpi: Mpi, tmp_path: Path) -> None:
         if records[-1].get("record") == "window" and records[-1]["iterations"] == 10:
             averages[records[-1]["map"]].append(records[-1]["average_seconds"])
         if len(averages["identity"]) == 3 and not remap.exists():
-            squares = [(2 * (host // 2) + slot // 2) * 4 + 2 * (host % 2) + slot % 2
-                       for host in range(4) for slot in range(4)]
             temporary = tmp_path / "remap.tmp"
             temporary.write_text("".join(f"{rank} {block}\n" for rank, block in enumerate(squares)))
             temporary.rename(remap)
     finish(child).ok()
     assert records[-1]["verified"]
+    [moved] = [r for r in records if r.get("record") == "migration"]
+    others = [(rank, block) for rank, block in enumerate(squares) if rank != block]
+    assert moved["moved_blocks"] == len(others)
+    assert moved["handed_blocks"] == sum(rank // 4 == block // 4 for rank, block in others) > 0
     before, after = statistics.median(averages["identity"]), statistics.median(averages[str(remap)])
     # 8 faces of 5x5x100 doubles and their frames at 20 Mbit/s take 67 ms.
     print(f"product {before * 1e3:.1f} ms in rows, {after * 1e3:.1f} ms in squares")

@@ -157,13 +157,14 @@ def test_spmv_message_of_the_paper() -> None:
 class Migrating:
     """An spmv that runs for some seconds and watches a map file."""
 
-    def __init__(self, mpi: Mpi, folder: Path, ranks: int = 6) -> None:
+    def __init__(self, mpi: Mpi, folder: Path, *options: object, ranks: int = 6) -> None:
         self.map = folder / "remap"
         words = ["--cells", "2,2,2", "--unknowns", 3]
         average = total(mpi, ranks, "spmv", *words, "--iterations", 300)["average_seconds"]
         self.iterations = max(200, int(3 / average))
         self.child = start(command(mpi, ranks, "spmv", *words, "--iterations", self.iterations, "--verify", "full",
-                                   "--report-every", max(10, self.iterations // 100), "--remap", self.map, "--json"))
+                                   "--report-every", max(10, self.iterations // 100), "--remap", self.map, "--json",
+                                   *options))
         self.seen: list[dict[str, Any]] = []
         self.ranks = ranks
 
@@ -186,10 +187,11 @@ class Migrating:
         return result.err
 
 
+@pytest.mark.parametrize("options", [[], ["--messages"]], ids=["handed", "sent"])
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
-def test_spmv_migrates_while_running(mpi: Mpi, tmp_path: Path) -> None:
+def test_spmv_migrates_while_running(mpi: Mpi, options: list[str], tmp_path: Path) -> None:
     """A map appears, changes, and is asked for by a signal; all products together equal the serial ones."""
-    job = Migrating(mpi, tmp_path)
+    job = Migrating(mpi, tmp_path, *options)
     job.wait_for("window")
     write_map(job.map, [1, 0, 2, 3, 4, 5])
     first = job.wait_for("migration")
@@ -200,6 +202,9 @@ def test_spmv_migrates_while_running(mpi: Mpi, tmp_path: Path) -> None:
     second = job.wait_for("migration")
     assert second["moved_blocks"] == 6
     assert second["moved_bytes"] > first["moved_bytes"] > 2 * 24 * 8
+    for moved in (first, second):
+        handed = (0, 0) if options else (moved["moved_blocks"], moved["moved_bytes"])
+        assert (moved["handed_blocks"], moved["handed_bytes"]) == handed
     job.wait_for("window")
     os.kill(children(job.child.pid, "spmv")[3], signal.SIGUSR1)
     assert job.wait_for("migration")["moved_blocks"] == 0

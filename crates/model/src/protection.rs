@@ -16,7 +16,7 @@ use crate::outcome::{LinkOutcome, Outcome};
 use crate::packet::{Crossing, Guard};
 use crate::place::find_nodes;
 use crate::scenario::{Level, positive};
-use hopbyte_fabric::{End, LinkId, NodeId, RouterId};
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,6 +123,7 @@ const MOST_EVENTS: usize = 64;
 /// Runs a question under its protection.
 pub(crate) fn answer(question: &Question<'_>, rules: &Protection) -> Result<Outcome, ModelError> {
     let mut waiting = auto_events(question, rules)?;
+    let crossing = crossing(question, &question.network()?)?;
     let mut throttled: BTreeSet<NodeId> = BTreeSet::new();
     let mut accused: BTreeSet<u32> = BTreeSet::new();
     let (mut now, mut left) = (0.0f64, 1.0f64);
@@ -131,7 +132,15 @@ pub(crate) fn answer(question: &Question<'_>, rules: &Protection) -> Result<Outc
         let outcome = question.answer_throttled(&throttled, rules.throttle)?;
         let end = now + left * outcome.time_seconds;
         let accusation = if events.len() < MOST_EVENTS {
-            active_event(question, rules, &outcome, now, &throttled, &mut accused)?
+            active_event(
+                question.fabric,
+                rules,
+                &outcome,
+                now,
+                &throttled,
+                &crossing,
+                &accused,
+            )
         } else {
             None
         };
@@ -188,17 +197,15 @@ fn auto_events(question: &Question<'_>, rules: &Protection) -> Result<Waiting, M
 
 /// What the controller does about the most congested router, if one is congested.
 fn active_event(
-    question: &Question<'_>,
+    fabric: &Fabric,
     rules: &Protection,
     outcome: &Outcome,
     now: f64,
     throttled: &BTreeSet<NodeId>,
-    accused: &mut BTreeSet<u32>,
-) -> Result<Waiting, ModelError> {
-    let Some(threshold) = rules.stalls_per_forwarded else {
-        return Ok(None);
-    };
-    let fabric = question.fabric;
+    crossing: &Crossing,
+    accused: &BTreeSet<u32>,
+) -> Waiting {
+    let threshold = rules.stalls_per_forwarded?;
     let mut sums: BTreeMap<RouterId, (f64, f64)> = BTreeMap::new();
     for link in &outcome.links {
         if let End::Router(router) = fabric.link(LinkId(link.id)).to {
@@ -212,13 +219,9 @@ fn active_event(
         .map(|(&router, &(stalled, forwarding))| (router, stalled / forwarding.max(1e-12)));
     let mut worst: Vec<(RouterId, f64)> = ratios.filter(|&(_, r)| r > threshold).collect();
     worst.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    let Some(&(router, ratio)) = worst.first() else {
-        return Ok(None);
-    };
-    let network = question.network()?;
-    let Some((application, nodes)) = offender(question, &network, router, accused)? else {
-        return Ok(None);
-    };
+    let &(router, ratio) = worst.first()?;
+    let application = crossing.most(router, accused)?;
+    let nodes = crossing.nodes.get(&application)?;
     let nodes: Vec<NodeId> = nodes.difference(throttled).copied().collect();
     let event = ThrottleEvent {
         seconds: now + rules.period_s,
@@ -228,7 +231,7 @@ fn active_event(
         application: Some(application),
         nodes: nodes.len() as u32,
     };
-    Ok(Some((event, nodes)))
+    Some((event, nodes))
 }
 
 /// The same rules for packets.
@@ -267,21 +270,6 @@ fn crossing(question: &Question<'_>, network: &Network<'_>) -> Result<Crossing, 
         }
     }
     Ok(crossing)
-}
-
-/// The application that was not accused before of which most transfers cross a router, with its nodes.
-fn offender(
-    question: &Question<'_>,
-    network: &Network<'_>,
-    router: RouterId,
-    accused: &BTreeSet<u32>,
-) -> Result<Option<(u32, BTreeSet<NodeId>)>, ModelError> {
-    let mut crossing = crossing(question, network)?;
-    let most = crossing.most(router, accused);
-    Ok(most.and_then(|application| {
-        let nodes = crossing.nodes.remove(&application)?;
-        Some((application, nodes))
-    }))
 }
 
 /// One outcome of stretches: what crossed links adds up, ratios are over the whole time.

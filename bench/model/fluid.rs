@@ -17,12 +17,13 @@ use std::collections::BTreeMap;
 
 type Error = Box<dyn std::error::Error>;
 
-/// A 3-D halo: torus, process grid, ranks a node.
+/// A 3-D halo: torus, process grid, placement, neighbours of a process (6 or 26). `uniform` in the place of
+/// a placement: so many transfers between random nodes.
 struct Case {
     fabric: &'static str,
     grid: [usize; 3],
     placement: &'static str,
-    stencil: usize,
+    count: usize,
 }
 
 const RANKS_PER_NODE: usize = 16;
@@ -31,7 +32,7 @@ const BYTES: [f64; 3] = [3.2e6, 3.2e4, 320.0];
 
 fn case(name: &str) -> Option<Case> {
     let words: Vec<&str> = name.split('-').collect();
-    let [nodes, placement, stencil] = words[..] else {
+    let [nodes, placement, count] = words[..] else {
         return None;
     };
     let (fabric, grid) = match nodes {
@@ -40,15 +41,15 @@ fn case(name: &str) -> Option<Case> {
         "8192" => ("gemini:16x12x24", [32, 64, 64]),
         _ => return None,
     };
-    let placement = ["linear", "remap", "random"]
+    let placement = ["linear", "remap", "random", "uniform"]
         .into_iter()
         .find(|p| *p == placement)?;
-    let stencil = stencil.parse().ok()?;
+    let count = count.parse().ok()?;
     Some(Case {
         fabric,
         grid,
         placement,
-        stencil,
+        count,
     })
 }
 
@@ -105,43 +106,17 @@ fn simgrid_number(fabric: &Fabric, node: NodeId) -> Option<i32> {
     Some((2 * position + second) as i32)
 }
 
+type Pairs = BTreeMap<(usize, usize), f64>;
+
 fn generate(case: &Case, file: &str) -> Result<(), Error> {
     let fabric = spec::fabric(case.fabric)?;
-    let [nx, ny, nz] = case.grid;
-    let ranks = nx * ny * nz;
-    let nodes = nodes(&fabric, ranks / RANKS_PER_NODE);
-    let mut order: Vec<u32> = (0..ranks as u32).collect();
-    let mut seed = 1u64;
-    for i in (1..ranks).rev() {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        order.swap(i, ((seed >> 33) % (i as u64 + 1)) as usize);
-    }
-    let node_of = |x: usize, y: usize, z: usize| {
-        let rank = (x * ny + y) * nz + z;
-        match case.placement {
-            "linear" => rank / RANKS_PER_NODE,
-            "random" => order[rank] as usize / RANKS_PER_NODE,
-            _ => ((x / 2) * (ny / 2) + y / 2) * (nz / 4) + z / 4,
-        }
+    let count = case.grid.iter().product::<usize>() / RANKS_PER_NODE;
+    let nodes = nodes(&fabric, count);
+    let bytes = if case.placement == "uniform" {
+        uniform(case.count, count)
+    } else {
+        halo(case)
     };
-    let mut bytes: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-    for rank in 0..ranks {
-        let at = [rank / (ny * nz), rank / nz % ny, rank % nz];
-        for step in 0..27 {
-            let d = [step / 9, step / 3 % 3, step % 3].map(|s: i64| s - 1);
-            let order = d.iter().filter(|&&d| d != 0).count();
-            let to: Vec<i64> = (0..3).map(|i| at[i] as i64 + d[i]).collect();
-            let inside = (0..3).all(|i| (0..case.grid[i] as i64).contains(&to[i]));
-            if order == 0 || (case.stencil == 6 && order > 1) || !inside {
-                continue;
-            }
-            let from = node_of(at[0], at[1], at[2]);
-            let to = node_of(to[0] as usize, to[1] as usize, to[2] as usize);
-            if from != to {
-                *bytes.entry((from, to)).or_default() += BYTES[order - 1];
-            }
-        }
-    }
     let mut out = Vec::with_capacity(bytes.len() * 16);
     for ((from, to), bytes) in bytes {
         for node in [from, to] {
@@ -152,6 +127,64 @@ fn generate(case: &Case, file: &str) -> Result<(), Error> {
     }
     std::fs::write(file, out)?;
     Ok(())
+}
+
+/// Numbers below a bound, the same in every run.
+fn draws(mut seed: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    }
+}
+
+/// So many faces between nodes that are drawn.
+fn uniform(transfers: usize, nodes: usize) -> Pairs {
+    let mut draw = draws(1);
+    let mut bytes = Pairs::new();
+    while bytes.len() < transfers.min(nodes * (nodes - 1)) {
+        let [from, to] = [0; 2].map(|_| draw(nodes as u64) as usize);
+        if from != to {
+            bytes.insert((from, to), BYTES[0]);
+        }
+    }
+    bytes
+}
+
+fn halo(case: &Case) -> Pairs {
+    let [nx, ny, nz] = case.grid;
+    let ranks = nx * ny * nz;
+    let mut order: Vec<u32> = (0..ranks as u32).collect();
+    let mut draw = draws(1);
+    for i in (1..ranks).rev() {
+        order.swap(i, draw(i as u64 + 1) as usize);
+    }
+    let node_of = |x: usize, y: usize, z: usize| {
+        let rank = (x * ny + y) * nz + z;
+        match case.placement {
+            "linear" => rank / RANKS_PER_NODE,
+            "random" => order[rank] as usize / RANKS_PER_NODE,
+            _ => ((x / 2) * (ny / 2) + y / 2) * (nz / 4) + z / 4,
+        }
+    };
+    let mut bytes = Pairs::new();
+    for rank in 0..ranks {
+        let at = [rank / (ny * nz), rank / nz % ny, rank % nz];
+        for step in 0..27 {
+            let d = [step / 9, step / 3 % 3, step % 3].map(|s: i64| s - 1);
+            let order = d.iter().filter(|&&d| d != 0).count();
+            let to: Vec<i64> = (0..3).map(|i| at[i] as i64 + d[i]).collect();
+            let inside = (0..3).all(|i| (0..case.grid[i] as i64).contains(&to[i]));
+            if order == 0 || (case.count == 6 && order > 1) || !inside {
+                continue;
+            }
+            let from = node_of(at[0], at[1], at[2]);
+            let to = node_of(to[0] as usize, to[1] as usize, to[2] as usize);
+            if from != to {
+                *bytes.entry((from, to)).or_default() += BYTES[order - 1];
+            }
+        }
+    }
+    bytes
 }
 
 fn read(fabric: &Fabric, file: &str) -> Result<Vec<Transfer>, Error> {
@@ -284,11 +317,7 @@ fn arrivals(flows: u32) -> Result<(), Error> {
     let parameters = parameters();
     let network = Network::new(&fabric, &routing, &parameters, OperatingPoint::default());
     let mut clock = Clock::new(Sharing::new(network.capacities()), 0.0);
-    let mut seed = 7u64;
-    let mut random = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % n
-    };
+    let mut random = draws(7);
     let nodes = fabric.nodes().len() as u64;
     let transfers: Vec<Transfer> = (0..flows)
         .map(|_| Transfer {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The fluid solver beside SimGrid on the same transfers, in one run.
 
-Halo phases of 64, 1,024 and 8,192 nodes (16 ranks each) on Gemini tori; see fluid.rs for the cases.
+Halo phases of 64, 1,024 and 8,192 nodes (16 ranks each) on Gemini tori, then 10^3 to 10^6 transfers
+between random nodes; see fluid.rs for the cases.
 SimGrid (libsimgrid-dev) runs where it ends within minutes; the ends of all transfers must agree to
 1e-6. `--quick` runs the small cases only and fails when times differ (what CI runs).
 """
@@ -24,6 +25,7 @@ SHAPES = {"64": "4,4,2", "1024": "8,8,8", "8192": "16,12,24"}
 QUICK = ["64-linear-6", "64-remap-6", "64-random-6", "1024-linear-6", "1024-remap-6"]
 FULL = [*QUICK, "8192-remap-6", "8192-linear-6"]
 ALONE = ["1024-random-6", "8192-random-6", "1024-linear-26", "8192-remap-26", "8192-linear-26"]
+GROWTH = [f"8192-uniform-{10**n}" for n in (3, 4, 5, 6)]
 AGREE = 1e-6
 RUNS = 5
 
@@ -96,17 +98,17 @@ def compare(program: Path, simgrid: Path, cases: list[str], folder: Path) -> boo
 
 
 def alone(program: Path, folder: Path) -> None:
-    print(f"\n{'case':<15} {'flows':>8} {'tolerance':>9} {'run CPU s':>10} {'steps':>7} {'peak MB':>8} {'simulated s':>12} {'error':>9} {'mean error':>10}")
-    for case in ALONE:
+    print(f"\n{'case':<20} {'flows':>8} {'tolerance':>9} {'run CPU s':>10} {'steps':>7} {'peak MB':>8} {'simulated s':>12} {'error':>9} {'mean error':>10}")
+    for case in [*ALONE, *GROWTH]:
         flows, exact, times = folder / "flows", folder / "exact", folder / "times"
         subprocess.run([str(program), "generate", case, str(flows)], check=True)
-        for tolerance in ("0", "0.001", "0.01"):
+        for tolerance in ("0",) if case in GROWTH else ("0", "0.001", "0.01"):
             out = exact if tolerance == "0" else times
             result = run([str(program), "solve", case, str(flows), str(out), tolerance])
             a, b = doubles(exact), doubles(out)
             mean = sum(abs(x - y) / x for x, y in zip(a, b)) / len(a)
             error = abs(max(b) / max(a) - 1)
-            print(f"{case:<15} {result['flows']:>8.0f} {tolerance:>9} {result['run_cpu_seconds']:>10.3f} {result['steps']:>7.0f} "
+            print(f"{case:<20} {result['flows']:>8.0f} {tolerance:>9} {result['run_cpu_seconds']:>10.3f} {result['steps']:>7.0f} "
                   f"{result['peak_bytes'] / 1e6:>8.0f} {result['simulated_seconds']:>12.6f} {error:>9.1e} {mean:>10.1e}", flush=True)
     print(f"\n{'arrivals':>9} {'at once':>8} {'CPU s':>8} {'flows / CPU s':>14} {'peak MB':>8}")
     for count in ("1000", "10000", "100000", "1000000"):

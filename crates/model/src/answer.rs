@@ -252,7 +252,7 @@ impl<'a> Question<'a> {
             link.input_stall_ratio = Some(count.input_stall_ratio);
             link.credit_stall_ratio = Some(count.credit_stall_ratio);
         }
-        outcome.packet_hops = packets.hops().1;
+        outcome.packet_hops = packets.hops();
         outcome.throttled = packets.throttled();
         outcome.held_back.clear();
         Ok(outcome)

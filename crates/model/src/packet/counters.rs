@@ -57,7 +57,7 @@ impl Packets<'_> {
                 vc1_phits: count.phits[1] as f64,
                 plain_bytes: 0.0,
             };
-            counts[link].input_stall_ratio += count.input_stall as f64 / cycles;
+            counts[link].input_stall_ratio += engine.input_stall(i) as f64 / cycles;
         }
         for (i, out) in engine.layout.outs.iter().enumerate() {
             let ratio = engine.credit_stall(i) as f64 / cycles;
@@ -92,7 +92,7 @@ impl Packets<'_> {
             values[1] += count.phits[1];
             values[2] += count.packets[0];
             values[3] += count.packets[1];
-            values[4] += count.input_stall;
+            values[4] += engine.input_stall(i);
         }
         for (i, out) in engine.layout.outs.iter().enumerate() {
             let Some(pair) = fabric.ports(LinkId(out.link)).get(usize::from(out.tile)) else {

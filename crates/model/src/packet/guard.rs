@@ -1,7 +1,7 @@
 //! Protection while packets go (paper 002, II.G): the controller looks at every router's counters once a
 //! period; modules without a controller act by themselves.
 
-use super::engine::Engine;
+use super::whole::Engine;
 use crate::protection::{ThrottleEvent, ThrottleKind};
 use hopbyte_fabric::{Fabric, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +140,7 @@ fn sums(engine: &Engine) -> Vec<(f64, f64)> {
         let count = engine.count(i);
         let phits = (count.phits[0] + count.phits[1]) as f64;
         let sum = &mut sums[input.router as usize];
-        sum.0 += count.input_stall as f64;
+        sum.0 += engine.input_stall(i) as f64;
         sum.1 += phits * engine.layout.outs[input.from as usize].cycles_per_phit;
     }
     sums

@@ -14,6 +14,11 @@ const NO_DIM: u8 = 254;
 const EJECT: u8 = 255;
 pub(super) const AT_HOME: u8 = 253;
 
+/// Most virtual channels of an input: sets of them are bytes.
+pub(super) const MAX_LANES: usize = 8;
+/// Most ports of a router: sets of them are words.
+pub(super) const MAX_PORTS: usize = 64;
+
 /// The receiving side of a wire into a router.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct In {
@@ -231,11 +236,8 @@ impl Layout {
     fn check_ports(&self) -> Result<(), ModelError> {
         let widest = |base: &[u32]| base.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
         let ports = widest(&self.in_base).max(widest(&self.out_base)) as usize;
-        if ports > super::engine::MAX_PORTS {
-            let expected = format!(
-                "at most {} when every packet is followed",
-                super::engine::MAX_PORTS
-            );
+        if ports > MAX_PORTS {
+            let expected = format!("at most {} when every packet is followed", MAX_PORTS);
             return Err(ModelError::out_of_range(
                 "ports of a router",
                 &ports,

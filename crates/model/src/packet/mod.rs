@@ -1,13 +1,15 @@
 //! Every packet: routers with queues, virtual channels and credits.
 
+mod bits;
 mod counters;
-mod engine;
+mod flits;
 mod guard;
 mod layout;
 mod nic;
 mod open_loop;
 mod spec;
 mod wheel;
+mod whole;
 
 pub use counters::{LinkCount, TileCounters};
 pub(crate) use guard::{Crossing, Guard};

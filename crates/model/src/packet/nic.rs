@@ -1,9 +1,9 @@
 //! Messages as transactions: what network interfaces do above the routers.
 
-use super::engine::{Delivered, Engine, Packet};
 use super::guard::{Guard, Watch};
 use super::layout::Layout;
 use super::spec::RouterSpec;
+use super::whole::{Delivered, Engine, Packet};
 use crate::error::ModelError;
 use crate::fluid::Done;
 use crate::network::{Network, Way};
@@ -43,7 +43,6 @@ struct Job {
 struct Interface {
     jobs: VecDeque<Job>,
     outstanding: u32,
-    awake: bool,
 }
 
 /// The network, packet by packet.
@@ -75,7 +74,7 @@ impl<'a> Packets<'a> {
     /// An idle network but for the streams of other jobs.
     ///
     /// # Errors
-    /// Machines that are too large, streams without a route.
+    /// Machines that are too large, routers without queues behind the switch, streams without a route.
     pub fn new(
         network: &'a Network<'a>,
         spec: &RouterSpec,
@@ -90,7 +89,7 @@ impl<'a> Packets<'a> {
         };
         let mut packets = Self {
             network,
-            engine: Engine::new(layout, spec.clone()),
+            engine: Engine::new(layout, spec.clone())?,
             messages: Vec::new(),
             interfaces: vec![Interface::default(); nodes],
             to_try: Vec::new(),
@@ -138,9 +137,9 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Flits and packets times routers that they crossed so far.
-    pub fn hops(&self) -> (u64, u64) {
-        (self.engine.flit_hops, self.engine.packet_hops)
+    /// Packets times routers that they crossed so far.
+    pub fn hops(&self) -> u64 {
+        self.engine.packet_hops
     }
 
     /// Cycles so far.
@@ -268,8 +267,7 @@ impl<'a> Packets<'a> {
             }
             let answered = self.engine.spec.networks > 1;
             interface.outstanding += u32::from(answered);
-            let mut packet = Packet::new(to, tag, self.engine.now());
-            packet.phits_per_flit = self.phits(&batch, true);
+            let mut packet = Packet::new(to, tag, self.phits(&batch, true));
             if batch.kind == Transaction::Put {
                 packet.pace = (batch.bytes * self.cycles_per_byte[node as usize]) as f32;
             }
@@ -294,7 +292,7 @@ impl<'a> Packets<'a> {
     }
 
     fn take(&mut self, d: &Delivered, done: &mut Vec<Done>) {
-        let (message, index, answer) = untag(d.packet.tag);
+        let (message, index, answer) = untag(d.tag);
         let m = &mut self.messages[message as usize];
         let batch = m.batches[usize::from(index)];
         let (target, asker) = m.ends(batch.by);
@@ -314,9 +312,8 @@ impl<'a> Packets<'a> {
             self.interfaces[asker as usize].outstanding -= 1;
             self.to_try.push(asker);
         } else if self.engine.spec.networks > 1 {
-            let mut packet = Packet::new(asker, d.packet.tag | ANSWER, self.engine.now());
+            let mut packet = Packet::new(asker, d.tag | ANSWER, self.phits(&batch, false));
             packet.network = 1;
-            packet.phits_per_flit = self.phits(&batch, false);
             if batch.kind == Transaction::Get {
                 packet.pace = (batch.bytes * self.cycles_per_byte[target as usize]) as f32;
             }
@@ -329,7 +326,6 @@ impl<'a> Packets<'a> {
     fn cycle_before(&mut self, limit: f64, done: &mut Vec<Done>) -> bool {
         for i in 0..self.to_try.len() {
             let node = self.to_try[i];
-            self.interfaces[node as usize].awake = false;
             self.ask(node);
         }
         self.to_try.clear();

@@ -1,9 +1,10 @@
 //! How long do packets take, and how many get through, when every node sends at a rate?
 
-use super::engine::{Delivered, Engine, Packet};
+use super::flits::Flits;
 use super::layout::Layout;
 use super::spec::RouterSpec;
 use super::wheel::Wheel;
+use super::whole::{Engine, Packet};
 use crate::error::ModelError;
 use crate::network::Network;
 use crate::random::Random;
@@ -14,7 +15,7 @@ use crate::random::Random;
 pub struct OpenLoop {
     /// Flits that each node makes in a cycle, on average.
     pub load: f64,
-    /// Flits of a packet.
+    /// Flits of a packet; its phits, where packets go whole.
     pub flits: u8,
     /// Cycles before measuring, and cycles in which packets are born that are measured.
     pub warm_up_cycles: u64,
@@ -43,16 +44,71 @@ pub struct OpenLoopResult {
     pub steady: bool,
 }
 
+/// Routers of either sort.
+enum Routers {
+    Flits(Flits),
+    Whole(Engine),
+}
+
+impl Routers {
+    fn new(network: &Network<'_>, spec: &RouterSpec) -> Result<Self, ModelError> {
+        let layout = Layout::new(network, spec)?;
+        Ok(if spec.output_phits == 0 {
+            Self::Flits(Flits::new(layout, spec)?)
+        } else {
+            Self::Whole(Engine::new(layout, spec.clone())?)
+        })
+    }
+
+    fn send(&mut self, node: u32, to: u32, flits: u8, born: u64) {
+        match self {
+            Self::Flits(routers) => routers.send(node, to, flits, born),
+            Self::Whole(routers) => routers.send(node, Packet::new(to, born, flits)),
+        }
+    }
+
+    fn next(&self) -> Option<u64> {
+        match self {
+            Self::Flits(routers) => routers.next(),
+            Self::Whole(routers) => routers.next(),
+        }
+    }
+
+    /// Does a cycle; `births` becomes those of packets that arrived.
+    fn step(&mut self, cycle: u64, births: &mut Vec<u64>) {
+        births.clear();
+        match self {
+            Self::Flits(routers) => routers.step(cycle, births),
+            Self::Whole(routers) => {
+                let mut delivered = Vec::new();
+                routers.step(cycle, &mut delivered, &mut Vec::new());
+                births.extend(delivered.iter().map(|d| d.tag));
+            }
+        }
+    }
+
+    /// Flits and packets times routers that they crossed.
+    fn hops(&self, flits: u8) -> (u64, u64) {
+        match self {
+            Self::Flits(routers) => (routers.flit_hops, routers.packet_hops),
+            Self::Whole(routers) => (routers.packet_hops * u64::from(flits), routers.packet_hops),
+        }
+    }
+}
+
 impl OpenLoop {
     /// Runs it.
+    ///
+    /// # Errors
+    /// Machines that are too large, loads and packets that no wire takes.
     pub fn run(
         &self,
         network: &Network<'_>,
         spec: &RouterSpec,
     ) -> Result<OpenLoopResult, ModelError> {
-        let layout = Layout::new(network, spec)?;
-        let nodes = layout.nodes() as u64;
-        let mut engine = Engine::new(layout, spec.clone());
+        self.check()?;
+        let mut routers = Routers::new(network, spec)?;
+        let nodes = network.fabric.nodes().len() as u64;
         let mut random = Random::new(self.seed);
         let chance = self.load / f64::from(self.flits);
         let mut births = Wheel::new(4096);
@@ -63,45 +119,51 @@ impl OpenLoop {
         let measured = self.warm_up_cycles..end;
         let (mut born, mut arrived, mut accepted, mut latency) = (0u64, 0u64, 0u64, 0u64);
         let mut all = 0u64;
-        let mut delivered: Vec<Delivered> = Vec::new();
-        let (mut newborn, mut idle) = (Vec::new(), Vec::new());
+        let (mut newborn, mut delivered) = (Vec::new(), Vec::new());
         let mut cycle = 0;
         while cycle < self.most_cycles && !(cycle >= end && arrived == born) {
-            let next = [births.next(), engine.next()].into_iter().flatten().min();
+            let birth = births.next();
+            let next = [birth, routers.next()].into_iter().flatten().min();
             let Some(at) = next else { break };
             cycle = at;
-            if births.next() == Some(cycle) {
+            if birth == Some(cycle) {
                 births.take(cycle, &mut newborn);
                 for &node in &newborn {
-                    let mut packet = Packet::new(random.below(nodes) as u32, 0, cycle);
-                    packet.flits = self.flits;
                     born += u64::from(measured.contains(&cycle));
-                    engine.send(node, packet);
+                    routers.send(node, random.below(nodes) as u32, self.flits, cycle);
                     births.put(cycle + gap(&mut random, chance), node);
                 }
             }
-            delivered.clear();
-            engine.step(cycle, &mut delivered, &mut idle);
-            idle.clear();
+            routers.step(cycle, &mut delivered);
             all += delivered.len() as u64;
-            for d in &delivered {
-                if measured.contains(&d.packet.born) {
-                    arrived += 1;
-                    latency += cycle - d.packet.born;
-                }
-                if measured.contains(&cycle) {
-                    accepted += u64::from(d.packet.flits);
-                }
+            if measured.contains(&cycle) {
+                accepted += delivered.len() as u64 * u64::from(self.flits);
+            }
+            for &birth in delivered.iter().filter(|b| measured.contains(b)) {
+                arrived += 1;
+                latency += cycle - birth;
             }
         }
+        let (flit_hops, packet_hops) = routers.hops(self.flits);
         Ok(OpenLoopResult {
             latency_cycles: latency as f64 / arrived.max(1) as f64,
             accepted: accepted as f64 / (nodes * self.measured_cycles) as f64,
-            hops: engine.packet_hops as f64 / all.max(1) as f64,
+            hops: packet_hops as f64 / all.max(1) as f64,
             cycles: cycle,
-            flit_hops: engine.flit_hops,
+            flit_hops,
             steady: arrived == born,
         })
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        let out_of_range = ModelError::out_of_range;
+        if !(self.load > 0.0 && self.load.is_finite()) {
+            return Err(out_of_range("load", &self.load, "flits a cycle, above 0"));
+        }
+        if self.flits == 0 {
+            return Err(out_of_range("flits of a packet", &0, "1 to 255"));
+        }
+        Ok(())
     }
 }
 

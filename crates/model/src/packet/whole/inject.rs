@@ -1,15 +1,12 @@
 //! Nodes put packets on their wires.
 
-use super::parts::{Source, fine, fine_of, first_from, floor};
+use super::super::bits::{fine, fine_of, first_from, floor};
 use super::{Engine, Event, NONE};
 
 impl Engine {
-    /// One cycle of a node: sends a flit if it may.
+    /// One cycle of a node: sends a packet if it may.
     pub(super) fn inject(&mut self, node: u32) {
         let source = &self.sources[node as usize];
-        if source.left > 0 {
-            return self.inject_body(node);
-        }
         let network = match source.head {
             [NONE, NONE] => return,
             // Responses first: they free what requests wait for.
@@ -20,22 +17,14 @@ impl Engine {
             let at = floor(source.free_at);
             return self.wheel.put(at, Event::Source { node });
         }
-        let packet = &self.packets[source.head[network] as usize];
-        let (phits, several) = (packet.phits_per_flit, packet.flits > 1);
-        let channels = 2 * usize::from(self.spec.channels);
-        let range = (((1u16 << channels) - 1) << (network * channels)) as u8;
+        let phits = self.packets[source.head[network] as usize].phits;
         let base = self.layout.inject_base[node as usize];
         let wires = self.layout.host_channels;
         let first_turn = source.wire_turn;
         for i in 0..wires {
             let turn = (first_turn + i) % wires;
             let out = base + u32::from(turn);
-            let held = if several {
-                self.wires[out as usize].held
-            } else {
-                0
-            };
-            let free = self.lanes_with_room(out, range & !held, phits);
+            let free = self.lanes_with_room(out, network, phits);
             if free == 0 {
                 continue;
             }
@@ -53,50 +42,27 @@ impl Engine {
     fn begin_packet(&mut self, node: u32, network: usize, out: u32, lane: u8) {
         let source = &mut self.sources[node as usize];
         let id = source.head[network];
-        let packet = &mut self.packets[id as usize];
-        packet.tail_at = 0;
-        let several = packet.flits > 1;
+        let packet = &self.packets[id as usize];
         source.head[network] = packet.next;
         source.free_at = source.free_at.max(fine(self.now)) + fine_of(f64::from(packet.pace));
-        if several {
-            source.wire = out;
-            source.lane = lane;
-            source.left = packet.flits - 1;
-            source.phits = packet.phits_per_flit;
-        }
-        let more = several || source.head != [NONE; 2];
-        let wire = &mut self.wires[out as usize];
-        wire.lane_turn = lane + 1;
-        if self.whole {
-            self.packet_onto_wire(out as usize, lane, id);
-        } else {
-            wire.held |= u8::from(several) << lane;
-            self.flit_onto_wire(out as usize, lane, id, true, !several);
-        }
+        let more = source.head != [NONE; 2];
+        self.wires[out as usize].lane_turn = lane + 1;
+        self.onto_wire(out as usize, lane, id);
         if more {
             self.wake_source(node);
         }
     }
 
-    fn inject_body(&mut self, node: u32) {
-        let Source {
-            wire: out,
-            lane,
-            left,
-            phits,
-            ..
-        } = self.sources[node as usize];
-        if self.lanes_with_room(out, 1 << lane, phits) == 0 {
-            return;
+    /// Channels of a network over a node's wire whose far ends have room for so many phits.
+    #[inline]
+    fn lanes_with_room(&self, out: u32, network: usize, phits: u8) -> u8 {
+        let count = 2 * self.spec.channels;
+        let first = network as u8 * count;
+        let mut fitting = 0;
+        for lane in first..first + count {
+            let credits = self.channels[self.at(out as usize, lane)].credits;
+            fitting |= u8::from(credits >= i32::from(phits)) << lane;
         }
-        if !self.wires[out as usize].is_free(self.now) {
-            return self.look_when_free(out);
-        }
-        self.body_onto_wire(out as usize, lane, phits, left == 1);
-        let source = &mut self.sources[node as usize];
-        source.left -= 1;
-        if source.left > 0 || source.head != [NONE; 2] {
-            self.wake_source(node);
-        }
+        fitting
     }
 }

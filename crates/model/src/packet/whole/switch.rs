@@ -1,25 +1,63 @@
-//! Routers with queues behind the switch, for whole packets: an arrival that finds its input free and
-//! room at its output crosses at once; if not, whatever it waits for tells it.
+//! From an input through the switch to a queue behind it, and from there onto the wire.
 
-use super::parts::{CYCLE, ceil, fine, first_from, take_lowest};
-use super::{Engine, Event, NONE};
+use super::super::bits::{CYCLE, ceil, fine, first_from, take_lowest};
+use super::{Engine, Event, NODE, NONE};
 
 impl Engine {
     /// A packet's head has come and found its way.
-    pub(super) fn arrive_whole(&mut self, queue: u32, id: u32) {
-        if self.queue_up(queue, id) {
-            self.choose_way(queue);
-            self.go(queue, false);
+    pub(super) fn arrive(&mut self, queue: u32, id: u32) {
+        let (port, _) = self.split(queue);
+        let packet = &mut self.packets[id as usize];
+        packet.next = NONE;
+        let count = &mut self.inputs[port].count;
+        let network = usize::from(packet.network);
+        count.packets[network] += 1;
+        count.phits[network] += u64::from(packet.phits);
+        let line = &mut self.queues[queue as usize];
+        let last = std::mem::replace(&mut line.tail, id);
+        if line.head != NONE {
+            self.packets[last as usize].next = id;
+            return;
         }
+        line.head = id;
+        self.find_way(queue);
+        self.go(queue, false);
     }
 
-    /// Output and channel of a queue's first packet.
+    /// Finds the output of a queue's first packet and its virtual channel there.
     #[inline]
-    fn choose_way(&mut self, queue: u32) {
-        self.find_way(queue);
-        let lane = &mut self.queues[queue as usize];
-        lane.out_lane = first_from(u64::from(lane.range), lane.turn);
-        lane.turn = lane.out_lane + 1;
+    fn find_way(&mut self, queue: u32) {
+        let router = self.inputs[(queue >> self.lane_bits) as usize].router;
+        let line = &mut self.queues[queue as usize];
+        let packet = &mut self.packets[line.head as usize];
+        let step = self.layout.step(router, packet.to);
+        if step.dim != packet.dim {
+            packet.dim = step.dim;
+            packet.class = u8::from(step.crosses);
+        }
+        line.phits = packet.phits;
+        let mut wire = self.layout.out_base[router as usize] + u32::from(step.out);
+        if step.tiles > 1 {
+            // Tiles of a link take turns.
+            let turn = &mut self.wires[wire as usize].tile_turn;
+            wire += u32::from(*turn);
+            *turn = if *turn + 1 == step.tiles {
+                0
+            } else {
+                *turn + 1
+            };
+        }
+        // Those of its network, and of its dateline class unless it has arrived.
+        let channels = self.spec.channels;
+        let first = packet.network * 2 * channels;
+        let (first, count) = if self.wires[wire as usize].to & NODE != 0 {
+            (first, 2 * channels)
+        } else {
+            (first + packet.class * channels, channels)
+        };
+        let lane = first_from(((1 << count) - 1) << first, line.turn);
+        line.turn = lane + 1;
+        line.out = wire << self.lane_bits | u32::from(lane);
     }
 
     /// Lets the first packet of a queue cross, or wait for its input, or for room at its output behind
@@ -31,10 +69,10 @@ impl Engine {
             self.stall(queue);
             return self.wait_for_input(queue);
         }
-        let lane = &self.queues[queue as usize];
-        let out = self.at(lane.wire as usize, lane.out_lane);
-        let waits = self.blocked[out] != NONE && !was_first;
-        if waits || !self.has_room(out, lane.phits) {
+        let line = &self.queues[queue as usize];
+        let out = line.out as usize;
+        let waits = self.channels[out].blocked != NONE && !was_first;
+        if waits || !self.has_room(out, line.phits) {
             self.stall(queue);
             return self.wait_for_room(queue, out);
         }
@@ -44,24 +82,24 @@ impl Engine {
     /// Whether a queue behind the switch takes so many phits; an empty one takes any packet.
     #[inline]
     fn has_room(&self, out: usize, phits: u8) -> bool {
-        let queue = &self.out_queues[out];
-        queue.room >= i32::from(phits) || queue.head == NONE
+        let channel = &self.channels[out];
+        channel.room >= i32::from(phits) || channel.head == NONE
     }
 
     #[inline]
     fn stall(&mut self, queue: u32) {
-        let lane = &mut self.queues[queue as usize];
-        if !lane.stalled {
-            lane.stalled = true;
+        let line = &mut self.queues[queue as usize];
+        if !line.stalled {
+            line.stalled = true;
             let (port, _) = self.split(queue);
-            self.input_stalls[port].begin(self.now);
+            self.inputs[port].stall.begin(self.now);
         }
     }
 
     fn wait_for_input(&mut self, queue: u32) {
         let (port, lane) = self.split(queue);
         let input = &mut self.inputs[port];
-        input.ready |= 1 << lane;
+        input.waits |= 1 << lane;
         if !input.watched {
             input.watched = true;
             let at = ceil(input.busy);
@@ -70,12 +108,13 @@ impl Engine {
     }
 
     fn wait_for_room(&mut self, queue: u32, out: usize) {
-        self.behind[queue as usize] = NONE;
-        let last = std::mem::replace(&mut self.out_queues[out].last_blocked, queue);
-        if self.blocked[out] == NONE {
-            self.blocked[out] = queue;
+        self.queues[queue as usize].behind = NONE;
+        let channel = &mut self.channels[out];
+        let last = std::mem::replace(&mut channel.last_blocked, queue);
+        if channel.blocked == NONE {
+            channel.blocked = queue;
         } else {
-            self.behind[last as usize] = queue;
+            self.queues[last as usize].behind = queue;
         }
     }
 
@@ -83,7 +122,7 @@ impl Engine {
     pub(super) fn input_free(&mut self, port: u32) {
         let input = &mut self.inputs[port as usize];
         input.watched = false;
-        let mut waiting = std::mem::take(&mut input.ready);
+        let mut waiting = std::mem::take(&mut input.waits);
         while waiting != 0 {
             let lane = first_from(u64::from(waiting), self.inputs[port as usize].lane_turn);
             waiting &= !(1 << lane);
@@ -95,57 +134,56 @@ impl Engine {
     #[inline]
     fn give_room(&mut self, out: usize) {
         loop {
-            let queue = self.blocked[out];
+            let queue = self.channels[out].blocked;
             if queue == NONE || !self.has_room(out, self.queues[queue as usize].phits) {
                 return;
             }
-            self.blocked[out] = self.behind[queue as usize];
+            self.channels[out].blocked = self.queues[queue as usize].behind;
             self.go(queue, true);
         }
     }
 
     /// Moves the first packet of a queue behind the switch.
     fn cross(&mut self, queue: u32) {
-        let (port, number) = self.split(queue);
-        let lane = &mut self.queues[queue as usize];
-        let (id, wire, out_lane) = (lane.head, lane.wire, lane.out_lane);
+        let (port, lane) = self.split(queue);
+        let line = &mut self.queues[queue as usize];
+        let (id, out) = (line.head, line.out);
         let packet = &mut self.packets[id as usize];
-        let phits = packet.phits_per_flit;
-        lane.head = packet.next;
-        let more = lane.head != NONE;
+        let phits = packet.phits;
+        line.head = packet.next;
+        let more = line.head != NONE;
         let input = &mut self.inputs[port];
-        if std::mem::take(&mut lane.stalled) {
-            self.input_stalls[port].end(self.now);
+        if std::mem::take(&mut line.stalled) {
+            input.stall.end(self.now);
         }
         let switched = (u64::from(phits) * self.per_phit_switch).max(CYCLE);
         input.busy = fine(self.now) + switched;
-        input.lane_turn = number + 1;
+        input.lane_turn = lane + 1;
         // The room is free when the last phit has gone, which may still be on its way here.
         let gone = ceil((input.busy - CYCLE).max(packet.tail_at));
         packet.tail_at = packet.tail_at.max(input.busy);
         packet.next = NONE;
         let from = input.from as usize;
-        self.flit_hops += 1;
         self.packet_hops += 1;
-        let channel = self.at(from, number) as u32;
+        let channel = self.at(from, lane) as u32;
         let at = gone + u64::from(self.spec.credit_cycles);
         self.wheel.put(at, Event::Credit { channel, phits });
         if more {
-            self.choose_way(queue);
+            self.find_way(queue);
             self.wait_for_input(queue);
         }
-        self.queue_at_output(wire as usize, out_lane, id, phits);
+        self.queue_at_output(out, id, phits);
     }
 
     /// Puts a packet behind the switch.
     #[inline]
-    fn queue_at_output(&mut self, wire: usize, lane: u8, id: u32, phits: u8) {
-        let at = self.at(wire, lane);
-        let queue = &mut self.out_queues[at];
-        queue.room -= i32::from(phits);
-        let last = std::mem::replace(&mut queue.tail, id);
-        if queue.head == NONE {
-            queue.head = id;
+    fn queue_at_output(&mut self, out: u32, id: u32, phits: u8) {
+        let (wire, lane) = self.split(out);
+        let channel = &mut self.channels[out as usize];
+        channel.room -= i32::from(phits);
+        let last = std::mem::replace(&mut channel.tail, id);
+        if channel.head == NONE {
+            channel.head = id;
             self.wires[wire].waits |= 1 << lane;
         } else {
             self.packets[last as usize].next = id;
@@ -161,14 +199,14 @@ impl Engine {
             }
             let can = self.lanes_that_can(out);
             let wire = &mut self.wires[out as usize];
+            let lacked = wire.credit_stall.is_open();
             if can == 0 {
-                if !wire.lacks_credit {
-                    wire.lacks_credit = true;
+                if !lacked {
                     wire.credit_stall.begin(self.now);
                 }
                 return;
             }
-            if std::mem::take(&mut wire.lacks_credit) {
+            if lacked {
                 wire.credit_stall.end(self.now);
             }
             let lane = first_from(u64::from(can), wire.lane_turn);
@@ -181,15 +219,15 @@ impl Engine {
     #[inline]
     fn send_first(&mut self, out: usize, lane: u8) {
         let at = self.at(out, lane);
-        let queue = &mut self.out_queues[at];
-        let id = queue.head;
+        let channel = &mut self.channels[at];
+        let id = channel.head;
         let packet = &self.packets[id as usize];
-        queue.head = packet.next;
-        queue.room += i32::from(packet.phits_per_flit);
+        channel.head = packet.next;
+        channel.room += i32::from(packet.phits);
         if packet.next == NONE {
             self.wires[out].waits &= !(1 << lane);
         }
-        self.packet_onto_wire(out, lane, id);
+        self.onto_wire(out, lane, id);
         self.give_room(at);
     }
 
@@ -200,10 +238,9 @@ impl Engine {
         let mut can = 0;
         while lanes != 0 {
             let lane = take_lowest(&mut lanes);
-            let channel = self.at(out as usize, lane as u8);
-            let head = self.out_queues[channel].head;
-            let phits = self.packets[head as usize].phits_per_flit;
-            can |= u8::from(self.credits[channel] >= i32::from(phits)) << lane;
+            let channel = &self.channels[self.at(out as usize, lane as u8)];
+            let phits = self.packets[channel.head as usize].phits;
+            can |= u8::from(channel.credits >= i32::from(phits)) << lane;
         }
         can
     }

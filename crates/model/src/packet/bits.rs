@@ -1,0 +1,46 @@
+//! Times in fractions of a cycle, and small sets as words.
+
+/// A time in fractions of a cycle, as wires need it: 2^20 to a cycle.
+pub(super) type Fine = u64;
+const FRACTION_BITS: u32 = 20;
+/// One cycle.
+pub(super) const CYCLE: Fine = 1 << FRACTION_BITS;
+
+/// The beginning of a cycle.
+#[inline]
+pub(super) fn fine(cycle: u64) -> Fine {
+    cycle << FRACTION_BITS
+}
+
+/// Cycles, with fractions, as a time.
+#[inline]
+pub(super) fn fine_of(cycles: f64) -> Fine {
+    (cycles * CYCLE as f64) as Fine
+}
+
+/// The cycle that a time is in.
+#[inline]
+pub(super) fn floor(time: Fine) -> u64 {
+    time >> FRACTION_BITS
+}
+
+/// The first cycle that does not begin before a time.
+#[inline]
+pub(super) fn ceil(time: Fine) -> u64 {
+    floor(time + CYCLE - 1)
+}
+
+/// The lowest member from `turn` on, else the lowest of all.
+#[inline]
+pub(super) fn first_from(set: u64, turn: u8) -> u8 {
+    let later = set & u64::MAX.checked_shl(u32::from(turn)).unwrap_or(0);
+    (if later != 0 { later } else { set }).trailing_zeros() as u8
+}
+
+/// Takes the lowest member out of a set.
+#[inline]
+pub(super) fn take_lowest(set: &mut u64) -> usize {
+    let lowest = set.trailing_zeros() as usize;
+    *set &= *set - 1;
+    lowest
+}

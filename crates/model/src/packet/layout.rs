@@ -41,28 +41,16 @@ pub(super) struct Out {
     pub(super) router: u32,
     pub(super) link: u32,
     pub(super) tile: u16,
+    /// Outputs of its link, and the dimension that it goes along.
+    pub(super) tiles: u8,
+    pub(super) dim: u8,
     /// Cycles from here to the far end.
     pub(super) forward: u32,
     pub(super) cycles_per_phit: f64,
 }
 
-/// Where a packet leaves a router.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
-    /// First output of the link, and how many tiles it has.
-    pub(super) out: u8,
-    pub(super) tiles: u8,
-    pub(super) dim: u8,
-    /// Whether the rest of the way in this ring crosses its closing link.
-    pub(super) crosses: bool,
-}
-
-const NOWHERE: Step = Step {
-    out: 0,
-    tiles: 0,
-    dim: NO_DIM,
-    crosses: false,
-};
+/// Marks a step after which the rest of the way in this ring crosses its closing link.
+const CROSSES: u8 = 1 << 7;
 
 /// Ports, wires and turns.
 #[derive(Clone, Debug)]
@@ -75,7 +63,8 @@ pub(super) struct Layout {
     /// First injection wire of each node; every node has as many.
     pub(super) inject_base: Vec<u32>,
     pub(super) host_channels: u8,
-    steps: Vec<Step>,
+    /// Where packets leave a router, by router and node: first output of the link among the router's.
+    steps: Vec<u8>,
     nodes: usize,
 }
 
@@ -112,7 +101,7 @@ impl Layout {
             in_base: vec![0; routers + 1],
             inject_base: vec![0; nodes],
             host_channels: spec.host_channels,
-            steps: vec![NOWHERE; routers * nodes],
+            steps: vec![0; routers * nodes],
             nodes,
         };
         let first = layout.add_outs(network, spec);
@@ -130,8 +119,13 @@ impl Layout {
         self.nodes
     }
 
-    pub(super) fn step(&self, router: u32, node: u32) -> Step {
-        self.steps[router as usize * self.nodes + node as usize]
+    /// Where a packet to a node leaves a router: the link's first output, and whether the rest of the way
+    /// in this ring crosses its closing link.
+    #[inline]
+    pub(super) fn step(&self, router: u32, node: u32) -> (u32, bool) {
+        let step = self.steps[router as usize * self.nodes + node as usize];
+        let out = self.out_base[router as usize] + u32::from(step & !CROSSES);
+        (out, step & CROSSES != 0)
     }
 
     /// Cycles of the longest wait that an event has, more or less.
@@ -162,6 +156,8 @@ impl Layout {
                         router: router.0,
                         link: id.0,
                         tile: tile as u16,
+                        tiles: tiles.min(255) as u8,
+                        dim: link.direction.map_or(NO_DIM, |d| d.dim),
                         forward: spec.forward_cycles + spec.cycles(network.hop_latency(id)),
                         cycles_per_phit: spec.cycles_per_phit(rate),
                     });
@@ -174,6 +170,8 @@ impl Layout {
                         router: router.0,
                         link: fabric.node(node).eject.0,
                         tile: u16::from(tile),
+                        tiles: spec.host_channels,
+                        dim: EJECT,
                         forward: spec.eject_cycles,
                         cycles_per_phit: spec
                             .host_cycles_per_phit(network, fabric.node(node).eject)
@@ -191,6 +189,8 @@ impl Layout {
                     router: NODE | node.0,
                     link: fabric.node(node).inject.0,
                     tile: u16::from(tile),
+                    tiles: spec.host_channels,
+                    dim: NO_DIM,
                     forward: spec.inject_cycles,
                     cycles_per_phit: spec.host_cycles_per_phit(network, fabric.node(node).inject),
                 });
@@ -263,12 +263,7 @@ impl Layout {
                     let outs =
                         &self.outs[base as usize..self.out_base[router.index() + 1] as usize];
                     let out = outs.iter().position(|o| o.to == NODE | node.0).unwrap_or(0);
-                    self.steps[at] = Step {
-                        out: out as u8,
-                        tiles: self.host_channels,
-                        dim: EJECT,
-                        crosses: false,
-                    };
+                    self.steps[at] = out as u8;
                     continue;
                 }
                 // Pairs without a route are refused when a job needs them.
@@ -283,12 +278,10 @@ impl Layout {
                 if out == NONE {
                     continue;
                 }
-                self.steps[at] = Step {
-                    out: (out - base) as u8,
-                    tiles: fabric.ports(link).len().clamp(1, 255) as u8,
-                    dim: fabric.link(link).direction.map_or(NO_DIM, |d| d.dim),
-                    crosses: crosses(fabric, router, target.router, link),
-                };
+                self.steps[at] = (out - base) as u8;
+                if crosses(fabric, router, target.router, link) {
+                    self.steps[at] |= CROSSES;
+                }
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::error::ModelError;
 /// No packet, no router.
 const NONE: u32 = u32::MAX;
 /// Room of wires that end at a node, which always takes what comes.
-const PLENTY: u32 = u32::MAX;
+const PLENTY: u16 = u16::MAX;
 /// Most places of the ring: a machine whose wires are that long is refused.
 const MOST_PLACES: usize = 1 << 26;
 /// Bits of a flit under way that say its virtual channel; above them, of a head, its packet's number plus 1.
@@ -96,6 +96,9 @@ struct Wire {
     input_turn: u8,
     lane_turn: u8,
     tile_turn: u8,
+    /// Outputs of its link, and its dimension.
+    tiles: u8,
+    dim: u8,
     /// Cycles to the far end.
     forward: u32,
 }
@@ -117,7 +120,7 @@ impl Wire {
 #[derive(Clone, Copy, Debug)]
 struct Channel {
     /// Flits that the far end has room for.
-    credits: u32,
+    credits: u16,
     /// The queue that holds it, and whose turn it is to get it, by number among the router's queues.
     holder: u16,
     turn: u16,
@@ -293,7 +296,7 @@ impl Flits {
             credits: if out.to & NODE != 0 {
                 PLENTY
             } else {
-                spec.buffer_phits
+                spec.buffer_phits.min(u32::from(PLENTY)) as u16
             },
             holder: 0,
             turn: 0,
@@ -457,25 +460,25 @@ impl Flits {
     fn find_way(&mut self, router: usize, at: usize) {
         let queue = &mut self.queues[at];
         let packet = &mut self.packets[queue.head as usize];
-        let step = self.layout.step(router as u32, packet.to);
-        if step.dim != packet.dim {
-            packet.dim = step.dim;
-            packet.class = u8::from(step.crosses);
+        let (first, crosses) = self.layout.step(router as u32, packet.to);
+        queue.out = (first - self.layout.out_base[router]) as u8;
+        let wire = &mut self.wires[first as usize];
+        if wire.dim != packet.dim {
+            packet.dim = wire.dim;
+            packet.class = u8::from(crosses);
         }
-        queue.out = step.out;
-        let first = self.layout.out_base[router] as usize + usize::from(step.out);
-        if step.tiles > 1 {
+        if wire.tiles > 1 {
             // Tiles of a link take turns.
-            let turn = &mut self.wires[first].tile_turn;
+            let turn = &mut wire.tile_turn;
             queue.out += *turn;
-            *turn = if *turn + 1 == step.tiles {
+            *turn = if *turn + 1 == wire.tiles {
                 0
             } else {
                 *turn + 1
             };
         }
         // Those of its dateline class, unless it has arrived.
-        let (first, count) = if self.wires[first].to & NODE != 0 {
+        let (first, count) = if wire.to & NODE != 0 {
             (0, 2 * self.channels)
         } else {
             (packet.class * self.channels, self.channels)
@@ -539,6 +542,8 @@ fn wire(layout: &Layout, out: &Out) -> Wire {
         input_turn: 0,
         lane_turn: 0,
         tile_turn: 0,
+        tiles: out.tiles,
+        dim: out.dim,
         forward: out.forward.max(1),
     }
 }

@@ -1,7 +1,7 @@
 //! Nodes put packets on their wires.
 
 use super::super::bits::{fine, fine_of, first_from, floor};
-use super::{Engine, Event, NONE};
+use super::{Engine, Event, NONE, What};
 
 impl Engine {
     /// One cycle of a node: sends a packet if it may.
@@ -15,7 +15,7 @@ impl Engine {
         };
         if source.free_at >= fine(self.now + 1) {
             let at = floor(source.free_at);
-            return self.wheel.put(at, Event::Source { node });
+            return self.wheel.put(at, Event::new(What::Source, node, 0));
         }
         let phits = self.packets[source.head[network] as usize].phits;
         let base = self.layout.inject_base[node as usize];

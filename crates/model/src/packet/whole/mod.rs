@@ -13,7 +13,7 @@ use super::layout::{Layout, NODE};
 use super::spec::RouterSpec;
 use super::wheel::Wheel;
 use crate::error::ModelError;
-use parts::{Channel, Event, Input, NONE, Queue, Source, Wire};
+use parts::{Channel, Event, Input, NONE, Queue, Source, What, Wire};
 pub(super) use parts::{Count, Delivered, Packet};
 
 /// Everything that moves.
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Names a node in `idle` at a cycle.
     pub(super) fn remind(&mut self, node: u32, cycle: u64) {
-        self.wheel.put(cycle, Event::Remind { node });
+        self.wheel.put(cycle, Event::new(What::Remind, node, 0));
     }
 
     /// Nothing is done before a cycle; events that are due earlier stay due.
@@ -179,14 +179,16 @@ impl Engine {
 
     #[inline]
     fn happen(&mut self, event: Event, delivered: &mut Vec<Delivered>, idle: &mut Vec<u32>) {
-        match event {
-            Event::Head { queue, packet } => self.arrive(queue, packet),
-            Event::Credit { channel, phits } => self.credit(channel, phits),
-            Event::Look { wire } => self.look(wire),
-            Event::InputFree { input } => self.input_free(input),
-            Event::Source { node } => self.wake_source(node),
-            Event::Remind { node } => idle.push(node),
-            Event::Deliver { node, packet: id } => {
+        let (at, with) = (event.at(), event.with);
+        match event.what() {
+            What::Head => self.arrive(at, with),
+            What::Credit => self.credit(at, with),
+            What::Look => self.look(at),
+            What::InputFree => self.input_free(at),
+            What::Source => self.wake_source(at),
+            What::Remind => idle.push(at),
+            What::Deliver => {
+                let (node, id) = (at, with);
                 let packet = &mut self.packets[id as usize];
                 let tag = packet.tag;
                 packet.next = self.free;

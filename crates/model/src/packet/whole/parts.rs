@@ -95,7 +95,9 @@ pub(super) struct Input {
     pub(super) lane_turn: u8,
     /// Whether an event says when it is free.
     pub(super) watched: bool,
-    /// Arrivals, but for their stalls.
+    /// Queues whose first packet was kept from going on.
+    stalled: u8,
+    /// Arrivals, and cycles in which one of them waited to go on.
     pub(super) count: Count,
     pub(super) stall: Stall,
 }
@@ -109,8 +111,25 @@ impl Input {
             waits: 0,
             lane_turn: 0,
             watched: false,
+            stalled: 0,
             count: Count::default(),
-            stall: Stall::default(),
+            stall: Stall::NONE,
+        }
+    }
+
+    #[inline]
+    pub(super) fn begin_stall(&mut self, now: u64) {
+        if self.stalled == 0 {
+            self.stall.begin(now);
+        }
+        self.stalled += 1;
+    }
+
+    #[inline]
+    pub(super) fn end_stall(&mut self, now: u64) {
+        self.stalled -= 1;
+        if self.stalled == 0 {
+            self.stall.end(now);
         }
     }
 }
@@ -130,6 +149,9 @@ pub(super) struct Wire {
     /// Whose turn it is: queue at the far end, tile of the link that begins here.
     pub(super) lane_turn: u8,
     pub(super) tile_turn: u8,
+    /// Outputs of that link, and its dimension.
+    pub(super) tiles: u8,
+    pub(super) dim: u8,
     /// When an event looks at it again, if one is under way.
     pub(super) looks_at: u64,
     pub(super) credit_stall: Stall,
@@ -146,8 +168,10 @@ impl Wire {
             waits: 0,
             lane_turn: 0,
             tile_turn: 0,
+            tiles: out.tiles,
+            dim: out.dim,
             looks_at: 0,
-            credit_stall: Stall::default(),
+            credit_stall: Stall::NONE,
         }
     }
 
@@ -211,23 +235,63 @@ impl Source {
     };
 }
 
-/// What happens in a cycle. Queues are named by input and virtual channel at once.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
-    /// A packet's head arrives and has found its way.
-    Head { queue: u32, packet: u32 },
-    /// The far end of a wire has room again.
-    Credit { channel: u32, phits: u8 },
+/// Sorts of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// At a queue (input and virtual channel at once): a packet's head arrives and has found its way.
+    Head,
+    /// At a channel: the far end has room again for so many phits.
+    Credit,
     /// A wire is free.
-    Look { wire: u32 },
+    Look,
     /// An input is free.
-    InputFree { input: u32 },
+    InputFree,
     /// A node may send again.
-    Source { node: u32 },
-    /// Somebody wanted to be told.
-    Remind { node: u32 },
-    /// A packet is at its node.
-    Deliver { node: u32, packet: u32 },
+    Source,
+    /// Somebody wanted a node to be named.
+    Remind,
+    /// At a node: a packet is there.
+    Deliver,
+}
+
+/// What happens in a cycle, in eight bytes: most of what an engine moves about is events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    what_at: u32,
+    pub(super) with: u32,
+}
+
+/// Bits of a place's number; above them is what happens there.
+const PLACE_BITS: u32 = 29;
+
+impl Event {
+    /// Something at a queue, channel, wire, input or node, with a packet or a number of phits.
+    #[inline]
+    pub(super) fn new(what: What, at: u32, with: u32) -> Self {
+        debug_assert!(at < 1 << PLACE_BITS);
+        Self {
+            what_at: (what as u32) << PLACE_BITS | at,
+            with,
+        }
+    }
+
+    #[inline]
+    pub(super) fn what(self) -> What {
+        match self.what_at >> PLACE_BITS {
+            0 => What::Head,
+            1 => What::Credit,
+            2 => What::Look,
+            3 => What::InputFree,
+            4 => What::Source,
+            5 => What::Remind,
+            _ => What::Deliver,
+        }
+    }
+
+    #[inline]
+    pub(super) fn at(self) -> u32 {
+        self.what_at & ((1 << PLACE_BITS) - 1)
+    }
 }
 
 /// What a tile counted of arrivals.
@@ -238,43 +302,38 @@ pub(in crate::packet) struct Count {
     pub(in crate::packet) phits: [u64; 2],
 }
 
-/// Cycles in which at least one of several waits.
-#[derive(Clone, Copy, Debug, Default)]
+/// Cycles in which something waits.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Stall {
     since: u64,
     cycles: u64,
-    waiting: u16,
 }
 
 impl Stall {
+    /// Nothing waits, nothing did.
+    const NONE: Self = Self {
+        since: u64::MAX,
+        cycles: 0,
+    };
+
     #[inline]
     pub(super) fn begin(&mut self, now: u64) {
-        if self.waiting == 0 {
-            self.since = now;
-        }
-        self.waiting += 1;
+        self.since = now;
     }
 
     #[inline]
     pub(super) fn end(&mut self, now: u64) {
-        self.waiting -= 1;
-        if self.waiting == 0 {
-            self.cycles += now - self.since;
-        }
+        self.cycles += now - self.since;
+        self.since = u64::MAX;
     }
 
-    /// Whether anything waits.
+    /// Whether something waits.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.waiting > 0
+        self.since != u64::MAX
     }
 
     pub(super) fn until(&self, now: u64) -> u64 {
-        let open = if self.is_open() {
-            now.saturating_sub(self.since)
-        } else {
-            0
-        };
-        self.cycles + open
+        self.cycles + now.saturating_sub(self.since)
     }
 }

@@ -1,7 +1,7 @@
 //! From an input through the switch to a queue behind it, and from there onto the wire.
 
 use super::super::bits::{CYCLE, ceil, fine, first_from, take_lowest};
-use super::{Engine, Event, NODE, NONE};
+use super::{Engine, Event, NODE, NONE, What};
 
 impl Engine {
     /// A packet's head has come and found its way.
@@ -30,34 +30,30 @@ impl Engine {
         let router = self.inputs[(queue >> self.lane_bits) as usize].router;
         let line = &mut self.queues[queue as usize];
         let packet = &mut self.packets[line.head as usize];
-        let step = self.layout.step(router, packet.to);
-        if step.dim != packet.dim {
-            packet.dim = step.dim;
-            packet.class = u8::from(step.crosses);
+        let (mut number, crosses) = self.layout.step(router, packet.to);
+        let wire = &mut self.wires[number as usize];
+        if wire.dim != packet.dim {
+            packet.dim = wire.dim;
+            packet.class = u8::from(crosses);
         }
         line.phits = packet.phits;
-        let mut wire = self.layout.out_base[router as usize] + u32::from(step.out);
-        if step.tiles > 1 {
+        if wire.tiles > 1 {
             // Tiles of a link take turns.
-            let turn = &mut self.wires[wire as usize].tile_turn;
-            wire += u32::from(*turn);
-            *turn = if *turn + 1 == step.tiles {
-                0
-            } else {
-                *turn + 1
-            };
+            let turn = wire.tile_turn;
+            number += u32::from(turn);
+            wire.tile_turn = if turn + 1 == wire.tiles { 0 } else { turn + 1 };
         }
         // Those of its network, and of its dateline class unless it has arrived.
         let channels = self.spec.channels;
         let first = packet.network * 2 * channels;
-        let (first, count) = if self.wires[wire as usize].to & NODE != 0 {
+        let (first, count) = if wire.to & NODE != 0 {
             (first, 2 * channels)
         } else {
             (first + packet.class * channels, channels)
         };
         let lane = first_from(((1 << count) - 1) << first, line.turn);
         line.turn = lane + 1;
-        line.out = wire << self.lane_bits | u32::from(lane);
+        line.out = number << self.lane_bits | u32::from(lane);
     }
 
     /// Lets the first packet of a queue cross, or wait for its input, or for room at its output behind
@@ -92,7 +88,7 @@ impl Engine {
         if !line.stalled {
             line.stalled = true;
             let (port, _) = self.split(queue);
-            self.inputs[port].stall.begin(self.now);
+            self.inputs[port].begin_stall(self.now);
         }
     }
 
@@ -103,7 +99,8 @@ impl Engine {
         if !input.watched {
             input.watched = true;
             let at = ceil(input.busy);
-            self.wheel.put(at, Event::InputFree { input: port as u32 });
+            self.wheel
+                .put(at, Event::new(What::InputFree, port as u32, 0));
         }
     }
 
@@ -154,7 +151,7 @@ impl Engine {
         let more = line.head != NONE;
         let input = &mut self.inputs[port];
         if std::mem::take(&mut line.stalled) {
-            input.stall.end(self.now);
+            input.end_stall(self.now);
         }
         let switched = (u64::from(phits) * self.per_phit_switch).max(CYCLE);
         input.busy = fine(self.now) + switched;
@@ -167,7 +164,8 @@ impl Engine {
         self.packet_hops += 1;
         let channel = self.at(from, lane) as u32;
         let at = gone + u64::from(self.spec.credit_cycles);
-        self.wheel.put(at, Event::Credit { channel, phits });
+        self.wheel
+            .put(at, Event::new(What::Credit, channel, phits.into()));
         if more {
             self.find_way(queue);
             self.wait_for_input(queue);

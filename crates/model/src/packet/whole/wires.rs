@@ -1,7 +1,7 @@
 //! What goes over wires, what comes back, and who is told.
 
 use super::super::bits::{ceil, fine, floor};
-use super::{Engine, Event, NODE};
+use super::{Engine, Event, NODE, What};
 
 impl Engine {
     /// Makes sure that somebody looks at a wire when it is free.
@@ -11,14 +11,14 @@ impl Engine {
         let at = floor(wire.free_at);
         if at > self.now && wire.looks_at != at {
             wire.looks_at = at;
-            self.wheel.put(at, Event::Look { wire: out });
+            self.wheel.put(at, Event::new(What::Look, out, 0));
         }
     }
 
     /// The far end of a channel has room again.
     #[inline]
-    pub(super) fn credit(&mut self, channel: u32, phits: u8) {
-        self.channels[channel as usize].credits += i32::from(phits);
+    pub(super) fn credit(&mut self, channel: u32, phits: u32) {
+        self.channels[channel as usize].credits += phits as i32;
         self.look(channel >> self.lane_bits);
     }
 
@@ -48,13 +48,13 @@ impl Engine {
         if to & NODE != 0 {
             let node = to & !NODE;
             let at = ceil(packet.tail_at).max(there);
-            self.wheel.put(at, Event::Deliver { node, packet: id });
+            self.wheel.put(at, Event::new(What::Deliver, node, id));
         } else {
             let channel = self.at(out, lane);
             self.channels[channel].credits -= i32::from(phits);
             let queue = self.at(to as usize, lane) as u32;
             let at = there + u64::from(self.spec.route_cycles);
-            self.wheel.put(at, Event::Head { queue, packet: id });
+            self.wheel.put(at, Event::new(What::Head, queue, id));
         }
     }
 }

@@ -4,7 +4,7 @@
 Halo phases of 64, 1,024 and 8,192 nodes (16 ranks each) on Gemini tori, then 10^3 to 10^6 transfers
 between random nodes; see fluid.rs for the cases.
 SimGrid (libsimgrid-dev) runs where it ends within minutes; the ends of all transfers must agree to
-1e-6. `--quick` runs the small cases only and fails when times differ (what CI runs).
+1e-6. `--quick` runs the small cases only and fails when times differ (what CI runs). BOOKSIM=PROGRAM runs BookSim 2 beside the packets too.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ def main() -> int:
         if not arguments.quick:
             alone(program, folder)
             print("\nevery packet: 8x8x8 torus, uniform traffic, beside BookSim 2's measured curve", flush=True)
-            subprocess.run([str(build_ours("packet"))], check=True)
+            packet = str(build_ours("packet"))
+            for more in ([], ["flits=1"], ["flits=8"], ["whole"]):
+                subprocess.run([packet, *more], check=True)
     if not agree:
         print("times differ from SimGrid's", file=sys.stderr)
     return 0 if agree else 1

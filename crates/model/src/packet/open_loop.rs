@@ -46,17 +46,17 @@ pub struct OpenLoopResult {
 
 /// Routers of either sort.
 enum Routers {
-    Flits(Flits),
-    Whole(Engine),
+    Flits(Box<Flits>),
+    Whole(Box<Engine>),
 }
 
 impl Routers {
     fn new(network: &Network<'_>, spec: &RouterSpec) -> Result<Self, ModelError> {
         let layout = Layout::new(network, spec)?;
         Ok(if spec.output_phits == 0 {
-            Self::Flits(Flits::new(layout, spec)?)
+            Self::Flits(Box::new(Flits::new(layout, spec)?))
         } else {
-            Self::Whole(Engine::new(layout, spec.clone())?)
+            Self::Whole(Box::new(Engine::new(layout, spec.clone())?))
         })
     }
 

@@ -168,7 +168,7 @@ impl Ring {
             return Err(ModelError::out_of_range(
                 "cycles that a flit is under way",
                 &longest,
-                &format!(
+                format!(
                     "at most {} where every flit is followed",
                     MOST_PLACES / (ins + outs)
                 ),

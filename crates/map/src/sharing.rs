@@ -22,7 +22,7 @@ const ABOVE: f64 = 0.03;
 /// Temperature at the start, as a share of a typical flow squared, and what a byte between routers costs beside
 /// a byte above the limit, as a share of a typical flow.
 const HEAT: f64 = 0.4;
-const APART: f64 = 0.01;
+const APART: f64 = 0.006;
 
 /// Share of the limit that a router's links out keep to if they share its bytes evenly: they never quite do.
 const EVEN: f64 = 0.93;

@@ -10,7 +10,7 @@
 #   make pictures  the book's pictures of machines, drawn anew
 #   make docs      the book as HTML under build/book, man pages under build/man
 #   make bench     measured speeds, as they are; bench-model: flows beside SimGrid; bench-map: the mapper
-#                  beside Scotch, Zoltan2 and Mt-KaHyPar, into bench/results/map.json
+#                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json
 #   make fuzz      every reader against bent input, FUZZ_SECONDS each
 # Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. What else is missing is
 # installed with the system's package manager where that is allowed, else named.
@@ -177,8 +177,10 @@ bench-model:
 bench-map:
 	-scripts/need.sh gcc=gcc mpicxx=libopenmpi-dev /usr/include/scotch-int64=libscotch-dev \
 		$(foreach part,zoltan2 tpetra xpetra kokkos kokkos-kernels teuchos zoltan epetra,/usr/share/doc/libtrilinos-$(part)-dev=libtrilinos-$(part)-dev)
-	-$(PYTHON) -m venv build/peers && build/peers/bin/pip install -q mtkahypar
+	-$(PYTHON) -m venv build/peers
+	-$(foreach peer,mtkahypar kahip,build/peers/bin/pip install -q $(peer);)
 	$(PYTHON) bench/map/run.py --python $(abspath build/peers/bin/python)
+	$(PYTHON) bench/map/real.py
 
 test-simgrid: programs
 	scripts/need.sh /usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ && $(PYTHON) bench/model/run.py --quick

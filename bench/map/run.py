@@ -3,10 +3,12 @@
 
 Prints the table and writes it to bench/results/map.json and docs/src/mappers.md. With `--problems` only these
 are run and their rows take the place of earlier ones. Peers run where they are installed: Scotch (Debian's
-`libscotch-dev`), Zoltan2 (`libtrilinos-zoltan2-dev` and its parts), Mt-KaHyPar (Python package `mtkahypar`; on
-P1bg, it does not end on more than some hundred targets). Seconds are processor time of the whole process and
-from start to end, reading included; memory is its peak. Whatever a tool returns is made to fit the slots
-first (surplus ranks go to the next host with room).
+`libscotch-dev`), Zoltan2 (`libtrilinos-zoltan2-dev` and its parts), TreeMatch (inside Debian's Open MPI 4; its
+matrix is dense, so up to 4,096 ranks), KaHIP (Python package `kahip`), Mt-KaHyPar (`mtkahypar`; on P1bg, it does
+not end on more than some hundred targets). The last three know trees or graphs of hosts alone: TreeMatch and KaHIP
+get a binary tree over the hosts, halved across their longest side, with the mean hops across every level. Seconds
+are processor time of the whole process and from start to end, reading included; memory is its peak. Whatever a tool
+returns is made to fit the slots first (surplus ranks go to the next host with room).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SCOTCH = Path("/usr/lib/x86_64-linux-gnu/scotch-int64")
 TRILINOS = ["tpetra", "kokkoscore", "teuchoscomm", "teuchosparameterlist", "teuchoscore", "zoltan2"]
+OPENMPI_MODULES = Path("/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3")
 LIMIT_SECONDS = 120
+DENSE_RANKS = 4096  # a matrix of 8 bytes a pair
 # What we are held to: worst link (us), hop-bytes (GB), seconds from start to end; then the effort: trials of
 # all runs, and how many runs share them.
 HOLD = {
@@ -70,12 +74,17 @@ def measured(command: list[str]) -> tuple[str, float, float, float] | None:
         return out.read(), usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024
 
 
-def build_ours() -> str:
-    """The benchmark program, built by cargo."""
-    command = ["cargo", "bench", "-p", "hopbyte-map", "--bench", "map", "--no-run", "--message-format=json"]
+def built(name: str, *words: str) -> str:
+    """A program of ours, built by cargo."""
+    command = ["cargo", *words, "--message-format=json"]
     out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     messages = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    return next(m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "map")
+    return next(m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == name)
+
+
+def build_bench() -> str:
+    """The benchmark program."""
+    return built("map", "bench", "-p", "hopbyte-map", "--bench", "map", "--no-run")
 
 
 def build(command: list[str], source: Path, program: Path, name: str) -> bool:
@@ -104,13 +113,27 @@ def fitted(hosts: list[int], rooms: int, capacity: int) -> list[int]:
     return hosts
 
 
+def of_package(python: str, module: str, file: str = "") -> Path | None:
+    """A file beside a Python package, or the package's own, where it is installed."""
+    code = f"import importlib.util as u; s = u.find_spec({module!r}); print(s.origin if s else '')"
+    done = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True)
+    origin = done.stdout.strip()
+    found = Path(origin).parent.parent / file if file else Path(origin)
+    if done.returncode or not origin or not found.exists():
+        print(f"without {module}: {python} has no such package", file=sys.stderr)
+        return None
+    return found
+
+
 class Bench:
     """The problems in files, the programs, and the rows so far."""
 
     def __init__(self, folder: Path, python: str) -> None:
         self.folder = folder
         self.python = python
-        self.ours = build_ours()
+        self.begin = time.perf_counter()
+        self.say("building")
+        self.ours = build_bench()
         self.rows: list[Row] = []
         self.rooms: dict[str, tuple[int, int]] = {}
         self.programs = ROOT / "build" / "peers"
@@ -121,6 +144,15 @@ class Bench:
         mpi = ["-I/usr/include/trilinos", *(f"-ltrilinos_{name}" for name in TRILINOS)]
         command = ["mpicxx", "-O1", "-w", "-std=c++14", *mpi]
         self.zoltan2 = build(command, HERE / "zoltan2.cpp", self.programs / "zoltan2", "Zoltan2")
+        module = [f"-L{OPENMPI_MODULES}", "-l:mca_topo_treematch.so", f"-Wl,-rpath,{OPENMPI_MODULES}"]
+        command = ["mpicc", "-std=gnu11", "-O2", *module, "-lopen-rte", "-lopen-pal"]
+        self.treematch = build(command, HERE / "treematch.c", self.programs / "treematch", "TreeMatch")
+        self.kahip = of_package(python, "kahip", "bin/global_multisection")
+        self.mtkahypar = of_package(python, "mtkahypar")
+
+    def say(self, what: str) -> None:
+        """What is being done, for whoever waits."""
+        print(f"[{time.perf_counter() - self.begin:5.0f} s] {what}", file=sys.stderr, flush=True)
 
     def export(self, problem: str) -> Path:
         """The problem in the peers' files."""
@@ -140,18 +172,22 @@ class Bench:
 
     def run_ours(self, problem: str, objective: str, name: str) -> None:
         effort, runs = EFFORT[problem]
+        self.say(f"{problem}: hopbyte, {name}")
         done = measured([self.ours, "solve", problem, objective, effort, "1", str(runs)])
-        if done:
-            self.add((problem, "hopbyte", name), *done)
+        if done is None:
+            sys.exit(f"{problem}: hopbyte made no map")
+        self.add((problem, "hopbyte", name), *done)
 
-    def peer(self, problem: str, mapper: str, command: list[str], result: Path) -> None:
-        """Runs a peer and evaluates its map by our count."""
+    def peer(self, problem: str, mapper: str, command: list[str], result: Path, order: list[int] | None = None) -> None:
+        """Runs a peer and evaluates its map by our count; `order` says which host a number of its is."""
+        self.say(f"{problem}: {mapper}, {LIMIT_SECONDS} s at most")
         done = measured(["timeout", str(LIMIT_SECONDS), *command])
         if not done or not result.exists():
-            print(f"{problem:<5} {mapper:<12} no map within {LIMIT_SECONDS} s", flush=True)
+            print(f"{problem:<5} {mapper:<10} no map within {LIMIT_SECONDS} s", flush=True)
             return
         words = [text.split() for text in result.read_text().splitlines()]
         hosts = [int(w[-1]) for w in words[1:] if len(w) == 2] if len(words[-1]) == 2 else [int(w[0]) for w in words]
+        hosts = [order[h] for h in hosts] if order else hosts
         rooms, capacity = self.rooms[problem]
         checked = result.with_suffix(".hosts")
         checked.write_text("".join(f"{h}\n" for h in fitted(hosts, rooms, capacity)))
@@ -171,12 +207,27 @@ class Bench:
         if self.zoltan2 and (folder / "hosts.txt").exists() and tasks.stat().st_size:
             files = [graph, str(tasks), str(folder / "hosts.txt"), str(folder / "z2.map"), *torus]
             self.peer(problem, "zoltan2", [str(self.programs / "zoltan2"), *files], folder / "z2.map")
-        if (folder / "hops.txt").exists():
+        if self.mtkahypar and (folder / "hops.txt").exists():
             files = [graph, str(folder / "hops.txt"), str(folder / "mtk.map")]
-            command = [self.python, str(HERE / "mtkahypar_map.py"), *files]
-            probe = [self.python, "-c", "import mtkahypar"]
-            if subprocess.run(probe, check=False, capture_output=True).returncode == 0:
-                self.peer(problem, "mtkahypar", command, folder / "mtk.map")
+            self.peer(problem, "mtkahypar", [self.python, str(HERE / "mtkahypar_map.py"), *files], folder / "mtk.map")
+        self.on_trees(problem, folder)
+
+    def on_trees(self, problem: str, folder: Path) -> None:
+        """Peers that know a machine as a tree."""
+        graph, levels, hosts = (str(folder / name) for name in ("traffic.metis", "levels.txt", "order.txt"))
+        rooms, capacity = self.rooms[problem]
+        if self.treematch and rooms * capacity <= DENSE_RANKS:
+            command = [str(self.programs / "treematch"), graph, levels, hosts, str(folder / "tm.map")]
+            self.peer(problem, "treematch", command, folder / "tm.map")
+        if self.kahip:
+            distances = Path(levels).read_text().split()
+            tree = [f"--hierarchy_parameter_string={':'.join('2' for _ in distances)}"]
+            tree += [f"--distance_parameter_string={':'.join(distances)}"]
+            # "eco" takes minutes on P3, and more than one where every host has one rank.
+            effort = "eco" if capacity > 1 and rooms * capacity <= DENSE_RANKS else "fast"
+            options = [f"--preconfiguration={effort}", "--seed=1", "--imbalance=0", f"--output_filename={folder / 'k.map'}"]
+            order = [int(h) for h in Path(hosts).read_text().split()]
+            self.peer(problem, "kahip", [str(self.kahip), graph, *tree, *options], folder / "k.map", order)
 
 
 def line(row: Row) -> str:
@@ -220,11 +271,16 @@ def write(rows: list[Row]) -> None:
     out = ROOT / "bench" / "results" / "map.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
+    into_book(table(rows))
+
+
+def into_book(table: list[str]) -> None:
+    """Puts a table in the place of the one with the same first column in docs/src/mappers.md."""
     page = ROOT / "docs" / "src" / "mappers.md"
     lines = page.read_text().split("\n")
-    begin = next(i for i, text in enumerate(lines) if text.startswith("| problem | mapper "))
+    begin = next(i for i, text in enumerate(lines) if text.startswith(table[0].split(" |")[0] + " |"))
     end = next(i for i, text in enumerate(lines) if i > begin and not text.startswith("|"))
-    page.write_text("\n".join(lines[:begin] + table(rows) + lines[end:]))
+    page.write_text("\n".join(lines[:begin] + table + lines[end:]))
 
 
 def earlier(problems: list[str]) -> list[Row]:
@@ -243,10 +299,11 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         bench = Bench(Path(temporary), args.python)
-        for problem in args.problems:
+        for number, problem in enumerate(args.problems, start=1):
+            bench.say(f"problem {number} of {len(args.problems)}: {problem}")
             done = measured([bench.ours, "in-order", problem])
             if done is None:
-                print(f"{problem:<5} skipped: its file is not here")
+                print(f"{problem:<5} skipped: its file is not here", flush=True)
                 continue
             bench.add((problem, "in-order", "none"), *done)
             bench.run_ours(problem, "load", "worst-link")
@@ -257,7 +314,9 @@ def main() -> int:
         order = list(HOLD)
         rows = sorted(bench.rows + earlier(args.problems), key=lambda r: order.index(r.problem))
         write(rows)
+        print(*table(rows), sep="\n")
         verdict(rows)
+        bench.say("done")
     return 0
 
 

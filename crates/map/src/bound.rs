@@ -242,14 +242,21 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
             *sum = sum.max(if value.is_finite() { value } else { 0.0 });
         }
     }
-    for (graph, node, router) in [
-        (requests, &mut off_node, &mut off_router),
-        (flows, &mut flow_off_node, &mut flow_off_router),
+    let spectrum = |graph| Spectrum::of(graph, offer.node_rooms.len());
+    let of_requests = spectrum(requests);
+    // Without responses both are one graph.
+    let answered = (!std::ptr::eq(requests, flows)).then(|| spectrum(flows));
+    for (spectrum, node, router) in [
+        (&of_requests, &mut off_node, &mut off_router),
+        (
+            answered.as_ref().unwrap_or(&of_requests),
+            &mut flow_off_node,
+            &mut flow_off_router,
+        ),
     ] {
-        let tasks = graph.units();
-        if let Some(spectrum) = Spectrum::of(graph, offer.node_rooms.len()) {
-            *node = node.max(spectrum.cut(&offer.node_rooms, tasks));
-            *router = router.max(spectrum.cut(&offer.router_rooms, tasks));
+        if let Some(spectrum) = spectrum {
+            *node = node.max(spectrum.cut(&offer.node_rooms, requests.units()));
+            *router = router.max(spectrum.cut(&offer.router_rooms, requests.units()));
         }
     }
     if let Some(cells) = Cells::of(problem, requests) {

@@ -10,6 +10,9 @@ const MOST: usize = 256;
 /// Eigenvalues count for this much less, for the rounding of their computation.
 const ROUNDING: f64 = 1e-9;
 
+/// Halvings of the range of an eigenvalue: to a fourth of [`ROUNDING`].
+const HALVINGS: usize = 32;
+
 /// Smallest eigenvalues of a traffic, rising.
 pub(crate) struct Spectrum(Vec<f64>);
 
@@ -100,7 +103,7 @@ fn kth(diagonal: &[f64], beside: &[f64], k: usize, most: f64) -> f64 {
         count
     };
     let (mut low, mut high) = (0.0, most.max(0.0));
-    for _ in 0..60 {
+    for _ in 0..HALVINGS {
         let middle = 0.5 * (low + high);
         if below(middle) > k {
             high = middle;

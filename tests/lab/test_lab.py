@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -188,17 +189,22 @@ OWN_SPACE = [*NOBODY, "unshare", "--user", "--map-root-user", "--net", "--mount"
 )
 def test_somebody_without_rights_has_a_lab_in_a_namespace_of_his_own():
     """As the hint says: built, used and taken down, and nothing of it seen from outside."""
-    lab = f"{hopbyte_binary()} --quiet lab"
-    # Python where everybody may read it, which a virtual environment need not be.
+    # Python where everybody may read it, which a virtual environment need not be, and the rest in a folder
+    # that everybody may enter, which that of this checkout need not be.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or "python3"
-    script = f"""set -e
-        mount -t tmpfs tmpfs /run
-        {lab} up torus:2x2 --name own --rate 50mbit
-        {lab} run --name own --on n1-1 -- {python} {STREAM} sink &
-        {lab} run --name own --on n0-0 -- {python} {STREAM} send n1-1 200000
-        wait
-        {lab} down own"""
-    done = subprocess.run([*OWN_SPACE, "sh", "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        hopbyte, stream = (shutil.copy(file, folder) for file in (hopbyte_binary(), STREAM))
+        lab = f"{hopbyte} --quiet lab"
+        script = f"""set -e
+            mount -t tmpfs tmpfs /run
+            {lab} up torus:2x2 --name own --rate 50mbit
+            {lab} run --name own --on n1-1 -- {python} {stream} sink &
+            {lab} run --name own --on n0-0 -- {python} {stream} send n1-1 200000
+            wait
+            {lab} down own"""
+        command = [*OWN_SPACE, "sh", "-c", script]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.split()[0] == "200000", done.stderr
     assert not namespaces("own")
 

@@ -70,8 +70,8 @@ def test_every_byte_of_every_frame_is_counted(lab):
 
 def test_counters_show_a_busy_link(lab, tmp_path):
     one = lab("torus:4x2:nodes=1", "--rate", f"{MBIT}mbit")
-    # More than the link carries leaves it no pause: its queue of 0.4 s outlasts those that a sender makes that the machine
-    # keeps waiting. A socket fills 0.06 s of it, so there are eight.
+    # More than the link carries leaves it no pause: its queue of 0.4 s outlasts those that a sender makes that the
+    # machine keeps waiting. A socket fills 0.06 s of it, so there are eight.
     one.call("background", "start", *["n0-0:n1-0"] * 8, "--rate", f"{MBIT}mbit", "--name", one.name)
     path = tmp_path / "links.json"
     one.call("counters", "--name", one.name, "--interval", "2", "-o", path)

@@ -283,18 +283,20 @@ def into_book(table: list[str]) -> None:
     page.write_text("\n".join(lines[:begin] + table + lines[end:]))
 
 
-def earlier(problems: list[str]) -> list[Row]:
-    """Rows of an earlier run for the problems that are not run now."""
+def earlier(problems: list[str], peers: bool) -> list[Row]:
+    """Rows of an earlier run for the problems, or the peers, that are not run now."""
     file = ROOT / "bench" / "results" / "map.json"
-    if not file.exists() or set(HOLD) <= set(problems):
+    if not file.exists() or (peers and set(HOLD) <= set(problems)):
         return []
-    return [Row(**r) for r in json.loads(file.read_text()) if r["problem"] not in problems and "wall_seconds" in r]
+    rows = [Row(**r) for r in json.loads(file.read_text()) if "wall_seconds" in r]
+    ours = ("hopbyte", "in-order")
+    return [r for r in rows if r.problem not in problems or (not peers and r.mapper not in ours)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="*", default=list(HOLD), choices=list(HOLD))
-    parser.add_argument("--no-peers", action="store_true", help="our rows only")
+    parser.add_argument("--no-peers", action="store_true", help="measure our rows only; those of peers stay")
     parser.add_argument("--python", default=sys.executable, help="the Python that has mtkahypar")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -312,7 +314,7 @@ def main() -> int:
             if not args.no_peers:
                 bench.peers(problem, bench.export(problem))
         order = list(HOLD)
-        rows = sorted(bench.rows + earlier(args.problems), key=lambda r: order.index(r.problem))
+        rows = sorted(bench.rows + earlier(args.problems, not args.no_peers), key=lambda r: order.index(r.problem))
         write(rows)
         print(*table(rows), sep="\n")
         verdict(rows)

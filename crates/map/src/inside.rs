@@ -16,7 +16,7 @@ pub struct Inside<'a> {
     pub fabric: &'a Fabric,
     /// The ways between them.
     pub routing: &'a Routing,
-    /// What slot is: the core or device that its rank has to itself.
+    /// What each slot is: the core or device that its rank has to itself.
     pub slots: &'a [NodeId],
 }
 
@@ -126,27 +126,31 @@ mod tests {
     use super::*;
     use hopbyte_fabric::{declared, spec};
 
+    /// Ranks in order on two nodes with so many slots, whose insides are the `node`: before, and arranged.
+    fn on_two(node: &str, slots: u32, exchange: &Exchange) -> [Placement; 2] {
+        let fabric = spec::fabric("torus:2").unwrap();
+        let rooms = fabric.node_ids().map(|n| (n, slots)).collect();
+        let allocation = Allocation::new(&fabric, rooms).unwrap();
+        let placement = Placement::in_order(&allocation, exchange.tasks()).unwrap();
+        let node = spec::fabric(node).unwrap();
+        let inside = Inside {
+            fabric: &node,
+            routing: &Routing::default_for(&node),
+            slots: &node.node_ids().collect::<Vec<_>>(),
+        };
+        let arranged = arrange(&inside, exchange, &fabric, &allocation, &placement, 1).unwrap();
+        [placement, arranged]
+    }
+
     /// Four ranks on each of two nodes, whose slots are a ring of four: pairs that talk end up side by side.
     #[test]
     fn ranks_that_talk_are_near() {
-        let fabric = spec::fabric("torus:2").unwrap();
-        let allocation =
-            Allocation::new(&fabric, fabric.node_ids().map(|n| (n, 4)).collect()).unwrap();
-        let placement = Placement::in_order(&allocation, 8).unwrap();
         let heavy = [(0, 2), (1, 3), (4, 6), (5, 7)];
         let entries = heavy
             .iter()
             .flat_map(|&(a, b)| [(a, b, 1e6, 1), (b, a, 1e6, 1), (a, (b + 4) % 8, 1e9, 1)]);
         let exchange = Exchange::new(8, entries).unwrap();
-        let node = spec::fabric("torus:4").unwrap();
-        let routing = Routing::default_for(&node);
-        let slots: Vec<NodeId> = node.node_ids().collect();
-        let inside = Inside {
-            fabric: &node,
-            routing: &routing,
-            slots: &slots,
-        };
-        let arranged = arrange(&inside, &exchange, &fabric, &allocation, &placement, 1).unwrap();
+        let [placement, arranged] = on_two("torus:4", 4, &exchange);
         let opposite = |p: &Placement| {
             let bytes = between_slots(&exchange, p, 4);
             (0..16)
@@ -163,20 +167,8 @@ mod tests {
     /// What is found is never worse than the order of ranks, and a node that is full stays full.
     #[test]
     fn order_is_kept_where_it_is_best() {
-        let fabric = spec::fabric("torus:2").unwrap();
-        let allocation =
-            Allocation::new(&fabric, fabric.node_ids().map(|n| (n, 8)).collect()).unwrap();
-        let placement = Placement::in_order(&allocation, 16).unwrap();
         let exchange = declared::traffic("stencil:16:3").unwrap().total();
-        let node = spec::fabric("mesh:8").unwrap();
-        let routing = Routing::default_for(&node);
-        let slots: Vec<NodeId> = node.node_ids().collect();
-        let inside = Inside {
-            fabric: &node,
-            routing: &routing,
-            slots: &slots,
-        };
-        let arranged = arrange(&inside, &exchange, &fabric, &allocation, &placement, 1).unwrap();
+        let [placement, arranged] = on_two("mesh:8", 8, &exchange);
         assert_eq!(arranged, placement);
     }
 }

@@ -35,22 +35,23 @@ pub(crate) fn starts<P: Paths, D: Distances>(
 ) -> Vec<Vec<u32>> {
     let problem = engine.problem;
     let (tasks, place_of) = (problem.exchange.tasks(), problem.places());
-    let mut all: Vec<Vec<u32>> = baselines
+    let scored = |start: Vec<u32>| (engine.cost(engine.graph, &start), start);
+    let mut all: Vec<(f64, Vec<u32>)> = baselines
         .iter()
         .filter(|b| b.0 != Baseline::Random)
         .map(|(_, placement, _)| {
             let slots = placement.slots().iter();
-            slots.map(|s| place_of[s.node.index()]).collect()
+            scored(slots.map(|s| place_of[s.node.index()]).collect())
         })
         .collect();
-    let cost = |start: &Vec<u32>| engine.cost(engine.graph, start);
-    let mut fills = vec![fill(&engine.rooms, tasks)];
-    let spread = spread(&engine.rooms, tasks).map(|s| (cost(&s), s));
-    if let Some((least, start)) = spread.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        if all.iter().all(|s| least < cost(s)) {
-            fills.push(counted(&start, engine.rooms.len()));
+    // The first baseline is in order: it fills as few nodes as there are tasks for.
+    let mut fills = vec![counted(&all[0].1, engine.rooms.len())];
+    let spread = spread(&engine.rooms, tasks).map(scored);
+    if let Some(best) = spread.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        if all.iter().all(|s| best.0 < s.0) {
+            fills.push(counted(&best.1, engine.rooms.len()));
         }
-        all.push(start);
+        all.push(best);
     }
     let points = place_points(problem);
     let grid = task_grid(problem.exchange);
@@ -60,20 +61,24 @@ pub(crate) fn starts<P: Paths, D: Distances>(
             // Without coordinates the order of the allocation is all that is known of its places.
             let line = || (0..fill.len()).map(|p| [p as f32, 0.0, 0.0]).collect();
             let points = points.clone().unwrap_or_else(line);
-            all.extend(folded(engine, dims, (&points, fill), trials, seed));
+            let folded = folded(engine, dims, (&points, fill), trials, seed);
+            all.extend(folded.into_iter().map(scored));
         }
         if grid.is_none() || points.is_none() {
             let distance = |a, b| engine.distances.get(a, b);
             let mut rng = Rng::new(seed, STREAM);
-            all.push(dual_bisect(engine.graph, fill, &distance, &mut rng));
+            all.push(scored(dual_bisect(engine.graph, fill, &distance, &mut rng)));
         }
     }
     if tasks.saturating_mul(engine.rooms.len()) <= GREEDY {
-        all.push(greedy(engine.graph, &engine.rooms, engine.distances));
+        all.push(scored(greedy(
+            engine.graph,
+            &engine.rooms,
+            engine.distances,
+        )));
     }
-    let mut scored: Vec<(f64, Vec<u32>)> = all.into_iter().map(|s| (cost(&s), s)).collect();
-    scored.sort_by(|a, b| a.0.total_cmp(&b.0));
-    scored.into_iter().map(|s| s.1).collect()
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.into_iter().map(|s| s.1).collect()
 }
 
 /// For each shape of block that fills a place the best plan's fold of a grid of tasks into the places; where
@@ -154,14 +159,15 @@ fn blocks(dims: &[u32], room: u32) -> Vec<Vec<u32>> {
 /// Tasks in order on every second slot, every fourth and so on: with slots to spare, fewer tasks then share a
 /// link, which no exchange of two tasks would find where halfway there is worse.
 fn spread(rooms: &[u32], tasks: usize) -> impl Iterator<Item = Vec<u32>> {
-    let slots: Vec<u32> = (0..rooms.len() as u32)
-        .flat_map(|place| (0..rooms[place as usize]).map(move |_| place))
-        .collect();
-    let widest = slots.len() / tasks;
-    let strides = (1..usize::BITS)
-        .map(|b| 1 << b)
-        .take_while(move |s| *s <= widest);
-    strides.map(move |s| slots.iter().step_by(s).take(tasks).copied().collect())
+    let slots = || {
+        let places = rooms.iter().enumerate();
+        places.flat_map(|(place, &room)| std::iter::repeat_n(place as u32, room as usize))
+    };
+    let widest = rooms.iter().map(|&room| room as usize).sum::<usize>() / tasks;
+    let strides = (1..usize::BITS).map(|b| 1 << b);
+    strides
+        .take_while(move |s| *s <= widest)
+        .map(move |s| slots().step_by(s).take(tasks).collect())
 }
 
 /// Tasks on every place.
@@ -171,17 +177,6 @@ fn counted(start: &[u32], places: usize) -> Vec<u32> {
         fill[place as usize] += 1;
     }
     fill
-}
-
-/// Tasks on every place when places are filled in order, as many nodes used as there are tasks for.
-fn fill(rooms: &[u32], tasks: usize) -> Vec<u32> {
-    let mut left = tasks as u32;
-    let mut take = |&room: &u32| {
-        let n = room.min(left);
-        left -= n;
-        n
-    };
-    rooms.iter().map(&mut take).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use hopbyte_fabric::{
     Placement, RouterId, Routing, spec,
 };
 use hopbyte_map::{
-    Baseline, MapError, Objective, Options, Problem, Verdict, baseline, evaluate, map,
+    Baseline, Certificate, MapError, Objective, Options, Problem, Verdict, baseline, evaluate, map,
 };
 use proptest::prelude::*;
 
@@ -286,6 +286,17 @@ fn a_task_with_millions_of_messages_is_refused_by_name() {
     );
 }
 
+/// The same search on one thread and on three, whose maps must be the same.
+fn on_one_and_three_threads(
+    problem: &Problem<'_>,
+    options: Options,
+) -> [(Placement, Certificate); 2] {
+    let found =
+        [1, 3].map(|threads| map(problem, &Options { threads, ..options }, &|_| {}).unwrap());
+    assert_eq!(found[0].0, found[1].0, "{}", problem.objective);
+    found
+}
+
 #[test]
 fn a_large_search_is_the_same_on_any_number_of_threads() {
     let fabric = spec::fabric("torus:16x16x16").unwrap();
@@ -300,16 +311,11 @@ fn a_large_search_is_the_same_on_any_number_of_threads() {
             objective,
             ..Problem::new(&fabric, &routing, &exchange, &alloc)
         };
-        let on = |threads| {
-            let options = Options {
-                threads,
-                runs: 1,
-                ..quick(3, 20_000)
-            };
-            map(&problem, &options, &|_| {}).unwrap()
+        let options = Options {
+            runs: 1,
+            ..quick(3, 20_000)
         };
-        let (one, three) = (on(1), on(3));
-        assert_eq!(one.0, three.0, "{objective}");
+        let [one, three] = on_one_and_three_threads(&problem, options);
         assert_eq!((one.1.threads, three.1.threads), (1, 3));
         assert_eq!(one.1.trials, three.1.trials);
     }
@@ -328,15 +334,7 @@ fn a_fat_tree_is_searched_the_same_on_any_number_of_threads() {
             objective,
             ..Problem::new(&fabric, &routing, &exchange, &alloc)
         };
-        let on = |threads| {
-            let options = Options {
-                threads,
-                ..quick(3, 40_000)
-            };
-            map(&problem, &options, &|_| {}).unwrap()
-        };
-        let (one, three) = (on(1), on(3));
-        assert_eq!(one.0, three.0, "{objective}");
+        let [one, _] = on_one_and_three_threads(&problem, quick(3, 40_000));
         let scores = [&one.1.result, &one.1.baseline].map(|e| e.score(&objective));
         assert!(scores[0] < scores[1], "{scores:?}");
     }

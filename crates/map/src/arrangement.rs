@@ -32,6 +32,16 @@ impl Slots {
         Self { place, room, first }
     }
 
+    /// The same slots in places that are `of` the places here: theirs, and the slot here of every one.
+    pub(crate) fn gathered(&self, of: &[u32]) -> (Self, Vec<u32>) {
+        let place = |slot: u32| of[self.place[slot as usize] as usize];
+        let mut order: Vec<u32> = (0..self.place.len() as u32).collect();
+        order.sort_by_key(|&slot| place(slot));
+        let rooms = order.iter().map(|&s| (place(s), self.room[s as usize]));
+        let places = of.iter().max().map_or(0, |&p| p as usize + 1);
+        (Self::new(places, rooms), order)
+    }
+
     /// Number of slots.
     pub(crate) fn count(&self) -> usize {
         self.place.len()

@@ -3,13 +3,14 @@
 use crate::arrangement::Slots;
 use crate::evaluate::is_network;
 use crate::graph::Graph;
+use crate::groups::Groups;
 use crate::linear::{Distances, anneal};
 use crate::near::Near;
-use crate::paths::Paths;
+use crate::paths::{Paths, StoredPaths};
 use crate::problem::{Objective, Problem};
 use crate::rng::Rng;
 use crate::schedule::{Budget, Effort};
-use crate::search::{Search, Stage, Weights};
+use crate::search::{Aim, Search, Stage, Weights};
 use crate::sharing::{Routers, share};
 
 /// Share of every group's bytes that a search looks at; the lightest edges are left for single tasks.
@@ -25,6 +26,32 @@ const HOSTS: f64 = 1.25;
 /// Shares of a run's effort: who shares a router, who sits where on it, and any change.
 const SHARING: (f64, f64, f64) = (0.55, 0.35, 0.1);
 
+/// Shares of what a run has for groups: who shares one, coldly at first and then with an aim; who sits where
+/// in it; and any change.
+const GROUPS: (f64, f64, f64, f64) = (0.06, 0.5, 0.28, 0.16);
+
+/// What a search of groups aims at, as a share of the worst time that a cold one reached.
+const AIM: f64 = 0.8;
+
+/// And the search inside groups, as a share of the time of the links between them.
+const INSIDE: f64 = 0.97;
+
+/// How the places of a fabric are parted, where a search of its parts finds more.
+pub(crate) enum Parts {
+    /// Every place has a way in of its own: what counts most is who shares a router.
+    Routers(Routers),
+    /// Few links between groups of routers.
+    Groups(Box<Groups>),
+}
+
+impl Parts {
+    /// Looks at the routes of a problem.
+    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
+        let routers = Routers::new(problem, paths).map(Self::Routers);
+        routers.or_else(|| Groups::new(problem, paths).map(|g| Self::Groups(Box::new(g))))
+    }
+}
+
 /// Everything that the runs on one problem share.
 pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) problem: &'a Problem<'a>,
@@ -37,8 +64,8 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) rooms: Vec<u32>,
     /// Whether one search is large enough for all threads.
     pub(crate) wide: bool,
-    /// Where the sharing of routers decides most.
-    pub(crate) routers: Option<Routers>,
+    /// Whether parts of the fabric are searched first.
+    pub(crate) parts: Option<Parts>,
 }
 
 /// A level of a search: units, where they can be, and where they are.
@@ -62,12 +89,12 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         problem: &'a Problem<'a>,
         graph: &'a Graph,
         (paths, distances): (&'a P, &'a D),
-        routers: Option<Routers>,
+        parts: Option<Parts>,
         seed: u64,
     ) -> Self {
         let rooms: Vec<u32> = problem.allocation.nodes().iter().map(|n| n.1).collect();
         Self {
-            routers: routers.filter(|_| rooms.iter().all(|&r| r == 1)),
+            parts: parts.filter(|p| matches!(p, Parts::Groups(_)) || rooms.iter().all(|&r| r == 1)),
             problem,
             graph,
             paths,
@@ -148,36 +175,120 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             hot: 50,
             step: 1.5,
             home: false,
+            aim: None,
             budget: effort.part(1.0, false),
         };
-        if grouped {
-            self.linear_stage(&mut state, true, (0.1, effort.part(0.2, true)), rng);
-            tell();
-            stage = Stage {
-                stiffness: (30.0, 30.0),
-                heat: 4.0,
-                step: 1.35,
-                budget: effort.part(0.35, false),
-                ..stage
-            };
-            let hosts = self.load_stage(&mut state, true, None, &stage, rng);
-            tell();
-            stage = Stage {
-                stiffness: (10.0, 100.0),
-                heat: 0.5,
-                hot: 90,
-                budget: effort.part(0.45, false),
-                ..stage
-            };
-            self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
-        } else if let Some(routers) = &self.routers {
-            self.by_router(routers, &mut state, (effort, stage), rng, tell);
-            return state;
-        } else {
-            self.load_stage(&mut state, false, None, &stage, rng);
-        }
+        let hosts = match &self.parts {
+            Some(Parts::Routers(routers)) => {
+                self.by_router(routers, &mut state, (effort, stage), rng, tell);
+                return state;
+            }
+            Some(Parts::Groups(groups)) => {
+                let hosts = self.by_group(groups, &mut state, (effort, stage), rng, &tell);
+                if !grouped {
+                    return state;
+                }
+                hosts
+            }
+            None if grouped => {
+                self.linear_stage(&mut state, true, (0.1, effort.part(0.2, true)), rng);
+                tell();
+                stage = Stage {
+                    stiffness: (30.0, 30.0),
+                    heat: 4.0,
+                    step: 1.35,
+                    budget: effort.part(0.35, false),
+                    ..stage
+                };
+                let hosts = self.load_stage(&mut state, true, None, &stage, rng);
+                tell();
+                hosts
+            }
+            None => {
+                self.load_stage(&mut state, false, None, &stage, rng);
+                tell();
+                return state;
+            }
+        };
+        stage = Stage {
+            stiffness: (10.0, 100.0),
+            heat: 0.5,
+            hot: 90,
+            budget: effort.part(0.45, false),
+            ..stage
+        };
+        self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
         tell();
         state
+    }
+
+    /// Searches for who shares a group, then for who sits where in it, and at the end among all places. Returns
+    /// the time that links outside the objective keep below.
+    fn by_group(
+        &self,
+        groups: &Groups,
+        state: &mut Outcome,
+        (effort, stage): (Effort, Stage),
+        rng: &mut Rng,
+        tell: &impl Fn(),
+    ) -> f64 {
+        let grouped = self.grouped();
+        let whole = if grouped { 0.55 } else { 1.0 };
+        let part = |share: f64, cheap: bool| effort.part(whole * share, cheap);
+        let level = self.level(&state.place_of, grouped);
+        let (slots, order) = level.slots.gathered(&groups.of);
+        let mut slot_at = vec![0; order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            slot_at[old as usize] = new as u32;
+        }
+        let start: Vec<u32> = level.start.iter().map(|&s| slot_at[s as usize]).collect();
+        let (paths, weights, near) = (&groups.paths, &groups.weights, &groups.alone);
+        let mut search = Search::new(paths, &level.graph, &slots, weights, near, &start, None);
+        let cold = Stage {
+            budget: part(GROUPS.0, true),
+            ..stage
+        };
+        let worst = search.run(&cold, self.wide, rng).worst;
+        tell();
+        let aim = |aim: Aim| Stage {
+            aim: Some(aim),
+            hot: 10,
+            ..stage
+        };
+        let hot = Stage {
+            budget: part(GROUPS.1, true),
+            ..aim(Aim {
+                time: AIM * worst,
+                excess: (1.0 - AIM) * worst,
+                heat: (4.0, 0.0125),
+                hop: 0.06,
+            })
+        };
+        let worst = search.run(&hot, self.wide, rng).worst;
+        state.trials += search.trials;
+        let end = search.into_slots();
+        let end: Vec<u32> = end.iter().map(|&s| order[s as usize]).collect();
+        Self::take(state, &level, &end);
+        tell();
+        let home = Stage {
+            home: true,
+            budget: part(GROUPS.2, false),
+            ..aim(Aim {
+                time: INSIDE * worst,
+                excess: (1.0 - AIM) * worst,
+                heat: (2.0, 0.05),
+                hop: 0.6,
+            })
+        };
+        self.load_stage(state, grouped, None, &home, rng);
+        tell();
+        let last = Stage {
+            stiffness: (100.0, 400.0),
+            step: 0.6,
+            budget: part(GROUPS.3, false),
+            ..stage
+        };
+        self.load_stage(state, grouped, None, &last, rng)
     }
 
     /// Searches for who shares a router, then for who sits where on it, and at the end among all places.
@@ -222,7 +333,8 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     pub(crate) fn stages(&self) -> usize {
         match self.problem.objective {
             Objective::HopBytes | Objective::RouteCost(_) => 0,
-            _ if self.routers.is_some() || self.grouped() => 3,
+            _ if matches!(self.parts, Some(Parts::Groups(_))) => 4,
+            _ if self.parts.is_some() || self.grouped() => 3,
             _ => 1,
         }
     }
@@ -308,8 +420,9 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         rng: &mut Rng,
     ) -> f64 {
         let level = self.level(&state.place_of, grouped);
-        let near = match &self.routers {
-            Some(routers) if stage.home => &routers.beside,
+        let near = match &self.parts {
+            Some(Parts::Routers(routers)) if stage.home => &routers.beside,
+            Some(Parts::Groups(groups)) if stage.home => &groups.beside,
             _ => &self.near,
         };
         let mut search = Search::new(

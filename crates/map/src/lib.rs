@@ -20,6 +20,7 @@ mod dual;
 mod engine;
 mod evaluate;
 mod graph;
+mod groups;
 mod inside;
 mod linear;
 mod mapper;

@@ -1,7 +1,7 @@
 //! The search as a whole: baselines, starts, stages, and the certificate.
 
 use crate::bound::{Bound, bound};
-use crate::engine::Engine;
+use crate::engine::{Engine, Parts};
 use crate::evaluate::{Evaluation, evaluate, known_costs};
 use crate::graph::Graph;
 use crate::linear::{Distances, MatrixDistances};
@@ -9,7 +9,6 @@ use crate::paths::{GridPaths, Paths, StoredPaths};
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rng::Rng;
 use crate::schedule::Effort;
-use crate::sharing::Routers;
 use crate::starts::starts;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;
@@ -240,7 +239,7 @@ fn searched(
                 },
                 _ => paths.distances(problem.fabric),
             };
-            run.on(&paths, &distances, Routers::new(problem, &paths))?
+            run.on(&paths, &distances, Parts::new(problem, &paths))?
         }
     };
     let (which, start, start_cost) = candidates[best].clone();
@@ -316,16 +315,10 @@ impl Run<'_> {
         &self,
         paths: &P,
         distances: &D,
-        routers: Option<Routers>,
+        parts: Option<Parts>,
     ) -> Result<Found, MapError> {
         let (problem, options) = (self.problem, self.options);
-        let engine = Engine::new(
-            problem,
-            self.graph,
-            (paths, distances),
-            routers,
-            options.seed,
-        );
+        let engine = Engine::new(problem, self.graph, (paths, distances), parts, options.seed);
         let runs = options.runs.max(1);
         // A large search uses all threads itself, small ones run side by side.
         let waves = if engine.wide {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Trials between two looks at the clock.
 const STRIDE: u64 = 256;
 
-/// Temperature at the end of cooling, as a share of the start.
+/// Temperature at the end of cooling, as a share of the start, for [`Schedule::new`].
 const COLD: f64 = 1e-2;
 
 /// Share of the budget after which only improvements are taken.
@@ -61,9 +61,12 @@ impl Effort {
 pub(crate) struct Schedule {
     budget: Budget,
     begin: Instant,
-    start_heat: f64,
+    /// Temperature at the start and, as a share of it, at the end.
+    range: (f64, f64),
     heat: f64,
     slack: f64,
+    /// What a unit of heat and slack is worth: it may change as the search goes.
+    pub(crate) unit: f64,
     trials: u64,
     progress: f64,
     cold: bool,
@@ -75,13 +78,20 @@ impl Schedule {
         Self {
             budget,
             begin: Instant::now(),
-            start_heat: heat,
+            range: (heat, COLD),
             heat,
             slack,
+            unit: 1.0,
             trials: 0,
             progress: 0.0,
             cold: heat <= 0.0,
         }
+    }
+
+    /// Cools down to another share of the start.
+    pub(crate) fn down_to(mut self, share: f64) -> Self {
+        self.range.1 = share;
+        self
     }
 
     /// Counts trials, one or many; false when the budget is used up.
@@ -102,8 +112,8 @@ impl Schedule {
                 self.begin.elapsed().as_secs_f64() / whole.max(1e-9)
             }
         };
-        self.cold = self.start_heat <= 0.0 || self.progress >= COOLED;
-        self.heat = self.start_heat * COLD.powf(self.progress / COOLED);
+        self.cold = self.range.0 <= 0.0 || self.progress >= COOLED;
+        self.heat = self.range.0 * self.range.1.powf(self.progress / COOLED);
         self.progress < 1.0
     }
 
@@ -111,9 +121,9 @@ impl Schedule {
     #[inline]
     pub(crate) fn limit(&self, rng: &mut Rng) -> f64 {
         if self.cold {
-            -self.slack
+            -self.slack * self.unit
         } else {
-            -self.heat * (1.0 - rng.unit()).ln()
+            -self.heat * self.unit * (1.0 - rng.unit()).ln()
         }
     }
 

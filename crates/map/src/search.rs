@@ -40,6 +40,23 @@ pub(crate) struct Weights {
     pub(crate) hop: Vec<f64>,
 }
 
+/// A time that no link shall pass, for a search that begins hot: limits do not fall, hops are worth less and
+/// less.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aim {
+    /// The time.
+    pub(crate) time: f64,
+    /// Time above it that is the unit of the penalty and of the heat.
+    pub(crate) excess: f64,
+    /// Heat at the start and, as a share of it, at the end.
+    pub(crate) heat: (f64, f64),
+    /// What a hop of a typical flow is worth at the start.
+    pub(crate) hop: f64,
+}
+
+/// Share of a hop's worth that is left at the end of a search with an aim.
+const HOP_LEFT: f64 = 0.02;
+
 /// One stage of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stage {
@@ -51,6 +68,8 @@ pub(crate) struct Stage {
     pub(crate) hot: usize,
     /// Typical flows by which every limit stays below what the worst time lets a link carry.
     pub(crate) step: f64,
+    /// In place of falling limits, stiffness and heat: what to aim at.
+    pub(crate) aim: Option<Aim>,
     /// Whether units only change places near where they are.
     pub(crate) home: bool,
     /// When to stop.
@@ -211,6 +230,8 @@ impl<'a, P: Paths> Search<'a, P> {
             let seconds = self.weights.seconds_per_byte[link];
             self.limit[link] = if seconds <= 0.0 {
                 f64::INFINITY
+            } else if let Some(aim) = stage.aim.filter(|_| self.weights.counts[link]) {
+                aim.time / seconds
             } else if self.weights.counts[link] {
                 let most = worst / seconds;
                 (most * (1.0 - LEAST_STEP) - stage.step * self.flow)
@@ -221,7 +242,10 @@ impl<'a, P: Paths> Search<'a, P> {
             };
         }
         let (soft, stiff) = stage.stiffness;
-        self.steep = soft * (stiff / soft).powf(progress) / self.flow;
+        self.steep = match stage.aim {
+            Some(aim) => 2.0 * self.unit(stage, progress) / (aim.excess * self.mean_rate()).powi(2),
+            None => soft * (stiff / soft).powf(progress) / self.flow,
+        };
         for link in 0..self.price.len() {
             self.price[link] = self.slope(link);
         }
@@ -230,6 +254,25 @@ impl<'a, P: Paths> Search<'a, P> {
         self.paths.reprice(&mut self.prices, &all, |l| price[l]);
         self.find_hot(worst);
         standing
+    }
+
+    /// The cost that heat is counted in: a mean edge's hop, or with an aim an excess of its unit on one link.
+    fn unit(&self, stage: &Stage, progress: f64) -> f64 {
+        stage.aim.map_or(self.edge, |aim| {
+            self.flow / (aim.hop * (1.0 - (1.0 - HOP_LEFT) * progress))
+        })
+    }
+
+    /// Bytes per second of the links that count, in the mean.
+    fn mean_rate(&self) -> f64 {
+        let links = self
+            .weights
+            .seconds_per_byte
+            .iter()
+            .zip(&self.weights.counts);
+        let rates = links.filter(|l| *l.1 && *l.0 > 0.0).map(|l| 1.0 / *l.0);
+        let (sum, count) = rates.fold((0.0, 0.0), |(sum, count), rate| (sum + rate, count + 1.0));
+        if count > 0.0 { sum / count } else { 1.0 }
     }
 
     /// Derivative of the cost of one link.
@@ -438,7 +481,11 @@ impl<'a, P: Paths> Search<'a, P> {
         let mut best = self.refresh(stage, 0.0);
         let mut best_slots = self.at.slot_of().to_vec();
         let mut moved = false;
-        let mut schedule = Schedule::new(stage.budget, stage.heat * self.edge, 1e-6 * self.edge);
+        let mut schedule = match stage.aim {
+            Some(aim) => Schedule::new(stage.budget, aim.heat.0, 1e-6).down_to(aim.heat.1),
+            None => Schedule::new(stage.budget, stage.heat, 1e-6),
+        };
+        schedule.unit = self.unit(stage, 0.0);
         let mut next = period;
         let mut change = Change::new(self.load.len());
         let mut batch = wide.then(|| Batch::new(|| Change::new(self.load.len())));
@@ -448,6 +495,7 @@ impl<'a, P: Paths> Search<'a, P> {
                 next += period;
                 if moved {
                     let now = self.refresh(stage, schedule.progress());
+                    schedule.unit = self.unit(stage, schedule.progress());
                     moved = false;
                     if now.better_than(&best) {
                         best = now;

@@ -340,6 +340,33 @@ fn a_fat_tree_is_searched_the_same_on_any_number_of_threads() {
     }
 }
 
+/// A triangular torus of tasks, where a patch of it in every group would send too much to six others: shared
+/// well, no cable carries more than six flows. A search among all places ends at seven.
+#[test]
+fn a_dragonfly_is_searched_by_groups_the_same_on_any_number_of_threads() {
+    let fabric = spec::fabric("dragonfly:17x8:nodes=4,global=1").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let alloc = allocation(&fabric, &(0..512).map(|n| (n, 1)).collect::<Vec<_>>());
+    let at = |x: u32, y: u32| x % 32 * 16 + y % 16;
+    let steps = [(0, 1), (0, 15), (1, 0), (31, 0), (1, 15), (31, 1)];
+    let pairs = (0..512u32).flat_map(|t| {
+        let (x, y) = (t / 16, t % 16);
+        steps.map(|(i, j)| (t, at(x + i, y + j), 12.5e6, 1))
+    });
+    let exchange = Exchange::new(512, pairs).unwrap();
+    let problem = Problem {
+        objective: Objective::WorstNetworkLink,
+        ..Problem::new(&fabric, &routing, &exchange, &alloc)
+    };
+    let [one, _] = on_one_and_three_threads(&problem, quick(3, 1_000_000));
+    let flows = one.1.result.worst_network_link_seconds / 1e-3;
+    assert!(
+        flows < 5.5,
+        "{flows} of {}",
+        one.1.baseline.worst_network_link_seconds / 1e-3
+    );
+}
+
 #[test]
 fn progress_comes_with_the_seconds_and_ends_at_the_result() {
     let fabric = spec::fabric("torus:4x4").unwrap();

@@ -110,6 +110,43 @@ impl StoredPaths {
         Ok(paths)
     }
 
+    /// Ways between so many routers of one place each; the last of the links stands for all own links.
+    /// `list(from, to)` gives the others with their shares. `None` where they would take too much room.
+    pub(crate) fn among(
+        routers: usize,
+        links: usize,
+        mut list: impl FnMut(usize, usize) -> Vec<(u32, f32)>,
+    ) -> Option<Self> {
+        let all: Vec<u32> = (0..routers as u32).collect();
+        let own = vec![links as u32 - 1; routers];
+        let mut paths = Self {
+            router: all.clone(),
+            routers,
+            column: all,
+            columns: routers,
+            inject: own.clone(),
+            eject: own,
+            offsets: vec![0],
+            links: Vec::new(),
+            shares: Vec::new(),
+            fabric_links: links,
+        };
+        for from in 0..routers {
+            for to in 0..routers {
+                if from != to {
+                    let (links, shares): (Vec<u32>, Vec<f32>) = list(from, to).into_iter().unzip();
+                    paths.links.extend(links);
+                    paths.shares.extend(shares);
+                }
+                paths.offsets.push(paths.links.len() as u32);
+            }
+            if paths.links.len() > MAX_ENTRIES {
+                return None;
+            }
+        }
+        Some(paths)
+    }
+
     /// Places of every router.
     fn members(&self) -> Vec<Vec<u32>> {
         let mut members = vec![Vec::new(); self.routers];

@@ -1,0 +1,308 @@
+//! Which tasks share a group of routers, where groups are joined by few links (dragonflies).
+//!
+//! What two groups say to each other goes over the same few links whoever sits where in them, so the times of
+//! the links between groups are decided by the sharing of groups alone, and those inside a group by who sits
+//! where in it: two small searches instead of one large one, whose trials change loads everywhere.
+
+use crate::near::Near;
+use crate::paths::{Paths, StoredPaths};
+use crate::problem::Problem;
+use crate::search::Weights;
+use hopbyte_fabric::{End, Fabric, Family, RouterId};
+
+/// Fewest groups, and places of each in the mean, with which it is worth to look at groups first.
+const LEAST: (usize, usize) = (3, 4);
+
+/// Share of the links inside a group that bytes between groups may take: those that stay inside need some too,
+/// and no sharing is even.
+const EVEN: f64 = 0.62;
+
+/// Groups of an allocation's places, and the ways between them.
+pub(crate) struct Groups {
+    /// Group of every place.
+    pub(crate) of: Vec<u32>,
+    /// The places of a place's group.
+    pub(crate) beside: Near,
+    /// Of groups: each alone.
+    pub(crate) alone: Near,
+    /// Ways between groups: the links between them, and one for all links inside each.
+    pub(crate) paths: StoredPaths,
+    /// What these links weigh.
+    pub(crate) weights: Weights,
+}
+
+impl Groups {
+    /// `None` where routers form no groups, or too few.
+    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
+        let fabric = problem.fabric;
+        let router_of = |place: usize| fabric.node(problem.node_at(place as u32)).router;
+        let all = of_routers(fabric)?;
+        let most = all.iter().max().map_or(0, |&g| g as usize + 1);
+        let mut number = vec![u32::MAX; most];
+        let mut count = 0;
+        let of: Vec<u32> = (0..paths.routers().len())
+            .map(|place| {
+                let group = &mut number[all[router_of(place).index()] as usize];
+                if *group == u32::MAX {
+                    *group = count;
+                    count += 1;
+                }
+                *group
+            })
+            .collect();
+        let groups = count as usize;
+        if groups < LEAST.0 || of.len() < groups * LEAST.1 {
+            return None;
+        }
+        let mut ways = Ways::new(problem, groups, |router| {
+            number[all[router.index()] as usize]
+        });
+        let paths = ways.between(paths, &of)?;
+        Some(Self {
+            beside: Near::beside(&of),
+            alone: Near::beside(&(0..count).collect::<Vec<u32>>()),
+            weights: ways.weights,
+            paths,
+            of,
+        })
+    }
+}
+
+/// The group of every router: the first coordinate of a dragonfly, else what triangles say.
+fn of_routers(fabric: &Fabric) -> Option<Vec<u32>> {
+    match fabric.family() {
+        Family::Aries | Family::Slingshot | Family::Dragonfly => fabric
+            .router_ids()
+            .map(|r| fabric.coord(r)?.first().copied())
+            .collect(),
+        _ => by_triangles(fabric),
+    }
+}
+
+/// Groups where every router is joined to every other of its group, found by their triangles: a link inside
+/// closes one with each of the others, a link between groups few. `None` if that leaves one group or routers
+/// alone.
+fn by_triangles(fabric: &Fabric) -> Option<Vec<u32>> {
+    let next: Vec<Vec<RouterId>> = fabric.router_ids().map(|r| neighbours(fabric, r)).collect();
+    let closed = |a: usize, b: RouterId| {
+        let many = &next[b.index()];
+        next[a]
+            .iter()
+            .filter(|r| many.binary_search(r).is_ok())
+            .count()
+    };
+    let most: Vec<usize> = (0..next.len())
+        .map(|a| next[a].iter().map(|&b| closed(a, b)).max().unwrap_or(0))
+        .collect();
+    let inside = |a: usize, b: RouterId| {
+        let triangles = closed(a, b);
+        2 * triangles > most[a].max(most[b.index()])
+    };
+    let mut group = vec![u32::MAX; next.len()];
+    let mut count = 0;
+    for first in 0..next.len() {
+        if group[first] != u32::MAX {
+            continue;
+        }
+        group[first] = count;
+        let mut found = vec![first];
+        let mut at = 0;
+        while at < found.len() {
+            let router = found[at];
+            at += 1;
+            for &to in &next[router] {
+                if group[to.index()] == u32::MAX && inside(router, to) {
+                    group[to.index()] = count;
+                    found.push(to.index());
+                }
+            }
+        }
+        if found.len() < 2 || found.len() == next.len() {
+            return None;
+        }
+        count += 1;
+    }
+    Some(group)
+}
+
+/// Routers at the far ends of a router's links, by number.
+fn neighbours(fabric: &Fabric, router: RouterId) -> Vec<RouterId> {
+    let ends = fabric.links_from(router).iter().map(|&l| fabric.link(l).to);
+    let mut list: Vec<RouterId> = ends
+        .filter_map(|end| match end {
+            End::Router(to) => Some(to).filter(|&to| to != router),
+            End::Node(_) | End::Hosts(_) => None,
+        })
+        .collect();
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+/// Links between groups and inside them, numbered anew.
+struct Ways {
+    /// New number of every link.
+    number: Vec<u32>,
+    /// What a byte on a link of the fabric adds to the link that stands for it.
+    share: Vec<f64>,
+    weights: Weights,
+}
+
+impl Ways {
+    fn new(problem: &Problem<'_>, groups: usize, group: impl Fn(RouterId) -> u32) -> Self {
+        let fabric = problem.fabric;
+        let mut ways = Self {
+            number: vec![u32::MAX; fabric.links().len()],
+            share: vec![1.0; fabric.links().len()],
+            weights: Weights {
+                seconds_per_byte: vec![0.0; groups],
+                counts: vec![true; groups],
+                hop: vec![0.0; groups],
+            },
+        };
+        // Links and capacity inside every group.
+        let mut inside = vec![(0usize, 0.0f64); groups];
+        for link in fabric.link_ids() {
+            let (End::Router(from), End::Router(to)) =
+                (fabric.link(link).from, fabric.link(link).to)
+            else {
+                continue;
+            };
+            let capacity = problem.live_capacity(link);
+            let at = group(from);
+            if at == group(to) && at != u32::MAX {
+                ways.number[link.index()] = at;
+                inside[at as usize].0 += 1;
+                inside[at as usize].1 += capacity;
+            } else {
+                ways.number[link.index()] = ways.weights.hop.len() as u32;
+                let seconds = if capacity > 0.0 { 1.0 / capacity } else { 0.0 };
+                ways.push(seconds, true, 1.0);
+            }
+        }
+        // An excess over all links of a group together weighs as much as its even shares would.
+        for (at, (links, capacity)) in inside.into_iter().enumerate() {
+            let root = (links.max(1) as f64).sqrt();
+            if capacity > 0.0 {
+                ways.weights.seconds_per_byte[at] = root / (EVEN * capacity);
+            }
+            ways.weights.hop[at] = root;
+        }
+        for link in fabric.link_ids() {
+            let number = ways.number[link.index()] as usize;
+            if number < groups {
+                ways.share[link.index()] = 1.0 / ways.weights.hop[number];
+            }
+        }
+        // The own links of places, which no sharing changes.
+        ways.push(0.0, false, 0.0);
+        ways
+    }
+
+    fn push(&mut self, seconds: f64, counts: bool, hop: f64) {
+        self.weights.seconds_per_byte.push(seconds);
+        self.weights.counts.push(counts);
+        self.weights.hop.push(hop);
+    }
+
+    /// The ways between groups: the mean over their routers.
+    fn between(&mut self, paths: &StoredPaths, of: &[u32]) -> Option<StoredPaths> {
+        let links = self.weights.hop.len();
+        let mut places: Vec<Vec<u32>> = Vec::new();
+        let mut seen = 0;
+        for (place, &router) in paths.routers().iter().enumerate() {
+            if of[place] as usize == places.len() {
+                places.push(Vec::new());
+            }
+            // Routers are numbered in the order of their first places.
+            if router == seen {
+                seen += 1;
+                places[of[place] as usize].push(place as u32);
+            }
+        }
+        let mut sums = vec![0.0; links];
+        let list = |from: usize, to: usize| {
+            let mut used: Vec<u32> = Vec::new();
+            let pairs = (places[from].len() * places[to].len()) as f64;
+            for &a in &places[from] {
+                for &b in &places[to] {
+                    paths.each(a, b, |link, share| {
+                        let number = self.number[link];
+                        if number != u32::MAX {
+                            if sums[number as usize] == 0.0 {
+                                used.push(number);
+                            }
+                            sums[number as usize] += share * self.share[link] / pairs;
+                        }
+                    });
+                }
+            }
+            used.sort_unstable();
+            used.iter()
+                .map(|&l| (l, std::mem::take(&mut sums[l as usize]) as f32))
+                .collect()
+        };
+        StoredPaths::among(places.len(), links, list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
+
+    fn groups_of(text: &str) -> Option<Vec<u32>> {
+        by_triangles(&spec::fabric(text).unwrap())
+    }
+
+    /// Triangles say what the coordinates say; tori, trees and one large group have no groups.
+    #[test]
+    fn groups_show_in_the_links() {
+        for text in ["dragonfly:33x8", "dragonfly:9x4:nodes=2", "slingshot:8x16"] {
+            let fabric = spec::fabric(text).unwrap();
+            assert_eq!(by_triangles(&fabric), of_routers(&fabric), "{text}");
+        }
+        for text in [
+            "torus:4x4x4",
+            "torus:3x3",
+            "gemini:2x2x8",
+            "fattree:k=4,levels=3",
+            "slingshot:1x8",
+        ] {
+            assert_eq!(groups_of(text), None, "{text}");
+        }
+    }
+
+    /// Loads of the links between groups are those that all routes give, whoever sits where.
+    #[test]
+    fn ways_between_groups_carry_what_routes_carry() {
+        for text in ["dragonfly:9x4:nodes=2", "dragonfly:9x4:nodes=2,global=2"] {
+            let fabric = spec::fabric(text).unwrap();
+            let routing = Routing::default_for(&fabric);
+            let nodes = fabric.node_ids().filter(|n| n.0 % 5 != 2).map(|n| (n, 1));
+            let allocation = Allocation::new(&fabric, nodes.collect()).unwrap();
+            let tasks = allocation.nodes().len() as u32;
+            let flows = (0..tasks).map(|t| (t, (7 * t + 11) % tasks, f64::from(t + 1), 1));
+            let exchange = Exchange::new(tasks as usize, flows).unwrap();
+            let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
+            let paths = StoredPaths::new(&problem).unwrap();
+            let groups = Groups::new(&problem, &paths).unwrap();
+            let (mut far, mut near) = (0.0, 0.0);
+            for (from, message) in exchange.iter() {
+                let (a, b) = (groups.of[from as usize], groups.of[message.to as usize]);
+                groups.paths.each(a, b, |link, share| {
+                    let hop = groups.weights.hop[link];
+                    *if hop == 1.0 { &mut far } else { &mut near } += message.bytes * share * hop;
+                });
+                paths.each(from, message.to, |link, share| {
+                    let link = fabric.link(paths.link(link));
+                    if let (End::Router(x), End::Router(y)) = (link.from, link.to) {
+                        let apart = fabric.coord(x).unwrap()[0] != fabric.coord(y).unwrap()[0];
+                        far -= if apart { message.bytes * share } else { 0.0 };
+                    }
+                });
+            }
+            assert!(far.abs() < 1e-6 && near > 0.0, "{text}: {far} {near}");
+        }
+    }
+}

@@ -7,7 +7,7 @@
 
 const char hopbyte_rate_patterns[] = "single|pairs|prepost|allstart";
 enum { SINGLE, PAIRS, PREPOST, ALLSTART };
-enum { TAG_DATA = 1 };
+enum { TAG_DATA = 1, PEERS = 6 };
 
 struct peers {
     int count;
@@ -105,6 +105,8 @@ void hopbyte_rate_run(struct hopbyte_probe *probe) {
     char word[16];
     struct peers p;
     bool single = probe->pattern == SINGLE;
+    if (probe->peers == 0)
+        probe->peers = probe->world.size <= PEERS ? probe->world.size - 1 : PEERS;
     if (single)
         hopbyte_pairs_settle(probe, probe->world.size);
     else if (probe->world.size <= probe->peers)

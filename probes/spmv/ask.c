@@ -51,7 +51,8 @@ static double now(void) {
 static bool library_load(struct library *lib, const char *path, char *problem, size_t room) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        snprintf(problem, room, "%s", dlerror());
+        snprintf(problem, room, "%s; it comes with make install, or name it: --library target/release/libhopbyte.so",
+                 dlerror());
         return false;
     }
 #define LOOK_UP(name)                                                                                                  \

@@ -68,6 +68,11 @@ def test_rate(mpi: Mpi, pattern: str) -> None:
         assert r["messages_per_second"] == pytest.approx(4 * streams / r["median_seconds"], rel=1e-6)
 
 
+def test_a_small_job_sends_to_all_others() -> None:
+    [r] = probe(OMPI, 3, "rate", *sizes(8), *FIXED, "--window", 4, "--pattern", "prepost")
+    assert r["peers"] == 2 and r["messages"] == OPERATIONS * 4 * 3 * 2
+
+
 @pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.flavour)
 @pytest.mark.parametrize(("verb", "blocks"), [("bcast", 1), ("alltoall", 5), ("allreduce", 1)])
 def test_collectives(mpi: Mpi, verb: str, blocks: int) -> None:

@@ -6,7 +6,8 @@ use super::space;
 use super::system;
 use anyhow::{Result, bail};
 use hopbyte_fabric::{Fabric, LinkId};
-use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::counters::delta::Moment;
+use hopbyte_observe::counters::reading::{Counter, Layout, Port, Reading};
 use hopbyte_observe::sources::{Places, Source, open};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ impl Load {
 /// Counters of one interface: sent bytes and frames, drops at its queue, bytes that wait there.
 type Values = [u64; 4];
 const NAMES: [&str; 4] = ["tx_bytes", "tx_packets", "qdisc_drops", "qdisc_backlog"];
+/// What an agent calls the source that reads interfaces.
+pub(super) const LINUX: &str = "linux";
 
 /// An interface that is watched.
 struct Interface {
@@ -51,36 +54,64 @@ struct Interface {
     waiting: u32,
 }
 
-/// A namespace that is watched.
-struct Space {
+/// The interfaces of a namespace and what was read of them.
+pub(super) struct Space {
     place: String,
-    source: Source,
     layout: Arc<Layout>,
     interfaces: Vec<Interface>,
-    first: Instant,
-    last: Instant,
+    first: Moment,
+    last: Moment,
     samples: u32,
 }
 
 /// Watches all links for at least a window.
 pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
     let places = system::places_of(&lab.name)?;
-    let mut spaces = places
+    let open = |place: String| {
+        let source = source(&place, &place)?;
+        let space = Space::new(place, source.layout());
+        Ok((source, space))
+    };
+    let mut watched = places
         .into_iter()
-        .map(Space::open)
-        .collect::<Result<Vec<_>>>()?;
+        .map(open)
+        .collect::<Result<Vec<(Source, Space)>>>()?;
     let start = Instant::now();
     loop {
         let looked = Instant::now();
-        spaces.iter_mut().try_for_each(Space::look)?;
+        for (source, space) in &mut watched {
+            space.take(source.sample()?)?;
+        }
         if start.elapsed() >= window {
             break;
         }
         std::thread::sleep(BETWEEN.saturating_sub(looked.elapsed()));
     }
+    Ok(by_link(lab, fabric, watched.iter().map(|(_, space)| space)))
+}
+
+/// The interfaces of a namespace as an agent there reads them, under the name that it reports.
+pub(super) fn source(place: &str, name: &str) -> Result<Source> {
+    let sources = space::inside(place, || open(&Places::here(name)))?;
+    let linux = sources
+        .into_iter()
+        .flatten()
+        .find(|s| s.layout().source == LINUX);
+    let Some(source) = linux else {
+        bail!("{place} has no interfaces: was the lab taken down meanwhile?");
+    };
+    Ok(source)
+}
+
+/// What was read of namespaces as loads of the links that begin there.
+pub(super) fn by_link<'a>(
+    lab: &Lab,
+    fabric: &Fabric,
+    spaces: impl Iterator<Item = &'a Space>,
+) -> HashMap<LinkId, Load> {
     let naming = lab.naming();
     let mut loads: HashMap<(&str, &str), Load> = HashMap::new();
-    for space in &spaces {
+    for space in spaces {
         for interface in &space.interfaces {
             let key = (space.place.as_str(), interface.name.as_str());
             loads.insert(key, space.load(interface));
@@ -90,57 +121,49 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
         let (place, interface) = naming.sending_end(fabric, link)?;
         Some((link, *loads.get(&(place.as_str(), interface.as_str()))?))
     };
-    Ok(fabric.link_ids().filter_map(of).collect())
+    fabric.link_ids().filter_map(of).collect()
 }
 
 impl Space {
-    fn open(place: String) -> Result<Self> {
-        let sources = space::inside(&place, || open(&Places::here(place.as_str())))?;
-        let linux = sources
-            .into_iter()
-            .flatten()
-            .find(|s| s.layout().source == "linux");
-        let Some(source) = linux else {
-            bail!("{place} has no interfaces: was the lab taken down meanwhile?");
-        };
-        let layout = source.layout().clone();
-        let position = |port: &str, name: &str| {
-            layout.counters.iter().position(|c| {
-                c.name == name && layout.ports[usize::from(c.port)] == Port::Named(port.into())
-            })
+    /// A namespace of which nothing was read.
+    pub(super) fn new(place: String, layout: &Arc<Layout>) -> Self {
+        let position = |port: &Port, name: &str| {
+            let is = |c: &Counter| c.name == name && layout.ports[usize::from(c.port)] == *port;
+            layout.counters.iter().position(is)
         };
         let interface = |port: &Port| {
-            let Port::Named(name) = port else { return None };
-            let found = NAMES.map(|n| position(name, n));
+            let found = NAMES.map(|n| position(port, n));
             let [Some(bytes), Some(packets), Some(drops), Some(backlog)] = found else {
                 return None;
             };
             Some(Interface {
-                name: name.clone(),
+                name: port.to_string(),
                 counters: [bytes, packets, drops, backlog],
                 first: Values::default(),
                 last: Values::default(),
                 waiting: 0,
             })
         };
-        let now = Instant::now();
-        Ok(Self {
+        Self {
             interfaces: layout.ports.iter().filter_map(interface).collect(),
             layout: layout.clone(),
             place,
-            source,
-            first: now,
-            last: now,
+            first: Moment::default(),
+            last: Moment::default(),
             samples: 0,
-        })
+        }
     }
 
-    fn look(&mut self) -> Result<()> {
-        let reading = self.source.sample()?;
-        if !Arc::ptr_eq(&reading.layout, &self.layout) {
+    /// Takes a reading; one that could not be read whole is left out.
+    pub(super) fn take(&mut self, reading: &Reading) -> Result<()> {
+        if !Arc::ptr_eq(&reading.layout, &self.layout) && reading.layout != self.layout {
             bail!("interfaces of {} came or went meanwhile", self.place);
         }
-        self.last = Instant::now();
+        let mut counters = self.interfaces.iter().flat_map(|i| i.counters);
+        if counters.any(|c| reading.get(c).is_none()) {
+            return Ok(());
+        }
+        self.last = reading.moment;
         if self.samples == 0 {
             self.first = self.last;
         }
@@ -156,10 +179,16 @@ impl Space {
         Ok(())
     }
 
+    /// Seconds between the first and the last reading.
+    pub(super) fn seconds(&self) -> f64 {
+        let seconds = self.first.seconds_to(self.last);
+        seconds.ok().flatten().unwrap_or(0.0)
+    }
+
     fn load(&self, interface: &Interface) -> Load {
         let increase = |i: usize| interface.last[i].saturating_sub(interface.first[i]);
         Load {
-            seconds: (self.last - self.first).as_secs_f64(),
+            seconds: self.seconds(),
             bytes: increase(0),
             packets: increase(1),
             drops: increase(2),

@@ -1,5 +1,6 @@
 //! An emulated cluster on this machine: network namespaces wired as a fabric, links shaped.
 
+pub mod agents;
 pub mod background;
 pub mod counters;
 pub mod plan;
@@ -9,9 +10,11 @@ pub mod system;
 use crate::machine::{Machine, MachineSource};
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
-use hopbyte_fabric::{Fabric, LinkId, NodeId};
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId};
+use hopbyte_observe::counters::join::PortMap;
 use plan::{Naming, Plan};
 use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -65,9 +68,14 @@ impl Lab {
     pub fn open(name: &str) -> Result<Self> {
         check_name(name)?;
         let path = system::folder(name).join("lab.json");
-        let text = std::fs::read_to_string(&path).with_context(|| {
-            format!("no lab '{name}' is up\nhint: hopbyte lab up torus:2x2x8:nodes=2 --name {name}")
-        })?;
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!(
+                    "no lab '{name}' is up\nhint: hopbyte lab up torus:2x2x8:nodes=2 --name {name}"
+                )
+            }
+            text => text.with_context(|| format!("reading {}", path.display()))?,
+        };
         serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))
     }
 
@@ -85,6 +93,25 @@ impl Lab {
             lab: self.name.clone(),
             scale: self.scale_bits_per_byte,
         }
+    }
+
+    /// Whether it is still up.
+    pub fn is_up(&self) -> bool {
+        system::folder(&self.name).join("lab.json").exists()
+    }
+
+    /// Links by router and interface, for whoever reads what [`agents`] report: no rule finds them. Those of nodes are
+    /// found as everywhere.
+    pub fn ports(&self, fabric: &Fabric) -> PortMap {
+        let naming = self.naming();
+        let port = |link| {
+            let End::Router(router) = fabric.link(link).from else {
+                return None;
+            };
+            let (_, interface) = naming.sending_end(fabric, link)?;
+            Some(((fabric.router(router).name.clone(), interface), link))
+        };
+        fabric.link_ids().filter_map(port).collect()
     }
 
     fn save(&self, fabric: &Fabric) -> Result<()> {

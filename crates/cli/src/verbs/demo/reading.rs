@@ -3,7 +3,8 @@
 use super::super::lab::load_lines;
 use super::job::Place;
 use super::rivals::HEADROOM;
-use crate::lab::counters::{self, Load};
+use crate::lab::agents;
+use crate::lab::counters::Load;
 use crate::machine::Machine;
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
@@ -46,7 +47,7 @@ pub struct Read {
     pub others: f64,
 }
 
-/// Reads the lab's counters for a while and writes two files: all that links carry, and what is not the application's
+/// Has the lab's counters read for a while, by agents that report to a collector, and writes two files: all that links carry, and what is not the application's
 /// to take, which is what others put there and some headroom. How many products there were meanwhile is what its nodes
 /// injected, over what they inject in one: on its own nodes nobody else runs.
 pub fn read(
@@ -57,7 +58,7 @@ pub fn read(
     others: &Path,
 ) -> Result<HashMap<LinkId, Read>> {
     let (fabric, lab, naming) = (place.fabric, place.lab, place.lab.naming());
-    let loads = counters::watch(lab, fabric, window)?;
+    let loads = agents::watch(lab, fabric, window)?;
     let of = |link: &LinkId| own.get(link).copied().unwrap_or(0.0);
     let (mut injected, mut once) = (0.0, 0.0);
     for &node in &place.nodes {

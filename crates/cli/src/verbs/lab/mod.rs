@@ -1,5 +1,6 @@
 //! `hopbyte lab`: an emulated cluster on this machine.
 
+mod agents;
 mod background;
 
 use crate::args::FabricArgs;
@@ -32,6 +33,8 @@ pub enum Verb {
     Detune(Detune),
     /// What each link carries, over a window; with -o as a file that `links` and `map` read
     Counters(Counters),
+    /// Our agents on every router and node, which report to a collector over a network of their own
+    Agents(agents::Args),
     /// Other people's traffic: streams between nodes at rates of their own
     #[command(subcommand)]
     Background(background::Verb),
@@ -154,6 +157,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Cut(args) => cut(args, out),
         Verb::Detune(args) => detune(args, out),
         Verb::Counters(args) => show_counters(args, out),
+        Verb::Agents(args) => agents::run(args, out),
         Verb::Background(verb) => background::run(verb, out),
         Verb::List => {
             lab::running().iter().try_for_each(|name| out.line(name))?;

@@ -3,13 +3,16 @@
 use super::super::Answer;
 use super::super::collect::token;
 use super::answers::Desk;
-use super::source::Source;
+use super::source::{Collector, Source};
 use crate::args::{CounterArgs, FabricOption};
 use crate::failure::Lacking;
 use crate::http::{LARGE, Server};
+use crate::lab::Lab;
+use crate::machine::Machine;
 use crate::output::Output;
 use anyhow::{Result, bail};
 use hopbyte_collect::tls::Trust;
+use hopbyte_observe::counters::join::PortMap;
 use hopbyte_observe::oracle::{Ask, LONGEST_LINE, MOST_PAIRS};
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -52,6 +55,14 @@ pub struct Args {
         help_heading = "Counters"
     )]
     collector: Option<String>,
+    /// What the collector gathers is of `hopbyte lab agents` of this lab
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "collector",
+        help_heading = "Counters"
+    )]
+    lab: Option<String>,
     /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
     #[arg(
         long,
@@ -109,7 +120,7 @@ struct Serving<'a> {
 /// Serves until the process is ended.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
-    let source = source(args)?;
+    let source = source(args, &machine, out)?;
     let secret = match &args.token {
         Some(file) if !args.listen.ip().is_loopback() => {
             Some(std::fs::read_to_string(file)?.trim().to_owned())
@@ -152,7 +163,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     })
 }
 
-fn source(args: &Args) -> Result<Source> {
+fn source(args: &Args, machine: &Machine, out: &mut Output) -> Result<Source> {
     if !(args.every.is_finite() && (0.001..=86_400.0).contains(&args.every)) {
         bail!(
             "--every: found {}, expected 0.001 to 86400 seconds",
@@ -165,15 +176,29 @@ fn source(args: &Args) -> Result<Source> {
     let every = Duration::from_secs_f64(args.every);
     Ok(match (&args.store, &args.collector, &args.replay) {
         (Some(folder), ..) => Source::Store(folder.clone()),
-        (_, Some(address), _) => {
-            let token = args.token.as_deref().map(token).transpose()?;
-            let trust = args.tls_ca.as_deref().map(Trust::read).transpose()?;
-            Source::Collector(address.clone(), token, trust)
-        }
+        (_, Some(address), _) => Source::Collector(Box::new(Collector {
+            address: address.clone(),
+            token: args.token.as_deref().map(token).transpose()?,
+            trust: args.tls_ca.as_deref().map(Trust::read).transpose()?,
+            ports: ports(args.lab.as_deref(), machine, out)?,
+        })),
         (.., Some(folder)) => Source::Replay(folder.clone(), args.speed),
         _ if args.counters.is_empty() => Source::None,
         _ => Source::files(args.counters.clone(), args.about.clone(), every),
     })
+}
+
+/// Links of a lab's routers by interface; without a lab none.
+fn ports(lab: Option<&str>, machine: &Machine, out: &mut Output) -> Result<PortMap> {
+    let Some(name) = lab else {
+        return Ok(PortMap::new());
+    };
+    let lab = Lab::open(name)?;
+    let emulated = lab.machine(out)?.fabric;
+    if emulated.fingerprint() != machine.fabric.fingerprint() {
+        bail!("--lab: found '{name}', which emulates another machine than --fabric");
+    }
+    Ok(lab.ports(&emulated))
 }
 
 fn announce(args: &Args, server: &Server, version: u64, out: &mut Output) -> Result<()> {

@@ -10,6 +10,7 @@ use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
 use hopbyte_fabric::LinkState;
+use hopbyte_observe::counters::join::PortMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,11 +25,20 @@ pub enum Source {
     /// Files of counters, read again when they change.
     Files(Box<Files>, Duration),
     /// A running collector.
-    Collector(String, Option<Token>, Option<Trust>),
+    Collector(Box<Collector>),
     /// The folder that a collector keeps.
     Store(PathBuf),
     /// A store from its beginning, so many seconds in one.
     Replay(PathBuf, f64),
+}
+
+/// A running collector, and how to talk to it.
+pub struct Collector {
+    pub address: String,
+    pub token: Option<Token>,
+    pub trust: Option<Trust>,
+    /// Links for ports that no rule finds.
+    pub ports: PortMap,
 }
 
 impl Source {
@@ -42,7 +52,7 @@ impl Source {
         match self {
             Self::None => "no counters".into(),
             Self::Files(files, _) => files.names(),
-            Self::Collector(address, ..) => format!("collector {address}"),
+            Self::Collector(collector) => format!("collector {}", collector.address),
             Self::Store(folder) => format!("store {}", folder.display()),
             Self::Replay(folder, speed) => format!("replay of {} at {speed}", folder.display()),
         }
@@ -72,11 +82,13 @@ impl Source {
                     }
                 }
             }
-            Self::Collector(address, token, trust) => {
+            Self::Collector(collector) => {
                 ready();
                 endless(desk, talk, || {
-                    let stream = Stream::connect(&address, token.as_ref(), trust.as_ref())?;
-                    ticks(stream, machine, desk, &|| {}, talk)
+                    let (token, trust) = (collector.token.as_ref(), collector.trust.as_ref());
+                    let stream = Stream::connect(&collector.address, token, trust)?;
+                    let links = Links::new(collector.ports.clone());
+                    ticks(stream, links, machine, desk, &|| {}, talk)
                 });
             }
             Self::Store(folder) => {
@@ -85,13 +97,14 @@ impl Source {
                     ready();
                 }
                 endless(desk, talk, || {
-                    ticks(Stream::follow(&folder), machine, desk, ready, talk)
+                    let stream = Stream::follow(&folder);
+                    ticks(stream, Links::default(), machine, desk, ready, talk)
                 });
             }
             Self::Replay(folder, speed) => {
                 ready();
                 let stream = Stream::replay(&folder, speed, 0, u64::MAX)?;
-                ticks(stream, machine, desk, &|| {}, talk)?;
+                ticks(stream, Links::default(), machine, desk, &|| {}, talk)?;
                 talk("the store is at its end; its last snapshot stays");
             }
         }
@@ -116,13 +129,13 @@ fn endless(desk: &Desk, talk: &dyn Fn(&str), mut run: impl FnMut() -> io::Result
 /// Publishes the ticks of a stream until it ends.
 fn ticks(
     mut stream: Stream,
+    mut links: Links,
     machine: &Machine,
     desk: &Desk,
     ready: &dyn Fn(),
     talk: &dyn Fn(&str),
 ) -> io::Result<()> {
     let fabric = &machine.fabric;
-    let mut links = Links::default();
     while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
         if let Some(text) = links.mismatch() {
             talk(&format!("counters of another machine: {text}"));

@@ -1,0 +1,55 @@
+//! `hopbyte lab agents`: the lab as a cluster that is watched.
+
+use super::super::collect::{period_ns, token};
+use super::Named;
+use crate::lab::agents::Agents;
+use crate::lab::{Lab, system};
+use crate::output::{Output, count};
+use crate::verbs::Answer;
+use anyhow::{Result, bail};
+use hopbyte_collect::agent::Target;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often to look whether the lab is still there.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// See [`super::Verb::Agents`].
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    lab: Named,
+    /// Collector: HOST:PORT, or udp://HOST:PORT for single packets that nobody acknowledges
+    #[arg(long, value_name = "COLLECTOR", default_value = "127.0.0.1:7667")]
+    to: String,
+    /// File with the collector's secret
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// Seconds from one reading to the next
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    period: f64,
+}
+
+/// Reads and pushes until the lab is taken down or this is stopped.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let period = Duration::from_nanos(period_ns(args.period)?);
+    args.token.as_deref().map(token).transpose()?;
+    system::check_rights()?;
+    let lab = Lab::open(&args.lab.name)?;
+    let fabric = lab.machine(out)?.fabric;
+    let to = Target::parse(&args.to);
+    let agents = Agents::start(&lab, &fabric, &to, args.token.as_deref(), period)?;
+    out.talk(format!(
+        "lab '{}': {} agents report to {} until it is taken down",
+        lab.name,
+        count(agents.len()),
+        args.to
+    ));
+    while lab.is_up() {
+        if agents.has_failed() {
+            bail!("an agent of lab '{}' ended", lab.name);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(Answer::Yes)
+}

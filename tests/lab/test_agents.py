@@ -1,0 +1,110 @@
+"""The lab as a cluster that is watched: agents on every router and node, a collector, an oracle that follows it, and an
+application that asks it, moves while it runs, and goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import totals
+from program import PROGRAMS, ROOT, hopbyte_binary
+
+MACHINE = "torus:2x2x2"
+LIBRARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / hopbyte_binary().parent.name / "libhopbyte.so"
+
+
+@pytest.fixture
+def started():
+    """Starts programs that go on, and ends them."""
+    children: list[subprocess.Popen[str]] = []
+
+    def start(*words: object) -> subprocess.Popen[str]:
+        command = [str(w) for w in words]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        children.append(child)
+        return child
+
+    yield start
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def said(child: subprocess.Popen[str], stream: str, pattern: str) -> str:
+    """What a program says of itself, within ten seconds."""
+    lines = getattr(child, stream)
+    while select.select([lines], [], [], 10)[0] and (line := lines.readline()):
+        if found := re.search(pattern, line):
+            return found[1]
+    raise AssertionError(f"{child.args} did not say {pattern}")
+
+
+def ask(address: Path, question: dict) -> dict:
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(address))
+        s.sendall(json.dumps(question).encode() + b"\n")
+        return json.loads(s.makefile().readline())
+
+
+def used(address: Path, route: tuple[str, str]) -> float | None:
+    """Used bandwidth of the worst link of a route, as the oracle knows it."""
+    question = {"from": route[0], "to": route[1], "metric": "used", "aggregate": "max"}
+    return ask(address, question).get("cost")
+
+
+@pytest.mark.skipif(
+    not shutil.which("mpirun.openmpi") or not (PROGRAMS / "ompi/spmv").exists() or not LIBRARY.exists(),
+    reason="needs Open MPI, the probes and libhopbyte: make mpi programs",
+)
+def test_agents_collector_oracle_map_and_a_move_while_running(lab, started, tmp_path):
+    one = lab(MACHINE, "--rate", "20mbit")
+    named = ["--name", one.name]
+    for fabric, name, message in (("torus:2x2", one.name, "another machine"), (MACHINE, "absent", "no lab")):
+        words = ["oracle", "serve", "--fabric", fabric, "--collector", "127.0.0.1:1", "--lab", name]
+        done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and message in done.stderr, done.stderr
+    collector = started(one.binary, "collect", "--listen", "127.0.0.1:0", "--period", "0.5", "--json")
+    at = said(collector, "stderr", r"listening on (\S+)")
+    agents = started(one.binary, "lab", "agents", *named, "--to", at, "--period", "0.5")
+    # Every router and every node.
+    assert said(agents, "stderr", r"(\d+) agents report") == "16"
+    asked = tmp_path / "oracle"
+    oracle = started(one.binary, "oracle", "serve", "--fabric", MACHINE, "--collector", at, "--lab", one.name,
+                     "--socket", asked)
+    said(oracle, "stdout", r"(http)")
+    busy, idle = ("n0-0-0", "n0-0-1"), ("n1-0-0", "n1-0-1")
+    deadline = time.monotonic() + 20
+    while used(asked, idle) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert used(asked, idle) == used(asked, busy) == 0, "reports go another way than the traffic"
+    assert set(totals(one).values()) == {0}
+    one.call("background", "start", ":".join(busy), "--share", "0.75", *named)
+    while not 0.65 < (used(asked, busy) or 0) < 0.85 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert 0.65 < used(asked, busy) < 0.85 and used(asked, idle) == 0
+
+    # Blocks that exchange over the busy link leave its ends, products stay right.
+    hosts = ["n0-0-0", "n0-0-1", "n1-0-0", "n1-0-1", "n1-1-0", "n1-1-1"]
+    network = "--mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0"
+    words = (f"mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --host {','.join(hosts)} "
+             f"--map-by node --bind-to none {network} -np 6 {PROGRAMS}/ompi/spmv --grid 1,1,6 --cells 1,1,1 "
+             f"--unknowns 500 --nap 500 --verify full --json --iterations 300 --ask-at 100 --library {LIBRARY} "
+             f"--ask {MACHINE} --nodes {','.join(hosts)} --oracle {asked}")
+    done = subprocess.run([str(one.binary), "lab", "run", *named, "--", "sh", "-c", words], check=False,
+                          capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    [moved] = [r for r in records if r.get("record") == "migration"]
+    assert moved["version"] > 0 and moved["moved_blocks"] > 0
+    assert moved["worst_link_seconds"] < moved["before_worst_link_seconds"]
+    assert records[-1]["verified"] is True and records[-1]["wrong_values"] == 0
+    one.call("down", one.name)
+    assert agents.wait(timeout=10) == 0, "agents end with their lab"

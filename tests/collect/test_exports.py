@@ -60,6 +60,7 @@ def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:
     elsewhere = {
         "hopbyte_port_credit_stall_seconds_total",  # networks with credits
         "hopbyte_port_capacity_bytes_per_second",  # lo has none
+        "hopbyte_port_sent_capacity_bytes_per_second",
         "hopbyte_tick_spread_seconds",  # more nodes than one
     }
     assert used - known <= elsewhere
@@ -141,7 +142,9 @@ def test_pandas_duckdb_and_polars_read_the_store(site: Site) -> None:
     assert (closed["reported"] <= closed["expected"]).all()
     grown = f"select node, max(\"lo/rx_bytes\") - min(\"lo/rx_bytes\") from '{file}' group by node"
     assert duckdb.sql(grown).fetchall() == [("n1", counted.max() - counted.min())]
-    assert polars.scan_parquet(ticks).filter(polars.col("missing") != "").collect().is_empty()
+    # A busy machine may have let the agent miss a tick: all three see the same ones.
+    incomplete = polars.scan_parquet(ticks).filter(polars.col("missing") != "").collect()
+    assert list(incomplete["tick"]) == list(closed["tick"][closed["missing"] != ""])
     # The same ticks come out of the replay.
     text = subprocess.run(
         [site.hopbyte, "--json", "replay", "store"], cwd=site.folder, capture_output=True, text=True, check=True

@@ -2,7 +2,7 @@
 
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState};
-use hopbyte_fabric::{Missing, Quantity};
+use hopbyte_fabric::{Missing, Quantity, Side};
 use hopbyte_observe::counters::delta::{Moment, increase};
 use hopbyte_observe::counters::reading::{Combine, Layout};
 use hopbyte_observe::counters::values::Values;
@@ -15,6 +15,8 @@ pub struct Flow {
     pub port: u16,
     /// What is counted.
     pub quantity: Quantity,
+    /// Which way: lanes and capacities of both directions of a port are told apart.
+    pub side: Side,
     /// Sum of the increases since `since_ns`, from the device's total at first sight; a state as it is.
     pub total: f64,
     /// Increase a second in the last interval; for a state the state. Not known after a reset or gap.
@@ -82,13 +84,20 @@ impl Flows {
 
 impl SourceFlows {
     fn new(layout: &Layout, shape: u32) -> Self {
-        let mut flows: BTreeMap<(u16, Quantity), Flow> = BTreeMap::new();
+        let mut flows: BTreeMap<(u16, Quantity, Side), Flow> = BTreeMap::new();
         for (counter, i) in layout.counters.iter().zip(0..) {
+            let quantity = counter.quantity;
+            // Damaged packets of both directions are one figure; what both can carry is none.
+            let side = match quantity {
+                Quantity::Lanes | Quantity::Capacity => counter.side,
+                _ => quantity.side(),
+            };
             let flow = flows
-                .entry((counter.port, counter.quantity))
+                .entry((counter.port, quantity, side))
                 .or_insert_with(|| Flow {
                     port: counter.port,
-                    quantity: counter.quantity,
+                    quantity,
+                    side,
                     total: 0.0,
                     rate: Err(Missing::Unread),
                     since_ns: None,
@@ -266,6 +275,32 @@ mod tests {
             let of = |q| source.flows.iter().find(|f| f.quantity == q).unwrap();
             [Quantity::ReceivedBytes, Quantity::CreditStallNs].map(|q| of(q).clone())
         }
+    }
+
+    #[test]
+    fn what_either_direction_can_carry_is_not_added_up() {
+        let mut layout = Layout::new("", "test");
+        let port = Port::Named("eth0".into());
+        for (side, name) in [
+            (Side::Departures, "qdisc_rate"),
+            (Side::Arrivals, "rx_speed"),
+        ] {
+            layout.counter(&port, name, Quantity::Capacity, 1.0).side = side;
+            layout.counter(&port, "errors", Quantity::Errors, 1.0).side = side;
+        }
+        let source = SourceFlows::new(&layout, 0);
+        let found: Vec<_> = source
+            .flows
+            .iter()
+            .map(|f| (f.quantity, f.side, f.terms.len()))
+            .collect();
+        let expected = [
+            (Quantity::Errors, Side::Arrivals, 2),
+            (Quantity::Capacity, Side::Arrivals, 1),
+            (Quantity::Capacity, Side::Departures, 1),
+        ];
+        assert_eq!(found.len(), 3);
+        assert!(expected.iter().all(|e| found.contains(e)), "{found:?}");
     }
 
     #[test]

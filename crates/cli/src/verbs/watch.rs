@@ -12,7 +12,7 @@ use anyhow::Result;
 use hopbyte_collect::block::{Absence, Closing, Cluster};
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::links::Links;
-use hopbyte_fabric::{LinkState, Quantity};
+use hopbyte_fabric::{LinkState, Quantity, Side};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -57,7 +57,8 @@ struct Port {
     sent: Option<f64>,
     stall: Option<f64>,
     errors: Option<f64>,
-    capacity: Option<f64>,
+    /// Bytes a second that may arrive, and that may leave.
+    capacity: [Option<f64>; 2],
 }
 
 impl Port {
@@ -68,11 +69,16 @@ impl Port {
         }
     }
 
-    /// Share of the capacity in the busier direction, or of the second that packets waited.
+    /// Share of the capacity in the direction that used more of its own; one that nobody tells is the other's.
     fn used(&self) -> Option<f64> {
-        self.busiest()
-            .zip(self.capacity.filter(|&c| c > 0.0))
-            .map(|(b, c)| b / c)
+        let [inwards, outwards] = self.capacity;
+        let share = |rate: Option<f64>, capacity: Option<f64>| {
+            let capacity = capacity.filter(|&c| c > 0.0)?;
+            Some(rate? / capacity)
+        };
+        let received = share(self.received, inwards.or(outwards));
+        let sent = share(self.sent, outwards.or(inwards));
+        received.into_iter().chain(sent).reduce(f64::max)
     }
 }
 
@@ -160,7 +166,10 @@ fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<Name, Port> {
                     (&mut port.stall, rate.map(|ns| ns * 1e-9))
                 }
                 Quantity::Errors => (&mut port.errors, rate),
-                Quantity::Capacity => (&mut port.capacity, rate),
+                Quantity::Capacity => {
+                    let outwards = flow.side == Side::Departures;
+                    (&mut port.capacity[usize::from(outwards)], rate)
+                }
                 _ => continue,
             };
             *slot = match (*slot, rate) {
@@ -304,10 +313,16 @@ mod tests {
         let port = Port {
             received: Some(10.0),
             sent: Some(50.0),
-            capacity: Some(200.0),
+            capacity: [Some(200.0), None],
             ..Port::default()
         };
         assert_eq!(port.used(), Some(0.25));
+        // A shaper lets less out than may come in.
+        let shaped = Port {
+            capacity: [Some(1000.0), Some(50.0)],
+            ..port
+        };
+        assert_eq!(shaped.used(), Some(1.0));
         assert_eq!(Port::default().used(), None);
     }
 }

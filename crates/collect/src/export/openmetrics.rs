@@ -3,18 +3,20 @@
 use crate::block::{Closing, Cluster};
 use crate::flows::{Flow, Flows};
 use crate::wire::Cost;
-use hopbyte_fabric::Quantity;
+use hopbyte_fabric::{Quantity, Side};
 use std::fmt::Write;
 
 /// What a metric family of ports is called, its help, and our unit in its unit.
 struct Family {
     quantity: Quantity,
+    /// Of lanes and capacities: which way.
+    side: Option<Side>,
     name: &'static str,
     help: &'static str,
     factor: f64,
 }
 
-const FAMILIES: [Family; 11] = [
+const FAMILIES: [Family; 13] = [
     family(
         Quantity::ReceivedBytes,
         "received_bytes",
@@ -63,12 +65,23 @@ const FAMILIES: [Family; 11] = [
         "Transmission errors and drops",
         1.0,
     ),
-    family(Quantity::Lanes, "lanes", "Lanes in service", 1.0),
+    family(
+        Quantity::Lanes,
+        "lanes",
+        "Lanes in service for arrivals",
+        1.0,
+    ),
+    outwards(Quantity::Lanes, "sent_lanes", "Lanes in service outwards"),
     family(
         Quantity::Capacity,
         "capacity_bytes_per_second",
-        "Capacity that the device negotiated",
+        "Capacity for arrivals, as the device negotiated it",
         1.0,
+    ),
+    outwards(
+        Quantity::Capacity,
+        "sent_capacity_bytes_per_second",
+        "Capacity outwards: what was negotiated, or what a shaper lets through",
     ),
     family(
         Quantity::QueuedBytes,
@@ -81,9 +94,21 @@ const FAMILIES: [Family; 11] = [
 const fn family(quantity: Quantity, name: &'static str, help: &'static str, factor: f64) -> Family {
     Family {
         quantity,
+        side: match quantity {
+            Quantity::Lanes | Quantity::Capacity => Some(Side::Arrivals),
+            _ => None,
+        },
         name,
         help,
         factor,
+    }
+}
+
+/// What a port says of departures, where the same is said of arrivals.
+const fn outwards(quantity: Quantity, name: &'static str, help: &'static str) -> Family {
+    Family {
+        side: Some(Side::Departures),
+        ..family(quantity, name, help, 1.0)
     }
 }
 
@@ -115,6 +140,7 @@ fn ports(family: &Family, cluster: &Cluster, flows: &Flows, out: &mut String) {
             .flows
             .iter()
             .filter(|f| f.quantity == family.quantity)
+            .filter(|f| family.side.is_none_or(|side| f.side == side))
         {
             if gauge && flow.rate.is_err() {
                 continue;

@@ -8,7 +8,7 @@ use super::delta::Moment;
 use super::names;
 use super::reading::{Layout, Port, Reading};
 use crate::text::{Line, Text, lossy};
-use hopbyte_fabric::{InputError, Quantity};
+use hopbyte_fabric::{InputError, Quantity, Side};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ const NETWORK: [(&str, &str); 8] = [
 ];
 
 /// What of `hopbyte_port_*` is which quantity, and how many of its units are one.
-const OURS: [(&str, Quantity, f64); 11] = [
+const OURS: [(&str, Quantity, f64); 13] = [
     ("received_bytes_total", Quantity::ReceivedBytes, 1.0),
     ("sent_bytes_total", Quantity::SentBytes, 1.0),
     ("received_packets_total", Quantity::ReceivedPackets, 1.0),
@@ -55,7 +55,9 @@ const OURS: [(&str, Quantity, f64); 11] = [
     ("credit_stalls_total", Quantity::CreditStallCount, 1.0),
     ("errors_total", Quantity::Errors, 1.0),
     ("lanes", Quantity::Lanes, 1.0),
+    ("sent_lanes", Quantity::Lanes, 1.0),
     ("capacity_bytes_per_second", Quantity::Capacity, 1.0),
+    ("sent_capacity_bytes_per_second", Quantity::Capacity, 1.0),
     ("queued_bytes", Quantity::QueuedBytes, 1.0),
 ];
 
@@ -126,7 +128,10 @@ impl Scrape {
             ours(family).map(|&(name, quantity, units)| {
                 // Totals of a factor (flits, words) need not be whole.
                 value = (value * units).round();
-                self.layout.counter(&port, name, quantity, 1.0);
+                let counter = self.layout.counter(&port, name, quantity, 1.0);
+                if name.starts_with("sent_") {
+                    counter.side = Side::Departures;
+                }
             })
         } else if let Some(kernel) = find(&INFINIBAND, "node_infiniband_") {
             let port = sample.label("port").unwrap_or("1");
@@ -314,6 +319,11 @@ mod tests {
         );
         assert_eq!(layout.counters[1].quantity, Quantity::CreditStallNs);
         assert!(read("hopbyte_port_errors_total{port=\"X+\"} -1\n").is_err());
+        let both = "hopbyte_port_capacity_bytes_per_second{node=\"n1\",port=\"eth0\"} 9\n\
+            hopbyte_port_sent_capacity_bytes_per_second{node=\"n1\",port=\"eth0\"} 4\n";
+        let sides = |r: &Reading| r.layout.counters.iter().map(|c| c.side).collect::<Vec<_>>();
+        let both = read(both).unwrap();
+        assert_eq!(sides(&both[0]), [Side::Arrivals, Side::Departures]);
     }
 
     #[test]

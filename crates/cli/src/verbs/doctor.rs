@@ -11,6 +11,9 @@ use serde::Serialize;
 /// Where to look.
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    /// Name of the node, where a file has counters of several (default: what the machine calls itself)
+    #[arg(long, value_name = "NODE")]
+    name: Option<String>,
     /// Where.
     #[command(flatten)]
     live: LiveArgs,
@@ -43,7 +46,7 @@ const SCHEMA: &str = "hopbyte.doctor/1";
 
 /// Prints what was found; yes when at least one source can be read.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
-    let places = args.live.places(None);
+    let places = args.live.places(args.name.as_deref());
     let findings = doctor(&places);
     let of = |state| findings.iter().filter(|f| f.state == state).count();
     let summary = Summary {

@@ -10,6 +10,7 @@ use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState, Snapshot};
 use hopbyte_observe::{Jobs, read_jobs};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// The counters to read.
@@ -100,6 +101,8 @@ struct Row {
     capacity_bytes_per_s: f64,
     received_bytes: Option<f64>,
     packets: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packet_bytes: Option<f64>,
     used_ratio: Option<f64>,
     input_stall_ratio: Option<f64>,
     credit_stall_ratio: Option<f64>,
@@ -221,6 +224,7 @@ impl Row {
             capacity_bytes_per_s: link.capacity().0,
             received_bytes: state.received_bytes.get(id),
             packets: state.packets.get(id),
+            packet_bytes: state.packet_bytes(id),
             used_ratio: state.used_ratio.get(id),
             input_stall_ratio: state.input_stall_ratio.get(id),
             credit_stall_ratio: state.credit_stall_ratio.get(id),
@@ -262,7 +266,7 @@ impl Summary {
 /// A column of the text: present when any link has a value.
 struct Field<'a> {
     header: String,
-    column: &'a Column,
+    column: Cow<'a, Column>,
     factor: f64,
     decimals: usize,
 }
@@ -271,7 +275,7 @@ impl<'a> Field<'a> {
     fn all(state: &'a LinkState) -> Vec<Self> {
         let field = |header: &str, column, factor, decimals| Self {
             header: header.to_owned(),
-            column,
+            column: Cow::Borrowed(column),
             factor,
             decimals,
         };
@@ -285,9 +289,17 @@ impl<'a> Field<'a> {
             let (time, unit) = scale(largest(seconds), &TIMES);
             field(&format!("{name} {time}"), seconds, unit, 2)
         };
+        let mut sizes = Column::unknown(state.coverage.len());
+        for id in (0..state.coverage.len()).map(LinkId::of) {
+            sizes.set(id, state.packet_bytes(id));
+        }
         let fields = [
             field(&format!("received {size}"), &state.received_bytes, bytes, 2),
             field("packets", &state.packets, 1.0, 0),
+            Self {
+                column: Cow::Owned(sizes),
+                ..field("B/packet", &state.packets, 1.0, 1)
+            },
             field("used %", &state.used_ratio, 1e-2, 1),
             stall(
                 "input stall",

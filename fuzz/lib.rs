@@ -217,3 +217,48 @@ pub fn lines(bytes: &[u8]) {
         assert!(points.iter().all(|p| !p.node.is_empty() && !p.port.is_empty()));
     }
 }
+
+/// Frames as agents send them to a collector: what it takes it can read again from its own block.
+pub fn frames(bytes: &[u8]) {
+    use hopbyte_collect::block::{Cluster, split};
+    use hopbyte_collect::bytes::Take;
+    use hopbyte_collect::gather::{Channel, Gathering, Rules};
+    use hopbyte_collect::wire::{Hello, Kind, LONGEST_FRAME, next_frame};
+    let now = 1_800_000_000_000_000_000;
+    let _ = hopbyte_collect::datagram::unwrap(bytes, None);
+    let mut gathering = Gathering::new(Rules::default(), now);
+    let (mut rest, mut id) = (bytes, None);
+    while let Ok(Some((kind, body, whole))) = next_frame(rest, LONGEST_FRAME) {
+        rest = &rest[whole..];
+        let taken = match (kind, id) {
+            (Kind::Hello, _) => Hello::take(&mut Take(body))
+                .and_then(|hello| gathering.hello(&hello, Channel::Stream(0), now))
+                .map(|(node, _)| id = Some(node)),
+            (Kind::Source, Some(id)) => gathering.source(id, body),
+            (Kind::Report, Some(id)) => gathering.report(id, body, now),
+            _ => return,
+        };
+        if taken.is_err() {
+            break;
+        }
+    }
+    let (_, block) = gathering.close(now);
+    let (entries, _) = split(block).expect("our own block").expect("all of it");
+    Cluster::default().read(entries, |_, _, _| {}).expect("what was taken can be read");
+}
+
+/// The entries of a kept block: no rate is negative or infinite, whatever is exported of it.
+pub fn block(entries: &[u8]) {
+    use hopbyte_collect::block::Cluster;
+    use hopbyte_collect::export::{lines, openmetrics};
+    use hopbyte_collect::flows::Flows;
+    let (mut cluster, mut flows) = (Cluster::default(), Flows::default());
+    let read = cluster.read(entries, |cluster, id, _| flows.report(cluster, id));
+    let Ok(closing) = read else { return };
+    flows.close(&closing);
+    for flow in flows.iter().flat_map(|(_, source)| &source.flows) {
+        assert!(flow.rate.is_err() || flow.rate.is_ok_and(|r| r.is_finite() && r >= 0.0));
+    }
+    assert!(openmetrics::text(&cluster, &flows, &closing).ends_with("# EOF\n"));
+    let _ = lines::text("fuzz", &cluster, &flows, &closing);
+}

@@ -1,10 +1,11 @@
 use super::*;
 use crate::block::{Cluster, split};
 use crate::store::{Keeping, Store};
-use crate::wire::{Header, Sampled, put_report, put_source};
+use crate::wire::{Header, Kind, Sampled, put_report, put_source};
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
+use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
 const T0: u64 = 1_800_000_000;
@@ -76,6 +77,62 @@ fn gathering(expected: &[&str]) -> Gathering {
         ..Rules::default()
     };
     Gathering::new(rules, (T0 - 1) * SECOND)
+}
+
+/// What an agent sends when it connects, and two reports, the second as differences.
+fn session() -> Vec<(Kind, Vec<u8>)> {
+    let mut agent = Agent::new("n1", 5);
+    let mut hello = Vec::new();
+    agent.hello.put(&mut hello);
+    let mut source = Vec::new();
+    put_source(0, Some(3), &agent_layout(), &mut source).unwrap();
+    let mut said = vec![(Kind::Hello, hello), (Kind::Source, source)];
+    for (i, row) in [[10, 1], [4_000_000_010, 0]].into_iter().enumerate() {
+        let tick = T0 + i as u64;
+        said.push((
+            Kind::Report,
+            agent.report(tick, tick * SECOND + 1_000_000, row),
+        ));
+    }
+    said
+}
+
+/// Hands a session to a collector, as far as it takes it.
+fn take_session(g: &mut Gathering, said: &[(Kind, Vec<u8>)]) -> Result<(), Refusal> {
+    let now_ns = (T0 + 1) * SECOND;
+    let mut id = 0;
+    for (kind, body) in said {
+        match kind {
+            Kind::Hello => {
+                let hello = Hello::take(&mut Take(body))?;
+                id = g.hello(&hello, Channel::Stream(0), now_ns)?.0;
+            }
+            Kind::Source => g.source(id, body)?,
+            _ => g.report(id, body, now_ns)?,
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn what_was_taken_can_be_read_again(at: usize, bits in 1u8.., cut in 0usize..400) {
+        let mut said = session();
+        prop_assert!(take_session(&mut gathering(&[]), &said).is_ok());
+        let length: usize = said.iter().map(|(_, body)| body.len()).sum();
+        let mut at = at % length;
+        for (_, body) in &mut said {
+            if let Some(byte) = body.get_mut(at) {
+                *byte ^= bits;
+                body.truncate(body.len().saturating_sub(cut.saturating_sub(300)));
+                break;
+            }
+            at -= body.len();
+        }
+        let mut g = gathering(&[]);
+        let _ = take_session(&mut g, &said);
+        close(&mut g, (T0 + 1) * SECOND, &mut Cluster::default());
+    }
 }
 
 fn close(g: &mut Gathering, now_ns: u64, cluster: &mut Cluster) -> Closing {

@@ -1,8 +1,10 @@
 //! What does a collector cost? A fleet of emulated nodes reports to one, in a process of its own.
 //!
 //! `cargo bench -p hopbyte-collect --bench collect -- [--nodes N] [--counters N] [--seconds N] [--udp]
-//! [--store FOLDER]`. The collector's processor time and memory are read from /proc; the fleet's are
-//! reported apart. All reports of a tick are encoded before it begins and sent when it begins.
+//! [--store FOLDER] [--shards N]`. The collector's processor time and memory are read from /proc; the
+//! fleet's are reported apart. All reports of a tick are encoded before it begins and sent when it begins.
+//! With shards as many fleets report to as many collectors at the same time, each with its part of the
+//! nodes: together more connections than one process may have.
 
 use hopbyte_collect::Refusal;
 use hopbyte_collect::datagram;
@@ -35,6 +37,9 @@ struct Options {
     udp: bool,
     store: Option<PathBuf>,
     collector: bool,
+    shards: usize,
+    /// First tick, where several fleets begin together.
+    begin: Option<u64>,
 }
 
 impl Options {
@@ -46,6 +51,8 @@ impl Options {
             udp: false,
             store: None,
             collector: false,
+            shards: 1,
+            begin: None,
         };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
@@ -54,6 +61,8 @@ impl Options {
                 "--nodes" => options.nodes = value()?.parse()?,
                 "--counters" => options.counters = value()?.parse()?,
                 "--seconds" => options.seconds = value()?.parse()?,
+                "--shards" => options.shards = value()?.parse()?,
+                "--begin" => options.begin = Some(value()?.parse()?),
                 "--store" => options.store = Some(value()?.into()),
                 "--udp" => options.udp = true,
                 "--collector" => options.collector = true,
@@ -69,7 +78,45 @@ fn main() -> Result<(), Box<dyn Error>> {
     if options.collector {
         return collector(&options);
     }
+    if options.shards > 1 {
+        return shards(&options);
+    }
     fleet(&options)
+}
+
+/// Seconds that fleets have to connect before they begin together.
+const CONNECT: u64 = 12;
+
+/// As many fleets and collectors at the same time as there are shards; each prints its own figures.
+fn shards(options: &Options) -> Result<(), Box<dyn Error>> {
+    let begin = now_ns() / SECOND + CONNECT;
+    let fleets = (0..options.shards).map(|shard| {
+        let nodes = (options.nodes + options.shards - 1 - shard) / options.shards;
+        let mut fleet = Command::new(std::env::current_exe()?);
+        let numbers = [
+            ("--nodes", nodes as u64),
+            ("--counters", options.counters as u64),
+            ("--seconds", options.seconds),
+            ("--begin", begin),
+        ];
+        for (name, number) in numbers {
+            fleet.arg(name).arg(number.to_string());
+        }
+        fleet.args(options.udp.then_some("--udp"));
+        if let Some(folder) = &options.store {
+            fleet.arg("--store").arg(folder.join(shard.to_string()));
+        }
+        fleet.stdout(Stdio::piped()).spawn()
+    });
+    let fleets: Vec<_> = fleets.collect::<Result<_, _>>()?;
+    for fleet in fleets {
+        let done = fleet.wait_with_output()?;
+        print!("{}", String::from_utf8_lossy(&done.stdout));
+        if !done.status.success() {
+            return Err(format!("a fleet ended with {}", done.status).into());
+        }
+    }
+    Ok(())
 }
 
 /// The process that is measured: prints its addresses, then a line for every tick.
@@ -260,7 +307,7 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
     let connected_kb = memory_kb(pid)?;
 
     // Two ticks to settle (whole values, memory), then the measured ones.
-    let begin = now_ns() / SECOND + 2;
+    let begin = options.begin.unwrap_or(now_ns() / SECOND + 2);
     let (mut cpu, mut own) = ((0, 0), (0, 0));
     let mut sending_ns = BTreeMap::new();
     let mut report_bytes = 0;

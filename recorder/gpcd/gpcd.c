@@ -183,13 +183,18 @@ static bool file_load(void)
 {
     const char *path = getenv("HOPBYTE_GPCD_FILE");
     struct stat now;
+    static bool said; /* A program asks for hundreds of registers in a row. */
     if (!path || !*path) {
-        fprintf(stderr, "gpcd: set HOPBYTE_GPCD_FILE to the counters to replay\n");
+        if (!said)
+            fprintf(stderr, "gpcd: set HOPBYTE_GPCD_FILE to the counters to replay\n");
+        said = true;
         return false;
     }
     FILE *in = fopen(path, "r");
     if (!in || fstat(fileno(in), &now) != 0) {
-        fprintf(stderr, "gpcd: cannot read %s: %s\n", path, strerror(errno));
+        if (!said)
+            fprintf(stderr, "gpcd: cannot read %s: %s\n", path, strerror(errno));
+        said = true;
         if (in)
             fclose(in);
         return false;

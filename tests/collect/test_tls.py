@@ -73,19 +73,20 @@ def test_what_does_not_go_together_is_refused(site: Site, certificate: list[str]
 
 def test_idle_connections_in_tls_are_bounded(site: Site, certificate: list[str]) -> None:
     """Those who shook hands and say nothing cost little, are closed for their silence, and the rest goes on."""
-    collector = site.collect(*certificate, "--connections", 400, "--token", "token")
+    collector = site.collect(*certificate, "--connections", 80, "--token", "token")
     site.agent("n1", "--token", "token", "--tls-ca", "cert.pem")
     wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
     before = resident(collector)
     trust = ssl.create_default_context(cafile=str(site.folder / "cert.pem"))
     address = ("127.0.0.1", site.collector)
-    idle = [trust.wrap_socket(socket.create_connection(address), server_hostname="127.0.0.1") for _ in range(300)]
+    # So few that a busy machine shakes hands with all of them before the first is closed for its silence.
+    idle = [trust.wrap_socket(socket.create_connection(address), server_hostname="127.0.0.1") for _ in range(60)]
     grown = (resident(collector) - before) / len(idle)
     print(f"{grown / 1000:.1f} kB a connection")
     assert grown < 60_000, grown
     # More than are allowed are closed at once, and said.
-    more = [socket.create_connection(address) for _ in range(200)]
-    wait("a sentence", 30, lambda: "400 connections are the most" in (site.folder / "log").read_text())
+    more = [socket.create_connection(address) for _ in range(60)]
+    wait("a sentence", 30, lambda: "80 connections are the most" in (site.folder / "log").read_text())
     wait("their end", 30, lambda: "no hello within 5 s" in (site.folder / "log").read_text())
     wait("the node still", 30, lambda: site.last_tick()["reported"] == 1)
     assert resident(collector) - before < 60_000 * len(idle)

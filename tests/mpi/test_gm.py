@@ -176,6 +176,10 @@ def test_a_bad_counter_file_is_said_with_its_line(tmp_path: Path) -> None:
         "counters.txt:2: expected"
         in run_command([str(program)], tmp_path, {"HOPBYTE_GPCD_FILE": "counters.txt"}).err
     )
+    # Of 288 registers that are asked for, one sentence.
+    for place, said in (("gone.txt", "gpcd: cannot read gone.txt: "), ("", "gpcd: set HOPBYTE_GPCD_FILE")):
+        [line] = run_command([str(program)], tmp_path, {"HOPBYTE_GPCD_FILE": place}).err.splitlines()
+        assert line.startswith(said)
 
 
 def figure_4_counters() -> str:

@@ -214,7 +214,11 @@ pub fn lines(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok((points, others)) = hopbyte_collect::lines::parse(&text) {
         assert!(points.len() + others <= text.lines().count());
-        assert!(points.iter().all(|p| !p.node.is_empty() && !p.port.is_empty()));
+        assert!(
+            points
+                .iter()
+                .all(|p| !p.node.is_empty() && !p.port.is_empty())
+        );
     }
 }
 
@@ -244,7 +248,9 @@ pub fn frames(bytes: &[u8]) {
     }
     let (_, block) = gathering.close(now);
     let (entries, _) = split(block).expect("our own block").expect("all of it");
-    Cluster::default().read(entries, |_, _, _| {}).expect("what was taken can be read");
+    Cluster::default()
+        .read(entries, |_, _, _| {})
+        .expect("what was taken can be read");
 }
 
 /// The entries of a kept block: no rate is negative or infinite, whatever is exported of it.

@@ -141,9 +141,13 @@ impl NodeState {
             slot => {
                 *slot = Some(Held {
                     shape,
-                    origin,
                     values: Values::new(shapes.layout(shape).counters.len()),
-                    part: Part::default(),
+                    // Of a source that was never read, too, its number is written.
+                    part: Part {
+                        source: origin.source,
+                        ..Part::default()
+                    },
+                    origin,
                     based: false,
                 });
             }

@@ -15,6 +15,8 @@ pub const MOST_COUNTERS: usize = 4096;
 /// Most ports of one source.
 pub const MOST_PORTS: usize = 1024;
 
+/// Largest unit of a counter in ours: no total and no rate of 64 bits leaves the numbers that there are.
+const MOST_FACTOR: f64 = 1e18;
 const STICKY: u8 = 1;
 const DEPARTURES: u8 = 2;
 
@@ -83,7 +85,7 @@ fn counter(take: &mut Take<'_>, ports: usize) -> Result<Counter, Refusal> {
     let bits = take.byte()?;
     let factor = f64::from_bits(take.u64()?);
     let most = f64::from_bits(take.u64()?);
-    let sound = (1..=64).contains(&bits) && factor.is_finite() && factor > 0.0;
+    let sound = (1..=64).contains(&bits) && factor > 0.0 && factor <= MOST_FACTOR;
     if !sound || most <= 0.0 {
         return Err(Refusal::new(format!(
             "counter {name} of {bits} bits, factor {factor}, {most} a second at most"
@@ -157,6 +159,10 @@ mod tests {
         for cut in 0..shape.len() {
             assert!(take(&mut Take(&shape[..cut]), "n").is_err(), "{cut}");
         }
+        // A unit that no total survives.
+        layout.counters[0].factor = 1e300;
+        let shape = of(&layout).unwrap();
+        assert!(take(&mut Take(&shape), "n").is_err());
     }
 
     proptest! {

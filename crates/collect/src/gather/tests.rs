@@ -227,6 +227,38 @@ fn a_frozen_node_is_named_and_never_shown_as_consistent() {
 }
 
 #[test]
+fn a_source_that_was_never_read_takes_no_other_s_place() {
+    let mut g = gathering(&[]);
+    let mut agent = Agent::new("n1", 5);
+    let now_ns = T0 * SECOND + 2_000_000;
+    let id = agent.connect(&mut g, 0, now_ns).unwrap();
+    let mut body = Vec::new();
+    put_source(1, None, &agent_layout(), &mut body).unwrap();
+    g.source(id, &body).unwrap();
+    // Its second source cannot be read from the first report on.
+    let header = Header {
+        sequence: 1,
+        tick: T0,
+        ..Header::default()
+    };
+    let mut values = Values::new(2);
+    (0..2).for_each(|i| values.set(i, Some(10 + i as u64)));
+    let mut unread = Sampled::new(&values, None);
+    (unread.part.source, unread.part.read) = (1, false);
+    let mut body = Vec::new();
+    put_report(&header, [Sampled::new(&values, None), unread], &mut body);
+    g.report(id, &body, now_ns).unwrap();
+    let mut cluster = Cluster::default();
+    close(&mut g, now_ns, &mut cluster);
+    let held: Vec<_> = cluster.node(id).unwrap().sources.iter().flatten().collect();
+    assert!(held[0].part.read && !held[1].part.read);
+    assert_eq!(
+        (held[0].values.get(0), held[1].values.get(0)),
+        (Some(10), None)
+    );
+}
+
+#[test]
 fn resets_are_named_and_wraps_are_not() {
     let mut g = gathering(&[]);
     let mut cluster = Cluster::default();

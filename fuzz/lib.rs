@@ -135,6 +135,9 @@ pub fn jobs(bytes: &[u8]) {
 /// Reads traffic: bytes are finite, tasks in range.
 pub fn traffic(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
+    if let Ok(product) = hopbyte_observe::traffic::product(&text, 2) {
+        assert!(product.tasks == 2 && product.total().total_bytes().is_finite());
+    }
     if let Ok(traffic) = hopbyte_observe::traffic::traffic(&text) {
         assert!(traffic.tasks > 0 && !traffic.phases.is_empty());
         for phase in &traffic.phases {

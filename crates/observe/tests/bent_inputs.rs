@@ -69,6 +69,9 @@ fn counters(fabric: &Fabric, bytes: &[u8]) -> Result<(), ObserveError> {
 }
 
 fn read_traffic(bytes: &[u8]) -> Result<(), ObserveError> {
+    if let Ok(product) = hopbyte_observe::traffic::product(&text(bytes)?, 2) {
+        assert!(product.tasks == 2 && product.total().total_bytes().is_finite());
+    }
     let t = traffic(&text(bytes)?)?;
     assert!(t.tasks > 0 && !t.phases.is_empty());
     assert!(t.phases.iter().all(|p| p.exchange.tasks() == t.tasks));

@@ -1,22 +1,15 @@
 //! Matrix Market: coordinate and array matrices; `pattern`, `real` or `integer`; `general` or
 //! `symmetric`. Entry (i, j) is what task i sends to task j; entries of a pattern are one byte.
+//! As matrices of coefficients ([`sparse`]) also `complex`, `hermitian` and `skew-symmetric` ones.
 
 use super::edges::{from_one, same_count, square};
 use super::{Entry, bytes, single};
 use crate::ObserveError;
-use crate::text::{Line, Text, lossy};
+use crate::text::{Line, Text, decimal, float, lossy};
 use hopbyte_fabric::{InputError, Traffic};
 
 pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
-    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
-    let banner = lines
-        .next()
-        .ok_or_else(|| text.error("nothing", "%%MatrixMarket"))?;
-    let kind = Kind::parse(text, banner)?;
-    let mut lines = lines.filter(|l| !l.trimmed().starts_with(b"%"));
-    let head = lines
-        .next()
-        .ok_or_else(|| text.error_at(banner, "a size line behind it"))?;
+    let (kind, head, lines) = open(text, Entries::Bytes)?;
     if kind.dense {
         array(text, &kind, head, lines)
     } else {
@@ -24,14 +17,99 @@ pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
     }
 }
 
+/// Kind, size line, and the lines behind it.
+fn open(
+    text: &Text,
+    entries: Entries,
+) -> Result<(Kind, Line<'_>, impl Iterator<Item = Line<'_>>), InputError> {
+    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
+    let banner = lines
+        .next()
+        .ok_or_else(|| text.error("nothing", "%%MatrixMarket"))?;
+    let kind = Kind::parse(text, banner, entries)?;
+    let mut lines = lines.filter(|l| !l.trimmed().starts_with(b"%"));
+    let head = lines
+        .next()
+        .ok_or_else(|| text.error_at(banner, "a size line behind it"))?;
+    Ok((kind, head, lines))
+}
+
+/// Where a square sparse matrix has entries, whatever they are.
+pub(super) struct Sparse {
+    /// Rows, and columns.
+    pub rows: usize,
+    /// Bytes of a value: 8, or 16 of complex numbers.
+    pub value_bytes: f64,
+    /// Row and column of each entry; both halves of a symmetric matrix.
+    pub entries: Vec<(u32, u32)>,
+}
+
+/// Reads a matrix of coefficients.
+pub(super) fn sparse(text: &Text) -> Result<Sparse, InputError> {
+    let (kind, head, lines) = open(text, Entries::Coefficients)?;
+    let words: Vec<&[u8]> = head.words().collect();
+    let [rows, columns, count] = words[..] else {
+        return Err(text.error_at(head, "rows, columns and entries"));
+    };
+    let size = decimal(rows).filter(|n| (1..=u64::from(u32::MAX)).contains(n));
+    let size = size.ok_or_else(|| text.error_in(head, rows, "1 to 4294967295 rows"))?;
+    if decimal(columns) != Some(size) {
+        let error = text.error_in(head, columns, format!("{size} columns, as there are rows"));
+        return Err(error.hint("a vector that is multiplied again and again needs a square matrix"));
+    }
+    let size = size as usize;
+    let mut entries = Vec::new();
+    let mut found = 0u64;
+    for line in lines {
+        let words: Vec<&[u8]> = line.words().collect();
+        let (i, j) = match words[..] {
+            [i, j, ref values @ ..]
+                if values.len() == kind.values && values.iter().all(|v| float(v).is_some()) =>
+            {
+                (i, j)
+            }
+            _ => {
+                let expected = format!("row, column and {} finite numbers", kind.values);
+                return Err(text.error_at(line, expected));
+            }
+        };
+        let (i, j) = (
+            from_one(text, line, i, size)?,
+            from_one(text, line, j, size)?,
+        );
+        entries.push((i, j));
+        if kind.symmetric && i != j {
+            entries.push((j, i));
+        }
+        found += 1;
+    }
+    same_count(text, head, count, found)?;
+    Ok(Sparse {
+        rows: size,
+        value_bytes: if kind.values == 2 { 16.0 } else { 8.0 },
+        entries,
+    })
+}
+
+/// What entries of a matrix are.
+#[derive(Clone, Copy, PartialEq)]
+enum Entries {
+    /// What tasks send.
+    Bytes,
+    /// Numbers that a vector is multiplied with.
+    Coefficients,
+}
+
 struct Kind {
     dense: bool,
-    pattern: bool,
+    /// Numbers of an entry: none, one, or two of a complex one.
+    values: usize,
     symmetric: bool,
 }
 
 impl Kind {
-    fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
+    fn parse(text: &Text, line: Line<'_>, entries: Entries) -> Result<Self, InputError> {
+        let coefficients = entries == Entries::Coefficients;
         let words: Vec<String> = line
             .words()
             .map(|w| lossy(w).to_ascii_lowercase())
@@ -45,22 +123,25 @@ impl Kind {
             |word: &str, expected: &str| Err(text.error_in(line, word.as_bytes(), expected));
         let dense = match format {
             "coordinate" => false,
+            "array" if coefficients => return wrong("array", "coordinate: a sparse matrix"),
             "array" => true,
             other => return wrong(other, "coordinate or array"),
         };
-        let pattern = match field {
-            "pattern" if !dense => true,
-            "real" | "integer" | "double" => false,
+        let values = match field {
+            "pattern" if !dense => 0,
+            "real" | "integer" | "double" => 1,
+            "complex" if coefficients => 2,
             other => return wrong(other, "real, integer or pattern entries"),
         };
         let symmetric = match symmetry {
             "general" => false,
             "symmetric" => true,
+            "hermitian" | "skew-symmetric" if coefficients => true,
             other => return wrong(other, "general or symmetric"),
         };
         Ok(Self {
             dense,
-            pattern,
+            values,
             symmetric,
         })
     }
@@ -81,11 +162,11 @@ fn coordinates<'a>(
     let mut found = 0u64;
     for line in lines {
         let words: Vec<&[u8]> = line.words().collect();
-        let (i, j, value) = match (kind.pattern, &words[..]) {
-            (true, [i, j]) => (i, j, 1.0),
-            (false, [i, j, value]) => (i, j, bytes(text, line, value)?),
-            (true, _) => return Err(text.error_at(line, "row and column").into()),
-            (false, _) => return Err(text.error_at(line, "row, column and value").into()),
+        let (i, j, value) = match (kind.values, &words[..]) {
+            (0, [i, j]) => (i, j, 1.0),
+            (1, [i, j, value]) => (i, j, bytes(text, line, value)?),
+            (0, _) => return Err(text.error_at(line, "row and column").into()),
+            _ => return Err(text.error_at(line, "row, column and value").into()),
         };
         let (i, j) = (
             from_one(text, line, i, tasks)?,

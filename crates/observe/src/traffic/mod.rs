@@ -15,6 +15,7 @@ pub(crate) mod prof;
 mod profiles;
 mod record;
 mod scotch;
+mod spmv;
 mod tar;
 
 use crate::ObserveError;
@@ -22,6 +23,7 @@ use crate::text::{Limits, Line, Text, decimal, float, words};
 use crate::trace;
 use files::Files;
 use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic, declared};
+pub use spmv::product;
 
 /// Most tasks that traffic may have.
 pub const MAX_TASKS: usize = Stencil::MAX_TASKS;
@@ -32,7 +34,7 @@ pub(crate) const LIMITS: Limits = Limits {
     ..Limits::ROWS
 };
 
-/// Reads traffic from a spec ([`declared::TRAFFIC_SPECS`]), a file, a folder or `*` pattern of files of the
+/// Reads traffic from a spec ([`declared::TRAFFIC_SPECS`], or `spmv:RANKS:FILE`), a file, a folder or `*` pattern of files of the
 /// ranks, a comma list of them, or an archive of them (`.tar`, compressed or not).
 ///
 /// Formats: dense matrices (blanks or commas), triplets with or without a header, Matrix Market,
@@ -41,6 +43,9 @@ pub(crate) const LIMITS: Limits = Limits {
 pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     if declared::is_traffic_spec(path_or_spec) {
         return Ok(declared::traffic(path_or_spec)?);
+    }
+    if path_or_spec.starts_with(spmv::START) {
+        return spmv::traffic(path_or_spec);
     }
     read_files(path_or_spec, Files::open(path_or_spec)?)
 }

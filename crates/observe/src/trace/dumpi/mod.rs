@@ -185,7 +185,7 @@ impl Rank {
                     format!("datatype {datatype} without a size"),
                     "a line 'Datatype N (NAME) has size S' at the end",
                 )
-                .hint("was the file cut off?")
+                .hint("dumpi2ascii prints sizes with -a; or was the file cut off?")
             })?;
             match &mut self.trace.calls[at as usize] {
                 Call::Send { bytes, .. } => *bytes *= size,

@@ -2,6 +2,7 @@
 
 use crate::error::ModelError;
 use crate::fluid::{Clock, Sharing};
+use crate::limits::positive;
 use crate::loads::{Loads, Transfer};
 use crate::network::{Network, Way};
 use crate::outcome::{HeldBack, Outcome, SCHEMA, sort_of};
@@ -10,8 +11,10 @@ use crate::parameters::Parameters;
 use crate::place::{allocate, find_nodes, place};
 use crate::program::{Action, Flows, Program, ProgramTimes, Stream, run_on};
 use crate::protection;
+use crate::protocol::Protocol;
 use crate::scenario::{Background, Level, Scenario};
 use crate::stalls::{self, Held};
+use crate::topobw::{self, Measured};
 use crate::workload::{Input, Phases, Work};
 use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +51,8 @@ pub struct Question<'a> {
 
 /// What an unlimited stream weighs beside others: more than a message of any job.
 const STREAM_WEIGHT: f64 = 1e12;
+/// Most packets of a job that are followed one by one: some days of it.
+const MAX_PACKETS: f64 = 1e11;
 
 impl<'a> Question<'a> {
     /// Puts a scenario together; refuses what is impossible.
@@ -128,6 +133,26 @@ impl<'a> Question<'a> {
             Some(rules) if self.scenario.level != Level::Packet => protection::answer(self, rules),
             _ => self.answer_throttled(&BTreeSet::new(), 1.0),
         }
+    }
+
+    /// What TopoBW (paper 002, III) measures between neighbours among the job's nodes, every pair sending
+    /// `bytes`: its phases by name.
+    pub fn topobw(&self, bytes: f64) -> Result<Vec<(String, Vec<Measured>)>, ModelError> {
+        positive("bytes of a pair", bytes)?;
+        let (job, ranks) = (&self.scenario.job, self.placement.slots().len());
+        let seed = self.scenario.seed;
+        let nodes = allocate(self.fabric, &job.nodes, ranks, job.ranks_per_node, seed)?;
+        let takes_part: BTreeSet<NodeId> = nodes.nodes().iter().map(|n| n.0).collect();
+        let network = self.network()?;
+        topobw::phases(self.fabric, &|n| takes_part.contains(&n))
+            .into_iter()
+            .map(|phase| {
+                Ok((
+                    phase.name.clone(),
+                    topobw::measure(&network, &phase, bytes)?,
+                ))
+            })
+            .collect()
     }
 
     /// Who wants to send how much to whom: application (0 is the job), sender, receiver, weight within
@@ -228,7 +253,13 @@ impl<'a> Question<'a> {
             Work::Phases(phases) => phases.program()?,
         };
         let nodes: Vec<NodeId> = self.placement.slots().iter().map(|s| s.node).collect();
-        let spec = RouterSpec::of(&self.parameters);
+        let spec = RouterSpec::of(&self.parameters).fitted(network);
+        let bytes: f64 = program.messages().map(|(.., bytes)| bytes).sum();
+        let packets = bytes / spec.plain_packet_bytes;
+        if packets > MAX_PACKETS {
+            let expected = format!("at most {MAX_PACKETS:e} when every packet is followed");
+            return Err(ModelError::out_of_range("packets", &packets, expected));
+        }
         let mut packets = Packets::new(network, &spec, &self.background)?;
         if let Some(rules) = &self.scenario.protection {
             packets.guard(protection::guard(self, network, rules)?);
@@ -247,12 +278,23 @@ impl<'a> Question<'a> {
             *load = count.load;
         }
         let mut outcome = self.outcome(network, &loads, 1, Some(&times));
+        // Packets know neither limit; a bound that counted them could be undercut.
+        let parameters = Parameters {
+            router_bytes_per_s: None,
+            ejection_bytes_per_s: None,
+            ..self.parameters.clone()
+        };
+        let network = Network::new(self.fabric, self.routing, &parameters, network.point);
+        (outcome.bound_seconds, outcome.bound_resource) = bound(&network, &loads);
         for link in &mut outcome.links {
             let count = &counts[link.id as usize];
             link.input_stall_ratio = Some(count.input_stall_ratio);
             link.credit_stall_ratio = Some(count.credit_stall_ratio);
         }
         outcome.packet_hops = packets.hops();
+        if matches!(self.parameters.protocol, Protocol::Gemini(_)) {
+            outcome.tiles = packets.tile_counters(self.fabric);
+        }
         outcome.throttled = packets.throttled();
         outcome.held_back.clear();
         Ok(outcome)
@@ -376,8 +418,8 @@ impl<'a> Question<'a> {
         times: Option<&ProgramTimes>,
     ) -> Outcome {
         let iterations = f64::from(iterations);
-        let worst = loads.worst(network);
-        let bound = worst.map_or(0.0, |w| w.seconds) * iterations;
+        let (bound, resource) = bound(network, loads);
+        let bound = bound * iterations;
         let time = times.map_or(bound, |t| t.seconds);
         let mut scaled = loads.clone();
         scaled.scale(iterations);
@@ -388,15 +430,23 @@ impl<'a> Question<'a> {
             calibration: self.parameters.calibration.clone(),
             time_seconds: time,
             bound_seconds: bound,
-            bound_resource: worst.map_or_else(String::new, |w| network.resource_name(w.resource)),
+            bound_resource: resource,
             flows: times.map_or(0, |t| t.transfers),
             packet_hops: 0,
             network_bytes: scaled.sent_bytes.iter().sum(),
             held_back: times.map_or_else(Vec::new, |t| held_back(network, &t.held_back)),
             throttled: Vec::new(),
+            tiles: Vec::new(),
             links: Outcome::list_links(network, &scaled, time),
         }
     }
+}
+
+/// How long the fullest resource needs for what it carries, and its name.
+fn bound(network: &Network<'_>, loads: &Loads) -> (f64, String) {
+    loads.worst(network).map_or((0.0, String::new()), |w| {
+        (w.seconds, network.resource_name(w.resource))
+    })
 }
 
 /// Transfers of a program that ran.

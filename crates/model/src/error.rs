@@ -27,6 +27,11 @@ pub enum ModelError {
         /// When the last one ended.
         seconds: f64,
     },
+    /// Packets that wait for each other's room in a circle.
+    #[error(
+        "packets wait for each other in a circle after {0} s: the routes need more virtual channels than this level has\nhint: `fabric check` names credit loops; level fluid or stalls knows no queues"
+    )]
+    CreditLoop(f64),
 }
 
 impl From<InputError> for ModelError {

@@ -8,6 +8,7 @@ mod answer;
 mod error;
 pub mod fluid;
 mod geometric;
+mod limits;
 pub mod loads;
 pub mod network;
 mod outcome;

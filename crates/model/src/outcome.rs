@@ -2,6 +2,7 @@
 
 use crate::loads::Loads;
 use crate::network::{Network, Resource};
+use crate::packet::TileCounters;
 use crate::protection::ThrottleEvent;
 use crate::protocol::OneWay;
 use crate::scenario::Level;
@@ -42,6 +43,9 @@ pub struct Outcome {
     pub throttled: Vec<ThrottleEvent>,
     /// Load of every link that carried anything.
     pub links: Vec<LinkOutcome>,
+    /// The counters of the tiles, where every packet was followed through Geminis.
+    #[serde(skip)]
+    pub tiles: Vec<TileCounters>,
 }
 
 /// A sort of resource and the bytes that it held back.
@@ -126,6 +130,19 @@ impl Outcome {
         let mut all = job.clone();
         all.merge(others);
         self.links = Self::list_links(network, &all, self.time_seconds);
+    }
+
+    /// The tiles' counters by the names of the Gemini performance counter daemon, a line each:
+    /// `ROUTER GM_r_c_TILE_PERFORMANCE_COUNTERS_k N` (paper 000, Table I and Fig. 1).
+    pub fn registers(&self, fabric: &Fabric) -> String {
+        let mut lines = String::new();
+        for tile in &self.tiles {
+            let router = &fabric.router(tile.router).name;
+            for (k, value) in tile.values.iter().enumerate() {
+                lines.push_str(&format!("{router} {} {value}\n", tile.gpcd_name(k)));
+            }
+        }
+        lines
     }
 
     /// The outcome as a reading of the machine's counters. Links that carried nothing read zero; stalls

@@ -11,11 +11,12 @@
 
 use crate::answer::Question;
 use crate::error::ModelError;
+use crate::limits::positive;
 use crate::network::Network;
 use crate::outcome::{LinkOutcome, Outcome};
 use crate::packet::{Crossing, Guard};
 use crate::place::find_nodes;
-use crate::scenario::{Level, positive};
+use crate::scenario::Level;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

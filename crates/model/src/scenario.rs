@@ -1,6 +1,7 @@
 //! The question, in one serialisable piece: machine, operating point, job, other jobs, level of detail.
 
 use crate::error::ModelError;
+use crate::limits::positive;
 use crate::parameters::{OperatingPoint, Parameters};
 use crate::protection::Protection;
 use crate::workload::Workload;
@@ -195,13 +196,19 @@ pub struct Slow {
 
 /// Most ranks of a job.
 pub const MAX_RANKS: u64 = 1 << 24;
-/// Most messages of a job that is looked at message by message, and of a phase.
-pub const MAX_MESSAGES: u64 = 1 << 27;
 
 impl Scenario {
-    /// Reads TOML, or JSON when the text begins with a brace; `file` is named in errors.
+    /// Reads and checks TOML, or JSON when the text begins with a brace; `file` is named in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, ModelError> {
-        let hint = "scenarios/examples shows the fields";
+        let scenario = Self::read(file, text)?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// The same without [`Self::check`], for those who change values before they ask.
+    pub fn read(file: &str, text: &str) -> Result<Self, ModelError> {
+        let hint =
+            "the book's page on scenarios has all fields, scenarios/examples a few scenarios";
         let scenario: Self = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|e| {
                 let error = InputError::new(file, e.to_string(), "a scenario in JSON");
@@ -222,7 +229,6 @@ impl Scenario {
                 .hint("this hopbyte reads that version of scenarios")
                 .into());
         }
-        scenario.check()?;
         Ok(scenario)
     }
 
@@ -266,7 +272,7 @@ impl Scenario {
         let preset = Parameters::preset(&self.network)?;
         let wrong = |found: String| {
             let error = InputError::new("parameters", found, "fields of the network's parameters");
-            ModelError::from(error.hint("scenarios/examples shows them"))
+            ModelError::from(error.hint("the book's page on scenarios has them"))
         };
         let mut table = toml::Table::try_from(&preset).map_err(|e| wrong(e.to_string()))?;
         for (key, value) in &self.parameters {
@@ -352,17 +358,6 @@ fn merge(table: &mut toml::Table, key: &str, value: &toml::Value) {
 /// Whether two tables name different cases of a choice (`{gemini = …}` and `{plain = …}`).
 fn is_choice(old: &toml::Table, new: &toml::Table) -> bool {
     old.len() == 1 && new.len() == 1 && !old.keys().eq(new.keys())
-}
-
-pub(crate) fn positive(what: &str, value: f64) -> Result<(), ModelError> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
-    }
-    Err(ModelError::out_of_range(
-        what,
-        &value,
-        "a number above zero",
-    ))
 }
 
 fn check_job(

@@ -1,9 +1,8 @@
 //! Transport sweeps (KBA): Partisn, SNAP.
 
 use crate::error::ModelError;
+use crate::limits::{not_negative, positive, product, size, step_messages};
 use crate::program::{Builder, Program};
-use crate::scenario::positive;
-use crate::workload::{not_negative, product};
 use hopbyte_fabric::FabricError;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +42,7 @@ impl Wavefront {
     pub(crate) fn check(&self) -> Result<u64, ModelError> {
         positive("iterations", self.iterations.into())?;
         not_negative("cell_angle_s", self.cell_angle_s)?;
-        not_negative("bytes_per_angle", self.bytes_per_angle)?;
+        size("bytes_per_angle", self.bytes_per_angle)?;
         for (name, value) in [
             ("cells", self.cells.iter().copied().min().unwrap_or(0)),
             ("block", self.block),
@@ -61,10 +60,9 @@ impl Wavefront {
 
     pub(crate) fn messages(&self) -> u64 {
         let ranks = u64::from(self.grid[0]) * u64::from(self.grid[1]);
-        let each = 2 * 8 * self.steps();
-        ranks
-            .saturating_mul(each)
-            .saturating_mul(self.iterations.into())
+        let each = self.steps().saturating_mul(2 * 8);
+        let step = step_messages(ranks.saturating_mul(each), ranks, self.reductions);
+        step.saturating_mul(self.iterations.into())
     }
 
     pub(crate) fn program(&self) -> Result<Program, FabricError> {

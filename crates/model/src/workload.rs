@@ -1,9 +1,10 @@
 //! What do applications do? Communication patterns as programs or as repeated phases.
 
 use crate::error::ModelError;
+use crate::limits::{countable, not_negative, positive, product, size, step_messages};
 use crate::program::{Builder, Program};
 use crate::random::Random;
-use crate::scenario::{MAX_MESSAGES, MAX_RANKS, positive};
+use crate::scenario::MAX_RANKS;
 use crate::wavefront::Wavefront;
 use hopbyte_fabric::{Exchange, FabricError, Trace as Recording, Traffic};
 use serde::{Deserialize, Serialize};
@@ -237,8 +238,8 @@ impl Workload {
         let (ranks, messages) = match self {
             Self::Halo(h) => {
                 times(h.iterations, h.compute_s)?;
-                h.bytes.iter().try_for_each(|&b| not_negative("bytes", b))?;
-                not_negative("reduction_bytes", h.reduction_bytes)?;
+                h.bytes.iter().try_for_each(|&b| size("bytes", b))?;
+                size("reduction_bytes", h.reduction_bytes)?;
                 let d = h.grid.len();
                 if d == 0 || d > 6 || h.bytes.is_empty() || h.bytes.len() > d {
                     let found = format!("{d} dimensions, {} byte counts", h.bytes.len());
@@ -253,14 +254,16 @@ impl Workload {
                     3u64.pow(d as u32) - 1
                 };
                 let steps = if h.phases { 1 } else { u64::from(h.iterations) };
-                (
-                    Some(ranks),
-                    ranks.saturating_mul(each).saturating_mul(steps),
-                )
+                let step = if h.phases {
+                    ranks.saturating_mul(each)
+                } else {
+                    step_messages(ranks.saturating_mul(each), ranks, h.reductions)
+                };
+                (Some(ranks), step.saturating_mul(steps))
             }
             Self::AllToAll(a) => {
                 times(a.iterations, a.compute_s)?;
-                not_negative("bytes", a.bytes)?;
+                size("bytes", a.bytes)?;
                 let n = u64::from(a.ranks);
                 (
                     Some(n),
@@ -269,13 +272,13 @@ impl Workload {
             }
             Self::PingPong(p) => {
                 positive("iterations", p.iterations.into())?;
-                not_negative("bytes", p.bytes)?;
+                size("bytes", p.bytes)?;
                 (Some(2), 2 * u64::from(p.iterations))
             }
             Self::Wavefront(w) => (Some(w.check()?), w.messages()),
             Self::Synthetic(s) => {
                 times(s.iterations, s.compute_s)?;
-                not_negative("bytes", s.bytes)?;
+                size("bytes", s.bytes)?;
                 if let Pattern::HotSpot { share } = s.pattern
                     && !(0.0..=1.0).contains(&share)
                 {
@@ -307,11 +310,7 @@ impl Workload {
                 format!("1 to {MAX_RANKS}"),
             ));
         }
-        if messages > MAX_MESSAGES {
-            let expected =
-                format!("at most {MAX_MESSAGES} (fewer ranks or iterations, or phases = true)");
-            return Err(ModelError::out_of_range("messages", &messages, expected));
-        }
+        countable(messages)?;
         Ok(ranks)
     }
 
@@ -401,33 +400,6 @@ impl Workload {
     }
 }
 
-pub(crate) fn not_negative(what: &str, value: f64) -> Result<(), ModelError> {
-    if value.is_finite() && value >= 0.0 {
-        return Ok(());
-    }
-    Err(ModelError::out_of_range(
-        what,
-        &value,
-        "a number not below zero",
-    ))
-}
-
-/// Product of extents, each at least 1.
-pub(crate) fn product(grid: &[u32]) -> Result<u64, ModelError> {
-    let total = grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g.into()));
-    match total {
-        Some(n) if (1..=MAX_RANKS).contains(&n) => Ok(n),
-        _ => {
-            let expected = format!("extents from 1, at most {MAX_RANKS} ranks in all");
-            Err(ModelError::out_of_range(
-                "grid",
-                &format!("{grid:?}"),
-                expected,
-            ))
-        }
-    }
-}
-
 /// An exchange again and again, message by message: everybody computes, posts receives and sends, waits.
 pub(crate) fn bulk(
     exchange: &Exchange,
@@ -460,7 +432,12 @@ pub(crate) fn bulk(
 
 impl Phases {
     /// The same message by message.
-    pub(crate) fn program(&self) -> Result<Program, FabricError> {
+    pub(crate) fn program(&self) -> Result<Program, ModelError> {
+        let pairs = self.exchanges.iter().flat_map(Exchange::iter);
+        let sent: u64 = pairs.map(|(_, m)| m.messages.max(1)).sum();
+        let ranks = self.exchanges.first().map_or(0, Exchange::tasks) as u64;
+        let step = step_messages(sent, ranks, self.reductions);
+        countable(step.saturating_mul(self.iterations.into()))?;
         let all = self
             .exchanges
             .iter()
@@ -474,6 +451,7 @@ impl Phases {
             self.reductions,
             word(),
         )
+        .map_err(ModelError::from)
     }
 }
 
@@ -547,10 +525,8 @@ impl Recorded {
         }
         let total = traffic.total();
         let messages: u64 = total.iter().map(|(_, m)| m.messages.max(1)).sum();
-        if messages.saturating_mul(self.iterations.into()) > MAX_MESSAGES {
-            let expected = format!("at most {MAX_MESSAGES}, or phases = true");
-            return Err(ModelError::out_of_range("messages", &messages, expected));
-        }
+        let step = step_messages(messages, traffic.tasks as u64, self.reductions);
+        countable(step.saturating_mul(self.iterations.into()))?;
         let program = bulk(
             &total,
             self.iterations,

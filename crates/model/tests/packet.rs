@@ -13,10 +13,18 @@ fn answer(level: Level, text: &str) -> Outcome {
 }
 
 fn answer_on(fabric: &str, level: Level, text: &str) -> Outcome {
+    answer_by("gemini", fabric, level, text)
+}
+
+fn plain_on(fabric: &str, level: Level, text: &str) -> Outcome {
+    answer_by("plain", fabric, level, text)
+}
+
+fn answer_by(network: &str, fabric: &str, level: Level, text: &str) -> Outcome {
     let level = format!("{level:?}").to_lowercase();
     let text = format!(
         "schema = \"hopbyte.scenario/1\"\nname = \"test\"\nlevel = \"{level}\"\nfabric = \"{fabric}\"\n\
-         network = \"gemini\"\n{text}"
+         network = \"{network}\"\n{text}"
     );
     let scenario = Scenario::parse("test.toml", &text).unwrap();
     let (fabric, routing) = scenario.machine().unwrap();
@@ -48,6 +56,70 @@ fn every_packet_is_counted_where_static_routes_put_it() {
     assert_eq!(network(&packets), network(&statics));
     assert!(packets.packet_hops > 0);
     assert!(packets.time_seconds > packets.bound_seconds);
+}
+
+#[test]
+fn tiles_count_under_the_daemons_names_what_links_carried() {
+    let packets = answer(Level::Packet, HALO);
+    let fabric = spec::fabric("gemini:2x2x8").unwrap();
+    let registers = packets.registers(&fabric);
+    let sum = |k: usize| -> f64 {
+        let end = format!("TILE_PERFORMANCE_COUNTERS_{k}");
+        let of = registers.lines().filter_map(|l| {
+            let words: Vec<&str> = l.split(' ').collect();
+            assert!(
+                words[0].starts_with('c') && words[1].starts_with("GM_"),
+                "{l}"
+            );
+            words[1]
+                .ends_with(&end)
+                .then(|| words[2].parse::<f64>().unwrap())
+        });
+        of.sum()
+    };
+    // Tiles count arrivals; those at nodes, no tile does.
+    let carried =
+        |of: fn(&hopbyte_model::LinkOutcome) -> f64| -> f64 { packets.links.iter().map(of).sum() };
+    assert_eq!(sum(0), carried(|l| l.load.vc0_phits));
+    assert_eq!(sum(1), carried(|l| l.load.vc1_phits));
+    assert_eq!(sum(2), carried(|l| l.load.vc0_packets));
+    assert_eq!(sum(3), carried(|l| l.load.vc1_packets));
+    assert!(sum(0) > 0.0 && sum(4) > 0.0, "input stalls");
+    assert!(answer(Level::Fluid, HALO).registers(&fabric).is_empty());
+}
+
+#[test]
+fn nothing_is_faster_than_the_bound() {
+    // Both nodes of every router inject at once, everybody takes from two.
+    let shift = "[job]\nranks_per_node = 2\nworkload.synthetic = { ranks = 64, pattern = { shift = 1 }, bytes = 1e5 }";
+    let hot = "[job]\nworkload.synthetic = { ranks = 16, pattern = { hot-spot = { share = 1.0 } }, bytes = 1e5 }";
+    for job in [shift, hot] {
+        for level in [Level::Fluid, Level::Stalls, Level::Packet] {
+            let o = answer(level, job);
+            assert!(o.time_seconds >= o.bound_seconds, "{level:?} {job}");
+        }
+    }
+}
+
+#[test]
+fn packets_of_a_dragonfly_do_not_wait_in_a_circle() {
+    let all = "[job]\nworkload.all-to-all = { ranks = 60, bytes = 1e4 }";
+    for fabric in ["dragonfly:5x4", "slingshot:4x4:nodes=4", "aries:3x1x16"] {
+        let [packets, flows] = [Level::Packet, Level::Fluid].map(|l| plain_on(fabric, l, all));
+        let ratio = packets.time_seconds / flows.time_seconds;
+        assert!((0.9..4.0).contains(&ratio), "{fabric}: {ratio}");
+    }
+}
+
+#[test]
+fn routers_keep_up_with_fast_links() {
+    let far = "[job]\nnodes.named = [\"n0-0-0\", \"n2-0-0\"]\nworkload.ping-pong = { bytes = 1e6 }";
+    for link in [3, 12, 50, 400] {
+        let fabric = format!("torus:4x4x4:link={link},host={link}");
+        let [packets, flows] = [Level::Packet, Level::Fluid].map(|l| plain_on(&fabric, l, far));
+        let ratio = packets.time_seconds / flows.time_seconds;
+        assert!((0.95..1.15).contains(&ratio), "{fabric}: {ratio}");
+    }
 }
 
 #[test]

@@ -83,3 +83,45 @@ fn mistakes_in_a_row_are_named() {
     let row = with("ours = \"1\"").unwrap();
     assert_eq!(row.reproduce().unwrap()[0].holds, Some(false));
 }
+
+#[test]
+fn figures_have_the_values_of_their_rows() {
+    let rows = rows();
+    let row = |id: &str| rows.iter().find(|r| r.id == id).unwrap();
+    let figure = row("D1").figure().unwrap().unwrap();
+    let curve = |panel: usize, name: &str| {
+        let curves = &figure.panel[panel].curve;
+        curves
+            .iter()
+            .find(|c| c.name == name)
+            .unwrap()
+            .points
+            .clone()
+    };
+    // Plateaus of the papers, and the same latency at every speed of the links.
+    let quarter = *curve(0, "1/4").last().unwrap();
+    assert!((quarter.y / 773.0 - 1.0).abs() < 0.03, "{quarter:?}");
+    assert!(curve(0, "3/4").last().unwrap().y > 1.9e3);
+    let (slow, fast) = (curve(1, "1/4")[0].y, curve(1, "all of the link")[0].y);
+    assert!((slow / fast - 1.0).abs() < 0.01);
+    assert!(
+        curve(1, "1/4").len() < curve(0, "1/4").len(),
+        "a panel that ends before"
+    );
+    let efficiency = row("G6").figure().unwrap().unwrap();
+    let all = &efficiency.panel[0].curve[1].points;
+    assert!(
+        all.is_sorted_by(|a, b| a.y <= b.y * 1.2) && (all.last().unwrap().y - 60.95).abs() < 0.1
+    );
+    assert!(row("G1").figure().unwrap().is_none());
+    let drawn = rows.iter().filter(|r| r.figure.is_some()).count();
+    assert_eq!(drawn, 10);
+    let mut bent = row("D1").clone();
+    bent.figure.as_mut().unwrap().at.clear();
+    assert!(
+        bent.figure()
+            .unwrap_err()
+            .to_string()
+            .contains("figure of row D1")
+    );
+}

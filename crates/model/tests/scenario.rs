@@ -44,6 +44,25 @@ fn impossible_scenarios_are_refused_with_their_reason() {
         (toml(HALO, "parameters.lnk = 1.0"), "lnk"),
         (toml(HALO, "balanced_injection = 0.0"), "balanced_injection"),
         (toml(&HALO.replace("1e6", "-1.0"), ""), "bytes"),
+        (toml(&HALO.replace("1e6", "1e300"), ""), "up to 1e18"),
+        (
+            toml(&HALO.replace("1e6", "1e15"), "level = \"packet\""),
+            "packets",
+        ),
+        (
+            toml(
+                &HALO.replace("iterations", "reductions = 4000000000, iterations"),
+                "",
+            ),
+            "reductions",
+        ),
+        (
+            toml(
+                &HALO.replace("iterations = 2", "phases = true, iterations = 4000000000"),
+                "level = \"packet\"",
+            ),
+            "messages",
+        ),
         (
             toml(&HALO.replace("[8, 8, 8]", "[1000, 1000, 1000]"), ""),
             "ranks",
@@ -266,4 +285,40 @@ fn protection_throttles_who_floods_and_who_lost_its_controller() {
         (None, 2)
     );
     assert!(lost.time_seconds > 1.5 * free.time_seconds);
+}
+
+#[test]
+fn the_books_page_shows_scenarios_that_are_read() {
+    let page =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/formats/scenario.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut lines = 0;
+    for block in page.split("```toml\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        if block.starts_with("schema") {
+            let (fabric, _) = Scenario::parse("page", block).unwrap().machine().unwrap();
+            assert!(!fabric.routers().is_empty());
+            continue;
+        }
+        for line in block.lines() {
+            let (job, more) = if line.starts_with("workload") {
+                (line, "")
+            } else {
+                ("workload.ping-pong = { bytes = 8 }", line)
+            };
+            let text = toml(job, &format!("level = \"stalls\"\n{more}"));
+            Scenario::parse("page", &text).unwrap_or_else(|e| panic!("{line}: {e}"));
+            lines += 1;
+        }
+    }
+    assert!(lines >= 12);
+    // What an option changes is checked behind it.
+    let guarded = toml(
+        HALO,
+        "protection = { stalls_per_forwarded = 0.3, throttle = 0.1 }",
+    );
+    assert!(Scenario::parse("t", &guarded).is_err());
+    let mut scenario = Scenario::read("t", &guarded).unwrap();
+    scenario.level = Level::Stalls;
+    scenario.check().unwrap();
 }

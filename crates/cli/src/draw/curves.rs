@@ -33,6 +33,10 @@ pub struct Panel {
     pub x: String,
     /// What is up, with unit.
     pub y: String,
+    /// Whether steps across are factors.
+    pub log: bool,
+    /// Words under bars, which stand at 0, 1, 2 …; curves where there are none.
+    pub names: Vec<String>,
     /// Curves.
     pub curves: Vec<Curve>,
 }
@@ -123,16 +127,96 @@ fn step(range: f64) -> f64 {
         * power
 }
 
+/// What lies across a panel.
+struct Across {
+    from: f64,
+    to: f64,
+    log: bool,
+    bars: bool,
+}
+
+impl Across {
+    fn of(panel: &Panel) -> Self {
+        let log = panel.log;
+        if !panel.names.is_empty() {
+            let to = panel.names.len() as f64 - 0.5;
+            return Self {
+                from: -0.5,
+                to,
+                log: false,
+                bars: true,
+            };
+        }
+        let all = panel.curves.iter().flat_map(|c| &c.points).map(|p| p.x);
+        let least = if log {
+            all.clone().fold(f64::MAX, f64::min).clamp(1e-12, 1e12)
+        } else {
+            0.0
+        };
+        let (from, to) = range(all, least);
+        Self {
+            from,
+            to,
+            log,
+            bars: false,
+        }
+    }
+
+    /// How far from left to right.
+    fn share(&self, x: f64) -> f32 {
+        let (x, from, to) = if self.log {
+            (x.max(self.from).ln(), self.from.ln(), self.to.ln())
+        } else {
+            (x, self.from, self.to)
+        };
+        ((x - from) / (to - from)) as f32
+    }
+
+    /// Labels under the points, as far as there is room.
+    fn ticks(&self, panel: &Panel) -> Vec<(f64, String)> {
+        if self.bars {
+            let named = panel.names.iter().enumerate();
+            return named.map(|(i, name)| (i as f64, name.clone())).collect();
+        }
+        let points = panel.curves.iter().flat_map(|c| &c.points);
+        let mut ticks: Vec<f64> = points.map(|p| p.x).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
+        let mut free = f32::MIN;
+        let mut labels = Vec::new();
+        for x in ticks {
+            let (at, label) = (self.share(x) * WIDTH, short(x));
+            let half = 4.0 * label.len() as f32;
+            if at - half > free {
+                free = at + half;
+                labels.push((x, label));
+            }
+        }
+        labels
+    }
+}
+
+/// A number in few letters: 4K, 16M (powers of two), 0.25.
+fn short(x: f64) -> String {
+    for (unit, letter) in [(1_048_576.0, 'M'), (1024.0, 'K')] {
+        if x >= unit && x % unit == 0.0 {
+            return format!("{}{letter}", x / unit);
+        }
+    }
+    let label = format!("{x:.3}");
+    label.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 fn draw(body: &mut String, panel: &Panel, left: f32) {
     let points = || panel.curves.iter().flat_map(|c| &c.points);
-    let (x0, x1) = range(points().map(|p| p.x), 0.0);
+    let across = Across::of(panel);
     let (y0, y1) = range(points().flat_map(|p| [p.y, p.low, p.high]), 0.0);
     let y_step = step(y1 - y0);
     let (y0, y1) = (
         (y0 / y_step).floor() * y_step,
         (y1 / y_step).ceil() * y_step,
     );
-    let x_at = |x: f64| left + ((x - x0) / (x1 - x0)) as f32 * WIDTH;
+    let x_at = |x: f64| left + across.share(x) * WIDTH;
     let y_at = |y: f64| TOP + HEIGHT - ((y - y0) / (y1 - y0)) as f32 * HEIGHT;
     let mut y = y0;
     while y <= y1 + 0.5 * y_step {
@@ -148,20 +232,9 @@ fn draw(body: &mut String, panel: &Panel, left: f32) {
         text(body, "t3", left - 6.0, y_at(y) + 4.0, Anchor::End, &label);
         y += y_step;
     }
-    let mut ticks: Vec<f64> = points().map(|p| p.x).collect();
-    ticks.sort_by(f64::total_cmp);
-    ticks.dedup();
-    for x in ticks {
-        let label = format!("{x:.3}");
-        let label = label.trim_end_matches('0').trim_end_matches('.');
-        text(
-            body,
-            "t3",
-            x_at(x),
-            TOP + HEIGHT + 16.0,
-            Anchor::Middle,
-            label,
-        );
+    for (x, label) in across.ticks(panel) {
+        let below = TOP + HEIGHT + 16.0;
+        text(body, "t3", x_at(x), below, Anchor::Middle, &label);
     }
     text(
         body,
@@ -172,16 +245,28 @@ fn draw(body: &mut String, panel: &Panel, left: f32) {
         &panel.x,
     );
     text(body, "t3", left - 40.0, TOP - 10.0, Anchor::Start, &panel.y);
+    let bar = if panel.names.is_empty() {
+        0.0
+    } else {
+        0.8 / (panel.names.len() * panel.curves.len().max(1)) as f32 * WIDTH
+    };
     for (i, curve) in panel.curves.iter().enumerate() {
+        let offset = bar * (i as f32 - 0.5 * (panel.curves.len() as f32 - 1.0));
         let mut data = String::new();
         for (k, p) in curve.points.iter().enumerate() {
-            let letter = if k == 0 { 'M' } else { 'L' };
-            let _ = write!(data, "{letter}{} {}", num(x_at(p.x)), num(y_at(p.y)));
+            let (x, y) = (x_at(p.x) + offset, y_at(p.y));
+            if bar > 0.0 {
+                let (x, floor, width) = (num(x - 0.45 * bar), num(y_at(0.0)), num(0.9 * bar));
+                let _ = write!(data, "M{x} {floor}V{}h{width}V{floor}", num(y));
+            } else {
+                let letter = if k == 0 { 'M' } else { 'L' };
+                let _ = write!(data, "{letter}{} {}", num(x), num(y));
+            }
         }
         stroke(body, i, &data);
         let mut bars = String::new();
         for p in curve.points.iter().filter(|p| p.high > p.low) {
-            let (x, high, low) = (x_at(p.x), y_at(p.high), y_at(p.low));
+            let (x, high, low) = (x_at(p.x) + offset, y_at(p.high), y_at(p.low));
             let _ = write!(
                 bars,
                 "M{0} {1}v{2}M{3} {1}h8M{3} {4}h8",
@@ -217,17 +302,37 @@ mod tests {
         let panel = Panel {
             x: "factor".into(),
             y: "% slower".into(),
+            log: false,
+            names: Vec::new(),
             curves: vec![
                 curve("a<b>", &[at(0.25, 32.6), at(0.5, 9.0), at(1.0, 0.0)]),
                 curve("flat", &[at(1.0, 0.0)]),
                 curve("none", &[]),
             ],
         };
-        let svg = curves_svg("T", &[panel], "hopbyte sweep");
+        let svg = curves_svg("T", std::slice::from_ref(&panel), "hopbyte sweep");
         assert!(svg.contains("a&lt;b&gt;") && svg.contains("% slower") && svg.contains(">0.25<"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         assert_eq!(step(40.0), 10.0);
         assert_eq!(step(0.3), 0.1);
+        // Factors across, and bars.
+        let sizes: Vec<CurvePoint> = (0..12).map(|k| at(4f64.powi(k), 3.0)).collect();
+        let factors = Panel {
+            log: true,
+            curves: vec![curve("sizes", &sizes)],
+            ..panel.clone()
+        };
+        let across = Across::of(&factors);
+        assert!((across.share(2048.0) - 0.5).abs() < 1e-6);
+        let labels = across.ticks(&factors);
+        assert!(labels.iter().any(|l| l.1 == "1K") && labels.iter().any(|l| l.1 == "4M"));
+        let bars = Panel {
+            names: vec!["X".into(), "Y".into()],
+            curves: vec![curve("a", &[at(0.0, 5.0), at(1.0, 2.0)])],
+            ..panel
+        };
+        let svg = curves_svg("T", &[factors, bars], "c");
+        assert!(svg.contains(">X<") && svg.contains(">4M<") && !svg.contains("NaN"));
         // Nothing to draw is a picture too.
         assert!(curves_svg("T", &[], "c").ends_with("</svg>\n"));
     }

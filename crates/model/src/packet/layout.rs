@@ -3,7 +3,7 @@
 use super::spec::RouterSpec;
 use crate::error::ModelError;
 use crate::network::{Network, Way};
-use hopbyte_fabric::{Direction, End, Fabric, LinkId, NodeId, RouterId};
+use hopbyte_fabric::{Direction, End, Fabric, LinkId, NodeId, RouterId, Routing};
 
 /// Marks a wire that ends at a node; the rest of the number is the node.
 pub(super) const NODE: u32 = 1 << 31;
@@ -13,6 +13,9 @@ pub(super) const NONE: u32 = u32::MAX;
 const NO_DIM: u8 = 254;
 const EJECT: u8 = 255;
 pub(super) const AT_HOME: u8 = 253;
+/// Dimensions of links between groups and within one, where routes go by groups.
+const GLOBAL: u8 = 252;
+const LOCAL: u8 = 251;
 
 /// Most virtual channels of an input: sets of them are bytes.
 pub(super) const MAX_LANES: usize = 8;
@@ -157,7 +160,7 @@ impl Layout {
                         link: id.0,
                         tile: tile as u16,
                         tiles: tiles.min(255) as u8,
-                        dim: link.direction.map_or(NO_DIM, |d| d.dim),
+                        dim: dimension(network, id),
                         forward: spec.forward_cycles + spec.cycles(network.hop_latency(id)),
                         cycles_per_phit: spec.cycles_per_phit(rate),
                     });
@@ -279,7 +282,7 @@ impl Layout {
                     continue;
                 }
                 self.steps[at] = (out - base) as u8;
-                if crosses(fabric, router, target.router, link) {
+                if crosses(network, router, target.router, link) {
                     self.steps[at] |= CROSSES;
                 }
             }
@@ -315,8 +318,35 @@ fn other_way(fabric: &Fabric, at: RouterId, to: RouterId, link: LinkId) -> Optio
     fabric.link_towards(at, other)
 }
 
-/// Whether the way from a router along its ring to the destination's coordinate passes the closing link.
-fn crosses(fabric: &Fabric, at: RouterId, to: RouterId, link: LinkId) -> bool {
+/// The dimension that a link goes along: packets that turn may change their class.
+fn dimension(network: &Network<'_>, link: LinkId) -> u8 {
+    let spec = network.fabric.link(link);
+    match (network.routing, spec.from, spec.to) {
+        (Routing::Groups(_), End::Router(a), End::Router(b)) => {
+            if leaves_group(network.fabric, a, b) {
+                GLOBAL
+            } else {
+                LOCAL
+            }
+        }
+        _ => spec.direction.map_or(NO_DIM, |d| d.dim),
+    }
+}
+
+/// Whether two routers are in different groups: in the first of their coordinates.
+fn leaves_group(fabric: &Fabric, a: RouterId, b: RouterId) -> bool {
+    let group = |r| fabric.coord(r).and_then(|c| c.first());
+    group(a) != group(b)
+}
+
+/// Whether the way from a router along its ring to the destination's coordinate passes the closing link;
+/// by groups, whether it still leaves this one: local links before a global one and behind it are
+/// classes of their own.
+fn crosses(network: &Network<'_>, at: RouterId, to: RouterId, link: LinkId) -> bool {
+    let fabric = network.fabric;
+    if matches!(network.routing, Routing::Groups(_)) {
+        return leaves_group(fabric, at, to);
+    }
     let Some(direction) = fabric.link(link).direction else {
         return false;
     };

@@ -352,6 +352,10 @@ impl Transport for Packets<'_> {
         self.now
     }
 
+    fn is_busy(&self) -> bool {
+        (self.messages.iter()).any(|m| m.tag != STREAM && m.data_left > 0)
+    }
+
     fn latency(&mut self, from: NodeId, to: NodeId, _bytes: f64) -> Result<f64, ModelError> {
         let parameters = self.network.parameters;
         Ok(if from == to {

@@ -137,6 +137,31 @@ impl RouterSpec {
         spec
     }
 
+    /// With a clock and queues that fit the machine: an input passes a quarter more than its wire brings,
+    /// as SeaStar's does, and covers the round trip of its credits. Routers that are as fast already stay
+    /// as they are.
+    pub(crate) fn fitted(mut self, network: &Network<'_>) -> Self {
+        let fabric = network.fabric;
+        let rate = |id: LinkId| match (fabric.link(id).from, fabric.link(id).to) {
+            (End::Router(_), End::Router(_)) => {
+                network.link_rate(id) / fabric.ports(id).len().max(1) as f64
+            }
+            _ if self.host_cycles.is_some() => 0.0,
+            _ => self.phit_bytes / self.cycle.0 / self.host_cycles_per_phit(network, id),
+        };
+        let fastest = fabric.link_ids().map(rate).fold(0.0, f64::max);
+        let passes = self.phit_bytes / (self.switch_cycles_per_phit * self.cycle.0);
+        if passes < 1.25 * fastest && fastest.is_finite() {
+            self.cycle.0 *= passes / (1.25 * fastest);
+            let longest = (fabric.link_ids()).map(|id| network.hop_latency(id));
+            let there = self.forward_cycles + self.cycles(longest.fold(0.0, f64::max));
+            let back = self.credit_cycles + self.route_cycles + 64;
+            let room = f64::from(there + back) / self.cycles_per_phit(fastest);
+            self.buffer_phits = self.buffer_phits.max(room as u32);
+        }
+        self
+    }
+
     /// Virtual channels of an input in all.
     pub(super) fn lanes(&self) -> usize {
         usize::from(self.networks) * 2 * usize::from(self.channels)

@@ -212,10 +212,14 @@ impl<T: Transport> Run<'_, T> {
         let Some(first) = self.ended.iter().position(|end| end.is_nan()) else {
             return Ok(());
         };
+        let seconds = self.ended.iter().copied().fold(0.0, f64::max);
+        if self.transport.is_busy() {
+            return Err(ModelError::CreditLoop(seconds));
+        }
         Err(ModelError::Deadlock {
             rank: self.program.operations()[first].rank,
             operations: self.ended.iter().filter(stuck).count(),
-            seconds: self.ended.iter().copied().fold(0.0, f64::max),
+            seconds,
         })
     }
 

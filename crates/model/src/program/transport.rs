@@ -20,6 +20,9 @@ pub trait Transport {
 
     /// Goes on until data arrives, or until `limit` (seconds; may be infinite) if nothing does before.
     fn run_until(&mut self, limit: f64, done: &mut Vec<Done>);
+
+    /// Whether data has begun to flow that has not arrived.
+    fn is_busy(&self) -> bool;
 }
 
 /// Data of another job: sender, receiver, bytes of a message, highest rate.
@@ -90,6 +93,10 @@ impl<'a> Flows<'a> {
 impl Transport for Flows<'_> {
     fn now(&self) -> f64 {
         self.clock.now()
+    }
+
+    fn is_busy(&self) -> bool {
+        false
     }
 
     fn latency(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<f64, ModelError> {

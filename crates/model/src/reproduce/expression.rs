@@ -38,10 +38,15 @@ impl fmt::Display for Value {
 /// Finds the value of a quantity with its arguments.
 pub(super) type Quantities<'a> = dyn FnMut(&str, &[Value]) -> Result<Value, ModelError> + 'a;
 
-/// Evaluates an expression.
-pub(super) fn evaluate(text: &str, quantities: &mut Quantities<'_>) -> Result<Value, ModelError> {
+/// Evaluates an expression; the word `x` means `x` where there is one.
+pub(super) fn evaluate(
+    text: &str,
+    x: Option<&Value>,
+    quantities: &mut Quantities<'_>,
+) -> Result<Value, ModelError> {
     let mut parser = Parser {
         text,
+        x,
         tokens: tokens(text)?,
         at: 0,
         quantities,
@@ -95,6 +100,7 @@ fn number_length(text: &str) -> usize {
 
 struct Parser<'a, 'q> {
     text: &'a str,
+    x: Option<&'a Value>,
     tokens: Vec<&'a str>,
     at: usize,
     quantities: &'q mut Quantities<'q>,
@@ -190,7 +196,8 @@ impl<'a> Parser<'a, '_> {
 
     fn word(&mut self, name: &str) -> Result<Value, ModelError> {
         if self.take(&["("]).is_none() {
-            return Ok(Value::Text(name.into()));
+            let x = self.x.filter(|_| name == "x");
+            return Ok(x.cloned().unwrap_or_else(|| Value::Text(name.into())));
         }
         let mut arguments = Vec::new();
         if self.take(&[")"]).is_none() {
@@ -240,7 +247,7 @@ mod tests {
             });
             Ok(Value::Number(numbers.sum()))
         };
-        evaluate(text, &mut sum).unwrap()
+        evaluate(text, Some(&Value::Number(7.0)), &mut sum).unwrap()
     }
 
     #[test]
@@ -255,6 +262,7 @@ mod tests {
         assert_eq!(value("single-put == 'single-put'"), Value::Truth(true));
         assert_eq!(value("0.0123456").to_string(), "0.01235");
         assert_eq!(value("184320").to_string(), "184320");
+        assert_eq!(value("2 * x - sum(x, 1)"), Value::Number(6.0));
     }
 
     #[test]
@@ -263,7 +271,7 @@ mod tests {
             "", "1 +", "(1", "sum(1", "1 2", "a < 1", "1 and 2", "'open", "#",
         ] {
             let mut none = |_: &str, _: &[Value]| Ok(Value::Number(0.0));
-            assert!(evaluate(text, &mut none).is_err(), "{text}");
+            assert!(evaluate(text, None, &mut none).is_err(), "{text}");
         }
     }
 }

@@ -5,11 +5,13 @@
 //! micro-benchmarks; nothing in here knows a published figure.
 
 mod expression;
+mod figure;
 mod machines;
 mod quantities;
 mod remap;
 
 pub use expression::Value;
+pub use figure::{Curve, Drawn, Figure, Panel, Point};
 
 use crate::error::ModelError;
 use hopbyte_fabric::InputError;
@@ -38,6 +40,9 @@ pub struct Row {
     pub case: BTreeMap<String, toml::Table>,
     /// What is compared.
     pub check: Vec<Check>,
+    /// The paper's figure.
+    #[serde(default)]
+    pub figure: Option<Figure>,
 }
 
 /// One comparison.
@@ -145,7 +150,7 @@ impl Check {
         let ours = match &self.ours {
             Some(text) => {
                 let mut find = |name: &str, arguments: &[Value]| cases.find(name, arguments);
-                Some(expression::evaluate(text, &mut find)?)
+                Some(expression::evaluate(text, None, &mut find)?)
             }
             None => None,
         };

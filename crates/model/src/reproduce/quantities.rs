@@ -3,7 +3,6 @@
 use super::machines;
 use super::{Row, Value};
 use crate::error::ModelError;
-use crate::network::Network;
 use crate::outcome::{LinkOutcome, Outcome};
 use crate::protocol::{self, Protocol, Regime, Side, Wire};
 use crate::scenario::Scenario;
@@ -34,6 +33,8 @@ impl Case {
 /// The cases of a row, with what was found about them.
 pub(super) struct Cases<'a> {
     row: &'a Row,
+    /// Fields that every case takes, by path, after its own.
+    set: Vec<(&'a str, toml::Value)>,
     made: BTreeMap<String, Rc<Case>>,
     outcomes: BTreeMap<String, Rc<Outcome>>,
     measured: BTreeMap<String, Rc<Vec<Measured>>>,
@@ -48,8 +49,14 @@ fn wrong(row: &Row, name: &str, found: &dyn ToString, expected: &str) -> ModelEr
 
 impl<'a> Cases<'a> {
     pub(super) fn new(row: &'a Row) -> Self {
+        Self::with(row, Vec::new())
+    }
+
+    /// With other values of some fields (`job.workload.ping-pong.bytes`).
+    pub(super) fn with(row: &'a Row, set: Vec<(&'a str, toml::Value)>) -> Self {
         Self {
             row,
+            set,
             made: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             measured: BTreeMap::new(),
@@ -132,6 +139,9 @@ impl<'a> Cases<'a> {
             Some(changes) => merge(&mut table, changes),
             None if name == "base" => {}
             None => return Err(wrong(self.row, "case", &name, "a case of the row")),
+        }
+        for (path, value) in &self.set {
+            put(&mut table, path, value);
         }
         for (key, value) in [
             ("schema", crate::scenario::SCHEMA),
@@ -300,20 +310,8 @@ impl<'a> Cases<'a> {
             return Ok(known.clone());
         }
         let case = self.case(name)?;
-        let question = case.question()?;
-        let network: Network<'_> = question.network()?;
-        let nodes = crate::place::allocate(
-            &case.fabric,
-            &case.scenario.job.nodes,
-            2,
-            1,
-            case.scenario.seed,
-        )?;
-        let takes_part: BTreeSet<NodeId> = nodes.nodes().iter().map(|n| n.0).collect();
-        let mut all = Vec::new();
-        for phase in topobw::phases(&case.fabric, &|n| takes_part.contains(&n)) {
-            all.extend(topobw::measure(&network, &phase, TOPOBW_BYTES)?);
-        }
+        let phases = case.question()?.topobw(TOPOBW_BYTES)?;
+        let all: Vec<Measured> = phases.into_iter().flat_map(|(_, pairs)| pairs).collect();
         let all = Rc::new(all);
         self.measured.insert(name.into(), all.clone());
         Ok(all)
@@ -366,6 +364,23 @@ impl<'a> Cases<'a> {
             text = text.replace("99", "9");
         }
         Ok(Value::Text(text))
+    }
+}
+
+/// Sets the field at a path, with the tables on the way.
+fn put(table: &mut toml::Table, path: &str, value: &toml::Value) {
+    match path.split_once('.') {
+        None => {
+            table.insert(path.into(), value.clone());
+        }
+        Some((first, rest)) => {
+            let inner = table
+                .entry(first)
+                .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            if let toml::Value::Table(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod reproduce;
 pub mod run;
+mod topobw;
 
 use super::Answer;
 use crate::output::Output;
@@ -15,6 +16,8 @@ pub enum Verb {
     Run(run::Args),
     /// What the papers printed beside what the models say
     Reproduce(reproduce::Args),
+    /// What TopoBW would measure between the nodes of a scenario's job, link by link
+    Topobw(topobw::Args),
 }
 
 /// Answers.
@@ -22,5 +25,6 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Run(args) => run::run(args, out),
         Verb::Reproduce(args) => reproduce::run(args, out),
+        Verb::Topobw(args) => topobw::run(args, out),
     }
 }

@@ -1,9 +1,11 @@
 //! `hopbyte model reproduce [ID…]`.
 
 use super::super::Answer;
+use crate::draw::{Curve, CurvePoint, Panel, curves_svg};
 use crate::output::{Output, Table};
 use anyhow::{Context, Result};
-use hopbyte_model::reproduce::{Kind, Row, Verdict};
+use hopbyte_apply::write_atomic;
+use hopbyte_model::reproduce::{Drawn, Kind, Point, Row, Verdict};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,10 @@ pub struct Args {
     /// Folder of the rows, one TOML file each
     #[arg(long, value_name = "FOLDER", default_value = "scenarios")]
     from: PathBuf,
+    /// Draw the papers' figures of these rows anew, as FOLDER/ROW.svg, and write their values beside
+    /// them as ROW.json
+    #[arg(long, value_name = "FOLDER")]
+    figures: Option<PathBuf>,
 }
 
 /// Answers: yes when all exact checks hold.
@@ -27,6 +33,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         if args.wants(&row) {
             let found = row.reproduce().with_context(|| format!("row {}", row.id))?;
             verdicts.extend(found.into_iter().filter(|v| args.wants_claim(v)));
+            if let Some(folder) = &args.figures
+                && let Some(figure) = row.figure().with_context(|| format!("row {}", row.id))?
+            {
+                draw(folder, &row, &figure, out)?;
+            }
         }
     }
     if verdicts.is_empty() {
@@ -49,6 +60,41 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     } else {
         Answer::Yes
     })
+}
+
+/// Writes a figure and its values.
+fn draw(folder: &Path, row: &Row, figure: &Drawn, out: &mut Output) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("{}: no folder", folder.display()))?;
+    let point = |p: &Point| CurvePoint {
+        x: p.x,
+        y: p.y,
+        low: p.y,
+        high: p.most.unwrap_or(p.y),
+    };
+    let panels = figure.panel.iter().map(|panel| Panel {
+        x: figure.x.clone(),
+        y: panel.y.clone(),
+        log: figure.log,
+        names: figure.names.clone(),
+        curves: panel
+            .curve
+            .iter()
+            .map(|curve| Curve {
+                name: curve.name.clone(),
+                points: curve.points.iter().map(point).collect(),
+            })
+            .collect(),
+    });
+    let panels: Vec<Panel> = panels.collect();
+    let paper = row.paper.split(',').next().unwrap_or_default();
+    let title = format!("{paper}, {}", figure.title);
+    let command = format!("hopbyte model reproduce {} --figures", row.id);
+    let path = folder.join(format!("{}.svg", row.id));
+    write_atomic(&path, &curves_svg(&title, &panels, &command))?;
+    let values = format!("{}\n", serde_json::to_string_pretty(figure)?);
+    write_atomic(&folder.join(format!("{}.json", row.id)), &values)?;
+    out.talk(format!("{}: {}", path.display(), figure.title));
+    Ok(())
 }
 
 impl Args {

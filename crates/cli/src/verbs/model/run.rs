@@ -46,6 +46,10 @@ pub struct Args {
     /// Write the counters of the simulated machine, as `hopbyte links --json` prints counters
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
+    /// Write what every tile of the simulated Geminis counted, by GPCD's names (level packet), as
+    /// `hopbyte links` reads it
+    #[arg(long, value_name = "FILE")]
+    registers: Option<PathBuf>,
     /// Links to list in the text; 0 for all (JSON lists all that carried anything)
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -75,6 +79,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         let counters = outcome.snapshot(&machine.fabric);
         write_atomic(path, &links::lines(&machine.fabric, &counters)?)?;
         out.talk(format!("counters are in {}", path.display()));
+    }
+    if let Some(path) = &args.registers {
+        write_atomic(path, &outcome.registers(&machine.fabric))?;
+        out.talk(format!("registers are in {}", path.display()));
     }
     let record = Record {
         outcome,
@@ -119,6 +127,16 @@ impl Args {
             *factor = given.unwrap_or(*factor);
         }
         scenario.check()?;
+        if self.registers.is_some()
+            && (scenario.level, scenario.network.as_str()) != (Level::Packet, "gemini")
+        {
+            anyhow::bail!(
+                "--registers: found {} of network {}, expected level packet of network gemini\nhint: --counters \
+                 writes what links carried, at every level",
+                level_name(scenario.level),
+                scenario.network
+            );
+        }
         Ok(scenario)
     }
 }
@@ -133,10 +151,10 @@ pub fn level_of(name: &str) -> Result<Level> {
     })
 }
 
-/// Reads a scenario.
+/// Reads a scenario; what options change is checked behind them.
 pub fn read(path: &Path) -> Result<Scenario> {
     let text = Text::read(path, Limits::TEXT)?;
-    Ok(Scenario::parse(
+    Ok(Scenario::read(
         &path.display().to_string(),
         &lossy(text.bytes()),
     )?)

@@ -98,6 +98,8 @@ impl Sweep<'_> {
             (!curves.is_empty()).then(|| Panel {
                 x: format!("factor on {}", axis.name()),
                 y: "% slower".into(),
+                log: false,
+                names: Vec::new(),
                 curves,
             })
         };

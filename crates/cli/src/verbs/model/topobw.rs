@@ -1,0 +1,157 @@
+//! `hopbyte model topobw SCENARIO`: what TopoBW (paper 002, III) would measure on the scenario's machine.
+
+use super::super::Answer;
+use super::run::{inputs_of, machine_of, read};
+use crate::output::{Output, Table};
+use anyhow::Result;
+use hopbyte_apply::write_atomic;
+use hopbyte_fabric::Fabric;
+use hopbyte_model::Question;
+use hopbyte_model::topobw::{Measured, line};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The question.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Scenario: a TOML or JSON file; of its job the nodes count
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// Bytes that every pair sends
+    #[arg(long, value_name = "BYTES", default_value_t = 64_000_000)]
+    bytes: u64,
+    /// Every pair on a line, as TopoBW prints it
+    #[arg(long)]
+    pairs: bool,
+    /// Write every pair as the probe does, for `hopbyte probe analyse`
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// One pair, as the probe writes it.
+#[derive(Serialize)]
+struct Record<'a> {
+    schema: &'static str,
+    phase: usize,
+    phase_name: &'a str,
+    link: String,
+    from: &'a str,
+    to: &'a str,
+    kind: &'a str,
+    mode: &'a str,
+    bytes: u64,
+    messages: u32,
+    seconds: f64,
+    bytes_per_second: f64,
+    trial: u32,
+}
+
+/// Answers.
+pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+    let scenario = read(&args.scenario)?;
+    scenario.check()?;
+    let machine = machine_of(&scenario, out)?;
+    let inputs = inputs_of(&scenario)?;
+    let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
+    let phases = question.topobw(args.bytes as f64)?;
+    let fabric = &machine.fabric;
+    let records = || {
+        let named = phases.iter().enumerate();
+        named.flat_map(|(i, (name, pairs))| {
+            let of = move |m| record(fabric, i, name, m, args.bytes);
+            pairs.iter().map(of)
+        })
+    };
+    if let Some(path) = &args.out {
+        let mut lines = String::new();
+        for record in records() {
+            lines.push_str(&serde_json::to_string(&record)?);
+            lines.push('\n');
+        }
+        write_atomic(path, &lines)?;
+        out.talk(format!("{} has what was measured", path.display()));
+    }
+    if out.json {
+        for record in records() {
+            out.object(&record)?;
+        }
+        return Ok(Answer::Yes);
+    }
+    let all = || phases.iter().flat_map(|(_, pairs)| pairs);
+    if args.pairs {
+        for m in all() {
+            out.line(line(fabric, m, args.bytes as f64))?;
+        }
+        out.line("")?;
+    }
+    let mut rates: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for m in all() {
+        let class = (m.pair.kind.as_str(), mode(m));
+        rates.entry(class).or_default().push(m.bytes_per_s / 1e6);
+    }
+    let count = all().count();
+    out.line(format!(
+        "# {}: {count} pairs in {} phases",
+        scenario.name,
+        phases.len()
+    ))?;
+    let mut table = Table::new(&[
+        "<kind",
+        "<mode",
+        "pairs",
+        "least MB/s",
+        "median MB/s",
+        "most MB/s",
+    ]);
+    for ((kind, mode), mut of) in rates {
+        of.sort_by(f64::total_cmp);
+        let rate = |at: usize| of.get(at).map_or("-".into(), |r| format!("{r:.1}"));
+        table.row([
+            kind.into(),
+            mode.into(),
+            of.len().to_string(),
+            rate(0),
+            rate(of.len() / 2),
+            rate(of.len().saturating_sub(1)),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(Answer::Yes)
+}
+
+fn mode(m: &Measured) -> &'static str {
+    if m.pair.shared { "shared" } else { "exclusive" }
+}
+
+fn record<'a>(
+    fabric: &'a Fabric,
+    phase: usize,
+    name: &'a str,
+    m: &'a Measured,
+    bytes: u64,
+) -> Record<'a> {
+    let (from, to) = (fabric.node(m.pair.from), fabric.node(m.pair.to));
+    let link = m
+        .pair
+        .direction
+        .and_then(|d| fabric.link_towards(from.router, d));
+    Record {
+        schema: "hopbyte-topobw-1",
+        phase,
+        phase_name: name,
+        link: link.map_or_else(
+            || fabric.router(from.router).name.clone(),
+            |l| fabric.link_name(l),
+        ),
+        from: &from.name,
+        to: &to.name,
+        kind: &m.pair.kind,
+        mode: mode(m),
+        bytes,
+        messages: 1,
+        seconds: bytes as f64 / m.bytes_per_s,
+        bytes_per_second: m.bytes_per_s,
+        trial: 0,
+    }
+}

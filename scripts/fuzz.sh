@@ -9,8 +9,8 @@ PATH="$PATH:$HOME/.cargo/bin"
 command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
 export RUSTC_BOOTSTRAP=1
 [ $# -gt 0 ] || set -- $(cargo fuzz list)
-cargo fuzz build --sanitizer none
 for target in "$@"; do
+    cargo fuzz build --sanitizer none "$target"
     mkdir -p "fuzz/corpus/$target"
     echo "== $target"
     cargo fuzz run --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \

@@ -38,4 +38,4 @@ pub(crate) trait Paths: Sync {
 
 /// Prices of links in the form that their [`Paths`] sums fastest.
 #[derive(Clone, Debug)]
-pub(crate) struct Prices(Vec<f64>);
+pub(crate) struct Prices(pub(crate) Vec<f64>);

@@ -5,10 +5,10 @@
 //! where in it: two small searches instead of one large one, whose trials change loads everywhere.
 
 use crate::near::Near;
-use crate::paths::{Paths, Prices, StoredPaths};
+use crate::paths::{Paths, StoredPaths, Summed};
 use crate::problem::Problem;
 use crate::search::Weights;
-use hopbyte_fabric::{End, Fabric, Family, LinkId, RouterId};
+use hopbyte_fabric::{End, Fabric, Family, RouterId};
 
 /// Fewest groups, and places of each in the mean, with which it is worth to look at groups first.
 const LEAST: (usize, usize) = (3, 4);
@@ -26,7 +26,7 @@ pub(crate) struct Groups {
     /// Of groups: each alone.
     pub(crate) alone: Near,
     /// Ways between groups: the links between them, and one for all links inside each.
-    pub(crate) paths: Ways,
+    pub(crate) paths: Summed<StoredPaths>,
     /// What these links weigh.
     pub(crate) weights: Weights,
 }
@@ -57,7 +57,7 @@ impl Groups {
         let links = Joined::new(problem, groups, |router| {
             number[all[router.index()] as usize]
         });
-        let paths = Ways::new(links.between(paths, &of)?);
+        let paths = Summed::new(links.between(paths, &of)?, groups);
         Some(Self {
             beside: Near::beside(&of),
             alone: Near::beside(&(0..count).collect::<Vec<u32>>()),
@@ -243,73 +243,6 @@ impl Joined {
                 .collect()
         };
         StoredPaths::among(places.len(), links, list)
-    }
-}
-
-/// Ways between groups, with the price of each kept: groups are few, so a sum over links would cost more than
-/// to bring the sums of a changed link up to date.
-pub(crate) struct Ways {
-    stored: StoredPaths,
-    groups: usize,
-    /// For every link the pairs of groups (source × groups + target) that use it, with their shares.
-    uses: Vec<Vec<(u32, f64)>>,
-}
-
-impl Ways {
-    fn new(stored: StoredPaths) -> Self {
-        let groups = stored.routers().len();
-        let mut uses = vec![Vec::new(); stored.links()];
-        for a in 0..groups as u32 {
-            for b in 0..groups as u32 {
-                let pair = a * groups as u32 + b;
-                stored.each(a, b, |link, share| uses[link].push((pair, share)));
-            }
-        }
-        Self {
-            stored,
-            groups,
-            uses,
-        }
-    }
-}
-
-impl Paths for Ways {
-    fn links(&self) -> usize {
-        self.stored.links()
-    }
-
-    fn link(&self, number: usize) -> LinkId {
-        self.stored.link(number)
-    }
-
-    #[inline]
-    fn each(&self, a: u32, b: u32, f: impl FnMut(usize, f64)) {
-        self.stored.each(a, b, f);
-    }
-
-    fn prices(&self) -> Prices {
-        Prices(vec![0.0; self.links() + self.groups * self.groups])
-    }
-
-    fn reprice(&self, prices: &mut Prices, changed: &[u32], value: impl Fn(usize) -> f64) {
-        let (of_link, of_pair) = prices.0.split_at_mut(self.links());
-        if changed.len() == of_link.len() {
-            // What was rounded on the way ends here.
-            of_link.fill(0.0);
-            of_pair.fill(0.0);
-        }
-        for &link in changed {
-            let new = value(link as usize);
-            let more = new - std::mem::replace(&mut of_link[link as usize], new);
-            for &(pair, share) in &self.uses[link as usize] {
-                of_pair[pair as usize] += more * share;
-            }
-        }
-    }
-
-    #[inline]
-    fn price(&self, prices: &Prices, a: u32, b: u32) -> f64 {
-        prices.0[self.links() + a as usize * self.groups + b as usize]
     }
 }
 

@@ -5,7 +5,7 @@ use crate::engine::{Engine, Parts};
 use crate::evaluate::{Evaluation, evaluate, known_costs};
 use crate::graph::Graph;
 use crate::linear::{Distances, MatrixDistances};
-use crate::paths::{GridPaths, Paths, StoredPaths};
+use crate::paths::{GridPaths, Paths, StoredPaths, Summed};
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rng::Rng;
 use crate::schedule::Effort;
@@ -129,6 +129,9 @@ pub fn baseline(
 /// run's own noise is larger.
 const LEAST_GAIN: f64 = 0.01;
 
+/// Nodes up to which the prices of all routes are kept.
+const FEW: usize = 64;
+
 /// Stream of random numbers of the random baseline.
 const RANDOM_STREAM: u64 = 1 << 32;
 
@@ -228,7 +231,12 @@ fn searched(
     };
     let found = match GridPaths::new(problem) {
         Some(paths) if !matches!(problem.objective, Objective::RouteCost(_)) => {
-            run.on(&paths, &paths.distances(), None)?
+            let (distances, places) = (paths.distances(), problem.allocation.nodes().len());
+            if places <= FEW {
+                run.on(&Summed::new(paths, places), &distances, None)?
+            } else {
+                run.on(&paths, &distances, None)?
+            }
         }
         _ => {
             let paths = StoredPaths::new(problem)?;

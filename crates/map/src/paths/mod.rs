@@ -7,11 +7,13 @@
 
 mod grid;
 mod stored;
+mod summed;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use grid::GridPaths;
 pub(crate) use stored::StoredPaths;
+pub(crate) use summed::Summed;
 
 use hopbyte_fabric::LinkId;
 
@@ -38,4 +40,4 @@ pub(crate) trait Paths: Sync {
 
 /// Prices of links in the form that their [`Paths`] sums fastest.
 #[derive(Clone, Debug)]
-pub(crate) struct Prices(pub(crate) Vec<f64>);
+pub(crate) struct Prices(Vec<f64>);

@@ -1,6 +1,6 @@
-//! Both forms of route say what the routing says.
+//! All forms of route say what the routing says.
 
-use super::{GridPaths, Paths, StoredPaths};
+use super::{GridPaths, Paths, StoredPaths, Summed};
 use crate::problem::Problem;
 use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 use proptest::prelude::*;
@@ -11,6 +11,10 @@ fn check<P: Paths>(problem: &Problem<'_>, paths: &P) {
     let mut prices = paths.prices();
     let all: Vec<u32> = (0..paths.links() as u32).collect();
     paths.reprice(&mut prices, &all, value);
+    // Some change and come back.
+    let some: Vec<u32> = all.iter().copied().filter(|l| l % 3 == 1).collect();
+    paths.reprice(&mut prices, &some, |l| 7.0 + l as f64);
+    paths.reprice(&mut prices, &some, value);
     let n = problem.allocation.nodes().len() as u32;
     for a in 0..n {
         for b in 0..n {
@@ -50,7 +54,9 @@ proptest! {
         let exchange = Exchange::new(1, []).unwrap();
         let order = Routing::default_for(&fabric);
         let problem = Problem::new(&fabric, &order, &exchange, &allocation);
+        let places = problem.allocation.nodes().len();
         check(&problem, &GridPaths::new(&problem).unwrap());
+        check(&problem, &Summed::new(GridPaths::new(&problem).unwrap(), places));
         check(&problem, &StoredPaths::new(&problem).unwrap());
         let minimal = Routing::Minimal(hopbyte_fabric::routing::MinimalPaths::new(&fabric));
         let problem = Problem { routing: &minimal, ..problem };

@@ -40,6 +40,16 @@ pub(crate) struct Weights {
     pub(crate) hop: Vec<f64>,
 }
 
+impl Weights {
+    /// Bytes per second of the links that count, in the mean.
+    fn mean_rate(&self) -> f64 {
+        let links = self.seconds_per_byte.iter().zip(&self.counts);
+        let rates = links.filter(|l| *l.1 && *l.0 > 0.0).map(|l| 1.0 / *l.0);
+        let (sum, count) = rates.fold((0.0, 0.0), |(sum, count), rate| (sum + rate, count + 1.0));
+        if count > 0.0 { sum / count } else { 1.0 }
+    }
+}
+
 /// A time that no link shall pass, for a search that begins hot: limits do not fall, hops are worth less and
 /// less.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +126,8 @@ pub(crate) struct Search<'a, P: Paths> {
     /// Typical flow (mean over bytes) and mean edge, bytes.
     flow: f64,
     edge: f64,
+    /// Bytes per second of the links that count, in the mean.
+    rate: f64,
     /// Trials made so far.
     pub(crate) trials: u64,
 }
@@ -149,6 +161,7 @@ impl<'a, P: Paths> Search<'a, P> {
             shared: slots.several(),
             flow: graph.typical_flow(),
             edge: graph.mean_flow(),
+            rate: weights.mean_rate(),
             trials: 0,
         };
         search.reload();
@@ -243,7 +256,7 @@ impl<'a, P: Paths> Search<'a, P> {
         }
         let (soft, stiff) = stage.stiffness;
         self.steep = match stage.aim {
-            Some(aim) => 2.0 * self.unit(stage, progress) / (aim.excess * self.mean_rate()).powi(2),
+            Some(aim) => 2.0 * self.unit(stage, progress) / (aim.excess * self.rate).powi(2),
             None => soft * (stiff / soft).powf(progress) / self.flow,
         };
         for link in 0..self.price.len() {
@@ -261,18 +274,6 @@ impl<'a, P: Paths> Search<'a, P> {
         stage.aim.map_or(self.edge, |aim| {
             self.flow / (aim.hop * (1.0 - (1.0 - HOP_LEFT) * progress))
         })
-    }
-
-    /// Bytes per second of the links that count, in the mean.
-    fn mean_rate(&self) -> f64 {
-        let links = self
-            .weights
-            .seconds_per_byte
-            .iter()
-            .zip(&self.weights.counts);
-        let rates = links.filter(|l| *l.1 && *l.0 > 0.0).map(|l| 1.0 / *l.0);
-        let (sum, count) = rates.fold((0.0, 0.0), |(sum, count), rate| (sum + rate, count + 1.0));
-        if count > 0.0 { sum / count } else { 1.0 }
     }
 
     /// Derivative of the cost of one link.

@@ -47,11 +47,12 @@ impl Agents {
             stop: Arc::default(),
             threads: Vec::new(),
         };
+        let token = token.map(Token::read).transpose()?;
         for (name, place) in places(&lab.naming(), fabric) {
             let setup = AgentSetup {
                 node: name.clone(),
                 to: to.clone(),
-                token: token.map(Token::read).transpose()?,
+                token: token.clone(),
                 trust: None,
                 period_ns: period.as_nanos() as u64,
                 keep: KEEP,

@@ -42,6 +42,17 @@ pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
+/// Bytes of words: printable ASCII without quotes and what shells replace.
+static PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut b = b' ';
+    while b <= b'~' {
+        plain[b as usize] = !matches!(b, b'"' | b'\'' | b'\\' | b'`' | b'$');
+        b += 1;
+    }
+    plain
+};
+
 /// Reads bytes from the front; every step checks that they are there.
 #[derive(Clone, Debug)]
 pub struct Take<'a>(pub &'a [u8]);
@@ -73,7 +84,17 @@ impl<'a> Take<'a> {
     }
 
     /// What [`put_number`] wrote.
+    #[inline]
     pub fn number(&mut self) -> Result<u64, Refusal> {
+        // Most are small.
+        if let Some((&byte @ ..0x80, rest)) = self.0.split_first() {
+            self.0 = rest;
+            return Ok(byte.into());
+        }
+        self.long_number()
+    }
+
+    fn long_number(&mut self) -> Result<u64, Refusal> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -104,9 +125,8 @@ impl<'a> Take<'a> {
     pub fn word(&mut self, what: &str) -> Result<&'a str, Refusal> {
         let n = self.count(what, LONGEST_WORD)?;
         let bytes = self.bytes(n)?;
-        let plain = |&b: &u8| (b' '..=b'~').contains(&b) && !b"\"'\\`$".contains(&b);
         match std::str::from_utf8(bytes) {
-            Ok(word) if !word.is_empty() && bytes.iter().all(plain) => Ok(word),
+            Ok(word) if n > 0 && bytes.iter().all(|&b| PLAIN[usize::from(b)]) => Ok(word),
             _ => Err(Refusal::new(format!(
                 "{what} {:?}, expected printable ASCII without quotes",
                 String::from_utf8_lossy(bytes)

@@ -52,14 +52,13 @@ pub fn unwrap<'a>(
     Ok((node, start, take.0))
 }
 
-/// Bytes of a datagram that lie beside those of its neighbours: most end there, and a batch of them fits
-/// into the processor's cache. Odd in lines, so that not all of them begin at the same place of it.
-const NEAR: usize = 4096 + 64;
+/// Room for the longest datagram and a byte more. Odd in lines, so that not all of a batch begin at the
+/// same place of the processor's cache.
+const ROOM: usize = 1025 * 64;
 
 /// Room for a batch of datagrams.
 pub struct Batch {
-    near: Vec<u8>,
-    far: Vec<u8>,
+    rooms: Vec<u8>,
     addresses: Vec<libc::sockaddr_storage>,
     lengths: [usize; BATCH],
 }
@@ -69,9 +68,7 @@ impl Default for Batch {
         // SAFETY: all bits zero is a valid `sockaddr_storage` (plain integers).
         let address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         Self {
-            near: vec![0; BATCH * NEAR],
-            // A whole datagram, of which the kernel writes what does not fit into the near part.
-            far: vec![0; BATCH * (LONGEST + 1)],
+            rooms: vec![0; BATCH * ROOM],
             addresses: vec![address; BATCH],
             lengths: [0; BATCH],
         }
@@ -81,30 +78,27 @@ impl Default for Batch {
 impl Batch {
     /// Fetches datagrams that wait at a socket in non-blocking mode; returns how many.
     pub fn fetch(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        let part = |room: &mut [u8]| libc::iovec {
-            iov_base: room.as_mut_ptr().cast(),
-            iov_len: room.len(),
-        };
-        let near = self.near.chunks_exact_mut(NEAR);
-        let far = self.far.chunks_exact_mut(LONGEST + 1);
-        let mut parts: Vec<[libc::iovec; 2]> = near
-            .zip(far)
-            .map(|(near, far)| [part(near), part(&mut far[NEAR..])])
+        let rooms = self.rooms.chunks_exact_mut(ROOM);
+        let mut parts: Vec<libc::iovec> = rooms
+            .map(|room| libc::iovec {
+                iov_base: room.as_mut_ptr().cast(),
+                iov_len: LONGEST + 1,
+            })
             .collect();
         let heads = parts.iter_mut().zip(&mut self.addresses);
         let mut heads: Vec<libc::mmsghdr> = heads
-            .map(|(parts, address)| {
+            .map(|(part, address)| {
                 // SAFETY: all bits zero is a valid `mmsghdr` (null pointers and lengths of zero).
                 let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 head.msg_hdr.msg_name = std::ptr::from_mut(address).cast();
                 head.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
-                head.msg_hdr.msg_iov = parts.as_mut_ptr();
-                head.msg_hdr.msg_iovlen = parts.len();
+                head.msg_hdr.msg_iov = part;
+                head.msg_hdr.msg_iovlen = 1;
                 head
             })
             .collect();
-        // SAFETY: `heads` holds as many entries as are told; each points to an address and to two parts
-        // that lie in `near` and `far`, all of which outlive the call and are not touched during it.
+        // SAFETY: `heads` holds as many entries as are told; each points to an address and to a part
+        // that lies in `rooms`, all of which outlive the call and are not touched during it.
         let n = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -117,26 +111,15 @@ impl Batch {
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
-        let rooms = self.near.chunks_exact(NEAR);
-        let rooms = rooms.zip(self.far.chunks_exact_mut(LONGEST + 1));
-        let all = self.lengths.iter_mut().zip(&heads).zip(rooms);
-        for ((length, head), (near, far)) in all.take(n as usize) {
+        for (length, head) in self.lengths.iter_mut().zip(&heads).take(n as usize) {
             *length = (head.msg_len as usize).min(LONGEST + 1);
-            if *length > NEAR {
-                far[..NEAR].copy_from_slice(near);
-            }
         }
         Ok(n as usize)
     }
 
     /// A datagram of the batch and where it came from.
     pub fn get(&self, i: usize) -> (&[u8], Option<SocketAddr>) {
-        let length = self.lengths[i];
-        let packet = if length > NEAR {
-            &self.far[i * (LONGEST + 1)..][..length]
-        } else {
-            &self.near[i * NEAR..][..length]
-        };
+        let packet = &self.rooms[i * ROOM..][..self.lengths[i]];
         (packet, address(&self.addresses[i]))
     }
 }

@@ -5,13 +5,14 @@
 //! same and named in the next closing. Values are held once a node, the latest ones.
 
 use crate::Refusal;
+use crate::ahead;
 use crate::block::{Absence, Arrival, Closing, Late, MOST_NODES, Writer};
 use crate::bytes::Take;
 use crate::node::{NodeState, Shapes};
-use crate::packed;
 use crate::store::Remembered;
 use crate::wire::{Hello, Origin};
-use std::collections::HashMap;
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
 /// How a collector decides.
@@ -59,6 +60,17 @@ pub enum Channel {
     Lines,
 }
 
+/// How near [`Gathering::approach`] comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// What is known of the node.
+    Member,
+    /// Its sources.
+    Sources,
+    /// Their values.
+    Values,
+}
+
 /// A node as the collector knows it.
 #[derive(Debug)]
 struct Member {
@@ -99,7 +111,9 @@ pub struct Gathering {
     rules: Rules,
     shapes: Shapes,
     members: Vec<Member>,
-    by_name: HashMap<Box<str>, u32>,
+    /// Numbers of members by the hash of their names.
+    by_name: HashTable<u32>,
+    hashes: RandomState,
     segment: Segment,
     block: Writer,
     open: u64,
@@ -129,7 +143,8 @@ impl Gathering {
             open: now_ns / rules.period_ns + 1,
             shapes: Shapes::default(),
             members: Vec::new(),
-            by_name: HashMap::new(),
+            by_name: HashTable::new(),
+            hashes: RandomState::new(),
             segment: Segment {
                 number: 1,
                 ..Segment::default()
@@ -144,7 +159,7 @@ impl Gathering {
         };
         for name in std::mem::take(&mut gathering.rules.expected) {
             // A name that is listed twice is one node.
-            if !gathering.by_name.contains_key(name.as_str()) {
+            if gathering.find(&name).is_none() {
                 gathering.add(NodeState::new(&name, 0, 0), true);
                 gathering.rules.expected.push(name);
             }
@@ -154,7 +169,6 @@ impl Gathering {
 
     fn add(&mut self, state: NodeState, expected: bool) -> u32 {
         let id = self.members.len() as u32;
-        self.by_name.insert(state.name.clone(), id);
         self.expected += u64::from(expected);
         self.members.push(Member {
             state,
@@ -174,6 +188,9 @@ impl Gathering {
             behind: false,
             bytes: 0,
         });
+        let (members, hashes) = (&self.members, &self.hashes);
+        let hash = |&id: &u32| hashes.hash_one(&*members[id as usize].state.name);
+        self.by_name.insert_unique(hash(&id), id, hash);
         id
     }
 
@@ -182,7 +199,7 @@ impl Gathering {
     pub fn remember(&mut self, known: &Remembered) {
         let state = &known.state;
         let named = !self.rules.expected.is_empty();
-        let found = self.by_name.get(&state.name).copied();
+        let found = self.find(&state.name);
         if found.is_none() && (named || self.members.len() >= MOST_NODES) {
             return;
         }
@@ -216,8 +233,8 @@ impl Gathering {
                 self.rules.period_ns as f64 / 1e9
             )));
         }
-        let id = match self.by_name.get(hello.node.as_str()) {
-            Some(&id) => id,
+        let id = match self.find(&hello.node) {
+            Some(id) => id,
             None if !self.rules.expected.is_empty() => {
                 return Err(Refusal::new(format!(
                     "node {}, which is not among the {} expected ones",
@@ -404,19 +421,42 @@ impl Gathering {
         self.members[id as usize].channel
     }
 
-    /// The number of a node that agents of this start report under.
-    pub fn find(&self, name: &str, start: u64) -> Option<u32> {
-        let id = *self.by_name.get(name)?;
-        (self.members[id as usize].state.start == start).then_some(id)
+    /// The number of a node.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        self.find_hashed(self.hash(name), name)
     }
 
-    /// A report of a node is about to be read.
-    pub fn prefetch(&self, id: u32) {
-        let sources = &self.members[id as usize].state.sources;
-        sources
-            .iter()
-            .flatten()
-            .for_each(|s| packed::prefetch(&s.values));
+    /// What [`Gathering::find_hashed`] wants to know of a name.
+    pub fn hash(&self, name: &str) -> u64 {
+        self.hashes.hash_one(name)
+    }
+
+    /// The number of a node. Of many nodes all hashes first: the processor then looks for several at once.
+    #[inline]
+    pub fn find_hashed(&self, hash: u64, name: &str) -> Option<u32> {
+        let is = |&id: &u32| *self.members[id as usize].state.name == *name;
+        self.by_name.find(hash, is).copied()
+    }
+
+    /// Whether the agent of a node began at this moment.
+    pub fn began_at(&self, id: u32, start: u64) -> bool {
+        self.members[id as usize].state.start == start
+    }
+
+    /// A report of a node comes soon: fetches what is known of it, a step nearer to its values each time.
+    /// Every step looks at what the one before it fetched.
+    #[inline]
+    pub fn approach(&self, id: u32, step: Step) {
+        let member = &self.members[id as usize];
+        let sources = &member.state.sources;
+        match step {
+            Step::Member => ahead::fetch(member),
+            Step::Sources => ahead::fetch(&sources[..]),
+            Step::Values => sources
+                .iter()
+                .flatten()
+                .for_each(|held| ahead::fetch(held.values.all())),
+        }
     }
 
     /// The next block begins a stream of its own.

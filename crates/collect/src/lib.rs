@@ -10,6 +10,7 @@
 //! validated, and what is refused is refused with a sentence that says what was found.
 
 pub mod agent;
+mod ahead;
 pub mod block;
 pub mod bus;
 pub mod bytes;

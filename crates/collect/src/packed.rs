@@ -9,6 +9,9 @@ use crate::Refusal;
 use crate::bytes::{Take, unzigzag, zigzag};
 use hopbyte_observe::counters::values::Values;
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 /// Marks a counter that was not read.
 const NOT_READ: u8 = 15;
 
@@ -31,26 +34,65 @@ pub fn put(values: &Values, base: Option<&Values>, out: &mut Vec<u8>) {
     }
 }
 
+/// Is told the number of a counter, what it was and what it is.
+type Fell<'a> = &'a mut dyn FnMut(usize, u64, u64);
+
+/// A way to read the first counters of a row of 64, of which those with a bit in the second argument were read
+/// before; says how many it read, and which of them have a value. The lengths come before the differences, of
+/// which those that were read are taken away.
+///
+/// # Safety
+///
+/// Some need instructions that not every processor has.
+type Way = unsafe fn(&mut [u64], u64, &[u8], &mut &[u8], Fell<'_>) -> (usize, u64);
+
+/// Leaves all counters to be read one by one.
+fn none(_: &mut [u64], _: u64, _: &[u8], _: &mut &[u8], _: Fell<'_>) -> (usize, u64) {
+    (0, 0)
+}
+
+/// The ways that this processor has, the fastest first.
+fn ways<const KEY: bool>() -> impl Iterator<Item = Way> {
+    #[cfg(target_arch = "x86_64")]
+    let several = x86::ways::<KEY>();
+    #[cfg(not(target_arch = "x86_64"))]
+    let several: [Option<Way>; 0] = [];
+    several.into_iter().flatten().chain([none as Way])
+}
+
 /// Reads what [`put`] wrote, on top of the values as they are or of zeroes (`key`), and calls `fell` with
 /// counter, old and new value where a counter that was read before is less now, modulo 2^64.
 pub fn take(
     values: &mut Values,
     take: &mut Take<'_>,
     key: bool,
-    fell: &mut dyn FnMut(usize, u64, u64),
+    fell: Fell<'_>,
 ) -> Result<(), Refusal> {
     // Two loops, neither of which asks at every counter which one it is.
-    if key {
-        unpack::<true>(values, take, fell)
-    } else {
-        unpack::<false>(values, take, fell)
+    // SAFETY: the ways are those that this processor has.
+    unsafe {
+        if key {
+            unpack::<true>(values, take, fastest::<true>(), fell)
+        } else {
+            unpack::<false>(values, take, fastest::<false>(), fell)
+        }
     }
 }
 
-fn unpack<const KEY: bool>(
+fn fastest<const KEY: bool>() -> Way {
+    ways::<KEY>().next().unwrap_or(none)
+}
+
+/// See [`take`].
+///
+/// # Safety
+///
+/// The way must be one of [`ways`].
+unsafe fn unpack<const KEY: bool>(
     values: &mut Values,
     take: &mut Take<'_>,
-    fell: &mut dyn FnMut(usize, u64, u64),
+    way: Way,
+    fell: Fell<'_>,
 ) -> Result<(), Refusal> {
     let lengths = take.bytes(values.len().div_ceil(2))?;
     let mut rest = take.0;
@@ -58,16 +100,8 @@ fn unpack<const KEY: bool>(
     for (row, ((values, read), lengths)) in rows {
         let fell = &mut |i, old, new| fell(row * 64 + i, old, new);
         let known = *read;
-        // As many as the processor's own instructions can; the others one by one.
-        #[cfg(target_arch = "x86_64")]
-        let (done, mut now) = if std::arch::is_x86_feature_detected!("ssse3") {
-            // SAFETY: the processor has what the function is compiled for.
-            unsafe { pairs::<KEY>(values, known, lengths, &mut rest, fell) }
-        } else {
-            (0, 0)
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        let (done, mut now) = (0, 0);
+        // SAFETY: the caller says so.
+        let (done, mut now) = unsafe { way(values, known, lengths, &mut rest, fell) };
         for (i, value) in values.iter_mut().enumerate().skip(done) {
             let length = lengths[i / 2] >> (i % 2 * 4) & 15;
             if length == NOT_READ {
@@ -93,127 +127,6 @@ fn unpack<const KEY: bool>(
     }
     take.0 = rest;
     Ok(())
-}
-
-/// What the lengths of two neighbours say, by the byte that holds them.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy)]
-struct Two {
-    /// Where the bytes of both differences lie among the next sixteen, as `pshufb` takes it.
-    places: [u64; 2],
-    /// Bytes of both; [`Two::WRONG`] where a length is none.
-    bytes: u8,
-    /// A bit each: whether they were read.
-    read: u8,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Two {
-    const WRONG: u8 = u8::MAX;
-
-    const fn of(byte: usize) -> Self {
-        let lengths = [byte % 16, byte / 16];
-        let mut two = Self {
-            places: [u64::MAX; 2],
-            bytes: 0,
-            read: 0,
-        };
-        let mut i = 0;
-        while i < 2 {
-            if lengths[i] <= 8 {
-                let mut places = [u8::MAX; 8];
-                let mut k = 0;
-                while k < lengths[i] {
-                    places[k] = two.bytes + k as u8;
-                    k += 1;
-                }
-                two.places[i] = u64::from_le_bytes(places);
-                two.bytes += lengths[i] as u8;
-                two.read |= 1 << i;
-            } else if lengths[i] != NOT_READ as usize {
-                two.bytes = Self::WRONG;
-                return two;
-            }
-            i += 1;
-        }
-        two
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-static TWO: [Two; 256] = {
-    let mut all = [Two::of(0); 256];
-    let mut byte = 0;
-    while byte < 256 {
-        all[byte] = Two::of(byte);
-        byte += 1;
-    }
-    all
-};
-
-/// Reads the first counters of a row of 64, of which those in `known` were read before, two at a time as
-/// long as sixteen bytes follow; says how many, and which of them were read.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "ssse3")]
-fn pairs<const KEY: bool>(
-    values: &mut [u64],
-    known: u64,
-    lengths: &[u8],
-    rest: &mut &[u8],
-    fell: &mut dyn FnMut(usize, u64, u64),
-) -> (usize, u64) {
-    use std::arch::x86_64::{
-        _mm_add_epi64, _mm_and_si128, _mm_castsi128_pd, _mm_cvtsi128_si64, _mm_movemask_pd,
-        _mm_set_epi64x, _mm_set1_epi64x, _mm_setzero_si128, _mm_shuffle_epi8, _mm_srli_epi64,
-        _mm_sub_epi64, _mm_unpackhi_epi64, _mm_xor_si128,
-    };
-    let both = |[low, high]: [u64; 2]| _mm_set_epi64x(high as i64, low as i64);
-    let zero = _mm_setzero_si128();
-    let (mut done, mut now) = (0, 0);
-    for (pair, &byte) in values.as_chunks_mut::<2>().0.iter_mut().zip(lengths) {
-        let two = &TWO[usize::from(byte)];
-        let Some(sixteen) = rest.first_chunk::<16>().filter(|_| two.bytes <= 16) else {
-            break;
-        };
-        let sixteen = u128::from_le_bytes(*sixteen);
-        let sixteen = both([sixteen as u64, (sixteen >> 64) as u64]);
-        *rest = &rest[usize::from(two.bytes)..];
-        let folded = _mm_shuffle_epi8(sixteen, both(two.places));
-        let sign = _mm_sub_epi64(zero, _mm_and_si128(folded, _mm_set1_epi64x(1)));
-        let difference = _mm_xor_si128(_mm_srli_epi64(folded, 1), sign);
-        let (before, old) = (*pair, both(*pair));
-        let was = known >> done & 3;
-        let from = if KEY {
-            zero
-        } else {
-            let kept = [0u64.wrapping_sub(was & 1), 0u64.wrapping_sub(was >> 1)];
-            _mm_and_si128(old, both(kept))
-        };
-        let new = _mm_add_epi64(from, difference);
-        *pair = [new, _mm_unpackhi_epi64(new, new)].map(|v| _mm_cvtsi128_si64(v) as u64);
-        now |= u64::from(two.read) << done;
-        let less = _mm_movemask_pd(_mm_castsi128_pd(_mm_sub_epi64(new, old))) as u64;
-        let less = less & was & u64::from(two.read);
-        if less != 0 {
-            let which = (0..2).filter(|i| less >> i & 1 == 1);
-            which.for_each(|i| fell(done + i, before[i], pair[i]));
-        }
-        done += 2;
-    }
-    (done, now)
-}
-
-/// Asks the processor to fetch values that are wanted soon: those of ten thousand nodes fit into no cache.
-#[inline]
-pub fn prefetch(values: &Values) {
-    #[cfg(target_arch = "x86_64")]
-    for line in values.rows().flat_map(|(row, _)| row.iter().step_by(8)) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch changes nothing that the program sees, wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = values;
 }
 
 /// The lowest bytes of a number, by their number.
@@ -263,6 +176,33 @@ mod tests {
         prop::option::of((any::<u64>(), 0u32..64).prop_map(|(value, shift)| value >> shift))
     }
 
+    /// Reads a row in all ways, checks that they agree, and says what fell.
+    fn in_all_ways(before: &Values, bytes: &[u8], key: bool) -> Vec<(usize, u64, u64)> {
+        let read = |way| {
+            let (mut values, mut left, mut fell) = (before.clone(), Take(bytes), Vec::new());
+            let mut told = |i, old, new| fell.push((i, old, new));
+            // SAFETY: it is of those that this processor has.
+            let done = unsafe {
+                if key {
+                    unpack::<true>(&mut values, &mut left, way, &mut told)
+                } else {
+                    unpack::<false>(&mut values, &mut left, way, &mut told)
+                }
+            };
+            let values: Vec<_> = values.iter().collect();
+            (done.map(|()| (left.0.len(), values)), fell)
+        };
+        let ways: Vec<Way> = if key {
+            ways::<true>().collect()
+        } else {
+            ways::<false>().collect()
+        };
+        let mut all = ways.into_iter().map(read);
+        let first = all.next().unwrap();
+        all.for_each(|other| assert_eq!(first, other));
+        first.1
+    }
+
     proptest! {
         #[test]
         fn rows_come_back(rows in prop::collection::vec(prop::collection::vec(number(), 131), 1..6)) {
@@ -275,9 +215,12 @@ mod tests {
                 let mut left = Take(&out);
                 let before: Vec<_> = got.iter().collect();
                 let mut fell = Vec::new();
-                take(&mut got, &mut left, sent.is_none(), &mut |i, old, new| fell.push((i, old, new)))
+                let key = sent.is_none();
+                let agreed = in_all_ways(&got, &out, key);
+                take(&mut got, &mut left, key, &mut |i, old, new| fell.push((i, old, new)))
                     .map_err(|r| TestCaseError::fail(r.to_string()))?;
                 prop_assert!(left.end().is_ok());
+                prop_assert_eq!(&fell, &agreed);
                 prop_assert!(got.iter().eq(row.iter().copied()));
                 let falls = before.iter().zip(&row).enumerate().filter_map(|(i, (a, b))| {
                     let (a, b) = a.zip(*b)?;
@@ -290,8 +233,8 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(bytes: Vec<u8>, counters in 0usize..80) {
-            let _ = take(&mut Values::new(counters), &mut Take(&bytes), false, &mut |_, _, _| {});
+        fn garbage_is_the_same_in_all_ways(bytes: Vec<u8>, counters in 0usize..200, key: bool) {
+            let _ = in_all_ways(&Values::new(counters), &bytes, key);
         }
     }
 

@@ -52,44 +52,44 @@ pub fn stranger(bytes: &[u8]) -> Refusal {
     }
 }
 
-/// What a frame is.
+/// What a frame is, by the byte that says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Kind {
     /// Random bytes to prove the token on.
-    Challenge,
+    Challenge = b'C',
     /// An agent says who it is.
-    Hello,
+    Hello = b'H',
     /// The collector knows the agent.
-    Welcome,
+    Welcome = b'W',
     /// A source and its counters.
-    Source,
+    Source = b'S',
     /// The values of a tick.
-    Report,
+    Report = b'R',
     /// Everything up to a sequence number is kept.
-    Acknowledged,
+    Acknowledged = b'A',
     /// Somebody wants to see the blocks.
-    Viewer,
+    Viewer = b'V',
     /// A block.
-    Block,
+    Block = b'B',
     /// A refusal.
-    No,
+    No = b'N',
 }
 
-const KINDS: [(Kind, u8); 9] = [
-    (Kind::Challenge, b'C'),
-    (Kind::Hello, b'H'),
-    (Kind::Welcome, b'W'),
-    (Kind::Source, b'S'),
-    (Kind::Report, b'R'),
-    (Kind::Acknowledged, b'A'),
-    (Kind::Viewer, b'V'),
-    (Kind::Block, b'B'),
-    (Kind::No, b'N'),
-];
-
 impl Kind {
-    fn byte(self) -> u8 {
-        KINDS.iter().find(|k| k.0 == self).map_or(b'N', |k| k.1)
+    fn of(byte: u8) -> Option<Self> {
+        Some(match byte {
+            b'C' => Self::Challenge,
+            b'H' => Self::Hello,
+            b'W' => Self::Welcome,
+            b'S' => Self::Source,
+            b'R' => Self::Report,
+            b'A' => Self::Acknowledged,
+            b'V' => Self::Viewer,
+            b'B' => Self::Block,
+            b'N' => Self::No,
+            _ => return None,
+        })
     }
 }
 
@@ -97,7 +97,7 @@ impl Kind {
 pub fn frame<T>(out: &mut Vec<u8>, kind: Kind, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
-    out.push(kind.byte());
+    out.push(kind as u8);
     let result = write(out);
     let length = (out.len() - start - 4) as u32;
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -113,8 +113,7 @@ pub fn next_frame(bytes: &[u8], longest: usize) -> Result<Option<Found<'_>>, Ref
         return Ok(None);
     };
     let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-    let kind = KINDS.iter().find(|k| k.1 == head[4]);
-    let (Some(&(kind, _)), 1..) = (kind, length) else {
+    let (Some(kind), 1..) = (Kind::of(head[4]), length) else {
         return Err(Refusal::new(format!(
             "a frame of kind {:?}",
             char::from(head[4])

@@ -13,7 +13,7 @@ use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
 use crate::datagram::Batch;
-use crate::gather::{Channel, Gathering, Rules};
+use crate::gather::{Channel, Gathering, Rules, Step};
 use crate::store::Store;
 use crate::timespec;
 use crate::tls::Identity;
@@ -212,13 +212,14 @@ impl Server {
                 Err(error) => return Err(error.into()),
             }
             let now = now_ns();
+            let mut more = false;
             for (i, event) in events.iter().enumerate() {
                 if let Some(next) = events.get(i + 1) {
                     self.expect(next.data.u64());
                 }
                 let (data, flags) = (event.data.u64(), event.flags);
                 match data {
-                    UDP => self.datagrams(now),
+                    UDP => more = self.datagrams(now),
                     BUS => self.bus_news(now),
                     INLET => self.inlet_news(now),
                     LISTENERS.. => self.accept((data - LISTENERS) as usize, now),
@@ -226,6 +227,7 @@ impl Server {
                 }
             }
             if !busy
+                && !more
                 && !events.is_empty()
                 && self.gathering.closes_ns() > now + 4 * NAP.as_nanos() as u64
             {
@@ -414,7 +416,7 @@ impl Server {
         if let Some(Some(connection)) = connection.filter(|_| data < LISTENERS)
             && let Role::Agent(id) = connection.role
         {
-            self.gathering.prefetch(id);
+            self.gathering.approach(id, Step::Values);
         }
     }
 

@@ -82,7 +82,12 @@ impl Values {
         self.values.chunks(64).zip(self.read.iter().copied())
     }
 
-    /// The same, to be changed.
+    /// All of them in order: their values, zero or what was read before where they were not read.
+    pub fn all(&self) -> &[u64] {
+        &self.values
+    }
+
+    /// The rows, to be changed.
     pub fn rows_mut(&mut self) -> impl Iterator<Item = (&mut [u64], &mut u64)> {
         self.values.chunks_mut(64).zip(&mut self.read)
     }

@@ -5,15 +5,15 @@
 //! same and named in the next closing. Values are held once a node, the latest ones.
 
 use crate::Refusal;
-use crate::ahead;
 use crate::block::{Absence, Arrival, Closing, Late, MOST_NODES, Writer};
 use crate::bytes::Take;
 use crate::node::{NodeState, Shapes};
 use crate::store::Remembered;
 use crate::wire::{Hello, Origin};
-use hashbrown::HashTable;
-use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
+
+mod members;
+
+pub use self::members::{Channel, Members, Step};
 
 /// How a collector decides.
 #[derive(Clone, Debug)]
@@ -42,60 +42,6 @@ impl Default for Rules {
     }
 }
 
-/// How a node talks to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
-    /// Not at the moment.
-    None,
-    /// A connection.
-    Stream(u32),
-    /// Datagrams from an address.
-    Datagrams(SocketAddr),
-    /// A subject of a message bus.
-    Bus,
-    /// A stream of a bus, that is read from where the store ends: an agent and its successor may come
-    /// in one go.
-    Log,
-    /// Lines of other tools, at times of their own: nobody waits for them.
-    Lines,
-}
-
-/// How near [`Gathering::approach`] comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// What is known of the node.
-    Member,
-    /// Its sources.
-    Sources,
-    /// Their values.
-    Values,
-}
-
-/// A node as the collector knows it.
-#[derive(Debug)]
-struct Member {
-    state: NodeState,
-    channel: Channel,
-    expected: bool,
-    heard_ns: u64,
-    /// Latest tick that was reported.
-    tick: u64,
-    /// Highest sequence number that came, and that is kept.
-    sequence: u64,
-    kept: u64,
-    acknowledged: u64,
-    /// Segments in which it was introduced, and in which it was named, last.
-    segment: u32,
-    named: u32,
-    reset: bool,
-    frozen: bool,
-    failed: bool,
-    ahead: bool,
-    /// Whether a report of an earlier tick came since the last closing.
-    behind: bool,
-    bytes: usize,
-}
-
 /// A file or a viewer's stream has to be self-contained from a certain block on.
 #[derive(Debug, Default)]
 struct Segment {
@@ -110,10 +56,7 @@ struct Segment {
 pub struct Gathering {
     rules: Rules,
     shapes: Shapes,
-    members: Vec<Member>,
-    /// Numbers of members by the hash of their names.
-    by_name: HashTable<u32>,
-    hashes: RandomState,
+    members: Members,
     segment: Segment,
     block: Writer,
     open: u64,
@@ -142,9 +85,7 @@ impl Gathering {
         let mut gathering = Self {
             open: now_ns / rules.period_ns + 1,
             shapes: Shapes::default(),
-            members: Vec::new(),
-            by_name: HashTable::new(),
-            hashes: RandomState::new(),
+            members: Members::default(),
             segment: Segment {
                 number: 1,
                 ..Segment::default()
@@ -159,7 +100,7 @@ impl Gathering {
         };
         for name in std::mem::take(&mut gathering.rules.expected) {
             // A name that is listed twice is one node.
-            if gathering.find(&name).is_none() {
+            if gathering.members.find(&name).is_none() {
                 gathering.add(NodeState::new(&name, 0, 0), true);
                 gathering.rules.expected.push(name);
             }
@@ -168,30 +109,8 @@ impl Gathering {
     }
 
     fn add(&mut self, state: NodeState, expected: bool) -> u32 {
-        let id = self.members.len() as u32;
         self.expected += u64::from(expected);
-        self.members.push(Member {
-            state,
-            channel: Channel::None,
-            expected,
-            heard_ns: 0,
-            tick: 0,
-            sequence: 0,
-            kept: 0,
-            acknowledged: 0,
-            segment: 0,
-            named: 0,
-            reset: false,
-            frozen: false,
-            failed: false,
-            ahead: false,
-            behind: false,
-            bytes: 0,
-        });
-        let (members, hashes) = (&self.members, &self.hashes);
-        let hash = |&id: &u32| hashes.hash_one(&*members[id as usize].state.name);
-        self.by_name.insert_unique(hash(&id), id, hash);
-        id
+        self.members.add(state, expected)
     }
 
     /// What a store remembers of a node: its agent's reports up to a sequence number are kept, and of
@@ -199,14 +118,14 @@ impl Gathering {
     pub fn remember(&mut self, known: &Remembered) {
         let state = &known.state;
         let named = !self.rules.expected.is_empty();
-        let found = self.find(&state.name);
-        if found.is_none() && (named || self.members.len() >= MOST_NODES) {
+        let found = self.members.find(&state.name);
+        if found.is_none() && (named || self.members.all.len() >= MOST_NODES) {
             return;
         }
         let id = found.unwrap_or_else(|| {
             self.add(NodeState::new(&state.name, state.boot, state.start), false)
         });
-        let member = &mut self.members[id as usize];
+        let member = &mut self.members[id];
         (member.state.boot, member.state.start) = (state.boot, state.start);
         member.sequence = state.header.sequence;
         member.kept = state.header.sequence;
@@ -233,7 +152,7 @@ impl Gathering {
                 self.rules.period_ns as f64 / 1e9
             )));
         }
-        let id = match self.find(&hello.node) {
+        let id = match self.members.find(&hello.node) {
             Some(id) => id,
             None if !self.rules.expected.is_empty() => {
                 return Err(Refusal::new(format!(
@@ -241,7 +160,7 @@ impl Gathering {
                     hello.node, self.expected
                 )));
             }
-            None if self.members.len() >= MOST_NODES => {
+            None if self.members.all.len() >= MOST_NODES => {
                 return Err(Refusal::new(format!("one more node than {MOST_NODES}")));
             }
             None => {
@@ -250,7 +169,7 @@ impl Gathering {
             }
         };
         let quiet_ns = TAKE_OVER_PERIODS * self.rules.period_ns;
-        let member = &mut self.members[id as usize];
+        let member = &mut self.members[id];
         let same = member.state.start == hello.start && member.state.boot == hello.boot;
         // What lines say of a node gives way to its agent.
         let speaks = !matches!(member.channel, Channel::None | Channel::Lines);
@@ -299,11 +218,11 @@ impl Gathering {
             // A counter with its names takes about three times its bytes on the wire.
             self.bytes += bytes;
         }
-        let member = &mut self.members[id as usize];
+        let member = &mut self.members[id];
         member.state.declare(origin, shape, &self.shapes)?;
         member.segment = 0;
         let sources = member.state.sources.iter().flatten();
-        let bytes: usize = sources.map(|s| s.values.heap_bytes() + 128).sum();
+        let bytes: usize = sources.map(|s| size_of_val(s.values.words()) + 128).sum();
         self.bytes = self.bytes + bytes - member.bytes;
         member.bytes = bytes;
         if self.bytes > self.rules.memory_bytes {
@@ -321,7 +240,7 @@ impl Gathering {
 
     /// A report in a packet: of a node that a store remembers nobody heard how it talks to us.
     pub fn heard_on(&mut self, id: u32, channel: Channel) {
-        let member = &mut self.members[id as usize];
+        let member = &mut self.members[id];
         if member.channel == Channel::None {
             member.channel = channel;
             self.expected += u64::from(!std::mem::replace(&mut member.expected, true));
@@ -335,7 +254,7 @@ impl Gathering {
 
     /// An agent reports. Reports that are kept already are passed over.
     pub fn report(&mut self, id: u32, body: &[u8], now_ns: u64) -> Result<(), Refusal> {
-        let member = &mut self.members[id as usize];
+        let member = &mut self.members[id];
         let seen = member.state.apply(body, &self.shapes);
         let seen = seen.inspect_err(|_| {
             member.segment = 0;
@@ -381,17 +300,17 @@ impl Gathering {
     /// Writes the latest report of a member into the block: as it came, or whole when the segment
     /// does not know the member yet.
     fn file(&mut self, id: u32, arrival: Arrival, body: &[u8]) {
-        if self.members[id as usize].segment == self.segment.number {
+        if self.members[id].segment == self.segment.number {
             self.block.report(id, arrival, body);
             return;
         }
         self.introduce(id);
-        let state = &self.members[id as usize].state;
+        let state = &self.members[id].state;
         self.block.whole_report(id, arrival, state);
     }
 
     fn introduce(&mut self, id: u32) {
-        let member = &mut self.members[id as usize];
+        let member = &mut self.members[id];
         member.segment = self.segment.number;
         member.named = self.segment.number;
         self.block.node(id, &member.state);
@@ -410,7 +329,7 @@ impl Gathering {
 
     /// A connection ended.
     pub fn gone(&mut self, id: u32, channel: Channel) {
-        let member = &mut self.members[id as usize];
+        let member = &mut self.members[id];
         if member.channel == channel {
             member.channel = Channel::None;
         }
@@ -418,45 +337,12 @@ impl Gathering {
 
     /// The channel of a node.
     pub fn channel(&self, id: u32) -> Channel {
-        self.members[id as usize].channel
+        self.members[id].channel
     }
 
-    /// The number of a node.
-    pub fn find(&self, name: &str) -> Option<u32> {
-        self.find_hashed(self.hash(name), name)
-    }
-
-    /// What [`Gathering::find_hashed`] wants to know of a name.
-    pub fn hash(&self, name: &str) -> u64 {
-        self.hashes.hash_one(name)
-    }
-
-    /// The number of a node. Of many nodes all hashes first: the processor then looks for several at once.
-    #[inline]
-    pub fn find_hashed(&self, hash: u64, name: &str) -> Option<u32> {
-        let is = |&id: &u32| *self.members[id as usize].state.name == *name;
-        self.by_name.find(hash, is).copied()
-    }
-
-    /// Whether the agent of a node began at this moment.
-    pub fn began_at(&self, id: u32, start: u64) -> bool {
-        self.members[id as usize].state.start == start
-    }
-
-    /// A report of a node comes soon: fetches what is known of it, a step nearer to its values each time.
-    /// Every step looks at what the one before it fetched.
-    #[inline]
-    pub fn approach(&self, id: u32, step: Step) {
-        let member = &self.members[id as usize];
-        let sources = &member.state.sources;
-        match step {
-            Step::Member => ahead::fetch(member),
-            Step::Sources => ahead::fetch(&sources[..]),
-            Step::Values => sources
-                .iter()
-                .flatten()
-                .for_each(|held| ahead::fetch(held.values.all())),
-        }
+    /// The nodes that are known.
+    pub fn members(&self) -> &Members {
+        &self.members
     }
 
     /// The next block begins a stream of its own.
@@ -481,7 +367,7 @@ impl Gathering {
         let closing = self.closing(now_ns);
         let absent: Vec<u32> = closing.missing.iter().map(|m| m.0).collect();
         for id in absent {
-            let member = &mut self.members[id as usize];
+            let member = &mut self.members[id];
             if std::mem::replace(&mut member.named, self.segment.number) != self.segment.number {
                 // Its sources come with its next report.
                 self.block.node(id, &member.state);
@@ -501,7 +387,7 @@ impl Gathering {
             ..Closing::default()
         };
         let mut times: Option<(u64, u64)> = None;
-        for (member, id) in self.members.iter_mut().zip(0u32..) {
+        for (member, id) in self.members.all.iter_mut().zip(0u32..) {
             let here = member.tick >= self.open;
             if here && member.state.header.tick == self.open {
                 let t = member.state.header.time_ns;
@@ -556,13 +442,14 @@ impl Gathering {
             // The clock was set back: ticks are numbered as the agents' clocks number them.
             self.open = now_tick + 1;
             self.members
+                .all
                 .iter_mut()
                 .for_each(|m| m.tick = m.tick.min(now_tick));
         }
         let forget_ns = self.rules.forget_ticks * self.rules.period_ns;
         let learned = self.rules.expected.is_empty();
         self.reported = 0;
-        for member in &mut self.members {
+        for member in &mut self.members.all {
             if kept {
                 member.kept = member.sequence;
             } else {
@@ -582,7 +469,7 @@ impl Gathering {
     /// Calls `send` with channel and sequence number for the nodes whose turn it is to learn what is kept.
     pub fn acknowledge(&mut self, all: bool, mut send: impl FnMut(Channel, u64)) {
         let turn = self.open % ACKNOWLEDGE_EVERY;
-        for (member, id) in self.members.iter_mut().zip(0u64..) {
+        for (member, id) in self.members.all.iter_mut().zip(0u64..) {
             let due = all || id % ACKNOWLEDGE_EVERY == turn;
             if due && member.kept > member.acknowledged && member.channel != Channel::None {
                 member.acknowledged = member.kept;
@@ -598,12 +485,12 @@ impl Gathering {
 
     /// Nodes that are known, and bytes their values take.
     pub fn size(&self) -> (usize, usize) {
-        (self.members.len(), self.bytes)
+        (self.members.all.len(), self.bytes)
     }
 
     /// The name of a node.
     pub fn name(&self, id: u32) -> &str {
-        &self.members[id as usize].state.name
+        &self.members[id].state.name
     }
 
     /// The block that was closed last.

@@ -511,7 +511,7 @@ fn a_large_torus_of_routers_with_coordinates_has_one_shape() {
     let mut again = gathering(&[]);
     store.remembered().for_each(|node| again.remember(node));
     assert_eq!((again.size().0, again.shapes.len()), (5000, 1));
-    let known = again.members.iter().map(|m| &m.state);
+    let known = again.members.all.iter().map(|m| &m.state);
     assert!(known.clone().all(|n| {
         n.name[1..].parse().map(place).ok()
             == n.sources[0]

@@ -226,11 +226,9 @@ impl Server {
                     _ => self.serve(data as u32, (data >> 32) as u32, flags, now),
                 }
             }
-            if !busy
-                && !more
-                && !events.is_empty()
-                && self.gathering.closes_ns() > now + 4 * NAP.as_nanos() as u64
-            {
+            let until_closed = self.gathering.closes_ns().saturating_sub(now);
+            let has_time = until_closed > 4 * NAP.as_nanos() as u64;
+            if has_time && !busy && !more && !events.is_empty() {
                 std::thread::sleep(NAP);
             }
         }
@@ -416,7 +414,7 @@ impl Server {
         if let Some(Some(connection)) = connection.filter(|_| data < LISTENERS)
             && let Role::Agent(id) = connection.role
         {
-            self.gathering.approach(id, Step::Values);
+            self.gathering.members().approach(id, Step::Values);
         }
     }
 

@@ -49,7 +49,10 @@ impl Server {
     fn take_batch(&mut self, batch: &Batch, n: usize, udp: &UdpSocket, now: u64) {
         let mut all: Vec<_> = (0..n).map(|i| self.open_packet(batch.get(i).0)).collect();
         for opened in all.iter_mut().flatten() {
-            opened.id = self.gathering.find_hashed(opened.hash, opened.node);
+            opened.id = self
+                .gathering
+                .members()
+                .find_hashed(opened.hash, opened.node);
             self.approach(opened, Step::Member);
         }
         for opened in all.iter().flatten() {
@@ -86,7 +89,7 @@ impl Server {
         let (node, start, frames) = datagram::unwrap(packet, self.token.as_ref())?;
         Ok(Opened {
             node,
-            hash: self.gathering.hash(node),
+            hash: self.gathering.members().hash(node),
             start,
             id: None,
             frames,
@@ -95,7 +98,7 @@ impl Server {
 
     fn approach(&self, opened: &Opened<'_>, step: Step) {
         if let Some(id) = opened.id {
-            self.gathering.approach(id, step);
+            self.gathering.members().approach(id, step);
         }
     }
 
@@ -118,9 +121,9 @@ impl Server {
     ) -> Result<(), Refusal> {
         let (node, mut frames) = (opened.node, opened.frames);
         // The packet before it may have introduced the node.
-        let find = || self.gathering.find_hashed(opened.hash, node);
+        let find = || self.gathering.members().find_hashed(opened.hash, node);
         let id = opened.id.or_else(find);
-        let mut id = id.filter(|&id| self.gathering.began_at(id, opened.start));
+        let mut id = id.filter(|&id| self.gathering.members().began_at(id, opened.start));
         while let Some((kind, body, whole)) = next_frame(frames, LONGEST_FRAME)? {
             frames = &frames[whole..];
             match (kind, id) {

@@ -9,7 +9,8 @@
 #   make mpi       Open MPI and MPICH where they may be installed, and recorder and probes for both
 #   make pictures  the book's pictures of machines, drawn anew
 #   make docs      the book as HTML under build/book, man pages under build/man
-#   make bench     measured speeds, as they are; bench-model: flows beside SimGrid; bench-map: the mapper
+#   make bench     measured speeds, as they are; bench-observe: agent and collector beside LDMS's; bench-model:
+#                  flows beside SimGrid; bench-map: the mapper
 #                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json
 #   make fuzz      every reader against bent input, FUZZ_SECONDS each
 # Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. What else is missing is
@@ -33,7 +34,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build build-capi install install-built docs pictures bench bench-model bench-map bench-scale fuzz clean help
+.PHONY: demo test lint build build-capi install install-built docs pictures bench bench-observe bench-model bench-map bench-scale fuzz clean help
 .PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-recorder test-probes
 .PHONY: test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
@@ -170,6 +171,17 @@ bench:
 # are a test.
 bench-model:
 	$(PYTHON) bench/model/run.py
+
+# The agent and the collector beside LDMS's (built first, five minutes; left out where that fails), then
+# whole machines. Makes a network namespace, so needs root.
+bench-observe: build
+	-bench/ldms.sh build/peers/ldms
+	$(PYTHON) bench/agent/run.py --hopbyte $(HOPBYTE) --rounds 3 --ldms build/peers/ldms
+	$(PYTHON) bench/collect/ldms.py build/peers/ldms --cargo $(CARGO)
+	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 10000
+	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 10000 --udp
+	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 27648 --udp
+	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 27648 --shards 2
 
 # The mapper beside other tools on the same problems (libscotch-dev, libtrilinos-zoltan2-dev with its
 # tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar; what is absent is left out).

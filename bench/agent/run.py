@@ -5,7 +5,12 @@ Makes a network namespace with as many virtual interfaces as that takes (needs r
 `hopbyte collect` and `hopbyte agent` in it, and reads the agent's processor time
 (/proc/PID/task/*/schedstat) and memory (smaps_rollup) over the seconds asked for.
 
+With --ldms LDMS's daemon (built by bench/ldms.sh) samples in turns with it: the same interfaces by its
+procnetdev2 (16 values each), and the 264 values of its meminfo, vmstat, loadavg and procnetdev2 of one
+interface; an aggregator pulls them each second as our collector gets ours.
+
     bench/agent/run.py [--hopbyte target/release/hopbyte] [--seconds 30] [--counters 264] [--tls]
+                       [--ldms FOLDER] [--rounds 1]
 """
 
 from __future__ import annotations
@@ -60,60 +65,110 @@ def certificate(folder: str) -> tuple[list[str], list[str]]:
     return ["--tls-cert", cert, "--tls-key", key], ["--tls-ca", cert]
 
 
-def measure(hopbyte: str, counters: int, seconds: int, tls: tuple[list[str], list[str]]) -> dict[str, object]:
-    """One run in a namespace that exists."""
-    of_collector, of_agent = tls
-    # Ten counters an interface: eight statistics and two capacities.
-    pairs = -(-counters // 20)
+def interfaces(pairs: int) -> None:
+    """Pairs of virtual interfaces in the namespace."""
     for i in range(pairs):
         ip("-n", SPACE, "link", "add", f"a{i}", "type", "veth", "peer", "name", f"b{i}")
         for side in "ab":
             ip("-n", SPACE, "link", "set", f"{side}{i}", "up")
     ip("-n", SPACE, "link", "set", "lo", "up")
+
+
+def watch(pid: int, seconds: int) -> dict[str, object]:
+    """What a process takes in some seconds."""
+    begin, at = cpu_ns(pid), time.monotonic()
+    time.sleep(seconds)
+    spent, elapsed = cpu_ns(pid) - begin, time.monotonic() - at
+    return {
+        "cpu_percent": round(100 * spent / 1e9 / elapsed, 4),
+        "cpu_us_per_tick": round(spent / 1e3 / elapsed, 1),
+        "memory_kb": memory_kb(pid),
+    }
+
+
+def ours(hopbyte: str, seconds: int, tls: tuple[list[str], list[str]]) -> dict[str, object]:
+    """Our agent and collector."""
+    of_collector, of_agent = tls
     collect = [hopbyte, "--json", "collect", *of_collector]
     collector = inside(collect, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     time.sleep(1)
     agent = inside([hopbyte, "agent", "--name", "n1", *of_agent], stderr=subprocess.PIPE)
     try:
         assert agent.stderr and collector.stdout
-        said = agent.stderr.readline()
-        found = int(re.search(r"(\d+) counters", said)[1])
-        time.sleep(4)
-        begin, at = cpu_ns(agent.pid), time.monotonic()
-        time.sleep(seconds)
-        spent, elapsed = cpu_ns(agent.pid) - begin, time.monotonic() - at
-        memory = memory_kb(agent.pid)
+        found = int(re.search(r"(\d+) counters", agent.stderr.readline())[1])
+        # Past the eighth tick, when what only the start needed is given back.
+        time.sleep(10)
+        row = watch(agent.pid, seconds)
     finally:
         agent.terminate()
         collector.terminate()
     ticks = [json.loads(line) for line in collector.stdout]
     complete = sum(tick["reported"] == 1 for tick in ticks)
-    return {
-        "counters": found,
-        "cpu_percent": round(100 * spent / 1e9 / elapsed, 4),
-        "cpu_us_per_tick": round(spent / 1e3 / elapsed, 1),
-        "memory_kb": memory,
-        "ticks_reported": complete,
-        "ticks": len(ticks),
-    }
+    return {"agent": "hopbyte", "counters": found, **row, "ticks_reported": complete, "ticks": len(ticks)}
+
+
+def ldms(prefix: Path, folder: str, seconds: int, samplers: dict[str, str]) -> dict[str, object]:
+    """LDMS's daemon with these samplers and their options, and an aggregator."""
+    lines = [
+        f"load name={name}\nconfig name={name} producer=n1 instance=n1/{name} {more}\n"
+        f"start name={name} interval=1000000 offset=0\n"
+        for name, more in samplers.items()
+    ]
+    Path(f"{folder}/sampler.conf").write_text("".join(lines))
+    Path(f"{folder}/aggregator.conf").write_text(
+        "prdcr_add name=p type=active host=localhost port=20411 xprt=sock reconnect=2000000\nprdcr_start name=p\n"
+        "updtr_add name=u interval=1000000 offset=200000\nupdtr_prdcr_add name=u regex=.*\nupdtr_start name=u\n"
+    )
+
+    def daemon(name: str, port: int) -> subprocess.Popen[str]:
+        files = ["-c", f"{folder}/{name}.conf", "-l", f"{folder}/{name}.log", "-r", f"{folder}/{name}.pid"]
+        return inside([str(prefix / "sbin/ldmsd"), "-F", "-x", f"sock:{port}", "-v", "ERROR", *files])
+
+    sampler = daemon("sampler", 20411)
+    time.sleep(2)
+    aggregator = daemon("aggregator", 20412)
+    try:
+        time.sleep(9)
+        row = watch(sampler.pid, seconds)
+        list_sets = [str(prefix / "sbin/ldms_ls"), "-h", "localhost", "-x", "sock", "-p", "20412", "-l"]
+        values = inside(list_sets, stdout=subprocess.PIPE)
+        listed = values.communicate()[0]
+    finally:
+        sampler.terminate()
+        aggregator.terminate()
+    # A line a number, or a row of them after a name.
+    numbers = len(re.findall(r"^[MD] [usdf](?:32|64) ", listed, re.M))
+    numbers += sum(len(line.split()) - 1 for line in re.findall(r'^ +".*', listed, re.M))
+    return {"agent": f"ldmsd 4.5.3: {' '.join(samplers)}", "counters": numbers, **row}
 
 
 def main() -> int:
-    """Runs once and prints what was measured."""
+    """Runs in turns and prints what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hopbyte", default="target/release/hopbyte")
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--counters", type=int, default=264)
     parser.add_argument("--tls", action="store_true", help="reports in TLS")
+    parser.add_argument("--ldms", type=Path, metavar="FOLDER", help="LDMS beside it, built by bench/ldms.sh FOLDER")
+    parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
+    if args.ldms and not (args.ldms / "sbin/ldmsd").exists():
+        print(f"LDMS is left out: it is not in {args.ldms} (bench/ldms.sh builds it)", file=sys.stderr)
+        args.ldms = None
+    sets = {"meminfo": "", "vmstat": "", "loadavg": "", "procnetdev2": "ifaces=lo"}
     ip("netns", "add", SPACE)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            tls = certificate(folder) if args.tls else ([], [])
-            result = measure(args.hopbyte, args.counters, args.seconds, tls)
+        # Ten counters an interface: eight statistics and two capacities.
+        interfaces(-(-args.counters // 20))
+        for _ in range(args.rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                tls = certificate(folder) if args.tls else ([], [])
+                print(json.dumps(ours(args.hopbyte, args.seconds, tls)), flush=True)
+                if args.ldms:
+                    for samplers in ({"procnetdev2": ""}, sets):
+                        print(json.dumps(ldms(args.ldms, folder, args.seconds, samplers)), flush=True)
     finally:
         ip("netns", "del", SPACE)
-    print(json.dumps(result, indent=2))
     return 0
 
 

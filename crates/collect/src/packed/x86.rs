@@ -5,7 +5,7 @@ use std::arch::is_x86_feature_detected as has;
 
 /// Those that this processor has, the fastest first.
 pub(super) fn ways<const KEY: bool>() -> [Option<Way>; 2] {
-    let wide = has!("avx512f") && has!("avx512bw") && has!("avx512vbmi2");
+    let wide = has!("avx512f") && has!("avx512bw") && has!("avx512vbmi2") && has!("popcnt");
     [
         wide.then_some(eights::<KEY> as Way),
         has!("ssse3").then_some(pairs::<KEY> as Way),

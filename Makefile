@@ -177,7 +177,7 @@ bench-model:
 bench-observe: build
 	-bench/ldms.sh build/peers/ldms
 	$(PYTHON) bench/agent/run.py --hopbyte $(HOPBYTE) --rounds 3 --ldms build/peers/ldms
-	$(PYTHON) bench/collect/ldms.py build/peers/ldms --cargo $(CARGO)
+	$(PYTHON) bench/collect/aggregator.py build/peers/ldms --cargo $(CARGO)
 	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 10000
 	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 10000 --udp
 	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 27648 --udp

@@ -6,8 +6,8 @@ Makes a network namespace with as many virtual interfaces as that takes (needs r
 (/proc/PID/task/*/schedstat) and memory (smaps_rollup) over the seconds asked for.
 
 With --ldms LDMS's daemon (built by bench/ldms.sh) samples in turns with it: the same interfaces by its
-procnetdev2 (16 values each), and the 264 values of its meminfo, vmstat, loadavg and procnetdev2 of one
-interface; an aggregator pulls them each second as our collector gets ours.
+procnetdev2 (16 values each), and what its meminfo, vmstat, loadavg and procnetdev2 of one interface
+tell (as the kernel has it, 280 here); an aggregator pulls them each second as our collector gets ours.
 
     bench/agent/run.py [--hopbyte target/release/hopbyte] [--seconds 30] [--counters 264] [--tls]
                        [--ldms FOLDER] [--rounds 1]
@@ -24,18 +24,15 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import ldms  # noqa: E402
+
 SPACE = "hopbyte-bench-agent"
 
 
 def ip(*words: str) -> None:
     """Runs ip(8)."""
     subprocess.run(["ip", *words], check=True)
-
-
-def cpu_ns(pid: int) -> int:
-    """Processor time of all threads."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks)
 
 
 def memory_kb(pid: int) -> dict[str, int]:
@@ -76,9 +73,9 @@ def interfaces(pairs: int) -> None:
 
 def watch(pid: int, seconds: int) -> dict[str, object]:
     """What a process takes in some seconds."""
-    begin, at = cpu_ns(pid), time.monotonic()
+    begin, at = ldms.cpu_ns(pid), time.monotonic()
     time.sleep(seconds)
-    spent, elapsed = cpu_ns(pid) - begin, time.monotonic() - at
+    spent, elapsed = ldms.cpu_ns(pid) - begin, time.monotonic() - at
     return {
         "cpu_percent": round(100 * spent / 1e9 / elapsed, 4),
         "cpu_us_per_tick": round(spent / 1e3 / elapsed, 1),
@@ -107,35 +104,25 @@ def ours(hopbyte: str, seconds: int, tls: tuple[list[str], list[str]]) -> dict[s
     return {"agent": "hopbyte", "counters": found, **row, "ticks_reported": complete, "ticks": len(ticks)}
 
 
-def ldms(prefix: Path, folder: str, seconds: int, samplers: dict[str, str]) -> dict[str, object]:
+def theirs(prefix: Path, folder: Path, seconds: int, samplers: dict[str, str]) -> dict[str, object]:
     """LDMS's daemon with these samplers and their options, and an aggregator."""
-    lines = [
+    conf = "".join(
         f"load name={name}\nconfig name={name} producer=n1 instance=n1/{name} {more}\n"
         f"start name={name} interval=1000000 offset=0\n"
         for name, more in samplers.items()
-    ]
-    Path(f"{folder}/sampler.conf").write_text("".join(lines))
-    Path(f"{folder}/aggregator.conf").write_text(
-        "prdcr_add name=p type=active host=localhost port=20411 xprt=sock reconnect=2000000\nprdcr_start name=p\n"
-        "updtr_add name=u interval=1000000 offset=200000\nupdtr_prdcr_add name=u regex=.*\nupdtr_start name=u\n"
     )
-
-    def daemon(name: str, port: int) -> subprocess.Popen[str]:
-        files = ["-c", f"{folder}/{name}.conf", "-l", f"{folder}/{name}.log", "-r", f"{folder}/{name}.pid"]
-        return inside([str(prefix / "sbin/ldmsd"), "-F", "-x", f"sock:{port}", "-v", "ERROR", *files])
-
-    sampler = daemon("sampler", 20411)
+    sampler = inside(ldms.daemon(prefix, folder, "sampler", 20411, conf))
     time.sleep(2)
-    aggregator = daemon("aggregator", 20412)
+    aggregator = inside(ldms.daemon(prefix, folder, "aggregator", 20412, ldms.pull([20411])))
     try:
         time.sleep(9)
         row = watch(sampler.pid, seconds)
-        list_sets = [str(prefix / "sbin/ldms_ls"), "-h", "localhost", "-x", "sock", "-p", "20412", "-l"]
-        values = inside(list_sets, stdout=subprocess.PIPE)
-        listed = values.communicate()[0]
+        listed = inside(ldms.sets(prefix, 20412, "-l"), stdout=subprocess.PIPE).communicate()[0]
     finally:
-        sampler.terminate()
-        aggregator.terminate()
+        for process in (sampler, aggregator):
+            process.terminate()
+            # The next turn takes the same ports.
+            process.wait()
     # A line a number, or a row of them after a name.
     numbers = len(re.findall(r"^[MD] [usdf](?:32|64) ", listed, re.M))
     numbers += sum(len(line.split()) - 1 for line in re.findall(r'^ +".*', listed, re.M))
@@ -152,9 +139,7 @@ def main() -> int:
     parser.add_argument("--ldms", type=Path, metavar="FOLDER", help="LDMS beside it, built by bench/ldms.sh FOLDER")
     parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
-    if args.ldms and not (args.ldms / "sbin/ldmsd").exists():
-        print(f"LDMS is left out: it is not in {args.ldms} (bench/ldms.sh builds it)", file=sys.stderr)
-        args.ldms = None
+    beside = args.ldms if args.ldms and ldms.found(args.ldms) else None
     sets = {"meminfo": "", "vmstat": "", "loadavg": "", "procnetdev2": "ifaces=lo"}
     ip("netns", "add", SPACE)
     try:
@@ -164,9 +149,9 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 tls = certificate(folder) if args.tls else ([], [])
                 print(json.dumps(ours(args.hopbyte, args.seconds, tls)), flush=True)
-                if args.ldms:
-                    for samplers in ({"procnetdev2": ""}, sets):
-                        print(json.dumps(ldms(args.ldms, folder, args.seconds, samplers)), flush=True)
+                for samplers in ({"procnetdev2": ""}, sets) if beside else ():
+                    row = theirs(beside, Path(folder), args.seconds, samplers)
+                    print(json.dumps(row), flush=True)
     finally:
         ip("netns", "del", SPACE)
     return 0

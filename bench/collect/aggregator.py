@@ -4,7 +4,7 @@
 Starts as many of LDMS's sampler daemons (built by bench/ldms.sh) as there are nodes and an aggregator that
 pulls them, and reads its processor time and memory; then the same fleet reports to our collector.
 
-    bench/collect/ldms.py FOLDER [--nodes 1000] [--seconds 20] [--cargo cargo]
+    bench/collect/aggregator.py FOLDER [--nodes 1000] [--seconds 20] [--cargo cargo]
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import ldms  # noqa: E402
+
 VALUES = 200
 SAMPLER = (
     "load name=test_sampler\n"
@@ -27,15 +30,6 @@ SAMPLER = (
     "config name=test_sampler action=add_set instance=n{i}/s schema=s producer=n{i}\n"
     "start name=test_sampler interval=1000000 offset=0\n"
 )
-PRODUCER = (
-    "prdcr_add name=p{i} type=active host=localhost port={port} xprt=sock reconnect=2000000\nprdcr_start name=p{i}\n"
-)
-PULL = "updtr_add name=u interval=1000000 offset=200000\nupdtr_prdcr_add name=u regex=.*\nupdtr_start name=u\n"
-
-
-def cpu_ns(pid: int) -> int:
-    """Processor time of all threads."""
-    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def resident_kb(pid: int) -> int:
@@ -47,29 +41,25 @@ def aggregate(prefix: Path, nodes: int, seconds: int, folder: Path) -> dict[str,
     """LDMS's aggregator over as many daemons."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def daemon(name: str, port: int, conf: str, memory: str) -> subprocess.Popen[bytes]:
-        (folder / f"{name}.conf").write_text(conf)
-        files = ["-c", folder / f"{name}.conf", "-l", folder / f"{name}.log", "-r", folder / f"{name}.pid"]
-        command = [prefix / "sbin/ldmsd", "-F", "-x", f"sock:{port}", "-m", memory, "-v", "ERROR", *files]
+    def start(name: str, port: int, conf: str, memory: str) -> subprocess.Popen[bytes]:
+        command = ldms.daemon(prefix, folder, name, port, conf, "-m", memory)
         started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         return started[-1]
 
     try:
         for i in range(nodes):
-            daemon(f"s{i}", 20500 + i, SAMPLER.format(values=VALUES, i=i), "8M")
+            start(f"s{i}", 20500 + i, SAMPLER.format(values=VALUES, i=i), "8M")
             if sys.stderr.isatty() and i % 50 == 0:
                 print(f"{i} of {nodes} daemons", end="\r", file=sys.stderr)
         time.sleep(3 + nodes / 20)
-        producers = "".join(PRODUCER.format(i=i, port=20500 + i) for i in range(nodes))
-        aggregator = daemon("aggregator", 20499, producers + PULL, "2G")
+        aggregator = start("aggregator", 20499, ldms.pull(range(20500, 20500 + nodes)), "2G")
         time.sleep(12 + nodes / 20)
-        begin = cpu_ns(aggregator.pid)
+        begin = ldms.cpu_ns(aggregator.pid)
         time.sleep(seconds)
-        spent = cpu_ns(aggregator.pid) - begin
+        spent = ldms.cpu_ns(aggregator.pid) - begin
         kb = resident_kb(aggregator.pid)
-        ls = [prefix / "sbin/ldms_ls", "-h", "localhost", "-x", "sock", "-p", "20499", "-v"]
-        sets = subprocess.run(ls, capture_output=True, text=True, check=True).stdout
-        pulled = sum(f"n{i}/s" in sets for i in range(nodes))
+        listed = subprocess.run(ldms.sets(prefix, 20499, "-v"), capture_output=True, text=True, check=True).stdout
+        pulled = sum(f"n{i}/s" in listed for i in range(nodes))
     finally:
         for process in started:
             process.kill()
@@ -91,11 +81,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--cargo", default=os.environ.get("CARGO", "cargo"))
     args = parser.parse_args()
-    if (args.ldms / "sbin/ldmsd").exists():
+    if ldms.found(args.ldms):
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(aggregate(args.ldms, args.nodes, args.seconds, Path(folder))), flush=True)
-    else:
-        print(f"LDMS is left out: it is not in {args.ldms} (bench/ldms.sh builds it)", file=sys.stderr)
     bench = [args.cargo, "bench", "-q", "-p", "hopbyte-collect", "--bench", "collect", "--"]
     for more in ([], ["--udp"]):
         subprocess.run(

@@ -6,13 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from program import hopbyte_binary
 
+T = TypeVar("T")
 
 @dataclass
 class Lab:
@@ -45,6 +49,69 @@ class Lab:
     def counters(self, seconds: float) -> dict[str, dict[str, float]]:
         text = self.call("counters", "--name", self.name, "--interval", seconds, "--json")
         return {row["link"]: row for row in map(json.loads, text.splitlines())}
+
+
+def reading(take: Callable[[], T], right: Callable[[T], bool], seconds: float = 60) -> T:
+    """The first reading that is right, or the last of so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not right(one := take()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return one
+
+
+class Witness:
+    """When a processor of this machine was away: given to another machine, or to what may not be interrupted. A thread
+    on each that sleeps for two milliseconds and is late sees it."""
+
+    LATE = 0.01
+
+    def __init__(self) -> None:
+        self.gaps: list[tuple[float, float]] = []
+        for cpu in os.sched_getaffinity(0):
+            threading.Thread(target=self.watch, args=(cpu,), daemon=True).start()
+
+    def watch(self, cpu: int) -> None:
+        os.sched_setaffinity(0, {cpu})
+        last = time.monotonic()
+        while True:
+            time.sleep(0.002)
+            now = time.monotonic()
+            if now - last > self.LATE:
+                self.gaps.append((last, now))
+            last = now
+
+    def present(self, start: float, end: float) -> float:
+        """Share of a time in which all processors were there."""
+        # One that is away until now is not known yet.
+        time.sleep(self.LATE)
+        away, known = 0.0, start
+        for first, last in sorted(self.gaps):
+            away += max(0.0, min(last, end) - max(first, known))
+            known = max(known, last)
+        return 1 - away / (end - start)
+
+
+@pytest.fixture(scope="session")
+def within() -> Callable[..., None]:
+    """Figures of links lie between two bounds each. A machine whose processors are taken away carries less than its
+    links allow: the lower bound is for as long as they were there. And what waited meanwhile goes faster for a moment,
+    so that they are read until they are right; links that are wrong are so every time."""
+    witness = Witness()
+
+    def check(take: Callable[[], dict[str, float]], bounds: dict[str, tuple[float, float]]) -> None:
+        def take_both() -> tuple[dict[str, float], float]:
+            start = time.monotonic()
+            values = take()
+            return values, witness.present(start, time.monotonic())
+
+        def right(both: tuple[dict[str, float], float]) -> bool:
+            values, present = both
+            return all(low * present <= values[name] <= high for name, (low, high) in bounds.items())
+
+        both = reading(take_both, right)
+        assert right(both), (both, bounds)
+
+    return check
 
 
 def namespaces(name: str) -> list[str]:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import totals
+from conftest import reading, totals
 from program import PROGRAMS, ROOT, hopbyte_binary
 
 MACHINE = "torus:2x2x2"
@@ -39,9 +39,9 @@ def started():
 
 
 def said(child: subprocess.Popen[str], stream: str, pattern: str) -> str:
-    """What a program says of itself, within ten seconds."""
+    """What a program says of itself, within a minute."""
     lines = getattr(child, stream)
-    while select.select([lines], [], [], 10)[0] and (line := lines.readline()):
+    while select.select([lines], [], [], 60)[0] and (line := lines.readline()):
         if found := re.search(pattern, line):
             return found[1]
     raise AssertionError(f"{child.args} did not say {pattern}")
@@ -64,7 +64,7 @@ def used(address: Path, route: tuple[str, str]) -> float | None:
     not shutil.which("mpirun.openmpi") or not (PROGRAMS / "ompi/spmv").exists() or not LIBRARY.exists(),
     reason="needs Open MPI, the probes and libhopbyte: make mpi programs",
 )
-def test_agents_collector_oracle_map_and_a_move_while_running(lab, started, tmp_path):
+def test_agents_collector_oracle_map_and_a_move_while_running(lab, within, started, tmp_path):
     one = lab(MACHINE, "--rate", "20mbit")
     named = ["--name", one.name]
     for fabric, name, message in (("torus:2x2", one.name, "another machine"), (MACHINE, "absent", "no lab")):
@@ -81,15 +81,16 @@ def test_agents_collector_oracle_map_and_a_move_while_running(lab, started, tmp_
                      "--socket", asked)
     said(oracle, "stdout", r"(http)")
     busy, idle = ("n0-0-0", "n0-0-1"), ("n1-0-0", "n1-0-1")
-    deadline = time.monotonic() + 20
-    while used(asked, idle) is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+    reading(lambda: used(asked, idle), lambda cost: cost is not None)
     assert used(asked, idle) == used(asked, busy) == 0, "reports go another way than the traffic"
     assert set(totals(one).values()) == {0}
     one.call("background", "start", ":".join(busy), "--share", "0.75", *named)
-    while not 0.65 < (used(asked, busy) or 0) < 0.85 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert 0.65 < used(asked, busy) < 0.85 and used(asked, idle) == 0
+
+    def used_after_two_ticks() -> dict[str, float]:
+        time.sleep(1)
+        return {"busy": used(asked, busy) or 0, "idle": used(asked, idle) or 0}
+
+    within(used_after_two_ticks, {"busy": (0.65, 0.85), "idle": (0, 0)})
 
     # Blocks that exchange over the busy link leave its ends, products stay right.
     hosts = ["n0-0-0", "n0-0-1", "n1-0-0", "n1-0-1", "n1-1-0", "n1-1-1"]
@@ -107,4 +108,4 @@ def test_agents_collector_oracle_map_and_a_move_while_running(lab, started, tmp_
     assert moved["worst_link_seconds"] < moved["before_worst_link_seconds"]
     assert records[-1]["verified"] is True and records[-1]["wrong_values"] == 0
     one.call("down", one.name)
-    assert agents.wait(timeout=10) == 0, "agents end with their lab"
+    assert agents.wait(timeout=60) == 0, "agents end with their lab"

@@ -12,26 +12,29 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import namespaces, totals
+from conftest import namespaces, reading, totals
 from program import hopbyte_binary
 
 STREAM = str(Path(__file__).parent / "stream.py")
 MBIT = 20
 BYTES = 4_000_000
+SHORT = 1_000_000
 
 
-def rate(seconds: float) -> float:
-    return BYTES * 8 / seconds / 1e6
+def rate(within, one, source: str, target: str, low: float, high: float) -> None:
+    """A stream gets between two shares of the rate. It is a short one: whatever keeps it waiting spoils it."""
+    bits = 8e-6 * SHORT / MBIT
+    within(lambda: {target: bits / one.stream(source, target, SHORT)}, {target: (low, high)})
 
 
-def test_a_stream_gets_the_rate_of_its_narrowest_link(lab):
+def test_a_stream_gets_the_rate_of_its_narrowest_link(lab, within):
     one = lab("torus:4x2:nodes=2", "--rate", f"{MBIT}mbit")
     # TCP over Ethernet carries at most 1448 of 1514 bytes of payload.
-    assert 0.85 * MBIT < rate(one.stream("n0-0-0", "n2-1-0", BYTES)) < 0.97 * MBIT
+    rate(within, one, "n0-0-0", "n2-1-0", 0.85, 0.97)
     one.call("degrade", "r1-0 X+", "0.25", "--name", one.name)
-    assert 0.2 * MBIT < rate(one.stream("n0-0-0", "n2-1-0", BYTES // 2)) * 0.5 < 0.25 * MBIT
+    rate(within, one, "n0-0-0", "n2-1-0", 0.2, 0.25)
     # The way back takes other links and keeps its rate.
-    assert rate(one.stream("n2-1-0", "n0-0-0", BYTES)) > 0.85 * MBIT
+    rate(within, one, "n2-1-0", "n0-0-0", 0.85, 0.97)
 
 
 def test_bytes_are_counted_on_the_links_of_the_routes_and_nowhere_else(lab):
@@ -61,31 +64,37 @@ def test_every_byte_of_every_frame_is_counted(lab):
     for size, count in ((1000, 50), (1, 20), (1472, 10)):
         one.call("run", "--name", one.name, "--on", "n0-0", "--", "python3", STREAM, "frames", "n1-1", size, count)
         expected += count * (size + 8 + 20 + 14)
-        sent = totals(one)
-        assert {name: count for name, count in sent.items() if count} == dict.fromkeys(
-            ["n0 eth0", "r0 l0", "r4 l18", "r5 n5"], expected
-        )
+        counted = dict.fromkeys(["n0 eth0", "r0 l0", "r4 l18", "r5 n5"], expected)
+
+        def sent() -> dict[str, int]:
+            return {name: count for name, count in totals(one).items() if count}
+
+        # The last ones may be on their way.
+        assert reading(sent, lambda sent, counted=counted: sent == counted, 10) == counted
     hole.communicate(timeout=30)
 
 
-def test_counters_show_a_busy_link(lab, tmp_path):
+def test_counters_show_a_busy_link(lab, within, tmp_path):
     one = lab("torus:4x2:nodes=1", "--rate", f"{MBIT}mbit")
     # More than the link carries leaves it no pause: its queue of 0.4 s outlasts those that a sender makes that the
     # machine keeps waiting. A socket fills 0.06 s of it, so there are eight.
     one.call("background", "start", *["n0-0:n1-0"] * 8, "--rate", f"{MBIT}mbit", "--name", one.name)
     path = tmp_path / "links.json"
-    one.call("counters", "--name", one.name, "--interval", "2", "-o", path)
-    command = [str(one.binary), "links", str(path), "--fabric", "torus:4x2:nodes=1", "--json"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    *rows, last = map(json.loads, text.splitlines())
-    assert last["summary"]["matched"] > 0 and last["summary"]["unmatched"] == 0
-    used = {row["link"]: row["used_ratio"] for row in rows}
-    assert 0.9 < used["r0-0 X+"] < 1.05 and used["r0-0 X-"] < 0.1
-    stalled = {row["link"]: row["credit_stall_ratio"] for row in rows}
-    assert stalled["n0-0->r0-0 host"] > 0.5, "what waits to enter the network is seen"
+
+    def links() -> dict[str, float]:
+        one.call("counters", "--name", one.name, "--interval", "1", "-o", path)
+        command = [str(one.binary), "links", str(path), "--fabric", "torus:4x2:nodes=1", "--json"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        *rows, last = map(json.loads, text.splitlines())
+        assert last["summary"]["matched"] > 0 and last["summary"]["unmatched"] == 0
+        stalled = {row["link"]: row["credit_stall_ratio"] for row in rows}
+        # What waits to enter the network is seen.
+        return {row["link"]: row["used_ratio"] for row in rows} | {"waits": stalled["n0-0->r0-0 host"]}
+
+    within(links, {"r0-0 X+": (0.9, 1.05), "r0-0 X-": (0, 0.1), "waits": (0.5, 1)})
 
 
-def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab):
+def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab, within):
     """Half of every link of the route is the stream's, and a connection that shares a link gets what is left."""
     one = lab("torus:4x2", "--rate", f"{MBIT}mbit")
     named = ["--name", one.name]
@@ -94,14 +103,17 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab):
     listed = [json.loads(line) for line in one.call("background", "list", *named, "--json").splitlines()]
     assert [(s["from"], s["to"], s["bits_per_second"], s["sends"]) for s in listed] == [
         ("n0-0", "n2-1", 0.5e6 * MBIT, True), ("n0-1", "n1-1", 2e6, True), ("n3-1", "n3-0", 2e6, True)]  # fmt: skip
-    used = {name: row["used_ratio"] for name, row in one.counters(2).items() if row["sent_bytes"]}
     half = {"n0-0->r0-0 host", "r0-0 X+", "r1-0 X+", "r2-0 Y+", "r2-1->n2-1 host"}
-    tenth = {name for name in used if name not in half}
-    assert half <= set(used) and len(tenth) == 6, used
-    # A host that stands still for a moment leaves out what was due, and makes up for a tenth of a second at most.
-    assert all(0.4 < used[name] < 0.56 for name in half) and all(0.07 < used[name] < 0.13 for name in tenth), used
-    # A connection over its middle link has the other half, or more where the sender was kept waiting.
-    assert rate(one.stream("n1-0", "n2-0", BYTES // 2)) * 0.5 < 0.75 * MBIT
+
+    def shares() -> dict[str, float]:
+        used = {name: row["used_ratio"] for name, row in one.counters(1).items() if row["sent_bytes"]}
+        assert half <= set(used) and len(used) == len(half) + 6, used
+        return used
+
+    others = set(shares()) - half
+    within(shares, dict.fromkeys(half, (0.45, 0.55)) | dict.fromkeys(others, (0.07, 0.13)))
+    # A connection over its middle link has the other half.
+    rate(within, one, "n1-0", "n2-0", 0.3, 0.6)
     one.call("background", "stop", *named)
     one.call("background", "stop", *named, ok=(1,))
     assert not one.call("background", "list", *named, "--json")
@@ -115,7 +127,7 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab):
     # Those that nobody stopped end with the lab.
     one.call("background", "start", "n0-0:n2-1", *named)
     one.call("down", one.name)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while senders(one.name) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not senders(one.name)
@@ -127,7 +139,7 @@ def senders(name: str) -> list[str]:
     return listed.stdout.split()
 
 
-def test_links_and_injection_are_detuned_to_a_share(lab):
+def test_links_and_injection_are_detuned_to_a_share(lab, within):
     """Paper 001's operating points: streams of more than the rate fill what is left, and nothing else changes."""
     one = lab("torus:2x2", "--rate", f"{MBIT}mbit")
     named = ["--name", one.name]
@@ -137,22 +149,22 @@ def test_links_and_injection_are_detuned_to_a_share(lab):
     for links, injection in [(1, 0.25), (1, 0.5), (1, 0.75), (0.25, 1), (0.5, 1), (0.75, 1)]:
         one.call("detune", "--links", links, "--injection", injection, *named)
         time.sleep(0.1)
-        used = {name: row["used_ratio"] for name, row in one.counters(0.4).items()}
-        left = min(links, injection)
-        assert abs(used[host] - injection) < 0.08 and abs(used[cable] - left) < 0.08, (links, injection, used)
+        shares = {host: injection, cable: min(links, injection)}
+        bounds = {name: (share - 0.08, share + 0.08) for name, share in shares.items()}
+        within(lambda: {name: row["used_ratio"] for name, row in one.counters(0.4).items()}, bounds)
 
 
-def test_a_cut_cable_is_routed_round(lab):
+def test_a_cut_cable_is_routed_round(lab, within):
     one = lab("torus:4x2", "--rate", f"{MBIT}mbit")
     one.call("cut", "r0-0 X+", "--name", one.name)
-    assert rate(one.stream("n0-0", "n1-0", BYTES)) > 0.8 * MBIT
+    rate(within, one, "n0-0", "n1-0", 0.8, 0.97)
 
 
 def test_a_killed_builder_leaves_a_lab_that_down_removes(lab):
     name = f"k{os.getpid() % 10_000_000}"
     command = [str(hopbyte_binary()), "lab", "up", "torus:6x6", "--name", name]
     builder = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not namespaces(name) and time.monotonic() < deadline:
         time.sleep(0.01)
     builder.send_signal(signal.SIGKILL)

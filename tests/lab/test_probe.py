@@ -7,10 +7,11 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Lab
+from conftest import Lab, reading
 from program import PROGRAMS
 
 MACHINE = "mesh:3x2:nodes=2"
@@ -38,8 +39,8 @@ def places(which: str) -> list[tuple[str, str]]:
 def probe(one: Lab, folder: Path) -> tuple[int, dict]:
     """Measures and analyses; exit code and answer."""
     network = "--mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0"
-    words = (f"{one.binary} --quiet --json probe run --fabric {MACHINE} --programs {PROGRAMS} --bytes 100kB --window 4 "
-             f"--trials 5 --nap 100 --tolerance 0.3 --deadline 100 -o {folder}/topobw.jsonl -- mpirun.openmpi "
+    words = (f"{one.binary} --quiet --json probe run --fabric {MACHINE} --programs {PROGRAMS} --bytes 50kB --window 2 "
+             f"--trials 9 --nap 100 --tolerance 0.3 --deadline 100 -o {folder}/topobw.jsonl -- mpirun.openmpi "
              f"--allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --host {','.join(NODES)} --map-by node "
              f"--bind-to none {network} -np {len(NODES)}")
     command = [str(one.binary), "lab", "run", "--name", one.name, "--", "sh", "-c", words]
@@ -50,21 +51,25 @@ def probe(one: Lab, folder: Path) -> tuple[int, dict]:
 
 def test_exactly_the_fault_is_flagged(lab, tmp_path):
     one = lab(MACHINE, "--rate", "50mbit")
-    code, answer = probe(one, tmp_path)
-    assert (code, answer["slow_paths"], answer["links_not_measured"]) == (0, 0, 0), answer
+
+    def holds(right: Callable[[int, dict], bool]) -> None:
+        code, answer = reading(lambda: probe(one, tmp_path), lambda answer: right(*answer), 120)
+        assert right(code, answer), answer
+
+    holds(lambda code, answer: (code, answer["slow_paths"], answer["links_not_measured"]) == (0, 0, 0))
     for kind, name in places(PLACES):
         options = ["--name", one.name, *(["--one-way"] if kind == "link" else [])]
         # A slow router forwards everything slowly while each link's own state is clean (paper 002, V).
         one.call("degrade", name, "0.2", *options)
-        code, answer = probe(one, tmp_path)
-        found = [(c["kind"], c["name"]) for c in answer["components"]]
-        print(kind, name, "->", found)
-        if kind == "cable":
-            assert len(found) == 1 and found[0][0] == "cable", (name, answer)
-            assert found[0][1] in (name, other_way(name)), (name, answer)
-        else:
-            assert found == [(kind, name)], (name, answer)
-        assert (code, answer["unexplained"]) == (1, []), answer
+        # A cable is known by either end.
+        wanted = [[(kind, name)], [(kind, other_way(name))]] if kind == "cable" else [[(kind, name)]]
+
+        def flagged(code: int, answer: dict, kind=kind, name=name, wanted=wanted) -> bool:
+            found = [(c["kind"], c["name"]) for c in answer["components"]]
+            print(kind, name, "->", found)
+            return code == 1 and found in wanted and answer["unexplained"] == []
+
+        holds(flagged)
         one.call("degrade", name, "1", *options)
 
 

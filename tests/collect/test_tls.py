@@ -15,10 +15,10 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
     token = ["--token", "token"]
     site.collect(*certificate, *token, "--metrics", f"127.0.0.1:{site.metrics}", "--store", "store")
     agent = site.agent("n0-0", *token, "--tls-ca", "cert.pem")
-    wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
-    wait("acknowledgements", 30, lambda: site.last("n0-0")["acknowledged"] >= 1)
+    wait("the node", lambda: site.last_tick()["reported"] == 1)
+    wait("acknowledgements", lambda: site.last("n0-0")["acknowledged"] >= 1)
     # The endpoint looks at the collector from within.
-    wait("metrics", 30, lambda: 'hopbyte_node_reported{node="n0-0"} 1' in site.text())
+    wait("metrics", lambda: 'hopbyte_node_reported{node="n0-0"} 1' in site.text())
     address = f"127.0.0.1:{site.collector}"
     watch = [site.hopbyte, "--json", "replay", address, *token, "--tls-ca", "cert.pem"]
     seen = subprocess.Popen(watch, cwd=site.folder, stdout=subprocess.PIPE, text=True)
@@ -31,17 +31,17 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
 
     oracle = ["oracle", "serve", "--fabric", "torus:2x2", "--collector", address, *token, "--tls-ca", "cert.pem"]
     site.start(site.hopbyte, *oracle, out="oracle")
-    url = wait("the oracle", 30, lambda: (site.folder / "oracle").read_text().strip())
+    url = wait("the oracle", lambda: (site.folder / "oracle").read_text().strip())
     asked = f"{url}pair?from=n0-0&to=n1-1&metric=hops"
-    wait("its readings", 30, lambda: json.loads(get(asked))["time_seconds"])
+    wait("its readings", lambda: json.loads(get(asked))["time_seconds"])
     site.agent("mute", *token)
     site.agent("plain")
-    wait("a sentence to the agent", 30, lambda: "the collector speaks TLS (--tls-ca FILE)" in log())
-    wait("a sentence of the collector", 30, lambda: "refused, TLS expected" in log())
-    wait("a question", 30, lambda: "does it speak TLS (--tls-ca FILE)?" in log())
+    wait("a sentence to the agent", lambda: "the collector speaks TLS (--tls-ca FILE)" in log())
+    wait("a sentence of the collector", lambda: "refused, TLS expected" in log())
+    wait("a question", lambda: "does it speak TLS (--tls-ca FILE)?" in log())
     # Another authority's certificate.
     site.agent("stranger", *token, "--tls-ca", "other.pem")
-    wait("mistrust", 30, lambda: "invalid peer certificate" in log())
+    wait("mistrust", lambda: "invalid peer certificate" in log())
     tick = site.last_tick()
     assert (tick["expected"], tick["reported"]) == (1, 1) and agent.poll() is None
 
@@ -52,7 +52,7 @@ def test_a_collector_without_tls_says_so(site: Site, certificate: list[str]) -> 
     site.collect()
     site.agent("n1", "--tls-ca", "cert.pem")
     said = "TLS, which this collector does not speak"
-    wait("a sentence", 30, lambda: said in (site.folder / "log").read_text())
+    wait("a sentence", lambda: said in (site.folder / "log").read_text())
 
 
 def test_what_does_not_go_together_is_refused(site: Site, certificate: list[str]) -> None:
@@ -75,7 +75,7 @@ def test_idle_connections_in_tls_are_bounded(site: Site, certificate: list[str])
     """Those who shook hands and say nothing cost little, are closed for their silence, and the rest goes on."""
     collector = site.collect(*certificate, "--connections", 80, "--token", "token")
     site.agent("n1", "--token", "token", "--tls-ca", "cert.pem")
-    wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
+    wait("the node", lambda: site.last_tick()["reported"] == 1)
     before = resident(collector)
     trust = ssl.create_default_context(cafile=str(site.folder / "cert.pem"))
     address = ("127.0.0.1", site.collector)
@@ -86,9 +86,9 @@ def test_idle_connections_in_tls_are_bounded(site: Site, certificate: list[str])
     assert grown < 60_000, grown
     # More than are allowed are closed at once, and said.
     more = [socket.create_connection(address) for _ in range(60)]
-    wait("a sentence", 30, lambda: "80 connections are the most" in (site.folder / "log").read_text())
-    wait("their end", 30, lambda: "no hello within 5 s" in (site.folder / "log").read_text())
-    wait("the node still", 30, lambda: site.last_tick()["reported"] == 1)
+    wait("a sentence", lambda: "80 connections are the most" in (site.folder / "log").read_text())
+    wait("their end", lambda: "no hello within 5 s" in (site.folder / "log").read_text())
+    wait("the node still", lambda: site.last_tick()["reported"] == 1)
     assert resident(collector) - before < 60_000 * len(idle)
     for stream in idle + more:
         stream.close()

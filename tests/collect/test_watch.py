@@ -46,7 +46,7 @@ def routers(site: Site):  # noqa: ANN201
     thread.start()
     site.stack.callback(lambda: (stop.set(), thread.join()))
     for file in files.values():
-        wait("its metrics", 10, file.exists)
+        wait("its metrics", file.exists)
     return files, gone
 
 
@@ -64,11 +64,11 @@ def test_watch_shows_what_agents_of_routers_read(site: Site, routers) -> None:  
     # Two nodes share a router; these are of the first and the last.
     site.start(site.hopbyte, "agent", "--name", "nid00000", *words, files["totals"])
     site.start(site.hopbyte, "agent", "--name", "nid00127", *words, files["derived"])
-    wait("both nodes", 30, lambda: site.last_tick()["reported"] == 2)
+    wait("both nodes", lambda: site.last_tick()["reported"] == 2)
     address = f"127.0.0.1:{site.collector}"
     site.start(site.hopbyte, "watch", address, "--fabric", FABRIC, out="page")
     page = site.folder / "page"
-    bars = wait("both links", 30, lambda: b if (b := row(page, "X- ")) and "2 of 64" in b else None)
+    bars = wait("both links", lambda: b if (b := row(page, "X- ")) and "2 of 64" in b else None)
     # What came from X+ went X- from the neighbour; the worst is what only a percentage says.
     assert "75.0" in bars, bars
 
@@ -78,11 +78,11 @@ def test_watch_shows_what_agents_of_routers_read(site: Site, routers) -> None:  
         return rates[-1] if rates else None
 
     # The files tell a moment of their own, to a millisecond.
-    wait("its rate", 30, lambda: (r := rate()) and abs(r - RATE / 1e6) < 10)
+    wait("its rate", lambda: (r := rate()) and abs(r - RATE / 1e6) < 10)
     gone.add("derived")
-    wait("one link", 30, lambda: "1 of 64" in (row(page, "X- ") or ""))
+    wait("one link", lambda: "1 of 64" in (row(page, "X- ") or ""))
     gone.clear()
-    wait("both again", 30, lambda: "2 of 64" in (row(page, "X- ") or ""))
+    wait("both again", lambda: "2 of 64" in (row(page, "X- ") or ""))
 
 
 def test_links_of_this_machine_over_an_interval(site: Site) -> None:
@@ -107,7 +107,7 @@ def test_links_of_this_machine_over_an_interval(site: Site) -> None:
 def test_watch_fits_the_terminal(site: Site) -> None:
     """On a terminal as ssh gives one: no line is wider, no page is longer, and a larger window is used at once."""
     site.gather("--period", "0.5", agent=["--period", "0.5"])
-    wait("the node", 30, lambda: site.last_tick()["reported"] == 1)
+    wait("the node", lambda: site.last_tick()["reported"] == 1)
     terminal, side = pty.openpty()
     site.stack.callback(os.close, terminal)
 
@@ -131,7 +131,7 @@ def test_watch_fits_the_terminal(site: Site) -> None:
         assert len(lines) <= 3 and all(len(line) <= 44 for line in lines), lines
         return len(lines) == 3 and "more lines" in lines[1]
 
-    wait("a page of two lines", 30, small)
+    wait("a page of two lines", small)
     resize(24, 80)
-    wait("a sparkline", 30, lambda: any("\u2581" in line or "\u2588" in line for line in page()))
+    wait("a sparkline", lambda: any("\u2581" in line or "\u2588" in line for line in page()))
     assert all(len(line) <= 80 for line in page())

@@ -45,7 +45,7 @@ class Sim:
     host: str
     process: subprocess.Popen[str]
 
-    def tool(self, *command: str, timeout: float = 60) -> str:
+    def tool(self, *command: str, timeout: float = 200) -> str:
         env = dict(
             os.environ,
             LD_PRELOAD=str(PRELOAD),
@@ -119,7 +119,7 @@ def hopbyte() -> object:
 
     def run(*arguments: object) -> tuple[int, str]:
         command = [str(binary), *(str(a) for a in arguments)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
         assert done.returncode in (0, 1), done.stderr
         return done.returncode, done.stdout
 

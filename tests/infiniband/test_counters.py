@@ -28,7 +28,7 @@ def subnet_manager(sim: Sim) -> Iterator[None]:
     )
     try:
         log = sim.folder / "opensm.log"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (log.exists() and "SUBNET UP" in log.read_text()):
             time.sleep(0.2)
         yield
@@ -59,7 +59,7 @@ def asked(sim: Sim, *arguments: str) -> str:
         cwd=sim.folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert "## Summary" in done.stdout, done.stderr
@@ -75,7 +75,7 @@ def links(sim: Sim, *arguments: str | Path, tools: Path | None = None) -> list[R
         cwd=sim.folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

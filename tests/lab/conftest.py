@@ -27,7 +27,7 @@ class Lab:
 
     def call(self, *words: object, ok: tuple[int, ...] = (0,)) -> str:
         command = [str(self.binary), "lab", *(str(w) for w in words)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
         assert done.returncode in ok, done.stderr
         return done.stdout
 
@@ -40,8 +40,8 @@ class Lab:
         script = str(Path(__file__).parent / "stream.py")
         sink = self.start(target, sys.executable, script, "sink")
         sender = self.start(source, sys.executable, script, "send", target, str(total))
-        text, _ = sink.communicate(timeout=60)
-        sender.wait(timeout=60)
+        text, _ = sink.communicate(timeout=120)
+        sender.wait(timeout=120)
         received, seconds = text.split()
         assert int(received) == total
         return float(seconds)
@@ -63,7 +63,7 @@ class Witness:
     """When a processor of this machine was away: given to another machine, or to what may not be interrupted. A thread
     on each that sleeps for two milliseconds and is late sees it."""
 
-    LATE = 0.01
+    LATE = 0.005
 
     def __init__(self) -> None:
         self.gaps: list[tuple[float, float]] = []

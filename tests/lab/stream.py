@@ -19,7 +19,7 @@ def sink() -> None:
 def send(host: str, total: int) -> None:
     for attempt in range(100):
         try:
-            connection = socket.create_connection((host, PORT), timeout=30)
+            connection = socket.create_connection((host, PORT), timeout=60)
             break
         except OSError:
             if attempt == 99:

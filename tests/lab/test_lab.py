@@ -71,7 +71,7 @@ def test_every_byte_of_every_frame_is_counted(lab):
 
         # The last ones may be on their way.
         assert reading(sent, lambda sent, counted=counted: sent == counted, 10) == counted
-    hole.communicate(timeout=30)
+    hole.communicate(timeout=120)
 
 
 def test_counters_show_a_busy_link(lab, within, tmp_path):
@@ -216,7 +216,7 @@ def test_somebody_without_rights_has_a_lab_in_a_namespace_of_his_own():
             wait
             {lab} down own"""
         command = [*OWN_SPACE, "sh", "-c", script]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout.split()[0] == "200000", done.stderr
     assert not namespaces("own")
 

@@ -40,11 +40,11 @@ def probe(one: Lab, folder: Path) -> tuple[int, dict]:
     """Measures and analyses; exit code and answer."""
     network = "--mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0"
     words = (f"{one.binary} --quiet --json probe run --fabric {MACHINE} --programs {PROGRAMS} --bytes 50kB --window 2 "
-             f"--trials 9 --nap 100 --tolerance 0.3 --deadline 100 -o {folder}/topobw.jsonl -- mpirun.openmpi "
+             f"--trials 9 --nap 100 --tolerance 0.3 --deadline 300 -o {folder}/topobw.jsonl -- mpirun.openmpi "
              f"--allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --host {','.join(NODES)} --map-by node "
              f"--bind-to none {network} -np {len(NODES)}")
     command = [str(one.binary), "lab", "run", "--name", one.name, "--", "sh", "-c", words]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=400)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, json.loads(done.stdout)
 

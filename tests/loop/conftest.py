@@ -22,7 +22,7 @@ def hopbyte() -> Run:
 
     def run(*words: object, code: int = 0, wrap: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         line = [*wrap, str(binary), *map(str, words)]
-        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=600)
         assert done.returncode == code, f"{line}\n{done.stdout}\n{done.stderr}"
         return done
 

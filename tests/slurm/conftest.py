@@ -40,7 +40,7 @@ MpiDefault=none
 NodeName={hosts} NodeHostname={machine} NodeAddr=127.0.0.1 Port={ports} CPUs=4
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 def free_ports(count: int) -> list[int]:
@@ -94,7 +94,7 @@ class Slurm:
     def run(self, *command: object, ok: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs a client (or hopbyte, which runs one)."""
         done = subprocess.run(
-            [*map(str, command)], check=False, capture_output=True, text=True, timeout=60, cwd=self.folder,
+            [*map(str, command)], check=False, capture_output=True, text=True, timeout=200, cwd=self.folder,
             env=self.environment(**environment),
         )  # fmt: skip
         assert done.returncode == 0 or not ok, f"{command}\n{done.stdout}{done.stderr}\n{self.logs()}"
@@ -114,7 +114,7 @@ class Slurm:
             daemon.terminate()
         for daemon in self.daemons:
             try:
-                daemon.wait(timeout=10)
+                daemon.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()

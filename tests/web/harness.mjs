@@ -56,7 +56,7 @@ const PAGES = {
 
 /** A browser of its own, with a profile folder. */
 export async function browser(profile) {
-  return await chromium.launchPersistentContext(profile, {
+  const context = await chromium.launchPersistentContext(profile, {
     executablePath: browserPath(),
     headless: true,
     viewport: { width: 1280, height: 900 },
@@ -70,6 +70,9 @@ export async function browser(profile) {
       "--disable-sync",
     ],
   });
+  // A machine may have other work.
+  context.setDefaultTimeout(120_000);
+  return context;
 }
 
 /** A folder of pages and a browser that must not reach the network; close it at the end. */

@@ -39,13 +39,13 @@ test("new counters reach the open page, errors too", async () => {
     await page.waitForFunction(
       (old) => [...document.querySelectorAll("#links-table tbody tr")].some((r) => r.innerText.includes("r0-0 X+") && r.innerText !== old),
       before,
-      { timeout: 20_000 },
+      { timeout: 60_000 },
     );
     assert.match(await cells.innerText(), /80/);
     writeFileSync(join(folder, "links.jsonl"), "broken");
-    await page.getByRole("status").filter({ hasText: "links.jsonl:1" }).waitFor({ timeout: 20_000 });
+    await page.getByRole("status").filter({ hasText: "links.jsonl:1" }).waitFor({ timeout: 60_000 });
     server.kill("SIGKILL");
-    await page.getByRole("status").filter({ hasText: "does not answer" }).waitFor({ timeout: 30_000 });
+    await page.getByRole("status").filter({ hasText: "does not answer" }).waitFor({ timeout: 60_000 });
     assert.deepEqual(said, []);
   } finally {
     server.kill("SIGKILL");

@@ -63,7 +63,7 @@ impl Server {
 
     /// The first news after a reading.
     fn next(&self, since: u64) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             if let Some(news) = self.news(since) {
                 return news;

@@ -36,7 +36,7 @@ fn pair(from: u32, to: u32) -> Ask {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

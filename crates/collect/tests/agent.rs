@@ -97,7 +97,7 @@ impl Drop for Running {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
         sleep(Duration::from_millis(20));
     }
 }
@@ -197,7 +197,7 @@ fn a_collector_that_is_slower_than_its_agents_costs_the_oldest_reports() {
     assert!(waiting <= 6, "{waiting} reports wait, --keep is 5");
     // It wakes: everything that was sent is there in order, and what it acknowledges is let go.
     stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     let (mut came, mut room, mut last) = (Vec::new(), [0; 4096], 0);
     while last < header.sequence {

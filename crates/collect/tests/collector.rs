@@ -78,7 +78,7 @@ impl Collector {
 
     fn until(&self, what: &str, mut holds: impl FnMut(&[Closing], &[String]) -> bool) {
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(20) {
+        while start.elapsed() < Duration::from_secs(120) {
             if holds(&self.closings.lock().unwrap(), &self.notes.lock().unwrap()) {
                 return;
             }
@@ -176,7 +176,7 @@ impl Drop for Node {
 
 fn answer(stream: &mut TcpStream) -> (Kind, Vec<u8>) {
     stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
+        .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     let mut got = Vec::new();
     let mut room = [0; 4096];
@@ -418,7 +418,7 @@ fn packets_introduce_themselves_again_when_asked() {
     let collector = Collector::start(None, None);
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.connect(collector.udp).unwrap();
-    udp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    udp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let hello = hello("n1");
     let send = |known: bool, sequence: u64| {
         let (mut frames, mut packet) = (Vec::new(), Vec::new());

@@ -88,6 +88,9 @@ class Sim:
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """Starts simulators from network descriptions and stops them all at the end."""
     require_programs()
+    # Simulator and tools take turns, a packet each: on one processor none of them sleeps until another wakes it there.
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
     # The simulator's socket name is the machine's: another run must not answer for this one.
     monkeypatch.setenv("IBSIM_SOCKNAME", f"hopbyte{os.getpid()}")
     running: list[subprocess.Popen[str]] = []
@@ -110,6 +113,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object
     for process in running:
         process.kill()
         process.wait()
+    os.sched_setaffinity(0, processors)
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ def subnet_manager(sim: Sim) -> Iterator[None]:
     """OpenSM that stays: ibqueryerrors asks it for paths."""
     env = dict(os.environ, LD_PRELOAD=str(PRELOAD), SIM_HOST=sim.host)
     env |= {"OSM_TMP_DIR": str(sim.folder), "OSM_CACHE_DIR": str(sim.folder)}
-    command = ["opensm", "-e", "-f", str(sim.folder / "opensm.log")]
+    # What it logs is written at once.
+    command = ["opensm", "-e", "-d", "2", "-f", str(sim.folder / "opensm.log")]
     process = subprocess.Popen(
         command, env=env, cwd=sim.folder, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )
@@ -31,6 +32,7 @@ def subnet_manager(sim: Sim) -> Iterator[None]:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (log.exists() and "SUBNET UP" in log.read_text()):
             time.sleep(0.2)
+        assert "SUBNET UP" in log.read_text()
         yield
     finally:
         process.kill()

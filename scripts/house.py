@@ -30,9 +30,25 @@ MAY_USE: dict[str, set[str]] = {
     "model": {"fabric", "oracle"},
     "map": {"fabric", "oracle", "model"},
     "apply": {"fabric"},
-    "capi": {"fabric", "observe", "oracle", "model", "map", "apply"},
-    "cli": {"fabric", "observe", "collect", "oracle", "model", "map", "apply"},
-    "py": {"fabric", "observe", "oracle", "model", "map", "apply", "cli"},
+    "job": {"fabric", "observe", "oracle", "model", "map", "apply"},
+    "view": {"fabric", "map", "job"},
+    "serve": {"fabric", "observe", "collect", "oracle", "job", "view"},
+    "lab": {"fabric", "observe", "collect", "oracle", "map", "apply", "job"},
+    "capi": {"fabric", "observe", "oracle", "job"},
+    "cli": {
+        "fabric",
+        "observe",
+        "collect",
+        "oracle",
+        "model",
+        "map",
+        "apply",
+        "job",
+        "view",
+        "serve",
+        "lab",
+    },
+    "py": {"fabric", "observe", "oracle", "map", "apply", "job", "view", "cli"},
 }
 # Used by tests only, by any crate.
 TEST_ONLY = {"testdata"}

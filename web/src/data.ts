@@ -1,4 +1,4 @@
-/** The document that a report embeds; `crates/cli/src/report/data.rs` writes it. */
+/** The document that a report embeds; `crates/view/src/report/data.rs` writes it. */
 export interface Document {
   schema: "hopbyte-report-1";
   links: { name: string[]; kind: number[]; kinds: string[]; from: number[]; to: number[] };

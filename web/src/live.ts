@@ -1,7 +1,7 @@
 import { floats, type Report } from "./data";
 import { chart, type Moment } from "./chart";
 
-/** News from the server; `crates/cli/src/report/live` writes it. */
+/** News from the server; `crates/view/src/report/live` writes it. */
 interface News {
   sequence: number;
   lead: string;

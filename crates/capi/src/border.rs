@@ -1,7 +1,6 @@
 //! Between C and Rust: pointers become references, errors become codes and a text, panics stay inside.
 
 use hopbyte_fabric::{FabricError, InputError};
-use hopbyte_map::MapError;
 use hopbyte_observe::ObserveError;
 use hopbyte_oracle::OracleError;
 use std::any::Any;
@@ -47,7 +46,7 @@ macro_rules! bad_input {
     )+};
 }
 
-bad_input!(FabricError, InputError, MapError);
+bad_input!(FabricError, InputError);
 
 impl From<ObserveError> for Failure {
     fn from(error: ObserveError) -> Self {
@@ -56,6 +55,16 @@ impl From<ObserveError> for Failure {
             _ => BAD_INPUT,
         };
         Self(code, error.to_string())
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        let code = match hopbyte_job::is_lacking(&error) {
+            true => ENVIRONMENT,
+            false => BAD_INPUT,
+        };
+        Self(code, format!("{error:#}"))
     }
 }
 

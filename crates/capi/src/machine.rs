@@ -1,24 +1,22 @@
 //! Machines.
 
 use crate::border::{self, Failure};
-use hopbyte_fabric::{Fabric, NodeId, Routing};
-use hopbyte_observe::{MachineFiles, read_machine};
+use hopbyte_fabric::NodeId;
+use hopbyte_job::{Machine, MachineSource};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
 /// What a machine handle holds; other objects share it.
 pub struct Known {
-    /// Routers, nodes, links.
-    pub fabric: Fabric,
-    /// Which way bytes go.
-    pub routing: Routing,
+    /// Fabric and routing.
+    pub machine: Arc<Machine>,
     names: Vec<CString>,
 }
 
 impl Known {
     /// A node by number.
     pub fn node(&self, number: u32) -> Result<NodeId, Failure> {
-        let count = self.fabric.nodes().len();
+        let count = self.machine.fabric.nodes().len();
         match (number as usize) < count {
             true => Ok(NodeId(number)),
             false => Err(Failure::input(format!(
@@ -43,24 +41,23 @@ pub unsafe extern "C" fn hopbyte_machine_open(
 ) -> *mut hopbyte_machine {
     border::object(|| {
         // SAFETY: the caller gives strings or null.
-        let main = unsafe { border::text(fabric, "fabric") }?.to_owned();
-        let mut files = MachineFiles {
-            main,
-            ..MachineFiles::default()
+        let fabric = unsafe { border::text(fabric, "fabric") }?.to_owned();
+        let mut source = MachineSource {
+            fabric,
+            ..MachineSource::default()
         };
         if !routes.is_null() {
             // SAFETY: the caller gives strings or null.
-            files
+            source
                 .routes
                 .push(unsafe { border::text(routes, "routes") }?.into());
         }
-        let machine = read_machine(&files)?;
+        let machine = source.read()?;
         let names = machine.fabric.nodes().iter();
         let names = names.map(|n| CString::new(n.name.replace('\0', " ")).unwrap_or_default());
         Ok(hopbyte_machine(Arc::new(Known {
             names: names.collect(),
-            fabric: machine.fabric,
-            routing: machine.routing,
+            machine: Arc::new(machine),
         })))
     })
 }
@@ -84,7 +81,7 @@ pub unsafe extern "C" fn hopbyte_machine_node_count(machine: *const hopbyte_mach
     border::value(0, || {
         // SAFETY: the caller gives an open machine or null.
         let machine = unsafe { border::given(machine, "machine") }?;
-        Ok(machine.0.fabric.nodes().len())
+        Ok(machine.0.machine.fabric.nodes().len())
     })
 }
 
@@ -107,7 +104,7 @@ pub unsafe extern "C" fn hopbyte_machine_find_node(
                 border::place(node, "the node")?,
             )
         };
-        *node = machine.0.fabric.find_node(name)?.0;
+        *node = machine.0.machine.fabric.find_node(name)?.0;
         Ok(())
     })
 }

@@ -5,8 +5,9 @@ use crate::machine::hopbyte_machine;
 use crate::oracle::{choice, hopbyte_oracle};
 use crate::traffic::hopbyte_traffic;
 use hopbyte_fabric::{Allocation, NodeId, Placement};
-use hopbyte_map::{Objective, Options, Problem, map};
+use hopbyte_job::{Effort, Goal, Question, search};
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// `hopbyte_map_options`.
 #[repr(C)]
@@ -41,17 +42,20 @@ pub struct hopbyte_mapping {
     worth: hopbyte_map_worth,
 }
 
-/// Without options.
+/// Without options: the defaults of every face.
 const DEFAULT: hopbyte_map_options = hopbyte_map_options {
     objective: 0,
-    seconds: 0.01,
+    seconds: Effort::DEFAULT.seconds,
     trials: 0,
-    seed: 1,
-    threads: 1,
+    seed: Effort::DEFAULT.seed,
+    threads: Effort::DEFAULT.threads as c_int,
 };
 
+/// Objectives by number; costs of routes are the caller's own business.
+const GOALS: [Goal; 3] = [Goal::WorstLink, Goal::WorstNetworkLink, Goal::HopBytes];
+
 impl hopbyte_map_options {
-    fn options(&self) -> Result<Options, Failure> {
+    fn effort(&self) -> Result<Effort, Failure> {
         let threads = usize::try_from(self.threads).ok().filter(|&n| n <= 1024);
         let threads = threads.ok_or_else(|| {
             Failure::input(format!(
@@ -59,12 +63,11 @@ impl hopbyte_map_options {
                 self.threads
             ))
         })?;
-        Ok(Options {
+        Ok(Effort {
             seconds: self.seconds,
             trials: (self.trials > 0).then_some(self.trials),
             seed: self.seed,
             threads,
-            ..Options::default()
         })
     }
 }
@@ -100,7 +103,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
         if oracle.is_some_and(|o| !o.serves(machine)) {
             return Err(Failure::input("found an oracle of another machine object"));
         }
-        let fabric = &machine.fabric;
+        let fabric = &machine.machine.fabric;
         let rooms = nodes.iter().zip(slots);
         let rooms = rooms.map(|(&node, &slots)| Ok((machine.node(node)?, slots)));
         let allocation = Allocation::new(fabric, rooms.collect::<Result<_, Failure>>()?)?;
@@ -113,19 +116,23 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             let on: Result<Vec<NodeId>, Failure> = on.iter().map(|&n| machine.node(n)).collect();
             Some(Placement::on_nodes(fabric, &allocation, on?)?)
         };
-        let (state, version) = oracle.map_or((None, 0), hopbyte_oracle::state);
-        let objectives = [
-            Objective::WorstLink,
-            Objective::WorstNetworkLink,
-            Objective::HopBytes,
-        ];
-        let problem = Problem {
-            background: state.as_deref(),
-            current: current.as_ref(),
-            objective: choice("objective", options.objective, &objectives)?,
-            ..Problem::new(fabric, &machine.routing, &exchange, &allocation)
+        let (background, version) = oracle.map_or((None, 0), hopbyte_oracle::reading);
+        let question = Question {
+            machine: machine.machine.clone(),
+            traffic: "libhopbyte".into(),
+            exchange: Arc::new(exchange),
+            allocation,
+            background,
+            background_source: None,
+            oracle: None,
+            current,
+            node: None,
+            goal: choice("objective", options.objective, &GOALS)?,
+            costs: None,
+            response_fraction: 0.0,
         };
-        let (placement, certificate) = map(&problem, &options.options()?, &|_| {})?;
+        let found = search(&question, &options.effort()?, &|_| {})?;
+        let (placement, certificate) = (found.placement, found.certificate);
         let before = certificate
             .current
             .as_ref()

@@ -3,7 +3,8 @@
 use crate::border::{self, Failure};
 use crate::machine::{Known, hopbyte_machine};
 use ::hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
-use hopbyte_fabric::{LinkState, NodeId};
+use hopbyte_fabric::NodeId;
+use hopbyte_job::Reading;
 use hopbyte_observe::oracle::Oracle;
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ pub struct hopbyte_oracle {
 /// The connection and what was fetched last.
 struct Now {
     remote: Option<Oracle>,
-    state: Option<Arc<LinkState>>,
+    reading: Option<Arc<Reading>>,
     version: u64,
 }
 
@@ -28,10 +29,10 @@ impl hopbyte_oracle {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What links carry as of the last refresh, and its version.
-    pub(crate) fn state(&self) -> (Option<Arc<LinkState>>, u64) {
+    /// The reading of the links as of the last refresh, and its version.
+    pub(crate) fn reading(&self) -> (Option<Arc<Reading>>, u64) {
         let now = self.now();
-        (now.state.clone(), now.version)
+        (now.reading.clone(), now.version)
     }
 
     /// Whether it serves this machine.
@@ -55,13 +56,14 @@ impl hopbyte_oracle {
         let metric = choice("metric", asked.0, &Metric::ALL)?;
         let aggregate = choice("aggregate", asked.1, &Aggregate::ALL)?;
         let over = choice("route choice", asked.2, &Over::ALL)?;
-        let (state, _) = self.state();
-        let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
+        let (reading, _) = self.reading();
+        let state = reading.as_ref().map(|r| &r.state);
+        let (fabric, routing) = (&self.machine.machine.fabric, &self.machine.machine.routing);
         // One thread: the application's ranks have the other cores.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         let pool = pool.map_err(|e| Failure::lacking(e.to_string()))?;
         pool.install(|| {
-            let costs = RouteCosts::new(fabric, routing, state.as_deref(), metric, aggregate, over);
+            let costs = RouteCosts::new(fabric, routing, state, metric, aggregate, over);
             body(&costs)
         })
     }
@@ -100,7 +102,7 @@ pub unsafe extern "C" fn hopbyte_oracle_connect(
             machine: machine.0.clone(),
             now: Mutex::new(Now {
                 remote,
-                state: None,
+                reading: None,
                 version: 0,
             }),
         })
@@ -133,8 +135,16 @@ pub unsafe extern "C" fn hopbyte_oracle_refresh(
         let mut now = oracle.now();
         let mut time = None;
         if let Some(remote) = &mut now.remote {
-            let (fresh, when, state) = remote.links(&oracle.machine.fabric)?;
-            now.state = state.map(Arc::new);
+            let (fresh, when, state) = remote.links(&oracle.machine.machine.fabric)?;
+            now.reading = state.map(|state| {
+                Arc::new(Reading {
+                    source: format!("oracle {}", remote.address()),
+                    matched: state.coverage.iter().filter(|&&c| c > 0.0).count(),
+                    unmatched: 0,
+                    state,
+                    notes: Vec::new(),
+                })
+            });
             now.version = fresh;
             time = when;
         }

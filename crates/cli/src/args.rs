@@ -1,9 +1,15 @@
 //! The command line's definition; help, man pages and completions come from it.
 
+use crate::output::Output;
 use crate::verbs::Verb;
+use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser};
+use hopbyte_job::{Machine, MachineSource};
+use hopbyte_observe::CounterOptions;
 use hopbyte_observe::sources::{Places, host_name};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// What a machine's network is doing, what a job's bytes cost on it, and where they would cost least.
 #[derive(Debug, Parser)]
@@ -103,6 +109,71 @@ pub struct CounterArgs {
     /// source: what the machine calls itself)
     #[arg(long = "counters-of", value_name = "NODE", help_heading = "Counters")]
     pub node: Option<String>,
+}
+
+impl FabricArgs {
+    /// Reads the machine and says what was assumed.
+    pub fn read(&self, out: &mut Output) -> Result<Machine> {
+        read_machine(&self.beside.source(&self.fabric), out)
+    }
+}
+
+impl FabricOption {
+    /// Reads the machine and says what was assumed.
+    pub fn read(&self, out: &mut Output) -> Result<Machine> {
+        read_machine(&self.source(), out)
+    }
+
+    /// How to read it again.
+    pub fn source(&self) -> MachineSource {
+        self.beside.source(&self.fabric)
+    }
+}
+
+impl FabricOptions {
+    /// The machine `fabric` with these files beside it.
+    pub fn source(&self, fabric: &str) -> MachineSource {
+        MachineSource {
+            fabric: fabric.to_owned(),
+            routes: self.routes.clone(),
+            system_map: self.system_map.clone(),
+            names: self.names.clone(),
+            down: self.down.clone(),
+            routing: self.routing.clone(),
+        }
+    }
+}
+
+/// Reads a machine and says what was assumed.
+pub fn read_machine(source: &MachineSource, out: &mut Output) -> Result<Machine> {
+    let machine = source.read()?;
+    machine.notes.iter().for_each(|note| out.talk(note));
+    Ok(machine)
+}
+
+impl CounterArgs {
+    /// The same for readers.
+    pub fn options(&self) -> CounterOptions {
+        CounterOptions {
+            interval_seconds: self.interval,
+            region: self.region,
+            node: self.node.clone(),
+            ..CounterOptions::default()
+        }
+    }
+}
+
+/// Values of an option from a table of names and meanings, listed in its help.
+pub fn one_of<T>(
+    values: &[(&'static str, &'static str)],
+) -> impl TypedValueParser<Value = T> + use<T>
+where
+    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    let values = values
+        .iter()
+        .map(|&(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<T>())
 }
 
 /// Where counters are read live.

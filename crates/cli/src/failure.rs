@@ -1,6 +1,6 @@
 //! What does the user see when something fails, and what does a script?
 
-use std::fmt;
+use hopbyte_job::is_lacking;
 use std::io::{self, Write};
 
 /// Done, or the answer is yes.
@@ -11,18 +11,6 @@ pub const ANSWER_IS_NO: u8 = 1;
 pub const BAD_INPUT: u8 = 2;
 /// The environment lacks something: a permission, a device, a program, room on the disk.
 pub const ENVIRONMENT: u8 = 3;
-
-/// Something that this machine or this user lacks, with what would help.
-#[derive(Debug)]
-pub struct Lacking(pub String);
-
-impl fmt::Display for Lacking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Lacking {}
 
 /// Writes an error to standard error and returns the exit code that belongs to it.
 ///
@@ -54,27 +42,17 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    let lacking = error
-        .chain()
-        .any(|cause| match cause.downcast_ref::<io::Error>() {
-            // A path that is not there was mistyped; what may not be read or does not fit is lacking.
-            Some(refusal) => !matches!(
-                refusal.kind(),
-                io::ErrorKind::NotFound
-                    | io::ErrorKind::NotADirectory
-                    | io::ErrorKind::IsADirectory
-                    | io::ErrorKind::InvalidData
-                    | io::ErrorKind::InvalidInput
-                    | io::ErrorKind::UnexpectedEof
-            ),
-            None => cause.is::<Lacking>(),
-        });
-    if lacking { ENVIRONMENT } else { BAD_INPUT }
+    if is_lacking(error) {
+        ENVIRONMENT
+    } else {
+        BAD_INPUT
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hopbyte_job::Lacking;
 
     #[test]
     fn codes_tell_input_from_environment() {

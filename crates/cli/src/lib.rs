@@ -5,24 +5,10 @@
 
 mod args;
 mod config;
-pub mod draw;
-mod export;
 mod failure;
-mod follow;
-mod http;
-mod identity;
-pub mod inputs;
-mod lab;
-mod live;
-mod machine;
 mod output;
 mod progress;
-pub mod report;
-mod saved;
-mod statistics;
 mod verbs;
-
-pub use args::CounterArgs;
 
 use clap::Parser;
 use std::ffi::OsString;

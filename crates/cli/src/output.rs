@@ -1,5 +1,7 @@
 //! Answers: tables with units in the header, or JSON; and talk, which goes elsewhere.
 
+pub use hopbyte_fabric::units::{SIZES, TIMES, count, scale};
+use hopbyte_job::shell_word;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -29,11 +31,6 @@ impl Output {
             colour,
             out: BufWriter::new(stdout),
         }
-    }
-
-    /// For steps inside another verb's answer: no talk.
-    pub fn silent() -> Self {
-        Self::new(false, true, &[])
     }
 
     /// One line of text.
@@ -149,25 +146,6 @@ impl Table {
     }
 }
 
-/// The unit and its factor in which the largest of some values has up to three digits before the point.
-pub fn scale(largest: f64, units: &[(&'static str, f64)]) -> (&'static str, f64) {
-    let fits = units
-        .iter()
-        .find(|(_, factor)| largest.abs() < 999.95 * factor);
-    fits.or(units.last()).copied().unwrap_or(("", 1.0))
-}
-
-/// Units of time for [`scale`], smallest first.
-pub const TIMES: [(&str, f64); 3] = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-/// Units of size for [`scale`], smallest first.
-pub const SIZES: [(&str, f64); 5] = [
-    ("B", 1.0),
-    ("kB", 1e3),
-    ("MB", 1e6),
-    ("GB", 1e9),
-    ("TB", 1e12),
-];
-
 /// A command line as a shell takes it, program name first.
 pub fn command_line(arguments: &[OsString]) -> String {
     let words = arguments
@@ -178,29 +156,6 @@ pub fn command_line(arguments: &[OsString]) -> String {
         .chain(words)
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-/// A word as a shell takes it, in quotes where it needs them.
-pub fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// A whole number with its thousands apart: `184 320` reads, 184320 is counted.
-pub fn count(n: usize) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(c);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -217,21 +172,5 @@ mod tests {
             "link          used %\nibcore01[29]     9.2\né                  -\n"
         );
         assert!(t.render(true).starts_with("\x1b[1mlink"));
-    }
-
-    #[test]
-    fn units_fit_the_largest_value() {
-        assert_eq!(scale(2.5e-4, &TIMES), ("us", 1e-6));
-        assert_eq!(scale(0.0, &SIZES), ("B", 1.0));
-        assert_eq!(scale(15.36e6, &SIZES), ("MB", 1e6));
-        assert_eq!(scale(1e20, &SIZES), ("TB", 1e12));
-    }
-
-    #[test]
-    fn counts_are_readable() {
-        assert_eq!(
-            [0, 999, 1000, 184_320].map(count),
-            ["0", "999", "1,000", "184,320"]
-        );
     }
 }

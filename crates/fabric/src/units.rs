@@ -69,6 +69,38 @@ pub fn significant(value: f64, digits: i32) -> String {
     format!("{rounded:.*}", decimals as usize)
 }
 
+/// The unit and its factor in which the largest of some values has up to three digits before the point.
+pub fn scale(largest: f64, units: &[(&'static str, f64)]) -> (&'static str, f64) {
+    let fits = units
+        .iter()
+        .find(|(_, factor)| largest.abs() < 999.95 * factor);
+    fits.or(units.last()).copied().unwrap_or(("", 1.0))
+}
+
+/// Units of time for [`scale`], smallest first.
+pub const TIMES: [(&str, f64); 3] = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+/// Units of size for [`scale`], smallest first.
+pub const SIZES: [(&str, f64); 5] = [
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+];
+
+/// A whole number with thousands separators: `184,320`.
+pub fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(c);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +113,20 @@ mod tests {
         assert_eq!(bytes_text(12_345_678.0), "12.3 MB");
         assert_eq!(bytes_text(999.6), "1.00 kB");
         assert_eq!(BytesPerSecond::from_gb(9.375).to_string(), "9.38 GB/s");
+    }
+    #[test]
+    fn units_fit_the_largest_value() {
+        assert_eq!(scale(2.5e-4, &TIMES), ("us", 1e-6));
+        assert_eq!(scale(0.0, &SIZES), ("B", 1.0));
+        assert_eq!(scale(15.36e6, &SIZES), ("MB", 1e6));
+        assert_eq!(scale(1e20, &SIZES), ("TB", 1e12));
+    }
+
+    #[test]
+    fn counts_have_thousands_separators() {
+        assert_eq!(
+            [0, 999, 1000, 184_320].map(count),
+            ["0", "999", "1,000", "184,320"]
+        );
     }
 }

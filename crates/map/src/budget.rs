@@ -12,7 +12,7 @@ use crate::evaluate::{Evaluation, evaluate};
 use crate::mapper::{Certificate, Verdict};
 use crate::problem::{MapError, Problem};
 use hopbyte_fabric::Placement;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Least share of the objective that a move must gain: a run's own noise is larger.
 const LEAST_GAIN: f64 = 0.01;
@@ -33,7 +33,7 @@ pub struct Stakes {
 }
 
 /// Whether to move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
     /// The move pays.
@@ -43,7 +43,7 @@ pub enum Advice {
 }
 
 /// What a move would cost and bring.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Migration {
     /// Whether to move.
     pub advice: Advice,

@@ -6,10 +6,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A value of every directed link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// 1 a link.
+    #[default]
     Hops,
     /// Seconds per byte: one over the capacity of the lanes in service.
     InverseBandwidth,

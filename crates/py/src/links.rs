@@ -2,10 +2,11 @@
 
 use crate::arrays::column;
 use crate::errors::python;
-use crate::machine::{Inner, Machine};
-use hopbyte_cli::CounterArgs;
-use hopbyte_cli::inputs::reading;
+use crate::machine::Machine;
 use hopbyte_fabric::{Column, End, Fabric, LinkState};
+use hopbyte_job::document::Background;
+use hopbyte_job::{Reading, reading};
+use hopbyte_observe::CounterOptions;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 /// Every column is a read-only NumPy view, by link number. What was not read is not-a-number.
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Links {
-    machine: Arc<Inner>,
+    machine: Arc<hopbyte_job::Machine>,
     still: Still,
-    state: LinkState,
-    source: Option<String>,
-    notes: Vec<String>,
+    reading: Arc<Reading>,
+    /// Files of counters, where any were read.
+    files: Option<Background>,
 }
 
 /// Columns that do not change while the machine runs.
@@ -75,22 +76,29 @@ pub fn links(
     let machine = machine.0.clone();
     py.detach(|| {
         let fabric = &machine.fabric;
-        let (state, source, notes) = if counters.is_empty() {
-            (LinkState::unknown(fabric), None, Vec::new())
+        let mut files = None;
+        let reading = if counters.is_empty() {
+            Reading {
+                state: LinkState::unknown(fabric),
+                source: String::new(),
+                matched: 0,
+                unmatched: 0,
+                notes: Vec::new(),
+            }
         } else {
-            let args = CounterArgs {
-                interval,
+            let options = CounterOptions {
+                interval_seconds: interval,
                 region,
                 node,
+                ..CounterOptions::default()
             };
-            let read = reading(&counters, fabric, &args).map_err(python)?;
-            (read.state, Some(read.source), read.notes)
+            files = Some(Background::new(&counters, &options));
+            reading(&counters, fabric, &options).map_err(python)?
         };
         Ok(Links {
             still: Still::of(fabric),
-            state,
-            source,
-            notes,
+            reading: Arc::new(reading),
+            files,
             machine,
         })
     })
@@ -99,7 +107,17 @@ pub fn links(
 impl Links {
     /// What the counters say.
     pub fn state(&self) -> &LinkState {
-        &self.state
+        &self.reading.state
+    }
+
+    /// Its files and how they were read, where there are any.
+    pub fn source_files(&self) -> Option<Background> {
+        self.files.clone()
+    }
+
+    /// The reading, for questions.
+    pub fn reading(&self) -> Arc<Reading> {
+        self.reading.clone()
     }
 
     /// Whether these are links of that machine.
@@ -120,7 +138,7 @@ fn read<'py>(
     this: &Bound<'py, Links>,
     values: impl FnOnce(&LinkState) -> &Column,
 ) -> Bound<'py, PyArray1<f64>> {
-    of(this, |l| values(&l.state).as_slice())
+    of(this, |l| values(&l.reading.state).as_slice())
 }
 
 #[pymethods]
@@ -143,19 +161,19 @@ impl Links {
     /// Where the counters came from, if any were read.
     #[getter]
     fn source(&self) -> Option<&str> {
-        self.source.as_deref()
+        self.files.as_ref().map(|_| self.reading.source.as_str())
     }
 
     /// Remarks on the counters.
     #[getter]
     fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+        self.reading.notes.clone()
     }
 
     /// Seconds that the counters cover, if known.
     #[getter]
     fn window_seconds(&self) -> Option<f64> {
-        self.state.window_seconds
+        self.reading.state.window_seconds
     }
 
     /// Router that a link leaves, -1 for a host.
@@ -245,7 +263,7 @@ impl Links {
     /// Share of the quantities of the source that were read for the link, 0 to 1.
     #[getter]
     fn coverage<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
-        of(this, |l| &l.state.coverage)
+        of(this, |l| &l.reading.state.coverage)
     }
 
     /// All columns by name, as data frames want them: ``pandas.DataFrame(links.columns())``. Columns
@@ -281,7 +299,7 @@ impl Links {
                 columns.set_item(name, values)?;
             }
         }
-        if this.get().source.is_some() {
+        if this.get().files.is_some() {
             columns.set_item("coverage", this.getattr("coverage")?)?;
         }
         Ok(columns)
@@ -292,7 +310,13 @@ impl Links {
     }
 
     fn __repr__(&self) -> String {
-        let known = self.state.coverage.iter().filter(|&&c| c > 0.0).count();
+        let known = self
+            .reading
+            .state
+            .coverage
+            .iter()
+            .filter(|&&c| c > 0.0)
+            .count();
         format!(
             "<hopbyte.Links {} of {}, {known} read>",
             self.still.kind.len(),

@@ -1,21 +1,14 @@
 //! Machines: a fabric and the way it routes.
 
 use crate::errors::python;
-use hopbyte_cli::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
-use hopbyte_fabric::{Direction, Fabric, NodeId, Routing, faults};
-use hopbyte_observe::{MachineFiles, read_machine};
+use hopbyte_fabric::{Direction, Fabric, NodeId, Routing};
+use hopbyte_job::MachineSource;
+use hopbyte_view::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What all objects of one machine share.
-pub struct Inner {
-    pub fabric: Fabric,
-    pub routing: Routing,
-    pub notes: Vec<String>,
-}
 
 /// Size, coordinates by router, direction by link.
 type Grid = (Vec<u32>, Vec<Vec<u32>>, Vec<i16>);
@@ -23,7 +16,7 @@ type Grid = (Vec<u32>, Vec<Vec<u32>>, Vec<i16>);
 /// A machine: routers, nodes, directed links, and the way bytes go.
 #[pyclass(frozen, module = "hopbyte")]
 #[derive(Clone)]
-pub struct Machine(pub Arc<Inner>);
+pub struct Machine(pub Arc<hopbyte_job::Machine>);
 
 /// Reads a machine from a file or a spec such as ``gemini:16x12x24``.
 ///
@@ -42,29 +35,15 @@ pub fn load_fabric(
     routing: Option<String>,
 ) -> PyResult<Machine> {
     py.detach(|| {
-        let main = source.to_string_lossy().into_owned();
-        let read = read_machine(&MachineFiles {
-            main,
+        let source = MachineSource {
+            fabric: source.to_string_lossy().into_owned(),
             routes,
             system_map,
             names,
-        })
-        .map_err(python)?;
-        let mut inner = Inner {
-            fabric: read.fabric,
-            routing: read.routing,
-            notes: read.notes,
+            down,
+            routing,
         };
-        if !down.is_empty() {
-            let text = down.join("\n");
-            let (found, _) = faults::parse(&inner.fabric, "down", &text).map_err(python)?;
-            inner.fabric = inner.fabric.with_faults(&found);
-            inner.routing = inner.routing.rerouted(&inner.fabric);
-        }
-        if let Some(name) = routing {
-            inner.routing = Routing::named(&inner.fabric, &name).map_err(python)?;
-        }
-        Ok(Machine(Arc::new(inner)))
+        Ok(Machine(Arc::new(source.read().map_err(python)?)))
     })
 }
 
@@ -184,8 +163,8 @@ impl Machine {
     /// for links that are not between routers). ``None`` when the machine is no grid; torus and mesh
     /// networks of switches count when their names spell coordinates that every cable bears out.
     fn grid(&self) -> Option<Grid> {
-        let (dims, coords) = hopbyte_cli::draw::coordinates(self.fabric())?;
-        let directions = hopbyte_cli::draw::directions(self.fabric())?;
+        let (dims, coords) = hopbyte_view::draw::coordinates(self.fabric())?;
+        let directions = hopbyte_view::draw::directions(self.fabric())?;
         let rows = coords.chunks(dims.len()).map(<[u32]>::to_vec).collect();
         let index = |d: Option<Direction>| d.map_or(-1, |d| d.index() as i16);
         Some((dims, rows, directions.into_iter().map(index).collect()))

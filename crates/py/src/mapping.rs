@@ -7,11 +7,12 @@ use crate::machine::Machine;
 use crate::placement::{Nodes, Placement};
 use crate::traffic::Traffic;
 use hopbyte_apply::write_atomic;
-use hopbyte_cli::draw::{LinkLoads, Unit};
-use hopbyte_cli::report::{Job, ReportInput, Side, html, link_times, readings};
-use hopbyte_fabric::LinkState;
-use hopbyte_map::{Baseline, Certificate, Objective, Options, Problem, Verdict};
-use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+use hopbyte_job::mapping::before;
+use hopbyte_job::question::route_costs;
+use hopbyte_job::{Document, Effort, Goal, Question, search};
+use hopbyte_map::{Problem, Verdict};
+use hopbyte_oracle::{Aggregate, Metric};
+use hopbyte_view::report::{About, link_times, mapping_page};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -98,15 +99,13 @@ impl Evaluation {
 /// A placement with its certificate.
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Mapping {
+    question: Question,
+    mapping: hopbyte_job::Mapping,
     machine: Machine,
-    traffic: Py<Traffic>,
-    background: Option<Py<Links>>,
     before: Py<Placement>,
     after: Py<Placement>,
     cost_before: Py<Evaluation>,
     cost_after: Py<Evaluation>,
-    certificate: Certificate,
-    label: &'static str,
 }
 
 /// What a job's bytes cost where its ranks are.
@@ -138,17 +137,6 @@ pub fn evaluate(
     })
 }
 
-/// One side of the comparison on a page.
-fn side<'a>(label: &str, placement: &'a Placement, cost: &'a Evaluation) -> Side<'a> {
-    let times = cost.link_seconds.clone();
-    Side {
-        label: label.into(),
-        placement: placement.slots(),
-        evaluation: &cost.cost,
-        link_times: LinkLoads::new("link time", Unit::Seconds, times),
-    }
-}
-
 fn check(machine: &Machine, links: Option<&Links>, placement: Option<&Placement>) -> PyResult<()> {
     let wrong = |what: &str| {
         let text =
@@ -173,11 +161,12 @@ fn check(machine: &Machine, links: Option<&Links>, placement: Option<&Placement>
 #[pyfunction]
 #[pyo3(signature = (
     traffic, machine, nodes=Nodes::List("all".into()), *, ranks_per_node=None, objective="worst-link",
-    metric="hops", aggregate="max", background=None, current=None, response_fraction=0.0, seconds=2.0,
-    trials=None, seed=1, threads=0
+    metric="hops", aggregate=None, background=None, current=None, response_fraction=0.0,
+    seconds=Effort::DEFAULT.seconds, trials=Effort::DEFAULT.trials, seed=Effort::DEFAULT.seed,
+    threads=Effort::DEFAULT.threads
 ))]
 #[pyo3(
-    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate='max', background=None, current=None, response_fraction=0.0, seconds=2.0, trials=None, seed=1, threads=0)"
+    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate=None, background=None, current=None, response_fraction=0.0, seconds=2.0, trials=None, seed=1, threads=0)"
 )]
 #[allow(clippy::too_many_arguments)]
 pub fn map(
@@ -188,7 +177,7 @@ pub fn map(
     ranks_per_node: Option<u32>,
     objective: &str,
     metric: &str,
-    aggregate: &str,
+    aggregate: Option<&str>,
     background: Option<Py<Links>>,
     current: Option<Py<Placement>>,
     response_fraction: f64,
@@ -200,101 +189,68 @@ pub fn map(
     let now = current.as_ref().map(Py::get);
     let links = background.as_ref().map(Py::get);
     check(machine, links, now)?;
-    let exchange = traffic.get().exchange();
+    let traffic = traffic.get();
+    let exchange = traffic.exchange().clone();
     let allocation = nodes.allocate(machine, ranks_per_node, exchange.tasks())?;
-    let state = links.map(Links::state);
-    let goal = Goal::new(machine, objective, metric, aggregate, state, &allocation)?;
-    let problem = Problem {
-        background: state,
-        current: now.map(Placement::slots),
-        response_fraction,
-        objective: goal.objective(),
-        ..Problem::new(machine.fabric(), machine.routing(), exchange, &allocation)
+    let wrong = |text: String| PyErr::new::<HopbyteError, _>(text);
+    let goal: Goal = objective.parse().map_err(wrong)?;
+    let costs = match goal {
+        Goal::RouteCost => {
+            let metric: Metric = metric.parse().map_err(wrong)?;
+            let aggregate: Option<Aggregate> =
+                aggregate.map(str::parse).transpose().map_err(wrong)?;
+            let state = links.map(Links::state);
+            let (fabric, routing) = (machine.fabric(), machine.routing());
+            let costs = route_costs(fabric, routing, state, &allocation, metric, aggregate);
+            Some(costs.map_err(python)?)
+        }
+        _ => None,
     };
-    let options = Options {
+    let question = Question {
+        machine: machine.0.clone(),
+        traffic: traffic.name().to_owned(),
+        exchange,
+        allocation,
+        background: links.map(Links::reading),
+        background_source: links.and_then(Links::source_files),
+        oracle: None,
+        current: now.map(|p| p.slots().clone()),
+        node: None,
+        goal,
+        costs,
+        response_fraction,
+    };
+    let effort = Effort {
         seconds,
         trials,
         seed,
         threads,
-        ..Options::default()
     };
-    let (after, certificate) =
-        py.detach(|| hopbyte_map::map(&problem, &options, &|_| {}).map_err(python))?;
-    let (label, before) = match problem.current {
-        Some(slots) => ("as it was", slots.clone()),
-        None => {
-            let in_order = hopbyte_map::baseline(&problem, Baseline::InOrder, seed);
-            let in_order = in_order.map_err(python)?.unwrap_or_else(|| after.clone());
-            ("in order, as launchers do", in_order)
-        }
-    };
-    let cost = hopbyte_map::evaluate(&problem, &before).map_err(python)?;
+    let (mapping, before, cost) = py.detach(|| -> PyResult<_> {
+        let mapping = search(&question, &effort, &|_| {}).map_err(python)?;
+        let (_, before) = before(&question, &mapping).map_err(python)?;
+        let cost = hopbyte_map::evaluate(&question.problem(), &before).map_err(python)?;
+        Ok((mapping, before, cost))
+    })?;
+    let problem = question.problem();
     let cost_before = Py::new(py, Evaluation::new(&problem, cost))?;
-    let cost_after = Py::new(py, Evaluation::new(&problem, certificate.result.clone()))?;
-    let placement = |slots| Py::new(py, Placement::new(machine, allocation.clone(), slots));
+    let result = mapping.certificate.result.clone();
+    let cost_after = Py::new(py, Evaluation::new(&problem, result))?;
+    let placed = |slots| {
+        Py::new(
+            py,
+            Placement::new(machine, question.allocation.clone(), slots),
+        )
+    };
     Ok(Mapping {
-        before: placement(before)?,
-        after: placement(after)?,
+        before: placed(before)?,
+        after: placed(mapping.placement.clone())?,
         machine: machine.clone(),
-        traffic,
-        background,
         cost_before,
         cost_after,
-        certificate,
-        label,
+        mapping,
+        question,
     })
-}
-
-/// An objective with what it needs.
-enum Goal {
-    WorstLink,
-    WorstNetworkLink,
-    HopBytes,
-    RouteCost(Vec<f32>),
-}
-
-impl Goal {
-    fn new(
-        machine: &Machine,
-        objective: &str,
-        metric: &str,
-        aggregate: &str,
-        state: Option<&LinkState>,
-        allocation: &hopbyte_fabric::Allocation,
-    ) -> PyResult<Self> {
-        let wrong = |text: String| PyErr::new::<HopbyteError, _>(text);
-        Ok(match objective {
-            "worst-link" => Self::WorstLink,
-            "worst-network-link" => Self::WorstNetworkLink,
-            "hop-bytes" => Self::HopBytes,
-            "route-cost" => {
-                let metric: Metric = metric.parse().map_err(wrong)?;
-                let aggregate: Aggregate = aggregate.parse().map_err(wrong)?;
-                if metric.needs_state() && state.is_none() {
-                    return Err(wrong(format!("metric {metric} needs a background")));
-                }
-                let nodes: Vec<_> = allocation.nodes().iter().map(|&(n, _)| n).collect();
-                let (fabric, routing) = (machine.fabric(), machine.routing());
-                let costs =
-                    RouteCosts::new(fabric, routing, state, metric, aggregate, Over::Request);
-                Self::RouteCost(costs.among(&nodes).map_err(python)?.into_vec())
-            }
-            _ => {
-                return Err(wrong(format!(
-                    "found objective {objective:?}, expected worst-link, worst-network-link, hop-bytes or route-cost"
-                )));
-            }
-        })
-    }
-
-    fn objective(&self) -> Objective<'_> {
-        match self {
-            Self::WorstLink => Objective::WorstLink,
-            Self::WorstNetworkLink => Objective::WorstNetworkLink,
-            Self::HopBytes => Objective::HopBytes,
-            Self::RouteCost(costs) => Objective::RouteCost(costs),
-        }
-    }
 }
 
 #[pymethods]
@@ -326,7 +282,7 @@ impl Mapping {
     /// Whether the result is better than the best of the usual placements.
     #[getter]
     fn improved(&self) -> bool {
-        self.certificate.verdict == Verdict::Improved
+        self.mapping.certificate.verdict == Verdict::Improved
     }
 
     /// The machine.
@@ -337,29 +293,29 @@ impl Mapping {
 
     /// The certificate as JSON: what was made small, every baseline, the bound, seed, times.
     fn certificate_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.certificate).map_err(python)
+        serde_json::to_string(&self.mapping.certificate).map_err(python)
+    }
+
+    /// The mapping document as JSON: what `hopbyte map --json` prints and `apply` and `verify` read; written to
+    /// ``path`` if given, and returned.
+    #[pyo3(signature = (path=None))]
+    fn document(&self, path: Option<PathBuf>) -> PyResult<String> {
+        let text = Document::of(&self.question, &self.mapping).text();
+        let text = text.map_err(python)?;
+        if let Some(path) = path {
+            write_atomic(&path, &text).map_err(python)?;
+        }
+        Ok(text)
     }
 
     /// One HTML page that compares both placements; written to ``path`` if given, and returned.
     #[pyo3(signature = (path=None, *, title=""))]
     fn report(&self, path: Option<PathBuf>, title: &str) -> PyResult<String> {
-        let (traffic, links) = (self.traffic.get(), self.background.as_ref().map(Py::get));
-        let page = html(&ReportInput {
-            title: title.into(),
-            fabric: self.machine.fabric(),
-            routing: self.machine.routing(),
-            job: Some(Job {
-                traffic: traffic.name().into(),
-                exchange: traffic.exchange(),
-                before: side(self.label, self.before.get(), self.cost_before.get()),
-                after: Some(side("mapped", self.after.get(), self.cost_after.get())),
-                certificate: Some(&self.certificate),
-            }),
-            readings: links.map_or(Vec::new(), |l| readings::loads(l.state())),
-            readings_source: String::new(),
-            notes: self.machine.0.notes.clone(),
-            command: String::new(),
-        });
+        let about = About {
+            title,
+            ..About::default()
+        };
+        let page = mapping_page(&self.question, &self.mapping, &about).map_err(python)?;
         if let Some(path) = path {
             write_atomic(&path, &page).map_err(python)?;
         }
@@ -367,7 +323,10 @@ impl Mapping {
     }
 
     fn __repr__(&self) -> String {
-        let (b, a) = (&self.cost_before.get().cost, &self.certificate.result);
+        let (b, a) = (
+            &self.cost_before.get().cost,
+            &self.mapping.certificate.result,
+        );
         format!(
             "<hopbyte.Mapping worst link {:.4e} s -> {:.4e} s, hop-bytes {:.4e} -> {:.4e}>",
             b.worst_link_seconds, a.worst_link_seconds, b.hop_bytes, a.hop_bytes

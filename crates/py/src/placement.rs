@@ -2,9 +2,10 @@
 
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
-use crate::machine::{Inner, Machine};
+use crate::machine::Machine;
 use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::{Allocation, Placement as Slots};
+use hopbyte_job::inputs::allocate;
 use hopbyte_observe::{parse_node_list, read_placement};
 use numpy::PyArray1;
 use pyo3::exceptions::PyIndexError;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// A slot on a node for every rank.
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Placement {
-    machine: Arc<Inner>,
+    machine: Arc<hopbyte_job::Machine>,
     allocation: Allocation,
     slots: Slots,
     node: Vec<u32>,
@@ -48,10 +49,7 @@ impl Nodes {
                 found.into_iter().map(|n| (n, None)).collect()
             }
         };
-        let fewest = tasks.div_ceil(nodes.len().max(1)) as u32;
-        let slots = ranks_per_node.unwrap_or(fewest);
-        let nodes = nodes.into_iter().map(|(n, own)| (n, own.unwrap_or(slots)));
-        Allocation::new(fabric, nodes.collect()).map_err(python)
+        allocate(nodes, ranks_per_node, tasks, fabric).map_err(python)
     }
 }
 

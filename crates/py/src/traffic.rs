@@ -7,12 +7,13 @@ use hopbyte_observe::read_traffic;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::sync::Arc;
 
 /// What the ranks of an application send each other: directed pairs with bytes and messages.
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Traffic {
     source: String,
-    exchange: Exchange,
+    exchange: Arc<Exchange>,
     from: Vec<u32>,
     to: Vec<u32>,
     bytes: Vec<f64>,
@@ -38,7 +39,7 @@ impl Traffic {
             to: Vec::with_capacity(pairs),
             bytes: Vec::with_capacity(pairs),
             messages: Vec::with_capacity(pairs),
-            exchange: Exchange::default(),
+            exchange: Arc::default(),
         };
         for (from, message) in exchange.iter() {
             traffic.from.push(from);
@@ -46,12 +47,12 @@ impl Traffic {
             traffic.bytes.push(message.bytes);
             traffic.messages.push(message.messages);
         }
-        traffic.exchange = exchange;
+        traffic.exchange = Arc::new(exchange);
         traffic
     }
 
     /// What is sent.
-    pub fn exchange(&self) -> &Exchange {
+    pub fn exchange(&self) -> &Arc<Exchange> {
         &self.exchange
     }
 

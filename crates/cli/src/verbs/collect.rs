@@ -1,8 +1,6 @@
 //! `hopbyte collect`: what did every node count in this second?
 
 use super::Answer;
-use crate::export::{Source, push_lines, serve_metrics, take_lines};
-use crate::failure::Lacking;
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use hopbyte_collect::Refusal;
@@ -13,7 +11,9 @@ use hopbyte_collect::server::{BusSetup, Server, Setup, Told};
 use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::tls::{Identity, Trust};
 use hopbyte_collect::wire::Token;
+use hopbyte_job::Lacking;
 use hopbyte_observe::host_list;
+use hopbyte_serve::export::{Source, push_lines, serve_metrics, take_lines};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io;

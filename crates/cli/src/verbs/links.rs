@@ -1,15 +1,15 @@
 //! `hopbyte links SOURCE --fabric F`: what does each link carry?
 
 use super::Answer;
-use crate::args::{CounterArgs, FabricOption};
-use crate::inputs::{self, Reading};
+use crate::args::{CounterArgs, FabricOption, one_of};
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::builder::TypedValueParser;
 use hopbyte_fabric::units::Seconds;
-use hopbyte_fabric::{Column, Fabric, LinkId, LinkState, Snapshot};
+use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use hopbyte_job::links::{By, Last, Row, Summary, worst_first};
+use hopbyte_job::{Reading, inputs};
 use hopbyte_observe::{Jobs, read_jobs};
-use serde::Serialize;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     jobs: Option<PathBuf>,
     /// Sort by this, worst first (default: the first of them that the source knows)
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = by())]
     by: Option<By>,
     /// Only links of this kind, such as `X cable` or `blue`
     #[arg(long)]
@@ -44,110 +44,14 @@ pub struct Args {
     top: usize,
 }
 
-/// What makes a link worse than another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum By {
-    /// Received bytes over what the link could carry
-    Used,
-    /// Waiting for credits to leave
-    CreditStall,
-    /// Waiting in the input queue
-    InputStall,
-    /// Bytes received
-    Bytes,
-    /// Packets received
-    Packets,
-}
-
-impl By {
-    const ALL: [Self; 5] = [
-        Self::Used,
-        Self::CreditStall,
-        Self::InputStall,
-        Self::Bytes,
-        Self::Packets,
-    ];
-
-    /// The columns that know it, the better one first.
-    fn columns(self, state: &LinkState) -> Vec<&Column> {
-        match self {
-            Self::Used => vec![&state.used_ratio],
-            Self::CreditStall => vec![&state.credit_stall_ratio, &state.credit_stall_seconds],
-            Self::InputStall => vec![&state.input_stall_ratio, &state.input_stall_seconds],
-            Self::Bytes => vec![&state.received_bytes],
-            Self::Packets => vec![&state.packets],
-        }
-    }
-
-    /// The column to sort by: of the wish, or of the first that is known.
-    fn column(wish: Option<Self>, state: &LinkState) -> &Column {
-        let choices = wish.map_or(Self::ALL.to_vec(), |w| vec![w]);
-        let mut columns = choices.into_iter().flat_map(|by| by.columns(state));
-        columns
-            .find(|c| c.known() > 0)
-            .unwrap_or(&state.received_bytes)
-    }
-}
-
-/// One link.
-#[derive(Serialize)]
-struct Row {
-    schema: &'static str,
-    link: String,
-    from: String,
-    to: String,
-    direction: Option<String>,
-    kind: String,
-    capacity_bytes_per_s: f64,
-    received_bytes: Option<f64>,
-    packets: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    packet_bytes: Option<f64>,
-    used_ratio: Option<f64>,
-    input_stall_ratio: Option<f64>,
-    credit_stall_ratio: Option<f64>,
-    input_stall_seconds: Option<f64>,
-    credit_stall_seconds: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    credit_stall_count: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queued_bytes: Option<f64>,
-    errors: Option<f64>,
-    lanes: Option<f64>,
-    coverage: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    jobs: Option<Vec<Share>>,
-}
-
-/// A job's share of the nodes at both ends of a link.
-#[derive(Serialize)]
-struct Share {
-    job: String,
-    share: f64,
-}
-
-/// The last line.
-#[derive(Serialize)]
-struct Last {
-    schema: &'static str,
-    summary: Summary,
-}
-
-#[derive(Serialize)]
-struct Summary {
-    rows: usize,
-    matched: usize,
-    unmatched: usize,
-    source: String,
-    window_seconds: Option<f64>,
-    links: usize,
-    links_read: usize,
+fn by() -> impl TypedValueParser<Value = By> {
+    one_of(&By::ALL.map(|(_, name, help)| (name, help)))
 }
 
 /// Prints the table.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let fabric = args.fabric.read(out)?.fabric;
-    let reading = inputs::reading(&args.source, &fabric, &args.about)?;
+    let reading = inputs::reading(&args.source, &fabric, &args.about.options())?;
     reading.notes.iter().for_each(|note| out.talk(note));
     let jobs = args
         .jobs
@@ -159,10 +63,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         for &link in &order {
             out.object(&Row::of(&fabric, &reading.state, jobs.as_ref(), link))?;
         }
-        out.object(&Last {
-            schema: SCHEMA,
-            summary: Summary::of(&reading, order.len()),
-        })?;
+        out.object(&Last::of(&reading, order.len()))?;
     } else {
         let top = if args.top == 0 { order.len() } else { args.top };
         write(
@@ -180,87 +81,6 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         }
     }
     Ok(Answer::Yes)
-}
-
-const SCHEMA: &str = "hopbyte.link/1";
-
-/// Links that were read, worst first; equal ones by id.
-fn worst_first(
-    by: Option<By>,
-    kind: Option<&str>,
-    fabric: &Fabric,
-    state: &LinkState,
-) -> Result<Vec<LinkId>> {
-    if let Some(kind) = kind
-        && !fabric.kinds().iter().any(|k| k.name == kind)
-    {
-        let names: Vec<&str> = fabric.kinds().iter().map(|k| k.name.as_str()).collect();
-        anyhow::bail!(
-            "no kind of link '{kind}'\nhint: there are {}",
-            names.join(", ")
-        );
-    }
-    let column = By::column(by, state);
-    let value = |l: LinkId| column.get(l).unwrap_or(-1.0);
-    let mut links: Vec<LinkId> = fabric
-        .link_ids()
-        .filter(|l| state.coverage[l.index()] > 0.0)
-        .filter(|&l| kind.is_none_or(|k| fabric.kind(l).name == k))
-        .collect();
-    links.sort_by(|&a, &b| value(b).total_cmp(&value(a)).then(a.cmp(&b)));
-    Ok(links)
-}
-
-impl Row {
-    fn of(fabric: &Fabric, state: &LinkState, jobs: Option<&Jobs>, id: LinkId) -> Self {
-        let link = fabric.link(id);
-        Self {
-            schema: SCHEMA,
-            link: fabric.link_name(id),
-            from: fabric.end_name(link.from),
-            to: fabric.end_name(link.to),
-            direction: link.direction.map(|d| d.to_string()),
-            kind: fabric.kind(id).name.clone(),
-            capacity_bytes_per_s: link.capacity().0,
-            received_bytes: state.received_bytes.get(id),
-            packets: state.packets.get(id),
-            packet_bytes: state.packet_bytes(id),
-            used_ratio: state.used_ratio.get(id),
-            input_stall_ratio: state.input_stall_ratio.get(id),
-            credit_stall_ratio: state.credit_stall_ratio.get(id),
-            input_stall_seconds: state.input_stall_seconds.get(id),
-            credit_stall_seconds: state.credit_stall_seconds.get(id),
-            credit_stall_count: state.credit_stall_count.get(id),
-            queued_bytes: state.queued_bytes.get(id),
-            errors: state.errors.get(id),
-            lanes: state.lanes.get(id),
-            coverage: state.coverage[id.index()],
-            jobs: jobs.map(|jobs| {
-                let shares = jobs.shares(fabric, id).into_iter();
-                shares
-                    .map(|(job, share)| Share {
-                        job: jobs.ids()[job].clone(),
-                        share,
-                    })
-                    .collect()
-            }),
-        }
-    }
-}
-
-impl Summary {
-    fn of(reading: &Reading, links: usize) -> Self {
-        let read = reading.state.coverage.iter().filter(|&&c| c > 0.0).count();
-        Self {
-            rows: reading.matched + reading.unmatched,
-            matched: reading.matched,
-            unmatched: reading.unmatched,
-            source: reading.source.clone(),
-            window_seconds: reading.state.window_seconds,
-            links,
-            links_read: read,
-        }
-    }
 }
 
 /// A column of the text: present when any link has a value.
@@ -327,36 +147,6 @@ impl<'a> Field<'a> {
             format!("{:.*}", self.decimals, v / self.factor)
         })
     }
-}
-
-/// The lines that `--json` prints for an increase, as a file.
-pub fn lines(fabric: &Fabric, increase: &Snapshot) -> Result<String> {
-    let reading = Reading {
-        state: LinkState::of_increase(fabric, increase),
-        source: increase.source.clone(),
-        matched: increase.matched,
-        unmatched: increase.unmatched,
-        notes: Vec::new(),
-    };
-    let order = worst_first(None, None, fabric, &reading.state)?;
-    let mut text = String::new();
-    for &link in &order {
-        text.push_str(&serde_json::to_string(&Row::of(
-            fabric,
-            &reading.state,
-            None,
-            link,
-        ))?);
-        text.push('\n');
-    }
-    let summary = Summary::of(&reading, order.len());
-    let last = Last {
-        schema: SCHEMA,
-        summary,
-    };
-    text.push_str(&serde_json::to_string(&last)?);
-    text.push('\n');
-    Ok(text)
 }
 
 /// The worst links of a reading.

@@ -2,15 +2,15 @@
 
 use super::Answer;
 use crate::args::{CounterArgs, FabricOption};
-use crate::http;
-use crate::inputs;
-use crate::machine::Machine;
 use crate::output::Output;
-use crate::report::live::Live;
-use crate::report::{ReportInput, html, readings};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
+use hopbyte_job::Machine;
+use hopbyte_job::inputs;
+use hopbyte_serve::http;
+use hopbyte_serve::page::Live;
+use hopbyte_view::report::{ReportInput, html, readings};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,7 +82,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         command: out.command.clone(),
     };
     if !args.sources.is_empty() {
-        let read = inputs::reading(&args.sources, &machine.fabric, &args.about)?;
+        let read = inputs::reading(&args.sources, &machine.fabric, &args.about.options())?;
         input.readings = readings::loads(&read.state);
         let rows = (read.matched, read.unmatched);
         input.readings_source = readings::words(&read.state, &read.source, rows);
@@ -124,7 +124,7 @@ fn serve(args: &Args, machine: Machine, port: u16, out: &mut Output) -> Result<A
     let live = Live::new(
         machine,
         args.sources.clone(),
-        args.about.clone(),
+        args.about.options(),
         args.title.clone(),
         out.command.clone(),
     )?;

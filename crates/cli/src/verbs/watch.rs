@@ -6,7 +6,7 @@ mod room;
 use self::room::Room;
 use super::Answer;
 use super::replay::open;
-use crate::args::FabricOptions;
+use crate::args::{FabricOptions, read_machine};
 use crate::output::Output;
 use anyhow::Result;
 use hopbyte_collect::block::{Absence, Closing, Cluster};
@@ -89,7 +89,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let machine = args
         .fabric
         .as_ref()
-        .map(|f| args.beside.source(f).read(out));
+        .map(|f| read_machine(&args.beside.source(f), out));
     let mut links = machine.transpose()?.map(|m| links::Page::new(m.fabric));
     let mut joined = Links::default();
     let mut stream = open(

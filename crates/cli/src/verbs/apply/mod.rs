@@ -3,10 +3,11 @@
 mod check;
 
 use super::Answer;
+use crate::args::read_machine;
 use crate::output::Output;
-use crate::saved::Saved;
 use anyhow::Result;
 use hopbyte_apply::{Launch, Launcher, Prepared, Refusal, write_atomic};
+use hopbyte_job::Document;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -47,11 +48,11 @@ struct Use {
 
 /// Prints or writes one launcher's file, or says how to launch with each.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
-    let mut saved = Saved::read(&args.mapping)?;
+    let mut saved = Document::read(&args.mapping)?;
     if let Some(fabric) = &args.fabric {
         saved.machine.fabric.clone_from(fabric);
     }
-    let fabric = saved.machine.read(out)?.fabric;
+    let fabric = read_machine(&saved.machine, out)?.fabric;
     let (allocation, placement) = saved.placed(&fabric)?;
     let launch = Launch {
         fabric: &fabric,

@@ -1,35 +1,16 @@
-//! Paper 003 for real: an application on an emulated cluster, another one in its way, counters, a new
-//! map while it runs, and the share of the lost time that comes back.
+//! `hopbyte demo --lab`: paper 003 on an emulated cluster.
 
 use super::super::Answer;
-use super::super::lab::share;
-use super::super::record::launch::{beside, run_for};
-use super::figures::{Record, figures};
-use super::job::{LAUNCHER, Place};
-use super::trial::{CELLS, NAP, Scene};
-use crate::failure::Lacking;
-use crate::lab::{Lab, plan, system};
-use crate::machine::{Machine, MachineSource};
-use crate::output::Output;
-use crate::statistics::median;
-use anyhow::{Context, Result, bail};
-use hopbyte_apply::write_atomic;
-use hopbyte_fabric::{Exchange, NodeId};
-use hopbyte_map::Rng;
-use hopbyte_observe::read_traffic;
+use crate::output::{Output, Table};
+use anyhow::Result;
+use hopbyte_job::statistics::median;
+use hopbyte_lab::experiment::{self, Method, Record, Settings};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-/// Products of the run that is recorded; one more checks the result.
-const RECORDED: u64 = 10;
-/// Longest wait for the recorded run.
-const PATIENCE: Duration = Duration::from_secs(240);
 
 /// How the cluster is made and measured.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Emulated cluster")]
-pub struct Settings {
+pub struct LabArgs {
     /// The emulated machine; half of its nodes, picked at random, are the application's
     #[arg(long, default_value = "torus:2x2x8", value_name = "FABRIC")]
     machine: String,
@@ -38,10 +19,10 @@ pub struct Settings {
     rate: String,
     /// Blocks of the application's matrix along X, Y, Z: a rank each, as many on every node
     #[arg(long, default_value = "4,2,2", value_name = "A,B,C")]
-    pub grid: String,
+    grid: String,
     /// Rows of the matrix a block: what neighbours exchange, 8 bytes each
     #[arg(long, default_value_t = 2500, value_name = "N")]
-    pub unknowns: u32,
+    unknowns: u32,
     /// Streams of datagrams between other nodes, which never pause
     #[arg(long, default_value_t = 4, value_name = "N")]
     competing: usize,
@@ -50,13 +31,13 @@ pub struct Settings {
     competing_share: f64,
     /// Trials, each with other streams
     #[arg(long = "lab-trials", default_value_t = 10, value_name = "N")]
-    pub trials: usize,
+    trials: usize,
     /// Number of the first trial: another ten of the same experiment begin with 11
     #[arg(long = "lab-first", default_value_t = 1, value_name = "N")]
-    pub first: u64,
+    first: u64,
     /// Begin no trial after so many seconds
     #[arg(long, default_value_t = 900.0, value_name = "SECONDS")]
-    pub budget: f64,
+    budget: f64,
     /// Where the probes are: a folder with `ompi` in it (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
@@ -65,137 +46,32 @@ pub struct Settings {
     libraries: Option<PathBuf>,
 }
 
-/// Takes the lab down whatever happens; a watcher does when this process is killed. The lab has this process's number
-/// in its name: an earlier demo's watcher may still be at work.
-struct Guard(String);
-
-impl Guard {
-    fn new() -> Result<Self> {
-        let lab = format!("demo{}", std::process::id() % 100_000_000);
-        let script = "while kill -0 \"$1\" 2>/dev/null; do sleep 0.5; done; exec \"$2\" --quiet lab down \"$3\"";
-        let own = std::env::current_exe().context("finding this program")?;
-        let watcher = Command::new("setsid")
-            .args(["sh", "-c", script, "sh", &std::process::id().to_string()])
-            .arg(own)
-            .arg(&lab)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        watcher.context("starting setsid")?;
-        Ok(Self(lab))
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = system::remove(&self.0);
+impl LabArgs {
+    fn settings(&self) -> Settings {
+        Settings {
+            machine: self.machine.clone(),
+            rate: self.rate.clone(),
+            grid: self.grid.clone(),
+            unknowns: self.unknowns,
+            competing: self.competing,
+            competing_share: self.competing_share,
+            trials: self.trials,
+            first: self.first,
+            budget: self.budget,
+            programs: self.programs.clone(),
+            libraries: self.libraries.clone(),
+        }
     }
 }
 
 /// Runs the experiment. Exit code 1 when neither credit stalls nor our objective gave back half of the lost
 /// time and more than hops did.
-pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> Result<Answer> {
-    let rate = plan::rate("--rate", &settings.rate)?;
-    let grid: Vec<u32> = settings
-        .grid
-        .split(',')
-        .filter_map(|w| w.parse().ok())
-        .collect();
-    let ranks = grid.iter().product::<u32>() as usize;
-    if grid.len() != 3 || ranks == 0 || settings.trials == 0 {
-        bail!(
-            "--grid: found '{}', expected three numbers such as 4,2,2, and at least one trial",
-            settings.grid
-        );
-    }
-    let share = share("--competing-share", settings.competing_share)?;
-    system::check_rights()?;
-    if Command::new(LAUNCHER)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status()
-        .is_err()
-    {
-        return Err(Lacking(format!("no {LAUNCHER}\nhint: apt-get install openmpi-bin")).into());
-    }
-    let own = settings.programs.as_ref().map(|p| p.join("ompi"));
-    let places = [
-        "libexec/hopbyte/ompi".to_owned(),
-        "build/probes/ompi".to_owned(),
-    ];
-    let program = beside("spmv", own.as_deref(), &places, "make -C probes")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let folder = folder.canonicalize().context("finding the folder")?;
-    let source = MachineSource {
-        fabric: settings.machine.clone(),
-        ..MachineSource::default()
-    };
-    let machine = source.read(&mut Output::silent())?;
-    let (nodes, others) = halves(&machine, seed);
-    if nodes.is_empty() || others.len() < 2 || !ranks.is_multiple_of(nodes.len()) {
-        bail!(
-            "--grid: found {ranks} blocks, expected a multiple of the application's {} nodes",
-            nodes.len()
-        );
-    }
-    let guard = Guard::new()?;
-    let lab = Lab::up(&guard.0, source, &machine, rate)?;
-    let place = Place {
-        lab: &lab,
-        fabric: &machine.fabric,
-        ranks_per_node: (ranks / nodes.len()) as u32,
-        nodes,
-    };
-    out.talk(format!(
-        "lab up: {}, {} nodes; recording the application",
-        settings.machine,
-        machine.fabric.nodes().len()
-    ));
-    let traffic = record(&place, &program, settings, &folder)?;
-    let exchange = products_only(&traffic, &folder)?;
-    let scene = Scene {
-        competing: settings.competing,
-        share,
-        place,
-        others,
-        machine: &machine,
-        traffic: folder.join("product.csv"),
-        folder,
-        program,
-        exchange,
-        seed,
-    };
-    let (trials, verified) = scene.trials(settings, out)?;
-    drop(guard);
-    let record = Record {
-        schema: "hopbyte.demo.lab/1",
-        machine: settings.machine.clone(),
-        rate_bits_per_s: rate,
-        ranks,
-        nodes: scene
-            .place
-            .nodes
-            .iter()
-            .map(|&n| machine.fabric.node(n).name.clone())
-            .collect(),
-        alone_seconds: median(&trials.iter().map(|t| t.alone_seconds).collect::<Vec<_>>()),
-        congested_seconds: median(
-            &trials
-                .iter()
-                .map(|t| t.congested_seconds)
-                .collect::<Vec<_>>(),
-        ),
-        figures: figures(&trials),
-        verified,
-        trials,
-    };
-    let path = scene.folder.join("lab.json");
-    write_atomic(&path, &(serde_json::to_string_pretty(&record)? + "\n"))?;
+pub fn run(args: &LabArgs, folder: &Path, seed: u64, out: &mut Output) -> Result<Answer> {
+    let record = experiment::run(&args.settings(), folder, seed, &mut |text| out.talk(text))?;
     if out.json {
         out.object(&record)?;
     } else {
-        record.write(out)?;
+        write(&record, out)?;
     }
     Ok(if record.holds() {
         Answer::Yes
@@ -204,68 +80,44 @@ pub fn run(settings: &Settings, folder: &Path, seed: u64, out: &mut Output) -> R
     })
 }
 
-/// The application's nodes in order, and the others.
-pub fn halves(machine: &Machine, seed: u64) -> (Vec<NodeId>, Vec<NodeId>) {
-    let mut nodes: Vec<NodeId> = machine.fabric.node_ids().collect();
-    Rng::new(seed, 0).shuffle(&mut nodes);
-    let others = nodes.split_off(nodes.len() / 2);
-    nodes.sort_unstable();
-    (nodes, others)
-}
-
-/// Runs a few products under the recorder; the record's folder.
-fn record(place: &Place, program: &Path, settings: &Settings, folder: &Path) -> Result<PathBuf> {
-    let target = folder.join("record");
-    let _ = std::fs::remove_dir_all(&target);
-    let own = std::env::current_exe().context("finding this program")?;
-    let mut before = vec![own.display().to_string(), "--quiet".into(), "record".into()];
-    before.extend(["--out".into(), target.display().to_string()]);
-    if let Some(libraries) = &settings.libraries {
-        let libraries = libraries.canonicalize().context("finding the libraries")?;
-        before.extend(["--libraries".into(), libraries.display().to_string()]);
+/// The result of the experiment in text.
+fn write(record: &Record, out: &mut Output) -> Result<()> {
+    out.line(format!(
+        "# {} ranks on {} nodes of {} at {} Mbit/s; {} trials, {} of them with a loss; medians",
+        record.ranks,
+        record.nodes.len(),
+        record.machine,
+        record.rate_bits_per_s / 1e6,
+        record.trials.len(),
+        record.losses()
+    ))?;
+    let ms = |s: f64| format!("{:.1}", 1e3 * s);
+    let mut table = Table::new(&["<product", "ms", "recovered %", "interval", "confidence %"]);
+    table.row(["without congestion".into(), ms(record.alone_seconds)]);
+    table.row([
+        Method::None.words().into(),
+        ms(record.congested_seconds),
+        "0".into(),
+    ]);
+    for f in &record.figures {
+        table.row([
+            f.method.words().into(),
+            ms(f.product_seconds),
+            format!("{:.0}", 100.0 * f.recovered_ratio),
+            format!("{:.0} to {:.0}", 100.0 * f.low, 100.0 * f.high),
+            format!("{:.1}", 100.0 * f.confidence),
+        ]);
     }
-    before.push("--".into());
-    let log = folder.join("record.log");
-    let file = || std::fs::File::create(&log).with_context(|| format!("writing {}", log.display()));
-    let mut command = place.launcher(&before);
-    command
-        .arg(program)
-        .args(["--grid", &settings.grid, "--nap", NAP, "--cells", CELLS])
-        .args(["--unknowns", &settings.unknowns.to_string()]);
-    command.args(["--iterations", &RECORDED.to_string()]);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(file()?);
-    let status = run_for(&mut command, Some(PATIENCE))?;
-    if !status.is_some_and(|s| s.success()) {
-        bail!(
-            "recording the application failed\nhint: see {}",
-            log.display()
-        );
-    }
-    Ok(target.join("traffic.csv"))
-}
-
-/// The point-to-point messages of one product: what was recorded, shared out. The plan that neighbours
-/// exchange once at the start is in it too, half a message in eleven.
-fn products_only(traffic: &Path, folder: &Path) -> Result<Exchange> {
-    let recorded = read_traffic(&traffic.display().to_string())?;
-    let Some(main) = recorded.phases.iter().find(|p| p.name == "main") else {
-        bail!("{}: no phase 'main'", traffic.display());
-    };
-    let count = RECORDED + 1;
-    let entries: Vec<(u32, u32, f64, u64)> = (main.exchange.iter())
-        .map(|(from, m)| (from, m.to, m.bytes / count as f64, m.messages / count))
-        .collect();
-    let exchange = Exchange::new(recorded.tasks, entries.iter().copied())?;
-    let lines: String = entries
-        .iter()
-        .map(|(a, b, bytes, n)| format!("{a},{b},{bytes},{n}\n"))
-        .collect();
-    write_atomic(
-        &folder.join("product.csv"),
-        &format!("src,dst,bytes,messages\n{lines}"),
-    )?;
-    Ok(exchange)
+    out.table(&table)?;
+    let remaps = record.trials.iter().flat_map(|t| &t.remaps);
+    let (mapping, moving): (Vec<f64>, Vec<f64>) = remaps
+        .map(|r| (r.mapping_seconds, r.moving_seconds))
+        .unzip();
+    out.line(format!(
+        "\na map took {} ms to find and {} ms to carry out over the shaped links; results {}",
+        ms(median(&mapping)),
+        ms(median(&moving)),
+        if record.verified { "verified" } else { "WRONG" }
+    ))?;
+    Ok(())
 }

@@ -1,22 +1,21 @@
 //! `hopbyte demo`: the whole loop, on real input, in a minute.
 
 mod experiment;
-mod figures;
-mod job;
-mod model;
-mod reading;
-mod rivals;
 mod scene;
-mod trial;
 
-use super::map::{Effort, Mapping, Question, search, write_files};
-use super::{Answer, links, map};
-use crate::args::{CounterArgs, FabricOption, FabricOptions};
+use super::map::{say_notes, write_costs};
+use super::{Answer, links};
+use crate::args::{CounterArgs, FabricOptions};
 use crate::output::{Output, TIMES, Table, count, scale};
 use anyhow::{Context, Result, bail};
 use hopbyte_apply::{Launcher, Prepared, write_atomic};
 use hopbyte_fabric::units::{Seconds, bytes_text};
 use hopbyte_fabric::{Placement, Reach};
+use hopbyte_job::exchange::{self, Flow};
+use hopbyte_job::links::lines;
+use hopbyte_job::mapping::write_files;
+use hopbyte_job::{Asked, Document, Effort, Mapping, Question, search};
+use hopbyte_view::report::{About, mapping_page};
 use scene::SecondJob;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -72,14 +71,14 @@ pub struct Args {
     lab: bool,
     /// How the emulated cluster is made and measured.
     #[command(flatten)]
-    experiment: experiment::Settings,
+    experiment: experiment::LabArgs,
 }
 
 /// The answer for scripts.
 #[derive(Serialize)]
-struct Record<'a> {
+struct Record {
     schema: &'static str,
-    mapping: map::Record<'a>,
+    mapping: Document,
     model: Modelled,
     files: Vec<PathBuf>,
 }
@@ -123,12 +122,12 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         seed: args.seed,
         threads: 0,
     };
-    let mapping = search(&scene.question, &effort, out)?;
-    let mut files = write_files(&scene.question, &mapping, folder, &mut Output::silent())?;
+    let mapping = search(&scene.question, &effort, &|_| {})?;
+    let mut files = write_files(&scene.question, &mapping, folder)?.written;
     let page = folder.join("report.html");
     write_atomic(
         &page,
-        &map::page(&scene.question, &mapping, &out.command, &page)?,
+        &mapping_page(&scene.question, &mapping, &About::file(&page, &out.command))?,
     )?;
     files.push(page.clone());
     let readings = write_readings(&scene, &mapping, folder)?;
@@ -137,7 +136,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     if !text {
         out.object(&Record {
             schema: "hopbyte.demo/1",
-            mapping: mapping.record(&scene.question),
+            mapping: Document::of(&scene.question, &mapping),
             model: modelled,
             files,
         })?;
@@ -145,7 +144,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     }
     heading(out, "map: where should the ranks go?", &scene.command)?;
     scene.write_job(out)?;
-    mapping.write_costs(&scene.question.machine.fabric, out)?;
+    write_costs(&mapping, &scene.question.machine.fabric, out)?;
     out.line(mapping.verdict_text())?;
     apply(&scene, &mapping, folder, out)?;
     let command = format!(
@@ -173,40 +172,41 @@ fn read(args: &Args, out: &mut Output) -> Result<Scene> {
         );
     }
     std::fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
-    let mut asked = map::Asked {
+    let mut asked = Asked {
         traffic: args.traffic.clone().unwrap_or_default(),
-        fabric: FabricOption {
-            fabric: args.fabric.clone().unwrap_or_default(),
-            beside: args.beside.clone(),
-        },
+        machine: args
+            .beside
+            .source(args.fabric.as_deref().unwrap_or_default()),
         nodes: args.nodes.clone(),
         ranks_per_node: args.ranks_per_node,
         current: args.current.clone(),
         background: args.background.clone(),
-        about: args.about.clone(),
-        ..map::Asked::default()
+        counters: args.about.options(),
+        ..Asked::default()
     };
     let mut second = None;
     if !own {
         let files = scene::unpack(&args.out.join("input"))?;
-        asked.fabric.fabric = files.fabric.display().to_string();
-        asked.fabric.beside.routes = vec![files.tables];
+        asked.machine.fabric = files.fabric.display().to_string();
+        asked.machine.routes = vec![files.tables];
         asked.nodes = asked.nodes.or_else(|| Some(scene::NODES.into()));
         if asked.traffic.is_empty() {
             asked.traffic = files.job.display().to_string();
         }
         if asked.background.is_empty() {
-            let machine = asked.fabric.read(&mut Output::silent())?;
+            let machine = asked.machine.read()?;
             let job = scene::second_job(&files.second, &machine)?;
             let reading = args.out.join("background.jsonl");
-            write_atomic(&reading, &links::lines(&machine.fabric, &job.snapshot)?)?;
+            write_atomic(&reading, &lines(&machine.fabric, &job.snapshot)?)?;
             asked.background = vec![reading];
             second = Some(job);
         }
     }
+    let question = asked.read()?;
+    say_notes(&question, out);
     Ok(Scene {
         command: asked.command(),
-        question: asked.read(out)?,
+        question,
         second,
     })
 }
@@ -216,7 +216,7 @@ impl Scene {
         let q = &self.question;
         out.line(format!(
             "the job: {} ranks sending {}, on {} nodes with {} slots",
-            count(q.traffic.tasks),
+            count(q.exchange.tasks()),
             bytes_text(q.exchange.total_bytes()),
             count(q.allocation.nodes().len()),
             count(q.allocation.capacity()),
@@ -237,7 +237,7 @@ fn heading(out: &mut Output, step: &str, command: &str) -> Result<()> {
 fn observe(scene: &Scene, out: &mut Output) -> Result<()> {
     let machine = &scene.question.machine;
     let fabric = &machine.fabric;
-    let source = &scene.question.source;
+    let source = &scene.question.machine.source;
     out.line("== observe: what is the machine?")?;
     out.line(format!("   hopbyte fabric show {}", source.words()))?;
     let reach = Reach::of(fabric, &machine.routing);
@@ -264,7 +264,7 @@ fn characterise(scene: &Scene, out: &mut Output) -> Result<()> {
     let command = format!(
         "hopbyte links {} --fabric {} --top {LINKS_SHOWN}",
         files.join(" "),
-        question.source.words()
+        question.machine.source.words()
     );
     heading(
         out,
@@ -308,7 +308,7 @@ fn placement_before(question: &Question) -> Result<Placement> {
         Some(current) => Ok(current.clone()),
         None => Ok(Placement::in_order(
             &question.allocation,
-            question.traffic.tasks,
+            question.exchange.tasks(),
         )?),
     }
 }
@@ -316,12 +316,12 @@ fn placement_before(question: &Question) -> Result<Placement> {
 /// Writes what the machine's counters would say before and after.
 fn write_readings(scene: &Scene, mapping: &Mapping, folder: &Path) -> Result<[PathBuf; 2]> {
     let question = &scene.question;
-    let (machine, exchange, others) = (&question.machine, &question.exchange, question.state());
+    let (machine, bytes, others) = (&question.machine, &question.exchange, question.state());
     let before = placement_before(question)?;
     let paths = [folder.join("before.jsonl"), folder.join("after.jsonl")];
     for (path, placement) in paths.iter().zip([&before, &mapping.placement]) {
-        let snapshot = model::reading(machine, exchange, placement, others)?;
-        write_atomic(path, &links::lines(&machine.fabric, &snapshot)?)?;
+        let snapshot = exchange::reading(machine, bytes, placement, others)?;
+        write_atomic(path, &lines(&machine.fabric, &snapshot)?)?;
     }
     Ok(paths)
 }
@@ -330,19 +330,21 @@ fn write_readings(scene: &Scene, mapping: &Mapping, folder: &Path) -> Result<[Pa
 fn simulate(scene: &Scene, mapping: &Mapping) -> Result<Modelled> {
     let question = &scene.question;
     let before = placement_before(question)?;
-    let (others, window): (&[model::Flow], f64) = match &scene.second {
+    let (others, window): (&[Flow], f64) = match &scene.second {
         Some(second) => (&second.flows, second.window_seconds),
         None => (&[], 1.0),
     };
-    let before = model::flows(&question.exchange, &before);
-    let after = model::flows(&question.exchange, &mapping.placement);
+    let before = exchange::flows(&question.exchange, &before);
+    let after = exchange::flows(&question.exchange, &mapping.placement);
     let machine = &question.machine;
-    let alone = model::exchange_seconds(machine, &before, &[], window)?;
+    let alone = exchange::exchange_seconds(machine, &before, &[], window)?;
     let beside = match others {
         [] => None,
-        _ => Some(model::exchange_seconds(machine, &before, others, window)?),
+        _ => Some(exchange::exchange_seconds(
+            machine, &before, others, window,
+        )?),
     };
-    let mapped = model::exchange_seconds(machine, &after, others, window)?;
+    let mapped = exchange::exchange_seconds(machine, &after, others, window)?;
     Ok(Modelled {
         calibration: "uncalibrated",
         alone_seconds: alone,

@@ -1,11 +1,11 @@
 //! The captures that the demo runs on when nothing else is given, and the second job on them.
 
-use super::model::{Flow, flows};
-use crate::inputs;
-use crate::machine::Machine;
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{LinkId, Placement, Quantity, Snapshot};
+use hopbyte_job::Machine;
+use hopbyte_job::exchange::{Flow, flows};
+use hopbyte_job::inputs;
 use hopbyte_map::{Problem, evaluate};
 use hopbyte_observe::read_traffic;
 use std::path::{Path, PathBuf};

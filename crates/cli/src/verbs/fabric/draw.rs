@@ -1,15 +1,15 @@
 //! `hopbyte fabric draw FABRIC`: the machine as a picture.
 
 use crate::args::{CounterArgs, FabricArgs};
-use crate::draw::{DrawOptions, fabric_svg};
-use crate::inputs;
 use crate::output::Output;
-use crate::report::readings;
 use crate::verbs::Answer;
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
+use hopbyte_job::inputs;
 use hopbyte_observe::parse_node_list;
+use hopbyte_view::draw::{DrawOptions, fabric_svg};
+use hopbyte_view::report::readings;
 use std::path::PathBuf;
 
 /// What to draw.
@@ -61,7 +61,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     }
     let mut loads = None;
     if !args.load.is_empty() {
-        let read = inputs::reading(&args.load, fabric, &args.about)?;
+        let read = inputs::reading(&args.load, fabric, &args.about.options())?;
         for note in &read.notes {
             out.talk(note);
         }

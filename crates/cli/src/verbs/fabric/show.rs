@@ -1,11 +1,11 @@
 //! `hopbyte fabric show FABRIC`.
 
 use crate::args::FabricArgs;
-use crate::machine::Machine;
 use crate::output::{Output, Table, count};
 use crate::verbs::Answer;
 use anyhow::Result;
 use hopbyte_fabric::{Direction, Fabric, Family, Shape};
+use hopbyte_job::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -2,12 +2,12 @@
 
 use super::super::collect::{period_ns, token};
 use super::Named;
-use crate::lab::agents::Agents;
-use crate::lab::{Lab, system};
 use crate::output::{Output, count};
 use crate::verbs::Answer;
 use anyhow::{Result, bail};
 use hopbyte_collect::agent::Target;
+use hopbyte_lab::agents::Agents;
+use hopbyte_lab::{Lab, system};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,13 +36,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     args.token.as_deref().map(token).transpose()?;
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
-    let fabric = lab.machine(out)?.fabric;
+    let fabric = lab.machine()?.fabric;
     let to = Target::parse(&args.to);
     let agents = Agents::start(&lab, &fabric, &to, args.token.as_deref(), period)?;
     out.talk(format!(
         "lab '{}': {} agents report to {} until it is taken down",
         lab.name,
-        count(agents.len()),
+        count(agents.count()),
         args.to
     ));
     while lab.is_up() {

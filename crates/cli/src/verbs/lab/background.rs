@@ -1,12 +1,12 @@
 //! `hopbyte lab background`: traffic that is in somebody's way.
 
-use super::{Named, share};
-use crate::lab::background::{self, Flow};
-use crate::lab::{Lab, plan, system};
+use super::Named;
 use crate::output::{Output, Table, count};
 use crate::verbs::Answer;
 use anyhow::{Result, bail};
 use clap::Subcommand;
+use hopbyte_lab::background::{self, Flow};
+use hopbyte_lab::{Lab, plan, share, system};
 use serde::Serialize;
 
 /// Actions on streams.
@@ -77,14 +77,14 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         }
         Verb::List(_) => list(&lab, out),
         Verb::Send(args) => {
-            background::send(&lab, &lab.machine(out)?.fabric, args.id)?;
+            background::send(&lab, &lab.machine()?.fabric, args.id)?;
             Ok(Answer::Yes)
         }
     }
 }
 
 fn start(lab: &Lab, args: &Start, out: &mut Output) -> Result<Answer> {
-    let fabric = lab.machine(out)?.fabric;
+    let fabric = lab.machine()?.fabric;
     let share = share("--share", args.share)?;
     let rate = args.rate.as_deref().map(|text| plan::rate("--rate", text));
     let rate = rate.transpose()?;

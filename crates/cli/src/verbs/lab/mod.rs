@@ -4,15 +4,14 @@ mod agents;
 mod background;
 
 use crate::args::FabricArgs;
-use crate::lab::counters::{self, Load};
-use crate::lab::{self, Lab, plan, system};
 use crate::output::{Output, Table, count};
 use crate::verbs::Answer;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hopbyte_fabric::{Fabric, LinkId, faults::Fault};
+use hopbyte_lab::counters::{self, load_lines};
+use hopbyte_lab::{Lab, plan, running, share, system};
 use serde::Serialize;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -152,15 +151,15 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
             ));
             Ok(if places > 0 { Answer::Yes } else { Answer::No })
         }
-        Verb::Run(args) => run_inside(args, out),
+        Verb::Run(args) => run_inside(args),
         Verb::Degrade(args) => degrade(args, out),
         Verb::Cut(args) => cut(args, out),
-        Verb::Detune(args) => detune(args, out),
+        Verb::Detune(args) => detune(args),
         Verb::Counters(args) => show_counters(args, out),
         Verb::Agents(args) => agents::run(args, out),
         Verb::Background(verb) => background::run(verb, out),
         Verb::List => {
-            lab::running().iter().try_for_each(|name| out.line(name))?;
+            running().iter().try_for_each(|name| out.line(name))?;
             Ok(Answer::Yes)
         }
     }
@@ -188,10 +187,10 @@ fn up(args: &Up, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-fn run_inside(args: &Run, out: &mut Output) -> Result<Answer> {
+fn run_inside(args: &Run) -> Result<Answer> {
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
-    let machine = lab.machine(out)?;
+    let machine = lab.machine()?;
     let node = match &args.on {
         Some(name) => machine.fabric.find_node(name)?,
         None => hopbyte_fabric::NodeId(0),
@@ -227,19 +226,11 @@ fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
     Ok(fabric.link_ids().filter(at).collect())
 }
 
-/// What an option gives as a share of something.
-pub fn share(what: &str, factor: f64) -> Result<f64> {
-    if factor > 0.0 && factor <= 1.0 {
-        return Ok(factor);
-    }
-    bail!("{what}: found {factor}, expected a share above 0 and at most 1");
-}
-
 fn degrade(args: &Degrade, out: &mut Output) -> Result<Answer> {
     let factor = share("factor", args.factor)?;
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
-    let fabric = lab.machine(out)?.fabric;
+    let fabric = lab.machine()?.fabric;
     for link in links_of(&fabric, &args.link, args.one_way)? {
         lab.set_rate(&fabric, link, factor)?;
         out.talk(format!(
@@ -253,7 +244,7 @@ fn degrade(args: &Degrade, out: &mut Output) -> Result<Answer> {
 fn cut(args: &Cut, out: &mut Output) -> Result<Answer> {
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
-    let mut machine = lab.machine(out)?;
+    let mut machine = lab.machine()?;
     let links = cable(&machine.fabric, &args.link, false)?;
     if !args.no_reroute {
         let faults: Vec<Fault> = links.iter().map(|&l| Fault::OneWay(l)).collect();
@@ -275,14 +266,14 @@ fn cut(args: &Cut, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-fn detune(args: &Detune, out: &mut Output) -> Result<Answer> {
+fn detune(args: &Detune) -> Result<Answer> {
     let (links, injection) = (
         share("--links", args.links)?,
         share("--injection", args.injection)?,
     );
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
-    let fabric = lab.machine(out)?.fabric;
+    let fabric = lab.machine()?.fabric;
     for link in fabric.link_ids() {
         use hopbyte_fabric::End::Router;
         let between = matches!(
@@ -316,7 +307,7 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
     }
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
-    let fabric = lab.machine(out)?.fabric;
+    let fabric = lab.machine()?.fabric;
     let loads = counters::watch(&lab, &fabric, Duration::from_secs_f64(args.interval))?;
     let naming = lab.naming();
     let mut rows: Vec<Row> = loads
@@ -358,56 +349,4 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
     }
     out.table(&text)?;
     Ok(Answer::Yes)
-}
-
-/// The lines of `hopbyte links --json`, for a window of `seconds`. Bytes are scaled to the machine's
-/// real capacity, so that ratios are those of the lab.
-pub fn load_lines(
-    lab: &Lab,
-    fabric: &Fabric,
-    seconds: f64,
-    loads: &HashMap<LinkId, Load>,
-) -> String {
-    const SCHEMA: &str = "hopbyte.link/1";
-    let naming = lab.naming();
-    let row = |(&link, load)| {
-        let used = Load::used(load, naming.rate(fabric, link));
-        (used, fabric.link_name(link), load)
-    };
-    let mut rows: Vec<(f64, String, &Load)> = loads.iter().map(row).collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let line = |(used, name, load): &(f64, String, &Load)| {
-        let bytes = load.bytes as f64 * 8.0 / lab.scale_bits_per_byte * seconds / load.seconds;
-        serde_json::json!({
-            "schema": SCHEMA,
-            "link": name,
-            "received_bytes": bytes.round(),
-            "packets": load.packets,
-            "used_ratio": used,
-            "credit_stall_ratio": load.waiting,
-            "coverage": 1.0,
-        })
-    };
-    let summary = serde_json::json!({
-        "schema": SCHEMA,
-        "summary": {
-            "rows": rows.len(), "matched": rows.len(), "unmatched": 0, "window_seconds": seconds,
-        },
-    });
-    rows.iter()
-        .map(line)
-        .chain([summary])
-        .map(|value| line_of(&value))
-        .collect()
-}
-
-/// One JSON object as a line, its schema first: readers recognise the file by how it begins.
-fn line_of(value: &serde_json::Value) -> String {
-    let mut rest = value.clone();
-    let schema = rest
-        .as_object_mut()
-        .and_then(|o| o.remove("schema"))
-        .unwrap_or_default();
-    let rest = rest.to_string();
-    format!("{{\"schema\":{schema},{}\n", rest.trim_start_matches('{'))
 }

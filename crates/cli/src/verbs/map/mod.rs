@@ -1,24 +1,23 @@
 //! `hopbyte map TRAFFIC --fabric F --nodes LIST`: where should the ranks go, and what is it worth?
 
 mod answer;
-mod node;
 mod question;
-mod report;
-mod spread;
 
 use super::Answer;
 use super::apply::refuse;
-use crate::output::Output;
+use crate::args::part;
+use crate::output::{Output, Table, count};
 use crate::progress::Progress;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hopbyte_apply::{Launcher, Prepared, write_atomic};
-use hopbyte_map::budget::{Stakes, weigh};
-use hopbyte_map::{Options, map};
-use std::path::{Path, PathBuf};
+use hopbyte_job::mapping::{WrittenFiles, write_files};
+use hopbyte_job::spread::{Searched, Spread, Tried, best_of};
+use hopbyte_job::{Document, Effort, Mapping, Question, search};
+use hopbyte_map::budget::Stakes;
+use hopbyte_view::report::{About, mapping_page};
+use std::path::PathBuf;
 
-pub use answer::{Mapping, Record};
-pub use question::{Asked, Goal, Question};
-pub use report::page;
+pub use answer::write_costs;
 
 /// What to map, where, and how hard to look.
 #[derive(clap::Args, Debug)]
@@ -28,10 +27,10 @@ pub struct Args {
     question: question::Asked,
     /// How hard to look.
     #[command(flatten)]
-    effort: Effort,
+    effort: EffortArgs,
     /// Where it is looked from.
     #[command(flatten)]
-    spread: spread::Spread,
+    spread: SpreadArgs,
     /// What a move may cost.
     #[command(flatten)]
     moving: Moving,
@@ -55,19 +54,55 @@ pub struct Args {
 
 /// How hard to look.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Effort {
+struct EffortArgs {
     /// Time to search for, in seconds
-    #[arg(long, default_value_t = 2.0, help_heading = "Search")]
-    pub seconds: f64,
+    #[arg(long, default_value_t = Effort::DEFAULT.seconds, help_heading = "Search")]
+    seconds: f64,
     /// Swaps to try instead of a time; the same on any machine and any number of threads
     #[arg(long, value_name = "N", help_heading = "Search")]
-    pub trials: Option<u64>,
+    trials: Option<u64>,
     /// Seed of everything random
-    #[arg(long, default_value_t = 1, help_heading = "Search")]
-    pub seed: u64,
+    #[arg(long, default_value_t = Effort::DEFAULT.seed, help_heading = "Search")]
+    seed: u64,
     /// Threads to search on (0: one for every core)
-    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Search")]
-    pub threads: usize,
+    #[arg(long, default_value_t = Effort::DEFAULT.threads, value_name = "N", help_heading = "Search")]
+    threads: usize,
+}
+
+impl EffortArgs {
+    fn effort(&self) -> Effort {
+        Effort {
+            seconds: self.seconds,
+            trials: self.trials,
+            seed: self.seed,
+            threads: self.threads,
+        }
+    }
+}
+
+/// How many seeds, and which of them here.
+#[derive(clap::Args, Clone, Debug, Default)]
+struct SpreadArgs {
+    /// Search from so many seeds, --seed and the next, each for the whole --seconds or --trials, and keep the best;
+    /// what is found is kept in --out, and a search that was ended goes on from there
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000),
+        help_heading = "Search"
+    )]
+    seeds: Option<u64>,
+    /// Only part I of N of the seeds, for array jobs; without it, the parts are gathered
+    #[arg(
+        long,
+        value_name = "I/N",
+        value_parser = part,
+        requires = "seeds",
+        requires = "out",
+        conflicts_with_all = ["emit", "report"],
+        help_heading = "Search"
+    )]
+    part: Option<(u64, u64)>,
 }
 
 /// What a job that runs already may pay to move, and for what.
@@ -105,70 +140,50 @@ pub struct Moving {
 }
 
 impl Moving {
-    /// Weighs what a search found, where it was asked for.
-    fn weigh(&self, question: &Question, found: Mapping) -> Result<Mapping> {
-        if self.migration_budget.is_none() && self.remaining.is_none() {
-            return Ok(found);
-        }
-        let stakes = Stakes {
+    /// The stakes of a move, where they were given.
+    fn stakes(&self) -> Option<Stakes> {
+        (self.migration_budget.is_some() || self.remaining.is_some()).then_some(Stakes {
             budget: self.migration_budget,
             remaining_seconds: self.remaining,
             communication_ratio: self.communication,
             bytes_per_task: self.bytes_per_rank,
-        };
-        let searched = (found.placement, found.certificate);
-        let (placement, certificate, migration) = weigh(&question.problem(), searched, &stakes)?;
-        Ok(Mapping {
-            placement,
-            certificate,
-            migration: Some(migration),
-            seeds: found.seeds,
-            inside: None,
         })
-    }
-}
-
-impl From<&Effort> for Options {
-    fn from(effort: &Effort) -> Self {
-        Self {
-            seconds: effort.seconds,
-            trials: effort.trials,
-            seed: effort.seed,
-            threads: effort.threads,
-            ..Self::default()
-        }
     }
 }
 
 /// Maps, and says what it is worth.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
-    let question = args.question.read(out)?;
-    let found = match args.spread.asked() {
-        true => spread::best_of(
-            &args.spread,
-            &question,
-            &args.effort,
-            args.out.as_deref(),
-            out,
-        )?,
-        false => Some(search(&question, &args.effort, out)?),
-    };
-    let Some(mapping) = found else {
+    let question = args.question.asked().read()?;
+    say_notes(&question, out);
+    let Some(mapping) = find(args, &question, out)? else {
         return Ok(Answer::Yes);
     };
-    let mut mapping = args.moving.weigh(&question, mapping)?;
+    let mut mapping = match args.moving.stakes() {
+        Some(stakes) => mapping.weighed(&question, &stakes)?,
+        None => mapping,
+    };
     match &question.node {
         // A job that may move keeps its cores where it keeps its nodes.
-        Some(node) if mapping.migration.is_none() => node.arrange(&question, &mut mapping, out)?,
+        Some(node) if mapping.migration.is_none() => {
+            if let Some(note) = node.arrange(&question, &mut mapping)? {
+                out.talk(note);
+            }
+        }
         _ => {}
     }
     if let Some(folder) = &args.out {
-        write_files(&question, &mapping, folder, out)?;
+        let files = write_files(&question, &mapping, folder)?;
+        say_written(&files, out);
+        out.talk(format!(
+            "wrote {} files into {}",
+            files.written.len(),
+            folder.display()
+        ));
     }
     if let Some(path) = &args.report {
         write_atomic(
             path,
-            &report::page(&question, &mapping, &out.command, path)?,
+            &mapping_page(&question, &mapping, &About::file(path, &out.command))?,
         )?;
         out.talk(format!("wrote {}", path.display()));
     }
@@ -181,77 +196,75 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         out.text(&text)?;
         out.talk(mapping.verdict_text());
     } else if out.json {
-        out.object(&mapping.record(&question))?;
+        out.object(&Document::of(&question, &mapping))?;
     } else {
-        mapping.write(&question, out)?;
+        answer::write(&mapping, &question, out)?;
     }
     Ok(Answer::Yes)
 }
 
-/// Searches, with progress on standard error.
-pub fn search(question: &Question, effort: &Effort, out: &Output) -> Result<Mapping> {
+/// Remarks of the readers of machine and counters.
+pub fn say_notes(question: &Question, out: &mut Output) {
+    let background = question.background.iter().flat_map(|b| &b.notes);
+    for note in question.machine.notes.iter().chain(background) {
+        out.talk(note);
+    }
+}
+
+/// Searches from one seed or several; `None` where only a part of them was asked for.
+fn find(args: &Args, question: &Question, out: &mut Output) -> Result<Option<Mapping>> {
+    let effort = args.effort.effort();
     let progress = Progress::new(out.quiet);
-    let problem = question.problem();
-    let (placement, certificate) = map(&problem, &Options::from(effort), &|p| {
+    let show = |p: hopbyte_map::Progress| {
         progress.show(
             p.done,
             &format!("best {:.4e}, bound {:.4e}", p.best, p.bound),
         );
-    })?;
-    Ok(Mapping {
-        placement,
-        certificate,
-        migration: None,
-        seeds: 1,
-        inside: None,
-    })
+    };
+    let Some(seeds) = args.spread.seeds else {
+        return Ok(Some(search(question, &effort, &show)?));
+    };
+    let spread = Spread {
+        seeds,
+        part: args.spread.part,
+        folder: args.out.clone(),
+    };
+    match best_of(
+        &spread,
+        question,
+        &effort,
+        &mut |note| out.talk(note),
+        &show,
+    )? {
+        Searched::Whole(mapping) => Ok(Some(*mapping)),
+        Searched::Part(tried) => {
+            write_tried(&tried, out)?;
+            Ok(None)
+        }
+    }
 }
 
-/// Writes `mapping.json` and the files of all launchers that have words for the placement.
-pub fn write_files(
-    question: &Question,
-    mapping: &Mapping,
-    folder: &Path,
-    out: &mut Output,
-) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let saved = folder.join("mapping.json");
-    // Beside a mapping from before, files that this one has none of would be those of that one.
-    let again = saved.exists();
-    let (mut written, mut removed) = (Vec::new(), Vec::new());
-    for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
-        let path = folder.join(launcher.file_name());
-        match mapping.launch(question).prepare(launcher) {
-            Ok(Prepared { text, advice }) => match advice.refused {
-                Some(refusal) => refuse(launcher, &refusal, out),
-                None => {
-                    write_atomic(&path, &text)?;
-                    written.push(path);
-                    continue;
-                }
-            },
-            Err(_) if launcher.blocks_only() => {}
-            Err(error) => out.talk(format!("no {}: {error}", launcher.file_name())),
-        }
-        if again && path.exists() {
-            let name = path.display().to_string();
-            std::fs::remove_file(&path).with_context(|| format!("removing {name}"))?;
-            removed.push(launcher.file_name());
-        }
+/// Results of the seeds of one part.
+fn write_tried(tried: &[Tried], out: &mut Output) -> Result<()> {
+    if out.json {
+        return Ok(tried.iter().try_for_each(|t| out.object(t))?);
     }
-    if !removed.is_empty() {
-        out.talk(format!(
-            "removed of an earlier mapping: {}",
-            removed.join(", ")
-        ));
+    let objective = tried.first().map_or("objective", |t| &t.objective);
+    let mut table = Table::new(&["seed", objective, "ties by", "swaps tried"]);
+    for t in tried {
+        let (value, tie) = (format!("{:.6e}", t.value), format!("{:.6e}", t.tie));
+        let trials = count(usize::try_from(t.trials).unwrap_or(usize::MAX));
+        table.row([t.seed.to_string(), value, tie, trials]);
     }
-    let text = serde_json::to_string_pretty(&mapping.record(question))? + "\n";
-    write_atomic(&saved, &text)?;
-    written.push(saved);
-    out.talk(format!(
-        "wrote {} files into {}",
-        written.len(),
-        folder.display()
-    ));
-    Ok(written)
+    out.table(&table)?;
+    out.talk("the same command without --part gathers the parts and searches from the rest");
+    Ok(())
+}
+
+/// Launchers without a file, and other remarks on what was written.
+fn say_written(files: &WrittenFiles, out: &mut Output) {
+    for (launcher, refusal) in &files.refused {
+        refuse(*launcher, refusal, out);
+    }
+    files.notes.iter().for_each(|note| out.talk(note));
 }

@@ -1,12 +1,12 @@
 //! `hopbyte model reproduce [ID…]`.
 
 use super::super::Answer;
-use crate::draw::{Curve, CurvePoint, Panel, curves_svg};
 use crate::output::{Output, Table};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_model::reproduce::{Drawn, Kind, Point, Row, Verdict};
 use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_view::draw::{Curve, CurvePoint, Panel, curves_svg};
 use std::path::{Path, PathBuf};
 
 /// What to reproduce.

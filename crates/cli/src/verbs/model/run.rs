@@ -1,19 +1,14 @@
 //! `hopbyte model run SCENARIO`.
 
-use super::super::{Answer, links};
-use crate::machine::{Machine, MachineSource};
+use super::super::Answer;
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::Fabric;
-use hopbyte_model::workload::{Input, Workload};
-use hopbyte_model::{
-    Inputs, Level, Nodes, Outcome, PlacementRule, Question, Scenario, ThrottleKind,
-};
-use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_observe::{read_placement, read_trace, read_traffic};
+use hopbyte_job::links;
+use hopbyte_job::scenario::{Asked, level_of, put, read};
+use hopbyte_model::{Level, Outcome, Question, Scenario, ThrottleKind};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// The question.
@@ -66,11 +61,11 @@ struct Record {
 /// Answers.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let mut scenario = args.scenario()?;
-    let machine = machine_of(&scenario, out)?;
+    let Asked { machine, inputs } = Asked::of(&scenario)?;
+    machine.notes.iter().for_each(|note| out.talk(note));
     if let Some(path) = &args.placement {
         put(&mut scenario, &machine.fabric, path)?;
     }
-    let inputs = inputs_of(&scenario)?;
     let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
     let start = Instant::now();
     let outcome = question.answer()?;
@@ -94,19 +89,6 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         write(args, &record, out)?;
     }
     Ok(Answer::Yes)
-}
-
-/// Puts the job's ranks where a file says.
-fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> {
-    let placed = read_placement(path, fabric, None)?;
-    let name = |node| fabric.node(node).name.clone();
-    let nodes = placed.allocation.nodes();
-    scenario.job.ranks_per_node = nodes.iter().map(|n| n.1).max().unwrap_or(1);
-    scenario.job.nodes = Nodes::Named(nodes.iter().map(|n| name(n.0)).collect());
-    let ranks = placed.placement.slots().iter().map(|s| name(s.node));
-    scenario.job.placement = PlacementRule::Nodes(ranks.collect());
-    scenario.check()?;
-    Ok(())
 }
 
 impl Args {
@@ -139,52 +121,6 @@ impl Args {
         }
         Ok(scenario)
     }
-}
-
-pub fn level_of(name: &str) -> Result<Level> {
-    Ok(match name {
-        "static" => Level::Static,
-        "fluid" => Level::Fluid,
-        "stalls" => Level::Stalls,
-        "packet" => Level::Packet,
-        _ => anyhow::bail!("no level '{name}': expected static, fluid, stalls or packet"),
-    })
-}
-
-/// Reads a scenario; what options change is checked behind them.
-pub fn read(path: &Path) -> Result<Scenario> {
-    let text = Text::read(path, Limits::TEXT)?;
-    Ok(Scenario::read(
-        &path.display().to_string(),
-        &lossy(text.bytes()),
-    )?)
-}
-
-/// Reads a scenario's machine.
-pub fn machine_of(scenario: &Scenario, out: &mut Output) -> Result<Machine> {
-    let source = MachineSource {
-        fabric: scenario.fabric.clone(),
-        down: scenario.down.clone(),
-        routing: scenario.routing.clone(),
-        ..MachineSource::default()
-    };
-    source.read(out)
-}
-
-/// Reads what a scenario's workloads name.
-pub fn inputs_of(scenario: &Scenario) -> Result<Inputs> {
-    let input = |workload: &Workload| -> Result<Option<Input>> {
-        Ok(match workload {
-            Workload::Recorded(recorded) => Some(Input::Traffic(read_traffic(&recorded.traffic)?)),
-            Workload::Trace(trace) => Some(Input::Trace(read_trace(&trace.file)?)),
-            _ => None,
-        })
-    };
-    let background = scenario.background.iter().map(|job| input(&job.workload));
-    Ok(Inputs {
-        job: input(&scenario.job.workload)?,
-        background: background.collect::<Result<_>>()?,
-    })
 }
 
 fn write(args: &Args, record: &Record, out: &mut Output) -> Result<()> {

@@ -1,11 +1,11 @@
 //! `hopbyte model topobw SCENARIO`: what TopoBW (paper 002, III) would measure on the scenario's machine.
 
 use super::super::Answer;
-use super::run::{inputs_of, machine_of, read};
 use crate::output::{Output, Table};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::Fabric;
+use hopbyte_job::scenario::{Asked, read};
 use hopbyte_model::Question;
 use hopbyte_model::topobw::{Measured, line};
 use serde::Serialize;
@@ -51,8 +51,8 @@ struct Record<'a> {
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let scenario = read(&args.scenario)?;
     scenario.check()?;
-    let machine = machine_of(&scenario, out)?;
-    let inputs = inputs_of(&scenario)?;
+    let Asked { machine, inputs } = Asked::of(&scenario)?;
+    machine.notes.iter().for_each(|note| out.talk(note));
     let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
     let phases = question.topobw(args.bytes as f64)?;
     let fabric = &machine.fabric;

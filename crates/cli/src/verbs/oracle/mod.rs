@@ -1,10 +1,7 @@
 //! `hopbyte oracle`: what does the route between two nodes cost, once or as long as it is asked?
 
-mod answers;
-mod pair;
 mod query;
 mod serve;
-mod source;
 
 use super::Answer;
 use crate::output::Output;

@@ -1,14 +1,14 @@
 //! `hopbyte oracle query`: what does the route between two nodes cost?
 
 use super::super::Answer;
-use super::pair::{Asked, Pair};
 use crate::args::{CounterArgs, FabricOption};
-use crate::inputs;
 use crate::output::{Output, Table, count};
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, NodeId};
+use hopbyte_job::inputs;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts};
+use hopbyte_serve::pair::{Asked, Pair};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
                 query.metric
             );
         }
-        let reading = inputs::reading(&query.counters, fabric, &query.about)?;
+        let reading = inputs::reading(&query.counters, fabric, &query.about.options())?;
         reading.notes.iter().for_each(|note| out.talk(note));
         Some(reading.state)
     } else {

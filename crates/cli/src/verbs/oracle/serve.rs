@@ -2,35 +2,24 @@
 
 use super::super::Answer;
 use super::super::collect::token;
-use super::answers::Desk;
-use super::source::{Collector, Source};
 use crate::args::{CounterArgs, FabricOption};
-use crate::failure::Lacking;
-use crate::http::{LARGE, Server};
-use crate::lab::Lab;
-use crate::machine::Machine;
 use crate::output::Output;
 use anyhow::{Result, bail};
 use hopbyte_collect::tls::Trust;
+use hopbyte_job::{Lacking, Machine};
+use hopbyte_lab::Lab;
 use hopbyte_observe::counters::join::PortMap;
-use hopbyte_observe::oracle::{Ask, LONGEST_LINE, MOST_PAIRS};
+use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
+use hopbyte_serve::desk::Desk;
+use hopbyte_serve::http::Server;
+use hopbyte_serve::socket::{self, CONNECTIONS};
+use hopbyte_serve::source::{Collector, Source};
 use serde::Serialize;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-
-/// Connections at a time, of either kind.
-const CONNECTIONS: usize = 256;
-/// How long a connection may say nothing, and how long it may take to read an answer.
-const IDLE: Duration = Duration::from_secs(3600);
-const PATIENCE: Duration = Duration::from_secs(30);
-
-const BUSY: &str = "too many large requests at a time";
 
 /// What to follow and where to answer.
 #[derive(clap::Args, Debug)]
@@ -120,7 +109,7 @@ struct Serving<'a> {
 /// Serves until the process is ended.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
-    let source = source(args, &machine, out)?;
+    let source = source(args, &machine)?;
     let secret = match &args.token {
         Some(file) if !args.listen.ip().is_loopback() => {
             Some(std::fs::read_to_string(file)?.trim().to_owned())
@@ -129,7 +118,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     };
     let server = Server::open(args.listen, secret).map_err(|e| unavailable(&e))?;
     let server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS, CONNECTIONS);
-    let listener = args.socket.as_deref().map(bind).transpose()?;
+    let listener = args.socket.as_deref().map(socket::bind).transpose()?;
     let desk = Desk::new(&machine, &source.words());
     let (tell, told) = mpsc::channel();
     let quiet = out.quiet;
@@ -156,14 +145,14 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         }
         announce(args, &server, desk.view().version(), out)?;
         if let Some(listener) = listener {
-            scope.spawn(move || serve_socket(&listener, desk));
+            scope.spawn(move || socket::serve(&listener, desk));
         }
         server.run(&|request| desk.http(request));
         Ok(Answer::Yes)
     })
 }
 
-fn source(args: &Args, machine: &Machine, out: &mut Output) -> Result<Source> {
+fn source(args: &Args, machine: &Machine) -> Result<Source> {
     if !(args.every.is_finite() && (0.001..=86_400.0).contains(&args.every)) {
         bail!(
             "--every: found {}, expected 0.001 to 86400 seconds",
@@ -180,21 +169,21 @@ fn source(args: &Args, machine: &Machine, out: &mut Output) -> Result<Source> {
             address: address.clone(),
             token: args.token.as_deref().map(token).transpose()?,
             trust: args.tls_ca.as_deref().map(Trust::read).transpose()?,
-            ports: ports(args.lab.as_deref(), machine, out)?,
+            ports: ports(args.lab.as_deref(), machine)?,
         })),
         (.., Some(folder)) => Source::Replay(folder.clone(), args.speed),
         _ if args.counters.is_empty() => Source::None,
-        _ => Source::files(args.counters.clone(), args.about.clone(), every),
+        _ => Source::files(args.counters.clone(), args.about.options(), every),
     })
 }
 
 /// Links of a lab's routers by interface; without a lab none.
-fn ports(lab: Option<&str>, machine: &Machine, out: &mut Output) -> Result<PortMap> {
+fn ports(lab: Option<&str>, machine: &Machine) -> Result<PortMap> {
     let Some(name) = lab else {
         return Ok(PortMap::new());
     };
     let lab = Lab::open(name)?;
-    let emulated = lab.machine(out)?.fabric;
+    let emulated = lab.machine()?.fabric;
     if emulated.fingerprint() != machine.fabric.fingerprint() {
         bail!("--lab: found '{name}', which emulates another machine than --fabric");
     }
@@ -223,98 +212,5 @@ fn unavailable(error: &io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}\nhint: --token FILE"),
         _ => Lacking(error.to_string()).into(),
-    }
-}
-
-/// Listens on a socket; one that a killed oracle left is taken over, one that is answered is not.
-fn bind(path: &Path) -> Result<UnixListener> {
-    let name = path.display();
-    if let Ok(found) = std::fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            bail!("--socket: found a file {name}, expected a socket or nothing");
-        }
-        if UnixStream::connect(path).is_ok() {
-            return Err(Lacking(format!("{name}: another process answers there")).into());
-        }
-        std::fs::remove_file(path)?;
-    }
-    UnixListener::bind(path).map_err(|e| Lacking(format!("{name}: {e}")).into())
-}
-
-fn serve_socket(listener: &UnixListener, desk: &Desk) {
-    let busy = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else {
-                // Out of descriptors, say: not a reason to spin.
-                std::thread::sleep(Duration::from_millis(10));
-                continue;
-            };
-            if busy.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS {
-                busy.fetch_sub(1, Ordering::AcqRel);
-                let _ = stream.write_all(&desk.refuse("too many connections").bytes());
-                continue;
-            }
-            let busy = &busy;
-            scope.spawn(move || {
-                // The other end went away or was too slow: nothing to tell it.
-                let _ = converse(stream, desk);
-                busy.fetch_sub(1, Ordering::AcqRel);
-            });
-        }
-    });
-}
-
-/// Answers one question after the other.
-fn converse(stream: UnixStream, desk: &Desk) -> io::Result<()> {
-    stream.set_read_timeout(Some(IDLE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut out = stream.try_clone()?;
-    let mut stream = BufReader::with_capacity(LARGE, stream);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        line.shrink_to(LARGE);
-        (&mut stream)
-            .take(LARGE as u64)
-            .read_until(b'\n', &mut line)?;
-        let mut large = None;
-        if line.last() != Some(&b'\n') {
-            if line.len() < LARGE {
-                return Ok(());
-            }
-            large = desk.room.take();
-            if large.is_none() {
-                return out.write_all(&desk.refuse(BUSY).bytes());
-            }
-            let more = (LONGEST_LINE - LARGE) as u64;
-            (&mut stream).take(more).read_until(b'\n', &mut line)?;
-            if line.last() != Some(&b'\n') {
-                return out.write_all(&desk.refuse("a line that is too long or torn").bytes());
-            }
-        }
-        let answered = match Ask::read(&line) {
-            Ok(ask) => match ask.packed {
-                Some(n) => {
-                    if n > MOST_PAIRS {
-                        let text = format!("{n} pairs, {MOST_PAIRS} are the most");
-                        return out.write_all(&desk.refuse(&text).bytes());
-                    }
-                    if large.is_none() && 8 * n > LARGE {
-                        large = desk.room.take();
-                        if large.is_none() {
-                            return out.write_all(&desk.refuse(BUSY).bytes());
-                        }
-                    }
-                    let mut packed = vec![0; 8 * n];
-                    stream.read_exact(&mut packed)?;
-                    desk.ask(&ask, &packed)
-                }
-                None => desk.ask(&ask, &[]),
-            },
-            Err(error) => desk.refuse(&error),
-        };
-        out.write_all(&answered.bytes())?;
-        drop(large);
     }
 }

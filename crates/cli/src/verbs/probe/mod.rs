@@ -1,20 +1,18 @@
 //! `hopbyte probe`: are the links as fast as they should be? Which component is not?
 
-mod explain;
-mod plan;
-mod results;
-
 use super::Answer;
-use super::record::launch::{self, Flavour, Launcher};
+use super::record::flavour;
 use crate::args::{FabricArgs, FabricOption};
-use crate::inputs;
-use crate::machine::Machine;
 use crate::output::{Output, Table, count};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use explain::{Component, Finding, Findings};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Fabric, NodeId};
+use hopbyte_job::Machine;
+use hopbyte_job::inputs;
+use hopbyte_job::probe::explain::{self, Component, Finding, Findings};
+use hopbyte_job::probe::{plan, results};
+use hopbyte_job::record::launch::{self, Flavour, Launcher};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -118,7 +116,7 @@ pub struct Run {
     )]
     deadline: f64,
     /// The launcher's MPI, where it does not tell
-    #[arg(long, value_enum, value_name = "MPI")]
+    #[arg(long, value_parser = flavour(), value_name = "MPI")]
     flavour: Option<Flavour>,
     /// Where the probes are: a folder with ompi, mpich, abi (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER")]

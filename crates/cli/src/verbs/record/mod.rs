@@ -1,16 +1,15 @@
 //! `hopbyte record -- mpirun …`: who sends how much to whom, and where every rank ran.
 
-pub mod launch;
-mod merge;
-
 use super::Answer;
+use crate::args::one_of;
 use crate::output::{Output, Table, count};
 use anyhow::{Context, Result, bail};
+use clap::builder::TypedValueParser;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::units::bytes_text;
+use hopbyte_job::record::launch::{Flavour, Job};
+use hopbyte_job::record::merge::{self, Ranks};
 use hopbyte_observe::read_traffic;
-use launch::{Flavour, Job};
-use merge::Ranks;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS")]
     deadline: Option<f64>,
     /// The program's MPI, where neither it nor the launcher tells
-    #[arg(long, value_enum, value_name = "MPI")]
+    #[arg(long, value_parser = flavour(), value_name = "MPI")]
     flavour: Option<Flavour>,
     /// Where the preload libraries are (default: installed beside hopbyte, or build/recorder)
     #[arg(long, value_name = "FOLDER")]
@@ -63,6 +62,11 @@ struct PhaseRow {
     pairs: usize,
     bytes: f64,
     messages: u64,
+}
+
+/// Flavours of MPI as values of an option.
+pub fn flavour() -> impl TypedValueParser<Value = Flavour> {
+    one_of(&Flavour::ALL.map(|f| (f.name(), f.words())))
 }
 
 /// Runs the job and merges its record.

@@ -1,22 +1,20 @@
 //! `hopbyte sweep SCENARIO…`: how sensitive is a job to each rate and delay of its machine?
 
-mod journal;
-mod runs;
 mod show;
 
 use super::Answer;
-use super::model::run::{inputs_of, level_of, machine_of, read};
 use crate::args::part;
-use crate::identity::Sum;
-use crate::machine::Machine;
 use crate::output::Output;
+use crate::progress::Progress;
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_collect::columns::{Column, write_table};
 use hopbyte_fabric::InputError;
+use hopbyte_job::scenario::{Asked, level_of, read};
+use hopbyte_job::sweep::journal::{self, Journal, Record};
+use hopbyte_job::sweep::{identity, runs};
 use hopbyte_model::sweep::{Axis, Plan, Point, Run, sensitivities};
-use hopbyte_model::{Inputs, PlacementRule, Scenario};
-use journal::{Journal, Record};
+use hopbyte_model::{PlacementRule, Scenario};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -85,12 +83,6 @@ fn factor(text: &str) -> Result<f64, String> {
 /// Factors when none are given: what paper 001 did to the links.
 const QUARTERS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
-/// A scenario with its machine and what it reads.
-pub struct Asked {
-    pub machine: Machine,
-    pub inputs: Inputs,
-}
-
 /// Answers.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let plan = args.plan();
@@ -98,10 +90,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let points = plan.points(&scenarios)?;
     let mut asked = Vec::new();
     for scenario in &scenarios {
-        asked.push(Asked {
-            machine: machine_of(scenario, out)?,
-            inputs: inputs_of(scenario)?,
-        });
+        let one = Asked::of(scenario)?;
+        one.machine.notes.iter().for_each(|note| out.talk(note));
+        asked.push(one);
         args.remark(scenario, out)?;
     }
     let id = identity(&plan, &scenarios)?;
@@ -132,7 +123,12 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         points: &points,
         jobs: args.jobs.unwrap_or_else(runs::processors).max(1),
     };
-    work.run(&left, out.quiet, |record| {
+    let progress = Progress::new(out.quiet);
+    let show = |runs: usize| {
+        let share = runs as f64 / left.len() as f64;
+        progress.show(share, &format!("{runs} of {} runs", left.len()));
+    };
+    work.run(&left, &show, |record| {
         // Read back from its line, so that a run is the same whether it comes from a journal or not.
         let line = serde_json::to_string(&record)?;
         if let Some(journal) = &mut kept {
@@ -231,13 +227,6 @@ fn write_runs(
         ("hopbyte.scenarios", serde_json::to_string(&texts)?),
     ];
     write_table(path, &columns, &about).with_context(|| path.display().to_string())
-}
-
-/// A sum over everything that decides what the runs say.
-fn identity(plan: &Plan, scenarios: &[Scenario]) -> Result<String> {
-    let mut sum = Sum::new();
-    sum.add(serde_json::to_string(&(plan, scenarios))?.as_bytes());
-    Ok(sum.text())
 }
 
 impl Args {

@@ -1,10 +1,10 @@
 //! What a sweep found, as a table, for scripts, and as a picture.
 
-use crate::draw::{Curve, CurvePoint, Panel, curves_svg};
 use crate::output::{Output, TIMES, Table, scale};
 use anyhow::Result;
 use hopbyte_model::Scenario;
 use hopbyte_model::sweep::{Axis, Estimate, Sensitivity};
+use hopbyte_view::draw::{Curve, CurvePoint, Panel, curves_svg};
 use serde::Serialize;
 
 /// The answer.

@@ -1,0 +1,321 @@
+//! The mapping document (`mapping.json`): the one JSON form of a mapping, written and read here.
+//!
+//! `hopbyte map --json`, `--out`, Python's `Mapping.document` and the C library write it; `apply`, `verify` and any
+//! script read it. Fields are only ever added.
+
+use crate::inside::Arranged;
+use crate::machine::MachineSource;
+use crate::mapping::Mapping;
+use crate::question::{Oracled, Question};
+use anyhow::Result;
+use hopbyte_apply::SlotCores;
+use hopbyte_fabric::{Allocation, Fabric, FabricError, LinkId, Placement, Slot};
+use hopbyte_map::budget::Migration;
+use hopbyte_map::{Baseline, Bound, Evaluation, Verdict};
+use hopbyte_observe::CounterOptions;
+use hopbyte_observe::text::{Limits, Text};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The schema of the document.
+pub const SCHEMA: &str = "hopbyte.map/1";
+
+/// A mapping with its question, as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Document {
+    schema: String,
+    #[serde(default)]
+    hopbyte: String,
+    /// The machine.
+    pub machine: MachineSource,
+    /// The traffic that was mapped.
+    pub traffic: TrafficSummary,
+    /// Counters of other jobs' load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<Background>,
+    /// The oracle that knew the load of other jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<Oracled>,
+    /// Bytes on the way back for each byte sent.
+    #[serde(default)]
+    pub response_fraction: f64,
+    /// What was minimised.
+    #[serde(default)]
+    pub objective: String,
+    #[serde(default)]
+    calibration: String,
+    /// Cost of the launcher's default.
+    pub baseline: Cost,
+    /// The best of the usual placements, by the objective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_baseline: Option<NamedCost>,
+    /// Cost of the placement of that time, where it was known.
+    #[serde(default)]
+    pub current: Option<Cost>,
+    /// Cost of the mapping.
+    pub result: Cost,
+    /// What no placement can go below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
+    /// Whether the result is better than the best baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    #[serde(default)]
+    moved_tasks: usize,
+    /// Whether it is worth to move, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Migration>,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    seeds: usize,
+    #[serde(default)]
+    trials: u64,
+    #[serde(default)]
+    threads: usize,
+    #[serde(default)]
+    wall_seconds: f64,
+    #[serde(default)]
+    cpu_seconds: f64,
+    allocation: Vec<AllocatedNode>,
+    /// Node name by rank.
+    placement: Vec<String>,
+    /// Slot on its node by rank.
+    slots: Vec<u32>,
+    /// What the slots of a node are, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inside: Option<Arranged>,
+}
+
+/// Where traffic came from, and how much it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TrafficSummary {
+    /// File or spec.
+    pub source: String,
+    #[serde(default)]
+    tasks: usize,
+    #[serde(default)]
+    pairs: usize,
+    #[serde(default)]
+    bytes: f64,
+}
+
+/// Counters that were taken as the load of other jobs, and how they were read.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Background {
+    /// Their files.
+    pub files: Vec<PathBuf>,
+    /// Length of their interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interval_seconds: Option<f64>,
+    /// Code region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    region: Option<i64>,
+    /// Node or router that the counters are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+}
+
+impl Background {
+    /// Files and how they are read.
+    pub fn new(files: &[PathBuf], options: &CounterOptions) -> Self {
+        Self {
+            files: files.to_vec(),
+            interval_seconds: options.interval_seconds,
+            region: options.region,
+            node: options.node.clone(),
+        }
+    }
+
+    /// How to read the files again.
+    pub fn options(&self) -> CounterOptions {
+        CounterOptions {
+            interval_seconds: self.interval_seconds,
+            region: self.region,
+            node: self.node.clone(),
+            ..CounterOptions::default()
+        }
+    }
+}
+
+/// A node of the allocation.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct AllocatedNode {
+    node: String,
+    slots: u32,
+}
+
+/// A baseline by name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NamedCost {
+    name: Baseline,
+    #[serde(flatten)]
+    cost: Cost,
+}
+
+/// Cost of a placement, links by name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cost {
+    /// Time of the worst link.
+    pub worst_link_seconds: f64,
+    #[serde(default)]
+    worst_link: Option<String>,
+    #[serde(default)]
+    worst_network_link_seconds: f64,
+    #[serde(default)]
+    worst_network_link: Option<String>,
+    #[serde(default)]
+    worst_host_link_seconds: f64,
+    #[serde(default)]
+    p99_link_seconds: f64,
+    #[serde(default)]
+    mean_link_seconds: f64,
+    #[serde(default)]
+    loaded_links: usize,
+    /// Bytes times hops.
+    pub hop_bytes: f64,
+    #[serde(default)]
+    average_dilation: f64,
+    #[serde(default)]
+    off_node_bytes: f64,
+    #[serde(default)]
+    worst_injection_bytes: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    route_cost: Option<f64>,
+}
+
+impl Cost {
+    /// From the mapper's evaluation.
+    pub fn of(fabric: &Fabric, e: &Evaluation) -> Self {
+        let name = |link: Option<LinkId>| link.map(|l| fabric.link_name(l));
+        Self {
+            worst_link_seconds: e.worst_link_seconds,
+            worst_link: name(e.worst_link),
+            worst_network_link_seconds: e.worst_network_link_seconds,
+            worst_network_link: name(e.worst_network_link),
+            worst_host_link_seconds: e.worst_host_link_seconds,
+            p99_link_seconds: e.p99_link_seconds,
+            mean_link_seconds: e.mean_link_seconds,
+            loaded_links: e.loaded_links,
+            hop_bytes: e.hop_bytes,
+            average_dilation: e.average_dilation,
+            off_node_bytes: e.off_node_bytes,
+            worst_injection_bytes: e.worst_injection_bytes,
+            route_cost: e.route_cost,
+        }
+    }
+}
+
+impl Document {
+    /// The document of an answer.
+    pub fn of(question: &Question, mapping: &Mapping) -> Self {
+        let (fabric, c) = (&question.machine.fabric, &mapping.certificate);
+        let (best, best_cost) = &c.best_baseline;
+        let nodes = question.allocation.nodes().iter();
+        let places = mapping.placement.slots().iter();
+        Self {
+            schema: SCHEMA.into(),
+            hopbyte: env!("CARGO_PKG_VERSION").into(),
+            machine: question.machine.source.clone(),
+            traffic: TrafficSummary {
+                source: question.traffic.clone(),
+                tasks: question.exchange.tasks(),
+                pairs: question.exchange.pairs(),
+                bytes: question.exchange.total_bytes(),
+            },
+            background: question.background_source.clone(),
+            oracle: question.oracle.clone(),
+            response_fraction: question.response_fraction,
+            objective: c.objective.clone(),
+            calibration: "uncalibrated: times are bytes over live capacity".into(),
+            baseline: Cost::of(fabric, &c.baseline),
+            best_baseline: Some(NamedCost {
+                name: *best,
+                cost: Cost::of(fabric, best_cost),
+            }),
+            current: c.current.as_ref().map(|e| Cost::of(fabric, e)),
+            result: Cost::of(fabric, &c.result),
+            bound: Some(c.bound.clone()),
+            verdict: Some(c.verdict),
+            moved_tasks: c.moved_tasks,
+            migration: mapping.migration.clone(),
+            seed: c.seed,
+            seeds: mapping.seeds,
+            trials: c.trials,
+            threads: c.threads,
+            wall_seconds: c.wall_seconds,
+            cpu_seconds: c.cpu_seconds,
+            allocation: nodes
+                .map(|&(node, slots)| AllocatedNode {
+                    node: fabric.node(node).name.clone(),
+                    slots,
+                })
+                .collect(),
+            placement: places
+                .clone()
+                .map(|s| fabric.node(s.node).name.clone())
+                .collect(),
+            slots: places.map(|s| s.slot).collect(),
+            inside: mapping.inside.clone(),
+        }
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no mapping, is of another schema, or contradicts itself.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = Text::read(path, Limits::ROWS)?;
+        let wrong = |found: String, expected: &str| {
+            let hint = "save one with: hopbyte map … --out FOLDER, or --json";
+            text.error(found, expected).hint(hint)
+        };
+        let document: Self = serde_json::from_slice(text.bytes()).map_err(|e| {
+            let expected = "a mapping as `hopbyte map --json` prints it";
+            wrong(e.to_string(), expected).at(e.line() as u64)
+        })?;
+        if document.schema != SCHEMA {
+            return Err(wrong(document.schema, "schema hopbyte.map/1").into());
+        }
+        if document.placement.len() != document.slots.len() {
+            let (nodes, slots) = (document.placement.len(), document.slots.len());
+            let found = format!("{nodes} nodes and {slots} slots");
+            return Err(wrong(found, "as many slots as nodes in `placement`").into());
+        }
+        Ok(document)
+    }
+
+    /// As a file of its own: indented JSON with a line end.
+    ///
+    /// # Errors
+    /// JSON cannot say it.
+    pub fn text(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Cores of the slots of a node, where they are known for all of them.
+    pub fn cores(&self) -> Option<&SlotCores> {
+        let cores = self.inside.as_ref()?.cores.as_ref()?;
+        let known = cores.cores.len().min(cores.processors.len());
+        let most = self.slots.iter().max().map_or(0, |&s| s as usize + 1);
+        (known >= most).then_some(cores)
+    }
+
+    /// Allocation and placement on a fabric, checked.
+    ///
+    /// # Errors
+    /// A node is not on the fabric, or a slot not in the allocation.
+    pub fn placed(&self, fabric: &Fabric) -> Result<(Allocation, Placement), FabricError> {
+        let nodes = self.allocation.iter();
+        let nodes = nodes.map(|r| Ok((fabric.find_node(&r.node)?, r.slots)));
+        let allocation = Allocation::new(fabric, nodes.collect::<Result<_, FabricError>>()?)?;
+        let ranks = self.placement.iter().zip(&self.slots);
+        let slots = ranks.map(|(node, &slot)| {
+            let node = fabric.find_node(node)?;
+            Ok(Slot { node, slot })
+        });
+        let slots = slots.collect::<Result<_, FabricError>>()?;
+        let placement = Placement::new(fabric, &allocation, slots)?;
+        Ok((allocation, placement))
+    }
+}

@@ -1,0 +1,254 @@
+//! The inside of a node: how many ranks it holds, and which of its cores each gets.
+
+use crate::mapping::Mapping;
+use crate::question::Question;
+use anyhow::{Result, bail};
+use hopbyte_apply::SlotCores;
+use hopbyte_fabric::document::Document;
+use hopbyte_fabric::{End, NodeId, Placement};
+use hopbyte_map::{Inside, arrange, between_slots};
+use hopbyte_observe::{Machine, MachineFiles, read_machine};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::str::FromStr;
+
+/// A part of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// A core
+    #[default]
+    Cores,
+    /// A NUMA memory
+    Memories,
+    /// A GPU
+    Gpus,
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|p| p.name() == word);
+        found.ok_or_else(|| format!("found {word:?}, expected cores, memories or gpus"))
+    }
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Self; 3] = [Self::Cores, Self::Memories, Self::Gpus];
+
+    /// As the command line says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cores => "cores",
+            Self::Memories => "memories",
+            Self::Gpus => "gpus",
+        }
+    }
+
+    /// Its meaning, for help.
+    pub fn help(self) -> &'static str {
+        match self {
+            Self::Cores => "A core",
+            Self::Memories => "A NUMA memory",
+            Self::Gpus => "A GPU",
+        }
+    }
+
+    /// Whether a name is one of such a part: `core 3`, `memory 0`, `gpu1`, `nvml1`.
+    fn is(self, name: &str) -> bool {
+        let numbered = |word: &str| {
+            name.strip_prefix(word).is_some_and(|rest| {
+                let digits = rest.trim_start_matches(' ');
+                !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+            })
+        };
+        match self {
+            Self::Cores => numbered("core"),
+            Self::Memories => numbered("memory"),
+            Self::Gpus => ["gpu", "nvml", "cuda", "rsmi"].into_iter().any(numbered),
+        }
+    }
+}
+
+/// What is inside every node of the job.
+pub struct NodeInside {
+    file: String,
+    part: Part,
+    inside: Machine,
+    /// What ranks may have to themselves.
+    parts: Vec<NodeId>,
+}
+
+/// The ranks of every node in its slots, and what that changes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Arranged {
+    #[serde(default)]
+    node_topology: String,
+    #[serde(default)]
+    rank_per: String,
+    /// What each slot is, by the names of the file.
+    #[serde(default)]
+    parts: Vec<String>,
+    /// Cores and processors of the slots, for launchers; none where slots are something else.
+    #[serde(flatten)]
+    pub cores: Option<SlotCores>,
+    /// Bytes over the joints inside nodes, by kind.
+    #[serde(default)]
+    pub joints: Vec<Joint>,
+}
+
+/// Bytes over one kind of joint inside nodes, on all of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Joint {
+    /// Kind of link.
+    pub kind: String,
+    /// With the ranks in order.
+    pub bytes_in_order: f64,
+    /// As placed.
+    pub bytes: f64,
+}
+
+impl NodeInside {
+    /// Reads the description of a node's inside.
+    ///
+    /// # Errors
+    /// The file is neither hwloc XML nor an NCCL topology, or has none of these parts.
+    pub fn read(file: &Path, part: Part) -> Result<Self> {
+        let file = file.display().to_string();
+        let inside = read_machine(&MachineFiles::new(file.clone()))?;
+        let nodes = inside.fabric.node_ids();
+        let parts: Vec<NodeId> = nodes
+            .filter(|&n| part.is(&inside.fabric.node(n).name))
+            .collect();
+        if parts.is_empty() {
+            bail!(
+                "{file}: found no {}, expected hwloc XML or an NCCL topology with some\nhint: lstopo --of xml writes one; GPUs are in it when hwloc was built with their library",
+                part.name()
+            );
+        }
+        Ok(Self {
+            file,
+            part,
+            inside,
+            parts,
+        })
+    }
+
+    /// Ranks that a node holds: those asked for, if there is a part for each, else one for each part.
+    pub fn slots(&self, asked: Option<u32>) -> Result<u32> {
+        let count = self.parts.len() as u32;
+        match asked {
+            Some(n) if n > count => bail!(
+                "found {n} ranks a node, expected at most {count}, as many {} as {} has\nhint: allocate more nodes, or leave --node-topology out",
+                self.part.name(),
+                self.file
+            ),
+            Some(n) => Ok(n),
+            None => Ok(count),
+        }
+    }
+
+    /// Gives the ranks of every node their slots anew, so that those that send each other much are near. Fewer
+    /// slots than parts are spread evenly over these.
+    ///
+    /// Returns a note where a node has more slots than parts and its ranks stay in order.
+    ///
+    /// # Errors
+    /// The description has no routes between its parts.
+    pub fn arrange(&self, question: &Question, mapping: &mut Mapping) -> Result<Option<String>> {
+        let nodes = question.allocation.nodes();
+        let most = nodes.iter().map(|n| n.1 as usize).max().unwrap_or(0);
+        if most > self.parts.len() {
+            return Ok(Some(format!(
+                "a node has {most} slots, and {} {} {}: ranks stay in order inside nodes",
+                self.file,
+                self.parts.len(),
+                self.part.name()
+            )));
+        }
+        let slots: Vec<NodeId> = (0..most)
+            .map(|s| self.parts[s * self.parts.len() / most])
+            .collect();
+        let inside = Inside {
+            fabric: &self.inside.fabric,
+            routing: &self.inside.routing,
+            slots: &slots,
+        };
+        let (fabric, seed) = (&question.machine.fabric, mapping.certificate.seed);
+        let (exchange, allocation) = (&question.exchange, &question.allocation);
+        let before = &mapping.placement;
+        let after = arrange(&inside, exchange, fabric, allocation, before, seed)?;
+        let name = |&n: &NodeId| self.inside.fabric.node(n).name.clone();
+        mapping.inside = Some(Arranged {
+            node_topology: self.file.clone(),
+            rank_per: self.part.name().into(),
+            parts: slots.iter().map(name).collect(),
+            cores: (self.part == Part::Cores).then(|| self.cores(&slots)),
+            joints: self.joints(&slots, question, before, &after)?,
+        });
+        mapping.placement = after;
+        Ok(None)
+    }
+
+    /// Numbers of the cores, and of their first hardware threads.
+    fn cores(&self, slots: &[NodeId]) -> SlotCores {
+        let records = Document::of(&self.inside.fabric, &self.inside.routing).nodes;
+        let number = |name: &str| name.split_once(' ').and_then(|(_, n)| n.parse().ok());
+        let threads = |n: &NodeId| {
+            let names = records[n.index()].aliases.iter();
+            let threads = names.filter(|a| a.starts_with("pu "));
+            threads.filter_map(|a| number(a)).min()
+        };
+        let core = |n: &NodeId| number(&self.inside.fabric.node(*n).name).unwrap_or(n.0);
+        SlotCores {
+            cores: slots.iter().map(core).collect(),
+            processors: slots
+                .iter()
+                .map(|n| threads(n).unwrap_or_else(|| core(n)))
+                .collect(),
+        }
+    }
+
+    /// What crosses the joints inside nodes, by kind, those of the slots themselves left out.
+    fn joints(
+        &self,
+        slots: &[NodeId],
+        question: &Question,
+        before: &Placement,
+        after: &Placement,
+    ) -> Result<Vec<Joint>> {
+        let (fabric, routing) = (&self.inside.fabric, &self.inside.routing);
+        let k = slots.len();
+        let sums = [before, after].map(|p| between_slots(&question.exchange, p, k));
+        let mut joints: Vec<Joint> = Vec::new();
+        let mut shares = Vec::new();
+        for (i, (&was, &is)) in sums[0].iter().zip(&sums[1]).enumerate() {
+            if was == 0.0 && is == 0.0 {
+                continue;
+            }
+            shares.clear();
+            routing.shares(fabric, slots[i / k], slots[i % k], &mut shares)?;
+            for &(link, share) in &shares {
+                let ends = [fabric.link(link).from, fabric.link(link).to];
+                if ends.iter().any(|e| matches!(e, End::Node(_))) {
+                    continue;
+                }
+                let kind = &fabric.kind(link).name;
+                let at = joints.iter().position(|j| j.kind == *kind);
+                let at = at.unwrap_or_else(|| {
+                    joints.push(Joint {
+                        kind: kind.clone(),
+                        bytes_in_order: 0.0,
+                        bytes: 0.0,
+                    });
+                    joints.len() - 1
+                });
+                joints[at].bytes_in_order += was * f64::from(share);
+                joints[at].bytes += is * f64::from(share);
+            }
+        }
+        joints.sort_by(|a, b| a.kind.cmp(&b.kind));
+        Ok(joints)
+    }
+}

@@ -1,0 +1,81 @@
+//! The loop as a library: from a question to its answer, for every face (command line, Python, C, HTTP).
+//!
+//! - [`machine`] and [`inputs`] read the machine and its counters from files or from this host;
+//! - [`question`] is a mapping question with its objective and defaults, [`mapping`] its answer, [`document`] the one
+//!   JSON form of that answer, read and written here;
+//! - [`verify`] compares a prediction with counters, [`probe`] finds the slow component, [`record`] runs a job under
+//!   the recorder, [`sweep`] keeps the journal of a parameter study.
+
+#![forbid(unsafe_code)]
+
+pub mod document;
+pub mod exchange;
+mod follow;
+pub mod identity;
+pub mod inputs;
+mod inside;
+pub mod links;
+mod live;
+pub mod machine;
+pub mod mapping;
+pub mod probe;
+pub mod question;
+pub mod ran;
+pub mod record;
+pub mod scenario;
+pub mod spread;
+pub mod statistics;
+pub mod sweep;
+pub mod verify;
+
+pub use document::Document;
+pub use follow::{Change, Files, unix};
+pub use inputs::{Reading, nodes, reading};
+pub use inside::{Arranged, NodeInside, Part};
+pub use machine::{Machine, MachineSource};
+pub use mapping::{Mapping, search};
+pub use question::{Asked, Effort, Goal, GridOptions, Oracled, Question};
+
+use std::fmt;
+use std::io;
+
+/// Something that this machine or this user lacks (a device, a permission, a program), with a hint: exit code 3.
+#[derive(Debug)]
+pub struct Lacking(pub String);
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Lacking {}
+
+/// Whether an error is of the environment (a permission, a device, room on the disk) and not of the input.
+pub fn is_lacking(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| match cause.downcast_ref::<io::Error>() {
+            // A path that is not there was mistyped; what may not be read or does not fit is lacking.
+            Some(refusal) => !matches!(
+                refusal.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::InvalidData
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::UnexpectedEof
+            ),
+            None => cause.is::<Lacking>(),
+        })
+}
+
+/// A word quoted for a POSIX shell where it needs quotes.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

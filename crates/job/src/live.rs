@@ -1,0 +1,135 @@
+//! Counters that are read now: of this machine, of its whole InfiniBand fabric, or of captured trees.
+
+use crate::Lacking;
+use anyhow::Result;
+use hopbyte_fabric::{Fabric, InputError, Snapshot};
+use hopbyte_observe::counters::reading::Reading;
+use hopbyte_observe::counters::{CounterOptions, join_readings, sum};
+use hopbyte_observe::sources::{Places, Source, host_name, open};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The word for this machine's own counters.
+const LIVE: &str = "live";
+/// The word for all ports of the InfiniBand fabric.
+const FABRIC_WIDE: &str = "fabric-wide";
+/// Seconds between two readings, where nobody says.
+const INTERVAL: f64 = 1.0;
+/// Longest time to wait for the second reading.
+const LONGEST: f64 = 86_400.0;
+
+/// Reads sources that are no files of counters; `None` when all of them are. Remarks go to `notes`.
+pub fn read(
+    sources: &[PathBuf],
+    fabric: &Fabric,
+    options: &CounterOptions,
+    notes: &mut Vec<String>,
+) -> Result<Option<Snapshot>> {
+    let is_word = |p: &PathBuf| p == Path::new(LIVE) || p == Path::new(FABRIC_WIDE);
+    let (readings, source) = match sources {
+        [one] if is_word(one) => (
+            between(one, fabric, options, notes)?,
+            one.display().to_string(),
+        ),
+        [_, ..] if sources.iter().all(|s| s.is_dir()) => captured(sources, fabric, options, notes)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(sum(join_readings(
+        readings, &source, fabric, options,
+    )?)?))
+}
+
+/// Two readings of everything, an interval apart.
+fn between(
+    word: &Path,
+    fabric: &Fabric,
+    options: &CounterOptions,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Reading>> {
+    let interval = options.interval_seconds.unwrap_or(INTERVAL);
+    if !(interval > 0.0 && interval <= LONGEST) {
+        let expected = format!("seconds above zero, at most {LONGEST}");
+        return Err(InputError::new("--interval", interval.to_string(), expected).into());
+    }
+    let mut places = Places::here("");
+    if word == Path::new(FABRIC_WIDE) {
+        // Ports of the whole fabric include this host's.
+        places.fabric_wide = true;
+        places.root = PathBuf::from("/nonexistent");
+    } else {
+        places.node = node(Path::new("/"), fabric, options)?;
+    }
+    let mut sources = opened(&places, notes)?;
+    let mut readings = sample(&mut sources, notes);
+    std::thread::sleep(Duration::from_secs_f64(interval));
+    readings.extend(sample(&mut sources, notes));
+    Ok(readings)
+}
+
+/// One reading of every tree, in their order.
+fn captured(
+    folders: &[PathBuf],
+    fabric: &Fabric,
+    options: &CounterOptions,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<Reading>, String)> {
+    let mut readings = Vec::new();
+    for folder in folders {
+        let places = Places::captured(folder, node(folder, fabric, options)?);
+        readings.extend(sample(&mut opened(&places, notes)?, notes));
+    }
+    let ends = match folders {
+        [first, .., last] => format!("from {} to {}", first.display(), last.display()),
+        _ => folders.iter().map(|f| f.display().to_string()).collect(),
+    };
+    Ok((readings, ends))
+}
+
+/// Whose counters they are: a node or router of the fabric.
+fn node(root: &Path, fabric: &Fabric, options: &CounterOptions) -> Result<String> {
+    let own = || host_name(root);
+    let expected = "proc/sys/kernel/hostname or etc/hostname";
+    let hint = "say whose counters these are: --counters-of NODE";
+    let name = options.node.clone().or_else(own).ok_or_else(|| {
+        InputError::new(root.display().to_string(), "no host name", expected).hint(hint)
+    })?;
+    if fabric.find_router(&name).is_err() && fabric.find_node(&name).is_err() {
+        let expected = format!("a node of {}", fabric.source());
+        return Err(InputError::new(root.display().to_string(), name, expected)
+            .hint(hint)
+            .into());
+    }
+    Ok(name)
+}
+
+fn opened(places: &Places, notes: &mut Vec<String>) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for source in open(places) {
+        match source {
+            Ok(source) => sources.push(source),
+            Err(error) => notes.push(error.to_string().replace('\n', "; ")),
+        }
+    }
+    if sources.iter().all(|s| s.layout().counters.is_empty()) {
+        let reasons = std::mem::take(notes).join("\n");
+        let reasons = if reasons.is_empty() {
+            String::new()
+        } else {
+            format!(": {reasons}")
+        };
+        let text = format!("no counters can be read here{reasons}\nhint: hopbyte doctor");
+        return Err(Lacking(text).into());
+    }
+    Ok(sources)
+}
+
+fn sample(sources: &mut [Source], notes: &mut Vec<String>) -> Vec<Reading> {
+    let mut readings = Vec::new();
+    for source in sources {
+        match source.sample() {
+            Ok(reading) => readings.push(reading.clone()),
+            Err(error) => notes.push(error.to_string().replace('\n', "; ")),
+        }
+    }
+    readings
+}

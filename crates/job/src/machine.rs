@@ -1,0 +1,125 @@
+//! A machine as its files describe it: fabric, routing, and the notes of the reader.
+
+use crate::shell_word;
+use anyhow::Result;
+use hopbyte_fabric::{Fabric, Routing, faults};
+use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::{MachineFiles, read_machine};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// A machine and the way it routes.
+pub struct Machine {
+    /// How to read it again.
+    pub source: MachineSource,
+    /// Routers, nodes, links; without what is down.
+    pub fabric: Fabric,
+    /// Which way bytes go.
+    pub routing: Routing,
+    /// What was assumed, completed or found beside the dump.
+    pub notes: Vec<String>,
+    /// The same machine before anything was down, where something is.
+    pub healthy: Option<Box<(Fabric, Routing)>>,
+}
+
+/// Everything that has to be said to read the same machine again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineSource {
+    /// File or spec.
+    pub fabric: String,
+    /// Forwarding tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<PathBuf>,
+    /// `rtr --system-map`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_map: Option<PathBuf>,
+    /// Names for GUIDs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<PathBuf>,
+    /// What is down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<String>,
+    /// How to route, where the user says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<String>,
+}
+
+impl MachineSource {
+    /// The words of a command line that name it, the fabric first.
+    pub fn words(&self) -> String {
+        let mut words = vec![shell_word(&self.fabric)];
+        let mut add = |option: &str, value: &str| {
+            words.extend([option.to_owned(), shell_word(value)]);
+        };
+        let path = |p: &PathBuf| p.display().to_string();
+        self.routes.iter().for_each(|r| add("--routes", &path(r)));
+        self.system_map
+            .iter()
+            .for_each(|m| add("--system-map", &path(m)));
+        self.names.iter().for_each(|n| add("--names", &path(n)));
+        self.down.iter().for_each(|d| add("--down", d));
+        self.routing.iter().for_each(|r| add("--routing", r));
+        words.join(" ")
+    }
+
+    /// Reads the machine; assumptions and remarks are in its notes.
+    ///
+    /// # Errors
+    /// Files that cannot be read or understood, names of links and routers that are not there.
+    pub fn read(&self) -> Result<Machine> {
+        let read = read_machine(&MachineFiles {
+            main: self.fabric.clone(),
+            routes: self.routes.clone(),
+            system_map: self.system_map.clone(),
+            names: self.names.clone(),
+        })?;
+        let machine = Machine {
+            source: self.clone(),
+            fabric: read.fabric,
+            routing: read.routing,
+            notes: read.notes,
+            healthy: None,
+        };
+        let mut machine = machine.without(&self.down)?;
+        if let Some(name) = &self.routing {
+            machine.routing = Routing::named(&machine.fabric, name)?;
+        }
+        Ok(machine)
+    }
+}
+
+impl Machine {
+    /// The machine without links and routers that are down. Networks that route by a rule route round
+    /// them; tables stay as they were read, as a fabric's do until its manager installs new ones.
+    fn without(mut self, down: &[String]) -> Result<Self> {
+        let mut list = Vec::new();
+        for word in down {
+            let (name, text) = match word.strip_prefix('@') {
+                Some(path) => {
+                    let text = Text::read(Path::new(path), Limits::TEXT)?;
+                    (path, lossy(text.bytes()).into_owned())
+                }
+                None => ("--down", word.clone()),
+            };
+            let (found, other) = faults::parse(&self.fabric, name, &text)?;
+            if let Some(first) = other.first() {
+                let count = other.len();
+                self.notes.push(format!(
+                    "{name}: {count} lines name no fault, such as: {first}"
+                ));
+            }
+            list.extend(found);
+        }
+        if list.is_empty() {
+            return Ok(self);
+        }
+        let fabric = self.fabric.clone().with_faults(&list);
+        let routing = self.routing.rerouted(&fabric);
+        Ok(Self {
+            fabric,
+            routing,
+            healthy: Some(Box::new((self.fabric, self.routing))),
+            ..self
+        })
+    }
+}

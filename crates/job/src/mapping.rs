@@ -1,0 +1,220 @@
+//! The answer to a mapping question: search, what a move is worth, the verdict in words.
+
+use crate::inside::Arranged;
+use crate::question::{Effort, Question};
+use anyhow::{Context, Result};
+use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
+use hopbyte_fabric::Placement;
+use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
+use hopbyte_map::budget::{Advice, Migration, Stakes, weigh};
+use hopbyte_map::{Baseline, Certificate, Options, Progress, Verdict, baseline, map};
+use std::path::{Path, PathBuf};
+
+/// A placement and what it is worth.
+#[derive(Clone)]
+pub struct Mapping {
+    /// Where the ranks go.
+    pub placement: Placement,
+    /// What that is worth.
+    pub certificate: Certificate,
+    /// Whether it is worth to move there, where that was asked.
+    pub migration: Option<Migration>,
+    /// Seeds that were searched from, of which the best is kept.
+    pub seeds: usize,
+    /// What the slots of a node are, where its inside is known.
+    pub inside: Option<Arranged>,
+}
+
+/// Searches for the best placement; `progress` is called from any thread.
+///
+/// # Errors
+/// The problem is no problem: more ranks than slots, nodes without routes, options out of range.
+pub fn search(
+    question: &Question,
+    effort: &Effort,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Mapping> {
+    let (placement, certificate) = map(&question.problem(), &Options::from(effort), progress)?;
+    Ok(Mapping {
+        placement,
+        certificate,
+        migration: None,
+        seeds: 1,
+        inside: None,
+    })
+}
+
+/// The placement that a mapping is compared with, and its label: the current one, or ranks in order.
+///
+/// # Errors
+/// More ranks than slots.
+pub fn before(question: &Question, mapping: &Mapping) -> Result<(&'static str, Placement)> {
+    if let Some(current) = &question.current {
+        return Ok(("as it was", current.clone()));
+    }
+    let seed = mapping.certificate.seed;
+    let in_order = baseline(&question.problem(), Baseline::InOrder, seed)?;
+    Ok((
+        "in order, as launchers do",
+        in_order.unwrap_or_else(|| mapping.placement.clone()),
+    ))
+}
+
+impl Mapping {
+    /// Weighs whether a running job should move there.
+    ///
+    /// # Errors
+    /// Stakes out of range.
+    pub fn weighed(self, question: &Question, stakes: &Stakes) -> Result<Self> {
+        let searched = (self.placement, self.certificate);
+        let (placement, certificate, migration) = weigh(&question.problem(), searched, stakes)?;
+        Ok(Self {
+            placement,
+            certificate,
+            migration: Some(migration),
+            seeds: self.seeds,
+            inside: None,
+        })
+    }
+
+    /// The placement on its way to a launcher; which MPI the job uses is not known here.
+    pub fn launch<'a>(&'a self, question: &'a Question) -> Launch<'a> {
+        Launch {
+            fabric: &question.machine.fabric,
+            allocation: &question.allocation,
+            placement: &self.placement,
+            mpich: None,
+            cores: self.inside.as_ref().and_then(|i| i.cores.as_ref()),
+        }
+    }
+
+    /// The verdict in a sentence.
+    pub fn verdict_text(&self) -> String {
+        let c = &self.certificate;
+        if let Some(migration) = &self.migration {
+            return advice_text(migration);
+        }
+        let (best, cost) = &c.best_baseline;
+        let name = baseline_name(*best);
+        if c.verdict == Verdict::NoImprovement {
+            return format!(
+                "no improvement: nothing better than {name} was found, which is returned"
+            );
+        }
+        let change = |was: f64, is: f64| match (was, is) {
+            (w, i) if w == i || w == 0.0 => "as before".to_owned(),
+            (w, i) => format!("{:+.1} %", 100.0 * (i / w - 1.0)),
+        };
+        format!(
+            "better than {name}: worst link {}, hop-bytes {}; {} of {} tasks move",
+            change(cost.worst_link_seconds, c.result.worst_link_seconds),
+            change(cost.hop_bytes, c.result.hop_bytes),
+            count(c.moved_tasks),
+            count(self.placement.tasks()),
+        )
+    }
+}
+
+/// Files that a mapping was written to, and what could not be.
+#[derive(Debug, Default)]
+pub struct WrittenFiles {
+    /// Files written, `mapping.json` last.
+    pub written: Vec<PathBuf>,
+    /// Launchers that would not obey the placement, with the reason.
+    pub refused: Vec<(Launcher, hopbyte_apply::Refusal)>,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+/// Writes `mapping.json` and the file of each launcher that can express the placement.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write_files(question: &Question, mapping: &Mapping, folder: &Path) -> Result<WrittenFiles> {
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let saved = folder.join("mapping.json");
+    // A file of an earlier mapping that this one does not replace would belong to the other placement.
+    let again = saved.exists();
+    let mut files = WrittenFiles::default();
+    let mut removed = Vec::new();
+    for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
+        let path = folder.join(launcher.file_name());
+        match mapping.launch(question).prepare(launcher) {
+            Ok(Prepared { text, advice }) => match advice.refused {
+                Some(refusal) => files.refused.push((launcher, refusal)),
+                None => {
+                    write_atomic(&path, &text)?;
+                    files.written.push(path);
+                    continue;
+                }
+            },
+            Err(_) if launcher.blocks_only() => {}
+            Err(error) => files
+                .notes
+                .push(format!("no {}: {error}", launcher.file_name())),
+        }
+        if again && path.exists() {
+            let name = path.display().to_string();
+            std::fs::remove_file(&path).with_context(|| format!("removing {name}"))?;
+            removed.push(launcher.file_name());
+        }
+    }
+    if !removed.is_empty() {
+        files.notes.push(format!(
+            "removed of an earlier mapping: {}",
+            removed.join(", ")
+        ));
+    }
+    write_atomic(
+        &saved,
+        crate::Document::of(question, mapping).text()?.as_str(),
+    )?;
+    files.written.push(saved);
+    Ok(files)
+}
+
+/// Whether to move, what it costs and what it brings.
+fn advice_text(m: &Migration) -> String {
+    let limit = match m.budget {
+        Some(budget) if budget < m.wanted_tasks => {
+            format!(
+                " (a search without a budget would move {})",
+                count(m.wanted_tasks)
+            )
+        }
+        _ => String::new(),
+    };
+    if m.moving_tasks == 0 {
+        return format!("stay: nothing better was found{limit}");
+    }
+    let change = 100.0 * (m.worst_link_ratio - 1.0);
+    let what = format!(
+        "{} tasks{limit} take {} along in {}; worst link {change:+.1} %",
+        count(m.moving_tasks),
+        bytes_text(m.moving_bytes),
+        time_text(m.move_seconds)
+    );
+    let gain = m.gain_seconds.map_or(String::new(), |gain| {
+        format!("; the rest of the run gains {}", time_text(gain))
+    });
+    match m.advice {
+        Advice::Move => format!("move: {what}{gain}"),
+        Advice::Stay => format!("stay, it does not pay: {what}{gain}"),
+    }
+}
+
+/// A time with a unit that suits it.
+fn time_text(seconds: f64) -> String {
+    let (unit, size) = scale(seconds.abs(), &TIMES);
+    format!("{:.3} {unit}", seconds / size)
+}
+
+/// A baseline's name for people.
+pub fn baseline_name(baseline: Baseline) -> &'static str {
+    match baseline {
+        Baseline::InOrder => "in order",
+        Baseline::RoundRobin => "round robin",
+        Baseline::Random => "random",
+        Baseline::Current => "current",
+    }
+}

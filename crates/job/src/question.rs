@@ -1,0 +1,424 @@
+//! A mapping question: machine, traffic, nodes, live load, objective and effort, with their defaults.
+//!
+//! Every face asks through this module: the command line and Python by [`Asked`] or its parts, C by [`Question`], so
+//! that a default stands in one place.
+
+use crate::document::Background;
+use crate::inputs::{self, Reading};
+use crate::inside::{NodeInside, Part};
+use crate::machine::{Machine, MachineSource};
+use crate::{Lacking, shell_word};
+use anyhow::{Result, bail};
+use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkState, Placement, Routing};
+use hopbyte_map::{Objective, Options, Problem};
+use hopbyte_observe::oracle::Oracle;
+use hopbyte_observe::{CounterOptions, read_placement, read_traffic};
+use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Everything that a user may say about a mapping; [`Asked::read`] reads the files.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Traffic between the ranks: a file or a spec; empty where `grid` says it.
+    pub traffic: String,
+    /// A grid of ranks in place of `traffic`.
+    pub grid: GridOptions,
+    /// The machine.
+    pub machine: MachineSource,
+    /// Nodes of the job, as a list; without one those of `current`.
+    pub nodes: Option<String>,
+    /// File with the present placement.
+    pub current: Option<PathBuf>,
+    /// Ranks on a node without slots of its own in the list; default: the fewest that hold all.
+    pub ranks_per_node: Option<u32>,
+    /// Description of a node's inside (hwloc XML or an NCCL topology), and the part that a rank has to itself.
+    pub node_topology: Option<PathBuf>,
+    /// See `node_topology`.
+    pub rank_per: Part,
+    /// Counters of other jobs' load.
+    pub background: Vec<PathBuf>,
+    /// How to read them.
+    pub counters: CounterOptions,
+    /// Address of a running oracle that knows the load.
+    pub oracle: Option<String>,
+    /// What is minimised.
+    pub goal: Goal,
+    /// For [`Goal::RouteCost`].
+    pub metric: Metric,
+    /// For [`Goal::RouteCost`]; see [`route_costs`] for the default.
+    pub aggregate: Option<Aggregate>,
+    /// Bytes on the way back for each byte sent.
+    pub response_fraction: f64,
+}
+
+/// A grid of ranks in the words of Cray's `MPICH_RANK_REORDER_OPTS`.
+#[derive(Clone, Debug, Default)]
+pub struct GridOptions {
+    /// Ranks along each dimension, `16,16,16`, the last fastest.
+    pub dims: Option<String>,
+    /// Number of dimensions, checked against `dims`.
+    pub ndims: Option<u32>,
+    /// Ranks talk to their nearest neighbours (the default).
+    pub nearest: bool,
+    /// The grid closes to a torus.
+    pub periodic: bool,
+    /// Bytes across a face, an edge, a corner: `80000,800,8`.
+    pub halo: Option<String>,
+}
+
+impl GridOptions {
+    /// The spec that says the same.
+    fn spec(&self) -> Option<String> {
+        let mut spec = format!("--dims={}", self.dims.as_ref()?);
+        if let Some(n) = self.ndims {
+            spec = format!("--ndims={n} {spec}");
+        }
+        for (given, word) in [(self.nearest, "nearest"), (self.periodic, "periodic")] {
+            if given {
+                spec.push_str(&format!(" --{word}"));
+            }
+        }
+        if let Some(bytes) = &self.halo {
+            spec.push_str(&format!(" --halo={bytes}"));
+        }
+        Some(spec)
+    }
+}
+
+/// What a mapping minimises, as users name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Goal {
+    /// Time of the worst link: bytes over live capacity, host links included.
+    #[default]
+    WorstLink,
+    /// Time of the worst link between routers.
+    WorstNetworkLink,
+    /// Bytes times links crossed.
+    HopBytes,
+    /// Bytes times the cost of the route (a metric and an aggregate), as in paper 003.
+    RouteCost,
+}
+
+impl Goal {
+    /// All objectives: name and meaning.
+    pub const ALL: [(Self, &'static str, &'static str); 4] = [
+        (
+            Self::WorstLink,
+            "worst-link",
+            "Time of the worst link: bytes over live capacity, host links included",
+        ),
+        (
+            Self::WorstNetworkLink,
+            "worst-network-link",
+            "Time of the worst link between routers",
+        ),
+        (Self::HopBytes, "hop-bytes", "Bytes times links crossed"),
+        (
+            Self::RouteCost,
+            "route-cost",
+            "Bytes times the cost of the route (--metric, --aggregate), the way of paper 003",
+        ),
+    ];
+}
+
+impl FromStr for Goal {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|g| g.1 == word);
+        found.map(|g| g.0).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|g| g.1).collect();
+            format!(
+                "found objective {word:?}, expected one of {}",
+                names.join(", ")
+            )
+        })
+    }
+}
+
+/// How long to search, and from which seed.
+#[derive(Clone, Debug)]
+pub struct Effort {
+    /// Seconds of search.
+    pub seconds: f64,
+    /// Swaps to try instead of a time: the same result on any machine and any number of threads.
+    pub trials: Option<u64>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Threads; 0: one for every core.
+    pub threads: usize,
+}
+
+impl Effort {
+    /// The default of every face.
+    pub const DEFAULT: Self = Self {
+        seconds: 2.0,
+        trials: None,
+        seed: 1,
+        threads: 0,
+    };
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl From<&Effort> for Options {
+    fn from(effort: &Effort) -> Self {
+        Self {
+            seconds: effort.seconds,
+            trials: effort.trials,
+            seed: effort.seed,
+            threads: effort.threads,
+            ..Self::default()
+        }
+    }
+}
+
+/// A mapping question, read and checked.
+pub struct Question {
+    /// The machine.
+    pub machine: Arc<Machine>,
+    /// Where the traffic comes from: a file or a spec.
+    pub traffic: String,
+    /// Bytes between the ranks, all phases added up.
+    pub exchange: Arc<Exchange>,
+    /// Nodes and slots of the job.
+    pub allocation: Allocation,
+    /// Load of other jobs.
+    pub background: Option<Arc<Reading>>,
+    /// How to read it again.
+    pub background_source: Option<Background>,
+    /// The running oracle that said it.
+    pub oracle: Option<Oracled>,
+    /// The present placement.
+    pub current: Option<Placement>,
+    /// The inside of every node, where it is described.
+    pub node: Option<NodeInside>,
+    /// What is minimised.
+    pub goal: Goal,
+    /// Costs between the allocated nodes, for [`Goal::RouteCost`].
+    pub costs: Option<Vec<f32>>,
+    /// Bytes on the way back for each byte sent.
+    pub response_fraction: f64,
+}
+
+/// The snapshot of a running oracle.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Oracled {
+    /// Where the oracle is.
+    pub address: String,
+    /// Its snapshot.
+    pub version: u64,
+    /// When that was read (Unix time).
+    pub time_seconds: Option<f64>,
+}
+
+impl Asked {
+    /// The command that asks this, as far as files and nodes go.
+    pub fn command(&self) -> String {
+        // The words of a grid are options of the command as they stand.
+        let traffic = self
+            .grid
+            .spec()
+            .unwrap_or_else(|| shell_word(&self.traffic));
+        let mut text = format!("hopbyte map {traffic} --fabric {}", self.machine.words());
+        let mut add = |option: &str, value: &str| {
+            text.push_str(&format!(" {option} {}", shell_word(value)));
+        };
+        self.nodes.iter().for_each(|n| add("--nodes", n));
+        self.ranks_per_node
+            .iter()
+            .for_each(|n| add("--ranks-per-node", &n.to_string()));
+        if let Some(file) = &self.node_topology {
+            add("--node-topology", &file.display().to_string());
+            add("--rank-per", self.rank_per.name());
+        }
+        self.current
+            .iter()
+            .for_each(|c| add("--current", &c.display().to_string()));
+        self.background
+            .iter()
+            .for_each(|b| add("--background", &b.display().to_string()));
+        self.oracle.iter().for_each(|o| add("--oracle", o));
+        self.counters
+            .interval_seconds
+            .iter()
+            .for_each(|i| add("--interval", &i.to_string()));
+        text
+    }
+
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// Files and names that cannot be read, an unreachable oracle, a metric without counters.
+    pub fn read(&self) -> Result<Question> {
+        let machine = Arc::new(self.machine.read()?);
+        let grid = self.grid.spec();
+        let traffic = read_traffic(grid.as_deref().unwrap_or(&self.traffic))?;
+        let node = match &self.node_topology {
+            Some(file) => Some(NodeInside::read(file, self.rank_per)?),
+            None => None,
+        };
+        let each = match &node {
+            Some(node) => Some(node.slots(self.ranks_per_node)?),
+            None => self.ranks_per_node,
+        };
+        let (allocation, current) = self.places(each, traffic.tasks, &machine.fabric)?;
+        let (background, oracle) = self.load(&machine.fabric)?;
+        let costs = match self.goal {
+            Goal::RouteCost => Some(route_costs(
+                &machine.fabric,
+                &machine.routing,
+                background.as_ref().map(|b| &b.state),
+                &allocation,
+                self.metric,
+                self.aggregate,
+            )?),
+            _ => None,
+        };
+        Ok(Question {
+            exchange: Arc::new(traffic.total()),
+            traffic: traffic.source,
+            machine,
+            allocation,
+            background: background.map(Arc::new),
+            background_source: (!self.background.is_empty())
+                .then(|| Background::new(&self.background, &self.counters)),
+            oracle,
+            current,
+            node,
+            goal: self.goal,
+            costs,
+            response_fraction: self.response_fraction,
+        })
+    }
+
+    /// Nodes of the job, and where its ranks are now.
+    fn places(
+        &self,
+        each: Option<u32>,
+        tasks: usize,
+        fabric: &Fabric,
+    ) -> Result<(Allocation, Option<Placement>)> {
+        let given = match &self.nodes {
+            Some(list) => Some(inputs::nodes(list, each, tasks, fabric)?),
+            None => None,
+        };
+        let placed = match &self.current {
+            Some(file) => Some(read_placement(file, fabric, given.as_ref())?),
+            None => None,
+        };
+        match (given, placed) {
+            (given, Some(placed)) => {
+                Ok((given.unwrap_or(placed.allocation), Some(placed.placement)))
+            }
+            (Some(given), None) => Ok((given, None)),
+            (None, None) => bail!("no nodes\nhint: give --nodes LIST or --current FILE"),
+        }
+    }
+
+    /// Load of other jobs, from a running oracle or from files.
+    fn load(&self, fabric: &Fabric) -> Result<(Option<Reading>, Option<Oracled>)> {
+        match (&self.background[..], &self.oracle) {
+            (_, Some(address)) => {
+                let (reading, oracled) = ask(address, fabric)?;
+                Ok((Some(reading), Some(oracled)))
+            }
+            ([], None) => Ok((None, None)),
+            (files, None) => Ok((Some(inputs::reading(files, fabric, &self.counters)?), None)),
+        }
+    }
+}
+
+/// Costs of the routes between allocated nodes, row by row, for [`Goal::RouteCost`].
+///
+/// Without an aggregate, hops are added up along a route and of the other metrics the worst link counts: the longest
+/// hop of a route is one hop, whatever the route.
+///
+/// # Errors
+/// The metric needs counters and there are none, or the matrix does not fit in memory.
+pub fn route_costs(
+    fabric: &Fabric,
+    routing: &Routing,
+    state: Option<&LinkState>,
+    allocation: &Allocation,
+    metric: Metric,
+    aggregate: Option<Aggregate>,
+) -> Result<Vec<f32>> {
+    if metric.needs_state() && state.is_none() {
+        bail!("metric {metric} needs a reading of counters\nhint: give --background or --oracle");
+    }
+    let nodes: Vec<_> = allocation.nodes().iter().map(|&(n, _)| n).collect();
+    let aggregate = aggregate.unwrap_or(match metric {
+        Metric::Hops => Aggregate::Sum,
+        _ => Aggregate::Max,
+    });
+    let costs = RouteCosts::new(fabric, routing, state, metric, aggregate, Over::Request);
+    Ok(costs.among(&nodes)?.into_vec())
+}
+
+/// What a running oracle says of every link, all of one snapshot.
+fn ask(address: &str, fabric: &Fabric) -> Result<(Reading, Oracled)> {
+    let mut oracle = Oracle::connect(address)?;
+    let (version, time_seconds, state) = oracle.links(fabric)?;
+    let Some(state) = state else {
+        let text = format!("oracle {} has no snapshot yet", oracle.address());
+        return Err(Lacking(text).into());
+    };
+    let known = state.coverage.iter().filter(|&&c| c > 0.0).count();
+    let oracled = Oracled {
+        address: oracle.address().to_owned(),
+        version,
+        time_seconds,
+    };
+    let reading = Reading {
+        source: oracled.to_string(),
+        matched: known,
+        unmatched: 0,
+        state,
+        notes: Vec::new(),
+    };
+    Ok((reading, oracled))
+}
+
+impl fmt::Display for Oracled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "oracle {}, snapshot {}", self.address, self.version)
+    }
+}
+
+impl Question {
+    /// What others put on the links.
+    pub fn state(&self) -> Option<&LinkState> {
+        self.background.as_ref().map(|b| &b.state)
+    }
+
+    /// The question for the mapper.
+    pub fn problem(&self) -> Problem<'_> {
+        let objective = match (self.goal, &self.costs) {
+            (Goal::RouteCost, Some(costs)) => Objective::RouteCost(costs),
+            (Goal::HopBytes, _) => Objective::HopBytes,
+            (Goal::WorstNetworkLink, _) => Objective::WorstNetworkLink,
+            _ => Objective::WorstLink,
+        };
+        Problem {
+            background: self.state(),
+            current: self.current.as_ref(),
+            objective,
+            response_fraction: self.response_fraction,
+            ..Problem::new(
+                &self.machine.fabric,
+                &self.machine.routing,
+                &self.exchange,
+                &self.allocation,
+            )
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Where the ranks of a job really run: from the job's own file, or from a program started under its launcher.
+
+use crate::Lacking;
+use crate::record::launch::{self, Flavour, Launcher};
+use anyhow::{Context, Result, bail};
+use hopbyte_apply::Seen;
+use hopbyte_fabric::{Allocation, Fabric};
+use hopbyte_observe::read_placement;
+use serde::Deserialize;
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Most that a job may print before it is taken for another program.
+const MOST_PRINTED: u64 = 1 << 28;
+/// A rank's line where no MPI program can say it. Slurm's own name of the node comes first: several of its daemons
+/// may run on one machine.
+const SCRIPT: &str = "rank=${SLURM_PROCID:-${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PALS_RANKID:-$FLUX_TASK_RANK}}}}}; \
+     printf '{\"schema\":\"hopbyte.where/1\",\"rank\":%s,\"host\":\"%s\"}\\n' \"${rank:-null}\" \"${SLURMD_NODENAME:-$(hostname)}\"";
+
+/// How to start the program that says where its ranks are.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The launcher with its options, without a program.
+    pub launcher: Vec<OsString>,
+    /// The launcher's MPI, where it does not tell.
+    pub flavour: Option<Flavour>,
+    /// Folder of the probes; default: installed, or build/probes.
+    pub programs: Option<PathBuf>,
+    /// End the job after so many seconds.
+    pub deadline: f64,
+}
+
+/// A line of the program.
+#[derive(Deserialize)]
+struct Line {
+    rank: Option<usize>,
+    host: String,
+    cpus: Option<String>,
+    cores: Option<String>,
+    shared: Option<u32>,
+}
+
+/// Ranks' places from a job's own file (placement.csv of `hopbyte record`, rankfile, hostfile).
+///
+/// # Errors
+/// The file cannot be read or names other nodes.
+pub fn of_file(path: &Path, fabric: &Fabric, allocation: &Allocation) -> Result<Vec<Option<Seen>>> {
+    let placed = read_placement(path, fabric, None)
+        .or_else(|_| read_placement(path, fabric, Some(allocation)))?;
+    let of = |slot: &hopbyte_fabric::Slot| {
+        Some(Seen {
+            host: fabric.node(slot.node).host.clone(),
+            shared: None,
+            cpus: None,
+            cores: None,
+        })
+    };
+    Ok(placed.placement.slots().iter().map(of).collect())
+}
+
+/// Starts the program; `None` when the job did not come to its end, for which `say` gets the reason.
+///
+/// # Errors
+/// No such launcher, or ranks that contradict each other.
+pub fn by_program(
+    settings: &Start,
+    ranks: usize,
+    say: &mut dyn FnMut(String),
+) -> Result<Option<Vec<Option<Seen>>>> {
+    let Some(first) = settings.launcher.first() else {
+        bail!(
+            "no launcher\nhint: hopbyte apply MAPPING --check -- mpirun -n 8 --rankfile rankfile"
+        );
+    };
+    if !(settings.deadline > 0.0 && settings.deadline <= 1e6) {
+        bail!(
+            "--deadline: found {}, expected seconds above 0",
+            settings.deadline
+        );
+    }
+    let Some(program) = launch::find(first) else {
+        return Err(Lacking(format!(
+            "{}: no such program\nhint: give the launcher as on the job's own command line",
+            first.display()
+        ))
+        .into());
+    };
+    let flavour = settings
+        .flavour
+        .or(Launcher::of(program.as_os_str())?.flavour());
+    let mut command = Command::new(first);
+    command.args(&settings.launcher[1..]);
+    match mpi_program(flavour, settings)? {
+        Some(program) => {
+            say(format!("starting {}", program.display()));
+            command.arg(program).arg("--json");
+            command.args(["--deadline", &settings.deadline.to_string()]);
+        }
+        None => {
+            say(
+                "no MPI program for this launcher: hosts are compared, shared memory is not \
+                 (--flavour names the MPI, `make -C probes` builds the program)"
+                    .to_owned(),
+            );
+            command.args(["sh", "-c", SCRIPT]);
+        }
+    }
+    let (reader, writer) = std::io::pipe().context("making a pipe")?;
+    command.stdin(Stdio::null()).stdout(writer);
+    let printed = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        // What was printed before an error counts; the job's own status tells of the rest.
+        let _ = reader.take(MOST_PRINTED).read_to_end(&mut text);
+        text
+    });
+    let deadline = Duration::from_secs_f64(settings.deadline);
+    let status = launch::run_for(&mut command, Some(deadline))?;
+    drop(command);
+    let text = printed.join().unwrap_or_default();
+    match status {
+        Some(status) if status.success() => Ok(Some(said(&String::from_utf8_lossy(&text), ranks)?)),
+        Some(status) => {
+            say(format!("the launcher did not start the job ({status})"));
+            Ok(None)
+        }
+        None => {
+            say(format!(
+                "the job was ended at the deadline of {} s",
+                settings.deadline
+            ));
+            Ok(None)
+        }
+    }
+}
+
+/// The program `where` of an MPI; without one asked for by name, its absence is no error.
+fn mpi_program(flavour: Option<Flavour>, settings: &Start) -> Result<Option<PathBuf>> {
+    let Some(flavour) = flavour else {
+        return Ok(None);
+    };
+    let relative = [
+        format!("libexec/hopbyte/{}", flavour.name()),
+        format!("build/probes/{}", flavour.name()),
+    ];
+    let own = settings.programs.as_ref().map(|p| p.join(flavour.name()));
+    match launch::beside("where", own.as_deref(), &relative, "make -C probes") {
+        Ok(program) => Ok(Some(program)),
+        Err(error) if settings.programs.is_some() || settings.flavour.is_some() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The ranks' lines among what a job printed.
+fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
+    let mut seen: Vec<Option<Seen>> = vec![None; ranks];
+    let lines = text
+        .lines()
+        .filter_map(|l| serde_json::from_str::<Line>(l.trim()).ok());
+    let mut count = 0;
+    for line in lines {
+        count += 1;
+        let Some(rank) = line.rank else {
+            bail!(
+                "the ranks do not know their number\nhint: this launcher sets none of the usual variables; give --flavour"
+            );
+        };
+        if rank >= seen.len() {
+            if rank > hopbyte_observe::traffic::MAX_TASKS {
+                bail!("a rank says it is number {rank}");
+            }
+            seen.resize(rank + 1, None);
+        }
+        if seen[rank].is_some() {
+            bail!(
+                "rank {rank} came twice: every process is a job of its own\n\
+                 hint: the program's MPI is not the launcher's; give --flavour ompi, mpich or abi"
+            );
+        }
+        seen[rank] = Some(Seen {
+            host: line.host,
+            shared: line.shared,
+            cpus: line.cpus,
+            cores: line.cores.filter(|c| !c.is_empty()),
+        });
+    }
+    if count == 0 {
+        bail!("the job ended without a word of where its ranks were");
+    }
+    Ok(seen)
+}

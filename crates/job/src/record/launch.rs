@@ -1,0 +1,440 @@
+//! Which preload library does a command need, and how does its launcher hand it to the ranks?
+
+use crate::Lacking;
+use anyhow::{Context, Result, bail};
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a program that only says what it is.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What a job that is told to end may still take for it.
+const GRACE: Duration = Duration::from_secs(10);
+/// The recorder's settings, handed on to the ranks where they are set.
+const SETTINGS: [&str; 2] = ["HOPBYTE_RECORD_TABLE", "HOPBYTE_RECORD_PCONTROL"];
+
+/// A binary interface of MPI, and the preload library for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Open MPI (libmpi.so.40)
+    Ompi,
+    /// MPICH and its relatives: Intel MPI, Cray MPICH, MVAPICH
+    Mpich,
+    /// The standard interface of MPI 5 (libmpi_abi.so)
+    Abi,
+}
+
+impl FromStr for Flavour {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|f| f.name() == word);
+        found.ok_or_else(|| format!("found {word:?}, expected ompi, mpich or abi"))
+    }
+}
+
+impl Flavour {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Ompi, Self::Mpich, Self::Abi];
+
+    /// As file names have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ompi => "ompi",
+            Self::Mpich => "mpich",
+            Self::Abi => "abi",
+        }
+    }
+
+    /// As people call it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Ompi => "Open MPI",
+            Self::Mpich => "MPICH or a relative",
+            Self::Abi => "the standard MPI ABI",
+        }
+    }
+
+    /// The flavour of a shared library's name. MPICH's relatives call theirs `libmpi.so.12`, Open MPI
+    /// from 2 on `libmpi.so.20` and above.
+    fn of_library(name: &str) -> Option<Self> {
+        let version = |stem: &str| {
+            name.strip_prefix(stem)
+                .and_then(|rest| rest.split('.').next())
+                .and_then(|v| v.parse::<u32>().ok())
+        };
+        if name.starts_with("libmpi_abi.so") {
+            Some(Self::Abi)
+        } else if version("libmpi.so.").is_some_and(|v| v >= 20) {
+            Some(Self::Ompi)
+        } else if version("libmpi.so.").is_some()
+            || name.starts_with("libmpich.so")
+            || name.starts_with("libmpi_cray.so")
+            || name.starts_with("libmpi_gnu")
+        {
+            Some(Self::Mpich)
+        } else {
+            None
+        }
+    }
+}
+
+/// A program that starts ranks, by how it hands on an environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launcher {
+    /// Open MPI's mpirun, with its version: `-x NAME=VALUE`.
+    OpenMpi(u32),
+    /// Hydra, of MPICH and Intel MPI: `-genv NAME VALUE`.
+    Hydra,
+    /// Schedulers that start any MPI and hand on their own environment.
+    Scheduler,
+}
+
+impl Launcher {
+    /// What the first word of a command is, by its name and by what it says of itself.
+    pub fn of(word: &OsStr) -> Result<Self> {
+        let name = Path::new(word)
+            .file_name()
+            .unwrap_or(word)
+            .to_string_lossy();
+        let speaks = ["mpirun", "mpiexec", "orterun", "prterun", "prun"];
+        if !speaks.iter().any(|start| name.starts_with(start)) {
+            return Ok(Self::Scheduler);
+        }
+        let said = said_by(Command::new(word).arg("--version"))
+            .with_context(|| format!("asking {} for its version", word.display()))?;
+        let version = |text: &str| {
+            let mut numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+            let major = numbers.rfind(|n| n.contains('.'));
+            major.and_then(|n| n.split('.').next()?.parse().ok())
+        };
+        let first = said.lines().next().unwrap_or("");
+        if ["Open MPI", "OpenRTE", "PRRTE", "prte"]
+            .iter()
+            .any(|w| said.contains(w))
+        {
+            Ok(Self::OpenMpi(version(first).unwrap_or(0)))
+        } else if ["HYDRA", "Intel(R) MPI", "MPICH"]
+            .iter()
+            .any(|w| said.contains(w))
+        {
+            Ok(Self::Hydra)
+        } else {
+            Ok(Self::Scheduler)
+        }
+    }
+
+    /// The MPI that it belongs to, where it does.
+    pub fn flavour(&self) -> Option<Flavour> {
+        match self {
+            Self::OpenMpi(_) => Some(Flavour::Ompi),
+            Self::Hydra => Some(Flavour::Mpich),
+            Self::Scheduler => None,
+        }
+    }
+
+    /// Whether ranks of a flavour find one another under it. Open MPI has the standard ABI from 6 on.
+    fn starts(&self, flavour: Flavour) -> bool {
+        match self {
+            Self::OpenMpi(version) => {
+                flavour == Flavour::Ompi || (flavour == Flavour::Abi && *version >= 6)
+            }
+            Self::Hydra => flavour != Flavour::Ompi,
+            Self::Scheduler => true,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::OpenMpi(version) => format!("Open MPI {version}'s"),
+            Self::Hydra => "MPICH's or Intel MPI's".into(),
+            Self::Scheduler => "a scheduler's".into(),
+        }
+    }
+}
+
+/// A command, understood.
+#[derive(Debug)]
+pub struct Job {
+    words: Vec<OsString>,
+    launcher: Launcher,
+    /// The flavour that the program needs.
+    pub flavour: Flavour,
+    /// The preload library.
+    pub library: PathBuf,
+}
+
+impl Job {
+    /// Finds out what a command launches. Refuses, before anything is started, a launcher that cannot
+    /// start the program's MPI, and a command that tells nothing.
+    pub fn understand(
+        words: &[OsString],
+        asked: Option<Flavour>,
+        libraries: Option<&Path>,
+    ) -> Result<Self> {
+        let Some(first) = words.first() else {
+            bail!("no command\nhint: hopbyte record -- mpirun -np 4 ./app");
+        };
+        if find(first).is_none() {
+            bail!("{}: no such program", first.display());
+        }
+        let launcher = Launcher::of(first)?;
+        let linked = words.iter().find_map(|word| {
+            let program = find(word)?;
+            Some((program.clone(), linked_to(&program)?))
+        });
+        let flavour = match (asked, &linked, launcher.flavour()) {
+            (Some(flavour), ..) => flavour,
+            (None, Some((_, (flavour, _))), _) => *flavour,
+            (None, None, Some(flavour)) => flavour,
+            (None, None, None) => bail!(
+                "no program of '{}' is linked with an MPI, and the launcher does not tell which it is\n\
+                 hint: give --flavour ompi, mpich or abi",
+                words
+                    .iter()
+                    .map(|w| w.to_string_lossy())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            ),
+        };
+        if let Some((program, (theirs, library))) = &linked {
+            let name = program.display();
+            if *theirs != flavour {
+                bail!(
+                    "{name} is linked with {library}, {}; --flavour {} would not see its calls",
+                    theirs.words(),
+                    flavour.name()
+                );
+            }
+        }
+        if !launcher.starts(flavour) {
+            let program = linked
+                .as_ref()
+                .map_or("the program".into(), |(p, (_, library))| {
+                    format!("{} is linked with {library}", p.display())
+                });
+            bail!(
+                "{program}: {}, but {} is {}, under which every rank would be alone\n\
+                 hint: use the launcher that belongs to the program's MPI",
+                flavour.words(),
+                first.display(),
+                launcher.words()
+            );
+        }
+        Ok(Self {
+            words: words.to_vec(),
+            launcher,
+            flavour,
+            library: library(flavour, libraries)?,
+        })
+    }
+
+    /// The command with the recorder in it, writing into `folder`.
+    fn command(&self, folder: &Path) -> Command {
+        let mut preload = self.library.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|o| !o.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        let mut settings: Vec<(&str, OsString)> = vec![
+            ("LD_PRELOAD", preload),
+            ("HOPBYTE_RECORD_DIR", folder.into()),
+        ];
+        settings.extend(
+            SETTINGS
+                .iter()
+                .filter_map(|&n| Some((n, std::env::var_os(n)?))),
+        );
+        let mut command = Command::new(&self.words[0]);
+        for (name, value) in settings {
+            match self.launcher {
+                Launcher::OpenMpi(_) => {
+                    let mut word = OsString::from(name);
+                    word.push("=");
+                    word.push(value);
+                    command.arg("-x").arg(word);
+                }
+                Launcher::Hydra => {
+                    command.arg("-genv").arg(name).arg(value);
+                }
+                Launcher::Scheduler => {
+                    command.env(name, value);
+                }
+            }
+        }
+        command.args(&self.words[1..]);
+        command
+    }
+
+    /// Runs it with this process's input and output; see [`run_for`].
+    pub fn run(&self, folder: &Path, deadline: Option<Duration>) -> Result<Option<ExitStatus>> {
+        run_for(&mut self.command(folder), deadline)
+    }
+}
+
+/// Runs a command. At the deadline it is told to end, and killed if it does not; then there is no status.
+pub fn run_for(command: &mut Command, deadline: Option<Duration>) -> Result<Option<ExitStatus>> {
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("starting {}", command.get_program().display()))?;
+    let Some(deadline) = deadline else {
+        return Ok(Some(child.wait().context("waiting for the job")?));
+    };
+    if let Some(status) = wait(&mut child, deadline)? {
+        return Ok(Some(status));
+    }
+    let pid = child.id().to_string();
+    let _ = Command::new("kill").args(["-TERM", &pid]).status();
+    if wait(&mut child, GRACE)?.is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    Ok(None)
+}
+
+/// Waits for a process, so long and no longer.
+fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().context("waiting for the job")? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() >= patience {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a program prints, on either stream.
+fn said_by(command: &mut Command) -> Result<String> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    if wait(&mut child, PATIENCE)?.is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+        bail!("no answer within {} s", PATIENCE.as_secs());
+    }
+    let mut text = Vec::new();
+    if let Some(out) = child.stdout.as_mut() {
+        out.take(1 << 16).read_to_end(&mut text)?;
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The file that a word of a command line would start.
+pub fn find(word: &OsStr) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let runs = |p: &PathBuf| {
+        p.metadata()
+            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    if word.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(word)).filter(runs);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(word))
+        .find(runs)
+}
+
+/// The MPI that a program is linked with, directly or through its libraries, and that library's name.
+fn linked_to(program: &Path) -> Option<(Flavour, String)> {
+    let mut magic = [0; 4];
+    std::fs::File::open(program)
+        .ok()?
+        .read_exact(&mut magic)
+        .ok()?;
+    if &magic != b"\x7fELF" {
+        return None;
+    }
+    let listed = said_by(Command::new("ldd").arg(program)).ok()?;
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|l| l.split_whitespace().next())
+        .collect();
+    // The ABI library of MPICH may bring its native one along.
+    let found = names
+        .iter()
+        .filter_map(|&n| Some((Flavour::of_library(n)?, n.to_owned())));
+    let found: Vec<_> = found.collect();
+    let abi = found.iter().find(|(f, _)| *f == Flavour::Abi);
+    abi.or(found.first()).cloned()
+}
+
+/// The preload library.
+fn library(flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
+    let name = format!("libhopbyte_record_{}.so", flavour.name());
+    let relative = ["lib/hopbyte".into(), "build/recorder".into()];
+    beside(&name, folder, &relative, "make -C recorder")
+}
+
+/// A file that comes with hopbyte: in the folder given, else relative to where the command is installed
+/// (`PREFIX/bin`) or built (`target/release`), else to the working folder. `make` builds it.
+pub fn beside(
+    name: &str,
+    folder: Option<&Path>,
+    relative: &[String],
+    make: &str,
+) -> Result<PathBuf> {
+    let command = std::env::current_exe().ok();
+    let roots = command.iter().flat_map(|c| c.ancestors().skip(2).take(2));
+    let roots: Vec<&Path> = roots.chain([Path::new("")]).collect();
+    let folders: Vec<PathBuf> = match folder {
+        Some(folder) => vec![folder.to_owned()],
+        None => relative
+            .iter()
+            .flat_map(|r| roots.iter().map(move |root| root.join(r)))
+            .collect(),
+    };
+    let found = folders
+        .iter()
+        .map(|f| f.join(name))
+        .find(|path| path.is_file());
+    let Some(path) = found else {
+        let places: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
+        return Err(Lacking(format!(
+            "no {name} in {}\nhint: build it with `{make}`, or name its folder",
+            places.join(", ")
+        ))
+        .into());
+    };
+    path.canonicalize()
+        .with_context(|| format!("finding {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_tell_their_mpi() {
+        for (name, flavour) in [
+            ("libmpi.so.40", Some(Flavour::Ompi)),
+            ("libmpi.so.12", Some(Flavour::Mpich)),
+            ("libmpich.so.12", Some(Flavour::Mpich)),
+            ("libmpi_cray.so.12", Some(Flavour::Mpich)),
+            ("libmpi_abi.so.1", Some(Flavour::Abi)),
+            ("libmpi_mpifh.so.40", None),
+            ("libm.so.6", None),
+        ] {
+            assert_eq!(Flavour::of_library(name), flavour, "{name}");
+        }
+    }
+
+    #[test]
+    fn launchers_start_their_own() {
+        assert!(Launcher::OpenMpi(4).starts(Flavour::Ompi));
+        assert!(
+            !Launcher::OpenMpi(5).starts(Flavour::Abi) && Launcher::OpenMpi(6).starts(Flavour::Abi)
+        );
+        assert!(Launcher::Hydra.starts(Flavour::Abi) && !Launcher::Hydra.starts(Flavour::Ompi));
+        assert!(Launcher::Scheduler.starts(Flavour::Ompi));
+    }
+}

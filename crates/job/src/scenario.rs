@@ -1,0 +1,106 @@
+//! A model's scenario with the machine, traffic and traces that it names.
+
+use crate::machine::{Machine, MachineSource};
+use anyhow::Result;
+use hopbyte_fabric::Fabric;
+use hopbyte_model::workload::{Input, Workload};
+use hopbyte_model::{Inputs, Level, Nodes, PlacementRule, Scenario};
+use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::{read_placement, read_trace, read_traffic};
+use std::path::Path;
+
+/// A scenario with its machine and its inputs.
+pub struct Asked {
+    /// The machine.
+    pub machine: Machine,
+    /// Traffic and traces.
+    pub inputs: Inputs,
+}
+
+impl Asked {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn of(scenario: &Scenario) -> Result<Self> {
+        Ok(Self {
+            machine: machine_of(scenario)?,
+            inputs: inputs_of(scenario)?,
+        })
+    }
+}
+
+/// Puts the job's ranks where a file says.
+///
+/// # Errors
+/// The file is no placement on this machine.
+pub fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> {
+    let placed = read_placement(path, fabric, None)?;
+    let name = |node| fabric.node(node).name.clone();
+    let nodes = placed.allocation.nodes();
+    scenario.job.ranks_per_node = nodes.iter().map(|n| n.1).max().unwrap_or(1);
+    scenario.job.nodes = Nodes::Named(nodes.iter().map(|n| name(n.0)).collect());
+    let ranks = placed.placement.slots().iter().map(|s| name(s.node));
+    scenario.job.placement = PlacementRule::Nodes(ranks.collect());
+    scenario.check()?;
+    Ok(())
+}
+
+/// A level of the model by name.
+///
+/// # Errors
+/// There is none of this name.
+pub fn level_of(name: &str) -> Result<Level> {
+    Ok(match name {
+        "static" => Level::Static,
+        "fluid" => Level::Fluid,
+        "stalls" => Level::Stalls,
+        "packet" => Level::Packet,
+        _ => anyhow::bail!("no level '{name}': expected static, fluid, stalls or packet"),
+    })
+}
+
+/// Reads a scenario; it is checked after options have changed it.
+///
+/// # Errors
+/// The file is no scenario.
+pub fn read(path: &Path) -> Result<Scenario> {
+    let text = Text::read(path, Limits::TEXT)?;
+    Ok(Scenario::read(
+        &path.display().to_string(),
+        &lossy(text.bytes()),
+    )?)
+}
+
+/// Reads a scenario's machine.
+///
+/// # Errors
+/// See [`MachineSource::read`].
+pub fn machine_of(scenario: &Scenario) -> Result<Machine> {
+    let source = MachineSource {
+        fabric: scenario.fabric.clone(),
+        down: scenario.down.clone(),
+        routing: scenario.routing.clone(),
+        ..MachineSource::default()
+    };
+    source.read()
+}
+
+/// Reads the traffic and traces of a scenario's workloads.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn inputs_of(scenario: &Scenario) -> Result<Inputs> {
+    let input = |workload: &Workload| -> Result<Option<Input>> {
+        Ok(match workload {
+            Workload::Recorded(recorded) => Some(Input::Traffic(read_traffic(&recorded.traffic)?)),
+            Workload::Trace(trace) => Some(Input::Trace(read_trace(&trace.file)?)),
+            _ => None,
+        })
+    };
+    let background = scenario.background.iter().map(|job| input(&job.workload));
+    Ok(Inputs {
+        job: input(&scenario.job.workload)?,
+        background: background.collect::<Result<_>>()?,
+    })
+}

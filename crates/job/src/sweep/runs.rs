@@ -1,0 +1,95 @@
+//! Runs of a parameter study, several at a time.
+
+use super::journal::{RUN_SCHEMA, Record};
+use crate::scenario::Asked;
+use anyhow::{Context, Result};
+use hopbyte_model::sweep::Point;
+use hopbyte_model::{Question, Scenario};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// The runs of a study.
+pub struct Work<'a> {
+    /// Scenarios, by number.
+    pub scenarios: &'a [Scenario],
+    /// Their machines and inputs.
+    pub asked: &'a [Asked],
+    /// Operating points, by number of the run.
+    pub points: &'a [Point],
+    /// Runs at a time.
+    pub jobs: usize,
+}
+
+/// Processors of this machine, as far as the system tells.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Work<'_> {
+    /// Runs these points in any order and hands each result over as it comes; `progress` gets the runs done.
+    ///
+    /// # Errors
+    /// The first error of a run or of `keep`.
+    pub fn run(
+        &self,
+        list: &[u64],
+        progress: &dyn Fn(usize),
+        mut keep: impl FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (sender, results) = mpsc::channel();
+            for _ in 0..self.jobs.min(list.len()) {
+                let (sender, next, stop) = (sender.clone(), &next, &stop);
+                scope.spawn(move || {
+                    while let Some(&run) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let gone = sender.send(self.one(run)).is_err();
+                        if gone || stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            let mut done = 0;
+            for result in results {
+                let kept = result.and_then(&mut keep);
+                if kept.is_err() {
+                    stop.store(true, Ordering::Relaxed);
+                    return kept;
+                }
+                done += 1;
+                progress(done);
+            }
+            Ok(())
+        })
+    }
+
+    fn one(&self, run: u64) -> Result<Record> {
+        let point = &self.points[run as usize];
+        let scenario = point.scenario(self.scenarios);
+        let asked = &self.asked[point.scenario];
+        let machine = &asked.machine;
+        let question = Question::new(&scenario, &machine.fabric, &machine.routing, &asked.inputs);
+        let outcome = question.and_then(|q| q.answer());
+        let outcome = outcome.with_context(|| format!("scenario '{}'", scenario.name))?;
+        let (binds, binds_ratio) = outcome.binds();
+        Ok(Record {
+            schema: RUN_SCHEMA.into(),
+            run,
+            point: point.factors,
+            trial: point.trial,
+            seed: scenario.seed,
+            time_seconds: outcome.time_seconds,
+            bound_seconds: outcome.bound_seconds,
+            binds: binds.to_owned(),
+            binds_ratio,
+            bound_resource: outcome.bound_resource,
+            network_bytes: outcome.network_bytes,
+            flows: outcome.flows,
+            scenario: scenario.name,
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! Our agents on every router and node of a lab. Each reads the interfaces of its namespace; their reports go over a
+//! network of their own, as a cluster's management network is, so that watching puts nothing on the links.
+
+use super::counters::{self, LINUX, Load, Space};
+use super::{Lab, plan::Naming};
+use anyhow::{Context, Result, anyhow, bail};
+use hopbyte_collect::agent::{Agent, Setup as AgentSetup, Target};
+use hopbyte_collect::gather::Rules;
+use hopbyte_collect::server::{Server, Setup};
+use hopbyte_collect::stream::Stream;
+use hopbyte_collect::wire::Token;
+use hopbyte_fabric::{Fabric, LinkId};
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Tick of the agents and the collector of [`watch`]: what waits at a queue is seen at its beginning only.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How long after the beginning of such a tick its reports are waited for.
+const DEADLINE: Duration = Duration::from_millis(60);
+/// How much longer than its window [`watch`] waits for the agents.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Reports that an agent keeps for a collector that does not answer.
+const KEEP: usize = 60;
+
+/// Agents that run, a thread each; they end when this is dropped.
+pub struct Agents {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Agents {
+    /// Starts an agent for every router and node, which reports under the fabric's name of it.
+    pub fn start(
+        lab: &Lab,
+        fabric: &Fabric,
+        to: &Target,
+        token: Option<&Path>,
+        period: Duration,
+    ) -> Result<Self> {
+        let mut agents = Self {
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        let token = token.map(Token::read).transpose()?;
+        for (name, place) in places(&lab.naming(), fabric) {
+            let setup = AgentSetup {
+                node: name.clone(),
+                to: to.clone(),
+                token: token.clone(),
+                trust: None,
+                period_ns: period.as_nanos() as u64,
+                keep: KEEP,
+            };
+            let source = counters::source(&place, &name)?;
+            let stop = agents.stop.clone();
+            let work = move || {
+                let mut agent = Agent::new(setup, vec![source]);
+                agent.run(|_| {}, |_, _| !stop.load(Ordering::Relaxed))
+            };
+            let thread = std::thread::Builder::new().spawn(work);
+            agents.threads.push(thread.context("starting an agent")?);
+        }
+        Ok(agents)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Whether one of them gave up.
+    pub fn has_failed(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The fabric's name of every router and node, and its namespace.
+fn places(naming: &Naming, fabric: &Fabric) -> Vec<(String, String)> {
+    let routers = fabric.router_ids();
+    let routers = routers.map(|r| (fabric.router(r).name.clone(), naming.router(r)));
+    let nodes = fabric.node_ids();
+    let nodes = nodes.map(|n| (fabric.node(n).name.clone(), naming.node(n)));
+    routers.chain(nodes).collect()
+}
+
+/// What each link carried in a window, as agents of all routers and nodes reported it to a collector.
+pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
+    let places: HashMap<String, String> = places(&lab.naming(), fabric).into_iter().collect();
+    let setup = Setup {
+        listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
+        udp: None,
+        identity: None,
+        bus: None,
+        token: None,
+        most_connections: places.len() + 8,
+        rules: Rules {
+            period_ns: PERIOD.as_nanos() as u64,
+            deadline_ns: DEADLINE.as_nanos() as u64,
+            expected: places.keys().cloned().collect(),
+            ..Rules::default()
+        },
+    };
+    let mut server = Server::new(setup, None).context("collector")?;
+    let address = server.within().context("collector")?.to_string();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let collector = scope.spawn(|| server.run(|_| !stop.load(Ordering::Relaxed)));
+        let spaces = gather(lab, fabric, &address, &places, window);
+        stop.store(true, Ordering::Relaxed);
+        let ended = collector.join();
+        ended.map_err(|_| anyhow!("the collector broke down"))??;
+        Ok(counters::by_link(lab, fabric, spaces?.values()))
+    })
+}
+
+/// Follows the collector until it has a window of every router and node.
+fn gather(
+    lab: &Lab,
+    fabric: &Fabric,
+    address: &str,
+    places: &HashMap<String, String>,
+    window: Duration,
+) -> Result<HashMap<String, Space>> {
+    let to = Target::Tcp(address.to_owned());
+    let agents = Agents::start(lab, fabric, &to, None, PERIOD)?;
+    let mut stream = Stream::connect(address, None, None)?;
+    let mut spaces: HashMap<String, Space> = HashMap::new();
+    let mut taken = Ok(());
+    let end = Instant::now() + window + PATIENCE;
+    loop {
+        stream.next(|cluster, id, _| {
+            let Some(node) = cluster.node(id) else { return };
+            let place = places.get(&*node.name);
+            let reading = node.readings(&cluster.shapes);
+            let reading = reading.into_iter().find(|r| r.layout.source == LINUX);
+            let (Some(place), Some(reading)) = (place, reading) else {
+                return;
+            };
+            let space = spaces
+                .entry(place.clone())
+                .or_insert_with(|| Space::new(place.clone(), &reading.layout));
+            if let Err(error) = space.take(&reading) {
+                taken = Err(error);
+            }
+        })?;
+        std::mem::replace(&mut taken, Ok(()))?;
+        let all = spaces.len() == places.len();
+        if all && spaces.values().all(|s| s.seconds() >= window.as_secs_f64()) {
+            return Ok(spaces);
+        }
+        if Instant::now() > end || agents.has_failed() {
+            let (found, expected) = (spaces.len(), places.len());
+            bail!(
+                "lab '{}': found reports of {found} agents, expected those of {expected}",
+                lab.name
+            );
+        }
+    }
+}

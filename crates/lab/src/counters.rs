@@ -1,0 +1,250 @@
+//! Counters of a lab's links, as the kernel keeps them: the same source that an agent on a host reads, in every
+//! namespace.
+
+use super::Lab;
+use super::space;
+use super::system;
+use anyhow::{Result, bail};
+use hopbyte_fabric::{Fabric, LinkId};
+use hopbyte_observe::counters::delta::Moment;
+use hopbyte_observe::counters::reading::{Counter, Layout, Port, Reading};
+use hopbyte_observe::sources::{Places, Source, open};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at all queues, which take a few milliseconds.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// What one direction of a link carried in its window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Length of the window: namespaces are read one after the other, so each link has its own.
+    pub seconds: f64,
+    /// Bytes sent, frames with their Ethernet header.
+    pub bytes: u64,
+    /// Frames sent.
+    pub packets: u64,
+    /// Frames dropped at the shaped queue.
+    pub drops: u64,
+    /// Share of the samples in which frames waited for the shaper: the counterpart of a credit stall.
+    pub waiting: f64,
+}
+
+impl Load {
+    /// Share of a rate in bits per second.
+    pub fn used(&self, rate: u64) -> f64 {
+        self.bytes as f64 * 8.0 / (rate as f64 * self.seconds)
+    }
+}
+
+/// Counters of one interface: sent bytes and frames, drops at its queue, bytes that wait there.
+type Values = [u64; 4];
+const NAMES: [&str; 4] = ["tx_bytes", "tx_packets", "qdisc_drops", "qdisc_backlog"];
+/// What an agent calls the source that reads interfaces.
+pub(super) const LINUX: &str = "linux";
+
+/// An interface that is watched.
+struct Interface {
+    name: String,
+    /// Positions of the counters.
+    counters: [usize; 4],
+    first: Values,
+    last: Values,
+    waiting: u32,
+}
+
+/// The interfaces of a namespace and what was read of them.
+pub(super) struct Space {
+    place: String,
+    layout: Arc<Layout>,
+    interfaces: Vec<Interface>,
+    first: Moment,
+    last: Moment,
+    samples: u32,
+}
+
+/// Watches all links for at least a window.
+pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
+    let places = system::places_of(&lab.name)?;
+    let open = |place: String| {
+        let source = source(&place, &place)?;
+        let space = Space::new(place, source.layout());
+        Ok((source, space))
+    };
+    let mut watched = places
+        .into_iter()
+        .map(open)
+        .collect::<Result<Vec<(Source, Space)>>>()?;
+    let start = Instant::now();
+    loop {
+        let looked = Instant::now();
+        for (source, space) in &mut watched {
+            space.take(source.sample()?)?;
+        }
+        if start.elapsed() >= window {
+            break;
+        }
+        std::thread::sleep(BETWEEN.saturating_sub(looked.elapsed()));
+    }
+    Ok(by_link(lab, fabric, watched.iter().map(|(_, space)| space)))
+}
+
+/// The interfaces of a namespace as an agent there reads them, under the name that it reports.
+pub(super) fn source(place: &str, name: &str) -> Result<Source> {
+    let sources = space::inside(place, || open(&Places::here(name)))?;
+    let linux = sources
+        .into_iter()
+        .flatten()
+        .find(|s| s.layout().source == LINUX);
+    let Some(source) = linux else {
+        bail!("{place} has no interfaces: was the lab taken down meanwhile?");
+    };
+    Ok(source)
+}
+
+/// What was read of namespaces as loads of the links that begin there.
+pub(super) fn by_link<'a>(
+    lab: &Lab,
+    fabric: &Fabric,
+    spaces: impl Iterator<Item = &'a Space>,
+) -> HashMap<LinkId, Load> {
+    let naming = lab.naming();
+    let mut loads: HashMap<(&str, &str), Load> = HashMap::new();
+    for space in spaces {
+        for interface in &space.interfaces {
+            let key = (space.place.as_str(), interface.name.as_str());
+            loads.insert(key, space.load(interface));
+        }
+    }
+    let of = |link| {
+        let (place, interface) = naming.sending_end(fabric, link)?;
+        Some((link, *loads.get(&(place.as_str(), interface.as_str()))?))
+    };
+    fabric.link_ids().filter_map(of).collect()
+}
+
+impl Space {
+    /// A namespace of which nothing was read.
+    pub(super) fn new(place: String, layout: &Arc<Layout>) -> Self {
+        let position = |port: &Port, name: &str| {
+            let is = |c: &Counter| c.name == name && layout.ports[usize::from(c.port)] == *port;
+            layout.counters.iter().position(is)
+        };
+        let interface = |port: &Port| {
+            let found = NAMES.map(|n| position(port, n));
+            let [Some(bytes), Some(packets), Some(drops), Some(backlog)] = found else {
+                return None;
+            };
+            Some(Interface {
+                name: port.to_string(),
+                counters: [bytes, packets, drops, backlog],
+                first: Values::default(),
+                last: Values::default(),
+                waiting: 0,
+            })
+        };
+        Self {
+            interfaces: layout.ports.iter().filter_map(interface).collect(),
+            layout: layout.clone(),
+            place,
+            first: Moment::default(),
+            last: Moment::default(),
+            samples: 0,
+        }
+    }
+
+    /// Takes a reading; one that could not be read whole is left out.
+    pub(super) fn take(&mut self, reading: &Reading) -> Result<()> {
+        if !Arc::ptr_eq(&reading.layout, &self.layout) && reading.layout != self.layout {
+            bail!("interfaces of {} came or went meanwhile", self.place);
+        }
+        let mut counters = self.interfaces.iter().flat_map(|i| i.counters);
+        if counters.any(|c| reading.get(c).is_none()) {
+            return Ok(());
+        }
+        self.last = reading.moment;
+        if self.samples == 0 {
+            self.first = self.last;
+        }
+        for interface in &mut self.interfaces {
+            let values = interface.counters.map(|c| reading.get(c).unwrap_or(0));
+            if self.samples == 0 {
+                interface.first = values;
+            }
+            interface.last = values;
+            interface.waiting += u32::from(values[3] > 0);
+        }
+        self.samples += 1;
+        Ok(())
+    }
+
+    /// Seconds between the first and the last reading.
+    pub(super) fn seconds(&self) -> f64 {
+        let seconds = self.first.seconds_to(self.last);
+        seconds.ok().flatten().unwrap_or(0.0)
+    }
+
+    fn load(&self, interface: &Interface) -> Load {
+        let increase = |i: usize| interface.last[i].saturating_sub(interface.first[i]);
+        Load {
+            seconds: self.seconds(),
+            bytes: increase(0),
+            packets: increase(1),
+            drops: increase(2),
+            waiting: f64::from(interface.waiting) / f64::from(self.samples.max(1)),
+        }
+    }
+}
+
+/// The lines of `hopbyte links --json`, for a window of `seconds`. Bytes are scaled to the machine's
+/// real capacity, so that ratios are those of the lab.
+pub fn load_lines(
+    lab: &Lab,
+    fabric: &Fabric,
+    seconds: f64,
+    loads: &HashMap<LinkId, Load>,
+) -> String {
+    const SCHEMA: &str = "hopbyte.link/1";
+    let naming = lab.naming();
+    let row = |(&link, load)| {
+        let used = Load::used(load, naming.rate(fabric, link));
+        (used, fabric.link_name(link), load)
+    };
+    let mut rows: Vec<(f64, String, &Load)> = loads.iter().map(row).collect();
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let line = |(used, name, load): &(f64, String, &Load)| {
+        let bytes = load.bytes as f64 * 8.0 / lab.scale_bits_per_byte * seconds / load.seconds;
+        serde_json::json!({
+            "schema": SCHEMA,
+            "link": name,
+            "received_bytes": bytes.round(),
+            "packets": load.packets,
+            "used_ratio": used,
+            "credit_stall_ratio": load.waiting,
+            "coverage": 1.0,
+        })
+    };
+    let summary = serde_json::json!({
+        "schema": SCHEMA,
+        "summary": {
+            "rows": rows.len(), "matched": rows.len(), "unmatched": 0, "window_seconds": seconds,
+        },
+    });
+    rows.iter()
+        .map(line)
+        .chain([summary])
+        .map(|value| line_of(&value))
+        .collect()
+}
+
+/// One JSON object as a line, its schema first: readers recognise the file by how it begins.
+fn line_of(value: &serde_json::Value) -> String {
+    let mut rest = value.clone();
+    let schema = rest
+        .as_object_mut()
+        .and_then(|o| o.remove("schema"))
+        .unwrap_or_default();
+    let rest = rest.to_string();
+    format!("{{\"schema\":{schema},{}\n", rest.trim_start_matches('{'))
+}

@@ -1,0 +1,165 @@
+//! The application on an emulated cluster: it tells how long its products take, and moves its blocks when it is told to.
+
+use crate::{Lab, system};
+use anyhow::{Context, Result, bail};
+use hopbyte_fabric::{Fabric, NodeId};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Longest wait for a line of a job.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What a job that is told to end may take for it.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Where a job runs.
+pub struct Place<'a> {
+    /// The cluster.
+    pub lab: &'a Lab,
+    /// Its machine.
+    pub fabric: &'a Fabric,
+    /// Nodes in the launcher's order.
+    pub nodes: Vec<NodeId>,
+    /// Ranks on each.
+    pub ranks_per_node: u32,
+}
+
+impl Place<'_> {
+    /// Open MPI's launcher on the first node, for these nodes; the program and its arguments follow.
+    /// `before` comes before the launcher.
+    pub fn launcher(&self, before: &[String]) -> Command {
+        let hosts: Vec<String> = (self.nodes.iter())
+            .map(|&n| format!("{}:{}", self.fabric.node(n).name, self.ranks_per_node))
+            .collect();
+        let mut command = self.lab.command(self.fabric, self.nodes[0]);
+        command.args(before).arg(LAUNCHER).args([
+            "--allow-run-as-root",
+            "--mca",
+            "plm_rsh_agent",
+            &self.lab.agent,
+            "--host",
+            &hosts.join(","),
+        ]);
+        command.args(["--map-by", "slot", "--bind-to", "none"]);
+        for (name, value) in NETWORK {
+            command.args(["--mca", name, value]);
+        }
+        let ranks = self.nodes.len() * self.ranks_per_node as usize;
+        command.args(["-np", &ranks.to_string()]);
+        command
+    }
+}
+
+/// Open MPI's own name where others have a `mpirun` too.
+pub const LAUNCHER: &str = "mpirun.openmpi";
+/// TCP over the emulated cables, shared memory inside a host.
+const NETWORK: [(&str, &str); 3] = [
+    ("btl", "tcp,self,vader"),
+    ("btl_tcp_if_include", "eth0"),
+    ("oob_tcp_if_include", "eth0"),
+];
+
+/// A running job that prints JSON lines.
+pub struct Job {
+    child: Child,
+    lines: Receiver<Value>,
+    log: PathBuf,
+    /// Namespaces of its nodes, in which nothing outlives it.
+    places: Vec<String>,
+}
+
+impl Job {
+    /// Starts one; what it says on standard error goes into `log`.
+    pub fn start(place: &Place, program: &[String], log: &Path) -> Result<Self> {
+        let errors =
+            std::fs::File::create(log).with_context(|| format!("writing {}", log.display()))?;
+        let mut child = place
+            .launcher(&[])
+            .args(program)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .context("starting ip")?;
+        let (sender, lines) = channel();
+        if let Some(out) = child.stdout.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    let Ok(value) = serde_json::from_str(&line) else {
+                        continue;
+                    };
+                    if sender.send(value).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let naming = place.lab.naming();
+        Ok(Self {
+            child,
+            lines,
+            log: log.to_owned(),
+            places: place.nodes.iter().map(|&n| naming.node(n)).collect(),
+        })
+    }
+
+    /// The next line that `wanted` accepts.
+    pub fn line(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+        let start = Instant::now();
+        while let Some(left) = PATIENCE.checked_sub(start.elapsed()) {
+            let Ok(value) = self.lines.recv_timeout(left) else {
+                break;
+            };
+            if value["record"] == "refused" {
+                bail!("the application refused a map: {}", value["problem"]);
+            }
+            if wanted(&value) {
+                return Ok(value);
+            }
+        }
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let last: Vec<&str> = said.lines().rev().take(3).collect();
+        bail!(
+            "a job on the lab said nothing for {} s or ended: {}\nhint: all of it is in {}",
+            PATIENCE.as_secs(),
+            last.into_iter().rev().collect::<Vec<_>>().join(" / "),
+            self.log.display()
+        )
+    }
+
+    /// Time of a product in the next whole window of so many timed products.
+    pub fn product_seconds(&mut self, products: u64) -> Result<f64> {
+        let line = self.line(|v| v["record"] == "window" && v["iterations"] == products)?;
+        let seconds = line["average_seconds"].as_f64();
+        seconds.with_context(|| format!("no time in a report of the application: {line}"))
+    }
+
+    /// Forgets what was printed so far, and the line that is on its way.
+    pub fn catch_up(&mut self) -> Result<()> {
+        while self.lines.try_recv().is_ok() {}
+        self.line(|v| v["record"] == "window").map(|_| ())
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
+        let start = Instant::now();
+        while start.elapsed() < GRACE {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.places
+            .iter()
+            .for_each(|place| system::end_processes(place));
+    }
+}

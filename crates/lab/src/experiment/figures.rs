@@ -1,0 +1,175 @@
+//! What the trials of the experiment say, for scripts and for people.
+
+use hopbyte_job::statistics::{median, median_interval};
+use serde::Serialize;
+
+/// What a remap is based on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// No remap: the best map of a machine that nobody else uses.
+    None,
+    /// Hops times bytes: the machine without its counters.
+    Hops,
+    /// The most used link of a route times bytes (paper 003).
+    Used,
+    /// The most stalled link of a route times bytes (paper 003).
+    CreditStall,
+    /// Time of the worst link beside the others' load.
+    WorstLink,
+}
+
+impl Method {
+    /// Methods that make a new map.
+    pub const MAPPED: [Self; 4] = [Self::Hops, Self::Used, Self::CreditStall, Self::WorstLink];
+
+    /// Name for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::None => "no remap",
+            Self::Hops => "hops",
+            Self::Used => "used bandwidth",
+            Self::CreditStall => "credit stall",
+            Self::WorstLink => "worst link (ours)",
+        }
+    }
+}
+
+/// One trial: times of a product.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trial {
+    /// With the static map, alone: before and after.
+    pub alone: [f64; 2],
+    /// With the static map, beside the streams: before, between and after the remaps.
+    pub beside: Vec<f64>,
+    /// Time alone, mean of both.
+    pub alone_seconds: f64,
+    /// Time beside the streams, median.
+    pub congested_seconds: f64,
+    /// What the model says of both.
+    pub alone_predicted_seconds: f64,
+    /// See above.
+    pub congested_predicted_seconds: f64,
+    /// Nodes that the streams are between.
+    pub streams: Vec<[String; 2]>,
+    /// Result of each method.
+    pub remaps: Vec<Remap>,
+    /// Links that streams or the static map put something on, as they are and as the counters have them.
+    pub links: Vec<Seen>,
+}
+
+/// A link in a trial; ratios are of its rate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Seen {
+    pub link: String,
+    /// What the streams put on it.
+    pub streams_ratio: f64,
+    /// What the counters hold, and what of it is taken for the streams'.
+    pub used_ratio: f64,
+    pub others_ratio: f64,
+    /// Share of the looks at which something waited for it.
+    pub waiting_ratio: f64,
+    pub drops: u64,
+    /// Messages of a product that the static map sends over it, and each method's.
+    pub static_messages: f64,
+    pub messages: Vec<f64>,
+}
+
+/// What came of one method in one trial.
+#[derive(Clone, Debug, Serialize)]
+pub struct Remap {
+    pub method: Method,
+    pub product_seconds: f64,
+    /// What the model says of it, which knows the streams.
+    pub predicted_seconds: f64,
+    /// Share of the time lost to the streams that came back, against the static map before and after; above 1 where the
+    /// new map is faster beside them than the static one without.
+    pub recovered_ratio: Option<f64>,
+    /// From the counters to the map.
+    pub mapping_seconds: f64,
+    /// The blocks' way to their new ranks.
+    pub moving_seconds: f64,
+    pub moved_blocks: u64,
+}
+
+/// A figure over trials.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figure {
+    /// The method.
+    pub method: Method,
+    /// Median time of a product.
+    pub product_seconds: f64,
+    /// Median share of the lost time that came back.
+    pub recovered_ratio: f64,
+    /// Interval of the median that holds without assumptions, and how surely.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Its confidence.
+    pub confidence: f64,
+}
+
+/// The answer for scripts.
+#[derive(Serialize)]
+pub struct Record {
+    /// Schema of this record.
+    pub schema: &'static str,
+    /// Spec of the emulated machine.
+    pub machine: String,
+    /// Rate of its links.
+    pub rate_bits_per_s: f64,
+    /// Ranks of the application.
+    pub ranks: usize,
+    /// Its nodes.
+    pub nodes: Vec<String>,
+    /// Median time of a product alone.
+    pub alone_seconds: f64,
+    /// Median time of a product beside the streams.
+    pub congested_seconds: f64,
+    /// Medians by method.
+    pub figures: Vec<Figure>,
+    /// Whether the application's results were right to the end.
+    pub verified: bool,
+    /// Every trial.
+    pub trials: Vec<Trial>,
+}
+
+/// Medians of each method over trials.
+pub fn figures(trials: &[Trial]) -> Vec<Figure> {
+    let of = |method| {
+        let remaps: Vec<&Remap> = (trials.iter())
+            .flat_map(|t| t.remaps.iter().filter(move |r| r.method == method))
+            .collect();
+        let shares: Vec<f64> = remaps.iter().filter_map(|r| r.recovered_ratio).collect();
+        let (low, high, confidence) = median_interval(&shares);
+        Figure {
+            method,
+            product_seconds: median(&remaps.iter().map(|r| r.product_seconds).collect::<Vec<_>>()),
+            recovered_ratio: median(&shares),
+            low,
+            high,
+            confidence,
+        }
+    };
+    Method::MAPPED.into_iter().map(of).collect()
+}
+
+impl Record {
+    /// Whether the machine's counters were worth it.
+    pub fn holds(&self) -> bool {
+        let share = |m: Method| {
+            self.figures
+                .iter()
+                .find(|f| f.method == m)
+                .map_or(0.0, |f| f.recovered_ratio)
+        };
+        let best = share(Method::CreditStall).max(share(Method::WorstLink));
+        self.verified && best >= 0.5 && best > share(Method::Hops)
+    }
+
+    /// Trials in which the competing application cost something.
+    pub fn losses(&self) -> usize {
+        let any = |t: &&Trial| t.remaps.iter().any(|r| r.recovered_ratio.is_some());
+        self.trials.iter().filter(any).count()
+    }
+}

@@ -1,0 +1,95 @@
+//! What the lab's counters say while the application runs beside others, and what of it is the others'.
+
+use super::application::Place;
+use super::rivals::HEADROOM;
+use crate::agents;
+use crate::counters::{Load, load_lines};
+use anyhow::Result;
+use hopbyte_apply::write_atomic;
+use hopbyte_fabric::{Exchange, LinkId, Placement};
+use hopbyte_job::Machine;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Wire bytes of a payload byte: 1,448 in a frame of 1,514.
+pub const FRAMES: f64 = 1514.0 / 1448.0;
+
+/// Bytes on the wire that one product puts on each link.
+pub fn own_bytes(
+    machine: &Machine,
+    exchange: &Exchange,
+    placement: &Placement,
+) -> Result<HashMap<LinkId, f64>> {
+    let mut bytes = HashMap::new();
+    let mut route = Vec::new();
+    for (from, message) in exchange.iter() {
+        route.clear();
+        let (a, b) = (placement.node(from), placement.node(message.to));
+        let walked = machine.routing.route(&machine.fabric, a, b, &mut route);
+        walked.map_err(|e| anyhow::anyhow!("{}", e.describe(&machine.fabric)))?;
+        for &link in &route {
+            *bytes.entry(link).or_insert(0.0) += message.bytes * FRAMES;
+        }
+    }
+    Ok(bytes)
+}
+
+/// A link as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    /// All that it carried.
+    pub load: Load,
+    /// Its rate in bits per second.
+    pub rate: u64,
+    /// Bytes per second that are not the application's.
+    pub others: f64,
+}
+
+/// Has the lab's counters read for a while, by agents that report to a collector, and writes two files: all that links carry, and what is not the application's
+/// to take, which is what others put there and some headroom. How many products there were meanwhile is what its nodes
+/// injected, over what they inject in one: on its own nodes nobody else runs.
+pub fn read(
+    place: &Place,
+    own: &HashMap<LinkId, f64>,
+    window: Duration,
+    all: &Path,
+    others: &Path,
+) -> Result<HashMap<LinkId, Read>> {
+    let (fabric, lab, naming) = (place.fabric, place.lab, place.lab.naming());
+    let loads = agents::watch(lab, fabric, window)?;
+    let of = |link: &LinkId| own.get(link).copied().unwrap_or(0.0);
+    let (mut injected, mut once) = (0.0, 0.0);
+    for &node in &place.nodes {
+        let link = fabric.node(node).inject;
+        if let Some(load) = loads.get(&link) {
+            injected += load.bytes as f64 / load.seconds;
+            once += of(&link);
+        }
+    }
+    let products_per_second = if once > 0.0 { injected / once } else { 0.0 };
+    let reads: HashMap<LinkId, Read> = (loads.iter())
+        .map(|(&link, &load)| {
+            let others = load.bytes as f64 / load.seconds - of(&link) * products_per_second;
+            let read = Read {
+                load,
+                rate: naming.rate(fabric, link),
+                others: others.max(0.0),
+            };
+            (link, read)
+        })
+        .collect();
+    let not_mine = |(&link, read): (&LinkId, &Read)| {
+        let bytes = (read.others + HEADROOM * read.rate as f64 / 8.0) * read.load.seconds;
+        let load = Load {
+            bytes: bytes.round() as u64,
+            ..read.load
+        };
+        (link, load)
+    };
+    let not_mine = reads.iter().map(not_mine).collect();
+    let seconds = window.as_secs_f64();
+    write_atomic(all, &load_lines(lab, fabric, seconds, &loads))?;
+    write_atomic(others, &load_lines(lab, fabric, seconds, &not_mine))?;
+    Ok(reads)
+}

@@ -1,0 +1,283 @@
+//! An emulated cluster on this machine: network namespaces wired as a fabric, links shaped.
+
+pub mod agents;
+pub mod background;
+pub mod counters;
+pub mod experiment;
+pub mod plan;
+mod space;
+pub mod system;
+
+use anyhow::{Context, Result, bail};
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId};
+use hopbyte_job::{Machine, MachineSource};
+use hopbyte_observe::counters::join::PortMap;
+use plan::{Naming, Plan};
+use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// What a lab is, as its state file keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Lab {
+    /// Name, and prefix of its namespaces.
+    pub name: String,
+    /// The machine that it emulates.
+    pub machine: MachineSource,
+    /// Bits per second for each byte per second of capacity.
+    pub scale_bits_per_byte: f64,
+    /// Program that launchers use in place of ssh.
+    pub agent: String,
+}
+
+impl Lab {
+    /// Builds a lab; on failure nothing of it is left.
+    pub fn up(
+        name: &str,
+        source: MachineSource,
+        machine: &Machine,
+        bits_per_second: f64,
+    ) -> Result<Self> {
+        check_name(name)?;
+        system::check_rights()?;
+        if !system::places_of(name)?.is_empty() {
+            bail!("lab '{name}' is up already\nhint: hopbyte lab down {name}");
+        }
+        let fastest = reference_capacity(&machine.fabric);
+        let naming = Naming {
+            lab: name.into(),
+            scale: bits_per_second / fastest,
+        };
+        let plan = Plan::of(&machine.fabric, &machine.routing, &naming)?;
+        let lab = Self {
+            name: name.into(),
+            machine: source,
+            scale_bits_per_byte: naming.scale,
+            agent: system::folder(name).join("agent").display().to_string(),
+        };
+        let built = build(&plan).and_then(|()| lab.save(&machine.fabric));
+        if let Err(error) = built {
+            system::remove(name).context("taking down what was built")?;
+            return Err(error);
+        }
+        Ok(lab)
+    }
+
+    /// The lab of a name.
+    pub fn open(name: &str) -> Result<Self> {
+        check_name(name)?;
+        let path = system::folder(name).join("lab.json");
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!(
+                    "no lab '{name}' is up\nhint: hopbyte lab up torus:2x2x8:nodes=2 --name {name}"
+                )
+            }
+            text => text.with_context(|| format!("reading {}", path.display()))?,
+        };
+        serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))
+    }
+
+    /// The machine that it emulates.
+    ///
+    /// # Errors
+    /// Its files are not there any more.
+    pub fn machine(&self) -> Result<Machine> {
+        self.machine.read()
+    }
+
+    /// Names of its parts.
+    pub fn naming(&self) -> Naming {
+        Naming {
+            lab: self.name.clone(),
+            scale: self.scale_bits_per_byte,
+        }
+    }
+
+    /// Whether it is still up.
+    pub fn is_up(&self) -> bool {
+        system::folder(&self.name).join("lab.json").exists()
+    }
+
+    /// Links by router and interface, for whoever reads what [`agents`] report: no rule finds them. Those of nodes are
+    /// found as everywhere.
+    pub fn ports(&self, fabric: &Fabric) -> PortMap {
+        let naming = self.naming();
+        let port = |link| {
+            let End::Router(router) = fabric.link(link).from else {
+                return None;
+            };
+            let (_, interface) = naming.sending_end(fabric, link)?;
+            Some(((fabric.router(router).name.clone(), interface), link))
+        };
+        fabric.link_ids().filter_map(port).collect()
+    }
+
+    fn save(&self, fabric: &Fabric) -> Result<()> {
+        let folder = system::folder(&self.name);
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let naming = self.naming();
+        let (mut hosts, mut places) = ("127.0.0.1 localhost\n".to_owned(), String::new());
+        for node in fabric.node_ids() {
+            let (address, host) = (plan::address(node), plan::host_name(fabric, node));
+            hosts.push_str(&format!("{address} {host}\n"));
+            places.push_str(&format!("{address} {host} {}\n", naming.node(node)));
+        }
+        hopbyte_apply::write_atomic(&folder.join("hosts"), hosts.as_bytes())?;
+        hopbyte_apply::write_atomic(&folder.join("places"), places.as_bytes())?;
+        let agent = folder.join("agent");
+        hopbyte_apply::write_atomic(&agent, system::agent_script(&self.name).as_bytes())?;
+        std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755))
+            .with_context(|| format!("making {} executable", agent.display()))?;
+        Ok(hopbyte_apply::write_atomic(
+            &folder.join("lab.json"),
+            serde_json::to_string_pretty(self)?.as_bytes(),
+        )?)
+    }
+
+    /// Runs a command on a node, with this process's input and output; its exit code.
+    pub fn run(&self, fabric: &Fabric, node: NodeId, command: &[String]) -> Result<i32> {
+        let mut entered = self.command(fabric, node);
+        let status = entered.args(command).status().context("starting ip")?;
+        Ok(status.code().unwrap_or(255))
+    }
+
+    /// A command that enters a node and becomes what its further arguments say.
+    pub fn command(&self, fabric: &Fabric, node: NodeId) -> Command {
+        let place = self.naming().node(node);
+        let mut command = system::enter(&self.name, &place, &plan::host_name(fabric, node));
+        command
+            .env("HOPBYTE_LAB", &self.name)
+            .env("HOPBYTE_LAB_AGENT", &self.agent);
+        command
+    }
+
+    /// Changes the rate of a link (one direction) to a share of its capacity.
+    pub fn set_rate(&self, fabric: &Fabric, link: LinkId, factor: f64) -> Result<()> {
+        let naming = self.naming();
+        let Some((place, interface)) = naming.sending_end(fabric, link) else {
+            bail!(
+                "{} is shared by several hosts and has no interface of its own",
+                fabric.link_name(link)
+            );
+        };
+        let rate = (naming.rate(fabric, link) as f64 * factor)
+            .round()
+            .max(1000.0) as u64;
+        system::batch(
+            "tc",
+            Some(&place),
+            &format!("qdisc change {}\n", plan::shaping(&interface, rate)),
+        )
+    }
+
+    /// Takes a link's interface down or up (one direction).
+    pub fn set_up(&self, fabric: &Fabric, link: LinkId, up: bool) -> Result<()> {
+        let Some((place, interface)) = self.naming().sending_end(fabric, link) else {
+            return Ok(());
+        };
+        let state = if up { "up" } else { "down" };
+        system::batch(
+            "ip",
+            Some(&place),
+            &format!("link set dev {interface} {state}\n"),
+        )
+    }
+
+    /// Installs the routes of a machine in place of those there are.
+    pub fn install_routes(&self, machine: &Machine) -> Result<()> {
+        let mut by_place = std::collections::BTreeMap::<String, String>::new();
+        for (place, route) in plan::routes(&machine.fabric, &machine.routing, &self.naming()) {
+            by_place
+                .entry(place)
+                .or_default()
+                .push_str(&format!("route replace {route}\n"));
+        }
+        by_place
+            .iter()
+            .try_for_each(|(place, lines)| system::batch("ip", Some(place), lines))
+    }
+}
+
+/// Names of running labs.
+pub fn running() -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(system::folder("")) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The capacity that `--rate` stands for: the fastest link between routers.
+fn reference_capacity(fabric: &Fabric) -> f64 {
+    fabric
+        .link_ids()
+        .filter(|&l| fabric.is_hop(l))
+        .map(|l| fabric.link(l).nominal.0)
+        .fold(0.0, f64::max)
+        .max(1.0)
+}
+
+/// A share between 0 and 1 of something, as an option gives it.
+///
+/// # Errors
+/// It is not above 0 and at most 1.
+pub fn share(what: &str, factor: f64) -> Result<f64> {
+    if factor > 0.0 && factor <= 1.0 {
+        return Ok(factor);
+    }
+    bail!("{what}: found {factor}, expected a share above 0 and at most 1");
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let valid = (1..=12).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if !valid {
+        bail!(
+            "lab name: found '{}', expected 1 to 12 lower-case letters and digits",
+            name.escape_debug()
+        );
+    }
+    Ok(())
+}
+
+/// Settings of every namespace: forwarding, nothing that sends packets by itself, and connections that stay as fast as
+/// they were between two messages.
+const SETTINGS: [&str; 8] = [
+    "sysctl",
+    "-qw",
+    "net.ipv4.ip_forward=1",
+    "net.ipv4.conf.all.rp_filter=0",
+    "net.ipv4.conf.default.rp_filter=0",
+    "net.ipv6.conf.all.disable_ipv6=1",
+    "net.ipv6.conf.default.disable_ipv6=1",
+    "net.ipv4.tcp_slow_start_after_idle=0",
+];
+
+fn build(plan: &Plan) -> Result<()> {
+    let namespaces: String = plan
+        .places
+        .iter()
+        .map(|p| format!("netns add {p}\n"))
+        .collect();
+    system::batch("ip", None, &namespaces)?;
+    for place in &plan.places {
+        system::inside(place, &SETTINGS)?;
+    }
+    system::batch("ip", None, &plan.cables)?;
+    for place in &plan.places {
+        let ip = plan.ip.get(place).map_or("", String::as_str);
+        system::batch("ip", Some(place), &format!("link set lo up\n{ip}"))?;
+        if let Some(tc) = plan.tc.get(place) {
+            system::batch("tc", Some(place), tc)?;
+        }
+    }
+    Ok(())
+}

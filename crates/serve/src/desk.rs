@@ -1,0 +1,477 @@
+//! Questions to a running oracle and their answers: each from one snapshot, whichever comes meanwhile.
+
+use crate::http::{self, Request, Room};
+use crate::pair::{Asked, Pair};
+use hopbyte_fabric::{Fabric, LinkState, NodeId};
+use hopbyte_job::Machine;
+use hopbyte_observe::oracle::{Ask, MOST_PAIRS, Place, SCHEMA, State};
+use hopbyte_oracle::{Aggregate, Metric, Over, View};
+use serde::Serialize;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What is served: a machine, and the view of it that holds now.
+pub struct Desk<'a> {
+    machine: &'a Machine,
+    fingerprint: String,
+    now: RwLock<Now<'a>>,
+    /// Room for large questions.
+    pub room: Room,
+}
+
+/// The view and where it comes from.
+struct Now<'a> {
+    view: Arc<View<'a>>,
+    source: String,
+    rows: (usize, usize),
+    error: Option<String>,
+}
+
+/// A reading of the links, to be served from now on.
+pub struct Fresh {
+    /// What the links carried.
+    pub state: LinkState,
+    /// Grows from reading to reading, the same for every oracle that follows the same source.
+    pub version: u64,
+    /// When it was read.
+    pub time_seconds: Option<f64>,
+    /// Rows that named a link, and rows that did not.
+    pub rows: (usize, usize),
+}
+
+/// An answer: a line, and floats behind it.
+#[derive(Default)]
+pub struct Answered {
+    /// JSON, without its line end.
+    pub line: Vec<u8>,
+    /// Packed costs.
+    pub packed: Vec<f32>,
+    /// Whether it is a refusal.
+    pub refused: bool,
+}
+
+/// Every field that answers have.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+struct Line<'a> {
+    schema: &'static str,
+    version: u64,
+    time_seconds: Option<f64>,
+    #[serde(flatten)]
+    what: What<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum What<'a> {
+    Pair {
+        #[serde(flatten)]
+        asked: Asked,
+        #[serde(flatten)]
+        pair: Pair,
+    },
+    List {
+        #[serde(flatten)]
+        asked: Asked,
+        #[serde(flatten)]
+        list: List,
+    },
+    Names {
+        names: Vec<&'a str>,
+    },
+    State {
+        state: Option<State>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        packed: Option<usize>,
+    },
+    Status(Box<Status<'a>>),
+    Error {
+        error: String,
+    },
+}
+
+/// A list or an allocation.
+#[derive(Serialize)]
+struct List {
+    /// Rows and columns of an allocation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<usize>,
+    /// `null` is not measured, or no route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    costs: Option<Vec<Option<f32>>>,
+    /// Floats behind the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packed: Option<usize>,
+    unknown: usize,
+    /// Positions in the list that have no route.
+    no_route: Vec<usize>,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    hopbyte: &'static str,
+    fabric: &'a str,
+    fingerprint: String,
+    routers: usize,
+    nodes: usize,
+    links: usize,
+    source: String,
+    matched: usize,
+    unmatched: usize,
+    coverage: Vec<Known>,
+    error: Option<String>,
+}
+
+/// Share of the hops of which a metric is known.
+#[derive(Serialize)]
+struct Known {
+    metric: Metric,
+    coverage: f64,
+}
+
+/// Positions without a route that an answer lists.
+const MOST_LISTED: usize = 1000;
+
+impl<'a> Desk<'a> {
+    /// A machine of which nothing was read yet.
+    pub fn new(machine: &'a Machine, source: &str) -> Self {
+        let view = View::new(&machine.fabric, &machine.routing, None, 0, None);
+        Self {
+            machine,
+            fingerprint: machine.fabric.fingerprint(),
+            now: RwLock::new(Now {
+                view: Arc::new(view),
+                source: source.into(),
+                rows: (0, 0),
+                error: None,
+            }),
+            room: Room::default(),
+        }
+    }
+
+    /// Serves a reading from now on; who is being answered keeps what he has.
+    pub fn publish(&self, fresh: Fresh) {
+        let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
+        let (version, time) = (fresh.version, fresh.time_seconds);
+        let view = Arc::new(View::new(fabric, routing, Some(fresh.state), version, time));
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut now.view, view);
+        now.rows = fresh.rows;
+        now.error = None;
+        // Freed, where nobody holds it, without the lock.
+        drop(now);
+        drop(before);
+    }
+
+    /// Says why there is nothing newer.
+    pub fn fail(&self, error: &str) {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        now.error = Some(error.into());
+    }
+
+    /// The view that holds now.
+    pub fn view(&self) -> Arc<View<'a>> {
+        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        now.view.clone()
+    }
+
+    /// Answers a line of JSON and the node numbers behind it.
+    pub fn answer(&self, line: &[u8], packed: &[u8]) -> Answered {
+        match Ask::read(line) {
+            Ok(ask) => self.ask(&ask, packed),
+            Err(error) => self.refuse(&error),
+        }
+    }
+
+    /// Answers a question.
+    pub fn ask(&self, ask: &Ask, packed: &[u8]) -> Answered {
+        let view = self.view();
+        let answered = self.respond(&view, ask, packed);
+        answered.unwrap_or_else(|error| refusal(&view, error))
+    }
+
+    /// Why a question is not answered.
+    pub fn refuse(&self, error: &str) -> Answered {
+        refusal(&self.view(), error.to_owned())
+    }
+
+    fn respond(&self, view: &View<'a>, ask: &Ask, packed: &[u8]) -> Result<Answered, String> {
+        let asked = Asked::read(ask)?;
+        let fabric = view.fabric();
+        let costs = || view.costs(asked.metric, asked.aggregate, asked.over);
+        let what = match ask {
+            Ask {
+                from: Some(from),
+                to: Some(to),
+                ..
+            } => {
+                let pair = (node(fabric, from)?, node(fabric, to)?);
+                What::Pair {
+                    asked,
+                    pair: Pair::of(fabric, costs(), pair),
+                }
+            }
+            Ask {
+                packed: Some(n), ..
+            } => {
+                let pairs = unpack(fabric, *n, packed)?;
+                return list(view, asked, costs().many(&pairs), None, true);
+            }
+            Ask {
+                pairs: Some(pairs), ..
+            } => {
+                let pairs = self.named(pairs)?;
+                return list(view, asked, costs().many(&pairs), None, ask.pack);
+            }
+            Ask {
+                among: Some(nodes), ..
+            } => {
+                if nodes.len().saturating_mul(nodes.len()) > MOST_PAIRS {
+                    return Err(format!(
+                        "{} nodes, {MOST_PAIRS} pairs are the most",
+                        nodes.len()
+                    ));
+                }
+                let nodes: Result<Vec<_>, _> = nodes.iter().map(|n| node(fabric, n)).collect();
+                let matrix = costs().among(&nodes?).map_err(|e| e.to_string())?;
+                let size = Some(matrix.size());
+                return list(view, asked, matrix.into_vec(), size, ask.pack);
+            }
+            Ask { from: Some(_), .. } | Ask { to: Some(_), .. } => {
+                return Err("half a pair, expected from and to".into());
+            }
+            Ask { names: true, .. } => What::Names {
+                names: fabric.nodes().iter().map(|n| n.name.as_str()).collect(),
+            },
+            Ask { links: true, .. } => return self.links(view, ask.pack),
+            _ => What::Status(Box::new(self.status(view))),
+        };
+        said(view, what, Vec::new())
+    }
+
+    /// What every link carried.
+    fn links(&self, view: &View<'a>, pack: bool) -> Result<Answered, String> {
+        let columns = view.state().map_or(Vec::new(), State::columns_of);
+        let links = view.fabric().links().len();
+        let known = |c: &f32| (!c.is_nan()).then_some(*c);
+        let rows = columns.chunks(links.max(1)).filter(|_| !pack);
+        let state = view.state().map(|state| State {
+            fingerprint: self.fingerprint.clone(),
+            links,
+            window_seconds: state.window_seconds,
+            columns: rows.map(|row| row.iter().map(known).collect()).collect(),
+        });
+        let packed = state.is_some() && pack;
+        let what = What::State {
+            state,
+            packed: packed.then_some(columns.len()),
+        };
+        said(view, what, if packed { columns } else { Vec::new() })
+    }
+
+    fn named(&self, pairs: &[(Place, Place)]) -> Result<Vec<(NodeId, NodeId)>, String> {
+        if pairs.len() > MOST_PAIRS {
+            return Err(format!("{} pairs, {MOST_PAIRS} are the most", pairs.len()));
+        }
+        let fabric = &self.machine.fabric;
+        let pair = |(a, b): &(Place, Place)| Ok((node(fabric, a)?, node(fabric, b)?));
+        pairs.iter().map(pair).collect()
+    }
+
+    fn status(&self, view: &View<'a>) -> Status<'a> {
+        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        let (source, rows, error) = (now.source.clone(), now.rows, now.error.clone());
+        drop(now);
+        let fabric = view.fabric();
+        let known = |metric| Known {
+            metric,
+            coverage: view.costs(metric, Aggregate::Max, Over::Request).coverage(),
+        };
+        Status {
+            hopbyte: env!("CARGO_PKG_VERSION"),
+            fabric: fabric.source(),
+            fingerprint: self.fingerprint.clone(),
+            routers: fabric.routers().len(),
+            nodes: fabric.nodes().len(),
+            links: fabric.links().len(),
+            source,
+            matched: rows.0,
+            unmatched: rows.1,
+            coverage: Metric::ALL.map(known).into(),
+            error,
+        }
+    }
+
+    /// Answers a request over HTTP.
+    pub fn http(&self, request: &Request) -> http::Answer {
+        let answered = match (&request.body, request.name.as_str()) {
+            (Some(body), "ask") => {
+                let end = body.iter().position(|&b| b == b'\n').unwrap_or(body.len());
+                let (line, rest) = body.split_at(end);
+                self.answer(line, rest.get(1..).unwrap_or_default())
+            }
+            (None, "" | "status") => self.ask(&Ask::default(), &[]),
+            (None, "pair") => self.ask(&pair_asked(request), &[]),
+            (None, "links") => self.ask(
+                &Ask {
+                    links: true,
+                    ..Ask::default()
+                },
+                &[],
+            ),
+            (None, "names") => self.ask(
+                &Ask {
+                    names: true,
+                    ..Ask::default()
+                },
+                &[],
+            ),
+            _ => {
+                let text =
+                    "there are GET /status, /pair?from=A&to=B, /links and /names, and POST /ask";
+                return http::Answer::words(404, text);
+            }
+        };
+        let kind = match answered.packed.is_empty() {
+            true => "application/json",
+            false => "application/octet-stream",
+        };
+        http::Answer {
+            status: if answered.refused { 400 } else { 200 },
+            kind,
+            body: answered.bytes(),
+        }
+    }
+}
+
+impl Answered {
+    /// As it goes out.
+    pub fn bytes(self) -> Vec<u8> {
+        let mut bytes = self.line;
+        bytes.push(b'\n');
+        let line = bytes.len();
+        bytes.resize(line + 4 * self.packed.len(), 0);
+        for (room, cost) in bytes[line..].chunks_exact_mut(4).zip(&self.packed) {
+            room.copy_from_slice(&cost.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+fn refusal(view: &View, error: String) -> Answered {
+    let refused = said(view, What::Error { error }, Vec::new());
+    Answered {
+        refused: true,
+        ..refused.unwrap_or_default()
+    }
+}
+
+fn said(view: &View, what: What, packed: Vec<f32>) -> Result<Answered, String> {
+    let line = Line {
+        schema: SCHEMA,
+        version: view.version(),
+        time_seconds: view.time_seconds(),
+        what,
+    };
+    Ok(Answered {
+        line: serde_json::to_vec(&line).map_err(|e| e.to_string())?,
+        packed,
+        refused: false,
+    })
+}
+
+fn list(
+    view: &View,
+    asked: Asked,
+    costs: Vec<f32>,
+    size: Option<usize>,
+    pack: bool,
+) -> Result<Answered, String> {
+    let infinite = costs.iter().enumerate().filter(|(_, c)| c.is_infinite());
+    let list = List {
+        size,
+        unknown: costs.iter().filter(|c| c.is_nan()).count(),
+        no_route: infinite.map(|(i, _)| i).take(MOST_LISTED).collect(),
+        packed: pack.then_some(costs.len()),
+        costs: (!pack).then(|| costs.iter().map(|&c| c.is_finite().then_some(c)).collect()),
+    };
+    let what = What::List { asked, list };
+    said(view, what, if pack { costs } else { Vec::new() })
+}
+
+fn node(fabric: &Fabric, place: &Place) -> Result<NodeId, String> {
+    match place {
+        Place::Number(n) if (*n as usize) < fabric.nodes().len() => Ok(NodeId(*n)),
+        Place::Number(n) => Err(format!("node {n} of {}", fabric.nodes().len())),
+        Place::Name(name) => fabric.find_node(name).map_err(|e| e.to_string()),
+    }
+}
+
+fn unpack(fabric: &Fabric, n: usize, packed: &[u8]) -> Result<Vec<(NodeId, NodeId)>, String> {
+    if n > MOST_PAIRS {
+        return Err(format!("{n} pairs, {MOST_PAIRS} are the most"));
+    }
+    if packed.len() != 8 * n {
+        return Err(format!(
+            "{} bytes behind the line, expected {}",
+            packed.len(),
+            8 * n
+        ));
+    }
+    let nodes = fabric.nodes().len() as u32;
+    let number = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+    let mut pairs = Vec::with_capacity(n);
+    for pair in packed.chunks_exact(8) {
+        let (from, to) = (number(pair), number(&pair[4..]));
+        if from.max(to) >= nodes {
+            return Err(format!("node {} of {nodes}", from.max(to)));
+        }
+        pairs.push((NodeId(from), NodeId(to)));
+    }
+    Ok(pairs)
+}
+
+/// `GET /pair?from=A&to=B&metric=…`.
+fn pair_asked(request: &Request) -> Ask {
+    let value = |key: &str| request.value(key).map(decoded);
+    Ask {
+        metric: value("metric"),
+        aggregate: value("aggregate"),
+        over: value("over"),
+        from: value("from").map(Place::Name),
+        to: value("to").map(Place::Name),
+        ..Ask::default()
+    }
+}
+
+/// A value of a query with its `+` and `%20` as they were meant.
+fn decoded(value: &str) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = tail.get(..2).and_then(|h| std::str::from_utf8(h).ok());
+        let code = hex.and_then(|h| u8::from_str_radix(h, 16).ok());
+        match (first, code) {
+            (b'%', Some(code)) => {
+                bytes.push(code);
+                rest = &tail[2..];
+                continue;
+            }
+            (b'+', _) => bytes.push(b' '),
+            (&other, _) => bytes.push(other),
+        }
+        rest = tail;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_query_are_decoded() {
+        assert_eq!(decoded("miriel063%20qib0+x%2"), "miriel063 qib0 x%2");
+        assert_eq!(decoded("100%"), "100%");
+        assert_eq!(decoded("%e4%c3%a4"), "\u{fffd}ä");
+    }
+}

@@ -1,0 +1,13 @@
+//! HTTP: the oracle's endpoint, the live page, and a collector's metrics and line protocol.
+//!
+//! Every server binds to the loopback address unless told otherwise, and asks for a token beyond it.
+
+#![forbid(unsafe_code)]
+
+pub mod desk;
+pub mod export;
+pub mod http;
+pub mod page;
+pub mod pair;
+pub mod socket;
+pub mod source;

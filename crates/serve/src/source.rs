@@ -1,0 +1,183 @@
+//! Where a running oracle's readings come from: files, a collector, its store, or a store at speed.
+
+use crate::desk::{Desk, Fresh};
+use anyhow::Result;
+use hopbyte_collect::links::Links;
+use hopbyte_collect::stream::Stream;
+use hopbyte_collect::tls::Trust;
+use hopbyte_collect::wire::Token;
+use hopbyte_fabric::LinkState;
+use hopbyte_job::{Files, Machine};
+use hopbyte_observe::CounterOptions;
+use hopbyte_observe::counters::join::PortMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long to wait before a source that failed is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// A source of readings.
+pub enum Source {
+    /// Nothing is read: hops and bandwidths only.
+    None,
+    /// Files of counters, read again when they change.
+    Files(Box<Files>, Duration),
+    /// A running collector.
+    Collector(Box<Collector>),
+    /// The folder that a collector keeps.
+    Store(PathBuf),
+    /// A store from its beginning, so many seconds in one.
+    Replay(PathBuf, f64),
+}
+
+/// A running collector, and how to talk to it.
+pub struct Collector {
+    /// Its address.
+    pub address: String,
+    /// Its secret.
+    pub token: Option<Token>,
+    /// Certificates that vouch for it.
+    pub trust: Option<Trust>,
+    /// Links for ports that no rule finds.
+    pub ports: PortMap,
+}
+
+impl Source {
+    /// Files of counters, looked at so often.
+    pub fn files(files: Vec<PathBuf>, about: CounterOptions, every: Duration) -> Self {
+        Self::Files(Box::new(Files::new(files, about)), every)
+    }
+
+    /// For people and the status.
+    pub fn words(&self) -> String {
+        match self {
+            Self::None => "no counters".into(),
+            Self::Files(files, _) => files.names(),
+            Self::Collector(collector) => format!("collector {}", collector.address),
+            Self::Store(folder) => format!("store {}", folder.display()),
+            Self::Replay(folder, speed) => format!("replay of {} at {speed}", folder.display()),
+        }
+    }
+
+    /// Publishes what comes, for ever; `ready` is called once what lay there already is published.
+    pub fn follow(
+        self,
+        machine: &Machine,
+        desk: &Desk,
+        ready: &dyn Fn(),
+        talk: &dyn Fn(&str),
+    ) -> Result<()> {
+        match self {
+            Self::None => ready(),
+            Self::Files(mut files, every) => {
+                if let Some(fresh) = fresh_files(&mut files, machine, 0)? {
+                    desk.publish(fresh);
+                }
+                ready();
+                loop {
+                    std::thread::sleep(every);
+                    match fresh_files(&mut files, machine, desk.view().version()) {
+                        Ok(Some(fresh)) => desk.publish(fresh),
+                        Ok(None) => {}
+                        Err(error) => desk.fail(&format!("{error:#}")),
+                    }
+                }
+            }
+            Self::Collector(collector) => {
+                ready();
+                endless(desk, talk, || {
+                    let (token, trust) = (collector.token.as_ref(), collector.trust.as_ref());
+                    let stream = Stream::connect(&collector.address, token, trust)?;
+                    let links = Links::new(collector.ports.clone());
+                    ticks(stream, links, machine, desk, &|| {}, talk)
+                });
+            }
+            Self::Store(folder) => {
+                // Where nothing was kept yet, there is nothing to wait for.
+                if hopbyte_collect::store::logs(&folder).is_ok_and(|logs| logs.is_empty()) {
+                    ready();
+                }
+                endless(desk, talk, || {
+                    let stream = Stream::follow(&folder);
+                    ticks(stream, Links::default(), machine, desk, ready, talk)
+                });
+            }
+            Self::Replay(folder, speed) => {
+                ready();
+                let stream = Stream::replay(&folder, speed, 0, u64::MAX)?;
+                ticks(stream, Links::default(), machine, desk, &|| {}, talk)?;
+                talk("the store is at its end; its last snapshot stays");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tries again and again, and says once why it must.
+fn endless(desk: &Desk, talk: &dyn Fn(&str), mut run: impl FnMut() -> io::Result<()>) {
+    let mut said = String::new();
+    loop {
+        let text = run().map_or_else(|e| e.to_string(), |()| "the ticks ended".into());
+        desk.fail(&text);
+        if said != text {
+            talk(&text);
+            said = text;
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Publishes the ticks of a stream until it ends.
+fn ticks(
+    mut stream: Stream,
+    mut links: Links,
+    machine: &Machine,
+    desk: &Desk,
+    ready: &dyn Fn(),
+    talk: &dyn Fn(&str),
+) -> io::Result<()> {
+    let fabric = &machine.fabric;
+    while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
+        if let Some(text) = links.mismatch() {
+            talk(&format!("counters of another machine: {text}"));
+        }
+        // After a break the first ticks may be older than what is served.
+        if stream.is_behind() || closing.tick <= desk.view().version() {
+            links.pass();
+            if !stream.is_behind() {
+                ready();
+            }
+            continue;
+        }
+        if let Some(snapshot) = links.close(fabric, &closing, "") {
+            if snapshot.matched == 0 {
+                desk.fail("no counter of this tick names a link of the fabric");
+            } else {
+                desk.publish(Fresh {
+                    version: closing.tick,
+                    time_seconds: snapshot.time_seconds,
+                    rows: (snapshot.matched, snapshot.unmatched),
+                    state: LinkState::of_increase(fabric, &snapshot),
+                });
+            }
+        }
+        ready();
+    }
+    Ok(())
+}
+
+/// A reading of files that changed; its version is the time of the last change in milliseconds.
+fn fresh_files(files: &mut Files, machine: &Machine, before: u64) -> Result<Option<Fresh>> {
+    let Some(change) = files.look(&machine.fabric)? else {
+        return Ok(None);
+    };
+    let modified = change.modified.unwrap_or_else(SystemTime::now);
+    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Some(Fresh {
+        version: (since.as_millis() as u64).max(before + 1),
+        time_seconds: change.time_seconds.or(Some(since.as_secs_f64())),
+        rows: change.rows,
+        state: change.state,
+    }))
+}

@@ -1,0 +1,8 @@
+//! Pictures and pages: fabrics, loads and mappings as SVG, and one-file HTML reports.
+//!
+//! [`draw`] draws a fabric with the load of its links; [`report`] makes the page of a mapping or of a reading.
+
+#![forbid(unsafe_code)]
+
+pub mod draw;
+pub mod report;

@@ -1,0 +1,68 @@
+//! The page or picture of a mapping.
+
+use super::{Job, ReportInput, Side, html, readings, svg};
+use anyhow::Result;
+use hopbyte_job::mapping::before;
+use hopbyte_job::{Mapping, Question};
+use hopbyte_map::evaluate;
+use std::path::Path;
+
+/// What a page says beside its mapping.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About<'a> {
+    /// Title; empty for one made from the job.
+    pub title: &'a str,
+    /// The command line that made it.
+    pub command: &'a str,
+    /// A picture (SVG) in place of the page.
+    pub picture: bool,
+}
+
+impl<'a> About<'a> {
+    /// For a file: a path that ends in `.svg` gets a picture, any other the page.
+    pub fn file(path: &Path, command: &'a str) -> Self {
+        Self {
+            command,
+            picture: path.extension().is_some_and(|end| end == "svg"),
+            ..Self::default()
+        }
+    }
+}
+
+/// Compares where the ranks are (or where a launcher would put them) with where they should be.
+///
+/// # Errors
+/// The placements cannot be evaluated.
+pub fn mapping_page(question: &Question, mapping: &Mapping, about: &About<'_>) -> Result<String> {
+    let render = if about.picture { svg } else { html };
+    let problem = question.problem();
+    let certificate = &mapping.certificate;
+    let (label, before) = before(question, mapping)?;
+    let cost = evaluate(&problem, &before)?;
+    let background = question.background.as_ref();
+    let mut notes = question.machine.notes.clone();
+    notes.extend(background.iter().flat_map(|b| b.notes.clone()));
+    Ok(render(&ReportInput {
+        title: about.title.to_owned(),
+        fabric: problem.fabric,
+        routing: problem.routing,
+        job: Some(Job {
+            traffic: question.traffic.clone(),
+            exchange: problem.exchange,
+            before: Side::new(label, &problem, &before, &cost),
+            after: Some(Side::new(
+                "mapped",
+                &problem,
+                &mapping.placement,
+                &certificate.result,
+            )),
+            certificate: Some(certificate),
+        }),
+        readings: background.map_or(Vec::new(), |b| readings::loads(&b.state)),
+        readings_source: background.map_or(String::new(), |b| {
+            readings::words(&b.state, &b.source, (b.matched, b.unmatched))
+        }),
+        notes,
+        command: about.command.to_owned(),
+    }))
+}

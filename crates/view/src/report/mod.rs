@@ -1,0 +1,134 @@
+//! One HTML file that shows a result: where the load is, what moving the ranks is worth, and how it
+//! was found. It needs no network, works without JavaScript, and does more with it.
+//!
+//! [`html`] makes the page from a [`ReportInput`]: with a job it compares placements (before and
+//! after at the same scale), without one it shows the readings of the fabric's links.
+
+mod charts;
+pub mod data;
+mod flows;
+mod mapping;
+pub mod page;
+mod placement;
+pub mod readings;
+pub mod section;
+pub mod view;
+pub mod words;
+
+pub use mapping::{About, mapping_page};
+
+use crate::draw::{DrawOptions, LinkLoads, compare_svg, fabric_svg};
+use hopbyte_fabric::{Exchange, Fabric, Placement, Routing};
+use hopbyte_map::{Certificate, Evaluation, Problem};
+
+/// Everything that a report shows.
+pub struct ReportInput<'a> {
+    /// Title of the page; empty for one made from the job or the fabric.
+    pub title: String,
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// Its routing.
+    pub routing: &'a Routing,
+    /// The job and its placements, if the report is about one.
+    pub job: Option<Job<'a>>,
+    /// Readings to show besides: each becomes a picture of its own (use, stalls, …).
+    pub readings: Vec<LinkLoads>,
+    /// Where the readings come from, their window and coverage, in words; empty without readings.
+    pub readings_source: String,
+    /// What the readers of the inputs remarked.
+    pub notes: Vec<String>,
+    /// The command line that made the report.
+    pub command: String,
+}
+
+/// A job, where its tasks were and where they should be.
+pub struct Job<'a> {
+    /// Where its traffic came from.
+    pub traffic: String,
+    /// What it sends.
+    pub exchange: &'a Exchange,
+    /// Time that each link needs for its bytes under a placement (see [`link_times`]).
+    pub before: Side<'a>,
+    /// The better placement.
+    pub after: Option<Side<'a>>,
+    /// How it was found.
+    pub certificate: Option<&'a Certificate>,
+}
+
+/// One placement and what it costs.
+pub struct Side<'a> {
+    /// What people call it: `as it ran`, `in order`, `mapped`.
+    pub label: String,
+    /// The placement.
+    pub placement: &'a Placement,
+    /// Its cost.
+    pub evaluation: &'a Evaluation,
+    /// Time by link, seconds.
+    pub link_times: LinkLoads,
+}
+
+impl<'a> Side<'a> {
+    /// A side of a mapping question: its link times are bytes over the capacity that other jobs leave.
+    pub fn new(
+        label: impl Into<String>,
+        problem: &Problem<'_>,
+        placement: &'a Placement,
+        evaluation: &'a Evaluation,
+    ) -> Self {
+        Self {
+            label: label.into(),
+            placement,
+            evaluation,
+            link_times: link_times(problem, evaluation),
+        }
+    }
+}
+
+/// The time that each link needs for the bytes of an evaluation: bytes over the capacity that the
+/// lanes in service have left beside other jobs ([`Problem::live_capacity`]).
+pub fn link_times(problem: &Problem<'_>, evaluation: &Evaluation) -> LinkLoads {
+    let seconds = problem
+        .fabric
+        .link_ids()
+        .map(|l| {
+            let bytes = evaluation.link_bytes.get(l.index()).copied();
+            match (bytes, problem.live_capacity(l)) {
+                (Some(b), capacity) if capacity > 0.0 => b / capacity,
+                (Some(0.0), _) => 0.0,
+                _ => f64::NAN,
+            }
+        })
+        .collect();
+    LinkLoads::new("link time", crate::draw::Unit::Seconds, seconds)
+}
+
+/// The page as one string: no references to other files or servers.
+pub fn html(input: &ReportInput<'_>) -> String {
+    page::html(input, false)
+}
+
+/// The same in one SVG picture: before and after side by side at one scale, what it is worth above,
+/// the worst links below. Without a second placement or a job, the first quantity alone.
+pub fn svg(input: &ReportInput<'_>) -> String {
+    let nodes = input.job.as_ref().map_or(Vec::new(), placement::nodes);
+    let mut options = DrawOptions {
+        title: page::title(input, nodes.len()),
+        subtitle: words::lead(input),
+        command: input.command.clone(),
+        worst: 5,
+        job: nodes,
+        ..DrawOptions::default()
+    };
+    let Some(job) = &input.job else {
+        options.worst = 10;
+        return fabric_svg(input.fabric, input.readings.first(), &options);
+    };
+    let before = (job.before.label.as_str(), &job.before.link_times);
+    match &job.after {
+        Some(after) => {
+            let after = (after.label.as_str(), &after.link_times);
+            compare_svg(input.fabric, before, after, &options)
+        }
+        None => fabric_svg(input.fabric, Some(before.1), &options),
+    }
+}

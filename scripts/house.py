@@ -31,7 +31,7 @@ MAY_USE: dict[str, set[str]] = {
     "map": {"fabric", "oracle", "model"},
     "apply": {"fabric"},
     "job": {"fabric", "observe", "oracle", "model", "map", "apply"},
-    "view": {"fabric", "map", "job"},
+    "view": {"fabric", "collect", "model", "map", "job"},
     "serve": {"fabric", "observe", "collect", "oracle", "job", "view"},
     "lab": {"fabric", "observe", "collect", "oracle", "map", "apply", "job"},
     "capi": {"fabric", "observe", "oracle", "job"},

@@ -4,6 +4,7 @@
 //! second program in its wheel.
 
 mod args;
+mod command;
 mod config;
 mod failure;
 mod output;
@@ -19,7 +20,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(arguments) => arguments,
         Err(error) => return failure::report(&error),
     };
-    let cli = match args::Cli::try_parse_from(&arguments) {
+    let cli = match command::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are errors to clap, and the only ones that go to standard output.
@@ -38,8 +39,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(answer)
     });
     match result {
-        Ok(verbs::Answer::Yes) => failure::DONE,
-        Ok(verbs::Answer::No) => failure::ANSWER_IS_NO,
+        Ok(output::Answer::Yes) => failure::DONE,
+        Ok(output::Answer::No) => failure::ANSWER_IS_NO,
         Err(error) => failure::report(&error),
     }
 }

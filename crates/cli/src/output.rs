@@ -7,6 +7,15 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+/// What a verb found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done, or yes: exit code 0.
+    Yes,
+    /// No: exit code 1.
+    No,
+}
+
 /// Where a verb writes its answer.
 pub struct Output {
     /// Whether the answer is JSON.

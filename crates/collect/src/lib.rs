@@ -27,6 +27,7 @@ pub mod server;
 pub mod shape;
 pub mod store;
 pub mod stream;
+pub mod tick;
 pub mod tls;
 pub mod wire;
 

@@ -8,6 +8,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod costs;
+pub mod demo;
 pub mod document;
 pub mod exchange;
 mod follow;

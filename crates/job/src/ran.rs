@@ -141,10 +141,7 @@ fn mpi_program(flavour: Option<Flavour>, settings: &Start) -> Result<Option<Path
     let Some(flavour) = flavour else {
         return Ok(None);
     };
-    let relative = [
-        format!("libexec/hopbyte/{}", flavour.name()),
-        format!("build/probes/{}", flavour.name()),
-    ];
+    let relative = launch::probe_places(flavour);
     let own = settings.programs.as_ref().map(|p| p.join(flavour.name()));
     match launch::beside("where", own.as_deref(), &relative, "make -C probes") {
         Ok(program) => Ok(Some(program)),

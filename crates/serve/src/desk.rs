@@ -1,9 +1,9 @@
 //! Questions to a running oracle and their answers: each from one snapshot, whichever comes meanwhile.
 
 use crate::http::{self, Request, Room};
-use crate::pair::{Asked, Pair};
 use hopbyte_fabric::{Fabric, LinkState, NodeId};
 use hopbyte_job::Machine;
+use hopbyte_job::costs::{Asked, Pair};
 use hopbyte_observe::oracle::{Ask, MOST_PAIRS, Place, SCHEMA, State};
 use hopbyte_oracle::{Aggregate, Metric, Over, View};
 use serde::Serialize;

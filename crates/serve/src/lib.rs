@@ -8,6 +8,5 @@ pub mod desk;
 pub mod export;
 pub mod http;
 pub mod page;
-pub mod pair;
 pub mod socket;
 pub mod source;

@@ -1,8 +1,7 @@
 //! `hopbyte agent`: reads this node's counters every second and pushes them to a collector.
 
-use super::Answer;
 use super::collect::{found, nats, period_ns, token};
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::{Context, Result, bail};
 use hopbyte_collect::agent::{HANDED_ON, Options, Subject, Target, work};
 use hopbyte_collect::bus::{BLOCKS, check_cluster};

@@ -1,20 +1,18 @@
 //! `hopbyte collect`: what did every node count in this second?
 
-use super::Answer;
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::{Context, Result, bail};
 use hopbyte_collect::Refusal;
-use hopbyte_collect::block::{Absence, Closing};
 use hopbyte_collect::bus::{Shard, Url, block, check_cluster};
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{BusSetup, Server, Setup, Told};
 use hopbyte_collect::store::{Keeping, Store};
+use hopbyte_collect::tick::TickLine;
 use hopbyte_collect::tls::{Identity, Trust};
 use hopbyte_collect::wire::Token;
 use hopbyte_job::Lacking;
 use hopbyte_observe::host_list;
 use hopbyte_serve::export::{Source, push_lines, serve_metrics, take_lines};
-use serde::Serialize;
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -136,38 +134,6 @@ pub struct Args {
     lines: Option<String>,
 }
 
-/// How a tick closed, with names.
-#[derive(Serialize)]
-pub struct Line {
-    schema: &'static str,
-    tick: u64,
-    time_seconds: f64,
-    closed_after_seconds: f64,
-    expected: u64,
-    reported: u64,
-    spread_seconds: Option<f64>,
-    skipped_ticks: u64,
-    missing: Vec<Missing>,
-    late: Vec<Late>,
-    reset: Vec<String>,
-    frozen: Vec<String>,
-    ahead: Vec<String>,
-    failed: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Missing {
-    node: String,
-    why: Absence,
-}
-
-#[derive(Serialize)]
-struct Late {
-    node: String,
-    tick: u64,
-    delay_seconds: f64,
-}
-
 /// Gathers until it is stopped.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let period_ns = period_ns(args.period)?;
@@ -223,8 +189,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             Told::Note(text) => out.talk(text),
             Told::Closed(closing, gathering, _) => {
                 left -= 1;
-                let line = Line::of(closing, |id| gathering.name(id).to_owned());
-                let said = line.say(out).and_then(|()| out.flush());
+                let line = TickLine::of(closing, |id| gathering.name(id).to_owned());
+                let said = say(&line, out).and_then(|()| out.flush());
                 failure = said.err();
             }
         }
@@ -372,117 +338,10 @@ fn within(ip: IpAddr) -> IpAddr {
     }
 }
 
-impl Line {
-    /// With the names that a collector or a store has.
-    pub fn of(closing: &Closing, name: impl Fn(u32) -> String) -> Self {
-        let names = |list: &[u32]| list.iter().map(|&id| name(id)).collect();
-        let time_ns = closing.tick * closing.period_ns;
-        Self {
-            schema: "hopbyte.tick/1",
-            tick: closing.tick,
-            time_seconds: time_ns as f64 / 1e9,
-            closed_after_seconds: closing.closed_ns.saturating_sub(time_ns) as f64 / 1e9,
-            expected: closing.expected,
-            reported: closing.reported,
-            spread_seconds: closing.spread_ns.map(|ns| ns as f64 / 1e9),
-            skipped_ticks: closing.skipped,
-            missing: closing
-                .missing
-                .iter()
-                .map(|(id, why)| Missing {
-                    node: name(*id),
-                    why: *why,
-                })
-                .collect(),
-            late: closing
-                .late
-                .iter()
-                .map(|late| Late {
-                    node: name(late.node),
-                    tick: late.tick,
-                    delay_seconds: late.delay_ns as f64 / 1e9,
-                })
-                .collect(),
-            reset: names(&closing.reset),
-            frozen: names(&closing.frozen),
-            ahead: names(&closing.ahead),
-            failed: names(&closing.failed),
-        }
+/// Prints a closed tick.
+pub fn say(line: &TickLine, out: &mut Output) -> io::Result<()> {
+    if out.json {
+        return out.object(line);
     }
-
-    /// Prints it.
-    pub fn say(&self, out: &mut Output) -> io::Result<()> {
-        if out.json {
-            return out.object(self);
-        }
-        out.line(self.text())
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!(
-            "{}: {} of {} nodes, closed after {:.0} ms",
-            clock(self.time_seconds),
-            self.reported,
-            self.expected,
-            self.closed_after_seconds * 1e3
-        );
-        if let Some(spread) = self.spread_seconds {
-            text.push_str(&format!(", spread {:.1} ms", spread * 1e3));
-        }
-        if self.skipped_ticks > 0 {
-            text.push_str(&format!(", {} ticks skipped", self.skipped_ticks));
-        }
-        let why = |why| match why {
-            Absence::Never => "never seen",
-            Absence::Gone => "gone",
-            Absence::Silent => "silent",
-            Absence::Behind => "behind",
-        };
-        let missing: Vec<String> = self
-            .missing
-            .iter()
-            .map(|m| format!("{} ({})", m.node, why(m.why)))
-            .collect();
-        let late: Vec<String> = self
-            .late
-            .iter()
-            .map(|l| format!("{} ({:.1} s)", l.node, l.delay_seconds))
-            .collect();
-        let lists: [(&str, Vec<String>); 6] = [
-            ("missing", missing),
-            ("late", late),
-            ("reset", self.reset.clone()),
-            ("frozen", self.frozen.clone()),
-            ("clock ahead", self.ahead.clone()),
-            ("source failed", self.failed.clone()),
-        ];
-        for (what, names) in lists.iter().filter(|(_, names)| !names.is_empty()) {
-            let shown = names.len().min(SHOWN);
-            text.push_str(&format!("; {what}: {}", names[..shown].join(" ")));
-            if names.len() > shown {
-                text.push_str(&format!(" and {} more", names.len() - shown));
-            }
-        }
-        text
-    }
-}
-
-/// Names a line of text lists; JSON has all.
-const SHOWN: usize = 8;
-
-/// Time of day in UTC.
-fn clock(seconds: f64) -> String {
-    let s = seconds.rem_euclid(86_400.0);
-    let whole = s as u64;
-    let text = format!(
-        "{:02}:{:02}:{:02}",
-        whole / 3600,
-        whole / 60 % 60,
-        whole % 60
-    );
-    if s.fract() == 0.0 {
-        text
-    } else {
-        format!("{text}.{:03.0}", s.fract() * 1e3)
-    }
+    out.line(line.text())
 }

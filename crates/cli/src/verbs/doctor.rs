@@ -1,8 +1,7 @@
 //! `hopbyte doctor`: which counters can be read here, which cannot, and what would help?
 
-use super::Answer;
 use crate::args::LiveArgs;
-use crate::output::{Output, count};
+use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::sources::{Finding, State, doctor};

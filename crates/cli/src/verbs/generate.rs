@@ -1,8 +1,7 @@
 //! `hopbyte generate`: man pages and completions from the command line's own definition.
 
-use super::Answer;
-use crate::args::Cli;
-use crate::output::Output;
+use crate::command::Cli;
+use crate::output::{Answer, Output};
 use anyhow::{Context, Result};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;

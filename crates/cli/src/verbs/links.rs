@@ -1,8 +1,7 @@
 //! `hopbyte links SOURCE --fabric F`: what does each link carry?
 
-use super::Answer;
 use crate::args::{CounterArgs, FabricOption, one_of};
-use crate::output::{Output, SIZES, TIMES, Table, count, scale};
+use crate::output::{Answer, Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::units::Seconds;

@@ -20,18 +20,9 @@ mod verify;
 mod view;
 mod watch;
 
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::Result;
 use clap::Subcommand;
-
-/// What a verb found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Done, or yes: exit code 0.
-    Yes,
-    /// No: exit code 1.
-    No,
-}
 
 /// All verbs, in the order of the loop.
 #[derive(Debug, Subcommand)]

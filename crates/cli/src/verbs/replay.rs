@@ -1,13 +1,13 @@
 //! `hopbyte replay STORE`: what did the cluster count then?
 
-use super::Answer;
-use super::collect::{Line, token};
-use crate::output::Output;
+use super::collect::{say, token};
+use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_collect::export::lines;
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
+use hopbyte_collect::tick::TickLine;
 use hopbyte_collect::tls::Trust;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
             flows.close(&closing);
             out.text(&lines::text(&args.cluster, cluster, &flows, &closing))?;
         } else {
-            Line::of(&closing, |id| cluster.name(id)).say(out)?;
+            say(&TickLine::of(&closing, |id| cluster.name(id)), out)?;
         }
         out.flush()?;
     }

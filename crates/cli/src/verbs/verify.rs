@@ -1,8 +1,7 @@
 //! `hopbyte verify`: did it help? Predicted against observed.
 
-use super::Answer;
 use crate::args::{CounterArgs, FabricOptions, read_machine};
-use crate::output::{Output, SIZES, TIMES, Table, scale};
+use crate::output::{Answer, Output, SIZES, TIMES, Table, scale};
 use anyhow::{Result, bail};
 use hopbyte_job::verify::{Load, Predicted, Report, predict};
 use hopbyte_job::{Document, Reading, inputs};

@@ -1,8 +1,7 @@
 //! `hopbyte view SOURCE… --fabric F`: a page with the machine and the load of its links.
 
-use super::Answer;
 use crate::args::{CounterArgs, FabricOption};
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;

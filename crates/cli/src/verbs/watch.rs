@@ -1,20 +1,13 @@
 //! `hopbyte watch`: the cluster now, in a terminal.
 
-mod links;
-mod room;
-
-use self::room::Room;
-use super::Answer;
 use super::replay::open;
 use crate::args::{FabricOptions, read_machine};
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::Result;
-use hopbyte_collect::block::{Absence, Closing, Cluster};
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::links::Links;
-use hopbyte_fabric::{LinkState, Quantity, Side};
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fmt::Write as _;
+use hopbyte_fabric::LinkState;
+use hopbyte_view::terminal::{LinksPage, PortsPage, Room, head};
 use std::path::PathBuf;
 
 /// What to watch.
@@ -46,51 +39,13 @@ pub struct Args {
     ticks: Option<u64>,
 }
 
-/// Ticks that a sparkline shows.
-const HISTORY: usize = 24;
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// One port at one tick; rates a second, `None` where they are not known.
-#[derive(Default)]
-struct Port {
-    received: Option<f64>,
-    sent: Option<f64>,
-    stall: Option<f64>,
-    errors: Option<f64>,
-    /// Bytes a second that may arrive, and that may leave.
-    capacity: [Option<f64>; 2],
-}
-
-impl Port {
-    fn busiest(&self) -> Option<f64> {
-        match (self.received, self.sent) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// Share of the capacity in the direction that used more of its own; one that nobody tells is the other's.
-    fn used(&self) -> Option<f64> {
-        let [inwards, outwards] = self.capacity;
-        let share = |rate: Option<f64>, capacity: Option<f64>| {
-            let capacity = capacity.filter(|&c| c > 0.0)?;
-            Some(rate? / capacity)
-        };
-        let received = share(self.received, inwards.or(outwards));
-        let sent = share(self.sent, outwards.or(inwards));
-        received.into_iter().chain(sent).reduce(f64::max)
-    }
-}
-
-type Name = (String, String);
-
 /// Shows tick after tick until the source ends.
 pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let machine = args
         .fabric
         .as_ref()
         .map(|f| read_machine(&args.beside.source(f), out));
-    let mut links = machine.transpose()?.map(|m| links::Page::new(m.fabric));
+    let mut links = machine.transpose()?.map(|m| LinksPage::new(m.fabric));
     let mut joined = Links::default();
     let mut stream = open(
         &args.source,
@@ -101,7 +56,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         None,
     )?;
     let mut flows = Flows::default();
-    let mut past: HashMap<Name, VecDeque<f64>> = HashMap::new();
+    let mut ports = PortsPage::default();
     let mut left = args.ticks.unwrap_or(u64::MAX);
     while let Some(closing) = stream.next(|cluster, id, _| match &links {
         Some(page) => joined.report(page.fabric(), cluster, id),
@@ -109,15 +64,6 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     })? {
         flows.close(&closing);
         let cluster = stream.cluster();
-        let ports = ports(cluster, &flows);
-        for (name, port) in &ports {
-            let history = past.entry(name.clone()).or_default();
-            history.push_back(port.busiest().unwrap_or(f64::NAN));
-            if history.len() > HISTORY {
-                history.pop_front();
-            }
-        }
-        past.retain(|name, _| ports.contains_key(name));
         let terminal = Room::of_terminal();
         let room = terminal.unwrap_or(Room::ENDLESS);
         let page = match &mut links {
@@ -129,7 +75,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
                 let state = snapshot.map(|s| LinkState::of_increase(page.fabric(), &s));
                 head(&closing, cluster) + &page.text(state.as_ref(), args.top, room)
             }
-            None => page(&closing, cluster, &ports, &past, args.top, room),
+            None => head(&closing, cluster) + &ports.text(cluster, &flows, args.top, room),
         };
         // A terminal is drawn over from its corner, without flicker; elsewhere pages follow each other.
         if terminal.is_some() {
@@ -146,183 +92,4 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         }
     }
     Ok(Answer::Yes)
-}
-
-fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<Name, Port> {
-    let mut ports: BTreeMap<Name, Port> = BTreeMap::new();
-    for (id, source) in flows.iter() {
-        let layout = cluster.shapes.layout(source.shape);
-        for flow in &source.flows {
-            let name = (
-                cluster.name(id),
-                layout.ports[usize::from(flow.port)].to_string(),
-            );
-            let port = ports.entry(name).or_default();
-            let rate = flow.rate.ok();
-            let (slot, rate) = match flow.quantity {
-                Quantity::ReceivedBytes => (&mut port.received, rate),
-                Quantity::SentBytes => (&mut port.sent, rate),
-                Quantity::CreditStallNs | Quantity::InputStallNs => {
-                    (&mut port.stall, rate.map(|ns| ns * 1e-9))
-                }
-                Quantity::Errors => (&mut port.errors, rate),
-                Quantity::Capacity => {
-                    let outwards = flow.side == Side::Departures;
-                    (&mut port.capacity[usize::from(outwards)], rate)
-                }
-                _ => continue,
-            };
-            *slot = match (*slot, rate) {
-                (Some(a), Some(b)) => Some(a.max(b)),
-                (a, b) => a.or(b),
-            };
-        }
-    }
-    ports
-}
-
-fn page(
-    closing: &Closing,
-    cluster: &Cluster,
-    ports: &BTreeMap<Name, Port>,
-    past: &HashMap<Name, VecDeque<f64>>,
-    top: usize,
-    room: Room,
-) -> String {
-    let mut text = head(closing, cluster);
-    let mut order: Vec<(&Name, &Port)> = ports.iter().collect();
-    // Worst first: by share of the capacity where it is known, else by bytes.
-    let weight = |p: &Port| (p.used().unwrap_or(-1.0), p.busiest().unwrap_or(-1.0));
-    order.sort_by(|a, b| {
-        let (x, y) = (weight(a.1), weight(b.1));
-        y.0.total_cmp(&x.0)
-            .then(y.1.total_cmp(&x.1))
-            .then(a.0.cmp(b.0))
-    });
-    let node = widest(order.iter().map(|(name, _)| &*name.0), 20);
-    let port = widest(order.iter().map(|(name, _)| &*name.1), 12);
-    let columns = format!(
-        "{:<node$} {:<port$} {:>11} {:>11} {:>7} {:>7} {:>8}",
-        "node", "port", "in MB/s", "out MB/s", "used %", "stall %", "errors/s"
-    );
-    let ticks = room.ticks(&columns);
-    let _ = writeln!(text, "{columns}  last {ticks} ticks");
-    let number = |value: Option<f64>, factor: f64, decimals: usize| {
-        value.map_or("-".to_owned(), |v| format!("{:.decimals$}", v * factor))
-    };
-    for (name, of) in order.iter().take(top) {
-        let history = past.get(*name).map(|history| spark(history, ticks));
-        let _ = writeln!(
-            text,
-            "{:<node$} {:<port$} {:>11} {:>11} {:>7} {:>7} {:>8}  {}",
-            shortened(&name.0, node),
-            shortened(&name.1, port),
-            number(of.received, 1e-6, 3),
-            number(of.sent, 1e-6, 3),
-            number(of.used(), 100.0, 1),
-            number(of.stall, 100.0, 1),
-            number(of.errors, 1.0, 1),
-            history.unwrap_or_default(),
-        );
-    }
-    if order.len() > top {
-        let _ = writeln!(text, "and {} more ports", order.len() - top);
-    }
-    text
-}
-
-fn head(closing: &Closing, cluster: &Cluster) -> String {
-    let spread = closing.spread_ns.map_or(String::new(), |ns| {
-        format!(", spread {:.1} ms", ns as f64 / 1e6)
-    });
-    let mut text = format!(
-        "tick {}: {} of {} nodes{spread}\n",
-        closing.tick, closing.reported, closing.expected
-    );
-    let gone = |why: Absence| {
-        let ids = closing.missing.iter().filter(move |m| m.1 == why);
-        ids.map(|m| m.0).collect::<Vec<u32>>()
-    };
-    let lists = [
-        ("never seen", gone(Absence::Never)),
-        ("gone", gone(Absence::Gone)),
-        ("silent", gone(Absence::Silent)),
-        ("behind", gone(Absence::Behind)),
-        ("frozen", closing.frozen.clone()),
-        ("reset", closing.reset.clone()),
-        ("source failed", closing.failed.clone()),
-    ];
-    for (what, ids) in lists.iter().filter(|(_, ids)| !ids.is_empty()) {
-        let names: Vec<String> = ids.iter().take(8).map(|&id| cluster.name(id)).collect();
-        let more = if ids.len() > 8 {
-            format!(" and {} more", ids.len() - 8)
-        } else {
-            String::new()
-        };
-        let _ = writeln!(text, "{what}: {}{more}", names.join(" "));
-    }
-    text
-}
-
-/// Columns that names take, at most `most`.
-fn widest<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> usize {
-    let widths = names.map(|name| name.chars().count());
-    widths.max().unwrap_or(0).clamp(4, most)
-}
-
-fn shortened(word: &str, most: usize) -> String {
-    if word.chars().count() <= most {
-        return word.to_owned();
-    }
-    word.chars().take(most - 1).chain(['…']).collect()
-}
-
-/// Rates of the last `ticks` as bars of their own largest; a tick without a rate is a blank.
-fn spark(history: &VecDeque<f64>, ticks: usize) -> String {
-    let shown = || history.range(history.len().saturating_sub(ticks)..);
-    let largest = shown().copied().fold(0.0, f64::max);
-    let bar = |&rate: &f64| {
-        if rate.is_nan() {
-            return ' ';
-        }
-        let at = if largest > 0.0 {
-            rate / largest * 7.0
-        } else {
-            0.0
-        };
-        BARS[(at.round() as usize).min(7)]
-    };
-    shown().map(bar).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sparks_show_what_is_known() {
-        let history = VecDeque::from([0.0, f64::NAN, 50.0, 100.0]);
-        assert_eq!(spark(&history, 4), "▁ ▅█");
-        assert_eq!(spark(&history, 2), "▅█");
-        assert_eq!(spark(&VecDeque::from([0.0, 0.0]), 9), "▁▁");
-        assert_eq!(shortened("a-very-long-node-name", 8), "a-very-…");
-    }
-
-    #[test]
-    fn the_share_is_of_the_busier_direction() {
-        let port = Port {
-            received: Some(10.0),
-            sent: Some(50.0),
-            capacity: [Some(200.0), None],
-            ..Port::default()
-        };
-        assert_eq!(port.used(), Some(0.25));
-        // A shaper lets less out than may come in.
-        let shaped = Port {
-            capacity: [Some(1000.0), Some(50.0)],
-            ..port
-        };
-        assert_eq!(shaped.used(), Some(1.0));
-        assert_eq!(Port::default().used(), None);
-    }
 }

@@ -82,6 +82,11 @@ impl Flavour {
     }
 }
 
+/// Folders that hold the probes of a flavour, below an installation or a checkout.
+pub fn probe_places(flavour: Flavour) -> [String; 2] {
+    ["libexec/hopbyte", "build/probes"].map(|folder| format!("{folder}/{}", flavour.name()))
+}
+
 /// A program that starts ranks, by how it hands on an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launcher {

@@ -1,10 +1,32 @@
 //! One file a rank into one file a job.
 
+use super::launch::Job;
 use anyhow::{Context, Result, bail};
+use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{InputError, Traffic};
+use hopbyte_observe::read_traffic;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+/// The folder, made if it is not there, as ranks need it: absolute, and without another job's record.
+///
+/// # Errors
+/// It cannot be made, or holds another record.
+pub fn new_folder(path: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
+    let folder = path
+        .canonicalize()
+        .with_context(|| format!("finding {}", path.display()))?;
+    if !files(&folder)?.is_empty() {
+        bail!(
+            "{} has the record of another job\nhint: remove it, or choose another folder with --out",
+            path.display()
+        );
+    }
+    Ok(folder)
+}
 
 /// The files of ranks in a folder, sorted.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -141,6 +163,80 @@ pub fn csv(traffic: &Traffic) -> String {
         let _ = writeln!(text, "{last},{last},0,0,{}", name.replace([',', '\n'], ";"));
     }
     text
+}
+
+/// A merged record: `hopbyte.record/1`.
+#[derive(Serialize)]
+pub struct Merged {
+    schema: &'static str,
+    /// MPI.
+    pub flavour: &'static str,
+    /// Ranks.
+    pub ranks: usize,
+    /// Hosts.
+    pub hosts: usize,
+    /// Pairs of ranks.
+    pub pairs: usize,
+    /// Bytes sent.
+    pub bytes: f64,
+    /// Messages sent.
+    pub messages: u64,
+    /// By phase.
+    pub phases: Vec<PhaseRow>,
+    /// File of the traffic.
+    pub traffic: PathBuf,
+    /// File of the placement.
+    pub placement: PathBuf,
+}
+
+/// A phase of the job.
+#[derive(Serialize)]
+pub struct PhaseRow {
+    /// Name.
+    pub name: String,
+    /// Pairs of ranks.
+    pub pairs: usize,
+    /// Bytes sent.
+    pub bytes: f64,
+    /// Messages sent.
+    pub messages: u64,
+}
+
+impl Merged {
+    /// Writes `traffic.csv` and `placement.csv` into the folder of the record.
+    ///
+    /// # Errors
+    /// The record cannot be read, or the files not written.
+    pub fn write(job: &Job, ranks: &Ranks, folder: &Path) -> Result<Self> {
+        let traffic = read_traffic(&folder.display().to_string())?;
+        let paths = (folder.join("traffic.csv"), folder.join("placement.csv"));
+        write_atomic(&paths.0, &csv(&traffic))?;
+        write_atomic(&paths.1, &ranks.placement_csv())?;
+        let total = traffic.total();
+        let messages =
+            |exchange: &hopbyte_fabric::Exchange| exchange.iter().map(|(_, m)| m.messages).sum();
+        Ok(Self {
+            schema: "hopbyte.record/1",
+            flavour: job.flavour.name(),
+            ranks: traffic.tasks,
+            hosts: ranks.hosts(),
+            pairs: total.pairs(),
+            bytes: total.total_bytes(),
+            messages: messages(&total),
+            phases: traffic
+                .phases
+                .iter()
+                .map(|p| PhaseRow {
+                    name: p.name.clone(),
+                    pairs: p.exchange.pairs(),
+                    bytes: p.exchange.total_bytes(),
+                    messages: messages(&p.exchange),
+                })
+                .collect(),
+            traffic: paths.0,
+            placement: paths.1,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use figures::figures;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Exchange, NodeId};
 use hopbyte_job::Lacking;
-use hopbyte_job::record::launch::{beside, run_for};
+use hopbyte_job::record::launch::{Flavour, beside, probe_places, run_for};
 use hopbyte_job::statistics::median;
 use hopbyte_job::{Machine, MachineSource};
 use hopbyte_map::Rng;
@@ -120,10 +120,7 @@ pub fn run(
         return Err(Lacking(format!("no {LAUNCHER}\nhint: apt-get install openmpi-bin")).into());
     }
     let own = settings.programs.as_ref().map(|p| p.join("ompi"));
-    let places = [
-        "libexec/hopbyte/ompi".to_owned(),
-        "build/probes/ompi".to_owned(),
-    ];
+    let places = probe_places(Flavour::Ompi);
     let program = beside("spmv", own.as_deref(), &places, "make -C probes")?;
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let folder = folder.canonicalize().context("finding the folder")?;

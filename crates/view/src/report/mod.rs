@@ -12,10 +12,12 @@ pub mod page;
 mod placement;
 pub mod readings;
 pub mod section;
+mod sweep;
 pub mod view;
 pub mod words;
 
 pub use mapping::{About, mapping_page};
+pub use sweep::sweep_svg;
 
 use crate::draw::{DrawOptions, LinkLoads, compare_svg, fabric_svg};
 use hopbyte_fabric::{Exchange, Fabric, Placement, Routing};

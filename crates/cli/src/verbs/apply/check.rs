@@ -1,9 +1,8 @@
 //! Did the launcher put the ranks where the mapping has them? It starts a program that says where it is, or a
 //! job has said so before.
 
-use super::super::Answer;
 use super::super::record::flavour;
-use crate::output::{Output, Table, count};
+use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
 use hopbyte_apply::{Checked, Launch};
 use hopbyte_job::ran::{self, Start};

@@ -2,9 +2,8 @@
 
 mod check;
 
-use super::Answer;
 use crate::args::read_machine;
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_apply::{Launch, Launcher, Prepared, Refusal, write_atomic};
 use hopbyte_job::Document;

@@ -1,7 +1,6 @@
 //! `hopbyte demo --lab`: paper 003 on an emulated cluster.
 
-use super::super::Answer;
-use crate::output::{Output, Table};
+use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_job::statistics::median;
 use hopbyte_lab::experiment::{self, Method, Record, Settings};

@@ -1,22 +1,20 @@
 //! `hopbyte demo`: the whole loop, on real input, in a minute.
 
 mod experiment;
-mod scene;
 
+use super::links;
 use super::map::{say_notes, write_costs};
-use super::{Answer, links};
 use crate::args::{CounterArgs, FabricOptions};
-use crate::output::{Output, TIMES, Table, count, scale};
+use crate::output::{Answer, Output, TIMES, Table, count, scale};
 use anyhow::{Context, Result, bail};
 use hopbyte_apply::{Launcher, Prepared, write_atomic};
+use hopbyte_fabric::Reach;
 use hopbyte_fabric::units::{Seconds, bytes_text};
-use hopbyte_fabric::{Placement, Reach};
-use hopbyte_job::exchange::{self, Flow};
+use hopbyte_job::demo::{self, Modelled, SecondJob, simulate, write_readings};
 use hopbyte_job::links::lines;
 use hopbyte_job::mapping::write_files;
 use hopbyte_job::{Asked, Document, Effort, Mapping, Question, search};
 use hopbyte_view::report::{About, mapping_page};
-use scene::SecondJob;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -83,20 +81,6 @@ struct Record {
     files: Vec<PathBuf>,
 }
 
-/// Times of the job's exchange in the max-min fair model.
-#[derive(Clone, Copy, Serialize)]
-struct Modelled {
-    calibration: &'static str,
-    /// As launched, on an otherwise idle machine.
-    alone_seconds: f64,
-    /// As launched, beside the second job; absent where the background is a reading.
-    beside_seconds: Option<f64>,
-    /// Mapped, beside the second job (alone without one).
-    mapped_seconds: f64,
-    /// Share of the time lost to the second job that the mapping wins back.
-    recovered_ratio: Option<f64>,
-}
-
 /// Everything that the demo works on.
 struct Scene {
     question: Question,
@@ -130,9 +114,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         &mapping_page(&scene.question, &mapping, &About::file(&page, &out.command))?,
     )?;
     files.push(page.clone());
-    let readings = write_readings(&scene, &mapping, folder)?;
+    let readings = write_readings(&scene.question, &mapping, folder)?;
     files.extend(readings.clone());
-    let modelled = simulate(&scene, &mapping)?;
+    let modelled = simulate(&scene.question, scene.second.as_ref(), &mapping)?;
     if !text {
         out.object(&Record {
             schema: "hopbyte.demo/1",
@@ -154,7 +138,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         readings[1].display()
     );
     heading(out, "verify: did it help?", &command)?;
-    modelled.write(&scene, out)?;
+    write_modelled(&modelled, &scene, out)?;
     heading(out, "look", "")?;
     out.line(format!(
         "open {} in a browser: every link before and after",
@@ -186,16 +170,16 @@ fn read(args: &Args, out: &mut Output) -> Result<Scene> {
     };
     let mut second = None;
     if !own {
-        let files = scene::unpack(&args.out.join("input"))?;
+        let files = demo::unpack(&args.out.join("input"))?;
         asked.machine.fabric = files.fabric.display().to_string();
         asked.machine.routes = vec![files.tables];
-        asked.nodes = asked.nodes.or_else(|| Some(scene::NODES.into()));
+        asked.nodes = asked.nodes.or_else(|| Some(demo::NODES.into()));
         if asked.traffic.is_empty() {
             asked.traffic = files.job.display().to_string();
         }
         if asked.background.is_empty() {
             let machine = asked.machine.read()?;
-            let job = scene::second_job(&files.second, &machine)?;
+            let job = demo::second_job(&files.second, &machine)?;
             let reading = args.out.join("background.jsonl");
             write_atomic(&reading, &lines(&machine.fabric, &job.snapshot)?)?;
             asked.background = vec![reading];
@@ -302,99 +286,44 @@ fn apply(scene: &Scene, mapping: &Mapping, folder: &Path, out: &mut Output) -> R
     Ok(())
 }
 
-/// Where the tasks are now, or where a launcher puts them.
-fn placement_before(question: &Question) -> Result<Placement> {
-    match &question.current {
-        Some(current) => Ok(current.clone()),
-        None => Ok(Placement::in_order(
-            &question.allocation,
-            question.exchange.tasks(),
-        )?),
-    }
-}
-
-/// Writes what the machine's counters would say before and after.
-fn write_readings(scene: &Scene, mapping: &Mapping, folder: &Path) -> Result<[PathBuf; 2]> {
-    let question = &scene.question;
-    let (machine, bytes, others) = (&question.machine, &question.exchange, question.state());
-    let before = placement_before(question)?;
-    let paths = [folder.join("before.jsonl"), folder.join("after.jsonl")];
-    for (path, placement) in paths.iter().zip([&before, &mapping.placement]) {
-        let snapshot = exchange::reading(machine, bytes, placement, others)?;
-        write_atomic(path, &lines(&machine.fabric, &snapshot)?)?;
-    }
-    Ok(paths)
-}
-
-/// Times of the exchange as launched and mapped.
-fn simulate(scene: &Scene, mapping: &Mapping) -> Result<Modelled> {
-    let question = &scene.question;
-    let before = placement_before(question)?;
-    let (others, window): (&[Flow], f64) = match &scene.second {
-        Some(second) => (&second.flows, second.window_seconds),
-        None => (&[], 1.0),
+/// Times of the exchange in text.
+fn write_modelled(modelled: &Modelled, scene: &Scene, out: &mut Output) -> Result<()> {
+    let before = if scene.question.current.is_some() {
+        "as it ran"
+    } else {
+        "in order"
     };
-    let before = exchange::flows(&question.exchange, &before);
-    let after = exchange::flows(&question.exchange, &mapping.placement);
-    let machine = &question.machine;
-    let alone = exchange::exchange_seconds(machine, &before, &[], window)?;
-    let beside = match others {
-        [] => None,
-        _ => Some(exchange::exchange_seconds(
-            machine, &before, others, window,
-        )?),
+    out.line("modelled, uncalibrated: all messages at once, links shared max-min fairly")?;
+    let most = modelled
+        .beside_seconds
+        .unwrap_or(modelled.alone_seconds)
+        .max(modelled.mapped_seconds);
+    let (time, unit) = scale(most, &TIMES);
+    let mut table = Table::new(&["<placement", &format!("exchange {time}"), "change %"]);
+    let reference = modelled.beside_seconds.unwrap_or(modelled.alone_seconds);
+    let mut row = |name: String, seconds: f64, compared: bool| {
+        let change = format!("{:+.1}", 100.0 * (seconds / reference - 1.0));
+        let change = if compared { change } else { String::new() };
+        table.row([name, format!("{:.3}", seconds / unit), change]);
     };
-    let mapped = exchange::exchange_seconds(machine, &after, others, window)?;
-    Ok(Modelled {
-        calibration: "uncalibrated",
-        alone_seconds: alone,
-        beside_seconds: beside,
-        mapped_seconds: mapped,
-        recovered_ratio: beside
-            .filter(|&b| b > alone)
-            .map(|b| (b - mapped) / (b - alone)),
-    })
-}
-
-impl Modelled {
-    fn write(&self, scene: &Scene, out: &mut Output) -> Result<()> {
-        let before = if scene.question.current.is_some() {
-            "as it ran"
-        } else {
-            "in order"
-        };
-        out.line("modelled, uncalibrated: all messages at once, links shared max-min fairly")?;
-        let most = self
-            .beside_seconds
-            .unwrap_or(self.alone_seconds)
-            .max(self.mapped_seconds);
-        let (time, unit) = scale(most, &TIMES);
-        let mut table = Table::new(&["<placement", &format!("exchange {time}"), "change %"]);
-        let reference = self.beside_seconds.unwrap_or(self.alone_seconds);
-        let mut row = |name: String, seconds: f64, compared: bool| {
-            let change = format!("{:+.1}", 100.0 * (seconds / reference - 1.0));
-            let change = if compared { change } else { String::new() };
-            table.row([name, format!("{:.3}", seconds / unit), change]);
-        };
-        if let Some(beside) = self.beside_seconds {
-            row(format!("{before}, alone"), self.alone_seconds, true);
-            row(format!("{before}, beside the second job"), beside, false);
-            row(
-                "mapped, beside the second job".into(),
-                self.mapped_seconds,
-                true,
-            );
-        } else {
-            row(before.into(), self.alone_seconds, false);
-            row("mapped".into(), self.mapped_seconds, true);
-        }
-        out.table(&table)?;
-        if let Some(recovered) = self.recovered_ratio {
-            out.line(format!(
-                "the mapping wins back {:.0} % of the time that the second job costs",
-                100.0 * recovered
-            ))?;
-        }
-        Ok(())
+    if let Some(beside) = modelled.beside_seconds {
+        row(format!("{before}, alone"), modelled.alone_seconds, true);
+        row(format!("{before}, beside the second job"), beside, false);
+        row(
+            "mapped, beside the second job".into(),
+            modelled.mapped_seconds,
+            true,
+        );
+    } else {
+        row(before.into(), modelled.alone_seconds, false);
+        row("mapped".into(), modelled.mapped_seconds, true);
     }
+    out.table(&table)?;
+    if let Some(recovered) = modelled.recovered_ratio {
+        out.line(format!(
+            "the mapping wins back {:.0} % of the time that the second job costs",
+            100.0 * recovered
+        ))?;
+    }
+    Ok(())
 }

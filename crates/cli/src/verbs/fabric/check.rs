@@ -1,9 +1,8 @@
 //! `hopbyte fabric check FABRIC [--down …]`.
 
 use crate::args::FabricArgs;
-use crate::output::{Output, count};
+use crate::output::{Answer, Output, count};
 use crate::progress::Progress;
-use crate::verbs::Answer;
 use anyhow::Result;
 use hopbyte_fabric::check::{Check, Finding, letters};
 use hopbyte_fabric::routing::DimensionOrder;

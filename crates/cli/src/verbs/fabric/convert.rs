@@ -1,8 +1,7 @@
 //! `hopbyte fabric convert FABRIC --out FILE`: the machine in another tool's format.
 
 use crate::args::FabricArgs;
-use crate::output::Output;
-use crate::verbs::Answer;
+use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_apply::{FabricFormat, write_atomic, write_fabric};
 use hopbyte_fabric::routing::ForwardingTables;

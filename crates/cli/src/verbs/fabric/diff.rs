@@ -1,8 +1,7 @@
 //! `hopbyte fabric diff BEFORE AFTER`.
 
 use crate::args::{FabricArgs, FabricOptions};
-use crate::output::{Output, count};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_fabric::diff::Diff;
 use serde::Serialize;

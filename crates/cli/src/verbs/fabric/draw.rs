@@ -1,8 +1,7 @@
 //! `hopbyte fabric draw FABRIC`: the machine as a picture.
 
 use crate::args::{CounterArgs, FabricArgs};
-use crate::output::Output;
-use crate::verbs::Answer;
+use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;

@@ -9,8 +9,7 @@ mod route;
 mod show;
 mod specs;
 
-use super::Answer;
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::Result;
 use clap::Subcommand;
 

@@ -1,8 +1,7 @@
 //! `hopbyte fabric pairs FABRIC`.
 
 use crate::args::FabricArgs;
-use crate::output::{Output, Table, count};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, Reach, Unroutable};
 use serde::Serialize;

@@ -1,8 +1,7 @@
 //! `hopbyte fabric route FABRIC A B`.
 
 use crate::args::FabricArgs;
-use crate::output::{Output, Table};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Routing};
 use serde::Serialize;

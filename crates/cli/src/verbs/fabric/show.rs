@@ -1,8 +1,7 @@
 //! `hopbyte fabric show FABRIC`.
 
 use crate::args::FabricArgs;
-use crate::output::{Output, Table, count};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
 use hopbyte_fabric::{Direction, Fabric, Family, Shape};
 use hopbyte_job::Machine;

@@ -1,7 +1,6 @@
 //! `hopbyte fabric specs`.
 
-use crate::output::{Output, Table};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_fabric::{presets::PRESETS, spec::FABRIC_SPECS};
 use serde::Serialize;

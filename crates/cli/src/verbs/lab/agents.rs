@@ -2,8 +2,7 @@
 
 use super::super::collect::{period_ns, token};
 use super::Named;
-use crate::output::{Output, count};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, count};
 use anyhow::{Result, bail};
 use hopbyte_collect::agent::Target;
 use hopbyte_lab::agents::Agents;

@@ -1,8 +1,7 @@
 //! `hopbyte lab background`: traffic that is in somebody's way.
 
 use super::Named;
-use crate::output::{Output, Table, count};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hopbyte_lab::background::{self, Flow};

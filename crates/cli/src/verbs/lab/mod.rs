@@ -4,8 +4,7 @@ mod agents;
 mod background;
 
 use crate::args::FabricArgs;
-use crate::output::{Output, Table, count};
-use crate::verbs::Answer;
+use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hopbyte_fabric::{Fabric, LinkId, faults::Fault};

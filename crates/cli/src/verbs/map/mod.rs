@@ -3,10 +3,9 @@
 mod answer;
 mod question;
 
-use super::Answer;
 use super::apply::refuse;
 use crate::args::part;
-use crate::output::{Output, Table, count};
+use crate::output::{Answer, Output, Table, count};
 use crate::progress::Progress;
 use anyhow::Result;
 use hopbyte_apply::{Launcher, Prepared, write_atomic};

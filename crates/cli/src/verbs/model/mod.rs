@@ -4,8 +4,7 @@ mod reproduce;
 pub mod run;
 mod topobw;
 
-use super::Answer;
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::Result;
 use clap::Subcommand;
 

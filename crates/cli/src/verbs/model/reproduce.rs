@@ -1,7 +1,6 @@
 //! `hopbyte model reproduce [ID…]`.
 
-use super::super::Answer;
-use crate::output::{Output, Table};
+use crate::output::{Answer, Output, Table};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_model::reproduce::{Drawn, Kind, Point, Row, Verdict};

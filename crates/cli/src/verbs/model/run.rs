@@ -1,7 +1,6 @@
 //! `hopbyte model run SCENARIO`.
 
-use super::super::Answer;
-use crate::output::{Output, SIZES, TIMES, Table, count, scale};
+use crate::output::{Answer, Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_job::links;

@@ -1,7 +1,6 @@
 //! `hopbyte model topobw SCENARIO`: what TopoBW (paper 002, III) would measure on the scenario's machine.
 
-use super::super::Answer;
-use crate::output::{Output, Table};
+use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::Fabric;

@@ -3,8 +3,7 @@
 mod query;
 mod serve;
 
-use super::Answer;
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::Result;
 use clap::Subcommand;
 

@@ -1,16 +1,14 @@
 //! `hopbyte oracle query`: what does the route between two nodes cost?
 
-use super::super::Answer;
 use crate::args::{CounterArgs, FabricOption};
-use crate::output::{Output, Table, count};
+use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, NodeId};
+use hopbyte_job::costs::{Asked, Pair, Summary, npy, read_pairs};
 use hopbyte_job::inputs;
-use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts};
-use hopbyte_serve::pair::{Asked, Pair};
+use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What to ask.
 #[derive(clap::Args, Debug)]
@@ -118,30 +116,6 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
     Ok(if complete { Answer::Yes } else { Answer::No })
 }
 
-/// Reads a list of pairs: names apart by a comma, a tab or a blank; `#` begins a comment.
-fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>> {
-    let text = Text::read(path, Limits::TEXT)?;
-    let mut pairs = Vec::new();
-    for line in text.lines() {
-        let content = lossy(line.trimmed());
-        if content.is_empty() || content.starts_with('#') {
-            continue;
-        }
-        let halves = [',', '\t', ' '].iter().find_map(|&c| content.split_once(c));
-        let Some((from, to)) = halves else {
-            return Err(text.error_at(line, "FROM,TO").into());
-        };
-        let node = |name: &str| {
-            fabric.find_node(name.trim()).map_err(|e| {
-                let place = text.error_at(line, "the names of two nodes");
-                place.hint(e.to_string())
-            })
-        };
-        pairs.push((node(from)?, node(to)?));
-    }
-    Ok(pairs)
-}
-
 /// Dearest first.
 fn write(query: &Query, mut answers: Vec<Cost>, out: &mut Output) -> Result<()> {
     answers.sort_by(|a, b| {
@@ -201,7 +175,8 @@ fn all(query: &Query, fabric: &Fabric, costs: &RouteCosts, out: &mut Output) -> 
     if let Some(path) = &query.out {
         hopbyte_apply::write_atomic(path, &npy(&matrix))?;
     }
-    let summary = Summary::of(query, fabric, &matrix);
+    let asked = Asked::new(query.metric, query.aggregate, query.over);
+    let summary = Summary::of(asked, fabric, &matrix);
     if out.json {
         out.object(&summary)?;
         return Ok(Answer::Yes);
@@ -235,76 +210,4 @@ fn all(query: &Query, fabric: &Fabric, costs: &RouteCosts, out: &mut Output) -> 
         out.line(format!("dearest: {from} to {to}"))?;
     }
     Ok(Answer::Yes)
-}
-
-/// NumPy's own format, version 1: a header that ends on a multiple of 64 bytes, then the values.
-fn npy(matrix: &CostMatrix) -> Vec<u8> {
-    let n = matrix.size();
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n}, {n}), }}");
-    let unpadded = 10 + header.len() + 1;
-    header.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
-    header.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.extend(matrix.as_slice().iter().flat_map(|v| v.to_le_bytes()));
-    bytes
-}
-
-/// A cost matrix in a few numbers.
-#[derive(Serialize)]
-struct Summary {
-    schema: &'static str,
-    #[serde(flatten)]
-    asked: Asked,
-    pairs: usize,
-    unknown: usize,
-    unroutable: usize,
-    min: Option<f32>,
-    median: Option<f32>,
-    percentile_99: Option<f32>,
-    max: Option<f32>,
-    dearest: Option<(String, String)>,
-}
-
-impl Summary {
-    fn of(query: &Query, fabric: &Fabric, matrix: &CostMatrix) -> Self {
-        let n = matrix.size();
-        let off_diagonal = || {
-            (0..n).flat_map(move |from| {
-                let row = matrix.row(from).iter().enumerate();
-                row.filter(move |&(to, _)| to != from)
-                    .map(move |(to, &v)| (from, to, v))
-            })
-        };
-        let mut values: Vec<f32> = off_diagonal()
-            .map(|(.., v)| v)
-            .filter(|v| v.is_finite())
-            .collect();
-        let max = values.iter().copied().reduce(f32::max);
-        let dearest = off_diagonal()
-            .find(|&(.., v)| Some(v) == max)
-            .map(|(from, to, _)| {
-                let name = |r| fabric.router(hopbyte_fabric::RouterId::of(r)).name.clone();
-                (name(from), name(to))
-            });
-        let min = values.iter().copied().reduce(f32::min);
-        let mut quantile = |share: f64| {
-            let at = ((values.len() as f64 * share).ceil() as usize).checked_sub(1)?;
-            let at = at.min(values.len() - 1);
-            Some(*values.select_nth_unstable_by(at, f32::total_cmp).1)
-        };
-        Self {
-            schema: "hopbyte.costs/1",
-            asked: Asked::new(query.metric, query.aggregate, query.over),
-            min,
-            median: quantile(0.5),
-            percentile_99: quantile(0.99),
-            max,
-            dearest,
-            pairs: n * n.saturating_sub(1),
-            unknown: off_diagonal().filter(|(.., v)| v.is_nan()).count(),
-            unroutable: off_diagonal().filter(|(.., v)| v.is_infinite()).count(),
-        }
-    }
 }

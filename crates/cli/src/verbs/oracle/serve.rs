@@ -1,9 +1,8 @@
 //! `hopbyte oracle serve`: follows the machine's counters and answers whoever asks.
 
-use super::super::Answer;
 use super::super::collect::token;
 use crate::args::{CounterArgs, FabricOption};
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_collect::tls::Trust;
 use hopbyte_job::{Lacking, Machine};

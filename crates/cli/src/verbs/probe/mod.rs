@@ -1,24 +1,20 @@
 //! `hopbyte probe`: are the links as fast as they should be? Which component is not?
 
-use super::Answer;
 use super::record::flavour;
 use crate::args::{FabricArgs, FabricOption};
-use crate::output::{Output, Table, count};
-use anyhow::{Context, Result, bail};
+use crate::output::{Answer, Output, Table, count};
+use anyhow::{Result, bail};
 use clap::Subcommand;
-use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_job::Machine;
 use hopbyte_job::inputs;
-use hopbyte_job::probe::explain::{self, Component, Finding, Findings};
-use hopbyte_job::probe::{plan, results};
-use hopbyte_job::record::launch::{self, Flavour, Launcher};
-use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use hopbyte_job::probe::analysis::Analysis;
+use hopbyte_job::probe::measure::Measurement;
+use hopbyte_job::probe::{explain, plan, results};
+use hopbyte_job::record::launch::Flavour;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Measuring links, and understanding what was measured.
 #[derive(Debug, Subcommand)]
@@ -155,67 +151,22 @@ fn nodes(list: &str, fabric: &Fabric) -> Result<Vec<NodeId>> {
     Ok(allocation.nodes().iter().map(|&(n, _)| n).collect())
 }
 
-/// Runs topobw over the plan and keeps what it prints.
+/// Measures, and analyses the result.
 fn measure(args: &Run, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let nodes = nodes(&args.nodes, &machine.fabric)?;
-    if !(args.deadline > 0.0 && args.deadline <= 1e6) {
-        bail!(
-            "--deadline: found {}, expected seconds above 0",
-            args.deadline
-        );
-    }
-    let Some(first) = args.launcher.first() else {
-        bail!("no launcher\nhint: hopbyte probe run … -- mpirun -np 16 --map-by node");
+    let measurement = Measurement {
+        launcher: args.launcher.clone(),
+        flavour: args.flavour,
+        programs: args.programs.clone(),
+        output: args.output.clone(),
+        bytes: args.bytes.clone(),
+        window: args.window,
+        trials: args.trials,
+        nap: args.nap,
+        deadline: args.deadline,
     };
-    let Some(flavour) = args.flavour.or(Launcher::of(first)?.flavour()) else {
-        bail!(
-            "{} does not tell which MPI it starts\nhint: give --flavour ompi, mpich or abi",
-            first.display()
-        );
-    };
-    let relative = [
-        format!("libexec/hopbyte/{}", flavour.name()),
-        format!("build/probes/{}", flavour.name()),
-    ];
-    let own = args.programs.as_ref().map(|p| p.join(flavour.name()));
-    let program = launch::beside("topobw", own.as_deref(), &relative, "make -C probes")?;
-    let schedule = args.output.with_extension("schedule");
-    write_atomic(
-        &schedule,
-        &plan::schedule(&machine.fabric, &machine.routing, &nodes),
-    )?;
-    let schedule = schedule.canonicalize().context("finding the schedule")?;
-    let mut command = Command::new(first);
-    command
-        .args(&args.launcher[1..])
-        .arg(&program)
-        .arg("--schedule")
-        .arg(&schedule);
-    command.args(["--bytes", &args.bytes, "--window", &args.window.to_string()]);
-    command.args([
-        "--trials",
-        &args.trials.to_string(),
-        "--nap",
-        &args.nap.to_string(),
-        "--json",
-    ]);
-    let unfinished = args.output.with_extension("tmp");
-    let file = std::fs::File::create(&unfinished)
-        .with_context(|| format!("writing {}", unfinished.display()))?;
-    command.stdin(Stdio::null()).stdout(file);
-    out.talk(format!("measuring with {}", program.display()));
-    let status = launch::run_for(&mut command, Some(Duration::from_secs_f64(args.deadline)))?;
-    match status {
-        Some(status) if status.success() => {}
-        Some(status) => bail!(
-            "topobw ended with {status}; what it printed is in {}",
-            unfinished.display()
-        ),
-        None => bail!("topobw was ended at the deadline of {} s", args.deadline),
-    }
-    std::fs::rename(&unfinished, &args.output)
-        .with_context(|| format!("writing {}", args.output.display()))?;
+    measurement.run(&machine, &nodes, &mut |text| out.talk(text))?;
     out.talk(format!("wrote {}", args.output.display()));
     analyse(
         std::slice::from_ref(&args.output),
@@ -223,47 +174,6 @@ fn measure(args: &Run, out: &mut Output) -> Result<Answer> {
         &args.measure,
         out,
     )
-}
-
-/// The answer for scripts.
-#[derive(Serialize)]
-struct Record {
-    schema: &'static str,
-    paths: usize,
-    slow_paths: usize,
-    classes: Vec<ClassRow>,
-    components: Vec<ComponentRow>,
-    unexplained: Vec<PathRow>,
-    links_not_measured: usize,
-}
-
-#[derive(Serialize)]
-struct ClassRow {
-    kind: String,
-    mode: String,
-    paths: usize,
-    expected_bytes_per_s: f64,
-    least_bytes_per_s: f64,
-}
-
-#[derive(Serialize)]
-struct ComponentRow {
-    name: String,
-    kind: &'static str,
-    expected_bytes_per_s: f64,
-    measured_bytes_per_s: f64,
-    verdict: String,
-    paths: usize,
-    /// Components that the same measurements would show.
-    or: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct PathRow {
-    from: String,
-    to: String,
-    expected_bytes_per_s: f64,
-    measured_bytes_per_s: f64,
 }
 
 fn analyse(
@@ -290,149 +200,76 @@ fn analyse(
     }
     let paths = results::read(files, machine)?;
     let found = explain::explain(&machine.fabric, &paths, measure.tolerance, &expected);
-    let record = record(&machine.fabric, &paths, &found);
+    let record = Analysis::of(&machine.fabric, &paths, &found);
     let slow = record.slow_paths > 0;
     if out.json {
         out.object(&record)?;
     } else {
-        record.write(out)?;
+        write(&record, out)?;
     }
     Ok(if slow { Answer::No } else { Answer::Yes })
 }
 
-/// What a measured share of a link's rate says of its lanes: those of paper 002, II.C, where two thirds of
-/// a link's rate are left with one lane of three out of service.
-fn verdict(fabric: &Fabric, finding: &Finding) -> String {
-    let share = finding.measured / finding.expected;
-    if let Component::Link(l) | Component::Cable(l) = finding.component {
-        let lanes = fabric.link(l).lanes;
-        let left = (share * f64::from(lanes)).round();
-        if lanes > 1
-            && left >= 1.0
-            && left < f64::from(lanes)
-            && (share - left / f64::from(lanes)).abs() < 0.06
-        {
-            return format!("slow, as with {left} of {lanes} lanes");
-        }
-    }
-    "slow".into()
-}
-
-fn record(fabric: &Fabric, paths: &[explain::Path], found: &Findings) -> Record {
-    let class = |p: &explain::Path| found.classes.iter().find(|c| c.name == p.class);
-    let slow = paths
-        .iter()
-        .filter(|p| class(p).is_some_and(|c| p.rate < c.threshold))
-        .count();
-    let seen: BTreeSet<_> = paths.iter().flat_map(|p| p.route.iter().copied()).collect();
-    let hops = fabric.link_ids().filter(|&l| fabric.is_hop(l));
-    Record {
-        schema: "hopbyte.probe.analyse/1",
-        paths: paths.len(),
-        slow_paths: slow,
-        classes: found
-            .classes
-            .iter()
-            .map(|c| ClassRow {
-                kind: c.name.0.clone(),
-                mode: c.name.1.clone(),
-                paths: c.paths,
-                expected_bytes_per_s: c.expected,
-                least_bytes_per_s: c.least,
-            })
-            .collect(),
-        components: found
-            .findings
-            .iter()
-            .map(|f| ComponentRow {
-                name: f.component.name(fabric),
-                kind: f.component.kind(),
-                expected_bytes_per_s: f.expected,
-                measured_bytes_per_s: f.measured,
-                verdict: verdict(fabric, f),
-                paths: f.paths,
-                or: f
-                    .or
-                    .iter()
-                    .map(|c| format!("{} {}", c.kind(), c.name(fabric)))
-                    .collect(),
-            })
-            .collect(),
-        unexplained: found
-            .unexplained
-            .iter()
-            .map(|&i| PathRow {
-                from: fabric.node(paths[i].from).name.clone(),
-                to: fabric.node(paths[i].to).name.clone(),
-                expected_bytes_per_s: class(&paths[i]).map_or(0.0, |c| c.expected),
-                measured_bytes_per_s: paths[i].rate,
-            })
-            .collect(),
-        links_not_measured: hops.filter(|l| !seen.contains(l)).count(),
-    }
-}
-
-impl Record {
-    fn write(&self, out: &mut Output) -> Result<()> {
-        out.line(format!(
-            "# {} paths, {} of them slow; {} links between routers were on none",
-            count(self.paths),
-            count(self.slow_paths),
-            count(self.links_not_measured)
-        ))?;
-        let rate = |r: f64| format!("{:.2}", r / 1e6);
-        let mut table = Table::new(&["<kind", "<mode", "paths", "expected MB/s", "least MB/s"]);
-        for c in &self.classes {
-            table.row([
-                c.kind.clone(),
-                c.mode.clone(),
-                count(c.paths),
-                rate(c.expected_bytes_per_s),
-                rate(c.least_bytes_per_s),
-            ]);
-        }
-        out.table(&table)?;
-        if self.slow_paths == 0 {
-            out.line("\nevery path is as fast as its class")?;
-            return Ok(());
-        }
-        out.line("")?;
-        let mut table = Table::new(&[
-            "<slow",
-            "<name",
-            "paths",
-            "expected MB/s",
-            "measured MB/s",
-            "<verdict",
+/// The analysis in text.
+fn write(record: &Analysis, out: &mut Output) -> Result<()> {
+    out.line(format!(
+        "# {} paths, {} of them slow; {} links between routers were on none",
+        count(record.paths),
+        count(record.slow_paths),
+        count(record.links_not_measured)
+    ))?;
+    let rate = |r: f64| format!("{:.2}", r / 1e6);
+    let mut table = Table::new(&["<kind", "<mode", "paths", "expected MB/s", "least MB/s"]);
+    for c in &record.classes {
+        table.row([
+            c.kind.clone(),
+            c.mode.clone(),
+            count(c.paths),
+            rate(c.expected_bytes_per_s),
+            rate(c.least_bytes_per_s),
         ]);
-        for c in &self.components {
-            let mut verdict = c.verdict.clone();
-            if !c.or.is_empty() {
-                verdict.push_str(&format!(
-                    "; or {}, which the same paths would show",
-                    c.or.join(", ")
-                ));
-            }
-            table.row([
-                c.kind.into(),
-                c.name.clone(),
-                count(c.paths),
-                rate(c.expected_bytes_per_s),
-                rate(c.measured_bytes_per_s),
-                verdict,
-            ]);
-        }
-        for p in &self.unexplained {
-            table.row([
-                "path".into(),
-                format!("{} to {}", p.from, p.to),
-                "1".into(),
-                rate(p.expected_bytes_per_s),
-                rate(p.measured_bytes_per_s),
-                "slow, though others that used the same are not".into(),
-            ]);
-        }
-        out.table(&table)?;
-        Ok(())
     }
+    out.table(&table)?;
+    if record.slow_paths == 0 {
+        out.line("\nevery path is as fast as its class")?;
+        return Ok(());
+    }
+    out.line("")?;
+    let mut table = Table::new(&[
+        "<slow",
+        "<name",
+        "paths",
+        "expected MB/s",
+        "measured MB/s",
+        "<verdict",
+    ]);
+    for c in &record.components {
+        let mut verdict = c.verdict.clone();
+        if !c.or.is_empty() {
+            verdict.push_str(&format!(
+                "; or {}, which the same paths would show",
+                c.or.join(", ")
+            ));
+        }
+        table.row([
+            c.kind.into(),
+            c.name.clone(),
+            count(c.paths),
+            rate(c.expected_bytes_per_s),
+            rate(c.measured_bytes_per_s),
+            verdict,
+        ]);
+    }
+    for p in &record.unexplained {
+        table.row([
+            "path".into(),
+            format!("{} to {}", p.from, p.to),
+            "1".into(),
+            rate(p.expected_bytes_per_s),
+            rate(p.measured_bytes_per_s),
+            "slow, though others that used the same are not".into(),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(())
 }

@@ -1,18 +1,14 @@
 //! `hopbyte record -- mpirun …`: who sends how much to whom, and where every rank ran.
 
-use super::Answer;
 use crate::args::one_of;
-use crate::output::{Output, Table, count};
-use anyhow::{Context, Result, bail};
+use crate::output::{Answer, Output, Table, count};
+use anyhow::{Result, bail};
 use clap::builder::TypedValueParser;
-use hopbyte_apply::write_atomic;
 use hopbyte_fabric::units::bytes_text;
 use hopbyte_job::record::launch::{Flavour, Job};
-use hopbyte_job::record::merge::{self, Ranks};
-use hopbyte_observe::read_traffic;
-use serde::Serialize;
+use hopbyte_job::record::merge::{self, Merged, Ranks};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The job, and where its record goes.
@@ -41,29 +37,6 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// What came of it.
-#[derive(Serialize)]
-struct Record {
-    schema: &'static str,
-    flavour: &'static str,
-    ranks: usize,
-    hosts: usize,
-    pairs: usize,
-    bytes: f64,
-    messages: u64,
-    phases: Vec<PhaseRow>,
-    traffic: PathBuf,
-    placement: PathBuf,
-}
-
-#[derive(Serialize)]
-struct PhaseRow {
-    name: String,
-    pairs: usize,
-    bytes: f64,
-    messages: u64,
-}
-
 /// Flavours of MPI as values of an option.
 pub fn flavour() -> impl TypedValueParser<Value = Flavour> {
     one_of(&Flavour::ALL.map(|f| (f.name(), f.words())))
@@ -77,7 +50,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         None => None,
     };
     let job = Job::understand(&args.command, args.flavour, args.libraries.as_deref())?;
-    let folder = new_folder(&args.out)?;
+    let folder = merge::new_folder(&args.out)?;
     out.talk(format!("recording with {}", job.library.display()));
     let status = job.run(&folder, deadline)?;
     let ranks = Ranks::read(&folder)?;
@@ -101,8 +74,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         ));
         return Ok(Answer::No);
     }
-    let record = merge(&job, &ranks, &args.out)?;
-    record.write(out)?;
+    let record = Merged::write(&job, &ranks, &args.out)?;
+    write(&record, out)?;
     if status.success() {
         return Ok(Answer::Yes);
     }
@@ -110,82 +83,33 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     Ok(Answer::No)
 }
 
-/// The folder, made if it is not there, as ranks need it: absolute, and without another job's record.
-fn new_folder(path: &Path) -> Result<PathBuf> {
-    std::fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
-    let folder = path
-        .canonicalize()
-        .with_context(|| format!("finding {}", path.display()))?;
-    if !merge::files(&folder)?.is_empty() {
-        bail!(
-            "{} has the record of another job\nhint: remove it, or choose another folder with --out",
-            path.display()
-        );
+fn write(record: &Merged, out: &mut Output) -> Result<()> {
+    if out.json {
+        return Ok(out.object(record)?);
     }
-    Ok(folder)
-}
-
-/// Writes `traffic.csv` and `placement.csv`.
-fn merge(job: &Job, ranks: &Ranks, folder: &Path) -> Result<Record> {
-    let traffic = read_traffic(&folder.display().to_string())?;
-    let paths = (folder.join("traffic.csv"), folder.join("placement.csv"));
-    write_atomic(&paths.0, &merge::csv(&traffic))?;
-    write_atomic(&paths.1, &ranks.placement_csv())?;
-    let total = traffic.total();
-    let messages =
-        |exchange: &hopbyte_fabric::Exchange| exchange.iter().map(|(_, m)| m.messages).sum();
-    Ok(Record {
-        schema: "hopbyte.record/1",
-        flavour: job.flavour.name(),
-        ranks: traffic.tasks,
-        hosts: ranks.hosts(),
-        pairs: total.pairs(),
-        bytes: total.total_bytes(),
-        messages: messages(&total),
-        phases: traffic
-            .phases
-            .iter()
-            .map(|p| PhaseRow {
-                name: p.name.clone(),
-                pairs: p.exchange.pairs(),
-                bytes: p.exchange.total_bytes(),
-                messages: messages(&p.exchange),
-            })
-            .collect(),
-        traffic: paths.0,
-        placement: paths.1,
-    })
-}
-
-impl Record {
-    fn write(&self, out: &mut Output) -> Result<()> {
-        if out.json {
-            return Ok(out.object(self)?);
-        }
-        out.line(format!(
-            "# {} ranks on {} host{}: {} pairs sent {} in {} messages",
-            count(self.ranks),
-            count(self.hosts),
-            if self.hosts == 1 { "" } else { "s" },
-            count(self.pairs),
-            bytes_text(self.bytes),
-            count(self.messages as usize)
-        ))?;
-        let mut table = Table::new(&["<phase", "pairs", "bytes", "messages"]);
-        for phase in &self.phases {
-            table.row([
-                phase.name.clone(),
-                count(phase.pairs),
-                count(phase.bytes as usize),
-                count(phase.messages as usize),
-            ]);
-        }
-        out.table(&table)?;
-        out.line(format!(
-            "\nhopbyte map {} --current {} --fabric …",
-            self.traffic.display(),
-            self.placement.display()
-        ))?;
-        Ok(())
+    out.line(format!(
+        "# {} ranks on {} host{}: {} pairs sent {} in {} messages",
+        count(record.ranks),
+        count(record.hosts),
+        if record.hosts == 1 { "" } else { "s" },
+        count(record.pairs),
+        bytes_text(record.bytes),
+        count(record.messages as usize)
+    ))?;
+    let mut table = Table::new(&["<phase", "pairs", "bytes", "messages"]);
+    for phase in &record.phases {
+        table.row([
+            phase.name.clone(),
+            count(phase.pairs),
+            count(phase.bytes as usize),
+            count(phase.messages as usize),
+        ]);
     }
+    out.table(&table)?;
+    out.line(format!(
+        "\nhopbyte map {} --current {} --fabric …",
+        record.traffic.display(),
+        record.placement.display()
+    ))?;
+    Ok(())
 }

@@ -2,9 +2,8 @@
 
 mod show;
 
-use super::Answer;
 use crate::args::part;
-use crate::output::Output;
+use crate::output::{Answer, Output};
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
@@ -15,6 +14,7 @@ use hopbyte_job::sweep::journal::{self, Journal, Record};
 use hopbyte_job::sweep::{identity, runs};
 use hopbyte_model::sweep::{Axis, Plan, Point, Run, sensitivities};
 use hopbyte_model::{PlacementRule, Scenario};
+use hopbyte_view::report::sweep_svg;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -187,7 +187,7 @@ fn finish(
         out.talk(format!("{} runs are in {}", done.len(), path.display()));
     }
     if let Some(path) = &args.plot {
-        write_atomic(path, &answer.svg(&out.command))?;
+        write_atomic(path, &sweep_svg(scenarios, &found, &out.command))?;
         out.talk(format!("the picture is in {}", path.display()));
     }
     answer.write(out)

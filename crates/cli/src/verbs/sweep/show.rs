@@ -3,8 +3,7 @@
 use crate::output::{Output, TIMES, Table, scale};
 use anyhow::Result;
 use hopbyte_model::Scenario;
-use hopbyte_model::sweep::{Axis, Estimate, Sensitivity};
-use hopbyte_view::draw::{Curve, CurvePoint, Panel, curves_svg};
+use hopbyte_model::sweep::{Estimate, Sensitivity};
 use serde::Serialize;
 
 /// The answer.
@@ -81,41 +80,6 @@ impl Sweep<'_> {
             out.line(format!("{}: {}", self.name(s), sentence(s)))?;
         }
         Ok(())
-    }
-
-    /// A panel for each axis with a curve for each scenario.
-    pub fn svg(&self, command: &str) -> String {
-        let panel = |axis: Axis| {
-            let curves: Vec<Curve> = self
-                .found
-                .iter()
-                .filter(|s| s.axis == axis)
-                .map(|s| Curve {
-                    name: self.name(s).to_owned(),
-                    points: s.factors.iter().map(point).collect(),
-                })
-                .collect();
-            (!curves.is_empty()).then(|| Panel {
-                x: format!("factor on {}", axis.name()),
-                y: "% slower".into(),
-                log: false,
-                names: Vec::new(),
-                curves,
-            })
-        };
-        let panels: Vec<Panel> = Axis::ALL.into_iter().filter_map(panel).collect();
-        let title = "Time over operating points, beside the machine as it is";
-        curves_svg(title, &panels, command)
-    }
-}
-
-fn point(at: &hopbyte_model::sweep::AtFactor) -> CurvePoint {
-    let slower = &at.slower_percent;
-    CurvePoint {
-        x: at.factor,
-        y: slower.mean,
-        low: slower.low.unwrap_or(slower.mean),
-        high: slower.high.unwrap_or(slower.mean),
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 const BAR: usize = 30;
 
 /// Links over the last ticks.
-pub struct Page {
+pub struct LinksPage {
     fabric: Fabric,
     past: HashMap<LinkId, VecDeque<f64>>,
 }
@@ -23,7 +23,8 @@ struct Group {
     worst: f64,
 }
 
-impl Page {
+impl LinksPage {
+    /// Nothing was read yet.
     pub fn new(fabric: Fabric) -> Self {
         Self {
             fabric,
@@ -31,6 +32,7 @@ impl Page {
         }
     }
 
+    /// The machine.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn directions_and_the_worst_links_are_shown() {
-        let mut page = Page::new(spec::fabric("torus:4x2").unwrap());
+        let mut page = LinksPage::new(spec::fabric("torus:4x2").unwrap());
         assert_eq!(
             page.text(None, 3, Room::ENDLESS),
             "no link was read twice yet\n"

@@ -1,31 +1,35 @@
 //! The captures that the demo runs on when nothing else is given, and the second job on them.
 
+use crate::exchange::{self, Flow, flows};
+use crate::inputs;
+use crate::links::lines;
+use crate::machine::Machine;
+use crate::mapping::Mapping;
+use crate::question::Question;
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{LinkId, Placement, Quantity, Snapshot};
-use hopbyte_job::Machine;
-use hopbyte_job::exchange::{Flow, flows};
-use hopbyte_job::inputs;
 use hopbyte_map::{Problem, evaluate};
 use hopbyte_observe::read_traffic;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// A 5×4×3 InfiniBand torus, its forwarding tables and the traffic of two LAMMPS runs (see data/README.md).
 const FABRIC: (&str, &[u8]) = (
     "ibnetdiscover.out.zst",
-    include_bytes!("../../../../../data/infiniband/opensm-torus-5x4x3/ibnetdiscover.out.zst"),
+    include_bytes!("../../../data/infiniband/opensm-torus-5x4x3/ibnetdiscover.out.zst"),
 );
 const TABLES: (&str, &[u8]) = (
     "opensm-lfts.dump.zst",
-    include_bytes!("../../../../../data/infiniband/opensm-torus-5x4x3/opensm-lfts.dump.zst"),
+    include_bytes!("../../../data/infiniband/opensm-torus-5x4x3/opensm-lfts.dump.zst"),
 );
 const JOB: (&str, &[u8]) = (
     "lammps-lj-64.prof.tar.zst",
-    include_bytes!("../../../../../data/comm/lammps-lj-64.prof.tar.zst"),
+    include_bytes!("../../../data/comm/lammps-lj-64.prof.tar.zst"),
 );
 const SECOND: (&str, &[u8]) = (
     "lammps-peptide-48.prof.tar.zst",
-    include_bytes!("../../../../../data/comm/lammps-peptide-48.prof.tar.zst"),
+    include_bytes!("../../../data/comm/lammps-peptide-48.prof.tar.zst"),
 );
 
 /// The job's hosts: the first host of sixteen switches, in two planes of the torus that do not touch.
@@ -48,6 +52,9 @@ pub struct Files {
 }
 
 /// Writes the captures into a folder, so that every command of the demo can be run again.
+///
+/// # Errors
+/// The folder cannot be written.
 pub fn unpack(folder: &Path) -> Result<Files> {
     let write = |(name, bytes): (&str, &[u8])| -> Result<PathBuf> {
         let path = folder.join(name);
@@ -79,6 +86,9 @@ pub struct SecondJob {
 
 /// Places the second job in order on its nodes and lets it send as fast as keeps its fullest link at
 /// [`SECOND_USE`].
+///
+/// # Errors
+/// The machine lacks its nodes.
 pub fn second_job(file: &Path, machine: &Machine) -> Result<SecondJob> {
     let fabric = &machine.fabric;
     let traffic = read_traffic(&file.display().to_string())?;
@@ -107,4 +117,84 @@ impl SecondJob {
     pub fn bytes(&self) -> f64 {
         self.flows.iter().map(|f| f.bytes).sum()
     }
+}
+
+/// Times of the job's exchange in the max-min fair model.
+#[derive(Clone, Copy, Serialize)]
+pub struct Modelled {
+    calibration: &'static str,
+    /// As launched, on an otherwise idle machine.
+    pub alone_seconds: f64,
+    /// As launched, beside the second job; absent where the background is a reading.
+    pub beside_seconds: Option<f64>,
+    /// Mapped, beside the second job (alone without one).
+    pub mapped_seconds: f64,
+    /// Share of the time lost to the second job that the mapping wins back.
+    pub recovered_ratio: Option<f64>,
+}
+
+/// The present placement, or the launcher's default.
+fn placement_before(question: &Question) -> Result<Placement> {
+    match &question.current {
+        Some(current) => Ok(current.clone()),
+        None => Ok(Placement::in_order(
+            &question.allocation,
+            question.exchange.tasks(),
+        )?),
+    }
+}
+
+/// Writes the counters that the machine would show before and after.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_readings(
+    question: &Question,
+    mapping: &Mapping,
+    folder: &Path,
+) -> Result<[PathBuf; 2]> {
+    let (machine, bytes, others) = (&question.machine, &question.exchange, question.state());
+    let before = placement_before(question)?;
+    let paths = [folder.join("before.jsonl"), folder.join("after.jsonl")];
+    for (path, placement) in paths.iter().zip([&before, &mapping.placement]) {
+        let snapshot = exchange::reading(machine, bytes, placement, others)?;
+        write_atomic(path, &lines(&machine.fabric, &snapshot)?)?;
+    }
+    Ok(paths)
+}
+
+/// Times of the exchange as launched and mapped.
+///
+/// # Errors
+/// A pair of nodes without a route.
+pub fn simulate(
+    question: &Question,
+    second: Option<&SecondJob>,
+    mapping: &Mapping,
+) -> Result<Modelled> {
+    let before = placement_before(question)?;
+    let (others, window): (&[Flow], f64) = match second {
+        Some(second) => (&second.flows, second.window_seconds),
+        None => (&[], 1.0),
+    };
+    let before = exchange::flows(&question.exchange, &before);
+    let after = exchange::flows(&question.exchange, &mapping.placement);
+    let machine = &question.machine;
+    let alone = exchange::exchange_seconds(machine, &before, &[], window)?;
+    let beside = match others {
+        [] => None,
+        _ => Some(exchange::exchange_seconds(
+            machine, &before, others, window,
+        )?),
+    };
+    let mapped = exchange::exchange_seconds(machine, &after, others, window)?;
+    Ok(Modelled {
+        calibration: "uncalibrated",
+        alone_seconds: alone,
+        beside_seconds: beside,
+        mapped_seconds: mapped,
+        recovered_ratio: beside
+            .filter(|&b| b > alone)
+            .map(|b| (b - mapped) / (b - alone)),
+    })
 }

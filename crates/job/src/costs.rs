@@ -1,0 +1,191 @@
+//! Costs of routes as the command and a running oracle answer them: one pair, a list, a matrix in a few numbers.
+
+use anyhow::Result;
+use hopbyte_fabric::{Fabric, NodeId};
+use hopbyte_observe::oracle::Ask;
+use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCost, RouteCosts};
+use serde::Serialize;
+use std::path::Path;
+use std::str::FromStr;
+
+/// What was asked for.
+#[derive(Clone, Copy, Serialize)]
+pub struct Asked {
+    /// What is counted on a link.
+    pub metric: Metric,
+    /// How the links of a route become one number.
+    pub aggregate: Aggregate,
+    /// Which routes count.
+    pub over: Over,
+    unit: &'static str,
+}
+
+/// One pair.
+#[derive(Serialize)]
+pub struct Pair {
+    /// `null` when links that decide it were not read, or without a route.
+    pub cost: Option<f64>,
+    /// The least and the most it can be, where links were not read (`null`: no limit).
+    pub lower: Option<f64>,
+    /// See `lower`.
+    pub upper: Option<f64>,
+    /// Links of the route.
+    pub links: usize,
+    /// Share of them that was read.
+    pub coverage: f64,
+    /// Why there is no route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unroutable: Option<String>,
+}
+
+impl Asked {
+    /// What stands in a question; where nothing stands, hops, their sum, the request.
+    pub fn read(ask: &Ask) -> std::result::Result<Self, String> {
+        fn named<T: FromStr<Err = String>>(
+            word: Option<&String>,
+            default: T,
+        ) -> std::result::Result<T, String> {
+            word.map_or(Ok(default), |w| w.parse())
+        }
+        Ok(Self::new(
+            named(ask.metric.as_ref(), Metric::Hops)?,
+            named(ask.aggregate.as_ref(), Aggregate::Sum)?,
+            named(ask.over.as_ref(), Over::Request)?,
+        ))
+    }
+
+    /// With the metric's unit.
+    pub fn new(metric: Metric, aggregate: Aggregate, over: Over) -> Self {
+        Self {
+            metric,
+            aggregate,
+            over,
+            unit: metric.unit(),
+        }
+    }
+}
+
+impl Pair {
+    /// What the route from one node to another costs.
+    pub fn of(fabric: &Fabric, costs: &RouteCosts, (from, to): (NodeId, NodeId)) -> Self {
+        let answer = costs.explain(from, to);
+        let known = answer.as_ref().ok();
+        Self {
+            cost: known.and_then(RouteCost::value),
+            lower: known.map(|c| c.lower),
+            upper: known.map(|c| c.upper).filter(|u| u.is_finite()),
+            links: known.map_or(0, |c| c.links),
+            coverage: known.map_or(0.0, RouteCost::coverage),
+            unroutable: answer.err().map(|u| u.describe(fabric)),
+        }
+    }
+}
+
+/// Reads a list of pairs: names apart by a comma, a tab or a blank; `#` begins a comment.
+///
+/// # Errors
+/// A line is no pair, or names a node that is not there.
+pub fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>> {
+    let text = Text::read(path, Limits::TEXT)?;
+    let mut pairs = Vec::new();
+    for line in text.lines() {
+        let content = lossy(line.trimmed());
+        if content.is_empty() || content.starts_with('#') {
+            continue;
+        }
+        let halves = [',', '\t', ' '].iter().find_map(|&c| content.split_once(c));
+        let Some((from, to)) = halves else {
+            return Err(text.error_at(line, "FROM,TO").into());
+        };
+        let node = |name: &str| {
+            fabric.find_node(name.trim()).map_err(|e| {
+                let place = text.error_at(line, "the names of two nodes");
+                place.hint(e.to_string())
+            })
+        };
+        pairs.push((node(from)?, node(to)?));
+    }
+    Ok(pairs)
+}
+
+/// NumPy's own format, version 1: a header that ends on a multiple of 64 bytes, then the values.
+pub fn npy(matrix: &CostMatrix) -> Vec<u8> {
+    let n = matrix.size();
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n}, {n}), }}");
+    let unpadded = 10 + header.len() + 1;
+    header.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(matrix.as_slice().iter().flat_map(|v| v.to_le_bytes()));
+    bytes
+}
+
+/// A cost matrix in a few numbers.
+#[derive(Serialize)]
+pub struct Summary {
+    schema: &'static str,
+    #[serde(flatten)]
+    asked: Asked,
+    /// Pairs of routers.
+    pub pairs: usize,
+    /// Pairs whose links were not read.
+    pub unknown: usize,
+    /// Pairs without a route.
+    pub unroutable: usize,
+    /// Least.
+    pub min: Option<f32>,
+    /// Median.
+    pub median: Option<f32>,
+    /// 99th percentile.
+    pub percentile_99: Option<f32>,
+    /// Most.
+    pub max: Option<f32>,
+    /// The dearest pair.
+    pub dearest: Option<(String, String)>,
+}
+
+impl Summary {
+    /// Of a matrix of costs between routers.
+    pub fn of(asked: Asked, fabric: &Fabric, matrix: &CostMatrix) -> Self {
+        let n = matrix.size();
+        let off_diagonal = || {
+            (0..n).flat_map(move |from| {
+                let row = matrix.row(from).iter().enumerate();
+                row.filter(move |&(to, _)| to != from)
+                    .map(move |(to, &v)| (from, to, v))
+            })
+        };
+        let mut values: Vec<f32> = off_diagonal()
+            .map(|(.., v)| v)
+            .filter(|v| v.is_finite())
+            .collect();
+        let max = values.iter().copied().reduce(f32::max);
+        let dearest = off_diagonal()
+            .find(|&(.., v)| Some(v) == max)
+            .map(|(from, to, _)| {
+                let name = |r| fabric.router(hopbyte_fabric::RouterId::of(r)).name.clone();
+                (name(from), name(to))
+            });
+        let min = values.iter().copied().reduce(f32::min);
+        let mut quantile = |share: f64| {
+            let at = ((values.len() as f64 * share).ceil() as usize).checked_sub(1)?;
+            let at = at.min(values.len() - 1);
+            Some(*values.select_nth_unstable_by(at, f32::total_cmp).1)
+        };
+        Self {
+            schema: "hopbyte.costs/1",
+            asked,
+            min,
+            median: quantile(0.5),
+            percentile_99: quantile(0.99),
+            max,
+            dearest,
+            pairs: n * n.saturating_sub(1),
+            unknown: off_diagonal().filter(|(.., v)| v.is_nan()).count(),
+            unroutable: off_diagonal().filter(|(.., v)| v.is_infinite()).count(),
+        }
+    }
+}

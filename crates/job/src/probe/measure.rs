@@ -1,0 +1,101 @@
+//! Measuring the links between a job's nodes with topobw.
+
+use super::plan;
+use crate::machine::Machine;
+use crate::record::launch::{self, Flavour, Launcher};
+use anyhow::{Context, Result, bail};
+use hopbyte_apply::write_atomic;
+use hopbyte_fabric::NodeId;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A run of topobw over a plan.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// The launcher with its options, without a program.
+    pub launcher: Vec<OsString>,
+    /// The launcher's MPI, where it does not tell.
+    pub flavour: Option<Flavour>,
+    /// Folder of the probes; default: installed, or build/probes.
+    pub programs: Option<PathBuf>,
+    /// File for the output of topobw; the schedule is written beside it.
+    pub output: PathBuf,
+    /// Bytes of a message, as topobw reads them.
+    pub bytes: String,
+    /// Messages in flight.
+    pub window: u32,
+    /// Trials.
+    pub trials: u32,
+    /// Microseconds between two looks at the messages.
+    pub nap: u32,
+    /// End the job after so many seconds.
+    pub deadline: f64,
+}
+
+impl Measurement {
+    /// Runs it; `say` takes remarks.
+    ///
+    /// # Errors
+    /// No launcher or probe, a job that fails or does not end in time.
+    pub fn run(
+        &self,
+        machine: &Machine,
+        nodes: &[NodeId],
+        say: &mut dyn FnMut(String),
+    ) -> Result<()> {
+        if !(self.deadline > 0.0 && self.deadline <= 1e6) {
+            bail!(
+                "--deadline: found {}, expected seconds above 0",
+                self.deadline
+            );
+        }
+        let Some(first) = self.launcher.first() else {
+            bail!("no launcher\nhint: hopbyte probe run … -- mpirun -np 16 --map-by node");
+        };
+        let Some(flavour) = self.flavour.or(Launcher::of(first)?.flavour()) else {
+            bail!(
+                "{} does not tell which MPI it starts\nhint: give --flavour ompi, mpich or abi",
+                first.display()
+            );
+        };
+        let own = self.programs.as_ref().map(|p| p.join(flavour.name()));
+        let places = launch::probe_places(flavour);
+        let program = launch::beside("topobw", own.as_deref(), &places, "make -C probes")?;
+        let schedule = self.output.with_extension("schedule");
+        write_atomic(
+            &schedule,
+            &plan::schedule(&machine.fabric, &machine.routing, nodes),
+        )?;
+        let schedule = schedule.canonicalize().context("finding the schedule")?;
+        let mut command = Command::new(first);
+        command.args(&self.launcher[1..]).arg(&program);
+        command.arg("--schedule").arg(&schedule);
+        command.args(["--bytes", &self.bytes]);
+        for (option, value) in [
+            ("--window", self.window),
+            ("--trials", self.trials),
+            ("--nap", self.nap),
+        ] {
+            command.args([option, &value.to_string()]);
+        }
+        command.arg("--json");
+        let unfinished = self.output.with_extension("tmp");
+        let file = std::fs::File::create(&unfinished)
+            .with_context(|| format!("writing {}", unfinished.display()))?;
+        command.stdin(Stdio::null()).stdout(file);
+        say(format!("measuring with {}", program.display()));
+        let deadline = Duration::from_secs_f64(self.deadline);
+        match launch::run_for(&mut command, Some(deadline))? {
+            Some(status) if status.success() => {}
+            Some(status) => bail!(
+                "topobw ended with {status}; what it printed is in {}",
+                unfinished.display()
+            ),
+            None => bail!("topobw was ended at the deadline of {} s", self.deadline),
+        }
+        std::fs::rename(&unfinished, &self.output)
+            .with_context(|| format!("writing {}", self.output.display()))
+    }
+}

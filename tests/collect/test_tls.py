@@ -6,7 +6,10 @@ import json
 import socket
 import ssl
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
 from conftest import Site, get, resident, wait
 
 
@@ -92,3 +95,35 @@ def test_idle_connections_in_tls_are_bounded(site: Site, certificate: list[str])
     assert resident(collector) - before < 60_000 * len(idle)
     for stream in idle + more:
         stream.close()
+
+
+def test_lines_are_posted_over_https(site: Site, certificate: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database behind TLS gets its lines when the system trusts its certificate, and a remark says when not."""
+    assert certificate
+    posts: list[str] = []
+
+    class Database(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posts.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Database)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(site.folder / "cert.pem", site.folder / "key.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    site.stack.callback(server.shutdown)
+    url = f"https://127.0.0.1:{server.server_port}/write?token=secret"
+    stranger = Site(site.folder, site.hopbyte, site.stack)
+    monkeypatch.setenv("SSL_CERT_FILE", str(site.folder / "other.pem"))
+    stranger.gather("--lines", url)
+    wait("a remark", lambda: "lines to https://127.0.0.1" in (site.folder / "log").read_text())
+    assert not posts and "secret" not in (site.folder / "log").read_text()
+    monkeypatch.setenv("SSL_CERT_FILE", str(site.folder / "cert.pem"))
+    site.collect("--lines", url)
+    site.agent("n1")
+    wait("lines", lambda: any("net_bytes_in_bw" in text for text in posts))

@@ -8,6 +8,7 @@
 pub mod counters;
 mod error;
 pub mod fabric;
+pub mod http;
 pub mod oracle;
 pub mod placement;
 pub mod sources;

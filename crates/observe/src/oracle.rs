@@ -7,10 +7,10 @@
 //! whose `version` and `time_seconds` it names.
 
 use crate::ObserveError;
+use crate::http::Client;
 use hopbyte_fabric::{Column, Fabric, InputError, LinkState};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -199,26 +199,26 @@ pub struct Oracle {
 #[derive(Debug)]
 enum Way {
     Socket(BufReader<UnixStream>),
-    Http { host: String, target: String },
+    Http { client: Client, url: String },
 }
 
 impl Oracle {
-    /// Connects to `http://HOST:PORT` (with `?token=…` where one is needed) or to the path of a Unix socket.
+    /// Connects to `http://HOST:PORT` or `https://…` (with `?token=…` where one is needed) or to the path of a Unix socket.
     ///
     /// # Errors
     /// No oracle there, or no address.
     pub fn connect(address: &str) -> Result<Self, ObserveError> {
-        let way = match address.strip_prefix("http://") {
-            Some(rest) => {
-                let (host, query) = rest.split_once('?').unwrap_or((rest, ""));
-                let host = host.trim_end_matches('/').to_owned();
-                let target = format!("/ask?{query}");
-                let plain = |s: &str| s.bytes().all(|b| b.is_ascii_graphic());
-                if !(plain(&host) && plain(&target) && host.contains(':')) {
+        let way = match address.split_once("://") {
+            Some(_) => {
+                let (host, query) = address.split_once('?').unwrap_or((address, ""));
+                if !Client::takes(address) {
                     let expected = "http://HOST:PORT or the path of a socket";
                     return Err(InputError::new("oracle", address, expected).into());
                 }
-                Way::Http { host, target }
+                Way::Http {
+                    client: Client::new(PATIENCE, LONGEST_ANSWER),
+                    url: format!("{}/ask?{query}", host.trim_end_matches('/')),
+                }
             }
             None => {
                 let path = address.strip_prefix("unix:").unwrap_or(address);
@@ -262,7 +262,7 @@ impl Oracle {
         }
         let exchanged = match &mut self.way {
             Way::Socket(stream) => over_socket(stream, &question),
-            Way::Http { host, target } => over_http(host, target, &question),
+            Way::Http { client, url } => over_http(client, url, &question),
         };
         let (line, packed) = exchanged.map_err(|e| refused(&self.address, e))?;
         let reply = Reply::read(&line).map_err(|e| self.wrong(&e))?;
@@ -335,25 +335,10 @@ fn over_socket(
     Ok((line, packed))
 }
 
-fn over_http(host: &str, target: &str, question: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let no = || io::Error::new(io::ErrorKind::NotFound, "no such host");
-    let address = host.to_socket_addrs()?.next().ok_or_else(no)?;
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let length = question.len();
-    write!(
-        stream,
-        "POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    )?;
-    stream.write_all(question)?;
-    let mut answer = Vec::new();
-    stream.take(LONGEST_ANSWER).read_to_end(&mut answer)?;
-    let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
-    let end = end.ok_or_else(|| invalid("no HTTP answer"))?;
-    let status = answer.split(|&b| b == b'\r').next().unwrap_or_default();
-    let body = &answer[end + 4..];
-    if !status.windows(5).any(|w| w == b" 200 ") && body.first() != Some(&b'{') {
+fn over_http(client: &Client, url: &str, question: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let answer = client.post(url, "application/json", question)?;
+    let body = answer.body;
+    if answer.status != 200 && body.first() != Some(&b'{') {
         let text = String::from_utf8_lossy(&body[..body.len().min(300)]);
         return Err(invalid(text.trim()));
     }

@@ -10,8 +10,9 @@ use hopbyte_collect::lines::parse as lines_of;
 use hopbyte_collect::server::Inlet;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::Token;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use hopbyte_observe::http::Client;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -157,36 +158,38 @@ pub fn take_lines(
     Ok(address)
 }
 
-/// Sends Influx lines of every tick to a database's `http://HOST:PORT/PATH`.
+/// Longest wait for the database, and longest answer of it that is read.
+const POST_PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_REFUSAL: u64 = 64 << 10;
+
+/// Sends Influx lines of every tick to a database's `http://HOST:PORT/PATH`, or `https://…`.
+///
+/// # Errors
+/// The address is none.
 pub fn push_lines(
     url: &str,
     cluster: &str,
     source: Source,
     say: impl Fn(String) + Send + 'static,
 ) -> io::Result<()> {
-    let wrong = || {
-        io::Error::new(
+    if !Client::takes(url) {
+        return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("--lines: found {url}, expected http://HOST:PORT/PATH"),
-        )
-    };
-    let (host, path) = url
-        .strip_prefix("http://")
-        .and_then(|rest| rest.split_once('/'))
-        .ok_or_else(wrong)?;
-    let (host, path, cluster) = (host.to_owned(), path.to_owned(), cluster.to_owned());
+            format!("--lines: found {url}, expected http://HOST:PORT/PATH or https://HOST/PATH"),
+        ));
+    }
+    let (url, cluster) = (url.to_owned(), cluster.to_owned());
+    let client = Client::new(POST_PATIENCE, LONGEST_REFUSAL);
     std::thread::spawn(move || {
         let mut well = true;
         source.follow(|stream, flows, closing| {
-            let result = post(
-                &host,
-                &path,
-                &lines::text(&cluster, stream.cluster(), flows, closing),
-            );
-            match result {
+            let text = lines::text(&cluster, stream.cluster(), flows, closing);
+            match post(&client, &url, &text) {
                 Ok(()) => well = true,
                 Err(error) if std::mem::replace(&mut well, false) => {
-                    say(format!("lines to {host}: {error}"));
+                    // What follows a question mark may be a secret.
+                    let place = url.split('?').next().unwrap_or_default();
+                    say(format!("lines to {place}: {error}"));
                 }
                 Err(_) => {}
             }
@@ -195,25 +198,21 @@ pub fn push_lines(
     Ok(())
 }
 
-fn post(host: &str, path: &str, body: &str) -> io::Result<()> {
-    let no = || io::Error::new(io::ErrorKind::NotFound, "no address");
-    let address = host.to_socket_addrs()?.next().ok_or_else(no)?;
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
-    write!(
-        stream,
-        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut answer = [0; 64];
-    let n = stream.read(&mut answer)?;
-    let line = String::from_utf8_lossy(&answer[..n]).into_owned();
-    match line.split(' ').nth(1) {
-        Some(status) if status.starts_with('2') => Ok(()),
-        _ => Err(io::Error::other(format!(
-            "found {:?}, expected status 2xx",
-            line.lines().next().unwrap_or_default()
-        ))),
+fn post(client: &Client, url: &str, body: &str) -> io::Result<()> {
+    let answer = client.post(url, "text/plain", body.as_bytes())?;
+    if (200..300).contains(&answer.status) {
+        return Ok(());
     }
+    let text = String::from_utf8_lossy(&answer.body);
+    let line: String = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(200)
+        .collect();
+    Err(io::Error::other(format!(
+        "found status {} {line}, expected 2xx",
+        answer.status
+    )))
 }

@@ -1,0 +1,101 @@
+//! The one HTTP client: a POST with limits in time and size, over http or https.
+//!
+//! Certificates are checked against those that the system trusts (`SSL_CERT_FILE` names others).
+
+use std::io;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A client that keeps its connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: Agent,
+    longest: u64,
+}
+
+/// An answer: its status and its body.
+#[derive(Debug)]
+pub struct Answered {
+    /// Status code.
+    pub status: u16,
+    /// Content.
+    pub body: Vec<u8>,
+}
+
+impl Client {
+    /// A client whose requests take at most `patience`, and which reads answers of at most `longest` bytes.
+    pub fn new(patience: Duration, longest: u64) -> Self {
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+        let config = Agent::config_builder()
+            .timeout_connect(Some(CONNECT))
+            .timeout_global(Some(patience))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .user_agent(concat!("hopbyte/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls.build());
+        Self {
+            agent: config.build().into(),
+            longest,
+        }
+    }
+
+    /// Whether it can be asked: http:// or https:// and a host.
+    pub fn takes(url: &str) -> bool {
+        let rest = url
+            .strip_prefix("http://")
+            .or_else(|| url.strip_prefix("https://"));
+        let plain = |c: u8| c.is_ascii_graphic();
+        rest.is_some_and(|r| {
+            !r.is_empty() && !r.starts_with(['/', '?', ':']) && r.bytes().all(plain)
+        })
+    }
+
+    /// Posts a body.
+    ///
+    /// # Errors
+    /// No connection, no certificate that is trusted, no answer in time, or one that is too long.
+    pub fn post(&self, url: &str, kind: &str, body: &[u8]) -> io::Result<Answered> {
+        let mut response = self
+            .agent
+            .post(url)
+            .content_type(kind)
+            .send(body)
+            .map_err(ureq::Error::into_io)?;
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(self.longest);
+        Ok(Answered {
+            status,
+            body: body.read_to_vec().map_err(ureq::Error::into_io)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Client;
+
+    #[test]
+    fn addresses_are_those_of_the_web() {
+        for good in [
+            "http://127.0.0.1:80/x",
+            "https://db.example/api?u=1",
+            "http://[::1]:1",
+        ] {
+            assert!(Client::takes(good), "{good}");
+        }
+        for bad in [
+            "",
+            "http://",
+            "ftp://a/b",
+            "http:///write",
+            "http://a b",
+            "a:1",
+        ] {
+            assert!(!Client::takes(bad), "{bad}");
+        }
+    }
+}

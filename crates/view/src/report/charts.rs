@@ -1,7 +1,9 @@
 //! Bars by kind and dimension, and how the loads are spread.
 
+use super::markup::rendered;
 use super::view::View;
 use crate::draw::{LinkLoads, directions, escape};
+use askama::Template;
 use hopbyte_fabric::{Direction, Fabric, LinkId};
 use std::fmt::Write;
 
@@ -80,69 +82,86 @@ pub fn dimensions(fabric: &Fabric) -> Vec<Group> {
     groups
 }
 
-/// A table of bars, mean filled and maximum as a tick, for each group and each side.
-pub fn bars(out: &mut String, caption: &str, groups: &[Group], view: &View<'_>) {
-    if groups.is_empty() {
-        return;
-    }
+#[derive(Template)]
+#[template(path = "bars.html")]
+struct Bars {
+    compared: bool,
+    /// The end of the scale.
+    top: String,
+    tables: Vec<BarTable>,
+}
+
+struct BarTable {
+    caption: &'static str,
+    rows: Vec<BarRow>,
+}
+
+struct BarRow {
+    class: &'static str,
+    /// In the first row of a group.
+    group: Option<GroupHead>,
+    side: &'static str,
+    bar: Option<Bar>,
+}
+
+struct GroupHead {
+    span: usize,
+    name: String,
+    links: usize,
+}
+
+/// Mean filled and maximum as a tick, in per cent of the scale and in words.
+struct Bar {
+    mean: String,
+    max: String,
+    mean_text: String,
+    max_text: String,
+    known: Option<usize>,
+}
+
+/// Tables of bars, with a row for each group and each side.
+pub fn bars(tables: &[(&'static str, Vec<Group>)], view: &View<'_>) -> String {
+    let table = |(caption, groups): &(&'static str, Vec<Group>)| {
+        let groups = groups.iter().filter(|g| !g.links.is_empty());
+        (groups.clone().next().is_some()).then(|| BarTable {
+            caption,
+            rows: groups.flat_map(|group| rows(group, view)).collect(),
+        })
+    };
+    rendered(&Bars {
+        compared: view.after.is_some(),
+        top: view.before.text(view.scale.max),
+        tables: tables.iter().filter_map(table).collect(),
+    })
+}
+
+/// The rows of a group.
+fn rows(group: &Group, view: &View<'_>) -> Vec<BarRow> {
+    let sides: Vec<(&'static str, &'static str, &LinkLoads)> = match &view.after {
+        Some(after) => vec![("before", "b", view.before), ("after", "a", after)],
+        None => vec![("", "b", view.before)],
+    };
     let top = view.scale.max.max(f64::MIN_POSITIVE);
-    let _ = write!(
-        out,
-        "<table class=\"bars\"><caption>{}</caption><thead><tr><th scope=\"col\">Links</th>{}\
-         <th scope=\"col\">0 to {}</th><th scope=\"col\" class=\"n\">mean</th>\
-         <th scope=\"col\" class=\"n\">maximum</th></tr></thead><tbody>",
-        escape(caption),
-        if view.after.is_some() {
-            "<th scope=\"col\"></th>"
-        } else {
-            ""
-        },
-        escape(&view.before.text(view.scale.max)),
-    );
-    for group in groups.iter().filter(|g| !g.links.is_empty()) {
-        let sides: Vec<(&str, &str, &LinkLoads)> = match &view.after {
-            Some(after) => vec![("before", "b", view.before), ("after", "a", after)],
-            None => vec![("", "b", view.before)],
+    let percent = |v: f64| format!("{:.2}", (v / top * 100.0).clamp(0.0, 100.0));
+    let span = sides.len();
+    let row =
+        |(i, (side, class, loads)): (usize, (&'static str, &'static str, &LinkLoads))| BarRow {
+            class,
+            group: (i == 0).then(|| GroupHead {
+                span,
+                name: group.name.clone(),
+                links: group.links.len(),
+            }),
+            side,
+            bar: group.summary(loads).map(|s| Bar {
+                mean: percent(s.mean),
+                max: percent(s.max),
+                mean_text: loads.text(s.mean),
+                max_text: loads.text(s.max),
+                known: (s.known < group.links.len()).then_some(s.known),
+            }),
         };
-        for (i, (word, class, loads)) in sides.iter().enumerate() {
-            let _ = write!(out, "<tr class=\"{class}\">");
-            if i == 0 {
-                let _ = write!(
-                    out,
-                    "<th scope=\"rowgroup\" rowspan=\"{}\">{} <small>{}</small></th>",
-                    sides.len(),
-                    escape(&group.name),
-                    group.links.len()
-                );
-            }
-            if view.after.is_some() {
-                let _ = write!(out, "<td class=\"side\">{word}</td>");
-            }
-            match group.summary(loads) {
-                Some(s) => {
-                    let percent = |v: f64| (v / top * 100.0).clamp(0.0, 100.0);
-                    let partly = if s.known < group.links.len() {
-                        format!(" <small>over {} known</small>", s.known)
-                    } else {
-                        String::new()
-                    };
-                    let _ = write!(
-                        out,
-                        "<td class=\"bar\"><div><i style=\"width:{:.2}%\"></i><b style=\"left:{:.2}%\"></b></div></td>\
-                         <td class=\"n\">{}{partly}</td><td class=\"n\">{}</td></tr>",
-                        percent(s.mean),
-                        percent(s.max),
-                        escape(&loads.text(s.mean)),
-                        escape(&loads.text(s.max))
-                    );
-                }
-                None => out.push_str(
-                    "<td class=\"bar\"><div class=\"unknown\"></div></td><td class=\"n\">not known</td><td></td></tr>",
-                ),
-            }
-        }
-    }
-    out.push_str("</tbody></table>");
+    sides.into_iter().enumerate().map(row).collect()
 }
 
 /// Columns of the histogram above zero.

@@ -8,6 +8,7 @@ mod charts;
 pub mod data;
 mod flows;
 mod mapping;
+pub(crate) mod markup;
 pub mod page;
 mod placement;
 pub mod readings;

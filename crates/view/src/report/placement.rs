@@ -1,10 +1,8 @@
 //! Which ranks are on which node, before and after.
 
 use super::{Job, words};
-use crate::draw::escape;
 use hopbyte_fabric::{Fabric, NodeId, Placement};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// Most rows of the table.
 const ROWS: usize = 400;
@@ -33,77 +31,77 @@ pub fn nodes(job: &Job<'_>) -> Vec<NodeId> {
     nodes
 }
 
-/// A table of nodes with their ranks.
-pub fn table(out: &mut String, fabric: &Fabric, job: &Job<'_>) {
+/// The table of nodes with their ranks.
+pub struct RanksTable {
+    /// Labels of the placements.
+    pub before: String,
+    /// See above.
+    pub after: Option<String>,
+    /// A row a node.
+    pub rows: Vec<NodeRow>,
+    /// Nodes that are not listed.
+    pub more: usize,
+}
+
+/// A node with its ranks on either side.
+pub struct NodeRow {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its router.
+    pub router: String,
+    /// Ranks before, and after.
+    pub sides: Vec<Ranks>,
+}
+
+/// Ranks of a node.
+pub enum Ranks {
+    /// There are none.
+    None,
+    /// As ranges, where there are many.
+    Ranges(String),
+    /// One by one, and whether they come from another node.
+    Single(Vec<(u32, bool)>),
+}
+
+/// The table of a job.
+pub fn table(fabric: &Fabric, job: &Job<'_>) -> RanksTable {
     let before = by_node(job.before.placement);
     let after = job.after.as_ref().map(|a| by_node(a.placement));
     let nodes = nodes(job);
     let single = job.before.placement.tasks() <= ALL_SINGLE;
-    let _ = write!(
-        out,
-        "<div class=\"scroll\"><table class=\"ranks\" id=\"ranks-table\"><caption>Ranks by node{}</caption><thead><tr><th scope=\"col\">Node</th><th scope=\"col\">Router</th><th scope=\"col\">{}</th>",
-        if after.is_some() {
-            "; underlined ranks come from another node"
-        } else {
-            ""
-        },
-        escape(&job.before.label)
-    );
-    if let Some(side) = &job.after {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&side.label));
-    }
-    out.push_str("</tr></thead><tbody>");
-    for &node in nodes.iter().take(ROWS) {
+    let row = |&node: &NodeId| {
         let n = fabric.node(node);
-        let _ = write!(
-            out,
-            "<tr data-node=\"{}\"><th scope=\"row\">{}</th><td>{}</td><td>",
-            node,
-            escape(&n.name),
-            escape(&fabric.router(n.router).name)
-        );
         let none = Vec::new();
         let here = before.get(&node).unwrap_or(&none);
-        ranks(out, here, here, single);
-        out.push_str("</td>");
+        let mut sides = vec![ranks(here, here, single)];
         if let Some(after) = &after {
-            out.push_str("<td>");
-            ranks(out, after.get(&node).unwrap_or(&none), here, single);
-            out.push_str("</td>");
+            sides.push(ranks(after.get(&node).unwrap_or(&none), here, single));
         }
-        out.push_str("</tr>");
-    }
-    out.push_str("</tbody></table></div>");
-    if nodes.len() > ROWS {
-        let _ = write!(
-            out,
-            "<p class=\"note\">{} more nodes are not listed here.</p>",
-            nodes.len() - ROWS
-        );
+        NodeRow {
+            node,
+            name: n.name.clone(),
+            router: fabric.router(n.router).name.clone(),
+            sides,
+        }
+    };
+    RanksTable {
+        before: job.before.label.clone(),
+        after: job.after.as_ref().map(|side| side.label.clone()),
+        rows: nodes.iter().take(ROWS).map(row).collect(),
+        more: nodes.len().saturating_sub(ROWS),
     }
 }
 
-/// Ranks one by one, those that were not `here` before underlined; or ranges, where there are many.
-fn ranks(out: &mut String, ranks: &[u32], here: &[u32], single: bool) {
+/// Ranks one by one, with those that were not `here` before marked; or ranges, where there are many.
+fn ranks(ranks: &[u32], here: &[u32], single: bool) -> Ranks {
     if ranks.is_empty() {
-        out.push_str("<span class=\"none\">none</span>");
-        return;
+        return Ranks::None;
     }
     if !single || ranks.len() > SINGLE {
-        let _ = write!(out, "{}", words::ranges(ranks));
-        return;
+        return Ranks::Ranges(words::ranges(ranks).to_string());
     }
-    out.push_str("<span class=\"chips\">");
-    for rank in ranks {
-        let class = if here.binary_search(rank).is_ok() {
-            "r"
-        } else {
-            "r new"
-        };
-        let _ = write!(
-            out,
-            "<span class=\"{class}\" data-rank=\"{rank}\">{rank}</span>"
-        );
-    }
-    out.push_str("</span>");
+    let is_new = |rank: &u32| (*rank, here.binary_search(rank).is_err());
+    Ranks::Single(ranks.iter().map(is_new).collect())
 }

@@ -1,60 +1,109 @@
 //! The pictures of a report, each with its legend and bars.
 
+use super::markup::rendered;
 use super::view::{NUMBERED, View, WHOLE};
 use super::{ReportInput, charts};
-use crate::draw::{CLASSES, LinkLoads, Looks, Mark, Picture, escape, sample};
+use crate::draw::{CLASSES, LinkLoads, Looks, Mark, Picture, sample};
+use askama::Template;
 use hopbyte_fabric::NodeId;
-use std::fmt::Write;
+use hopbyte_fabric::units::count;
 
-/// The machine alone, its links by kind.
-pub fn machine(out: &mut String, input: &ReportInput<'_>) -> Picture {
-    let looks = Looks::new(input.fabric, None, None, &[]);
-    let picture = crate::draw::picture(&looks, WHOLE[0], WHOLE[1]);
-    out.push_str(
-        "<section id=\"pictures\"><h2>The machine</h2><div class=\"view\"><ul class=\"legend\">",
-    );
-    for (mark, text) in crate::draw::legend(&looks) {
-        let _ = write!(
-            out,
-            "<li data-mark=\"{}\">{} {}</li>",
-            mark.class(),
-            sample(mark),
-            escape(&text)
-        );
-    }
-    out.push_str("</ul><div class=\"pictures stack\">");
-    figure(out, &picture, "before", "Links by kind", None);
-    let _ = write!(
-        out,
-        "</div><p class=\"note\">{}</p></div></section>",
-        escape(&picture.words)
-    );
-    picture
+#[derive(Template)]
+#[template(path = "pictures.html")]
+struct Pictures {
+    heading: &'static str,
+    views: Vec<PictureView>,
 }
 
-/// One quantity: pictures, legend, bars. Returns the first picture for its geometry.
-pub fn section(
-    out: &mut String,
+/// One quantity: its legend, its pictures, its bars.
+struct PictureView {
+    index: Option<usize>,
+    name: Option<String>,
+    legend: String,
+    layout: &'static str,
+    figures: Vec<Figure>,
+    note: String,
+    bars: Option<String>,
+}
+
+struct Figure {
+    side: &'static str,
+    caption: String,
+    label: String,
+    width: f32,
+    height: f32,
+    body: String,
+}
+
+#[derive(Template)]
+#[template(path = "legend.html")]
+struct Legend {
+    entries: Vec<Entry>,
+}
+
+/// An entry of a legend, and how many links it stands for.
+struct Entry {
+    class: String,
+    sample: String,
+    text: String,
+    count: Option<String>,
+}
+
+/// The machine alone, its links by kind; the picture for its geometry.
+pub fn machine(input: &ReportInput<'_>) -> (String, Option<Picture>) {
+    let looks = Looks::new(input.fabric, None, None, &[]);
+    let picture = crate::draw::picture(&looks, WHOLE[0], WHOLE[1]);
+    let entries = crate::draw::legend(&looks).into_iter();
+    let legend = Legend {
+        entries: entries
+            .map(|(mark, text)| entry(mark, text, None))
+            .collect(),
+    };
+    let view = PictureView {
+        index: None,
+        name: None,
+        legend: rendered(&legend),
+        layout: "stack",
+        figures: vec![figure(&picture, "before", "Links by kind".into(), None)],
+        note: picture.words.clone(),
+        bars: None,
+    };
+    let page = Pictures {
+        heading: "The machine",
+        views: vec![view],
+    };
+    (rendered(&page), Some(picture))
+}
+
+/// All quantities; the first picture for its geometry.
+pub fn pictures(
+    input: &ReportInput<'_>,
+    views: &[View<'_>],
+    job: &[NodeId],
+) -> (String, Option<Picture>) {
+    let mut first = None;
+    let views = views.iter().enumerate().map(|(i, view)| {
+        let (section, picture) = section(input, view, i, job);
+        first.get_or_insert(picture);
+        section
+    });
+    let page = Pictures {
+        heading: "Where the load is",
+        views: views.collect(),
+    };
+    (rendered(&page), first)
+}
+
+/// One quantity, and its first picture.
+fn section(
     input: &ReportInput<'_>,
     view: &View<'_>,
     index: usize,
     job: &[NodeId],
-) -> Picture {
+) -> (PictureView, Picture) {
     let size = view.size(input);
     let before = view.picture(input, view.before, job, size);
     let after = view.after.map(|a| view.picture(input, a, job, size));
-    let _ = write!(
-        out,
-        "<div class=\"view\" data-view=\"{index}\"><h3>{}</h3>",
-        escape(&capital(view.name))
-    );
-    let _ = write!(out, "<ul class=\"legend\">{}</ul>", legend(view));
-    let class = if after.is_some() && size[0] < 1000.0 {
-        "pair"
-    } else {
-        "stack"
-    };
-    let _ = write!(out, "<div class=\"pictures {class}\">");
     let labels = input.job.as_ref().filter(|_| index == 0).map(|job| {
         let after = job.after.as_ref().map_or("", |a| a.label.as_str());
         (job.before.label.as_str(), after)
@@ -65,118 +114,108 @@ pub fn section(
         None => capital(view.name),
     };
     let word = if after.is_some() { "Before" } else { "" };
-    figure(
-        out,
-        &before,
-        "before",
-        &name(word, labels.map(|l| l.0)),
-        Some(view.before),
-    );
+    let caption = name(word, labels.map(|l| l.0));
+    let mut figures = vec![figure(&before, "before", caption, Some(view.before))];
     if let (Some(picture), Some(loads)) = (&after, view.after) {
-        figure(
-            out,
-            picture,
-            "after",
-            &name("After", labels.map(|l| l.1)),
-            Some(loads),
-        );
+        let caption = name("After", labels.map(|l| l.1));
+        figures.push(figure(picture, "after", caption, Some(loads)));
     }
-    out.push_str("</div>");
-    let _ = write!(out, "<p class=\"note\">{}", escape(&before.words));
+    let mut note = before.words.clone();
     if view.before.max() > 0.0 {
-        let _ = write!(
-            out,
+        note.push_str(&format!(
             " Numbers: the {NUMBERED} worst links, named in the table below."
-        );
+        ));
     }
     if !job.is_empty() {
-        out.push_str(" Blue: nodes of the job.");
+        note.push_str(" Blue: nodes of the job.");
     }
-    out.push_str("</p><div class=\"columns\">");
-    out.push_str(&bars(input, view));
-    out.push_str("</div></div>");
-    before
+    let section = PictureView {
+        index: Some(index),
+        name: Some(capital(view.name)),
+        legend: legend(view),
+        layout: match after.is_some() && size[0] < 1000.0 {
+            true => "pair",
+            false => "stack",
+        },
+        figures,
+        note,
+        bars: Some(bars(input, view)),
+    };
+    (section, before)
 }
 
 fn figure(
-    out: &mut String,
     picture: &Picture,
-    side: &str,
-    caption: &str,
+    side: &'static str,
+    caption: String,
     loads: Option<&LinkLoads>,
-) {
-    let _ = write!(
-        out,
-        "<figure data-side=\"{side}\"><figcaption>{}</figcaption><div class=\"canvas\"><div><svg class=\"hb\" viewBox=\"0 0 {w} {h}\" style=\"max-width:{w}px\" role=\"img\" aria-label=\"{}\">\n{}</svg></div></div></figure>",
-        escape(caption),
-        escape(&match loads {
-            Some(loads) => format!(
-                "{caption}. Worst: {}",
-                loads
-                    .worst(1)
-                    .first()
-                    .map_or("no load".into(), |&(_, v)| loads.text(v))
-            ),
-            None => caption.to_owned(),
-        }),
-        picture.body,
-        w = picture.width.ceil(),
-        h = picture.height.ceil(),
-    );
+) -> Figure {
+    let worst = loads.map(|loads| {
+        let worst = loads.worst(1);
+        let worst = worst.first().map(|&(_, v)| loads.text(v));
+        worst.unwrap_or_else(|| "no load".into())
+    });
+    Figure {
+        side,
+        label: match worst {
+            Some(worst) => format!("{caption}. Worst: {worst}"),
+            None => caption.clone(),
+        },
+        caption,
+        width: picture.width.ceil(),
+        height: picture.height.ceil(),
+        body: picture.body.clone(),
+    }
 }
 
 /// The bars of a quantity by dimension and by kind.
 pub fn bars(input: &ReportInput<'_>, view: &View<'_>) -> String {
-    let mut out = String::new();
-    let dimensions = charts::dimensions(input.fabric);
-    charts::bars(&mut out, "By dimension", &dimensions, view);
-    charts::bars(
-        &mut out,
-        "By kind of link",
-        &charts::kinds(input.fabric),
-        view,
-    );
-    out
+    let groups = [
+        ("By dimension", charts::dimensions(input.fabric)),
+        ("By kind of link", charts::kinds(input.fabric)),
+    ];
+    charts::bars(&groups, view)
+}
+
+fn entry(mark: Mark, text: String, count: Option<String>) -> Entry {
+    Entry {
+        class: mark.class().to_string(),
+        sample: sample(mark),
+        text,
+        count,
+    }
 }
 
 /// The entries of a legend, with how many links each stands for.
 pub fn legend(view: &View<'_>) -> String {
-    let mut out = String::new();
     let scale = &view.scale;
-    let count = |loads: &LinkLoads, class: Option<usize>| {
+    let links = |loads: &LinkLoads, class: Option<usize>| {
         let of = |v: &f64| (!v.is_nan()).then(|| scale.class(*v));
         loads.values().iter().filter(|v| of(v) == class).count()
     };
     let both = |class: Option<usize>| {
-        let before = hopbyte_fabric::units::count(count(view.before, class));
+        let before = count(links(view.before, class));
         match view.after {
-            Some(after) => format!(
-                "{before} → {}",
-                hopbyte_fabric::units::count(count(after, class))
-            ),
+            Some(after) => format!("{before} → {}", count(links(after, class))),
             None => before,
         }
     };
-    let mut entry = |mark: Mark, text: &str, counts: &str| {
-        if matches!(counts, "0" | "0 → 0") && !matches!(mark, Mark::Load(_)) {
-            return;
-        }
-        let _ = write!(
-            out,
-            "<li data-mark=\"{}\">{} {} <small>{counts}</small></li>",
-            mark.class(),
-            sample(mark),
-            escape(text)
-        );
-    };
-    entry(Mark::Idle, "nothing", &both(Some(0)));
     let classes = if scale.max > 0.0 { CLASSES } else { 0 };
+    let mut rows = vec![(Mark::Idle, "nothing".to_owned(), both(Some(0)))];
     for class in 1..=classes {
         let text = format!("{} {}", scale.range_text(class), scale.unit_text());
-        entry(Mark::Load(class as u8), &text, &both(Some(class)));
+        rows.push((Mark::Load(class as u8), text, both(Some(class))));
     }
-    entry(Mark::Unknown, "not known", &both(None));
-    out
+    rows.push((Mark::Unknown, "not known".into(), both(None)));
+    rows.retain(|(mark, _, counts)| {
+        !matches!(counts.as_str(), "0" | "0 → 0") || matches!(mark, Mark::Load(_))
+    });
+    let entries = rows
+        .into_iter()
+        .map(|(mark, text, counts)| entry(mark, text, Some(counts)));
+    rendered(&Legend {
+        entries: entries.collect(),
+    })
 }
 
 /// With a capital letter.

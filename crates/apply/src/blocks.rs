@@ -5,15 +5,16 @@ use crate::layout::Layout;
 use std::fmt::Write;
 
 /// `host:ranks` for every run of neighbouring ranks, in rank order.
-pub(crate) fn host_counts(layout: &Layout<'_>) -> String {
-    layout
+pub(crate) fn host_counts(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    let text = layout
         .runs()
         .into_iter()
         .fold(String::new(), |mut text, (place, ranks)| {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}:{ranks}", layout.hosts[place as usize]);
             text
-        })
+        });
+    Ok(text)
 }
 
 /// What MPICH's Hydra does with a node that comes more than once, if one does.
@@ -33,7 +34,7 @@ pub(crate) fn split_nodes(layout: &Layout<'_>) -> Option<String> {
 }
 
 /// Flux's task map (RFC 34): blocks of [first node, nodes, ranks each, repeats].
-pub(crate) fn task_map(layout: &Layout<'_>) -> String {
+pub(crate) fn task_map(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let mut blocks: Vec<[u32; 4]> = Vec::new();
     for (place, ranks) in layout.runs() {
         match blocks.last_mut() {
@@ -43,7 +44,10 @@ pub(crate) fn task_map(layout: &Layout<'_>) -> String {
             _ => blocks.push([place, 1, ranks, 1]),
         }
     }
-    format!("{}\n", serde_json::json!({"version": 1, "map": blocks}))
+    Ok(format!(
+        "{}\n",
+        serde_json::json!({"version": 1, "map": blocks})
+    ))
 }
 
 /// The nodes in rank order, for launchers that put the same number of ranks on each in turn: the number

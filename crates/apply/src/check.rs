@@ -1,8 +1,7 @@
 //! Did the ranks start where the placement has them?
 
 use crate::error::ApplyError;
-use crate::launcher::Launch;
-use crate::layout::Layout;
+use crate::layout::{Launch, Layout};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

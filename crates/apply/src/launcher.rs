@@ -1,123 +1,230 @@
-//! The launchers and their syntax.
+//! The table of launchers: help, `--emit`, writers, advice, tests and the book are made from it.
 
-use crate::advice::{Advice, advise};
+use crate::advice::{self, Advice, Binding};
 use crate::blocks;
 use crate::error::ApplyError;
 use crate::grid;
-use crate::layout::{Layout, SlotCores};
-use hopbyte_fabric::{Allocation, Fabric, Placement};
-use serde::Serialize;
-use std::fmt::Write;
+use crate::layout::{Launch, Layout};
+use crate::ranks;
 use std::str::FromStr;
 
-/// Longest line of a rank order.
-const LINE: usize = 80;
+/// One row of the table.
+struct Syntax {
+    /// Name on the command line.
+    name: &'static str,
+    /// The use of the file, in one line.
+    about: &'static str,
+    /// Name that the file usually has.
+    file_name: &'static str,
+    /// What the launcher does to a placement, and what that loses.
+    effect: &'static str,
+    /// Where a job was started with it.
+    seen_on: &'static str,
+    /// Whether it has words for blocks of ranks alone.
+    blocks_only: bool,
+    write: Write,
+    /// How the ranks get to the cores of their slots.
+    binding: Binding,
+    /// The reader of placements (by its name in `hopbyte_observe::placement`) that takes the file back.
+    read_back: Option<&'static str>,
+}
 
-/// Something that starts ranks where we say, or a plain file for people and scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Launcher {
-    /// Cray/HPE MPICH rank reordering method 3: the file `MPICH_RANK_ORDER`.
-    MpichRankOrder,
-    /// The command of Cray's `grid_order` that prints the same file, where the placement is boxes of a grid.
-    GridOrder,
-    /// Options of Cray MPICH's reordering method 4, where the placement is boxes of a grid.
-    MpichMethod4,
-    /// Open MPI rankfile (`mpirun -rf`; Open MPI 5 `--map-by rankfile:file=`).
-    OpenmpiRankfile,
-    /// Open MPI hostfile for sequential mapping, one host a rank.
-    OpenmpiHostfile,
-    /// Slurm hostfile for `--distribution=arbitrary`.
-    SlurmHostfile,
-    /// Slurm's `--distribution=plane=N`, where the placement is one.
-    SlurmPlane,
-    /// Hostfile of MPICH's Hydra: `host:ranks` in rank order.
-    HydraHostfile,
-    /// Machine file of Intel MPI: the same, for its Hydra.
-    IntelMachinefile,
-    /// Hostfile of Flux's `--taskmap=hostfile:`, one host a rank.
-    FluxHostfile,
-    /// Flux's task map (RFC 34) for `--taskmap=manual:`.
-    FluxTaskmap,
-    /// Options of PALS' mpiexec, where every node has the same number of neighbouring ranks.
-    Pals,
-    /// The nodes in rank order: torchrun's node ranks, indices of an indexed Kubernetes job.
-    NodeOrder,
-    /// `rank,node,slot` with a header.
-    Csv,
-    /// One JSON object.
-    Json,
+/// What makes a file.
+enum Write {
+    /// From nodes, whatever their hosts are called: nothing starts with it.
+    Plain(fn(&Launch<'_>) -> String),
+    /// From checked host names, with advice on the launch; `mpich` says whether the program's MPI is MPICH or a
+    /// relative, where that is known.
+    Hosts {
+        text: fn(&Layout<'_>) -> Result<String, ApplyError>,
+        advice: fn(&Layout<'_>, Option<bool>) -> Advice,
+    },
+}
+
+/// The enum and its table from one list.
+macro_rules! launchers {
+    ($($launcher:ident: $about:literal => $row:expr,)*) => {
+        /// Something that starts ranks where we say, or a plain file for people and scripts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Launcher {
+            $(#[doc = $about] $launcher,)*
+        }
+
+        impl Launcher {
+            /// All of them, in the order of help texts.
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$launcher),*];
+        }
+
+        const TABLE: &[Syntax] = &[$(Syntax { about: $about, ..$row }),*];
+    };
+}
+
+const fn row(name: &'static str, file_name: &'static str, write: Write) -> Syntax {
+    Syntax {
+        name,
+        about: "",
+        file_name,
+        effect: "",
+        seen_on: "",
+        blocks_only: false,
+        write,
+        binding: Binding::Lost,
+        read_back: None,
+    }
+}
+
+const fn hosts(
+    text: fn(&Layout<'_>) -> Result<String, ApplyError>,
+    advice: fn(&Layout<'_>, Option<bool>) -> Advice,
+) -> Write {
+    Write::Hosts { text, advice }
+}
+
+launchers! {
+    MpichRankOrder: "Cray/HPE MPICH, rank reordering method 3: the file MPICH_RANK_ORDER" => Syntax {
+        effect: "permutes the ranks of the default launch, so shared memory stays; no words for uneven nodes; warns where names are out of the scheduler's order, and of a mapping too long for Cray MPICH 9.1.0",
+        seen_on: "a preload library of our own under Open MPI and MPICH; Cray's is closed",
+        binding: Binding::Slots,
+        read_back: Some("mpich-rank-order"),
+        ..row("mpich-rank-order", "MPICH_RANK_ORDER", hosts(ranks::rank_order, advice::rank_order))
+    },
+    GridOrder: "The command of Cray's grid_order that prints the same file" => Syntax {
+        effect: "only boxes of a grid, one a node and in order; else as mpich-rank-order",
+        seen_on: "the same",
+        blocks_only: true,
+        binding: Binding::Slots,
+        ..row("grid-order", "grid_order.command", hosts(grid::grid_order, advice::grid_order))
+    },
+    MpichMethod4: "Options of Cray MPICH's reordering method 4" => Syntax {
+        effect: "only boxes of a grid; the library chooses their shape by itself, which is warned of",
+        seen_on: "the same",
+        blocks_only: true,
+        ..row("mpich-method-4", "method4.options", hosts(grid::method_4, advice::method_4))
+    },
+    OpenmpiRankfile: "Open MPI rankfile: mpirun --rankfile, from version 5 --map-by rankfile:file=" => Syntax {
+        effect: "nothing is lost: each rank is bound to the core of its slot",
+        seen_on: "Open MPI 4.1.4, 5.0.11",
+        binding: Binding::Rankfile,
+        read_back: Some("rankfile"),
+        ..row("openmpi-rankfile", "rankfile", hosts(ranks::rankfile, advice::rankfile))
+    },
+    OpenmpiHostfile: "Open MPI hostfile for sequential mapping, one host a rank" => Syntax {
+        effect: "ranks are not bound to cores, which is warned of",
+        seen_on: "Open MPI 4.1.4, 5.0.11",
+        binding: Binding::Unbound,
+        read_back: Some("hostfile"),
+        ..row("openmpi-hostfile", "hostfile", hosts(ranks::host_a_rank, advice::openmpi_hosts))
+    },
+    SlurmHostfile: "Slurm hostfile for --distribution=arbitrary" => Syntax {
+        effect: "MPICH loses shared memory under pmi2, neighbours or not: refused with `--flavour mpich`, else warned of; changes the allocation when sbatch sees it",
+        seen_on: "Slurm 22.05 with MPICH 5.0.2",
+        binding: Binding::Option("--cpu-bind=map_cpu:", ","),
+        read_back: Some("hostfile"),
+        ..row("slurm-hostfile", "slurm.hosts", hosts(ranks::host_a_rank, advice::slurm_hosts))
+    },
+    SlurmPlane: "Slurm's --distribution=plane=N" => Syntax {
+        effect: "only blocks of one size dealt to the nodes in turn, in Slurm's own order: refused where names are out of that order",
+        seen_on: "Slurm 22.05",
+        blocks_only: true,
+        binding: Binding::Option("--cpu-bind=map_cpu:", ","),
+        ..row("slurm-plane", "slurm.plane", hosts(blocks::plane, advice::slurm_plane))
+    },
+    HydraHostfile: "Hostfile of MPICH's Hydra: host:ranks in rank order" => Syntax {
+        effect: "each run of neighbouring ranks becomes a node of its own: refused where a node has two",
+        seen_on: "MPICH 4.0.2, 5.0.2",
+        binding: Binding::Option("-bind-to user:", ","),
+        read_back: Some("hostfile"),
+        ..row("hydra-hostfile", "hydra.hosts", hosts(blocks::host_counts, advice::hydra))
+    },
+    IntelMachinefile: "Machine file of Intel MPI: the same syntax, for its Hydra" => Syntax {
+        effect: "nothing is lost: ranks are counted by host name, and shared memory stays",
+        seen_on: "Intel MPI 2021.17",
+        binding: Binding::Option("-genv I_MPI_PIN_PROCESSOR_LIST ", ","),
+        read_back: Some("hostfile"),
+        ..row("intel-machinefile", "intel.machines", hosts(blocks::host_counts, advice::intel))
+    },
+    FluxHostfile: "Hostfile for Flux's --taskmap=hostfile:, one host a rank" => Syntax {
+        effect: "no words for nodes without a rank",
+        seen_on: "nowhere: no package has a broker",
+        read_back: Some("hostfile"),
+        ..row("flux-hostfile", "flux.hosts", hosts(ranks::flux_hosts, advice::flux_hosts))
+    },
+    FluxTaskmap: "Flux's task map (RFC 34) for --taskmap=manual:" => Syntax {
+        effect: "numbers nodes in Flux's own order, which is warned of",
+        seen_on: "the same",
+        ..row("flux-taskmap", "flux.taskmap", hosts(blocks::task_map, advice::flux_task_map))
+    },
+    Pals: "Options of PALS' mpiexec" => Syntax {
+        effect: "only the same number of neighbouring ranks on every node",
+        seen_on: "nowhere: PALS is closed",
+        blocks_only: true,
+        binding: Binding::Option("--cpu-bind list:", ":"),
+        ..row("pals", "pals.options", hosts(blocks::pals, advice::pals))
+    },
+    NodeOrder: "The nodes in rank order: node ranks of torchrun, indices of an indexed Kubernetes job" => Syntax {
+        effect: "only the same number of neighbouring ranks on every node",
+        seen_on: "nowhere: torchrun and Kubernetes read an order of hosts",
+        blocks_only: true,
+        ..row("node-order", "nodes.order", hosts(blocks::node_order, advice::node_order))
+    },
+    Csv: "A table rank,node,slot with a header, for people and scripts" => Syntax {
+        effect: "a plain file",
+        seen_on: "read back by `--current` and `--ran`",
+        read_back: Some("csv"),
+        ..row("csv", "placement.csv", Write::Plain(ranks::csv))
+    },
+    Json: "One JSON object with the allocation, the node and the slot of every rank" => Syntax {
+        effect: "a plain file",
+        seen_on: "read back by `--current`",
+        read_back: Some("json"),
+        ..row("json", "placement.json", Write::Plain(ranks::json))
+    },
 }
 
 impl Launcher {
-    /// All of them, in the order of help texts.
-    pub const ALL: [Self; 15] = [
-        Self::MpichRankOrder,
-        Self::GridOrder,
-        Self::MpichMethod4,
-        Self::OpenmpiRankfile,
-        Self::OpenmpiHostfile,
-        Self::SlurmHostfile,
-        Self::SlurmPlane,
-        Self::HydraHostfile,
-        Self::IntelMachinefile,
-        Self::FluxHostfile,
-        Self::FluxTaskmap,
-        Self::Pals,
-        Self::NodeOrder,
-        Self::Csv,
-        Self::Json,
-    ];
+    fn syntax(self) -> &'static Syntax {
+        &TABLE[self as usize]
+    }
 
     /// Name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::MpichRankOrder => "mpich-rank-order",
-            Self::GridOrder => "grid-order",
-            Self::MpichMethod4 => "mpich-method-4",
-            Self::OpenmpiRankfile => "openmpi-rankfile",
-            Self::OpenmpiHostfile => "openmpi-hostfile",
-            Self::SlurmHostfile => "slurm-hostfile",
-            Self::SlurmPlane => "slurm-plane",
-            Self::HydraHostfile => "hydra-hostfile",
-            Self::IntelMachinefile => "intel-machinefile",
-            Self::FluxHostfile => "flux-hostfile",
-            Self::FluxTaskmap => "flux-taskmap",
-            Self::Pals => "pals",
-            Self::NodeOrder => "node-order",
-            Self::Csv => "csv",
-            Self::Json => "json",
-        }
+        self.syntax().name
     }
 
-    /// Name that the file usually has; the first is the one the launcher itself looks for.
+    /// The use of its file, in one line.
+    pub fn about(self) -> &'static str {
+        self.syntax().about
+    }
+
+    /// Name that the file usually has; where the launcher looks for one by itself, that.
     pub fn file_name(self) -> &'static str {
-        match self {
-            Self::MpichRankOrder => "MPICH_RANK_ORDER",
-            Self::GridOrder => "grid_order.command",
-            Self::MpichMethod4 => "method4.options",
-            Self::OpenmpiRankfile => "rankfile",
-            Self::OpenmpiHostfile => "hostfile",
-            Self::SlurmHostfile => "slurm.hosts",
-            Self::SlurmPlane => "slurm.plane",
-            Self::HydraHostfile => "hydra.hosts",
-            Self::IntelMachinefile => "intel.machines",
-            Self::FluxHostfile => "flux.hosts",
-            Self::FluxTaskmap => "flux.taskmap",
-            Self::Pals => "pals.options",
-            Self::NodeOrder => "nodes.order",
-            Self::Csv => "placement.csv",
-            Self::Json => "placement.json",
-        }
+        self.syntax().file_name
+    }
+
+    /// What the launcher does to a placement, and what that loses.
+    pub fn effect(self) -> &'static str {
+        self.syntax().effect
+    }
+
+    /// Versions with which a job was started from the file.
+    pub fn seen_on(self) -> &'static str {
+        self.syntax().seen_on
     }
 
     /// Whether it has words for blocks of ranks alone, so that most placements are beyond it.
     pub fn blocks_only(self) -> bool {
-        matches!(
-            self,
-            Self::GridOrder | Self::MpichMethod4 | Self::SlurmPlane | Self::Pals | Self::NodeOrder
-        )
+        self.syntax().blocks_only
+    }
+
+    /// Whether its file gives every rank a core, known or assumed.
+    pub fn names_cores(self) -> bool {
+        matches!(self.syntax().binding, Binding::Rankfile)
+    }
+
+    /// Name of the reader of placements that takes the file back, if there is one.
+    pub fn read_back(self) -> Option<&'static str> {
+        self.syntax().read_back
     }
 }
 
@@ -133,21 +240,6 @@ impl FromStr for Launcher {
                 known: Self::ALL.map(Self::name).join(", "),
             })
     }
-}
-
-/// A placement on its way to a launcher.
-#[derive(Clone, Copy)]
-pub struct Launch<'a> {
-    /// The machine.
-    pub fabric: &'a Fabric,
-    /// The nodes of the job, in the scheduler's order.
-    pub allocation: &'a Allocation,
-    /// Where the ranks go.
-    pub placement: &'a Placement,
-    /// Whether the program's MPI is MPICH or a relative, where that is known.
-    pub mpich: Option<bool>,
-    /// What the slots of a node are, where that is known.
-    pub cores: Option<&'a SlotCores>,
 }
 
 /// What a launcher reads, and how to use it.
@@ -166,157 +258,19 @@ impl Launch<'_> {
     /// A host name that is not one, two allocated endpoints of one host, or a placement that the launcher
     /// has no words for.
     pub fn prepare(&self, launcher: Launcher) -> Result<Prepared, ApplyError> {
-        let (fabric, placement) = (self.fabric, self.placement);
-        let plain = match launcher {
-            Launcher::Csv => Some(csv(fabric, placement)),
-            Launcher::Json => Some(json(fabric, self.allocation, placement)),
-            _ => None,
-        };
-        if let Some(text) = plain {
-            let advice = Advice::default();
-            return Ok(Prepared { text, advice });
-        }
-        let layout = Layout::new(self, launcher.name())?;
-        Ok(Prepared {
-            text: render(launcher, &layout)?,
-            advice: advise(launcher, &layout, self.mpich),
+        let syntax = launcher.syntax();
+        Ok(match syntax.write {
+            Write::Plain(text) => Prepared {
+                text: text(self),
+                advice: Advice::default(),
+            },
+            Write::Hosts { text, advice } => {
+                let layout = Layout::new(self, syntax.name)?;
+                Prepared {
+                    text: text(&layout)?,
+                    advice: advice(&layout, self.mpich).bound(syntax.binding, &layout),
+                }
+            }
         })
     }
-}
-
-/// A launcher's file; the plain ones are written from nodes, whatever their hosts are called.
-fn render(launcher: Launcher, layout: &Layout<'_>) -> Result<String, ApplyError> {
-    match launcher {
-        Launcher::MpichRankOrder => rank_order(layout),
-        Launcher::GridOrder => grid::grid_order(layout),
-        Launcher::MpichMethod4 => grid::method_4(layout),
-        Launcher::OpenmpiRankfile => Ok(rankfile(layout)),
-        Launcher::OpenmpiHostfile | Launcher::SlurmHostfile => Ok(host_a_rank(layout)),
-        Launcher::FluxHostfile => flux_hosts(layout),
-        Launcher::FluxTaskmap => Ok(blocks::task_map(layout)),
-        Launcher::SlurmPlane => blocks::plane(layout),
-        Launcher::HydraHostfile | Launcher::IntelMachinefile => Ok(blocks::host_counts(layout)),
-        Launcher::Pals => blocks::pals(layout),
-        Launcher::NodeOrder => blocks::node_order(layout),
-        Launcher::Csv | Launcher::Json => Ok(String::new()),
-    }
-}
-
-/// Ranks in placement order, node by node: rank `order[i]` gets the `i`-th slot of the block layout.
-fn rank_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
-    let by_place = layout.ranks_by_place();
-    let mut left = layout.ranks();
-    for (place, ranks) in by_place.iter().enumerate() {
-        let default = left.min(layout.slots[place] as usize);
-        left -= default;
-        if ranks.len() != default {
-            return Err(ApplyError::Inexpressible {
-                what: "placement",
-                format: Launcher::MpichRankOrder.name(),
-                why: format!(
-                    "it permutes the ranks of the default launch, which has {default} on {}, and the placement has {}",
-                    layout.hosts[place],
-                    ranks.len()
-                ),
-                instead: "map onto as many slots as there are ranks, or use a launcher that takes a host for each rank".into(),
-            });
-        }
-    }
-    let order: Vec<u32> = by_place.into_iter().flatten().collect();
-    Ok(comma_lines(&order))
-}
-
-/// Numbers joined by commas, on lines of at most [`LINE`] characters, none ending in a comma (as
-/// `grid_order` writes them).
-fn comma_lines(numbers: &[u32]) -> String {
-    let mut text = String::new();
-    let mut width = 0;
-    for number in numbers {
-        let word = number.to_string();
-        if width > 0 && width + 1 + word.len() > LINE {
-            text.push('\n');
-            width = 0;
-        }
-        if width > 0 {
-            text.push(',');
-            width += 1;
-        }
-        text.push_str(&word);
-        width += word.len();
-    }
-    text.push('\n');
-    text
-}
-
-fn rankfile(layout: &Layout<'_>) -> String {
-    let mut text = String::new();
-    for rank in 0..layout.ranks() {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "rank {rank}={} slot={}",
-            layout.host(rank),
-            layout.core(rank)
-        );
-    }
-    text
-}
-
-/// A host for each rank; Flux wants every allocated host among them.
-fn flux_hosts(layout: &Layout<'_>) -> Result<String, ApplyError> {
-    let by_place = layout.ranks_by_place();
-    match by_place.iter().position(Vec::is_empty) {
-        None => Ok(host_a_rank(layout)),
-        Some(idle) => Err(ApplyError::Inexpressible {
-            what: "placement",
-            format: Launcher::FluxHostfile.name(),
-            why: format!(
-                "every allocated host must have a rank, and {} has none",
-                layout.hosts[idle]
-            ),
-            instead: "allocate only the nodes that are used, or use flux-taskmap".into(),
-        }),
-    }
-}
-
-fn host_a_rank(layout: &Layout<'_>) -> String {
-    (0..layout.ranks()).fold(String::new(), |mut text, rank| {
-        text.push_str(layout.host(rank));
-        text.push('\n');
-        text
-    })
-}
-
-fn csv(fabric: &Fabric, placement: &Placement) -> String {
-    let mut text = String::from("rank,node,slot\n");
-    for (rank, slot) in placement.slots().iter().enumerate() {
-        let name = &fabric.node(slot.node).name;
-        let name = if name.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", name.replace('"', "\"\""))
-        } else {
-            name.clone()
-        };
-        let _ = writeln!(text, "{rank},{name},{}", slot.slot);
-    }
-    text
-}
-
-fn json(fabric: &Fabric, allocation: &Allocation, placement: &Placement) -> String {
-    let nodes: Vec<_> = allocation
-        .nodes()
-        .iter()
-        .map(|&(id, slots)| {
-            let node = fabric.node(id);
-            serde_json::json!({"node": node.name, "host": node.host, "slots": slots})
-        })
-        .collect();
-    let names = placement.slots().iter().map(|s| &fabric.node(s.node).name);
-    let value = serde_json::json!({
-        "schema": "hopbyte.placement/1",
-        "tasks": placement.tasks(),
-        "nodes": nodes,
-        "placement": names.collect::<Vec<_>>(),
-        "slots": placement.slots().iter().map(|s| s.slot).collect::<Vec<_>>(),
-    });
-    format!("{value}\n")
 }

@@ -1,9 +1,24 @@
 //! A placement as launchers see it: hosts by rank, ranks by host.
 
 use crate::error::ApplyError;
-use crate::launcher::Launch;
+use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+
+/// A placement on its way to a launcher.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// The nodes of the job, in the scheduler's order.
+    pub allocation: &'a Allocation,
+    /// Where the ranks go.
+    pub placement: &'a Placement,
+    /// Whether the program's MPI is MPICH or a relative, where that is known.
+    pub mpich: Option<bool>,
+    /// What the slots of a node are, where that is known.
+    pub cores: Option<&'a SlotCores>,
+}
 
 /// Where the slots of a node are inside it, all nodes being alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

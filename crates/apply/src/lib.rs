@@ -14,11 +14,12 @@ mod files;
 mod grid;
 mod launcher;
 mod layout;
+mod ranks;
 
 pub use advice::{Advice, Refusal};
 pub use check::{Checked, Difference, OffCore, Seen, Split};
 pub use error::ApplyError;
 pub use fabric_formats::{FabricFormat, Written, write_fabric};
 pub use files::write_atomic;
-pub use launcher::{Launch, Launcher, Prepared};
-pub use layout::SlotCores;
+pub use launcher::{Launcher, Prepared};
+pub use layout::{Launch, SlotCores};

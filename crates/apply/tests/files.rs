@@ -83,6 +83,47 @@ fn the_example_reads_as_each_launcher_wants_it() {
     assert!("aprun".parse::<Launcher>().is_err());
 }
 
+/// Every row of the table against `golden/launchers.txt`: a new launcher has no section there and fails.
+/// `GOLDEN=overwrite` writes the file anew.
+#[test]
+fn every_launcher_writes_its_golden_text() {
+    let (f, a, mixed) = example();
+    let in_order = Placement::in_order(&a, 8).unwrap();
+    let mut all = String::from(
+        "Eight ranks on four nodes: n1 n0 n0 n1 n3 n2 n2 n3, in order where a launcher has words for blocks alone.\n",
+    );
+    for launcher in Launcher::ALL {
+        let placement = match launcher.blocks_only() {
+            true => &in_order,
+            false => &mixed,
+        };
+        let prepared = launch((&f, &a), placement, None).prepare(launcher).unwrap();
+        let name = launcher.name();
+        all.push_str(&format!("\n## {name}\n{}", prepared.text));
+        if !prepared.advice.command.is_empty() {
+            all.push_str(&format!("launch: {}\n", prepared.advice.command));
+        }
+        assert!(
+            !launcher.about().is_empty()
+                && !launcher.effect().is_empty()
+                && !launcher.seen_on().is_empty(),
+            "{name}"
+        );
+        assert_eq!(name.parse::<Launcher>().unwrap(), launcher);
+        let file = |l: &Launcher| l.file_name() == launcher.file_name();
+        assert_eq!(
+            Launcher::ALL.iter().filter(|l| file(l)).count(),
+            1,
+            "{name}"
+        );
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/launchers.txt");
+    if std::env::var_os("GOLDEN").is_some_and(|v| v == "overwrite") {
+        std::fs::write(path, &all).unwrap();
+    }
+    assert_eq!(all, std::fs::read_to_string(path).unwrap());
+}
+
 #[test]
 fn blocks_of_ranks_have_launchers_of_their_own() {
     let (f, a, _) = example();

@@ -1,27 +1,88 @@
-//! What the fuzz targets of readers share.
+//! The fuzz targets: every row of the tables of formats, and [`OTHERS`].
 
 use hopbyte_fabric::{Fabric, LinkState, Reach, spec};
-use hopbyte_observe::counters::{CounterOptions, counter_series};
+use hopbyte_observe::counters::{self, CounterOptions, counter_series};
 use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 
+/// What a target does with bent input.
+pub type Target = Box<dyn Fn(&[u8]) + Send + Sync>;
+
+/// Targets that are no row of a table, or need more than its reader: companions of a dump, lists, what comes over a
+/// network.
+const OTHERS: &[(&str, fn(&[u8]))] = &[
+    ("guid_names", |b| companion(SUBNET, Role::Names, b)),
+    ("lid_matrix", |b| companion(SUBNET, Role::Tables, b)),
+    ("ib_tables", |b| companion(SUBNET, Role::Tables, b)),
+    ("torus_dump", |b| companion(SUBNET, Role::Map, b)),
+    ("phys_routes", |b| companion(GEMINI, Role::Tables, b)),
+    ("system_map", |b| {
+        dump(Format::SystemMap, b);
+        companion(ARIES, Role::Map, b);
+    }),
+    ("codes", |b| {
+        let [_, intra, inter] = MODEL;
+        codes(b, intra, inter);
+    }),
+    ("codes_links", |b| {
+        let [model, intra, inter] = MODEL;
+        codes(model, b, inter);
+        codes(model, intra, b);
+    }),
+    // The hash at the end is made good, or nothing behind it would ever be reached.
+    ("compact", |b| {
+        let mut bytes = b.to_vec();
+        hopbyte_fabric::compact::seal(&mut bytes);
+        dump(Format::Compact, &bytes);
+    }),
+    ("mads", subnet_counters),
+    ("aries_csv", |b| counters_of(&machine(SMALL_ARIES), b)),
+    ("torus_table", |b| counters_of(&machine(SMALL_TORUS), b)),
+    ("link_lines", |b| counters_of(&machine(SMALL_TORUS), b)),
+    ("jobs", jobs),
+    ("traffic", traffic),
+    ("archive", traffic),
+    ("placement", placement),
+    ("nodes", nodes),
+    ("oracle", oracle),
+    ("nats", nats),
+    ("lines", lines),
+    ("frames", frames),
+    ("block", block),
+];
+
+/// The target of a name, which is that of its folder of seeds.
+pub fn target(name: &str) -> Option<Target> {
+    if let Some((_, run)) = OTHERS.iter().find(|(other, _)| *other == name) {
+        return Some(Box::new(run));
+    }
+    if let Some(format) = Format::ALL.into_iter().find(|f| f.known().fuzz == name) {
+        return Some(Box::new(move |b| dump(format, b)));
+    }
+    let mut known = counters::known_formats();
+    known.any(|f| f.fuzz == name).then(|| {
+        let fabric = machine(SMALL_GEMINI);
+        Box::new(move |b: &[u8]| counters_of(&fabric, b)) as Target
+    })
+}
+
 /// A subnet for targets that bend a companion: tables, names.
-pub const SUBNET: &str = include_str!("seeds/ibnetdiscover/two-switches.txt");
+const SUBNET: &str = include_str!("seeds/ibnetdiscover/two-switches.txt");
 /// An Aries machine for targets that bend a map.
-pub const ARIES: &str = include_str!("seeds/aries/two-groups.txt");
+const ARIES: &str = include_str!("seeds/aries/two-groups.txt");
 
 /// A Gemini machine for targets that bend routes.
-pub const GEMINI: &[u8] = include_bytes!("../data/cray/gemini-2x2x8.interconnect.txt.zst");
+const GEMINI: &[u8] = include_bytes!("../data/cray/gemini-2x2x8.interconnect.txt.zst");
 
 /// A CODES model and its links inside and between groups.
-pub const MODEL: [&[u8]; 3] = [
+const MODEL: [&[u8]; 3] = [
     include_bytes!("seeds/codes/plus.conf"),
     include_bytes!("seeds/codes_links/intra"),
     include_bytes!("seeds/codes_links/inter"),
 ];
 
 /// What the bent text is to a fixed dump.
-pub enum Role {
+enum Role {
     /// Which node is where.
     Map,
     /// Forwarding tables.
@@ -40,14 +101,14 @@ fn text(bytes: &[u8]) -> Option<Text> {
 }
 
 /// Reads a dump in a given format.
-pub fn dump(format: Format, bytes: &[u8]) {
+fn dump(format: Format, bytes: &[u8]) {
     if let Some(text) = text(bytes) {
         read(&text, Some(format), Companions::default());
     }
 }
 
 /// Reads a fixed dump with a bent companion.
-pub fn companion(main: impl AsRef<[u8]>, role: Role, bytes: &[u8]) {
+fn companion(main: impl AsRef<[u8]>, role: Role, bytes: &[u8]) {
     let (Some(main), Some(text)) = (text(main.as_ref()), text(bytes)) else {
         return;
     };
@@ -73,23 +134,18 @@ fn read(text: &Text, format: Option<Format>, with: Companions<'_>) {
 }
 
 /// Machines of the counters' seeds.
-pub const SMALL_GEMINI: &str = "gemini:2x2x8";
+const SMALL_GEMINI: &str = "gemini:2x2x8";
 /// The same for Aries.
-pub const SMALL_ARIES: &str = "aries:1x6x16";
+const SMALL_ARIES: &str = "aries:1x6x16";
 /// The same for tables of a torus.
-pub const SMALL_TORUS: &str = "torus:4x4";
+const SMALL_TORUS: &str = "torus:4x4";
 
 fn machine(name: &str) -> Fabric {
     spec::fabric(name).expect("the spec is a constant")
 }
 
-/// Reads counters of a machine and makes link states of them: no ratio is negative or infinite.
-pub fn counters(of: &str, bytes: &[u8]) {
-    counters_of(&machine(of), bytes);
-}
-
-/// The same for the ports of an InfiniBand fabric.
-pub fn subnet_counters(bytes: &[u8]) {
+/// Counters of the ports of an InfiniBand fabric.
+fn subnet_counters(bytes: &[u8]) {
     let Some(text) = text(SUBNET.as_bytes()) else {
         return;
     };
@@ -97,6 +153,7 @@ pub fn subnet_counters(bytes: &[u8]) {
     counters_of(&machine.expect("the dump is a constant").fabric, bytes);
 }
 
+/// Reads counters of a machine and makes link states of them: no ratio is negative or infinite.
 fn counters_of(fabric: &Fabric, bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let options = CounterOptions {
@@ -121,7 +178,7 @@ fn counters_of(fabric: &Fabric, bytes: &[u8]) {
 }
 
 /// Reads a jobs file: shares of a link never exceed the whole.
-pub fn jobs(bytes: &[u8]) {
+fn jobs(bytes: &[u8]) {
     let fabric = machine(SMALL_ARIES);
     let Some(text) = text(bytes) else { return };
     if let Ok(jobs) = hopbyte_observe::counters::jobs(&text, &fabric) {
@@ -133,7 +190,7 @@ pub fn jobs(bytes: &[u8]) {
 }
 
 /// Reads traffic: bytes are finite, tasks in range.
-pub fn traffic(bytes: &[u8]) {
+fn traffic(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     if let Ok(product) = hopbyte_observe::traffic::product(&text, 2) {
         assert!(product.tasks == 2 && product.total().total_bytes().is_finite());
@@ -147,7 +204,7 @@ pub fn traffic(bytes: &[u8]) {
 }
 
 /// Reads a placement with and without an allocation.
-pub fn placement(bytes: &[u8]) {
+fn placement(bytes: &[u8]) {
     let fabric = machine(SMALL_GEMINI);
     let Some(text) = text(bytes) else { return };
     let allocation = hopbyte_observe::parse_nodes("nid[00003,00005]:2", 1, &fabric).ok();
@@ -159,7 +216,7 @@ pub fn placement(bytes: &[u8]) {
 }
 
 /// Reads a list of nodes; files that it names are not for fuzzing.
-pub fn nodes(bytes: &[u8]) {
+fn nodes(bytes: &[u8]) {
     let list = String::from_utf8_lossy(bytes);
     if !list.trim().starts_with('@') {
         let _ = hopbyte_observe::parse_nodes(&list, 1, &machine(SMALL_GEMINI));
@@ -167,7 +224,7 @@ pub fn nodes(bytes: &[u8]) {
 }
 
 /// Reads a CODES model with its files of links.
-pub fn codes(model: &[u8], intra: &[u8], inter: &[u8]) {
+fn codes(model: &[u8], intra: &[u8], inter: &[u8]) {
     let named = |name, bytes| Text::from_bytes(name, bytes, Limits::ANY).ok();
     let (Some(model), Some(intra), Some(inter)) =
         (text(model), named("intra", intra), named("inter", inter))
@@ -182,7 +239,7 @@ pub fn codes(model: &[u8], intra: &[u8], inter: &[u8]) {
 }
 
 /// Reads a question to an oracle and an answer of one: a state has as many links as the machine.
-pub fn oracle(bytes: &[u8]) {
+fn oracle(bytes: &[u8]) {
     use hopbyte_observe::oracle::{Ask, Reply};
     let _ = Ask::read(bytes);
     let fabric = machine(SMALL_GEMINI);
@@ -194,7 +251,7 @@ pub fn oracle(bytes: &[u8]) {
 }
 
 /// Reads what a NATS server says: every operation takes bytes that are there, whatever follows.
-pub fn nats(bytes: &[u8]) {
+fn nats(bytes: &[u8]) {
     use hopbyte_collect::bus::{Op, Url, acknowledgement, delivered, greet, next};
     let url = Url::parse("nats://bus").expect("the address is a constant");
     let mut rest = bytes;
@@ -213,7 +270,7 @@ pub fn nats(bytes: &[u8]) {
 }
 
 /// Reads lines of other tools: every point has a node and a port.
-pub fn lines(bytes: &[u8]) {
+fn lines(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok((points, others)) = hopbyte_collect::lines::parse(&text) {
         assert!(points.len() + others <= text.lines().count());
@@ -226,7 +283,7 @@ pub fn lines(bytes: &[u8]) {
 }
 
 /// Frames as agents send them to a collector: what it takes it can read again from its own block.
-pub fn frames(bytes: &[u8]) {
+fn frames(bytes: &[u8]) {
     use hopbyte_collect::block::{Cluster, split};
     use hopbyte_collect::bytes::Take;
     use hopbyte_collect::gather::{Channel, Gathering, Rules};
@@ -257,7 +314,7 @@ pub fn frames(bytes: &[u8]) {
 }
 
 /// The entries of a kept block: no rate is negative or infinite, whatever is exported of it.
-pub fn block(entries: &[u8]) {
+fn block(entries: &[u8]) {
     use hopbyte_collect::block::Cluster;
     use hopbyte_collect::export::{lines, openmetrics};
     use hopbyte_collect::flows::Flows;

@@ -8,14 +8,15 @@ seconds=${1:-30}
 PATH="$PATH:$HOME/.cargo/bin"
 command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
 export RUSTC_BOOTSTRAP=1
-[ $# -gt 0 ] || set -- $(cargo fuzz list)
+[ $# -gt 0 ] || set -- $(ls fuzz/seeds)
+cargo fuzz build --sanitizer none reader
 for target in "$@"; do
-    cargo fuzz build --sanitizer none "$target"
-    mkdir -p "fuzz/corpus/$target"
+    mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     echo "== $target"
-    cargo fuzz run --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+    HOPBYTE_FUZZ=$target cargo fuzz run --sanitizer none reader "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+        -artifact_prefix="fuzz/artifacts/$target/" \
         -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 2>&1 |
         grep -E 'stat::number_of_executed_units|stat::peak_rss|panicked|ERROR|Test unit' || true
-    [ -z "$(ls "fuzz/artifacts/$target" 2>/dev/null)" ] ||
+    [ -z "$(ls "fuzz/artifacts/$target")" ] ||
         { echo "found: fuzz/artifacts/$target" >&2; exit 1; }
 done

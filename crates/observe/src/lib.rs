@@ -9,6 +9,7 @@ pub mod counters;
 mod error;
 pub mod fabric;
 pub mod http;
+pub mod known;
 pub mod oracle;
 pub mod placement;
 pub mod sources;

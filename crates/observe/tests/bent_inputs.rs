@@ -134,8 +134,10 @@ fn bent_inputs_never_panic() {
                         let house = text.contains("expected") || text.contains("hint: ");
                         assert!(house, "{target}/{name}: {text}");
                         assert!(text.len() < 1000, "{target}/{name}: {text}");
+                        // A profile of TAU has its rank in its name, and mpiP says nothing of receivers.
+                        let refused = ["profile.", "refused."].iter().any(|n| name.starts_with(n));
                         assert!(
-                            bytes != seed || target == "placement",
+                            bytes != seed || target == "placement" || refused,
                             "{target}/{name}: {text}"
                         );
                     }

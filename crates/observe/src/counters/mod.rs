@@ -13,6 +13,7 @@
 
 mod aries_csv;
 pub mod delta;
+mod formats;
 mod gemini;
 mod gm;
 mod gpcdr;
@@ -29,13 +30,14 @@ mod registers;
 mod torus_table;
 pub mod values;
 
+pub use formats::{format, known_formats};
 pub use jobs::{Jobs, jobs, read_jobs};
 
-use self::delta::Moment;
+use self::formats::{Format, Read};
 use self::join::PortMap;
 use self::reading::Reading;
 use crate::ObserveError;
-use crate::text::{Limits, Line, Text};
+use crate::text::{Limits, Text};
 use hopbyte_fabric::{Fabric, InputError, Snapshot};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -198,37 +200,20 @@ enum Content {
 impl Content {
     fn of(text: &Text, fabric: &Fabric, options: &CounterOptions) -> Result<Self, ObserveError> {
         let node = options.node.as_deref();
-        Ok(match Format::of(text)? {
-            Format::Gm => Self::Increases(gm::read(text, fabric)?),
-            Format::AriesCsv => Self::Increases(vec![aries_csv::read(text, fabric)?]),
-            Format::TorusTable => {
-                Self::Increases(vec![torus_table::read(text, fabric, options.region)?])
-            }
-            Format::LinkLines => Self::Increases(link_lines::read(text, fabric)?),
-            Format::LdmsLs => Self::Readings(ldms_ls::readings(text)?),
-            Format::LdmsCsv => Self::Readings(ldms_csv::readings(text)?),
-            Format::Gpcdr => Self::Readings(vec![gpcdr::reading(text, node)?]),
-            Format::Registers => Self::Readings(registers::readings(text, node)?),
-            Format::OpenMetrics => Self::Readings(openmetrics::readings(text, node)?),
-            Format::Mads => Self::Readings(mads::readings(text, node, Moment::default())?),
+        Ok(match Format::of(text)?.read {
+            Read::Increases(read) => Self::Increases(read(text, fabric, options)?),
+            Read::Readings(read) | Read::Devices(read) => Self::Readings(read(text, node)?),
         })
     }
 }
 
 /// The newest totals of one node in a file that is read again and again.
 pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
-    let readings = match Format::of(text)? {
-        Format::LdmsLs => ldms_ls::readings(text)?,
-        Format::LdmsCsv => ldms_csv::readings(text)?,
-        Format::Gpcdr => vec![gpcdr::reading(text, Some(node))?],
-        // A router has a name of its own.
-        Format::Registers => registers::readings(text, Some(node))?,
-        Format::OpenMetrics => openmetrics::readings(text, Some(node))?,
-        Format::Gm | Format::AriesCsv | Format::TorusTable | Format::LinkLines | Format::Mads => {
-            let error = text.error("counters of many devices", format!("counters of {node}"));
-            return Err(error.hint("hopbyte links FILE --fabric FABRIC reads them"));
-        }
+    let Read::Readings(read) = Format::of(text)?.read else {
+        let error = text.error("counters of many devices", format!("counters of {node}"));
+        return Err(error.hint("hopbyte links FILE --fabric FABRIC reads them"));
     };
+    let readings = read(text, Some(node))?;
     let nodes: BTreeSet<String> = readings.iter().map(|r| r.layout.node.clone()).collect();
     let ours = |r: &Reading| nodes.len() == 1 || r.layout.node == node;
     let mut ours = readings.into_iter().filter(ours);
@@ -247,53 +232,6 @@ pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
         let is_newer = next.moment.time_ns >= newest.moment.time_ns;
         Ok(if is_newer { next } else { newest })
     })
-}
-
-/// A format of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Gm,
-    AriesCsv,
-    TorusTable,
-    LinkLines,
-    LdmsLs,
-    LdmsCsv,
-    Gpcdr,
-    Registers,
-    OpenMetrics,
-    Mads,
-}
-
-/// Lines that are looked at to recognise a format.
-const LINES: usize = 1000;
-
-impl Format {
-    fn of(text: &Text) -> Result<Self, InputError> {
-        for line in text.lines().take(LINES) {
-            let content = line.trimmed();
-            let found = match content {
-                [b'(', ..] if gm::is_header(content) => Self::Gm,
-                _ if link_lines::is_line(content) => Self::LinkLines,
-                _ if content.starts_with(b"sg,") => Self::AriesCsv,
-                _ if content.starts_with(b"- [") => Self::TorusTable,
-                _ if ldms_ls::is_header(content) => Self::LdmsLs,
-                _ if ldms_csv::is_header(content) => Self::LdmsCsv,
-                _ if content.starts_with(b"timestamp ") => Self::Gpcdr,
-                _ if mads::is_line(content) => Self::Mads,
-                _ if openmetrics::is_line(content) => Self::OpenMetrics,
-                _ if registers::is_line(content) => Self::Registers,
-                _ => continue,
-            };
-            return Ok(found);
-        }
-        let first = text.lines().find(|l| !l.trimmed().is_empty());
-        let error = text
-            .error(first.map_or_else(String::new, Line::text), "counters")
-            .hint(
-                "known are libgm text, Aries link CSV, Boxfish link tables, LDMS (ldms_ls -l, store_csv), gpcdr metrics, Gemini and Aries registers, OpenMetrics text, ibqueryerrors, perfquery and what `hopbyte links --json` prints",
-            );
-        Err(first.map_or(error.clone(), |l| error.at(l.number)))
-    }
 }
 
 /// Cells of a CSV line, without blanks around them.

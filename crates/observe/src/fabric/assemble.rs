@@ -1,6 +1,7 @@
 //! A dump and what goes with it become one machine.
 
-use super::{Format, Machine, codes, cray, infiniband, inside, own, slingshot, slurm};
+use super::cray::system_map::SystemMap;
+use super::{Machine, cray, infiniband};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, Family, InputError, Routing};
@@ -26,64 +27,14 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Reads the dump and merges the rest.
-    pub fn read(mut self, format: Format) -> Result<Machine, ObserveError> {
-        let text = self.text;
-        let part_of = |what: &str, hint: &str| {
-            let error = text.error(what, "a machine").hint(hint);
-            Err(error.into())
-        };
-        match format {
-            Format::IbRecords => self.infiniband(infiniband::records::read(text)?),
-            Format::IbPorts => self.infiniband(infiniband::port_lines::read(text)?),
-            Format::SubnetList => self.infiniband(infiniband::subnet_list::read(text)?),
-            Format::LinkInfo => self.infiniband(infiniband::link_info::read(text)?),
-            Format::IbdmTopology => self.infiniband(infiniband::ibdm_topology::read(text)?),
-            Format::Netloc => self.netloc(),
-            Format::Gemini | Format::Aries | Format::SystemMap | Format::NodeMap => {
-                let fabric = cray::read(text, format, self.map, &mut self.notes)?;
-                finish(fabric, None, self.routes, self.notes)
-            }
-            Format::Codes => {
-                let fabric = codes::read(text, self.named, &mut self.notes)?;
-                finish(fabric, None, self.routes, self.notes)
-            }
-            Format::SlurmConf | Format::SlurmYaml => {
-                let plan = match format {
-                    Format::SlurmConf => slurm::conf::read(text, &mut self.notes)?,
-                    _ => slurm::topology_yaml::read(text, &mut self.notes)?,
-                };
-                let fabric = plan.build(text, &mut self.notes)?;
-                finish(fabric, None, self.routes, self.notes)
-            }
-            Format::Slingshot => finish(slingshot::read(text)?, None, self.routes, self.notes),
-            Format::Hwloc | Format::Nccl => {
-                let fabric = match format {
-                    Format::Hwloc => inside::hwloc::read(text, &mut self.notes)?,
-                    _ => inside::nccl::read(text, &mut self.notes)?,
-                };
-                finish(fabric, None, self.routes, self.notes)
-            }
-            Format::Document | Format::Compact => {
-                let (fabric, routing) = match format {
-                    Format::Document => own::read(text)?,
-                    _ => own::read_compact(text)?,
-                };
-                finish(fabric, Some(routing), self.routes, self.notes)
-            }
-            Format::IbTables | Format::GuidLids => part_of(
-                "forwarding tables or LIDs",
-                "give the fabric (ibnetdiscover) and these as its routes",
-            ),
-            Format::TorusDump => part_of(
-                "coordinates of switches",
-                "give the fabric (ibnetdiscover) and these as its system map",
-            ),
-            Format::PhysRoutes => part_of(
-                "routes of a Gemini machine",
-                "give its interconnect (rtr --interconnect) and these as its routes",
-            ),
-        }
+    /// A Cray machine, with its system map where one was given.
+    pub fn cray(
+        mut self,
+        read: fn(&Text, Option<&SystemMap>, &mut Vec<String>) -> Result<Fabric, ObserveError>,
+    ) -> Result<Machine, ObserveError> {
+        let map = self.map.map(cray::system_map::read).transpose()?;
+        let fabric = read(self.text, map.as_ref(), &mut self.notes)?;
+        finish(fabric, None, self.routes, self.notes)
     }
 
     fn names(&self) -> Result<HashMap<u64, String>, InputError> {
@@ -91,8 +42,8 @@ impl Parts<'_> {
             .map_or_else(|| Ok(HashMap::new()), infiniband::guid_names::read)
     }
 
-    /// A netloc file brings its own paths.
-    fn netloc(mut self) -> Result<Machine, ObserveError> {
+    /// A netloc file; it brings its own paths.
+    pub fn netloc(mut self) -> Result<Machine, ObserveError> {
         let read = infiniband::netloc::read(self.text)?;
         let names = self.names()?;
         let (fabric, addresses) = read.scan.clone().build(&names, None, &mut self.notes)?;
@@ -102,7 +53,8 @@ impl Parts<'_> {
         finish(fabric, routing, self.routes, self.notes)
     }
 
-    fn infiniband(mut self, scan: infiniband::Scan) -> Result<Machine, ObserveError> {
+    /// A scan of a subnet, with coordinates, names and forwarding tables.
+    pub fn infiniband(mut self, scan: infiniband::Scan) -> Result<Machine, ObserveError> {
         let names = self.names()?;
         let coordinates = self.map.map(infiniband::torus_dump::read).transpose()?;
         let (fabric, addresses) = scan.build(&names, coordinates.as_ref(), &mut self.notes)?;

@@ -6,15 +6,15 @@
 mod assemble;
 mod codes;
 mod cray;
+mod formats;
 pub(crate) mod infiniband;
 mod inside;
 mod own;
-mod recognise;
 mod siblings;
 mod slingshot;
 mod slurm;
 
-pub use recognise::Format;
+pub use formats::Format;
 
 use crate::ObserveError;
 use crate::text::{Limits, Text, lossy};
@@ -105,7 +105,7 @@ pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
         routes: &mut texts_of(&paths),
         notes,
     };
-    parts.read(format)
+    format.read(parts)
 }
 
 /// Reads a machine from texts in memory; `format` is recognised when it is not given.
@@ -123,7 +123,7 @@ pub fn read_machine_text(
         routes: &mut with.routes.iter().map(|t| Ok((t.clone(), false))),
         notes: Vec::new(),
     };
-    parts.read(format)
+    format.read(parts)
 }
 
 /// Reads the files that a model names.

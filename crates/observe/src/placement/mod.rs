@@ -11,6 +11,7 @@ mod nodes;
 pub use nodes::{host_list, parse_node_list, parse_nodes};
 
 use crate::ObserveError;
+use crate::known::{Known, known, names};
 use crate::text::{Limits, Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, Placement, Slot};
 use std::collections::{BTreeMap, HashMap};
@@ -41,56 +42,116 @@ pub fn placement(
     fabric: &Fabric,
     allocation: Option<&Allocation>,
 ) -> Result<Placed, ObserveError> {
-    let places = match Format::of(text)? {
-        Format::Json => return launchers::json(text, fabric, allocation),
-        Format::RankOrder => return launchers::rank_order(text, fabric, allocation),
-        Format::Resources => launchers::resources(text, fabric)?,
-        Format::Rankfile => launchers::rankfile(text, fabric)?,
-        Format::Csv => launchers::csv(text, fabric)?,
-        Format::Hostfile => launchers::hostfile(text, fabric)?,
-    };
-    places.finish(text, fabric, allocation)
+    match Format::of(text)?.read {
+        Read::Places(read) => read(text, fabric)?.finish(text, fabric, allocation),
+        Read::Whole(read) => read(text, fabric, allocation),
+    }
 }
 
-/// A format of placements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Json,
-    RankOrder,
-    Resources,
-    Rankfile,
-    Csv,
-    Hostfile,
+/// One row of the table of placements.
+struct Format {
+    known: Known,
+    /// Whether the text is of this format, by its first line; of several rows the first is taken.
+    recognise: fn(&Text, Line<'_>) -> bool,
+    read: Read,
+}
+
+/// What reads a format.
+#[derive(Clone, Copy)]
+enum Read {
+    /// A place by rank; slots are settled afterwards.
+    Places(fn(&Text, &Fabric) -> Result<Places, InputError>),
+    /// All of it.
+    Whole(fn(&Text, &Fabric, Option<&Allocation>) -> Result<Placed, ObserveError>),
+}
+
+const PAGE: &str = "launchers.md";
+
+const TABLE: &[Format] = &[
+    Format {
+        known: known(
+            "json",
+            "hopbyte's own: what `map --json` and `apply --emit json` print",
+            PAGE,
+            "placement",
+        ),
+        recognise: |_, first| first.trimmed().starts_with(b"{"),
+        read: Read::Whole(launchers::json),
+    },
+    Format {
+        known: known(
+            "rankfile",
+            "Open MPI: `rank N=HOST slot=CORE`",
+            PAGE,
+            "placement",
+        ),
+        recognise: |_, first| {
+            first.words().next() == Some(b"rank") && first.trimmed().contains(&b'=')
+        },
+        read: Read::Places(launchers::rankfile),
+    },
+    Format {
+        known: known(
+            "mpich-rank-order",
+            "ranks of the default launch in another order; needs the allocation",
+            PAGE,
+            "placement",
+        ),
+        recognise: |text, _| is_rank_order(text),
+        read: Read::Whole(launchers::rank_order),
+    },
+    Format {
+        known: known(
+            "csv",
+            "`rank,node[,slot]`, with or without a header",
+            PAGE,
+            "placement",
+        ),
+        recognise: |_, first| first.trimmed().contains(&b','),
+        read: Read::Places(launchers::csv),
+    },
+    Format {
+        known: known(
+            "netloc resources",
+            "hosts, their slots, a core and a rank for each slot",
+            PAGE,
+            "placement",
+        ),
+        recognise: |_, first| {
+            let words: Vec<&[u8]> = first.words().take(2).collect();
+            matches!(words[..], [count, name] if decimal(count).is_some() && !is_option(name))
+        },
+        read: Read::Places(launchers::resources),
+    },
+    Format {
+        known: known(
+            "hostfile",
+            "a host a line for every rank in turn, `HOST slots=N` or `HOST:N`",
+            PAGE,
+            "placement",
+        ),
+        recognise: |_, _| true,
+        read: Read::Places(launchers::hostfile),
+    },
+];
+
+/// Formats of placements, in the order in which they are tried.
+pub fn known_formats() -> impl Iterator<Item = Known> {
+    TABLE.iter().map(|f| f.known)
+}
+
+/// The format of a text.
+pub fn format(text: &Text) -> Result<Known, InputError> {
+    Ok(Format::of(text)?.known)
 }
 
 impl Format {
-    fn of(text: &Text) -> Result<Self, InputError> {
-        let first = content_lines(text).next().ok_or_else(|| {
+    fn of(text: &Text) -> Result<&'static Self, InputError> {
+        let first = content_lines(text).next();
+        let found = first.and_then(|first| TABLE.iter().find(|f| (f.recognise)(text, first)));
+        found.ok_or_else(|| {
             text.error("nothing", "a placement")
-                .hint("known are netloc resources, rankfiles, hostfiles, CSV rank,node[,slot], MPICH_RANK_ORDER and JSON")
-        })?;
-        let content = first.trimmed();
-        let words: Vec<&[u8]> = first.words().take(2).collect();
-        let is_order = |l: Line<'_>| {
-            l.trimmed()
-                .iter()
-                .all(|b| b.is_ascii_digit() || b", -".contains(b))
-        };
-        Ok(if content.starts_with(b"{") {
-            Self::Json
-        } else if words.first() == Some(&&b"rank"[..]) && content.contains(&b'=') {
-            Self::Rankfile
-        } else if content_lines(text).all(is_order) && is_rank_order(text) {
-            Self::RankOrder
-        } else if content.contains(&b',') {
-            Self::Csv
-        } else if let [count, name] = words[..]
-            && decimal(count).is_some()
-            && !is_option(name)
-        {
-            Self::Resources
-        } else {
-            Self::Hostfile
+                .hint(format!("known are {}", names(known_formats())))
         })
     }
 }
@@ -98,6 +159,14 @@ impl Format {
 /// Whether numbers are a rank order rather than nodes known by number: they are joined by commas, or
 /// are all the numbers from 0.
 fn is_rank_order(text: &Text) -> bool {
+    let is_order = |l: Line<'_>| {
+        l.trimmed()
+            .iter()
+            .all(|b| b.is_ascii_digit() || b", -".contains(b))
+    };
+    if !content_lines(text).all(is_order) {
+        return false;
+    }
     if content_lines(text).any(|l| l.bytes.contains(&b',')) {
         return true;
     }

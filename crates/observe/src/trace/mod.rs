@@ -11,7 +11,8 @@ mod requests;
 mod simgrid;
 
 use crate::ObserveError;
-use crate::text::{Text, decimal};
+use crate::known::{Known, known, names};
+use crate::text::{Line, Text, decimal};
 use crate::traffic::files::Files;
 use hopbyte_fabric::trace::RankTrace;
 use hopbyte_fabric::{InputError, Trace};
@@ -29,13 +30,9 @@ pub fn read_trace(name: &str) -> Result<Trace, ObserveError> {
     let mut files = Files::open(name)?;
     match Format::first(&mut files)? {
         Some((format, first)) => format.read(name, first, files),
-        None => Err(InputError::new(
-            name,
-            "no trace",
-            "a SimGrid time-independent trace, a GOAL schedule or DUMPI text",
-        )
-        .hint("binary DUMPI and OTF2 are converted first: see the book's page on traffic")
-        .into()),
+        None => Err(InputError::new(name, "no trace", names(known_formats()))
+            .hint("binary DUMPI and OTF2 are converted first: see the book's page on traffic")
+            .into()),
     }
 }
 
@@ -51,12 +48,56 @@ pub fn trace(text: &Text) -> Result<Trace, ObserveError> {
     }
 }
 
-/// A format of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    SimGrid,
-    Goal,
-    Dumpi,
+/// One row of the table of traces.
+pub(crate) struct Format {
+    pub(crate) known: Known,
+    /// Whether a line is of this format; also whether it is the first that is no comment.
+    begins: fn(Line<'_>, bool) -> bool,
+    read: fn(&str, Texts<'_>) -> Result<Trace, ObserveError>,
+}
+
+/// Files of a trace, read one after the other.
+type Texts<'a> = &'a mut dyn Iterator<Item = Result<Text, ObserveError>>;
+
+const TABLE: &[Format] = &[
+    Format {
+        known: known(
+            "DUMPI text",
+            "every call with its time, a file a rank",
+            "formats/traffic.md",
+            "traffic",
+        ),
+        begins: |line, _| dumpi::begins(line.trimmed()),
+        read: |source, texts| dumpi::read(source, texts),
+    },
+    Format {
+        known: known(
+            "SimGrid time-independent trace",
+            "calls and computing in operations",
+            "formats/traffic.md",
+            "traffic",
+        ),
+        begins: |line, first| first && simgrid::begins(line),
+        read: |source, texts| simgrid::read(source, texts),
+    },
+    Format {
+        known: known(
+            "GOAL schedule",
+            "messages, computing and their order, all ranks in one file",
+            "formats/traffic.md",
+            "traffic",
+        ),
+        begins: |line, _| line.words().next() == Some(b"num_ranks"),
+        read: |source, texts| match (texts.next(), texts.next()) {
+            (Some(text), None) => goal::read(&text?),
+            _ => Err(InputError::new(source, "several schedules", "one GOAL file").into()),
+        },
+    },
+];
+
+/// Formats of traces, in the order in which they are tried.
+pub fn known_formats() -> impl Iterator<Item = Known> {
+    TABLE.iter().map(|f| f.known)
 }
 
 /// Lines in which a format must show.
@@ -64,7 +105,7 @@ const HEAD: usize = 64;
 
 impl Format {
     /// By content; `None` for anything that is no trace.
-    pub(crate) fn of(text: &Text) -> Option<Self> {
+    pub(crate) fn of(text: &Text) -> Option<&'static Self> {
         if text.is_binary() {
             return None;
         }
@@ -75,12 +116,8 @@ impl Format {
             if content.is_empty() || comment {
                 continue;
             }
-            if dumpi::begins(content) {
-                return Some(Self::Dumpi);
-            } else if first && simgrid::begins(line) {
-                return Some(Self::SimGrid);
-            } else if line.words().next() == Some(b"num_ranks") {
-                return Some(Self::Goal);
+            if let Some(found) = TABLE.iter().find(|f| (f.begins)(line, first)) {
+                return Some(found);
             }
             first = false;
         }
@@ -88,7 +125,7 @@ impl Format {
     }
 
     /// The first file that is a trace; others before it are passed over.
-    pub(crate) fn first(files: &mut Files) -> Result<Option<(Self, Text)>, ObserveError> {
+    pub(crate) fn first(files: &mut Files) -> Result<Option<(&'static Self, Text)>, ObserveError> {
         for text in files.by_ref() {
             let text = text?;
             if let Some(format) = Self::of(&text) {
@@ -100,21 +137,15 @@ impl Format {
 
     /// Reads the first file and those that follow it; files of another kind are passed over.
     pub(crate) fn read(
-        self,
+        &'static self,
         source: &str,
         first: Text,
         rest: Files,
     ) -> Result<Trace, ObserveError> {
-        let rest = rest.filter(|t| t.as_ref().map_or(true, |t| Self::of(t) == Some(self)));
+        let same = |t: &Text| Self::of(t).is_some_and(|f| f.known == self.known);
+        let rest = rest.filter(|t| t.as_ref().map_or(true, same));
         let mut texts = std::iter::once(Ok(first)).chain(rest);
-        match self {
-            Self::SimGrid => simgrid::read(source, texts),
-            Self::Dumpi => dumpi::read(source, texts),
-            Self::Goal => match (texts.next(), texts.next()) {
-                (Some(text), None) => goal::read(&text?),
-                _ => Err(InputError::new(source, "several schedules", "one GOAL file").into()),
-            },
-        }
+        (self.read)(source, &mut texts)
     }
 }
 

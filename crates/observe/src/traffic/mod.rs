@@ -9,6 +9,7 @@
 mod dense;
 mod edges;
 pub(crate) mod files;
+mod formats;
 mod matrix_market;
 mod metis;
 pub(crate) mod prof;
@@ -22,6 +23,9 @@ use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, float, words};
 use crate::trace;
 use files::Files;
+use formats::Format;
+pub(crate) use formats::readable;
+pub use formats::{format, known_formats};
 use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic, declared};
 pub use spmv::product;
 
@@ -37,9 +41,7 @@ pub(crate) const LIMITS: Limits = Limits {
 /// Reads traffic from a spec ([`declared::TRAFFIC_SPECS`], or `spmv:RANKS:FILE`), a file, a folder or `*` pattern of files of the
 /// ranks, a comma list of them, or an archive of them (`.tar`, compressed or not).
 ///
-/// Formats: dense matrices (blanks or commas), triplets with or without a header, Matrix Market,
-/// METIS and Scotch graphs, CSV `src,dst,bytes[,messages]`, NPB `.topo`, Open MPI monitoring `.prof`,
-/// records of hopbyte's own recorder, IPM, TAU and mpitrace, and traces.
+/// Formats are those of [`known_formats`], and traces.
 pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     if declared::is_traffic_spec(path_or_spec) {
         return Ok(declared::traffic(path_or_spec)?);
@@ -70,195 +72,14 @@ fn read_files(source: &str, mut files: Files) -> Result<Traffic, ObserveError> {
         let mut texts = vec![first];
         for text in files {
             let text = text?;
-            if !mixed || Format::named(&text) == named {
+            let same = |f: &Format| named.is_some_and(|n| n.known == f.known);
+            if !mixed || Format::named(&text).is_some_and(same) {
                 texts.push(text);
             }
         }
-        return traffic_of(source, &texts);
+        return Format::of(&texts[0])?.read(source, &texts);
     }
     Err(files::nothing_known(source).into())
-}
-
-/// Traffic of one file, or of the files of all ranks.
-fn traffic_of(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
-    let Some(first) = texts.first() else {
-        return Err(InputError::new(source, "no files", "files of ranks").into());
-    };
-    let read = match Format::of(first)? {
-        Format::Prof => prof::read(source, texts)?,
-        Format::Record => record::read(source, texts)?,
-        Format::Ipm => profiles::ipm(source, texts)?,
-        Format::Tau => profiles::tau(source, texts)?,
-        Format::Pattern => profiles::patterns(source, texts)?,
-        Format::MpiP => return Err(profiles::refuse_mpip(first)),
-        _ if texts.len() > 1 => {
-            return Err(first
-                .error(
-                    line_of(first),
-                    "a file of a rank, as one of several files",
-                )
-                .hint("recorders write a file for every rank (.prof, .hbr, IPM, TAU, mpitrace, traces); give any other file alone")
-                .into());
-        }
-        Format::MatrixMarket => matrix_market::read(first)?,
-        Format::Metis => metis::read(first)?,
-        Format::Dense => dense::read(first)?,
-        Format::Triplets => edges::triplets(first)?,
-        Format::Cholmod => edges::cholmod(first)?,
-        Format::Topo => edges::topo(first)?,
-        Format::EdgeCsv => edges::csv(first)?,
-        Format::Scotch => scotch::read(first)?,
-        Format::Sparse => return profiles::sparse(first).unwrap_or_else(|| unknown(first)),
-    };
-    Ok(read)
-}
-
-/// A format of traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Prof,
-    Record,
-    MatrixMarket,
-    Metis,
-    Dense,
-    Triplets,
-    Cholmod,
-    Topo,
-    EdgeCsv,
-    Scotch,
-    Ipm,
-    Tau,
-    Pattern,
-    MpiP,
-    Sparse,
-}
-
-/// Content that is no traffic.
-fn unknown<T>(text: &Text) -> Result<T, ObserveError> {
-    Err(text
-        .error("binary data (a zero byte)", "traffic")
-        .hint("is this the right file?")
-        .into())
-}
-
-impl Format {
-    fn of(text: &Text) -> Result<Self, InputError> {
-        match Self::named(text) {
-            Some(format) => Ok(format),
-            None => Self::of_numbers(text),
-        }
-    }
-
-    /// Whether every rank has a file of its own.
-    fn of_ranks(self) -> bool {
-        matches!(
-            self,
-            Self::Prof | Self::Record | Self::Ipm | Self::Tau | Self::Pattern
-        )
-    }
-
-    /// Formats whose first lines give their name.
-    fn named(text: &Text) -> Option<Self> {
-        if text.is_binary() {
-            return Some(Self::Sparse);
-        }
-        for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
-            let content = line.trimmed();
-            if content.starts_with(b"# POINT TO POINT") {
-                return Some(Self::Prof);
-            } else if content.starts_with(b"# hopbyte-record") {
-                return Some(Self::Record);
-            } else if content.starts_with(b"%%MatrixMarket") {
-                return Some(Self::MatrixMarket);
-            } else if !is_comment(content) {
-                return match content {
-                    c if profiles::is_mpip(c) => Some(Self::MpiP),
-                    c if profiles::is_tau(c) => Some(Self::Tau),
-                    c if profiles::is_pattern(c) => Some(Self::Pattern),
-                    [b'<', ..] if profiles::is_ipm(text) => Some(Self::Ipm),
-                    b"0" if scotch::is_graph(text) => Some(Self::Scotch),
-                    _ => None,
-                };
-            }
-        }
-        None
-    }
-
-    /// Numbers without a name: told apart by the shape of the lines. A square of numbers is a dense
-    /// matrix, whatever else it could be.
-    fn of_numbers(text: &Text) -> Result<Self, InputError> {
-        let unknown = || {
-            let error = text.error(line_of(text), "traffic").hint(
-                "known are dense matrices, triplets, Matrix Market, METIS and Scotch graphs, CSV src,dst,bytes[,messages], NPB .topo, Open MPI .prof, recorder files, IPM, TAU, mpitrace, and traces (SimGrid, GOAL, DUMPI text)",
-            );
-            match content_lines(text).next() {
-                Some(line) => error.at(line.number),
-                None => error,
-            }
-        };
-        let first = content_lines(text).next().ok_or_else(unknown)?;
-        let head: Vec<&[u8]> = fields(first).collect();
-        let commas = first.bytes.contains(&b',');
-        let numbers = head.iter().all(|cell| float(cell).is_some());
-        let shape = Shape::of(text);
-        match (head.len(), shape.rest) {
-            _ if commas && !numbers => Ok(Self::EdgeCsv),
-            _ if shape.is_square() => Ok(Self::Dense),
-            (3 | 4, _) if commas => Ok(Self::EdgeCsv),
-            _ if !numbers => Err(unknown()),
-            (2, _) => Ok(Self::Metis),
-            (3 | 4, _) if metis::is_graph(text, &head) => Ok(Self::Metis),
-            (1, Rest::Same(3)) => Ok(Self::Topo),
-            (4, Rest::Same(2 | 3)) => Ok(Self::Cholmod),
-            (3, Rest::Same(3) | Rest::None) | (4, Rest::Same(4) | Rest::None) => Ok(Self::Triplets),
-            (3 | 4, _) => Ok(Self::Metis),
-            (5.., _) => Ok(Self::Dense),
-            _ => Err(unknown()),
-        }
-    }
-}
-
-/// Numbers of fields in the lines.
-struct Shape {
-    lines: usize,
-    first: usize,
-    rest: Rest,
-}
-
-/// How many fields the lines behind the first have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
-    None,
-    Same(usize),
-    Ragged,
-}
-
-impl Shape {
-    fn of(text: &Text) -> Self {
-        let mut lines = content_lines(text).map(|line| fields(line).count());
-        let mut shape = Self {
-            lines: 0,
-            first: 0,
-            rest: Rest::None,
-        };
-        if let Some(first) = lines.next() {
-            (shape.lines, shape.first) = (1, first);
-        }
-        for n in lines {
-            shape.lines += 1;
-            shape.rest = match shape.rest {
-                Rest::None => Rest::Same(n),
-                Rest::Same(m) if m == n => Rest::Same(n),
-                _ => Rest::Ragged,
-            };
-        }
-        shape
-    }
-
-    fn is_square(&self) -> bool {
-        let same = matches!(self.rest, Rest::Same(n) if n == self.lines);
-        self.first == self.lines && (same || self.lines == 1)
-    }
 }
 
 fn is_comment(content: &[u8]) -> bool {

@@ -153,7 +153,8 @@ fn prof(files: &[(&str, &str)]) -> Result<Traffic, String> {
         .iter()
         .map(|(name, content)| Text::from_bytes(*name, content.as_bytes(), LIMITS).unwrap())
         .collect();
-    traffic_of("run", &texts).map_err(|e| e.to_string())
+    let format = Format::of(&texts[0]).map_err(|e| e.to_string())?;
+    format.read("run", &texts).map_err(|e| e.to_string())
 }
 
 #[test]

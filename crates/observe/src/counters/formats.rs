@@ -1,0 +1,167 @@
+//! The table of formats of counters: recognised by content, never by name.
+
+use super::delta::Moment;
+use super::reading::Reading;
+use super::{
+    CounterOptions, aries_csv, gm, gpcdr, ldms_csv, ldms_ls, link_lines, mads, openmetrics,
+    registers, torus_table,
+};
+use crate::ObserveError;
+use crate::known::{Known, known, names};
+use crate::text::{Line, Text};
+use hopbyte_fabric::{Fabric, InputError, Snapshot};
+
+/// One row of the table.
+pub(super) struct Format {
+    pub(super) known: Known,
+    /// Whether a line is of this format: the first line that a row recognises decides, and of rows that recognise
+    /// the same line the first one.
+    is_line: fn(&[u8]) -> bool,
+    pub(super) read: Read,
+}
+
+/// What reads a format.
+#[derive(Clone, Copy)]
+pub(super) enum Read {
+    /// Totals of devices; a node may be given where the file does not name it.
+    Readings(fn(&Text, Option<&str>) -> Result<Vec<Reading>, InputError>),
+    /// The same of many devices of a fabric, among which no one node is looked for.
+    Devices(fn(&Text, Option<&str>) -> Result<Vec<Reading>, InputError>),
+    /// Increases by link.
+    Increases(fn(&Text, &Fabric, &CounterOptions) -> Result<Vec<Snapshot>, ObserveError>),
+}
+
+const TABLE: &[Format] = &[
+    Format {
+        known: known(
+            "libgm text",
+            "increases of Gemini links (paper 000, Fig. 4)",
+            "counters.md",
+            "gm",
+        ),
+        is_line: |line| line.starts_with(b"(") && gm::is_header(line),
+        read: Read::Increases(|text, fabric, _| gm::read(text, fabric)),
+    },
+    Format {
+        known: known(
+            "what `hopbyte links --json` prints",
+            "increases by link",
+            "counters.md",
+            "link_lines",
+        ),
+        is_line: link_lines::is_line,
+        read: Read::Increases(|text, fabric, _| link_lines::read(text, fabric)),
+    },
+    Format {
+        known: known(
+            "Aries link CSV",
+            "increases of Aries links (AriesNCL, as DragonView writes it)",
+            "counters.md",
+            "aries_csv",
+        ),
+        is_line: |line| line.starts_with(b"sg,"),
+        read: Read::Increases(|text, fabric, _| Ok(vec![aries_csv::read(text, fabric)?])),
+    },
+    Format {
+        known: known(
+            "Boxfish link table",
+            "increases of Blue Gene links, by code region",
+            "counters.md",
+            "torus_table",
+        ),
+        is_line: |line| line.starts_with(b"- ["),
+        read: Read::Increases(|text, fabric, options| {
+            Ok(vec![torus_table::read(text, fabric, options.region)?])
+        }),
+    },
+    Format {
+        known: known(
+            "ldms_ls -l",
+            "totals of LDMS sets",
+            "counters.md",
+            "ldms_ls",
+        ),
+        is_line: ldms_ls::is_header,
+        read: Read::Readings(|text, _| ldms_ls::readings(text)),
+    },
+    Format {
+        known: known(
+            "LDMS store_csv",
+            "totals of LDMS sets over time",
+            "counters.md",
+            "ldms_csv",
+        ),
+        is_line: ldms_csv::is_header,
+        read: Read::Readings(|text, _| ldms_csv::readings(text)),
+    },
+    Format {
+        known: known(
+            "gpcdr metrics",
+            "totals of a Gemini or Aries node",
+            "counters.md",
+            "gpcdr",
+        ),
+        is_line: |line| line.starts_with(b"timestamp "),
+        read: Read::Readings(|text, node| Ok(vec![gpcdr::reading(text, node)?])),
+    },
+    Format {
+        known: known(
+            "ibqueryerrors and perfquery",
+            "totals of InfiniBand ports",
+            "counters.md",
+            "mads",
+        ),
+        is_line: mads::is_line,
+        read: Read::Devices(|text, node| mads::readings(text, node, Moment::default())),
+    },
+    Format {
+        known: known(
+            "OpenMetrics text",
+            "totals of nodes, as node_exporter and others print them",
+            "counters.md",
+            "openmetrics",
+        ),
+        is_line: openmetrics::is_line,
+        read: Read::Readings(openmetrics::readings),
+    },
+    Format {
+        known: known(
+            "Gemini and Aries registers",
+            "totals of a router, a line a register",
+            "counters.md",
+            "registers",
+        ),
+        is_line: registers::is_line,
+        // A router has a name of its own.
+        read: Read::Readings(registers::readings),
+    },
+];
+
+/// Lines that are looked at to recognise a format.
+const LINES: usize = 1000;
+
+/// Formats of counters, in the order in which they are tried.
+pub fn known_formats() -> impl Iterator<Item = Known> {
+    TABLE.iter().map(|f| f.known)
+}
+
+/// The format of a text.
+pub fn format(text: &Text) -> Result<Known, InputError> {
+    Ok(Format::of(text)?.known)
+}
+
+impl Format {
+    pub(super) fn of(text: &Text) -> Result<&'static Self, InputError> {
+        for line in text.lines().take(LINES) {
+            let content = line.trimmed();
+            if let Some(found) = TABLE.iter().find(|f| (f.is_line)(content)) {
+                return Ok(found);
+            }
+        }
+        let first = text.lines().find(|l| !l.trimmed().is_empty());
+        let error = text
+            .error(first.map_or_else(String::new, Line::text), "counters")
+            .hint(format!("known are {}", names(known_formats())));
+        Err(first.map_or(error.clone(), |l| error.at(l.number)))
+    }
+}

@@ -1,0 +1,221 @@
+//! The table of formats that describe a machine or a part of it: recognised by content, never by name.
+
+use super::assemble::{Parts, finish};
+use super::{Machine, codes, cray, infiniband, inside, own, slingshot, slurm};
+use crate::ObserveError;
+use crate::known::{Known, known, names};
+use crate::text::{Line, Text};
+use hopbyte_fabric::InputError;
+
+/// One row of the table.
+struct FormatRow {
+    known: Known,
+    recognise: Recognise,
+    read: Read,
+}
+
+/// What recognises a format.
+enum Recognise {
+    /// The whole text, before any line is looked at.
+    Whole(fn(&Text) -> bool),
+    /// One of its lines: the first line that a row recognises decides.
+    Line(fn(Line<'_>) -> bool),
+}
+
+/// What reads a format.
+enum Read {
+    /// A scan of an InfiniBand subnet, which goes with forwarding tables and coordinates.
+    Subnet(fn(&Text) -> Result<infiniband::Scan, InputError>),
+    /// A machine with what was given beside it.
+    Machine(fn(Parts<'_>) -> Result<Machine, ObserveError>),
+    /// Nothing: it is a part of a machine, refused with what was found and a hint.
+    Part(&'static str, &'static str),
+}
+
+/// The enum and its table from one list. Of formats that recognise the same line the first one is taken.
+macro_rules! formats {
+    ($($format:ident: $name:literal, $about:literal, $page:literal, $fuzz:literal => $recognise:expr, $read:expr;)+) => {
+        /// A format that describes a machine or a part of it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Format {
+            $(#[doc = concat!($name, ": ", $about)] $format,)+
+        }
+
+        impl Format {
+            /// All of them, in the order in which they are tried.
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$format),+];
+        }
+
+        const TABLE: &[FormatRow] = &[$(FormatRow {
+            known: known($name, $about, concat!("formats/", $page, ".md"), $fuzz),
+            recognise: $recognise,
+            read: $read,
+        }),+];
+    };
+}
+
+use Read::{Part, Subnet};
+use Recognise::Whole;
+
+formats! {
+    Compact: "hopbyte's own binary", "fabric and routes, in a few bytes a link", "own", "compact"
+        => Whole(own::is_compact), Read::Machine(|parts| {
+            let (fabric, routing) = own::read_compact(parts.text)?;
+            finish(fabric, Some(routing), parts.routes, parts.notes)
+        });
+    Netloc: "netloc node file", "fabric and its paths", "infiniband", "netloc"
+        => Whole(infiniband::netloc::recognise), Read::Machine(|parts| parts.netloc());
+    Gemini: "rtr --interconnect of Gemini", "fabric", "cray", "gemini"
+        => Recognise::Line(cray::gemini::recognise), Read::Machine(|parts| parts.cray(cray::gemini::read));
+    Aries: "rtr --interconnect of Aries", "fabric", "cray", "aries"
+        => Recognise::Line(cray::aries::recognise), Read::Machine(|parts| parts.cray(cray::aries::read));
+    PhysRoutes: "rtr --phys-routes", "routes (`--routes`)", "cray", "phys_routes"
+        => Recognise::Line(cray::phys_routes::recognise), Part(
+            "routes of a Gemini machine",
+            "give its interconnect (rtr --interconnect) and these as its routes",
+        );
+    SystemMap: "rtr --system-map", "node numbers and names (`--system-map`); of Gemini the fabric too", "cray", "system_map"
+        => Recognise::Line(cray::system_map::recognise), Read::Machine(|parts| {
+            parts.cray(|text, _, notes| cray::system_map::read(text)?.whole_gemini(notes))
+        });
+    NodeMap: "sst-macro node map", "the same", "cray", "system_map"
+        => Recognise::Line(cray::system_map::recognise_node_map), Read::Machine(|parts| {
+            parts.cray(|text, _, notes| cray::system_map::read(text)?.whole_gemini(notes))
+        });
+    Document: "hopbyte's own JSON", "fabric and routes", "own", "document"
+        => Recognise::Line(own::recognise), Read::Machine(|parts| {
+            let (fabric, routing) = own::read(parts.text)?;
+            finish(fabric, Some(routing), parts.routes, parts.notes)
+        });
+    Hwloc: "hwloc XML", "fabric of one node", "node", "hwloc"
+        => Recognise::Line(inside::hwloc::recognise), Read::Machine(|mut parts| {
+            let fabric = inside::hwloc::read(parts.text, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
+        });
+    Nccl: "NCCL topology XML", "fabric of one node", "node", "nccl"
+        => Recognise::Line(inside::nccl::recognise), Read::Machine(|mut parts| {
+            let fabric = inside::nccl::read(parts.text, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
+        });
+    Codes: "CODES model (.conf)", "fabric, with the files of links that it names", "dragonfly", "codes"
+        => Recognise::Line(codes::recognise), Read::Machine(|mut parts| {
+            let fabric = codes::read(parts.text, parts.named, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
+        });
+    SlurmConf: "Slurm topology.conf", "fabric", "slurm", "slurm_conf"
+        => Recognise::Line(slurm::conf::recognise), Read::Machine(|mut parts| {
+            let plan = slurm::conf::read(parts.text, &mut parts.notes)?;
+            let fabric = plan.build(parts.text, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
+        });
+    SlurmYaml: "Slurm topology.yaml", "fabric", "slurm", "slurm_yaml"
+        => Recognise::Line(slurm::topology_yaml::recognise), Read::Machine(|mut parts| {
+            let plan = slurm::topology_yaml::read(parts.text, &mut parts.notes)?;
+            let fabric = plan.build(parts.text, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
+        });
+    Slingshot: "Slingshot point-to-point CSV", "fabric", "dragonfly", "slingshot"
+        => Recognise::Line(slingshot::recognise), Read::Machine(|parts| {
+            finish(slingshot::read(parts.text)?, None, parts.routes, parts.notes)
+        });
+    IbPorts: "ibnetdiscover -p", "fabric", "infiniband", "ibnetdiscover_ports"
+        => Recognise::Line(infiniband::port_lines::recognise), Subnet(infiniband::port_lines::read);
+    IbRecords: "ibnetdiscover", "fabric", "infiniband", "ibnetdiscover"
+        => Recognise::Line(infiniband::records::recognise), Subnet(infiniband::records::read);
+    IbTables: "ibroute, dump_fts, opensm-lfts.dump, opensm.fdbs", "routes (`--routes`)", "infiniband", "ib_tables"
+        => Recognise::Line(infiniband::tables::recognise), TABLES;
+    GuidLids: "guid2lid", "LIDs for these", "infiniband", "ib_tables"
+        => Recognise::Line(infiniband::tables::recognise_guid2lid), TABLES;
+    TorusDump: "opensm-torus.dump", "coordinates (`--system-map`)", "infiniband", "torus_dump"
+        => Recognise::Line(infiniband::torus_dump::recognise), Part(
+            "coordinates of switches",
+            "give the fabric (ibnetdiscover) and these as its system map",
+        );
+    SubnetList: "opensm-subnet.lst", "fabric", "infiniband", "subnet_list"
+        => Recognise::Line(infiniband::subnet_list::recognise), Subnet(infiniband::subnet_list::read);
+    LinkInfo: "iblinkinfo", "fabric", "infiniband", "link_info"
+        => Recognise::Line(infiniband::link_info::recognise), Subnet(infiniband::link_info::read);
+    IbdmTopology: "ibdm topology", "fabric", "infiniband", "ibdm_topology"
+        => Recognise::Line(infiniband::ibdm_topology::recognise), Read::Machine(|parts| {
+            let scan = infiniband::ibdm_topology::read(parts.text)?;
+            parts.infiniband(scan)
+        });
+}
+
+const TABLES: Read = Part(
+    "forwarding tables or LIDs",
+    "give the fabric (ibnetdiscover) and these as its routes",
+);
+
+/// Lines that are looked at before giving up; scans may begin with a line of progress for every device.
+const LINES: usize = 100_000;
+
+impl Format {
+    fn row(self) -> &'static FormatRow {
+        &TABLE[self as usize]
+    }
+
+    /// Its words in help, hints and the book.
+    pub fn known(self) -> Known {
+        self.row().known
+    }
+
+    /// Formats of a machine by itself.
+    pub(crate) fn machines() -> impl Iterator<Item = Known> {
+        let whole = |row: &&FormatRow| !matches!(row.read, Part(..));
+        TABLE.iter().filter(whole).map(|row| row.known)
+    }
+
+    /// Whether it is a scan of an InfiniBand subnet that goes with forwarding tables.
+    pub fn is_infiniband(self) -> bool {
+        matches!(self.row().read, Subnet(_))
+    }
+
+    /// The format of a text.
+    pub fn of(text: &Text) -> Result<Self, InputError> {
+        let unknown = |found: &str| {
+            text.error(found, "a description of a machine")
+                .hint(format!(
+                    "known are {}, and specs such as gemini:16x12x24 or torus:8x8x8",
+                    names(Self::machines())
+                ))
+        };
+        let whole = |f: &Self| matches!(f.row().recognise, Whole(is_this) if is_this(text));
+        if let Some(format) = Self::ALL.into_iter().find(whole) {
+            return Ok(format);
+        }
+        if text.is_binary() {
+            return Err(unknown("binary data").hint(
+                "links of a CODES dragonfly are read through the model (.conf) that names them",
+            ));
+        }
+        let mut first = None;
+        for line in text.lines().take(LINES) {
+            if line.trimmed().is_empty() {
+                continue;
+            }
+            first = first.or(Some(line));
+            let is =
+                |f: &Self| matches!(f.row().recognise, Recognise::Line(is_this) if is_this(line));
+            if let Some(format) = Self::ALL.into_iter().find(is) {
+                return Ok(format);
+            }
+        }
+        Err(match first {
+            None => unknown(""),
+            Some(line) => unknown(&line.text()).at(line.number),
+        })
+    }
+
+    /// Reads a machine and merges what was given beside it.
+    pub(super) fn read(self, parts: Parts<'_>) -> Result<Machine, ObserveError> {
+        match self.row().read {
+            Subnet(read) => {
+                let scan = read(parts.text)?;
+                parts.infiniband(scan)
+            }
+            Read::Machine(read) => read(parts),
+            Part(found, hint) => Err(parts.text.error(found, "a machine").hint(hint).into()),
+        }
+    }
+}

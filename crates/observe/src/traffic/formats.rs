@@ -1,0 +1,346 @@
+//! The table of formats of traffic: recognised by content, never by name.
+
+use super::{
+    content_lines, dense, edges, fields, is_comment, line_of, matrix_market, metis, prof, profiles,
+    record, scotch,
+};
+use crate::ObserveError;
+use crate::known::{Known, known, names};
+use crate::text::{Text, float};
+use crate::trace;
+use hopbyte_fabric::{InputError, Traffic};
+
+/// One row of the table.
+pub(super) struct Format {
+    pub(super) known: Known,
+    recognise: Recognise,
+    read: Read,
+}
+
+/// What recognises a format; the kinds are tried in this order, and of the rows of a kind the first is taken.
+enum Recognise {
+    /// A zero byte.
+    Binary,
+    /// A line before the first that is no comment, or that line.
+    Line(fn(&[u8]) -> bool),
+    /// The first line that is no comment, in its text.
+    First(fn(&[u8], &Text) -> bool),
+    /// Numbers without a name: the shape of the lines.
+    Shape(fn(&Numbers<'_>) -> bool),
+}
+
+/// What reads a format.
+enum Read {
+    /// One file.
+    One(fn(&Text) -> Result<Traffic, ObserveError>),
+    /// The files of all ranks.
+    Ranks(fn(&str, &[Text]) -> Result<Traffic, ObserveError>),
+    /// Nothing: it does not say to whom.
+    Refused(fn(&Text) -> ObserveError),
+}
+
+const PAGE: &str = "formats/traffic.md";
+
+const TABLE: &[Format] = &[
+    Format {
+        known: known(
+            "mpitrace send_bytes.sparse",
+            "bytes and messages, binary",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::Binary,
+        read: Read::One(|text| profiles::sparse(text).unwrap_or_else(|| Err(binary(text)))),
+    },
+    Format {
+        known: known(
+            "Open MPI monitoring (.prof)",
+            "bytes and messages, a file a rank",
+            PAGE,
+            "archive",
+        ),
+        recognise: Recognise::Line(|line| line.starts_with(b"# POINT TO POINT")),
+        read: Read::Ranks(prof::read),
+    },
+    Format {
+        known: known(
+            "hopbyte's recorder (.hbr)",
+            "all of it by phase, a file a rank",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::Line(|line| line.starts_with(b"# hopbyte-record")),
+        read: Read::Ranks(record::read),
+    },
+    Format {
+        known: known("Matrix Market", "bytes", PAGE, "traffic"),
+        recognise: Recognise::Line(|line| line.starts_with(b"%%MatrixMarket")),
+        read: Read::One(matrix_market::read),
+    },
+    Format {
+        known: known("mpiP", "refused: it adds up by call site", PAGE, "traffic"),
+        recognise: Recognise::First(|line, _| profiles::is_mpip(line)),
+        read: Read::Refused(profiles::refuse_mpip),
+    },
+    Format {
+        known: known(
+            "TAU profiles",
+            "bytes and messages, a file a rank",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::First(|line, _| profiles::is_tau(line)),
+        read: Read::Ranks(profiles::tau),
+    },
+    Format {
+        known: known(
+            "mpitrace pattern",
+            "bytes and messages, a file a rank",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::First(|line, _| profiles::is_pattern(line)),
+        read: Read::Ranks(profiles::patterns),
+    },
+    Format {
+        known: known(
+            "IPM XML",
+            "bytes of sends, one file or one a rank",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::First(|line, text| line.starts_with(b"<") && profiles::is_ipm(text)),
+        read: Read::Ranks(profiles::ipm),
+    },
+    Format {
+        known: known("Scotch graph", "weights of arcs", PAGE, "traffic"),
+        recognise: Recognise::First(|line, text| line == b"0" && scotch::is_graph(text)),
+        read: Read::One(scotch::read),
+    },
+    Format {
+        known: known(
+            "list of pairs src,dst,bytes[,messages[,phase]]",
+            "bytes, messages, phases",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::Shape(|n| {
+            n.commas && (!n.numbers || (!n.shape.is_square() && matches!(n.head.len(), 3 | 4)))
+        }),
+        read: Read::One(edges::csv),
+    },
+    Format {
+        known: known("dense matrix", "bytes of every pair", PAGE, "traffic"),
+        recognise: Recognise::Shape(|n| n.shape.is_square() || (n.numbers && n.head.len() >= 5)),
+        read: Read::One(dense::read),
+    },
+    Format {
+        known: known("METIS graph", "weights of edges", PAGE, "traffic"),
+        recognise: Recognise::Shape(|n| n.numbers && n.is_metis()),
+        read: Read::One(metis::read),
+    },
+    Format {
+        known: known("NPB .topo", "bytes, rank count first", PAGE, "traffic"),
+        recognise: Recognise::Shape(|n| n.numbers && n.fits(1, &[Rest::Same(3)])),
+        read: Read::One(edges::topo),
+    },
+    Format {
+        known: known("CHOLMOD .tri", "bytes", PAGE, "traffic"),
+        recognise: Recognise::Shape(|n| n.numbers && n.is_cholmod()),
+        read: Read::One(edges::cholmod),
+    },
+    Format {
+        known: known("triplets", "bytes", PAGE, "traffic"),
+        recognise: Recognise::Shape(|n| n.numbers && n.is_triplets()),
+        read: Read::One(edges::triplets),
+    },
+];
+
+/// Formats of traffic that are no traces, in the order in which they are tried.
+pub fn known_formats() -> impl Iterator<Item = Known> {
+    TABLE.iter().map(|f| f.known)
+}
+
+/// All that traffic is read from, traces among them.
+pub(crate) fn readable() -> impl Iterator<Item = Known> {
+    let read = |f: &&Format| !matches!(f.read, Read::Refused(_));
+    let own = TABLE.iter().filter(read).map(|f| f.known);
+    own.chain(trace::known_formats())
+}
+
+/// The format of a text, of a trace too.
+pub fn format(text: &Text) -> Result<Known, InputError> {
+    match trace::Format::of(text) {
+        Some(trace) => Ok(trace.known),
+        None => Ok(Format::of(text)?.known),
+    }
+}
+
+/// Content that is no traffic.
+fn binary(text: &Text) -> ObserveError {
+    text.error("binary data (a zero byte)", "traffic")
+        .hint("is this the right file?")
+        .into()
+}
+
+impl Format {
+    pub(super) fn of(text: &Text) -> Result<&'static Self, InputError> {
+        if let Some(named) = Self::named(text) {
+            return Ok(named);
+        }
+        let numbers = Numbers::of(text);
+        let shaped = numbers.as_ref().and_then(|numbers| {
+            TABLE
+                .iter()
+                .find(|f| matches!(f.recognise, Recognise::Shape(is_this) if is_this(numbers)))
+        });
+        shaped.ok_or_else(|| {
+            let error = text
+                .error(line_of(text), "traffic")
+                .hint(format!("known are {}", names(readable())));
+            match content_lines(text).next() {
+                Some(line) => error.at(line.number),
+                None => error,
+            }
+        })
+    }
+
+    /// Formats whose first lines give their name.
+    pub(super) fn named(text: &Text) -> Option<&'static Self> {
+        if text.is_binary() {
+            return TABLE
+                .iter()
+                .find(|f| matches!(f.recognise, Recognise::Binary));
+        }
+        for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
+            let content = line.trimmed();
+            let comment = is_comment(content);
+            let found = TABLE.iter().find(|f| match f.recognise {
+                Recognise::Line(is_this) => is_this(content),
+                Recognise::First(is_this) => !comment && is_this(content, text),
+                _ => false,
+            });
+            if found.is_some() || !comment {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Whether every rank has a file of its own.
+    pub(super) fn of_ranks(&self) -> bool {
+        matches!(self.read, Read::Ranks(_))
+    }
+
+    /// Reads one file, or the files of all ranks.
+    pub(super) fn read(&self, source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
+        let Some(first) = texts.first() else {
+            return Err(InputError::new(source, "no files", "files of ranks").into());
+        };
+        match self.read {
+            Read::Ranks(read) => read(source, texts),
+            Read::Refused(why) => Err(why(first)),
+            Read::One(read) if texts.len() == 1 => read(first),
+            Read::One(_) => Err(first
+                .error(
+                    line_of(first),
+                    "a file of a rank, as one of several files",
+                )
+                .hint("recorders write a file for every rank (.prof, .hbr, IPM, TAU, mpitrace, traces); give any other file alone")
+                .into()),
+        }
+    }
+}
+
+/// Numbers without a name, told apart by the shape of the lines. A square of numbers is a dense matrix, whatever else
+/// it could be.
+struct Numbers<'a> {
+    text: &'a Text,
+    /// Fields of the first line.
+    head: Vec<&'a [u8]>,
+    /// Whether it has commas.
+    commas: bool,
+    /// Whether all its fields are numbers.
+    numbers: bool,
+    shape: Shape,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(text: &'a Text) -> Option<Self> {
+        let first = content_lines(text).next()?;
+        let head: Vec<&[u8]> = fields(first).collect();
+        Some(Self {
+            text,
+            commas: first.bytes.contains(&b','),
+            numbers: head.iter().all(|cell| float(cell).is_some()),
+            head,
+            shape: Shape::of(text),
+        })
+    }
+
+    /// Whether the first line has so many fields, and the rest is one of these.
+    fn fits(&self, head: usize, rest: &[Rest]) -> bool {
+        self.head.len() == head && rest.contains(&self.shape.rest)
+    }
+
+    fn is_cholmod(&self) -> bool {
+        self.fits(4, &[Rest::Same(2), Rest::Same(3)])
+    }
+
+    fn is_triplets(&self) -> bool {
+        self.fits(3, &[Rest::Same(3), Rest::None]) || self.fits(4, &[Rest::Same(4), Rest::None])
+    }
+
+    fn is_metis(&self) -> bool {
+        match self.head.len() {
+            2 => true,
+            3 | 4 => {
+                metis::is_graph(self.text, &self.head) || !(self.is_cholmod() || self.is_triplets())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Numbers of fields in the lines.
+struct Shape {
+    lines: usize,
+    first: usize,
+    rest: Rest,
+}
+
+/// How many fields the lines behind the first have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    None,
+    Same(usize),
+    Ragged,
+}
+
+impl Shape {
+    fn of(text: &Text) -> Self {
+        let mut lines = content_lines(text).map(|line| fields(line).count());
+        let mut shape = Self {
+            lines: 0,
+            first: 0,
+            rest: Rest::None,
+        };
+        if let Some(first) = lines.next() {
+            (shape.lines, shape.first) = (1, first);
+        }
+        for n in lines {
+            shape.lines += 1;
+            shape.rest = match shape.rest {
+                Rest::None => Rest::Same(n),
+                Rest::Same(m) if m == n => Rest::Same(n),
+                _ => Rest::Ragged,
+            };
+        }
+        shape
+    }
+
+    fn is_square(&self) -> bool {
+        let same = matches!(self.rest, Rest::Same(n) if n == self.lines);
+        self.first == self.lines && (same || self.lines == 1)
+    }
+}

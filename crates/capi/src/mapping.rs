@@ -51,9 +51,6 @@ const DEFAULT: hopbyte_map_options = hopbyte_map_options {
     threads: Effort::DEFAULT.threads as c_int,
 };
 
-/// Objectives by number; costs of routes are the caller's own business.
-const GOALS: [Goal; 3] = [Goal::WorstLink, Goal::WorstNetworkLink, Goal::HopBytes];
-
 impl hopbyte_map_options {
     fn effort(&self) -> Result<Effort, Failure> {
         let threads = usize::try_from(self.threads).ok().filter(|&n| n <= 1024);
@@ -117,6 +114,8 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             Some(Placement::on_nodes(fabric, &allocation, on?)?)
         };
         let (background, version) = oracle.map_or((None, 0), hopbyte_oracle::reading);
+        // The numbers of C are the places in the table; costs have none there.
+        let goals: Vec<Goal> = Goal::ALL.into_iter().filter(|g| !g.needs_costs()).collect();
         let question = Question {
             machine: machine.machine.clone(),
             traffic: "libhopbyte".into(),
@@ -127,7 +126,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             oracle: None,
             current,
             node: None,
-            goal: choice("objective", options.objective, &GOALS)?,
+            goal: choice("objective", options.objective, &goals)?,
             costs: None,
             response_fraction: 0.0,
         };

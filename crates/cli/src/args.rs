@@ -4,9 +4,12 @@ use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use hopbyte_apply::Launcher;
 use hopbyte_job::{Machine, MachineSource};
-use hopbyte_observe::CounterOptions;
 use hopbyte_observe::sources::{Places, host_name};
+use hopbyte_observe::{CounterOptions, known};
+use hopbyte_oracle::{Aggregate, Metric};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -14,13 +17,7 @@ use std::str::FromStr;
 #[derive(Args, Clone, Debug)]
 pub struct FabricArgs {
     /// The machine: a file, or a spec
-    ///
-    /// Files are recognised by content: InfiniBand (`ibnetdiscover`, `iblinkinfo`, OpenSM's subnet list,
-    /// ibdm, netloc), Cray `rtr --interconnect` (Gemini and Aries), Slingshot point-to-point CSV, CODES
-    /// dragonflies, Slurm topologies and hopbyte's own; `.gz` and `.zst` too. Specs are words such as
-    /// `gemini:16x12x24` or `torus:8x8x8:nodes=2,link=12.5`, or the name of a known machine;
-    /// `hopbyte fabric specs` lists them.
-    #[arg(value_name = "FABRIC")]
+    #[arg(value_name = "FABRIC", long_help = fabric_help())]
     pub fabric: String,
     /// What else is known of the machine.
     #[command(flatten)]
@@ -31,7 +28,12 @@ pub struct FabricArgs {
 #[derive(Args, Clone, Debug, Default)]
 pub struct FabricOption {
     /// The machine: a file (`ibnetdiscover`, `rtr --interconnect`) or a spec such as gemini:16x12x24
-    #[arg(long, value_name = "FABRIC", help_heading = "Machine")]
+    #[arg(
+        long,
+        value_name = "FABRIC",
+        help_heading = "Machine",
+        long_help = fabric_help()
+    )]
     pub fabric: String,
     /// What else is known of the machine.
     #[command(flatten)]
@@ -143,12 +145,12 @@ pub fn one_of<T>(
     values: &[(&'static str, &'static str)],
 ) -> impl TypedValueParser<Value = T> + use<T>
 where
-    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+    T: FromStr<Err: Display> + Clone + Send + Sync + 'static,
 {
     let values = values
         .iter()
         .map(|&(name, help)| PossibleValue::new(name).help(help));
-    PossibleValuesParser::new(values).try_map(|name| name.parse::<T>())
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
 }
 
 /// Where counters are read live.
@@ -189,6 +191,59 @@ impl LiveArgs {
             ..Places::captured(&self.root, node.map_or_else(own, str::to_owned))
         }
     }
+}
+
+/// The table of launchers.
+pub fn launchers() -> impl TypedValueParser<Value = Launcher> {
+    one_of(&Launcher::ALL.map(|l| (l.name(), l.about())))
+}
+
+/// The table of metrics.
+pub fn metrics() -> impl TypedValueParser<Value = Metric> {
+    one_of(&Metric::ALL.map(|m| (m.name(), m.about())))
+}
+
+/// The table of aggregates.
+pub fn aggregates() -> impl TypedValueParser<Value = Aggregate> {
+    one_of(&Aggregate::ALL.map(|a| (a.name(), a.about())))
+}
+
+/// Help of a FABRIC, with the table of formats.
+fn fabric_help() -> String {
+    format!(
+        "The machine: a file, or a spec\n\nFiles are recognised by content: {}; `.gz` and `.zst` too. Specs are \
+         words such as `gemini:16x12x24` or `torus:8x8x8:nodes=2,link=12.5`, or the name of a known machine; \
+         `hopbyte fabric specs` lists them.",
+        known::machines()
+    )
+}
+
+/// Help of a TRAFFIC, with the tables of formats.
+pub fn traffic_help() -> String {
+    format!(
+        "What the ranks send each other: a file, or a spec such as stencil:16x16x16:27\n\nFiles, folders, \
+         patterns and archives of files are recognised by content: {}. Specs: stencil:16x16x16:27, \
+         collective:allreduce:64:1000000, plan:dp=8,tp=4,pp=2. Without it: --dims.",
+        known::traffic()
+    )
+}
+
+/// Help of counters, with the table of formats.
+pub fn counters_help() -> String {
+    format!(
+        "Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand ports), \
+         files of increases, which are added up, or an earlier and a later one of totals\n\nFiles are \
+         recognised by content: {}. A folder is a copy of a machine's `/sys`.",
+        known::counters()
+    )
+}
+
+/// Help of a placement, with the table of formats.
+pub fn placement_help() -> String {
+    format!(
+        "Where the ranks are now: a launcher's file\n\nRecognised by content: {}.",
+        known::placements()
+    )
 }
 
 /// Part I of N of a command's work, from 1: `3/16`.

@@ -10,14 +10,14 @@ use crate::machine::{Machine, MachineSource};
 use crate::{Lacking, shell_word};
 use anyhow::{Result, bail};
 use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkState, Placement, Routing};
-use hopbyte_map::{Objective, Options, Problem};
+pub use hopbyte_map::Goal;
+use hopbyte_map::{Options, Problem};
 use hopbyte_observe::oracle::Oracle;
 use hopbyte_observe::{CounterOptions, read_placement, read_traffic};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// Everything that a user may say about a mapping; [`Asked::read`] reads the files.
@@ -86,57 +86,6 @@ impl GridOptions {
             spec.push_str(&format!(" --halo={bytes}"));
         }
         Some(spec)
-    }
-}
-
-/// What a mapping minimises, as users name it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Goal {
-    /// Time of the worst link: bytes over live capacity, host links included.
-    #[default]
-    WorstLink,
-    /// Time of the worst link between routers.
-    WorstNetworkLink,
-    /// Bytes times links crossed.
-    HopBytes,
-    /// Bytes times the cost of the route (a metric and an aggregate), as in paper 003.
-    RouteCost,
-}
-
-impl Goal {
-    /// All objectives: name and meaning.
-    pub const ALL: [(Self, &'static str, &'static str); 4] = [
-        (
-            Self::WorstLink,
-            "worst-link",
-            "Time of the worst link: bytes over live capacity, host links included",
-        ),
-        (
-            Self::WorstNetworkLink,
-            "worst-network-link",
-            "Time of the worst link between routers",
-        ),
-        (Self::HopBytes, "hop-bytes", "Bytes times links crossed"),
-        (
-            Self::RouteCost,
-            "route-cost",
-            "Bytes times the cost of the route (--metric, --aggregate), the way of paper 003",
-        ),
-    ];
-}
-
-impl FromStr for Goal {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|g| g.1 == word);
-        found.map(|g| g.0).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|g| g.1).collect();
-            format!(
-                "found objective {word:?}, expected one of {}",
-                names.join(", ")
-            )
-        })
     }
 }
 
@@ -339,8 +288,7 @@ impl Asked {
 
 /// Costs of the routes between allocated nodes, row by row, for [`Goal::RouteCost`].
 ///
-/// Without an aggregate, hops are added up along a route and of the other metrics the worst link counts: the longest
-/// hop of a route is one hop, whatever the route.
+/// Without an aggregate that of [`Metric::default_aggregate`] counts.
 ///
 /// # Errors
 /// The metric needs counters and there are none, or the matrix does not fit in memory.
@@ -356,10 +304,7 @@ pub fn route_costs(
         bail!("metric {metric} needs a reading of counters\nhint: give --background or --oracle");
     }
     let nodes: Vec<_> = allocation.nodes().iter().map(|&(n, _)| n).collect();
-    let aggregate = aggregate.unwrap_or(match metric {
-        Metric::Hops => Aggregate::Sum,
-        _ => Aggregate::Max,
-    });
+    let aggregate = aggregate.unwrap_or_else(|| metric.default_aggregate());
     let costs = RouteCosts::new(fabric, routing, state, metric, aggregate, Over::Request);
     Ok(costs.among(&nodes)?.into_vec())
 }
@@ -402,16 +347,10 @@ impl Question {
 
     /// The question for the mapper.
     pub fn problem(&self) -> Problem<'_> {
-        let objective = match (self.goal, &self.costs) {
-            (Goal::RouteCost, Some(costs)) => Objective::RouteCost(costs),
-            (Goal::HopBytes, _) => Objective::HopBytes,
-            (Goal::WorstNetworkLink, _) => Objective::WorstNetworkLink,
-            _ => Objective::WorstLink,
-        };
         Problem {
             background: self.state(),
             current: self.current.as_ref(),
-            objective,
+            objective: self.goal.with(self.costs.as_deref().unwrap_or_default()),
             response_fraction: self.response_fraction,
             ..Problem::new(
                 &self.machine.fabric,

@@ -19,6 +19,7 @@ mod coords;
 mod dual;
 mod engine;
 mod evaluate;
+mod goal;
 mod graph;
 mod groups;
 mod inside;
@@ -37,6 +38,7 @@ mod starts;
 
 pub use bound::Bound;
 pub use evaluate::{Evaluation, evaluate};
+pub use goal::Goal;
 pub use inside::{Inside, arrange, between_slots};
 pub use mapper::{Certificate, Options, Progress, Verdict, baseline, map};
 pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem};

@@ -5,7 +5,6 @@ use hopbyte_fabric::{
     Unroutable,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use thiserror::Error;
 
 /// Least share of a link's capacity that counts as live: a link that others fill completely still
@@ -18,7 +17,7 @@ const MOST_PARTNERS: u32 = 1 << 22;
 /// Most unroutable pairs that an error names.
 const EXAMPLES: usize = 5;
 
-/// What a mapping makes small. Ties go to fewer hop-bytes (for [`Objective::HopBytes`] and
+/// What a mapping makes small, a [`Goal`] with what it needs. Ties go to fewer hop-bytes (for [`Objective::HopBytes`] and
 /// [`Objective::RouteCost`] to the shorter worst link time).
 #[derive(Clone, Copy, Debug)]
 pub enum Objective<'a> {
@@ -32,17 +31,6 @@ pub enum Objective<'a> {
     /// Sum of bytes × cost of the pair of nodes, paper 003's way: costs row by row (from), in the
     /// order of the allocation's nodes. Not-a-number stands for "not known" and counts as the mean.
     RouteCost(&'a [f32]),
-}
-
-impl fmt::Display for Objective<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::WorstLink => "worst link",
-            Self::WorstNetworkLink => "worst network link",
-            Self::HopBytes => "hop-bytes",
-            Self::RouteCost(_) => "route cost",
-        })
-    }
 }
 
 /// One mapping question.

@@ -20,9 +20,8 @@ pub struct Machine(pub Arc<hopbyte_job::Machine>);
 
 /// Reads a machine from a file or a spec such as ``gemini:16x12x24``.
 ///
-/// Formats are recognised by content: ``ibnetdiscover`` output (both forms) and Cray
-/// ``rtr --interconnect`` of Gemini and Aries. Forwarding tables (``routes``) are looked for beside
-/// the file when none are given. ``down`` names links or routers that are out of service.
+/// Formats are recognised by content; ``hopbyte fabric show --help`` lists them. Forwarding tables
+/// (``routes``) are looked for beside the file when none are given. ``down`` names links or routers that are out of service.
 #[pyfunction]
 #[pyo3(signature = (source, *, routes=Vec::new(), system_map=None, names=None, down=Vec::new(), routing=None))]
 pub fn load_fabric(

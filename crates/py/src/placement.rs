@@ -202,8 +202,7 @@ impl Placement {
         self.slots.moved(&other.slots)
     }
 
-    /// The text that a launcher reads: mpich-rank-order, openmpi-rankfile, openmpi-hostfile,
-    /// slurm-hostfile, csv or json.
+    /// The text that a launcher reads; names are those of `hopbyte apply --emit`.
     fn render(&self, to: &str) -> PyResult<String> {
         Ok(self.prepare(to)?.text)
     }

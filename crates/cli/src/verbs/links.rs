@@ -1,6 +1,6 @@
 //! `hopbyte links SOURCE --fabric F`: what does each link carry?
 
-use crate::args::{CounterArgs, FabricOption, one_of};
+use crate::args::{self, CounterArgs, FabricOption, one_of};
 use crate::output::{Answer, Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
 use clap::builder::TypedValueParser;
@@ -17,11 +17,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand
     /// ports), files of increases, which are added up, or an earlier and a later one of totals
-    ///
-    /// Files are recognised by content: libgm text, Aries link CSV, Boxfish link tables, `ldms_ls -l`, LDMS
-    /// CSV, gpcdr metrics, registers, OpenMetrics text, ibqueryerrors and perfquery, and what this verb
-    /// prints with --json. A folder is a copy of a machine's `/sys`.
-    #[arg(value_name = "SOURCE", required = true)]
+    #[arg(value_name = "SOURCE", required = true, long_help = args::counters_help())]
     source: Vec<PathBuf>,
     /// The machine.
     #[command(flatten)]

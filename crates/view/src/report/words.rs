@@ -4,7 +4,7 @@ use super::{Job, ReportInput, Side};
 use crate::draw::{LinkLoads, Unit};
 use hopbyte_fabric::units::{bytes_text, significant};
 use hopbyte_fabric::{Fabric, Placement};
-use hopbyte_map::{Certificate, Verdict};
+use hopbyte_map::{Certificate, Goal, Verdict};
 
 /// Change that counts as none, as a share.
 const SAME: f64 = 5e-4;
@@ -140,17 +140,20 @@ fn state(input: &ReportInput<'_>) -> String {
 
 /// How far the result is from what is possible, in a sentence.
 pub fn gap(certificate: &Certificate) -> String {
-    let (result, bound) = match certificate.objective.as_str() {
-        "hop-bytes" => (certificate.result.hop_bytes, certificate.bound.hop_bytes),
-        "worst network link" => (
+    let goal = Goal::ALL
+        .into_iter()
+        .find(|g| g.label() == certificate.objective);
+    let (result, bound) = match goal {
+        Some(Goal::HopBytes) => (certificate.result.hop_bytes, certificate.bound.hop_bytes),
+        Some(Goal::WorstNetworkLink) => (
             certificate.result.worst_network_link_seconds,
             certificate.bound.worst_network_link_seconds,
         ),
-        "worst link" => (
+        Some(Goal::WorstLink) => (
             certificate.result.worst_link_seconds,
             certificate.bound.worst_link_seconds,
         ),
-        _ => (0.0, 0.0),
+        Some(Goal::RouteCost) | None => (0.0, 0.0),
     };
     if bound <= 0.0 {
         return "No useful bound is known for this objective.".into();

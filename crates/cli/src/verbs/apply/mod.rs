@@ -2,7 +2,7 @@
 
 mod check;
 
-use crate::args::read_machine;
+use crate::args::{launchers, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_apply::{Launch, Launcher, Prepared, Refusal, write_atomic};
@@ -16,9 +16,8 @@ pub struct Args {
     /// What `hopbyte map --json` printed, or the mapping.json of `hopbyte map --out`
     #[arg(value_name = "MAPPING")]
     mapping: PathBuf,
-    /// Launcher: mpich-rank-order, grid-order, mpich-method-4, openmpi-rankfile, openmpi-hostfile, slurm-hostfile, slurm-plane,
-    /// hydra-hostfile, intel-machinefile, flux-hostfile, flux-taskmap, pals, node-order, csv, json
-    #[arg(long, visible_alias = "launcher", value_name = "LAUNCHER")]
+    /// Launcher
+    #[arg(long, visible_alias = "launcher", value_name = "LAUNCHER", value_parser = launchers())]
     emit: Option<Launcher>,
     /// Write into this file instead of printing
     #[arg(long, value_name = "FILE", requires = "emit")]
@@ -72,7 +71,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     }
     if checks {
         // A rankfile has a core for every rank, and so has a mapping that knows what is inside nodes.
-        let cores = launch.cores.is_some() || args.emit == Some(Launcher::OpenmpiRankfile);
+        let cores = launch.cores.is_some() || args.emit.is_some_and(Launcher::names_cores);
         return check::run(&args.check, &launch, cores, out);
     }
     Ok(Answer::Yes)

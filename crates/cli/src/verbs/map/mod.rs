@@ -4,7 +4,7 @@ mod answer;
 mod question;
 
 use super::apply::refuse;
-use crate::args::part;
+use crate::args::{launchers, part};
 use crate::output::{Answer, Output, Table, count};
 use crate::progress::Progress;
 use anyhow::Result;
@@ -33,12 +33,11 @@ pub struct Args {
     /// What a move may cost.
     #[command(flatten)]
     moving: Moving,
-    /// Print the file of one launcher instead: mpich-rank-order, openmpi-rankfile, openmpi-hostfile,
-    /// slurm-hostfile, slurm-plane, hydra-hostfile, intel-machinefile, flux-hostfile, flux-taskmap,
-    /// pals, node-order, csv, json
+    /// Print the file of one launcher instead
     #[arg(
         long,
         value_name = "LAUNCHER",
+        value_parser = launchers(),
         help_heading = "Result",
         conflicts_with = "json"
     )]

@@ -1,6 +1,6 @@
 //! The mapping question as options of the command line.
 
-use crate::args::{CounterArgs, FabricOption, one_of};
+use crate::args::{self, CounterArgs, FabricOption, one_of};
 use clap::builder::TypedValueParser;
 use hopbyte_job::{Goal, GridOptions, Part};
 use hopbyte_oracle::{Aggregate, Metric};
@@ -10,13 +10,9 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 pub struct Asked {
     /// What the ranks send each other: a file, or a spec such as stencil:16x16x16:27
-    ///
-    /// Files are recognised by content: dense or sparse matrices, Matrix Market, METIS and Scotch graphs,
-    /// CSV `src,dst,bytes[,messages]`, Open MPI monitoring (`.prof` files, a folder or tar of them), IPM,
-    /// TAU, mpitrace, SimGrid, GOAL and DUMPI traces. Specs: stencil:16x16x16:27,
-    /// collective:allreduce:64:1000000, plan:dp=8,tp=4,pp=2. Without it: --dims.
     #[arg(
         value_name = "TRAFFIC",
+        long_help = args::traffic_help(),
         default_value = "",
         hide_default_value = true,
         required_unless_present = "dims"
@@ -38,9 +34,8 @@ pub struct Asked {
         required_unless_present = "current"
     )]
     pub nodes: Option<String>,
-    /// Where the ranks are now: netloc resources, rankfile, hostfile, CSV `rank,node[,slot]`,
-    /// MPICH_RANK_ORDER
-    #[arg(long, value_name = "FILE", help_heading = "Job")]
+    /// Where the ranks are now: a launcher's file
+    #[arg(long, value_name = "FILE", help_heading = "Job", long_help = args::placement_help())]
     pub current: Option<PathBuf>,
     /// Ranks that each node holds (default: the fewest that hold all)
     #[arg(long, value_name = "N", help_heading = "Job")]
@@ -63,14 +58,14 @@ pub struct Asked {
     )]
     pub oracle: Option<String>,
     /// Objective, minimised
-    #[arg(long, value_parser = goal(), default_value = "worst-link", help_heading = "Search")]
+    #[arg(long, value_parser = goal(), default_value_t = Goal::default(), help_heading = "Search")]
     pub objective: Goal,
     /// For route-cost: what counts on a link
-    #[arg(long, default_value_t = Metric::Hops, help_heading = "Search")]
+    #[arg(long, value_parser = args::metrics(), default_value_t = Metric::Hops, help_heading = "Search")]
     pub metric: Metric,
     /// For route-cost: how a route's links become one number (default: hops are added up, of the others the
     /// worst link counts)
-    #[arg(long, help_heading = "Search")]
+    #[arg(long, value_parser = args::aggregates(), help_heading = "Search")]
     pub aggregate: Option<Aggregate>,
     /// Bytes on the way back for each byte sent (a Gemini PUT answers 96 with 9: 0.094)
     #[arg(
@@ -129,7 +124,7 @@ pub struct NodeArgs {
 }
 
 fn goal() -> impl TypedValueParser<Value = Goal> {
-    one_of(&Goal::ALL.map(|(_, name, help)| (name, help)))
+    one_of(&Goal::ALL.map(|g| (g.name(), g.about())))
 }
 
 fn part() -> impl TypedValueParser<Value = Part> {

@@ -1,8 +1,9 @@
 //! `hopbyte oracle query`: what does the route between two nodes cost?
 
-use crate::args::{CounterArgs, FabricOption};
+use crate::args::{self, CounterArgs, FabricOption, one_of};
 use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
+use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_job::costs::{Asked, Pair, Summary, npy, read_pairs};
 use hopbyte_job::inputs;
@@ -31,8 +32,8 @@ pub struct Query {
     /// Write the matrix of --all as a NumPy file (32-bit floats, row = from; NaN unknown)
     #[arg(long, value_name = "FILE.npy", requires = "all")]
     out: Option<PathBuf>,
-    /// What counts on a link: hops, inverse-bandwidth, used, input-stall, credit-stall, bytes
-    #[arg(long, default_value_t = Metric::Hops)]
+    /// What counts on a link
+    #[arg(long, value_parser = args::metrics(), default_value_t = Metric::Hops)]
     metric: Metric,
     /// Counters for the metrics that need them, as `hopbyte links` reads them (may be given twice)
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
@@ -40,12 +41,16 @@ pub struct Query {
     /// What their files do not say.
     #[command(flatten)]
     about: CounterArgs,
-    /// How the links of a route become one number: max, sum, mean
-    #[arg(long, default_value_t = Aggregate::Sum)]
+    /// How the links of a route become one number
+    #[arg(long, value_parser = args::aggregates(), default_value_t = Aggregate::Sum)]
     aggregate: Aggregate,
-    /// Which routes count: request, response, both
-    #[arg(long, default_value_t = Over::Request)]
+    /// Which routes count
+    #[arg(long, value_parser = overs(), default_value_t = Over::Request)]
     over: Over,
+}
+
+fn overs() -> impl TypedValueParser<Value = Over> {
+    one_of(&Over::ALL.map(|o| (o.name(), o.about())))
 }
 
 /// One pair's cost.

@@ -1,7 +1,7 @@
 //! What expressions can ask of a machine and its routes.
 
-use super::Value;
-use super::quantities::Case;
+use super::case::Case;
+use super::expression::Value;
 use crate::error::ModelError;
 use crate::topobw;
 use hopbyte_fabric::check::{letters, uniform_load};

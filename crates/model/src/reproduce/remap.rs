@@ -1,9 +1,9 @@
 //! Paper 003's remapping: ranks change places until the sum of bytes times route cost stops falling.
 
-use super::quantities::Case;
+use super::case::Case;
 use crate::error::ModelError;
 use crate::outcome::Outcome;
-use crate::scenario::PlacementRule;
+use crate::question::scenario::PlacementRule;
 use hopbyte_fabric::{Exchange, LinkId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 

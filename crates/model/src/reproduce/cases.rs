@@ -1,34 +1,18 @@
 //! What expressions can ask for.
 
-use super::machines;
-use super::{Row, Value};
+use super::case::Case;
+use super::expression::Value;
+use super::row::Row;
+use super::{machines, remap};
 use crate::error::ModelError;
+use crate::outcome::ThrottleKind;
 use crate::outcome::{LinkOutcome, Outcome};
 use crate::protocol::{self, Protocol, Regime, Side, Wire};
-use crate::scenario::Scenario;
+use crate::question::scenario::{self, Scenario};
 use crate::topobw::{self, Measured};
-use crate::{Inputs, Question, ThrottleKind};
-use hopbyte_fabric::{Fabric, NodeId, Routing};
+use hopbyte_fabric::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-
-/// A case's scenario on its machine.
-pub(super) struct Case {
-    pub(super) scenario: Scenario,
-    pub(super) fabric: Fabric,
-    pub(super) routing: Routing,
-}
-
-impl Case {
-    pub(super) fn question(&self) -> Result<Question<'_>, ModelError> {
-        Question::new(
-            &self.scenario,
-            &self.fabric,
-            &self.routing,
-            &Inputs::default(),
-        )
-    }
-}
 
 /// The cases of a row, with what was found about them.
 pub(super) struct Cases<'a> {
@@ -118,7 +102,7 @@ impl<'a> Cases<'a> {
             "remapped" => {
                 let (case, metric) = (self.case(&of)?, text(1)?);
                 let outcome = self.outcome(&of)?;
-                Ok(Value::Number(super::remap::time(&case, &outcome, metric)?))
+                Ok(Value::Number(remap::time(&case, &outcome, metric)?))
             }
             _ => {
                 let case = self.case(&of)?;
@@ -144,7 +128,7 @@ impl<'a> Cases<'a> {
             put(&mut table, path, value);
         }
         for (key, value) in [
-            ("schema", crate::scenario::SCHEMA),
+            ("schema", scenario::SCHEMA),
             ("name", &format!("{} {name}", self.row.id)),
         ] {
             table.insert(key.into(), value.into());

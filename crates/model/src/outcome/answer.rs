@@ -1,136 +1,33 @@
 //! From a scenario to its outcome.
 
+use super::result::{HeldBack, Outcome, SCHEMA, sort_of};
+use super::stalls::{self, Held};
+use super::throttling;
+use crate::engine::fluid::{Clock, Sharing};
+use crate::engine::loads::{Loads, Transfer};
+use crate::engine::network::{Network, Way};
+use crate::engine::packet::{Packets, RouterSpec};
+use crate::engine::program::{Action, Flows, Program, ProgramTimes, Stream, run_on};
+use crate::engine::topobw::{self, Measured};
 use crate::error::ModelError;
-use crate::fluid::{Clock, Sharing};
-use crate::limits::positive;
-use crate::loads::{Loads, Transfer};
-use crate::network::{Network, Way};
-use crate::outcome::{HeldBack, Outcome, SCHEMA, sort_of};
-use crate::packet::{Packets, RouterSpec};
-use crate::parameters::Parameters;
-use crate::place::{allocate, find_nodes, place};
-use crate::program::{Action, Flows, Program, ProgramTimes, Stream, run_on};
-use crate::protection;
 use crate::protocol::Protocol;
-use crate::scenario::{Background, Level, Scenario};
-use crate::stalls::{self, Held};
-use crate::topobw::{self, Measured};
-use crate::workload::{Input, Phases, Work};
-use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
+use crate::question::level::Level;
+use crate::question::limits::positive;
+use crate::question::parameters::Parameters;
+use crate::question::place::allocate;
+use crate::question::placed::Question;
+use crate::question::workload::{Phases, Work};
+use hopbyte_fabric::{Exchange, NodeId, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files that a scenario names, read: for the job and for each background job.
-#[derive(Clone, Debug, Default)]
-pub struct Inputs {
-    /// Input of the job.
-    pub job: Option<Input>,
-    /// Inputs of background jobs, by position; missing ones need none.
-    pub background: Vec<Option<Input>>,
-}
-
-/// A scenario on its machine, checked and placed, ready to be asked.
-#[derive(Debug)]
-pub struct Question<'a> {
-    /// The scenario.
-    pub scenario: &'a Scenario,
-    /// The machine.
-    pub fabric: &'a Fabric,
-    /// How it routes.
-    pub routing: &'a Routing,
-    /// Rates and delays.
-    pub parameters: Parameters,
-    /// What the job does.
-    pub work: Work,
-    /// Where its ranks are.
-    pub placement: Placement,
-    /// What goes on meanwhile.
-    pub background: Vec<Stream>,
-    /// The other job of each of these.
-    background_of: Vec<u32>,
-}
-
-/// What an unlimited stream weighs beside others: more than a message of any job.
-const STREAM_WEIGHT: f64 = 1e12;
 /// Most packets of a job that are followed one by one: some days of it.
 const MAX_PACKETS: f64 = 1e11;
 
-impl<'a> Question<'a> {
-    /// Puts a scenario together; refuses what is impossible.
-    pub fn new(
-        scenario: &'a Scenario,
-        fabric: &'a Fabric,
-        routing: &'a Routing,
-        inputs: &Inputs,
-    ) -> Result<Self, ModelError> {
-        scenario.check()?;
-        let job = &scenario.job;
-        let ranks = job.workload.ranks(inputs.job.as_ref())?;
-        let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, scenario.seed)?;
-        let grid = job.workload.grid();
-        let seed = scenario.seed;
-        let placement = place(
-            fabric,
-            &allocation,
-            &job.placement,
-            ranks,
-            grid.as_deref(),
-            seed,
-        )?;
-        let (mut background, mut background_of) = (Vec::new(), Vec::new());
-        for (i, other) in scenario.background.iter().enumerate() {
-            let input = inputs.background.get(i).and_then(Option::as_ref);
-            background.extend(streams(fabric, other, input, seed)?);
-            background_of.resize(background.len(), i as u32);
-        }
-        Ok(Self {
-            scenario,
-            fabric,
-            routing,
-            parameters: scenario.parameters()?,
-            work: job
-                .workload
-                .work(inputs.job.as_ref())?
-                .with_noise(scenario.noise, seed, ranks),
-            placement,
-            background,
-            background_of,
-        })
-    }
-
-    /// The machine at the scenario's operating point, with its slow nodes and balanced injection.
-    pub fn network(&self) -> Result<Network<'_>, ModelError> {
-        self.network_throttled(&BTreeSet::new(), 1.0)
-    }
-
-    /// The same with nodes that keep a share of their injection.
-    fn network_throttled(
-        &self,
-        nodes: &BTreeSet<NodeId>,
-        share: f64,
-    ) -> Result<Network<'_>, ModelError> {
-        let mut point = self.scenario.point;
-        let balanced = self.scenario.balanced_injection;
-        // Packet by packet, balanced injection limits what is unanswered; flows have only a rate.
-        if let Some(value) = balanced
-            && self.scenario.level != Level::Packet
-        {
-            point.injection *= value / 100.0;
-        }
-        let mut network = Network::new(self.fabric, self.routing, &self.parameters, point);
-        network.balanced_injection = balanced;
-        for slow in &self.scenario.slow {
-            for node in find_nodes(self.fabric, &slow.name)? {
-                network.slow_down(node, slow.bytes_per_s);
-            }
-        }
-        nodes.iter().for_each(|&node| network.throttle(node, share));
-        Ok(network)
-    }
-
+impl Question<'_> {
     /// Asks.
     pub fn answer(&self) -> Result<Outcome, ModelError> {
         match &self.scenario.protection {
-            Some(rules) if self.scenario.level != Level::Packet => protection::answer(self, rules),
+            Some(rules) if self.scenario.level != Level::Packet => throttling::answer(self, rules),
             _ => self.answer_throttled(&BTreeSet::new(), 1.0),
         }
     }
@@ -153,30 +50,6 @@ impl<'a> Question<'a> {
                 ))
             })
             .collect()
-    }
-
-    /// Who wants to send how much to whom: application (0 is the job), sender, receiver, weight within
-    /// the application's own bytes a second, as far as they are known before a run.
-    pub(crate) fn demands(&self) -> Vec<(u32, NodeId, NodeId, f64)> {
-        let mut list = Vec::new();
-        let node = |task: u32| self.placement.node(task);
-        match &self.work {
-            Work::Program(program) => {
-                let messages = program.messages();
-                list.extend(messages.map(|(a, b, bytes)| (0, node(a), node(b), bytes)));
-            }
-            Work::Phases(phases) => {
-                let messages = phases.exchanges.iter().flat_map(Exchange::iter);
-                list.extend(messages.map(|(a, m)| (0, node(a), node(m.to), m.bytes)));
-            }
-        }
-        // Streams want all that they are let.
-        let streams = self.background.iter().zip(&self.background_of);
-        list.extend(
-            streams
-                .map(|(&(from, to, _, limit), &job)| (job + 1, from, to, limit.min(STREAM_WEIGHT))),
-        );
-        list
     }
 
     pub(crate) fn answer_throttled(
@@ -262,7 +135,7 @@ impl<'a> Question<'a> {
         }
         let mut packets = Packets::new(network, &spec, &self.background)?;
         if let Some(rules) = &self.scenario.protection {
-            packets.guard(protection::guard(self, network, rules)?);
+            packets.guard(throttling::guard(self, network, rules)?);
         }
         let (times, packets) = run_on(packets, network, &program, &nodes)?;
         let mut loads = Loads::none(self.fabric);
@@ -508,34 +381,6 @@ fn busiest_rank(exchange: &Exchange) -> f64 {
         messages[m.to as usize] += m.messages.max(1) as f64;
     }
     messages.into_iter().fold(0.0, f64::max)
-}
-
-/// The transfers that another job keeps up.
-fn streams(
-    fabric: &Fabric,
-    job: &Background,
-    input: Option<&Input>,
-    seed: u64,
-) -> Result<Vec<Stream>, ModelError> {
-    let ranks = job.workload.ranks(input)?;
-    let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, seed)?;
-    let grid = job.workload.grid();
-    let placement = place(
-        fabric,
-        &allocation,
-        &job.placement,
-        ranks,
-        grid.as_deref(),
-        seed,
-    )?;
-    let exchange = job.workload.exchange(input)?;
-    let limit = job.bytes_per_s.unwrap_or(f64::INFINITY);
-    let stream = |(task, m): (u32, &hopbyte_fabric::Message)| {
-        let (from, to) = (placement.node(task), placement.node(m.to));
-        let bytes = (m.bytes / m.messages.max(1) as f64).max(1.0);
-        (from != to).then_some((from, to, bytes, limit))
-    };
-    Ok(exchange.iter().filter_map(stream).collect())
 }
 
 /// Bytes by what held them back, as shares by sort of resource.

@@ -2,7 +2,7 @@
 //! period; modules without a controller act by themselves.
 
 use super::whole::Engine;
-use crate::protection::{ThrottleEvent, ThrottleKind};
+use crate::outcome::throttled::{ThrottleEvent, ThrottleKind};
 use hopbyte_fabric::{Fabric, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 

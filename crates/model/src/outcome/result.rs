@@ -1,11 +1,11 @@
 //! The answer.
 
-use crate::loads::Loads;
-use crate::network::{Network, Resource};
-use crate::packet::TileCounters;
-use crate::protection::ThrottleEvent;
+use super::throttled::ThrottleEvent;
+use crate::engine::loads::Loads;
+use crate::engine::network::{Network, Resource};
+use crate::engine::packet::TileCounters;
 use crate::protocol::OneWay;
-use crate::scenario::Level;
+use crate::question::level::Level;
 use hopbyte_fabric::{Fabric, LinkId, Quantity, Snapshot};
 use serde::{Deserialize, Serialize};
 

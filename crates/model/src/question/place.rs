@@ -1,9 +1,9 @@
 //! Which nodes does a job have, and which rank is where?
 
+use super::geometric::geometric;
+use super::scenario::{Nodes, PlacementRule};
 use crate::error::ModelError;
-use crate::geometric::geometric;
 use crate::random::Random;
-use crate::scenario::{Nodes, PlacementRule};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, NodeId, Placement};
 
 /// The nodes of a job with `ranks` ranks.

@@ -1,10 +1,11 @@
 //! The question, in one serialisable piece: machine, operating point, job, other jobs, level of detail.
 
+use super::level::Level;
+use super::limits::positive;
+use super::parameters::{OperatingPoint, Parameters};
+use super::protection::Protection;
+use super::workload::Workload;
 use crate::error::ModelError;
-use crate::limits::positive;
-use crate::parameters::{OperatingPoint, Parameters};
-use crate::protection::Protection;
-use crate::workload::Workload;
 use hopbyte_fabric::{Fabric, InputError, Routing, faults, spec};
 use serde::{Deserialize, Serialize};
 
@@ -69,21 +70,6 @@ pub struct Scenario {
 
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
-}
-
-/// How exactly a model looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Level {
-    /// Loads of static routes and the bound that the fullest resource sets.
-    Static,
-    /// Flows that share links over time.
-    #[default]
-    Fluid,
-    /// Flows, with what back-pressure adds: stalls.
-    Stalls,
-    /// Every packet.
-    Packet,
 }
 
 /// Who runs what where.
@@ -193,9 +179,6 @@ pub struct Slow {
     /// Most that it injects and ejects.
     pub bytes_per_s: f64,
 }
-
-/// Most ranks of a job.
-pub const MAX_RANKS: u64 = 1 << 24;
 
 impl Scenario {
     /// Reads and checks TOML, or JSON when the text begins with a brace; `file` is named in errors.

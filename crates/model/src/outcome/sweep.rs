@@ -6,8 +6,8 @@
 //! differences and slopes with their confidence.
 
 use crate::error::ModelError;
-use crate::parameters::OperatingPoint;
-use crate::scenario::Scenario;
+use crate::question::parameters::OperatingPoint;
+use crate::question::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
 /// What can be tuned, each without the others.

@@ -1,7 +1,9 @@
 //! What values may be, before anything is made for them.
 
 use crate::error::ModelError;
-use crate::scenario::MAX_RANKS;
+
+/// Most ranks of a job.
+pub const MAX_RANKS: u64 = 1 << 24;
 
 /// Most messages of a job that is looked at message by message, and of a phase.
 const MAX_MESSAGES: u64 = 1 << 27;

@@ -1,8 +1,8 @@
 //! Transport sweeps (KBA): Partisn, SNAP.
 
+use super::limits::{not_negative, positive, product, size, step_messages};
+use crate::engine::program::{Builder, Program};
 use crate::error::ModelError;
-use crate::limits::{not_negative, positive, product, size, step_messages};
-use crate::program::{Builder, Program};
 use hopbyte_fabric::FabricError;
 use serde::{Deserialize, Serialize};
 

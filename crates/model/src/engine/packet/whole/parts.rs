@@ -11,19 +11,19 @@ const PLENTY: i32 = i32::MAX / 2;
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::packet) struct Packet {
+pub(in crate::engine::packet) struct Packet {
     /// What it means to whoever sent it.
-    pub(in crate::packet) tag: u64,
+    pub(in crate::engine::packet) tag: u64,
     /// When its last phit is where its first one is.
     pub(super) tail_at: Fine,
     /// Node that it goes to.
-    pub(in crate::packet) to: u32,
+    pub(in crate::engine::packet) to: u32,
     pub(super) next: u32,
     /// Cycles for which its node sends nothing else.
-    pub(in crate::packet) pace: f32,
-    pub(in crate::packet) phits: u8,
+    pub(in crate::engine::packet) pace: f32,
+    pub(in crate::engine::packet) phits: u8,
     /// Network: 0 request, 1 response.
-    pub(in crate::packet) network: u8,
+    pub(in crate::engine::packet) network: u8,
     /// Dimension that it travels, to see turns, and dateline class in that ring.
     pub(super) dim: u8,
     pub(super) class: u8,
@@ -31,7 +31,7 @@ pub(in crate::packet) struct Packet {
 
 impl Packet {
     /// A request without data.
-    pub(in crate::packet) fn new(to: u32, tag: u64, phits: u8) -> Self {
+    pub(in crate::engine::packet) fn new(to: u32, tag: u64, phits: u8) -> Self {
         Self {
             tag,
             tail_at: 0,
@@ -48,9 +48,9 @@ impl Packet {
 
 /// A packet that reached its node.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::packet) struct Delivered {
-    pub(in crate::packet) node: u32,
-    pub(in crate::packet) tag: u64,
+pub(in crate::engine::packet) struct Delivered {
+    pub(in crate::engine::packet) node: u32,
+    pub(in crate::engine::packet) tag: u64,
 }
 
 /// A virtual channel's queue at an input.
@@ -296,10 +296,10 @@ impl Event {
 
 /// What a tile counted of arrivals.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(in crate::packet) struct Count {
+pub(in crate::engine::packet) struct Count {
     /// By network: requests are virtual channel 0 to the counters, responses 1.
-    pub(in crate::packet) packets: [u64; 2],
-    pub(in crate::packet) phits: [u64; 2],
+    pub(in crate::engine::packet) packets: [u64; 2],
+    pub(in crate::engine::packet) phits: [u64; 2],
 }
 
 /// Cycles in which something waits.

@@ -6,8 +6,8 @@
 //! send. A link's time of back-pressure is the time in which any such transfer crossed it; what of that
 //! it did not spend sending it stalled. Most stalled is therefore not most loaded (paper 000, VI).
 
-use crate::network::{Network, Resource, Way};
-use crate::outcome::Outcome;
+use super::result::Outcome;
+use crate::engine::network::{Network, Resource, Way};
 use hopbyte_fabric::{LinkId, NodeId};
 
 /// Share of the idle time under back-pressure in which a head of line really waits for credits or for

@@ -9,107 +9,16 @@
 //! themselves, so that between two events everything goes at one pace: a run is the part of its work that
 //! was done at each pace, put together.
 
-use crate::answer::Question;
+use super::result::{LinkOutcome, Outcome};
+use super::throttled::{ThrottleEvent, ThrottleKind};
+use crate::engine::network::{Network, Way};
+use crate::engine::packet::{Crossing, Guard};
 use crate::error::ModelError;
-use crate::limits::positive;
-use crate::network::Network;
-use crate::outcome::{LinkOutcome, Outcome};
-use crate::packet::{Crossing, Guard};
-use crate::place::find_nodes;
-use crate::scenario::Level;
+use crate::question::place::find_nodes;
+use crate::question::placed::Question;
+use crate::question::protection::Protection;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What protects the machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Protection {
-    /// Stalled time over forwarding time at a router's inputs above which it is congested; no active
-    /// throttling without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stalls_per_forwarded: Option<f64>,
-    /// For how long it has to be.
-    #[serde(default)]
-    pub period_s: f64,
-    /// Share of its injection that a throttled node keeps.
-    pub throttle: f64,
-    /// Routers, or nodes for their routers, whose module cannot reach the controller.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unreachable: Vec<String>,
-    /// After how long such a module throttles its nodes.
-    #[serde(default)]
-    pub patience_s: f64,
-}
-
-/// Something that protection did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThrottleEvent {
-    /// When.
-    pub seconds: f64,
-    /// What.
-    pub kind: ThrottleKind,
-    /// The congested router, or the first that throttled itself.
-    pub router: String,
-    /// Stalled time over forwarding time there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stalls_per_forwarded: Option<f64>,
-    /// Which application: 0 is the job, then other jobs in their order; absent where nobody asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub application: Option<u32>,
-    /// Nodes that are throttled from then on.
-    pub nodes: u32,
-}
-
-/// Who throttles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ThrottleKind {
-    /// The controller.
-    Active,
-    /// A module by itself.
-    Auto,
-}
-
-impl Protection {
-    pub(crate) fn check(&self, level: Level) -> Result<(), ModelError> {
-        let wrong = |what: &str, found: f64, expected: &str| {
-            Err(ModelError::out_of_range(what, &found, expected))
-        };
-        if !(self.throttle > 0.0 && self.throttle <= 1.0) {
-            return wrong("protection: throttle", self.throttle, "above 0, up to 1");
-        }
-        if let Some(threshold) = self.stalls_per_forwarded {
-            positive("protection: stalls_per_forwarded", threshold)?;
-            if !matches!(level, Level::Stalls | Level::Packet) {
-                return Err(ModelError::out_of_range(
-                    "level of a scenario with active throttling",
-                    &format!("{level:?}").to_lowercase(),
-                    "stalls or packet: other levels know no stalls",
-                ));
-            }
-            if level == Level::Packet {
-                positive("protection: period_s, packet by packet", self.period_s)?;
-            }
-        }
-        for (what, seconds) in [
-            ("protection: period_s", self.period_s),
-            ("protection: patience_s", self.patience_s),
-        ] {
-            if !(seconds.is_finite() && seconds >= 0.0) {
-                return wrong(what, seconds, "a time not below zero");
-            }
-        }
-        if !self.unreachable.is_empty() && level == Level::Static {
-            return Err(ModelError::out_of_range(
-                "level of a scenario with auto-throttling",
-                &"static",
-                "fluid, stalls or packet",
-            ));
-        }
-        Ok(())
-    }
-}
 
 /// A stretch of the run at one pace.
 struct Stretch {
@@ -252,7 +161,7 @@ pub(crate) fn guard(
 
 /// What each application sends through each router, and its nodes.
 fn crossing(question: &Question<'_>, network: &Network<'_>) -> Result<Crossing, ModelError> {
-    let mut way = crate::network::Way::default();
+    let mut way = Way::default();
     let mut crossing = Crossing::default();
     for (application, from, to, weight) in question.demands() {
         if from == to {

@@ -1,11 +1,11 @@
 //! What do applications do? Communication patterns as programs or as repeated phases.
 
+use super::limits::MAX_RANKS;
+use super::limits::{countable, not_negative, positive, product, size, step_messages};
+use super::wavefront::Wavefront;
+use crate::engine::program::{Builder, Program};
 use crate::error::ModelError;
-use crate::limits::{countable, not_negative, positive, product, size, step_messages};
-use crate::program::{Builder, Program};
 use crate::random::Random;
-use crate::scenario::MAX_RANKS;
-use crate::wavefront::Wavefront;
 use hopbyte_fabric::{Exchange, FabricError, Trace as Recording, Traffic};
 use serde::{Deserialize, Serialize};
 

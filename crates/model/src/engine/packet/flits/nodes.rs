@@ -6,7 +6,7 @@ use super::{Flits, LANE_BITS, NONE, Packet};
 
 impl Flits {
     /// Gives a node a packet of so many flits to send.
-    pub(in crate::packet) fn send(&mut self, node: u32, to: u32, flits: u8, born: u64) {
+    pub(in crate::engine::packet) fn send(&mut self, node: u32, to: u32, flits: u8, born: u64) {
         let packet = Packet {
             born,
             to,

@@ -1,0 +1,170 @@
+//! A scenario on its machine, checked and placed.
+
+use super::level::Level;
+use super::parameters::Parameters;
+use super::place::{allocate, find_nodes, place};
+use super::scenario::{Background, Scenario};
+use super::workload::{Input, Work};
+use crate::engine::network::Network;
+use crate::engine::program::Stream;
+use crate::error::ModelError;
+use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
+use std::collections::BTreeSet;
+
+/// Files that a scenario names, read: for the job and for each background job.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// Input of the job.
+    pub job: Option<Input>,
+    /// Inputs of background jobs, by position; missing ones need none.
+    pub background: Vec<Option<Input>>,
+}
+
+/// A scenario on its machine, checked and placed, ready to be asked.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// How it routes.
+    pub routing: &'a Routing,
+    /// Rates and delays.
+    pub parameters: Parameters,
+    /// What the job does.
+    pub work: Work,
+    /// Where its ranks are.
+    pub placement: Placement,
+    /// What goes on meanwhile.
+    pub background: Vec<Stream>,
+    /// The other job of each of these.
+    background_of: Vec<u32>,
+}
+
+/// What an unlimited stream weighs beside others: more than a message of any job.
+const STREAM_WEIGHT: f64 = 1e12;
+impl<'a> Question<'a> {
+    /// Puts a scenario together; refuses what is impossible.
+    pub fn new(
+        scenario: &'a Scenario,
+        fabric: &'a Fabric,
+        routing: &'a Routing,
+        inputs: &Inputs,
+    ) -> Result<Self, ModelError> {
+        scenario.check()?;
+        let job = &scenario.job;
+        let ranks = job.workload.ranks(inputs.job.as_ref())?;
+        let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, scenario.seed)?;
+        let grid = job.workload.grid();
+        let seed = scenario.seed;
+        let placement = place(
+            fabric,
+            &allocation,
+            &job.placement,
+            ranks,
+            grid.as_deref(),
+            seed,
+        )?;
+        let (mut background, mut background_of) = (Vec::new(), Vec::new());
+        for (i, other) in scenario.background.iter().enumerate() {
+            let input = inputs.background.get(i).and_then(Option::as_ref);
+            background.extend(streams(fabric, other, input, seed)?);
+            background_of.resize(background.len(), i as u32);
+        }
+        Ok(Self {
+            scenario,
+            fabric,
+            routing,
+            parameters: scenario.parameters()?,
+            work: job
+                .workload
+                .work(inputs.job.as_ref())?
+                .with_noise(scenario.noise, seed, ranks),
+            placement,
+            background,
+            background_of,
+        })
+    }
+
+    /// The machine at the scenario's operating point, with its slow nodes and balanced injection.
+    pub fn network(&self) -> Result<Network<'_>, ModelError> {
+        self.network_throttled(&BTreeSet::new(), 1.0)
+    }
+
+    /// The same with nodes that keep a share of their injection.
+    pub(crate) fn network_throttled(
+        &self,
+        nodes: &BTreeSet<NodeId>,
+        share: f64,
+    ) -> Result<Network<'_>, ModelError> {
+        let mut point = self.scenario.point;
+        let balanced = self.scenario.balanced_injection;
+        // Packet by packet, balanced injection limits what is unanswered; flows have only a rate.
+        if let Some(value) = balanced
+            && self.scenario.level != Level::Packet
+        {
+            point.injection *= value / 100.0;
+        }
+        let mut network = Network::new(self.fabric, self.routing, &self.parameters, point);
+        network.balanced_injection = balanced;
+        for slow in &self.scenario.slow {
+            for node in find_nodes(self.fabric, &slow.name)? {
+                network.slow_down(node, slow.bytes_per_s);
+            }
+        }
+        nodes.iter().for_each(|&node| network.throttle(node, share));
+        Ok(network)
+    }
+
+    /// Who wants to send how much to whom: application (0 is the job), sender, receiver, weight within
+    /// the application's own bytes a second, as far as they are known before a run.
+    pub(crate) fn demands(&self) -> Vec<(u32, NodeId, NodeId, f64)> {
+        let mut list = Vec::new();
+        let node = |task: u32| self.placement.node(task);
+        match &self.work {
+            Work::Program(program) => {
+                let messages = program.messages();
+                list.extend(messages.map(|(a, b, bytes)| (0, node(a), node(b), bytes)));
+            }
+            Work::Phases(phases) => {
+                let messages = phases.exchanges.iter().flat_map(Exchange::iter);
+                list.extend(messages.map(|(a, m)| (0, node(a), node(m.to), m.bytes)));
+            }
+        }
+        // Streams want all that they are let.
+        let streams = self.background.iter().zip(&self.background_of);
+        list.extend(
+            streams
+                .map(|(&(from, to, _, limit), &job)| (job + 1, from, to, limit.min(STREAM_WEIGHT))),
+        );
+        list
+    }
+}
+
+/// The transfers that another job keeps up.
+fn streams(
+    fabric: &Fabric,
+    job: &Background,
+    input: Option<&Input>,
+    seed: u64,
+) -> Result<Vec<Stream>, ModelError> {
+    let ranks = job.workload.ranks(input)?;
+    let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, seed)?;
+    let grid = job.workload.grid();
+    let placement = place(
+        fabric,
+        &allocation,
+        &job.placement,
+        ranks,
+        grid.as_deref(),
+        seed,
+    )?;
+    let exchange = job.workload.exchange(input)?;
+    let limit = job.bytes_per_s.unwrap_or(f64::INFINITY);
+    let stream = |(task, m): (u32, &hopbyte_fabric::Message)| {
+        let (from, to) = (placement.node(task), placement.node(m.to));
+        let bytes = (m.bytes / m.messages.max(1) as f64).max(1.0);
+        (from != to).then_some((from, to, bytes, limit))
+    };
+    Ok(exchange.iter().filter_map(stream).collect())
+}

@@ -28,7 +28,7 @@ MAY_USE: dict[str, set[str]] = {
     "collect": {"fabric", "observe"},
     "oracle": {"fabric"},
     "model": {"fabric", "oracle"},
-    "map": {"fabric", "oracle", "model"},
+    "map": {"fabric", "oracle"},
     "apply": {"fabric"},
     "job": {"fabric", "observe", "oracle", "model", "map", "apply"},
     "view": {"fabric", "collect", "model", "map", "job"},

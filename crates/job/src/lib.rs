@@ -24,6 +24,7 @@ pub mod probe;
 pub mod question;
 pub mod ran;
 pub mod record;
+pub mod reproduce;
 pub mod scenario;
 pub mod spread;
 pub mod statistics;

@@ -9,6 +9,8 @@ use crate::statistics::{median, upper_quartile};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Share below its class at which a path is slow, unless told otherwise.
+pub const TOLERANCE: f64 = 0.15;
 /// Deviations of the healthy half of a class that still count as noise.
 const DEVIATIONS: f64 = 4.0;
 /// Share of a class's upper quartile above which a path counts among the healthy.

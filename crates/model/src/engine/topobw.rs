@@ -4,7 +4,6 @@ use crate::error::ModelError;
 use crate::fluid::{Clock, Sharing};
 use crate::network::{Network, Way};
 use hopbyte_fabric::{Direction, Fabric, NodeId, RouterId, Shape};
-use std::collections::BTreeMap;
 
 /// Two nodes that are measured, and what lies between them.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,24 +190,6 @@ pub fn measure(
     Ok(measured.collect())
 }
 
-/// Routers that no pair shows to be fast: the best bandwidth of any pair with one of their nodes is
-/// below `share` of the median router's best (paper 002, III.F: two Geminis never above 4 GB/s, logs
-/// clean).
-pub fn slow_routers(fabric: &Fabric, measured: &[Measured], share: f64) -> Vec<RouterId> {
-    let mut best: BTreeMap<RouterId, f64> = BTreeMap::new();
-    for m in measured {
-        for node in [m.pair.from, m.pair.to] {
-            let best = best.entry(fabric.node(node).router).or_default();
-            *best = best.max(m.bytes_per_s);
-        }
-    }
-    let mut rates: Vec<f64> = best.values().copied().collect();
-    rates.sort_by(f64::total_cmp);
-    let median = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
-    let slow = best.into_iter().filter(|b| b.1 < share * median);
-    slow.map(|b| b.0).collect()
-}
-
 /// One line of the program's output (paper 002, Fig. 6).
 pub fn line(fabric: &Fabric, m: &Measured, bytes: f64) -> String {
     let (from, to) = (fabric.node(m.pair.from), fabric.node(m.pair.to));
@@ -220,7 +201,9 @@ pub fn line(fabric: &Fabric, m: &Measured, bytes: f64) -> String {
         Some("router") => 'G',
         _ => 'C',
     };
-    let shared = if m.pair.shared { 'S' } else { 'E' };
+    // Fig. 6 has S for two nodes of one Gemini: the partner takes part, as the receiver.
+    let partner = m.pair.shared || m.pair.direction.is_none();
+    let shared = if partner { 'S' } else { 'E' };
     format!(
         "{} {direction}{kind}{shared} {} ({} to {}): {:.4} seconds = {:.2} MB/sec",
         from.name,

@@ -25,7 +25,17 @@ pub fn allocate(
     let list = match nodes {
         Nodes::AsNeeded => slice(by_router(), 0, needed)?,
         Nodes::All => by_router(),
-        Nodes::First { count, skip } => slice(by_router(), *skip, *count as usize)?,
+        Nodes::First {
+            count,
+            skip,
+            single,
+        } => {
+            let nodes = fabric.router_ids().zip(0u32..).flat_map(|(r, i)| {
+                let nodes = fabric.nodes_on(r);
+                &nodes[..nodes.len().min(if i < *single { 1 } else { usize::MAX })]
+            });
+            slice(nodes.copied().collect(), *skip, *count as usize)?
+        }
         Nodes::ByNumber { count, skip } => {
             let mut all = by_router();
             all.sort_by_key(|&n| (fabric.node(n).nid.unwrap_or(u32::MAX), n));

@@ -72,6 +72,10 @@ fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
 
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 /// Who runs what where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +113,9 @@ pub enum Nodes {
         /// How many are passed over before.
         #[serde(default)]
         skip: u32,
+        /// The first so many routers give one node only, as where another job has the other.
+        #[serde(default, skip_serializing_if = "is_none")]
+        single: u32,
     },
     /// So many in the order of node numbers (as ALPS hands them out), after skipping some.
     ByNumber {

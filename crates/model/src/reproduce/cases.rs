@@ -3,6 +3,7 @@
 use super::case::Case;
 use super::expression::Value;
 use super::row::Row;
+use super::tools::Tools;
 use super::{machines, remap};
 use crate::error::ModelError;
 use crate::outcome::ThrottleKind;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 /// The cases of a row, with what was found about them.
 pub(super) struct Cases<'a> {
     row: &'a Row,
+    tools: Option<&'a Tools<'a>>,
     /// Fields that every case takes, by path, after its own.
     set: Vec<(&'a str, toml::Value)>,
     made: BTreeMap<String, Rc<Case>>,
@@ -32,14 +34,15 @@ fn wrong(row: &Row, name: &str, found: &dyn ToString, expected: &str) -> ModelEr
 }
 
 impl<'a> Cases<'a> {
-    pub(super) fn new(row: &'a Row) -> Self {
-        Self::with(row, Vec::new())
-    }
-
     /// With other values of some fields (`job.workload.ping-pong.bytes`).
-    pub(super) fn with(row: &'a Row, set: Vec<(&'a str, toml::Value)>) -> Self {
+    pub(super) fn with(
+        row: &'a Row,
+        tools: Option<&'a Tools<'a>>,
+        set: Vec<(&'a str, toml::Value)>,
+    ) -> Self {
         Self {
             row,
+            tools,
             set,
             made: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -72,7 +75,6 @@ impl<'a> Cases<'a> {
             "abs" => return Ok(Value::Number(number(0)?.abs())),
             "max" => return Ok(Value::Number(number(0)?.max(number(1)?))),
             "min" => return Ok(Value::Number(number(0)?.min(number(1)?))),
-            "lanes" => return Ok(Value::Number(machines::lanes(number(0)?))),
             "phases_hold" => return Ok(Value::Truth(machines::phases_hold(number(0)? as u32))),
             "put" | "get" => return self.transaction(name, text(0)?, number(1)?),
             _ => {}
@@ -96,13 +98,15 @@ impl<'a> Cases<'a> {
             "link" => self.link(&of, text(1)?, text(2)?, text(3)?),
             "bytes_per" => self.bytes_per(&of, text(1)?, text(2)?),
             "topobw" => self.topobw(&of, text(1)?, text(2)?),
-            "slow_routers" => self.slow_routers(&of, number(1)?),
-            "topobw_line" => self.topobw_line(&of),
+            "located" => self.located(&of, text(1)?),
+            "topobw_line" => self.topobw_line(&of, text(1)?),
             "leaders" => self.leaders(&of),
             "remapped" => {
                 let (case, metric) = (self.case(&of)?, text(1)?);
                 let outcome = self.outcome(&of)?;
-                Ok(Value::Number(remap::time(&case, &outcome, metric)?))
+                let tools = self.tools()?;
+                let seconds = remap::time(&case, tools, &outcome, metric)?;
+                Ok(Value::Number(seconds))
             }
             _ => {
                 let case = self.case(&of)?;
@@ -301,7 +305,8 @@ impl<'a> Cases<'a> {
         Ok(all)
     }
 
-    /// `topobw(case, 'X cable', exclusive)`: median in MB/s over pairs of a kind or dimension.
+    /// `topobw(case, 'X cable', exclusive)`: median in MB/s over pairs of a kind or dimension;
+    /// `mean` and `least` over all of them.
     fn topobw(&mut self, case: &str, which: &str, sharing: &str) -> Found {
         let all = self.pairs(case)?;
         let chosen = |m: &&Measured| {
@@ -322,32 +327,58 @@ impl<'a> Cases<'a> {
             return Err(wrong(self.row, "topobw", &which, "pairs of that kind"));
         };
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        let rate = if sharing == "mean" { mean } else { median };
+        let rate = match sharing {
+            "mean" => mean,
+            "least" => rates[0],
+            _ => median,
+        };
         Ok(Value::Number(rate / 1e6))
     }
 
-    /// Routers that TopoBW's results alone show to be slow.
-    fn slow_routers(&mut self, name: &str, share: f64) -> Found {
-        let all = self.pairs(name)?;
-        let case = self.case(name)?;
-        let slow = topobw::slow_routers(&case.fabric, &all, share);
-        let names = slow.iter().map(|&r| case.fabric.router(r).name.clone());
-        Ok(Value::Text(names.collect::<Vec<_>>().join(" ")))
+    fn tools(&self) -> Result<&'a Tools<'a>, ModelError> {
+        let missing = || {
+            wrong(
+                self.row,
+                "a figure",
+                &"no tools",
+                "a row without a mapper or probes",
+            )
+        };
+        self.tools.ok_or_else(missing)
     }
 
-    fn topobw_line(&mut self, name: &str) -> Found {
+    /// What the analysis of TopoBW's results names: `located(case, components)` those that explain slow
+    /// pairs; `located(case, pairs)` the slow pairs that it lists without one, a pair on one router as
+    /// `router c0-0c0s0g0`.
+    fn located(&mut self, name: &str, which: &str) -> Found {
         let all = self.pairs(name)?;
         let case = self.case(name)?;
-        let line = all
-            .first()
-            .map(|m| topobw::line(&case.fabric, m, TOPOBW_BYTES));
-        let mask = line.unwrap_or_default();
-        let digits = |c: char| if c.is_ascii_digit() { '9' } else { c };
-        let mut text: String = mask.chars().map(digits).collect();
-        while text.contains("99") {
-            text = text.replace("99", "9");
-        }
-        Ok(Value::Text(text))
+        let found = (self.tools()?.locate)(&case.fabric, &case.routing, &all);
+        let found =
+            found.map_err(|e| wrong(self.row, "located", &e, "an analysis of the pairs"))?;
+        let pair = |&(a, b): &(NodeId, NodeId)| {
+            let (from, to) = (case.fabric.node(a), case.fabric.node(b));
+            if from.router == to.router {
+                format!("router {}", case.fabric.router(from.router).name)
+            } else {
+                format!("pair {} {}", from.name, to.name)
+            }
+        };
+        let mut names: Vec<String> = match which {
+            "components" => found.components,
+            "pairs" => found.unexplained.iter().map(pair).collect(),
+            _ => return Err(wrong(self.row, "located", &which, "components or pairs")),
+        };
+        names.sort();
+        Ok(Value::Text(names.join(", ")))
+    }
+
+    /// Whether TopoBW prints a line for a pair that begins with `text`.
+    fn topobw_line(&mut self, name: &str, text: &str) -> Found {
+        let all = self.pairs(name)?;
+        let case = self.case(name)?;
+        let line = |m: &Measured| topobw::line(&case.fabric, m, TOPOBW_BYTES);
+        Ok(Value::Truth(all.iter().any(|m| line(m).starts_with(text))))
     }
 }
 

@@ -68,7 +68,7 @@ impl Figure {
             toml::Value::Float(x)
         });
         let set = self.sets.iter().map(|path| (path.as_str(), value.clone()));
-        let mut cases = Cases::with(row, set.collect());
+        let mut cases = Cases::with(row, None, set.collect());
         let mut number = |text: &str| {
             let mut find = |name: &str, arguments: &[Value]| cases.find(name, arguments);
             match expression::evaluate(text, Some(&word), &mut find)? {

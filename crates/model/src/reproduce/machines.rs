@@ -5,7 +5,6 @@ use super::expression::Value;
 use crate::error::ModelError;
 use crate::topobw;
 use hopbyte_fabric::check::{letters, uniform_load};
-use hopbyte_fabric::faults::lanes_of_mask;
 use hopbyte_fabric::{Direction, Fabric, LinkId, NodeId, Routing};
 use std::collections::BTreeSet;
 
@@ -24,8 +23,15 @@ pub(super) fn find(
         "ports" => Value::Number(fabric.port_count() as f64),
         "count" => Value::Number(of_kind(fabric, text(1)).count() as f64),
         "capacity" => {
+            // Not a number where links of the kind differ: no check holds then.
             let capacity = |l: LinkId| fabric.link(l).capacity().0 / 1e9;
-            Value::Number(of_kind(fabric, text(1)).map(capacity).fold(0.0, f64::max))
+            let mut all = of_kind(fabric, text(1)).map(capacity);
+            let first = all.next().unwrap_or(f64::NAN);
+            Value::Number(if all.all(|c| c == first) {
+                first
+            } else {
+                f64::NAN
+            })
         }
         "gm_links" => Value::Number(gm_links(fabric) as f64),
         "shortest_in_order" => Value::Truth(all_pairs(case, shortest_in_order)),
@@ -44,8 +50,12 @@ pub(super) fn find(
                 let nodes = crate::place::find_nodes(fabric, &slow.name)?;
                 routers.extend(nodes.into_iter().map(|n| fabric.node(n).router));
             }
-            let names = routers.into_iter().map(|r| fabric.router(r).name.clone());
-            Value::Text(names.collect::<Vec<_>>().join(" "))
+            let names = routers
+                .iter()
+                .map(|&r| format!("router {}", fabric.router(r).name));
+            let mut names: Vec<String> = names.collect();
+            names.sort();
+            Value::Text(names.join(", "))
         }
         "most_shift" => Value::Number(shifts(case)?.fold(0.0, f64::max)),
         "least_shift" => Value::Number(shifts(case)?.fold(f64::INFINITY, f64::min)),
@@ -84,11 +94,6 @@ fn shifts(case: &Case) -> Result<impl Iterator<Item = f64>, ModelError> {
     Ok(shifts.into_iter())
 }
 
-/// Lanes of three that a mask leaves, as a share.
-pub(super) fn lanes(mask: f64) -> f64 {
-    lanes_of_mask(mask as u32).map_or(f64::NAN, |lanes| f64::from(lanes) / 3.0)
-}
-
 /// Whether no position of a ring or line of `n` sends and receives at once, and every link of it is
 /// measured once.
 pub(super) fn phases_hold(n: u32) -> bool {
@@ -109,10 +114,6 @@ pub(super) fn phases_hold(n: u32) -> bool {
 
 /// Every eighth Z link is a cable, and Y links alternate (paper 000, II).
 fn alternates(fabric: &Fabric) -> bool {
-    let towards = |dim: u8, coordinate: u32| Direction {
-        dim,
-        positive: coordinate < u32::MAX,
-    };
     let Some(shape) = fabric.shape() else {
         return false;
     };
@@ -121,7 +122,11 @@ fn alternates(fabric: &Fabric) -> bool {
             return false;
         };
         let kind = |dim: u8| {
-            let link = fabric.link_towards(r, towards(dim, c[dim as usize]))?;
+            let up = Direction {
+                dim,
+                positive: true,
+            };
+            let link = fabric.link_towards(r, up)?;
             Some(fabric.kind(link).name.as_str())
         };
         let last = c[2] + 1 == shape.dims[2];

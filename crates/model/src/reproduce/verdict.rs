@@ -2,9 +2,11 @@
 
 use super::cases::Cases;
 use super::expression::{self, Value};
-use super::row::{Check, Kind, Row};
+use super::row::{Basis, Check, Kind, Row};
+use super::tools::Tools;
 use crate::error::ModelError;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What came out of one check.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +19,13 @@ pub struct Verdict {
     pub id: String,
     /// How it binds.
     pub kind: Kind,
+    /// What the check rests on.
+    pub basis: Basis,
+    /// To what it is fitted.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub fitted_to: String,
+    /// What the row's claim rests on.
+    pub row_basis: Basis,
     /// Paper and section.
     pub paper: String,
     /// What is compared.
@@ -41,8 +50,11 @@ pub const VERDICT_SCHEMA: &str = "hopbyte.reproduced/1";
 
 impl Row {
     /// Runs all checks.
-    pub fn reproduce(&self) -> Result<Vec<Verdict>, ModelError> {
-        let mut cases = Cases::new(self);
+    ///
+    /// # Errors
+    /// Expressions, cases and scenarios that make no sense, and what the tools refuse.
+    pub fn reproduce(&self, tools: &Tools<'_>) -> Result<Vec<Verdict>, ModelError> {
+        let mut cases = Cases::with(self, Some(tools), Vec::new());
         self.check.iter().map(|c| c.run(self, &mut cases)).collect()
     }
 }
@@ -63,6 +75,9 @@ impl Check {
             row: row.id.clone(),
             id: self.id.clone().unwrap_or_else(|| row.id.clone()),
             kind: self.kind,
+            basis: self.basis(row),
+            fitted_to: self.fitted_to(row).to_owned(),
+            row_basis: row.basis,
             paper: row.paper.clone(),
             what: self.what.clone(),
             published: self.published.clone(),
@@ -95,10 +110,77 @@ impl Check {
         match (self.is, self.within, self.between) {
             (Some(_), Some(share), _) => format!("{} %", (share * 1e6).round() / 1e4),
             (Some(_), None, _) => "equal".into(),
-            (_, _, Some([a, b])) if b >= 1e9 => format!("from {a}"),
             (_, _, Some([a, b])) => format!("{a} to {b}"),
             _ if self.ours.is_none() => "-".into(),
             _ => "true".into(),
         }
+    }
+}
+
+/// How many rows rest on what, and which of the computed ones hold.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Rows.
+    pub rows: usize,
+    /// Rows whose claim is computed and all of whose computed checks hold.
+    pub reproduced: usize,
+    /// Rows whose claim is computed.
+    pub computed: usize,
+    /// Rows whose claim is computed and of which a computed check does not hold.
+    pub not_holding: Vec<String>,
+    /// Rows whose claim is fitted.
+    pub fitted: usize,
+    /// Rows whose claim is a value of the model read back.
+    pub restated: usize,
+    /// Rows that are measured where they run.
+    pub elsewhere: usize,
+    /// Checks by basis.
+    pub checks: BTreeMap<Basis, Checks>,
+}
+
+/// Checks of one basis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checks {
+    /// Those that hold.
+    pub hold: usize,
+    /// Those that do not.
+    pub do_not: usize,
+    /// Those that no model says.
+    pub not_modelled: usize,
+}
+
+impl Summary {
+    /// Counts verdicts; rows in the order of their first one.
+    pub fn of(verdicts: &[Verdict]) -> Self {
+        let mut summary = Self::default();
+        for of_row in verdicts.chunk_by(|a, b| a.row == b.row) {
+            summary.rows += 1;
+            for v in of_row {
+                let checks = summary.checks.entry(v.basis).or_default();
+                match v.holds {
+                    Some(true) => checks.hold += 1,
+                    Some(false) => checks.do_not += 1,
+                    None => checks.not_modelled += 1,
+                }
+            }
+            let Some(first) = of_row.first() else {
+                continue;
+            };
+            match first.row_basis {
+                Basis::Computed => {
+                    summary.computed += 1;
+                    let mut computed = of_row.iter().filter(|v| v.basis == Basis::Computed);
+                    if computed.all(|v| v.holds == Some(true)) {
+                        summary.reproduced += 1;
+                    } else {
+                        summary.not_holding.push(first.row.clone());
+                    }
+                }
+                Basis::Fitted => summary.fitted += 1,
+                Basis::Restated => summary.restated += 1,
+                Basis::Elsewhere => summary.elsewhere += 1,
+            }
+        }
+        summary
     }
 }

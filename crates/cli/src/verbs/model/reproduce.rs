@@ -3,9 +3,11 @@
 use crate::output::{Answer, Output, Table};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
-use hopbyte_model::reproduce::{Drawn, Kind, Point, Row, Verdict};
+use hopbyte_job::reproduce::TOOLS;
+use hopbyte_model::reproduce::{Basis, Drawn, Kind, Point, Row, Summary, VERDICT_SCHEMA, Verdict};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_view::draw::{Curve, CurvePoint, Panel, curves_svg};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// What to reproduce.
@@ -30,7 +32,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         let text = Text::read(&file, Limits::TEXT)?;
         let row = Row::parse(&file.display().to_string(), &lossy(text.bytes()))?;
         if args.wants(&row) {
-            let found = row.reproduce().with_context(|| format!("row {}", row.id))?;
+            let found = row
+                .reproduce(&TOOLS)
+                .with_context(|| format!("row {}", row.id))?;
             verdicts.extend(found.into_iter().filter(|v| args.wants_claim(v)));
             if let Some(folder) = &args.figures
                 && let Some(figure) = row.figure().with_context(|| format!("row {}", row.id))?
@@ -50,6 +54,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         for verdict in &verdicts {
             out.object(verdict)?;
         }
+        out.object(&Last::of(&verdicts))?;
     } else {
         write(&verdicts, out)?;
     }
@@ -59,6 +64,26 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     } else {
         Answer::Yes
     })
+}
+
+/// The last line for scripts.
+#[derive(Serialize)]
+struct Last {
+    schema: &'static str,
+    id: &'static str,
+    kind: &'static str,
+    summary: Summary,
+}
+
+impl Last {
+    fn of(verdicts: &[Verdict]) -> Self {
+        Self {
+            schema: VERDICT_SCHEMA,
+            id: "summary",
+            kind: "summary",
+            summary: Summary::of(verdicts),
+        }
+    }
 }
 
 /// Writes a figure and its values.
@@ -145,6 +170,7 @@ fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
         "<row",
         "<claim",
         "<kind",
+        "<basis",
         "<what",
         "<published",
         "<ours",
@@ -157,6 +183,7 @@ fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
             Kind::Shape => "shape",
             Kind::Elsewhere => "-",
         };
+        let basis = v.basis.to_string();
         let holds = match v.holds {
             Some(true) => "yes",
             Some(false) => "NO",
@@ -167,6 +194,7 @@ fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
             &v.row,
             &v.id,
             kind,
+            &basis,
             &v.what,
             &v.published,
             &ours,
@@ -191,6 +219,19 @@ fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
             out.line(format!("  measured by: {}", v.command))?;
         }
     }
+    summarise(verdicts, out)
+}
+
+/// Checks by kind, checks by basis, rows by basis.
+fn summarise(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
+    let mut fitted: Vec<(&str, &str)> = (verdicts.iter())
+        .filter(|v| v.basis == Basis::Fitted)
+        .map(|v| (v.row.as_str(), v.fitted_to.as_str()))
+        .collect();
+    fitted.dedup();
+    for (row, to) in fitted {
+        out.line(format!("{row}: fitted to {to}"))?;
+    }
     let count = |kind: Kind, holds: bool| {
         verdicts
             .iter()
@@ -204,6 +245,23 @@ fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {
         count(Kind::Exact, false),
         count(Kind::Shape, true),
         count(Kind::Shape, false)
+    ))?;
+    let summary = Summary::of(verdicts);
+    for basis in [Basis::Computed, Basis::Fitted, Basis::Restated] {
+        let checks = summary.checks.get(&basis).copied().unwrap_or_default();
+        let (hold, do_not) = (checks.hold, checks.do_not);
+        out.line(format!("{basis} checks: {hold} hold, {do_not} do not"))?;
+    }
+    let missed = match summary.not_holding.len() {
+        0 => String::new(),
+        n => format!(
+            " ({n} computed but not holding: {})",
+            summary.not_holding.join(", ")
+        ),
+    };
+    out.line(format!(
+        "reproduced: {} of {} rows computed{missed}; {} fitted, {} restated, {} measured elsewhere",
+        summary.reproduced, summary.rows, summary.fitted, summary.restated, summary.elsewhere
     ))?;
     Ok(())
 }

@@ -41,7 +41,7 @@ pub struct Plan {
 #[derive(clap::Args, Clone, Debug)]
 pub struct Measure {
     /// Share below the class's figure that is slow; noise may double it
-    #[arg(long, default_value_t = 0.15, value_name = "SHARE")]
+    #[arg(long, default_value_t = explain::TOLERANCE, value_name = "SHARE")]
     tolerance: f64,
     /// What a kind of link should give, `KIND=BYTES_PER_S`, in place of what its class gave
     #[arg(long, value_name = "KIND=RATE")]

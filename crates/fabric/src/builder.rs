@@ -1,5 +1,6 @@
 //! Building a [`Fabric`]: readers add what they find, `finish` checks and indexes it once.
 
+use crate::bounds::{CAPACITY, MAX_LATENCY};
 use crate::error::FabricError;
 use crate::fabric::{
     Direction, End, Fabric, Family, Kind, Link, NONE, Node, PortPair, Router, Shape,
@@ -325,18 +326,18 @@ impl FabricBuilder {
                     ));
                 }
             }
-            if !(link.nominal.0.is_finite() && link.nominal.0 > 0.0) {
+            if !(CAPACITY.0..=CAPACITY.1).contains(&link.nominal.0) {
                 return Err(bad(
                     "capacity",
                     link.nominal.0.to_string(),
-                    "a positive rate",
+                    "a rate from 1e-6 to 1e18 B/s",
                 ));
             }
-            if !(link.latency.0.is_finite() && link.latency.0 >= 0.0) {
+            if !(0.0..=MAX_LATENCY).contains(&link.latency.0) {
                 return Err(bad(
                     "latency",
                     link.latency.0.to_string(),
-                    "a time not below zero",
+                    "a time from 0 to 1e6 s",
                 ));
             }
             if link.lanes == 0 || link.lanes_in_service > link.lanes {

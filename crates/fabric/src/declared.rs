@@ -1,6 +1,7 @@
 //! Traffic described in a word: `stencil:16x16x16:27`, `collective:allreduce:64:1000000:ring`,
 //! `plan:dp=8,tp=4`, and the options of Cray's rank reordering.
 
+use crate::bounds::{MAX_BYTES, MAX_PAIRS};
 use crate::collective::{Algorithm, Collective, Operation, Sizes};
 use crate::error::{FabricError, InputError};
 use crate::fabric::Direction;
@@ -81,9 +82,14 @@ fn stencil(text: &str) -> Result<Traffic, FabricError> {
         let given: Option<Vec<f64>> = word.split(',').map(|w| w.parse().ok()).collect();
         bytes = given
             .filter(|g: &Vec<f64>| {
-                g.len() <= orders && g.iter().all(|b| b.is_finite() && *b >= 0.0)
+                g.len() <= orders && g.iter().all(|b| (0.0..=MAX_BYTES).contains(b))
             })
-            .ok_or_else(|| wrong(word, format!("up to {orders} byte counts, or periodic")))?;
+            .ok_or_else(|| {
+                wrong(
+                    word,
+                    format!("up to {orders} byte counts of at most {MAX_BYTES:e}, or periodic"),
+                )
+            })?;
     }
     bytes.truncate(orders);
     Stencil {
@@ -131,8 +137,8 @@ fn grid(text: &str) -> Result<Traffic, FabricError> {
                 let value = value()?;
                 let given: Option<Vec<f64>> = value.split(',').map(|w| w.parse().ok()).collect();
                 bytes = given
-                    .filter(|g| g.iter().all(|b: &f64| b.is_finite() && *b >= 0.0))
-                    .ok_or_else(|| wrong(value, "byte counts"))?;
+                    .filter(|g| g.iter().all(|b: &f64| (0.0..=MAX_BYTES).contains(b)))
+                    .ok_or_else(|| wrong(value, "byte counts of at most 1e18"))?;
             }
             other => {
                 return Err(wrong(other, "--ndims, --dims, --nearest, --periodic, --halo").into());
@@ -172,12 +178,18 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     let word = words.next().unwrap_or("");
     let most = Stencil::MAX_TASKS as u32;
     let ranks = count(word, most).ok_or_else(|| wrong(word, format!("1 to {most} ranks")))?;
+    // No algorithm but those of all pairs, which are bounded apart, sends more messages.
+    let messages = u64::from(ranks) * u64::from(ranks.ilog2() + 1);
+    if messages > MAX_PAIRS {
+        let found = format!("{ranks} ranks, up to {messages} messages");
+        return Err(wrong(&found, format!("at most {MAX_PAIRS} messages")).into());
+    }
     let word = words.next().unwrap_or("");
     let bytes = word
         .parse()
         .ok()
-        .filter(|b: &f64| b.is_finite() && *b >= 0.0);
-    let bytes: f64 = bytes.ok_or_else(|| wrong(word, "bytes".into()))?;
+        .filter(|b: &f64| (0.0..=MAX_BYTES).contains(b));
+    let bytes: f64 = bytes.ok_or_else(|| wrong(word, format!("bytes, from 0 to {MAX_BYTES:e}")))?;
     let (mut algorithm, mut root) = (Algorithm::usual(kind, ranks as usize, bytes), 0);
     for word in words {
         if let Some(number) = word.strip_prefix("root=") {
@@ -217,12 +229,18 @@ mod tests {
     #[test]
     fn stencils_are_built_or_refused() {
         assert_eq!(traffic("stencil:4x4x4:7:20000").unwrap().tasks, 64);
+        // A million ranks with 26 neighbours each are admitted.
+        assert_eq!(traffic("stencil:100x100x100:27").unwrap().tasks, 1_000_000);
         for bad in [
             "stencil:",
             "stencil:4x4:7",
             "stencil:4x4:5:1,2",
             "stencil:4x4:5:-1",
             "stencil:4x4x4:27:x",
+            "stencil:4x4:5:1e300",
+            "stencil:256x256x256:27",
+            "stencil:4294967295x4294967295:5",
+            "stencil:18446744073709551616:3",
         ] {
             assert!(traffic(bad).is_err(), "{bad}");
         }
@@ -277,6 +295,8 @@ mod tests {
                 "power of two",
             ),
             ("collective:alltoall:100000:5:pairwise", "pairs"),
+            ("collective:alltoall:16777216:1", "messages"),
+            ("collective:allreduce:8:1e300", "1e18"),
         ] {
             let error = traffic(bad).unwrap_err().to_string();
             assert!(error.contains(part), "{bad}: {error}");

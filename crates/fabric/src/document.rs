@@ -3,6 +3,7 @@
 //! A [`Document`] holds everything that a [`Fabric`] and its [`Routing`] consist of, by number, so that
 //! reading it back gives the same ids, names, links and routes. Nothing in it is trusted when it is read.
 
+use crate::bounds::{MAX_DISTANCES, MAX_ENTRIES};
 use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{Direction, End, Fabric, Family, Shape};
@@ -15,12 +16,6 @@ use std::collections::HashMap;
 
 /// Name and version of the format.
 pub const SCHEMA: &str = "hopbyte.machine/1";
-
-/// Most entries of forwarding tables: 1 GiB of them, or 2 GiB where a router has many links.
-pub(crate) const TABLE_ENTRIES: usize = 1 << 30;
-
-/// Most routers that shortest paths are computed for: distances take two bytes a pair, 2 GiB.
-const MINIMAL_ROUTERS: usize = 1 << 15;
 
 /// Grid positions that any machine may declare; larger grids must be at least a 64th full.
 const POSITIONS: usize = 1 << 20;
@@ -380,9 +375,9 @@ impl RoutingRecord {
         match self {
             Self::Named(name) => {
                 let by_distance = !name.starts_with("dimension-order");
-                if by_distance && fabric.routers().len() > MINIMAL_ROUTERS {
+                if by_distance && fabric.routers().len() as u64 > MAX_DISTANCES {
                     let found = format!("{name} of {} routers", fabric.routers().len());
-                    let expected = format!("at most {MINIMAL_ROUTERS} routers, or tables");
+                    let expected = format!("at most {MAX_DISTANCES} routers, or tables");
                     return Err(out_of_range("routing", found, expected));
                 }
                 Routing::named(fabric, &name)
@@ -488,14 +483,14 @@ fn tables(fabric: &Fabric, rows: &[Vec<Option<u32>>]) -> Result<ForwardingTables
 /// Refuses tables that would not fit memory.
 pub(crate) fn check_table_size(fabric: &Fabric) -> Result<(), FabricError> {
     let (routers, nodes) = (fabric.routers().len(), fabric.nodes().len());
-    if routers.saturating_mul(nodes) <= TABLE_ENTRIES {
+    if routers.saturating_mul(nodes) as u64 <= MAX_ENTRIES {
         return Ok(());
     }
     let found = format!("{routers} × {nodes} entries");
     Err(out_of_range(
         "tables",
         found,
-        format!("at most {TABLE_ENTRIES}"),
+        format!("at most {MAX_ENTRIES}"),
     ))
 }
 

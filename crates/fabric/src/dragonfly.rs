@@ -1,5 +1,6 @@
 //! Dragonflies: groups of routers, all groups joined to each other (Aries, Slingshot, canonical).
 
+use crate::bounds::{Size, product, sum};
 use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{End, Fabric, Family, Shape};
@@ -64,6 +65,7 @@ impl Dragonfly {
         source: &str,
         names: impl Fn(&[u32], Option<u32>) -> (String, Option<u32>),
     ) -> Result<Fabric, FabricError> {
+        self.size().check_distances(source)?;
         let mut b = FabricBuilder::new(self.family, source);
         let mut dims = vec![self.groups.iter().max().map_or(0, |g| g + 1)];
         dims.extend(self.local.iter().map(|(n, _)| n));
@@ -91,6 +93,34 @@ impl Dragonfly {
             }
         }
         b.finish()
+    }
+
+    /// What [`Dragonfly::build`] will make.
+    fn size(&self) -> Size {
+        let groups = self.groups.len() as u64;
+        let each = product(self.local.iter().map(|(n, _)| u64::from(*n)));
+        let routers = groups.saturating_mul(each);
+        let nodes = routers.saturating_mul(self.nodes_per_router.into());
+        let peers = |n: u32| u64::from(n).saturating_sub(1);
+        let local = sum(self.local.iter().map(|(n, _)| peers(*n)));
+        let global = product([groups.saturating_sub(1), self.global_links.into()]);
+        let tiles = |(n, class): &(u32, LinkClass)| peers(*n).saturating_mul(class.tiles.into());
+        Size {
+            routers,
+            nodes,
+            links: sum([
+                routers.saturating_mul(local),
+                groups.saturating_mul(global),
+                nodes.saturating_mul(2),
+            ]),
+            ports: sum([
+                sum(self.local.iter().map(tiles)),
+                product([
+                    global.div_ceil(each.max(1)).max(1),
+                    self.global.tiles.into(),
+                ]),
+            ]),
+        }
     }
 
     /// Coordinates of all routers in id order.

@@ -1,5 +1,6 @@
 //! Fat trees: extended generalised fat trees, with oversubscription and rails.
 
+use crate::bounds::{MAX_LEVELS, Size, product, sum};
 use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{End, Fabric, Family};
@@ -49,13 +50,14 @@ impl FatTree {
     }
 
     /// Tree with these children and parents by level, see [`FatTree::down`] and [`FatTree::up`]; `None`
-    /// when they make none, or one of more than 2^32 switches or nodes.
+    /// when they make none, or one of more than eight levels or 2^32 switches or nodes.
     pub fn of_levels(down: Vec<u32>, up: Vec<u32>) -> Option<Self> {
         let whole = |sizes: &[u32]| {
             let product = sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s));
             product.is_some_and(|n| n > 0)
         };
-        if down.len() != up.len() || up.first() != Some(&1) || !whole(&down) || !whole(&up) {
+        let fits = down.len() == up.len() && down.len() <= MAX_LEVELS && up.first() == Some(&1);
+        if !fits || !whole(&down) || !whole(&up) {
             return None;
         }
         let tree = Self {
@@ -65,7 +67,27 @@ impl FatTree {
             link: BytesPerSecond::from_gb(12.5),
             hop_latency: Seconds(100e-9),
         };
-        (tree.routers() <= u64::from(u32::MAX)).then_some(tree)
+        (tree.size().routers <= u64::from(u32::MAX)).then_some(tree)
+    }
+
+    /// What [`FatTree::build`] will make.
+    fn size(&self) -> Size {
+        let all = |sizes: &[u32]| product(sizes.iter().map(|&s| u64::from(s)));
+        let switches =
+            |level: usize| all(&self.down[level..]).saturating_mul(all(&self.up[..level]));
+        let ports = |level: usize| {
+            let parents = self.up.get(level).copied().unwrap_or(0);
+            u64::from(self.down[level - 1]) + u64::from(parents)
+        };
+        let levels = || 1..=self.levels();
+        let nodes = all(&self.down);
+        let cables = levels().map(|l| switches(l).saturating_mul(ports(l)));
+        Size {
+            routers: sum(levels().map(switches)),
+            nodes,
+            links: sum(cables.chain([nodes])),
+            ports: levels().map(ports).max().unwrap_or(0),
+        }
     }
 
     /// Levels of switches.
@@ -160,6 +182,7 @@ impl FatTree {
     /// Builds it. Switches are called `leaf3`, `l2-5`, `l3-0`, nodes `h12` (`h12-r3` with rails), in
     /// the order of their leaves. The links of a switch are its children's in order, then its parents'.
     pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
+        self.size().check_distances(source)?;
         let mut b = FabricBuilder::new(Family::FatTree, source);
         for level in 1..=self.levels() {
             for s in 0..self.switches(level) {

@@ -3,6 +3,7 @@
 //! Sources: paper 000 Tables I and II and Figs. 2 and 3, paper 002 II; the naming rules hold for the
 //! published system maps of Cielo (16×12×24) and Hopper (17×8×24), every node.
 
+use crate::bounds::{Size, product};
 use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{Direction, End, Fabric, Family, Shape};
@@ -233,6 +234,14 @@ fn folded(n: u32, upwards: impl Fn(u32) -> bool) -> Vec<u32> {
 /// Builds a whole Gemini machine without faults: `X·Y·Z` routers, two nodes each, 40 network tiles.
 /// Sizes that Cray's cabinets cannot hold get coordinates for names.
 pub fn build(dims: [u32; 3], source: &str) -> Result<Fabric, FabricError> {
+    let routers = product(dims.map(u64::from));
+    let size = Size {
+        routers,
+        nodes: routers.saturating_mul(2),
+        links: routers.saturating_mul(6 + 2),
+        ports: 48,
+    };
+    size.check(source)?;
     let machine = Machine::new(dims);
     let mut b = FabricBuilder::new(Family::Gemini, source);
     b.shape(Shape {

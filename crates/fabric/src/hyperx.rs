@@ -1,5 +1,6 @@
 //! HyperX: routers on a grid, all-to-all along each dimension.
 
+use crate::bounds::{Size, product, sum};
 use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{Direction, End, Fabric, Family, Shape};
@@ -16,6 +17,19 @@ pub fn build(
     hop_latency: Seconds,
     source: &str,
 ) -> Result<Fabric, FabricError> {
+    let routers = product(dims.iter().map(|&d| u64::from(d)));
+    let per_router: u64 = dims.iter().map(|&d| u64::from(d)).sum();
+    let hosts = routers.saturating_mul(nodes.into());
+    let size = Size {
+        routers,
+        nodes: hosts,
+        links: sum([
+            routers.saturating_mul(per_router - dims.len() as u64),
+            hosts.saturating_mul(2),
+        ]),
+        ports: per_router + u64::from(nodes),
+    };
+    size.check_distances(source)?;
     let mut b = FabricBuilder::new(Family::HyperX, source);
     let shape = Shape {
         dims: dims.to_vec(),

@@ -7,6 +7,7 @@
 //! application sends and [`Placement`] where its tasks are.
 
 pub mod aries;
+pub mod bounds;
 mod builder;
 pub mod check;
 pub mod collective;

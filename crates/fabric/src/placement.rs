@@ -1,5 +1,6 @@
 //! Where are the tasks? Allocations and checked placements.
 
+use crate::bounds::{MAX_ALLOCATION, MAX_SLOTS};
 use crate::error::FabricError;
 use crate::fabric::Fabric;
 use crate::ids::NodeId;
@@ -34,6 +35,13 @@ impl Allocation {
                     expected: "at least 1".into(),
                 });
             }
+            if capacity > MAX_SLOTS {
+                return Err(FabricError::OutOfRange {
+                    what: format!("slots of node {}", name()),
+                    found: capacity.to_string(),
+                    expected: format!("at most {MAX_SLOTS}"),
+                });
+            }
             if index.insert(node, i).is_some() {
                 return Err(FabricError::OutOfRange {
                     what: format!("node {} of the allocation", name()),
@@ -41,6 +49,14 @@ impl Allocation {
                     expected: "each node once, with all its slots (NAME:SLOTS)".into(),
                 });
             }
+        }
+        let slots: u64 = nodes.iter().map(|&(_, c)| u64::from(c)).sum();
+        if slots > MAX_ALLOCATION {
+            return Err(FabricError::OutOfRange {
+                what: format!("slots of {} nodes", nodes.len()),
+                found: slots.to_string(),
+                expected: format!("at most {MAX_ALLOCATION}"),
+            });
         }
         Ok(Self { nodes, index })
     }

@@ -13,13 +13,11 @@
 //! - expert: 4 all-to-alls for each layer and micro-batch (to the experts and back, forward and backward) in
 //!   which a rank sends topk·a in all: 4·m·(L/p)·topk·a, a share of it to each of the group.
 
+use crate::bounds::{MAX_BYTES, MAX_PAIRS};
 use crate::collective::{Algorithm, Collective, Operation, Sizes};
 use crate::error::{FabricError, InputError};
 use crate::spec::{count, positive};
 use crate::traffic::{Exchange, Phase, Stencil, Traffic};
-
-/// Most pairs of all experts' groups together.
-const MOST_PAIRS: u64 = 1 << 25;
 
 /// A plan with what it moves.
 struct Plan {
@@ -139,16 +137,17 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     }
     let sizes = [plan.data, plan.tensor, plan.pipeline];
     let tasks = sizes.iter().try_fold(1u32, |n, &d| n.checked_mul(d));
-    let most = Stencil::MAX_TASKS as u32;
+    // Each rank is in up to four kinds of exchange, with two partners or one for each expert.
+    let most = (MAX_PAIRS / 8) as u32;
     let tasks = tasks.filter(|t| (2..=most).contains(t));
     let tasks = tasks.ok_or_else(|| wrong(rest, &format!("dp·tp·pp from 2 to {most} ranks")))?;
     if !plan.data.is_multiple_of(plan.expert) {
         let found = format!("ep={} of dp={}", plan.expert, plan.data);
         return Err(wrong(&found, "an ep that divides dp").into());
     }
-    if u64::from(tasks) * u64::from(plan.expert) > MOST_PAIRS {
+    if u64::from(tasks) * u64::from(plan.expert) > MAX_PAIRS {
         let found = format!("{tasks} ranks with experts over {}", plan.expert);
-        return Err(wrong(&found, &format!("at most {MOST_PAIRS} pairs")).into());
+        return Err(wrong(&found, &format!("at most {MAX_PAIRS} pairs")).into());
     }
     let amounts = plan.amounts();
     if ![
@@ -158,7 +157,7 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         amounts.expert,
     ]
     .iter()
-    .all(|b| b.is_finite())
+    .all(|b| *b <= MAX_BYTES)
     {
         return Err(wrong(rest, "bytes that can be counted").into());
     }

@@ -1,5 +1,6 @@
 //! Machines described in a word: `gemini:16x12x24`, `fattree:k=16,levels=3`.
 
+use crate::bounds::{CAPACITY, MAX_LATENCY, Size, product};
 use crate::error::{FabricError, InputError};
 use crate::fabric::{Direction, Fabric, Shape};
 use crate::fat_tree::FatTree;
@@ -37,11 +38,6 @@ pub const FABRIC_SPECS: [(&str, &str); 8] = [
         "all-to-all in each dimension",
     ),
 ];
-
-/// Most routers a spec may ask for.
-const MAX_ROUTERS: u64 = 1 << 22;
-/// Most nodes a spec may ask for.
-const MAX_NODES: u64 = 1 << 24;
 
 /// A machine described by a spec: the fabric and how it routes.
 #[derive(Clone, Debug)]
@@ -141,17 +137,15 @@ impl Words<'_> {
                 );
                 self.wrong(text, &expected)
             })?;
-        self.check_size(dims.iter().map(|&d| u64::from(d)).product(), 0)?;
+        let routers = product(dims.iter().map(|&d| u64::from(d)));
+        let size = Size {
+            routers,
+            nodes: 0,
+            links: 0,
+            ports: 0,
+        };
+        size.check(self.spec)?;
         Ok(dims)
-    }
-
-    fn check_size(&self, routers: u64, nodes: u64) -> Result<(), FabricError> {
-        if routers > MAX_ROUTERS || nodes > MAX_NODES {
-            let found = format!("{routers} routers, {nodes} nodes");
-            let expected = format!("at most {MAX_ROUTERS} routers and {MAX_NODES} nodes");
-            return Err(self.wrong(&found, &expected).into());
-        }
-        Ok(())
     }
 
     /// Hands every `key=value` behind the dimensions to `set`, which returns `None` for what it does
@@ -170,7 +164,12 @@ impl Words<'_> {
             option
                 .split_once('=')
                 .and_then(|(key, value)| set(key, value))
-                .ok_or_else(|| self.wrong(option, "a known option with a number above zero"))?;
+                .ok_or_else(|| {
+                    self.wrong(
+                        option,
+                        "a known option with a number above zero that a machine can have",
+                    )
+                })?;
         }
         Ok(())
     }
@@ -190,9 +189,12 @@ impl Words<'_> {
         self.options(|key, value| {
             match key {
                 "nodes" => grid.nodes_per_router = count(value, 1024)?,
-                "link" => grid.link = BytesPerSecond::from_gb(positive(value)?),
-                "host" => grid.host = BytesPerSecond::from_gb(positive(value)?),
-                "latency" => grid.hop_latency = Seconds(positive(value)? * 1e-9),
+                "link" => grid.link = BytesPerSecond::from_gb(rate(value)?),
+                "host" => grid.host = BytesPerSecond::from_gb(rate(value)?),
+                "latency" => {
+                    grid.hop_latency =
+                        Seconds(positive(value).filter(|ns| *ns <= MAX_LATENCY * 1e9)? * 1e-9)
+                }
                 // Letters of the dimensions that do not close to a ring: `open=XY`.
                 "open" if wrap => {
                     for letter in value.chars() {
@@ -204,8 +206,6 @@ impl Words<'_> {
             }
             Some(())
         })?;
-        let routers = grid.shape.positions() as u64;
-        self.check_size(routers, routers * u64::from(grid.nodes_per_router))?;
         Ok(grid)
     }
 
@@ -232,6 +232,15 @@ impl Words<'_> {
             .collect();
         // Ten blue tiles a router, in pairs, spread over the other groups.
         let fitting = dims[1] * dims[2] * 10 / (dims[0] - 1).max(1) / 2 * 2;
+        if fitting == 0 {
+            let found = format!("{} groups of {} routers", dims[0], dims[1] * dims[2]);
+            return Err(self
+                .wrong(
+                    &found,
+                    "groups with two blue tiles for every other group, ten a router",
+                )
+                .into());
+        }
         let machine = aries::machine(groups, dims[1], dims[2], blue.unwrap_or(fitting.min(24)));
         if machine.global_links * 2 > fitting && dims[0] > 1 {
             let found = format!("{} blue tiles a pair of groups", machine.global_links * 2);
@@ -239,10 +248,6 @@ impl Words<'_> {
                 .wrong(&found, &format!("at most {fitting}, ten a router"))
                 .into());
         }
-        self.check_size(
-            0,
-            u64::from(dims[0]) * u64::from(machine.routers_per_group()) * 4,
-        )?;
         let floor = aries::Floor {
             columns: columns.unwrap_or(2 * dims[0]),
         };
@@ -257,13 +262,11 @@ impl Words<'_> {
             match key {
                 "nodes" => nodes = count(value, 1024)?,
                 "global" => global = count(value, 4096)?,
-                "link" if !slingshot => link = positive(value)?,
+                "link" if !slingshot => link = rate(value)?,
                 _ => return None,
             }
             Some(())
         })?;
-        let routers = u64::from(dims[0]) * u64::from(dims[1]);
-        self.check_size(routers, routers * u64::from(nodes))?;
         let link = BytesPerSecond::from_gb(link);
         let machine = if slingshot {
             dragonfly::slingshot(dims[0], dims[1], nodes, global)
@@ -282,7 +285,7 @@ impl Words<'_> {
                 "levels" => levels = count(value, 3)?,
                 "over" => over = count(value, 64)?,
                 "rails" => rails = count(value, 64)?,
-                "link" => link = positive(value)?,
+                "link" => link = rate(value)?,
                 "down" => down = Some(dims(value)?),
                 "up" => up = Some(dims(value)?),
                 _ => return None,
@@ -293,22 +296,14 @@ impl Words<'_> {
             (Some(k), None, None) => FatTree::of_radix(k, levels, over),
             (None, Some(down), up) => {
                 let up = up.unwrap_or_else(|| vec![1; down.len()]);
-                let fits = up.len() == down.len() && up.first() == Some(&1);
-                let latency = Seconds(100e-9);
-                fits.then_some(FatTree {
-                    down,
-                    up,
-                    rails: 1,
-                    link: BytesPerSecond(0.0),
-                    hop_latency: latency,
-                })
+                FatTree::of_levels(down, up)
             }
             _ => None,
         };
         let mut tree = tree.ok_or_else(|| {
             self.wrong(
                 self.rest,
-                "an even radix k that over + 1 divides, or down= and up= of one length, up from 1",
+                "an even radix k that over + 1 divides, or down= and up= of one length of at most 8, up from 1",
             )
         })?;
         tree.link = BytesPerSecond::from_gb(link);
@@ -322,7 +317,6 @@ impl Words<'_> {
                 )
                 .into());
         }
-        self.check_size(tree.routers(), tree.nodes())?;
         Ok(tree)
     }
 }
@@ -330,6 +324,11 @@ impl Words<'_> {
 /// A whole number from 1 to `most`.
 pub(crate) fn count(text: &str, most: u32) -> Option<u32> {
     text.parse().ok().filter(|n| (1..=most).contains(n))
+}
+
+/// A capacity in GB/s that a link can have.
+fn rate(text: &str) -> Option<f64> {
+    positive(text).filter(|gb| (CAPACITY.0..=CAPACITY.1).contains(&BytesPerSecond::from_gb(*gb).0))
 }
 
 /// A finite number above zero.
@@ -353,6 +352,20 @@ pub(crate) fn dims(text: &str) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_machines_are_admitted() {
+        // 65,536 Gemini nodes, a three-level tree of 101,306 ports, a group of 27,648 GPUs' hosts.
+        for (spec, nodes) in [
+            ("gemini:32x32x32", 65_536),
+            ("fattree:k=74,levels=3", 101_306),
+            ("fattree:down=18x32x48,up=1x18x18", 27_648),
+            ("frontier-like", 37_888),
+        ] {
+            let found = fabric(spec).map(|f| f.nodes().len());
+            assert_eq!(found, Ok(nodes), "{spec}");
+        }
+    }
 
     #[test]
     fn specs_build_or_say_what_is_wrong() {
@@ -383,6 +396,29 @@ mod tests {
             "dragonfly:4",
             "hyperx:4294967295x4294967295x4294967295",
             "torus:1x1x1x1x1x1x1",
+            "torus:2x2:link=1e300",
+            "torus:2x2:latency=1e300",
+            "aries:1000x6x16",
+            "aries:100x1x1",
+            "aries:400x6x16:blue=2",
+            "hyperx:256x256",
+            "gemini:65536x16x8",
+            "torus:1000000",
+            "torus:1024x1024:nodes=1024",
+            "mesh:4294967295x1",
+            "dragonfly:65536x8",
+            "dragonfly:8x65536",
+            "dragonfly:8x100000",
+            "dragonfly:4x1:global=4096,nodes=1024,link=1e-300",
+            "slingshot:1000000x1",
+            "slingshot:4x65536",
+            "hyperx:65536",
+            "hyperx:1024x1024",
+            "fattree:k=4096,levels=3",
+            "fattree:down=100000x2,up=1x2",
+            "fattree:down=2x65536,up=1x65536",
+            "fattree:down=2x2x2,up=1x4294967295x4294967295",
+            "fattree:down=1x1x1x1x1x1x1x1x2,up=1x1x1x1x1x1x1x1x1",
         ] {
             let error = fabric(bad).unwrap_err().to_string();
             assert!(

@@ -1,5 +1,6 @@
 //! Tori and meshes of any dimension, with equal links.
 
+use crate::bounds::{Size, product, sum};
 use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{Direction, End, Fabric, Family, Shape};
@@ -25,6 +26,16 @@ impl Grid {
     /// Builds it. Routers are called `r0-0-0`, nodes `n0-0-0` (`n0-0-0-1` where a router has several);
     /// a ring of two has two cables between its routers, a ring of one none.
     pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
+        let routers = product(self.shape.dims.iter().map(|&d| u64::from(d)));
+        let nodes = routers.saturating_mul(self.nodes_per_router.into());
+        let ways = 2 * self.shape.dims.len() as u64;
+        let size = Size {
+            routers,
+            nodes,
+            links: sum([routers.saturating_mul(ways), nodes.saturating_mul(2)]),
+            ports: ways + u64::from(self.nodes_per_router),
+        };
+        size.check(source)?;
         let wraps = self.shape.wrap.iter().any(|&w| w);
         let mut b = FabricBuilder::new(if wraps { Family::Torus } else { Family::Mesh }, source);
         b.shape(self.shape.clone());

@@ -1,5 +1,6 @@
 //! What does an application send? Tasks × tasks, bytes and messages, by phase.
 
+use crate::bounds::{MAX_BYTES, MAX_MESSAGES, MAX_PAIRS};
 use crate::error::FabricError;
 
 /// What one task sends to another in one phase.
@@ -31,7 +32,7 @@ impl Exchange {
 
     /// From (sender, receiver, bytes, messages) in any order; entries of one pair are added up and
     /// what a task sends to itself is dropped, because it crosses no link. Refused: tasks beyond
-    /// `tasks`, and bytes that are negative or not a number.
+    /// `tasks`, and bytes and messages outside their [bounds](crate::bounds).
     pub fn new(
         tasks: usize,
         entries: impl IntoIterator<Item = (u32, u32, f64, u64)>,
@@ -50,11 +51,15 @@ impl Exchange {
                     format!("tasks 0 to {}", tasks.saturating_sub(1)),
                 ));
             }
-            if !(bytes.is_finite() && bytes >= 0.0) {
+            if messages > MAX_MESSAGES {
+                let expected = format!("at most {MAX_MESSAGES}");
+                return Err(wrong("messages", messages.to_string(), expected));
+            }
+            if !(0.0..=MAX_BYTES).contains(&bytes) {
                 return Err(wrong(
                     "bytes",
                     bytes.to_string(),
-                    "a number not below zero".into(),
+                    format!("a number from 0 to {MAX_BYTES:e}"),
                 ));
             }
             if from != to && (bytes > 0.0 || messages > 0) {
@@ -71,7 +76,7 @@ impl Exchange {
             match messages.last_mut() {
                 Some(previous) if last == Some((from, to)) => {
                     previous.bytes += bytes;
-                    previous.messages += count;
+                    previous.messages = previous.messages.saturating_add(count);
                 }
                 _ => {
                     messages.push(Message {
@@ -196,7 +201,7 @@ pub struct Stencil {
 
 impl Stencil {
     /// Most tasks a stencil may have.
-    pub const MAX_TASKS: usize = 1 << 24;
+    pub const MAX_TASKS: usize = crate::bounds::MAX_TASKS;
 
     /// The traffic of one exchange.
     pub fn traffic(&self, source: impl Into<String>) -> Result<Traffic, FabricError> {
@@ -212,6 +217,14 @@ impl Stencil {
             });
         };
         let offsets = self.offsets();
+        let pairs = (tasks as u64).saturating_mul(offsets.len() as u64);
+        if pairs > MAX_PAIRS {
+            return Err(FabricError::OutOfRange {
+                what: "stencil".into(),
+                found: format!("{tasks} tasks with up to {} neighbours", offsets.len()),
+                expected: format!("at most {MAX_PAIRS} pairs"),
+            });
+        }
         let entries = (0..tasks as u32).flat_map(|task| {
             let mut coord = vec![0u32; self.dims.len()];
             let mut rest = task;

@@ -404,7 +404,8 @@ impl Operation<'_> {
             // Rows that differ are sent as they are: Bruck's would need all of them everywhere.
             (Sizes::Matrix(rows), _) => out.all_pairs(true, |i, to| rows[i * n + to]),
             (_, Algorithm::Bruck) => out.doubling_bits(|i, k| {
-                let count = (1..n).filter(|j| j & k != 0).count();
+                // Numbers below n that have bit k.
+                let count = n / (2 * k) * k + (n % (2 * k)).saturating_sub(k);
                 blocks.of(i, 1) * count as f64
             }),
             (_, algorithm) => {

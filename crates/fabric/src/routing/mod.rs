@@ -20,6 +20,7 @@ pub use tables::{ForwardingTables, position};
 pub use tree::TreeRouting;
 pub use up_down::up_down;
 
+use crate::bounds::{MAX_DISTANCES, MAX_ENTRIES};
 use crate::error::{FabricError, InputError};
 use crate::fabric::{Direction, End, Fabric, Family, Node};
 use crate::ids::{LinkId, NodeId, RouterId};
@@ -106,6 +107,21 @@ impl Routing {
     /// `adaptive` (with `:SHARE` minimal, default 0.75), `shortest` (all shortest paths), `updown`.
     pub fn named(fabric: &Fabric, name: &str) -> Result<Self, FabricError> {
         let (kind, option) = name.split_once(':').unwrap_or((name, ""));
+        let (routers, nodes) = (fabric.routers().len() as u64, fabric.nodes().len() as u64);
+        let is_large = match kind {
+            "dimension-order" => false,
+            "updown" => routers * nodes > MAX_ENTRIES,
+            _ => routers > MAX_DISTANCES,
+        };
+        if is_large {
+            let found = format!("{name} on {routers} routers with {nodes} nodes");
+            let expected = format!(
+                "at most {MAX_DISTANCES} routers, or {MAX_ENTRIES} entries of routers times nodes for updown"
+            );
+            return Err(InputError::new("routing", found, expected)
+                .hint("dimension-order has no bound of its own")
+                .into());
+        }
         let spread = match (kind, option) {
             ("minimal", "") => Some(Spread::Minimal),
             ("valiant", "") => Some(Spread::Valiant),

@@ -4,6 +4,7 @@ use crate::error::ModelError;
 
 /// Most ranks of a job.
 pub const MAX_RANKS: u64 = 1 << 24;
+use hopbyte_fabric::bounds::MAX_BYTES;
 
 /// Most messages of a job that is looked at message by message, and of a phase.
 const MAX_MESSAGES: u64 = 1 << 27;
@@ -18,9 +19,6 @@ pub(crate) fn positive(what: &str, value: f64) -> Result<(), ModelError> {
         "a number above zero",
     ))
 }
-
-/// Most bytes of one message.
-const MAX_BYTES: f64 = 1e18;
 
 /// Refuses sizes that no message has.
 pub(crate) fn size(what: &str, bytes: f64) -> Result<(), ModelError> {

@@ -213,6 +213,9 @@ impl Parameters {
     }
 }
 
+/// Factors that leave every rate and delay finite and above zero.
+const FACTORS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
+
 /// At which point a machine is operated, as factors on its normal rates and delays: what paper 001
 /// tuned (link and injection bandwidth), and what it wished to tune (its section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -252,11 +255,12 @@ impl OperatingPoint {
             ("message_rate", self.message_rate, false),
             ("cpu", self.cpu, false),
         ] {
-            if !(factor.is_finite() && (factor > 0.0 || (may_be_zero && factor == 0.0))) {
+            let is_none = may_be_zero && factor == 0.0;
+            if !(is_none || FACTORS.contains(&factor)) {
                 return Err(FabricError::OutOfRange {
                     what: format!("operating point: {name}"),
                     found: factor.to_string(),
-                    expected: "a factor above zero (1 is the machine as it is)".into(),
+                    expected: "a factor above zero, 1e-9 to 1e9 (1 is the machine as it is)".into(),
                 });
             }
         }

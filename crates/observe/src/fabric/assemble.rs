@@ -4,14 +4,9 @@ use super::cray::system_map::SystemMap;
 use super::{Machine, cray, infiniband};
 use crate::ObserveError;
 use crate::text::Text;
+use hopbyte_fabric::bounds::{MAX_DISTANCES, MAX_ENTRIES};
 use hopbyte_fabric::{Fabric, Family, InputError, Routing};
 use std::collections::HashMap;
-
-/// Most routers that shortest paths are computed for: distances take two bytes a pair, 2 GiB.
-pub const MINIMAL_ROUTERS: usize = 1 << 15;
-
-/// Most entries of forwarding tables: 4 GiB.
-const TABLE_ENTRIES: usize = 1 << 31;
 
 /// Files of tables, each with whether it comes from a folder of files.
 pub type Texts<'a> = dyn Iterator<Item = Result<(Text, bool), ObserveError>> + 'a;
@@ -98,11 +93,11 @@ impl Parts<'_> {
 /// Tables take two bytes for every router and node; hostile scans could ask for terabytes.
 fn check_tables_fit(fabric: &Fabric) -> Result<(), InputError> {
     let (routers, nodes) = (fabric.routers().len(), fabric.nodes().len());
-    if routers.saturating_mul(nodes) <= TABLE_ENTRIES {
+    if routers.saturating_mul(nodes) as u64 <= MAX_ENTRIES {
         return Ok(());
     }
     let found = format!("{routers} routers and {nodes} nodes");
-    let expected = format!("forwarding tables of at most {TABLE_ENTRIES} entries");
+    let expected = format!("forwarding tables of at most {MAX_ENTRIES} entries");
     Err(InputError::new(fabric.source(), found, expected))
 }
 
@@ -118,12 +113,12 @@ pub fn finish(
         fabric.family(),
         Family::Gemini | Family::Torus | Family::Mesh
     );
-    if routing.is_none() && !by_coordinate && fabric.routers().len() > MINIMAL_ROUTERS {
+    if routing.is_none() && !by_coordinate && fabric.routers().len() as u64 > MAX_DISTANCES {
         let found = format!(
             "{} routers without forwarding tables",
             fabric.routers().len()
         );
-        let expected = format!("at most {MINIMAL_ROUTERS} to compute shortest paths for");
+        let expected = format!("at most {MAX_DISTANCES} to compute shortest paths for");
         return Err(InputError::new(fabric.source(), found, expected)
             .hint("give the forwarding tables as routes")
             .into());

@@ -13,6 +13,7 @@
 //! and have the nodes.
 
 use crate::text::{Line, Text, decimal_u32, float};
+use hopbyte_fabric::bounds::{MAX_DISTANCES, MAX_LINKS, MAX_NODES};
 use hopbyte_fabric::dragonfly::plain_names;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
@@ -26,10 +27,6 @@ use std::path::{Path, PathBuf};
 const GIB: f64 = (1u64 << 30) as f64;
 /// Traversal time of a router where the model does not say: 100 ns.
 const ROUTER: Seconds = Seconds(100e-9);
-/// Most routers: as many as paths are computed for.
-const ROUTERS: u64 = super::assemble::MINIMAL_ROUTERS as u64;
-/// Most nodes.
-const NODES: u64 = 1 << 20;
 
 /// Keys of the files.
 const FILES: [&str; 2] = ["intra-group-connections", "inter-group-connections"];
@@ -70,6 +67,13 @@ pub fn read(text: &Text, files: &[Text], notes: &mut Vec<String>) -> Result<Fabr
     let (intra, inter) = (file(FILES[0])?, file(FILES[1])?);
     let width = if size.is_plus { 2 } else { 3 };
     let mut joints = Joints::default();
+    let listed = (intra.bytes().len() / (4 * width)) as u64;
+    if listed.saturating_mul(size.groups.into()) > MAX_LINKS {
+        let found = format!("{listed} links in each of {} groups", size.groups);
+        return Err(intra
+            .error(found, format!("at most {MAX_LINKS} links"))
+            .into());
+    }
     for row in rows(intra, width)? {
         let class = match row.get(2) {
             None => "local",
@@ -172,9 +176,9 @@ impl Size {
         let [a, b] = size.parts.map(u64::from);
         let each = if is_plus { a + b } else { a.saturating_mul(b) };
         let routers = each.saturating_mul(size.groups.into());
-        if routers > ROUTERS || routers.saturating_mul(size.nodes.into()) > NODES {
+        if routers > MAX_DISTANCES || routers.saturating_mul(size.nodes.into()) > MAX_NODES {
             let found = format!("{routers} routers with {} nodes each", size.nodes);
-            let expected = format!("at most {ROUTERS} routers and {NODES} nodes");
+            let expected = format!("at most {MAX_DISTANCES} routers and {MAX_NODES} nodes");
             return Err(model.text.error(found, expected));
         }
         Ok(size)

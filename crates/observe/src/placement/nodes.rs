@@ -7,6 +7,8 @@ use std::path::Path;
 
 /// Most bracket ranges in a name.
 const MAX_RANGES: usize = 8;
+/// Longest pattern with ranges, which is repeated in every name.
+const MAX_PATTERN: usize = 1024;
 /// Most names that a list may expand to.
 const MAX_NAMES: usize = 1 << 20;
 
@@ -169,6 +171,9 @@ fn items(list: &str) -> Option<Vec<&str>> {
 
 /// All names of a pattern with bracket ranges, the last bracket running fastest. Leading zeros stay.
 fn expand(pattern: &str) -> Option<Vec<String>> {
+    if pattern.len() > MAX_PATTERN && pattern.contains('[') {
+        return None;
+    }
     let Some((head, rest)) = pattern.split_once('[') else {
         return Some(vec![pattern.to_owned()]);
     };
@@ -177,7 +182,8 @@ fn expand(pattern: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for range in ranges.split(',') {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
-        let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        // As many digits as the largest number has, and no more: every name is as wide.
+        let digits = |s: &str| (1..=20).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_digit());
         if !digits(from) || !digits(to) {
             return None;
         }
@@ -262,6 +268,8 @@ mod tests {
             ("nid[3-1]", "nid[3-1]"),
             ("nid[a-b]", "nid[a-b]"),
             ("nid[0-99999999999]", "nid[0-99999999999]"),
+            (&format!("{}[0-999999]", "n".repeat(2000)), "nnnn"),
+            (&format!("n[{}1-9]", "0".repeat(2000)), "n[0000"),
             ("nid[0-9][0-9][0-9][0-9][0-9][0-9][0-9]", "nid[0-9]"),
             ("nid00001:0", "nid00001:0"),
             (&"n[0]".repeat(100_000), "n[0]n[0]"),

@@ -26,6 +26,7 @@ use files::Files;
 use formats::Format;
 pub(crate) use formats::readable;
 pub use formats::{format, known_formats};
+use hopbyte_fabric::bounds::{MAX_BYTES, MAX_MESSAGES};
 use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic, declared};
 pub use spmv::product;
 
@@ -117,12 +118,15 @@ fn line_of(text: &Text) -> String {
 fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, InputError> {
     let value = match decimal(word) {
         Some(whole) => Some(whole as f64),
-        None => float(word).filter(|&b| b >= 0.0),
+        None => float(word),
     };
-    value.ok_or_else(|| {
-        text.error_in(line, word, "bytes, a number not below zero")
-            .hint("traffic has no negative entries; a matrix of coefficients is none")
-    })
+    value
+        .filter(|b| (0.0..=MAX_BYTES).contains(b))
+        .ok_or_else(|| {
+            let expected = format!("bytes, a number not below zero and at most {MAX_BYTES:e}");
+            text.error_in(line, word, expected)
+                .hint("traffic has no negative entries; a matrix of coefficients is none")
+        })
 }
 
 /// A task number below `tasks`.
@@ -143,7 +147,10 @@ fn task_count(text: &Text, line: Line<'_>, word: &[u8]) -> Result<usize, InputEr
 
 /// A number of messages.
 fn messages(text: &Text, line: Line<'_>, word: &[u8]) -> Result<u64, InputError> {
-    decimal(word).ok_or_else(|| text.error_in(line, word, "a number of messages (a whole number)"))
+    decimal(word).filter(|&n| n <= MAX_MESSAGES).ok_or_else(|| {
+        let expected = format!("a number of messages (a whole number, at most {MAX_MESSAGES})");
+        text.error_in(line, word, expected)
+    })
 }
 
 /// Sender, receiver, bytes, messages.

@@ -3,9 +3,10 @@
 //! `--config FILE` stands for the options in FILE, lines of TOML `name = value`; what is said on the command
 //! line as well overrides it.
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use hopbyte_fabric::InputError;
 use std::ffi::OsString;
+use std::path::Path;
 use toml::{Table, Value};
 
 /// Verbs that take `--config`.
@@ -17,7 +18,7 @@ pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     let Some((verb, file)) = verb.zip(file(&arguments)) else {
         return Ok(arguments);
     };
-    let text = std::fs::read_to_string(&file).map_err(|e| anyhow!("{file}: {e}"))?;
+    let text = hopbyte_observe::text::small(Path::new(&file))?;
     let options = options(&file, &text)?;
     let mut all = arguments;
     all.splice(verb + 1..verb + 1, options);

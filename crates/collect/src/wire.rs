@@ -24,8 +24,9 @@ use hmac::{Hmac, Mac};
 use hopbyte_observe::counters::delta::Moment;
 use hopbyte_observe::counters::reading::Layout;
 use hopbyte_observe::counters::values::Values;
+use hopbyte_observe::text::open;
 use sha2::Sha256;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// First bytes of a stream: who we are and in which version.
@@ -34,6 +35,8 @@ pub const PREAMBLE: [u8; 6] = *b"hopb\x002";
 pub const LONGEST_FRAME: usize = 256 * 1024;
 /// Most sources of one node.
 pub const MOST_SOURCES: usize = 64;
+/// Longest token.
+const LONGEST_TOKEN: u64 = 4096;
 /// Bytes of a challenge and of a proof.
 pub const PROOF: usize = 16;
 
@@ -153,7 +156,14 @@ impl Token {
     pub fn read(file: &Path) -> io::Result<Self> {
         let named =
             |kind, text: String| io::Error::new(kind, format!("token {}: {text}", file.display()));
-        let secret = std::fs::read(file).map_err(|e| named(e.kind(), e.to_string()))?;
+        let mut secret = Vec::new();
+        open(file)
+            .and_then(|f| f.take(LONGEST_TOKEN + 1).read_to_end(&mut secret))
+            .map_err(|e| named(e.kind(), e.to_string()))?;
+        if secret.len() as u64 > LONGEST_TOKEN {
+            let text = format!("found more than {LONGEST_TOKEN} bytes, expected a short secret");
+            return Err(named(io::ErrorKind::InvalidData, text));
+        }
         Self::new(&secret)
             .map_err(|refusal| named(io::ErrorKind::InvalidData, format!("found {refusal}")))
     }

@@ -4,6 +4,9 @@
 //! name. While it is read, its size and the length of every line are held against [`Limits`], so
 //! that a hundred megabytes without a line end are refused after the first megabyte. Parsing is on
 //! byte slices; only names become strings, with bytes that are not UTF-8 replaced.
+//!
+//! [`open`] is where every file of a user is opened: regular files, and pipes that are open already. A named
+//! pipe without a writer, a device or a socket would be read for ever.
 
 use crate::ObserveError;
 use flate2::bufread::MultiGzDecoder;
@@ -11,8 +14,9 @@ use hopbyte_fabric::InputError;
 use memchr::{memchr, memrchr};
 use ruzstd::decoding::StreamingDecoder;
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// How much of somebody's input is taken before it is refused.
@@ -32,6 +36,11 @@ impl Limits {
         bytes: 1 << 30,
         line: 1 << 20,
         binary: false,
+    };
+    /// For settings, tokens and lists that a person writes: 1 MiB in all.
+    pub const SMALL: Self = Self {
+        bytes: 1 << 20,
+        ..Self::TEXT
     };
     /// For matrices written one row a line: 1 GiB in all, 64 MiB a line.
     pub const ROWS: Self = Self {
@@ -58,10 +67,15 @@ pub struct Text {
 impl Text {
     /// Reads a file; gzip and zstd are recognised by content and decompressed.
     pub fn read(path: &Path, limits: Limits) -> Result<Self, ObserveError> {
-        let file = File::open(path).map_err(|e| ObserveError::io(path, e))?;
-        if file.metadata().is_ok_and(|m| m.is_dir()) {
-            return Err(InputError::new(path.display().to_string(), "a folder", "a file").into());
+        let io = |e| ObserveError::io(path, e);
+        let kind = std::fs::metadata(path).map_err(io)?.file_type();
+        if let Some(found) = refused(path, kind) {
+            let error = InputError::new(path.display().to_string(), found, "a regular file");
+            return Err(error
+                .hint("give a file, or a pipe that is open already: <(command) or /dev/stdin")
+                .into());
         }
+        let file = File::open(path).map_err(io)?;
         let size = file.metadata().map_or(0, |m| m.len());
         let name = path.display().to_string();
         Self::of_size(name, BufReader::new(file), limits, size)
@@ -148,6 +162,46 @@ impl Text {
         expected: impl Into<String>,
     ) -> InputError {
         self.error(excerpt(found), expected).at(line.number)
+    }
+}
+
+/// Opens a file to read from: a regular one, or a pipe that is open already (`/dev/stdin`, `/dev/fd/3`).
+///
+/// # Errors
+/// Those of the operating system; [`io::ErrorKind::InvalidInput`] for folders, devices, sockets and named
+/// pipes, which are told apart before they are opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    if let Some(found) = refused(path, std::fs::metadata(path)?.file_type()) {
+        let said = format!("found {found}, expected a regular file");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+    }
+    File::open(path)
+}
+
+/// A short text file as a whole, see [`Limits::SMALL`].
+///
+/// # Errors
+/// Those of [`Text::read`].
+pub fn small(path: &Path) -> Result<String, ObserveError> {
+    Ok(lossy(Text::read(path, Limits::SMALL)?.bytes()).into_owned())
+}
+
+/// The name of a kind of file that is not read from.
+fn refused(path: &Path, kind: FileType) -> Option<&'static str> {
+    let is_open = || {
+        let folders = ["/dev/fd", "/proc/self/fd"];
+        path == Path::new("/dev/stdin") || folders.iter().any(|f| path.starts_with(f))
+    };
+    if kind.is_file() || (kind.is_fifo() && is_open()) {
+        None
+    } else if kind.is_dir() {
+        Some("a folder")
+    } else if kind.is_fifo() {
+        Some("a named pipe")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else {
+        Some("a device")
     }
 }
 
@@ -416,133 +470,4 @@ pub fn float(word: &[u8]) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    fn read(bytes: &[u8], limits: Limits) -> Result<Text, String> {
-        Text::from_bytes("f", bytes, limits).map_err(|e| e.to_string())
-    }
-
-    /// Yields `left` bytes of the same value without holding them.
-    struct Same(u8, u64, [u8; CHUNK]);
-
-    impl Read for Same {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let n = buffer.len().min(self.1 as usize);
-            buffer[..n].fill(self.0);
-            self.1 -= n as u64;
-            Ok(n)
-        }
-    }
-
-    impl BufRead for Same {
-        fn fill_buf(&mut self) -> io::Result<&[u8]> {
-            Ok(&self.2[..self.2.len().min(self.1 as usize)])
-        }
-        fn consume(&mut self, amount: usize) {
-            self.1 -= amount as u64;
-        }
-    }
-
-    #[test]
-    fn lines_and_words() {
-        let text = read(b"\xef\xbb\xbfa b\r\n\n  c\td \nlast", Limits::TEXT).unwrap();
-        let lines: Vec<(u64, &[u8])> = text.lines().map(|l| (l.number, l.bytes)).collect();
-        assert_eq!(
-            lines,
-            [(1, &b"a b"[..]), (2, b""), (3, b"  c\td "), (4, b"last")]
-        );
-        let words: Vec<&[u8]> = text.lines().nth(2).unwrap().words().collect();
-        assert_eq!(words, [b"c", b"d"]);
-        assert_eq!(read(b"", Limits::TEXT).unwrap().lines().count(), 0);
-    }
-
-    #[test]
-    fn numbers_are_exact_or_refused() {
-        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
-        assert_eq!(decimal(b"18446744073709551616"), None);
-        assert_eq!(decimal(b""), None);
-        assert_eq!(decimal(b"-1"), None);
-        assert_eq!(hexadecimal(b"0xffffffffffffffff"), Some(u64::MAX));
-        assert_eq!(hexadecimal(b"1ffffffffffffffff"), None);
-        assert_eq!(hexadecimal(b"0x"), None);
-        assert_eq!(float(b"1.5e3"), Some(1500.0));
-        assert_eq!(float(b"nan"), None);
-        assert_eq!(float(b"inf"), None);
-    }
-
-    #[test]
-    fn a_huge_line_is_refused_early() {
-        let endless = Same(b'x', 100 << 20, [b'x'; CHUNK]);
-        let error = Text::from_reader("f", endless, Limits::TEXT).unwrap_err();
-        let text = error.to_string();
-        assert!(text.starts_with("f:1: found a line of more than"), "{text}");
-        assert!(text.contains("hint:"), "{text}");
-        // Lines just within the limit pass, wherever they lie to the chunks that are read.
-        for length in [100, CHUNK - 1, CHUNK, CHUNK + 1, 1 << 20] {
-            let mut line = vec![b'y'; length];
-            line.push(b'\n');
-            let all = line.repeat(3);
-            assert_eq!(read(&all, Limits::TEXT).unwrap().lines().count(), 3);
-            let limits = Limits {
-                line: length - 1,
-                ..Limits::TEXT
-            };
-            let error = read(&[b"ok\n", &all[..]].concat(), limits).unwrap_err();
-            assert!(error.starts_with("f:2: "), "{error}");
-        }
-        let limits = Limits {
-            bytes: 1000,
-            ..Limits::TEXT
-        };
-        assert!(
-            read(&[b'\n'; 1001], limits)
-                .unwrap_err()
-                .contains("more than 1000 bytes")
-        );
-        assert!(
-            read(b"ELF\0\0", Limits::TEXT)
-                .unwrap_err()
-                .contains("binary data")
-        );
-        assert!(read(&[0; 3 << 20], Limits::ANY).unwrap().is_binary());
-    }
-
-    #[test]
-    fn compressed_content_is_recognised_and_bounded() {
-        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-        gz.write_all(b"one\ntwo\n").unwrap();
-        let gz = gz.finish().unwrap();
-        assert_eq!(read(&gz, Limits::TEXT).unwrap().bytes(), b"one\ntwo\n");
-        let twice = [gz.clone(), gz.clone()].concat();
-        assert_eq!(read(&twice, Limits::TEXT).unwrap().bytes().len(), 16);
-        assert!(read(&gz[..gz.len() - 9], Limits::TEXT).is_err());
-
-        let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        bomb.write_all(&vec![b'\n'; 1 << 22]).unwrap();
-        let limits = Limits {
-            bytes: 1 << 20,
-            ..Limits::TEXT
-        };
-        let error = read(&bomb.finish().unwrap(), limits).unwrap_err();
-        assert!(error.contains("more than 1048576 bytes"), "{error}");
-
-        let zst = ruzstd::encoding::compress_to_vec(
-            &b"three\nfour\n"[..],
-            ruzstd::encoding::CompressionLevel::Fastest,
-        );
-        assert_eq!(read(&zst, Limits::TEXT).unwrap().bytes(), b"three\nfour\n");
-        let twice = [zst.clone(), zst.clone()].concat();
-        assert_eq!(read(&twice, Limits::TEXT).unwrap().bytes().len(), 22);
-        assert!(read(&zst[..zst.len() - 3], Limits::TEXT).is_err());
-    }
-
-    #[test]
-    fn a_missing_file_and_a_folder_are_errors() {
-        let missing = Text::read(Path::new("/nonexistent/file"), Limits::TEXT);
-        assert!(missing.unwrap_err().to_string().contains("hint: check"));
-        let folder = Text::read(&std::env::temp_dir(), Limits::TEXT);
-        assert!(folder.unwrap_err().to_string().contains("found a folder"));
-    }
-}
+mod tests;

@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "FOLDER", help_heading = "Sources")]
     root: Option<PathBuf>,
     /// Stop after so many ticks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ticks: Option<u64>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result, bail};
+use clap::builder::RangedU64ValueParser;
 use hopbyte_collect::Refusal;
 use hopbyte_collect::bus::{Shard, Url, block, check_cluster};
 use hopbyte_collect::gather::Rules;
@@ -12,6 +13,7 @@ use hopbyte_collect::tls::{Identity, Trust};
 use hopbyte_collect::wire::Token;
 use hopbyte_job::Lacking;
 use hopbyte_observe::host_list;
+use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_serve::export::{Source, push_lines, serve_metrics, take_lines};
 use std::collections::HashSet;
 use std::io;
@@ -73,16 +75,22 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     period: f64,
     /// Milliseconds after which a tick closes without those who did not report
-    #[arg(long, value_name = "MS", default_value_t = 250)]
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 250,
+        value_parser = clap::value_parser!(u64).range(..=86_400_000)
+    )]
     deadline: u64,
     /// Stop after so many ticks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ticks: Option<u64>,
     /// Most connections at a time
     #[arg(
         long,
         value_name = "N",
         default_value_t = 50_000,
+        value_parser = RangedU64ValueParser::<usize>::new().range(..=1_000_000),
         help_heading = "Limits"
     )]
     connections: usize,
@@ -91,6 +99,7 @@ pub struct Args {
         long,
         value_name = "MB",
         default_value_t = 2000,
+        value_parser = RangedU64ValueParser::<usize>::new().range(..=1_000_000),
         help_heading = "Limits"
     )]
     memory: usize,
@@ -98,13 +107,19 @@ pub struct Args {
     #[arg(long, value_name = "FOLDER", help_heading = "Store")]
     store: Option<PathBuf>,
     /// Days after which what is kept is deleted (default: never)
-    #[arg(long, value_name = "DAYS", help_heading = "Store")]
+    #[arg(
+        long,
+        value_name = "DAYS",
+        value_parser = clap::value_parser!(u64).range(..=36_500),
+        help_heading = "Store"
+    )]
     retain: Option<u64>,
     /// Minutes after which a log ends and is written as Parquet
     #[arg(
         long,
         value_name = "MINUTES",
         default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(..=44_640),
         help_heading = "Store"
     )]
     segment: u64,
@@ -279,8 +294,9 @@ pub fn token(file: &Path) -> Result<Token> {
 fn expected(list: &str) -> Result<Vec<String>> {
     let text = match list.strip_prefix('@') {
         Some(file) => {
-            let text = std::fs::read_to_string(file).with_context(|| format!("nodes {file}"))?;
-            text.lines().collect::<Vec<_>>().join(",")
+            let text = Text::read(Path::new(file), Limits::TEXT)?;
+            let lines = text.lines().map(|l| lossy(l.bytes).into_owned());
+            lines.collect::<Vec<_>>().join(",")
         }
         None => list.to_owned(),
     };
@@ -306,7 +322,7 @@ fn export(args: &Args, server: &Server, out: &mut Output) -> Result<()> {
     let bearer = |address: SocketAddr| -> Result<Option<String>> {
         Ok(match &args.token {
             Some(file) if !address.ip().is_loopback() => {
-                Some(std::fs::read_to_string(file)?.trim().to_owned())
+                Some(hopbyte_observe::text::small(file)?.trim().to_owned())
             }
             _ => None,
         })

@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
     /// Stop after so many ticks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ticks: Option<u64>,
 }
 

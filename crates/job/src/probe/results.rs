@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use crate::statistics::upper_quartile;
 use anyhow::{Context, Result};
 use hopbyte_fabric::{InputError, NodeId};
+use hopbyte_observe::text::{Limits, Text, lossy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,8 +28,8 @@ pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
     let fabric = &machine.fabric;
     let mut trials: BTreeMap<(NodeId, NodeId, String, String), Vec<f64>> = BTreeMap::new();
     for file in files {
-        let text =
-            std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        let text = Text::read(file, Limits::TEXT)?;
+        let text = lossy(text.bytes());
         for (number, line) in (1u64..)
             .zip(text.lines())
             .filter(|(_, l)| !l.trim().is_empty())

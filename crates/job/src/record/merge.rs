@@ -5,10 +5,17 @@ use anyhow::{Context, Result, bail};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{InputError, Traffic};
 use hopbyte_observe::read_traffic;
+use hopbyte_observe::text::{Limits, Text, lossy};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+/// Limits of a rank's file.
+const RECORD: Limits = Limits {
+    binary: true,
+    ..Limits::ROWS
+};
 
 /// The folder, made if it is not there, as ranks need it: absolute, and without another job's record.
 ///
@@ -54,10 +61,8 @@ impl Ranks {
     pub fn read(folder: &Path) -> Result<Self> {
         let mut all = Self::default();
         for path in files(folder)? {
-            let bytes =
-                std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-            let text = String::from_utf8_lossy(&bytes);
-            all.add(&path, &text)?;
+            let text = Text::read(&path, RECORD)?;
+            all.add(&path, &lossy(text.bytes()))?;
         }
         Ok(all)
     }

@@ -1,6 +1,6 @@
 //! Counters that are files of one value each: opened once, read again and again.
 
-use crate::text::decimal;
+use crate::text::{decimal, open};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -28,7 +28,7 @@ pub(super) struct Stamped {
 impl Kept {
     /// Opens it, if it is there.
     pub(super) fn new(path: PathBuf) -> Self {
-        let file = File::open(&path).ok();
+        let file = open(&path).ok();
         Self { path, file }
     }
 
@@ -53,7 +53,7 @@ impl Kept {
     fn content<'a>(&mut self, buffer: &'a mut [u8; LONGEST]) -> io::Result<&'a [u8]> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(File::open(&self.path)?),
+            none => none.insert(open(&self.path)?),
         };
         match file.read_at(buffer, 0) {
             Ok(length) => Ok(&buffer[..length]),

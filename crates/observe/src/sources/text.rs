@@ -53,7 +53,7 @@ impl Text {
         let linked = |file: &File| file.metadata().is_ok_and(|m| m.nlink() > 0);
         let mut file = match self.file.take().filter(linked) {
             Some(file) => file,
-            None => File::open(&self.path).map_err(failed)?,
+            None => text::open(&self.path).map_err(failed)?,
         };
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let name = self.path.display().to_string();

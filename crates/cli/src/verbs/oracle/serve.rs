@@ -111,7 +111,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let source = source(args, &machine)?;
     let secret = match &args.token {
         Some(file) if !args.listen.ip().is_loopback() => {
-            Some(std::fs::read_to_string(file)?.trim().to_owned())
+            Some(hopbyte_observe::text::small(file)?.trim().to_owned())
         }
         _ => None,
     };

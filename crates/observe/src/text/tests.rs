@@ -1,0 +1,150 @@
+//! Limits, lines and kinds of files.
+
+use super::*;
+use std::io::Write;
+
+fn read(bytes: &[u8], limits: Limits) -> Result<Text, String> {
+    Text::from_bytes("f", bytes, limits).map_err(|e| e.to_string())
+}
+
+/// Yields `left` bytes of the same value without holding them.
+struct Same(u8, u64, [u8; CHUNK]);
+
+impl Read for Same {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = buffer.len().min(self.1 as usize);
+        buffer[..n].fill(self.0);
+        self.1 -= n as u64;
+        Ok(n)
+    }
+}
+
+impl BufRead for Same {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        Ok(&self.2[..self.2.len().min(self.1 as usize)])
+    }
+    fn consume(&mut self, amount: usize) {
+        self.1 -= amount as u64;
+    }
+}
+
+#[test]
+fn lines_and_words() {
+    let text = read(b"\xef\xbb\xbfa b\r\n\n  c\td \nlast", Limits::TEXT).unwrap();
+    let lines: Vec<(u64, &[u8])> = text.lines().map(|l| (l.number, l.bytes)).collect();
+    assert_eq!(
+        lines,
+        [(1, &b"a b"[..]), (2, b""), (3, b"  c\td "), (4, b"last")]
+    );
+    let words: Vec<&[u8]> = text.lines().nth(2).unwrap().words().collect();
+    assert_eq!(words, [b"c", b"d"]);
+    assert_eq!(read(b"", Limits::TEXT).unwrap().lines().count(), 0);
+}
+
+#[test]
+fn numbers_are_exact_or_refused() {
+    assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+    assert_eq!(decimal(b"18446744073709551616"), None);
+    assert_eq!(decimal(b""), None);
+    assert_eq!(decimal(b"-1"), None);
+    assert_eq!(hexadecimal(b"0xffffffffffffffff"), Some(u64::MAX));
+    assert_eq!(hexadecimal(b"1ffffffffffffffff"), None);
+    assert_eq!(hexadecimal(b"0x"), None);
+    assert_eq!(float(b"1.5e3"), Some(1500.0));
+    assert_eq!(float(b"nan"), None);
+    assert_eq!(float(b"inf"), None);
+}
+
+#[test]
+fn a_huge_line_is_refused_early() {
+    let endless = Same(b'x', 100 << 20, [b'x'; CHUNK]);
+    let error = Text::from_reader("f", endless, Limits::TEXT).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("f:1: found a line of more than"), "{text}");
+    assert!(text.contains("hint:"), "{text}");
+    // Lines just within the limit pass, wherever they lie to the chunks that are read.
+    for length in [100, CHUNK - 1, CHUNK, CHUNK + 1, 1 << 20] {
+        let mut line = vec![b'y'; length];
+        line.push(b'\n');
+        let all = line.repeat(3);
+        assert_eq!(read(&all, Limits::TEXT).unwrap().lines().count(), 3);
+        let limits = Limits {
+            line: length - 1,
+            ..Limits::TEXT
+        };
+        let error = read(&[b"ok\n", &all[..]].concat(), limits).unwrap_err();
+        assert!(error.starts_with("f:2: "), "{error}");
+    }
+    let limits = Limits {
+        bytes: 1000,
+        ..Limits::TEXT
+    };
+    assert!(
+        read(&[b'\n'; 1001], limits)
+            .unwrap_err()
+            .contains("more than 1000 bytes")
+    );
+    assert!(
+        read(b"ELF\0\0", Limits::TEXT)
+            .unwrap_err()
+            .contains("binary data")
+    );
+    assert!(read(&[0; 3 << 20], Limits::ANY).unwrap().is_binary());
+}
+
+#[test]
+fn compressed_content_is_recognised_and_bounded() {
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gz.write_all(b"one\ntwo\n").unwrap();
+    let gz = gz.finish().unwrap();
+    assert_eq!(read(&gz, Limits::TEXT).unwrap().bytes(), b"one\ntwo\n");
+    let twice = [gz.clone(), gz.clone()].concat();
+    assert_eq!(read(&twice, Limits::TEXT).unwrap().bytes().len(), 16);
+    assert!(read(&gz[..gz.len() - 9], Limits::TEXT).is_err());
+
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    bomb.write_all(&vec![b'\n'; 1 << 22]).unwrap();
+    let limits = Limits {
+        bytes: 1 << 20,
+        ..Limits::TEXT
+    };
+    let error = read(&bomb.finish().unwrap(), limits).unwrap_err();
+    assert!(error.contains("more than 1048576 bytes"), "{error}");
+
+    let zst = ruzstd::encoding::compress_to_vec(
+        &b"three\nfour\n"[..],
+        ruzstd::encoding::CompressionLevel::Fastest,
+    );
+    assert_eq!(read(&zst, Limits::TEXT).unwrap().bytes(), b"three\nfour\n");
+    let twice = [zst.clone(), zst.clone()].concat();
+    assert_eq!(read(&twice, Limits::TEXT).unwrap().bytes().len(), 22);
+    assert!(read(&zst[..zst.len() - 3], Limits::TEXT).is_err());
+}
+
+#[test]
+fn a_missing_file_and_a_folder_are_errors() {
+    let missing = Text::read(Path::new("/nonexistent/file"), Limits::TEXT);
+    assert!(missing.unwrap_err().to_string().contains("hint: check"));
+    let folder = Text::read(&std::env::temp_dir(), Limits::TEXT);
+    assert!(folder.unwrap_err().to_string().contains("found a folder"));
+}
+
+#[test]
+fn pipes_devices_and_sockets_are_told_apart_before_they_are_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, socket) = (folder.path().join("pipe"), folder.path().join("socket"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for (path, found) in [
+        (pipe.as_path(), "a named pipe"),
+        (socket.as_path(), "a socket"),
+        (Path::new("/dev/zero"), "a device"),
+        (Path::new("/dev/urandom"), "a device"),
+        (folder.path(), "a folder"),
+    ] {
+        let error = Text::read(path, Limits::ANY).unwrap_err().to_string();
+        assert!(error.contains(&format!("found {found}")), "{error}");
+        assert_eq!(open(path).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -82,6 +82,7 @@ fn solve(
         threads: 0,
         seed,
         runs,
+        ..Options::default()
     };
     let (_, c) = map(&problem, &options, &|_| {})?;
     let more = format!(

@@ -5,7 +5,7 @@ use crate::machine::hopbyte_machine;
 use crate::oracle::{choice, hopbyte_oracle};
 use crate::traffic::hopbyte_traffic;
 use hopbyte_fabric::{Allocation, NodeId, Placement};
-use hopbyte_job::{Effort, Goal, Question, search};
+use hopbyte_job::{Effort, Goal, MAX_THREADS, Question, search};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -53,10 +53,12 @@ const DEFAULT: hopbyte_map_options = hopbyte_map_options {
 
 impl hopbyte_map_options {
     fn effort(&self) -> Result<Effort, Failure> {
-        let threads = usize::try_from(self.threads).ok().filter(|&n| n <= 1024);
+        let threads = usize::try_from(self.threads)
+            .ok()
+            .filter(|&n| n <= MAX_THREADS);
         let threads = threads.ok_or_else(|| {
             Failure::input(format!(
-                "found {} threads, expected 0 to 1024",
+                "found {} threads, expected 0 to {MAX_THREADS}",
                 self.threads
             ))
         })?;
@@ -65,6 +67,7 @@ impl hopbyte_map_options {
             trials: (self.trials > 0).then_some(self.trials),
             seed: self.seed,
             threads,
+            ..Effort::DEFAULT
         })
     }
 }

@@ -7,6 +7,7 @@ mod args;
 mod command;
 mod config;
 mod failure;
+mod interrupt;
 mod output;
 mod progress;
 mod verbs;

@@ -73,6 +73,9 @@ pub struct Document {
     trials: u64,
     #[serde(default)]
     threads: usize,
+    /// Whether the search was ended early from outside.
+    #[serde(default)]
+    interrupted: bool,
     #[serde(default)]
     wall_seconds: f64,
     #[serde(default)]
@@ -243,6 +246,7 @@ impl Document {
             seeds: mapping.seeds,
             trials: c.trials,
             threads: c.threads,
+            interrupted: c.interrupted,
             wall_seconds: c.wall_seconds,
             cpu_seconds: c.cpu_seconds,
             allocation: nodes

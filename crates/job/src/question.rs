@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Everything that a user may say about a mapping; [`Asked::read`] reads the files.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +101,15 @@ pub struct Effort {
     pub seed: u64,
     /// Threads; 0: one for every core.
     pub threads: usize,
+    /// Set from outside to end the search early with the best placement so far.
+    pub stop: Option<&'static AtomicBool>,
+}
+
+impl Effort {
+    /// Whether the search was ended from outside.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }
 
 impl Effort {
@@ -109,6 +119,7 @@ impl Effort {
         trials: None,
         seed: 1,
         threads: 0,
+        stop: None,
     };
 }
 
@@ -125,6 +136,7 @@ impl From<&Effort> for Options {
             trials: effort.trials,
             seed: effort.seed,
             threads: effort.threads,
+            stop: effort.stop,
             ..Self::default()
         }
     }

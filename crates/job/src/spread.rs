@@ -159,7 +159,17 @@ pub fn best_of(
             seed,
             ..effort.clone()
         };
+        if effort.is_stopped() {
+            break;
+        }
         let found = search(question, &effort, progress)?;
+        if found.certificate.interrupted {
+            // A seed that was not searched to its end is searched again later; alone it is the answer.
+            if parts.is_empty() && spread.part.is_none() {
+                return Ok(Searched::Whole(Box::new(found)));
+            }
+            break;
+        }
         add(&mut parts, (&path, &id), &problem, &found);
         if let (Some(folder), Some(part)) = (folder, parts.get(&path)) {
             std::fs::create_dir_all(folder)
@@ -173,8 +183,11 @@ pub fn best_of(
         tried.retain(|t| mine(&t.seed));
         return Ok(Searched::Part(tried.into_iter().cloned().collect()));
     }
-    let mapping = gather(&parts, &tried, &problem)?;
-    for path in parts.keys().filter(|_| folder.is_some()) {
+    let mut mapping = gather(&parts, &tried, &problem)?;
+    mapping.certificate.interrupted = (tried.len() as u64) < seeds && effort.is_stopped();
+    // What is left of an interrupted search can go on from the results of its parts.
+    let complete = !mapping.certificate.interrupted;
+    for path in parts.keys().filter(|_| folder.is_some() && complete) {
         // The mapping holds what the part held; a file that stays is read again and found complete.
         let _ = std::fs::remove_file(path);
     }
@@ -253,6 +266,7 @@ fn gather(
         seed: best.seed,
         trials: tried.iter().map(|t| t.trials).sum(),
         threads: best.threads,
+        interrupted: false,
         wall_seconds: tried.iter().map(|t| t.wall_seconds).sum(),
         cpu_seconds: tried.iter().map(|t| t.cpu_seconds).sum(),
     };

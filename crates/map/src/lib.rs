@@ -40,6 +40,6 @@ pub use bound::Bound;
 pub use evaluate::{Evaluation, evaluate};
 pub use goal::Goal;
 pub use inside::{Inside, arrange, between_slots};
-pub use mapper::{Certificate, Options, Progress, Verdict, baseline, map};
+pub use mapper::{Certificate, MAX_THREADS, Options, Progress, Verdict, baseline, map};
 pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem};
 pub use rng::Rng;

@@ -8,15 +8,19 @@ use crate::linear::{Distances, MatrixDistances};
 use crate::paths::{GridPaths, Paths, StoredPaths, Summed};
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rng::Rng;
-use crate::schedule::Effort;
+use crate::schedule::{Effort, Stop};
 use crate::starts::starts;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+/// Most threads that a search may ask for.
+pub const MAX_THREADS: usize = 1024;
+
 /// How to search.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Wall time to search for, in seconds; reading baselines and bounds comes on top.
     pub seconds: f64,
@@ -25,10 +29,13 @@ pub struct Options {
     pub trials: Option<u64>,
     /// Seed of everything random.
     pub seed: u64,
-    /// Threads to search on; 0 is one for every core.
+    /// Threads to search on, at most [`MAX_THREADS`]; 0 is one for every core.
     pub threads: usize,
     /// Independent searches, from different starts and seeds, that share the time or the trials.
     pub runs: usize,
+    /// Set from outside to end the search: the best placement so far is returned, and
+    /// [`Certificate::interrupted`] says so.
+    pub stop: Option<&'static AtomicBool>,
 }
 
 impl Default for Options {
@@ -39,6 +46,7 @@ impl Default for Options {
             seed: 1,
             threads: 0,
             runs: 2,
+            stop: None,
         }
     }
 }
@@ -89,6 +97,8 @@ pub struct Certificate {
     pub trials: u64,
     /// Threads that searched.
     pub threads: usize,
+    /// Whether the search was ended from outside before its time or trials were used.
+    pub interrupted: bool,
     /// Time from call to return.
     pub wall_seconds: f64,
     /// Processor time of the whole process over the same span, all threads.
@@ -160,7 +170,14 @@ pub fn map(
     }
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
-        n => n,
+        n if n <= MAX_THREADS => n,
+        n => {
+            return Err(MapError::BadOption {
+                what: "threads",
+                found: n.to_string(),
+                expected: "a number from 0 to 1024",
+            });
+        }
     };
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -229,7 +246,12 @@ fn searched(
         bound: bound.of(&problem.objective),
         progress,
     };
+    let stop = Stop(options.stop);
     let found = match GridPaths::new(problem) {
+        _ if stop.is_set() => Found {
+            best: None,
+            trials: 0,
+        },
         Some(paths) if !matches!(problem.objective, Objective::RouteCost(_)) => {
             let (distances, places) = (paths.distances(), problem.allocation.nodes().len());
             if places <= FEW {
@@ -276,6 +298,7 @@ fn searched(
         seed: options.seed,
         trials: found.trials,
         threads,
+        interrupted: stop.is_set(),
         wall_seconds: 0.0,
         cpu_seconds: 0.0,
     };
@@ -334,11 +357,18 @@ impl Run<'_> {
         } else {
             runs.div_ceil(self.threads)
         };
+        let stop = Stop(options.stop);
         let effort = match options.trials {
-            Some(trials) => Effort::Trials(trials / runs as u64),
-            None => Effort::Seconds(options.seconds / waves as f64),
+            Some(trials) => Effort::of_trials(trials / runs as u64, stop),
+            None => Effort::of_seconds(options.seconds / waves as f64, stop),
         };
-        let starts = starts(&engine, self.candidates, effort.trials(), options.seed);
+        let starts = starts(
+            &engine,
+            self.candidates,
+            effort.trials(),
+            options.seed,
+            stop,
+        );
         let told = std::sync::Mutex::new((0usize, self.best));
         let tell = |found: Option<f64>| {
             if let Ok(mut told) = told.lock() {

@@ -14,6 +14,9 @@ pub const LEAST_LIVE_SHARE: f64 = 0.01;
 /// Most messages of one task, out and in, that a search takes on.
 const MOST_PARTNERS: u32 = 1 << 22;
 
+/// Most bytes of a response for each byte of the request.
+const MAX_RESPONSE: f64 = 1000.0;
+
 /// Most unroutable pairs that an error names.
 const EXAMPLES: usize = 5;
 
@@ -95,11 +98,11 @@ impl<'a> Problem<'a> {
         if tasks > slots {
             return Err(MapError::TooManyTasks { tasks, slots });
         }
-        if !(self.response_fraction.is_finite() && self.response_fraction >= 0.0) {
+        if !(0.0..=MAX_RESPONSE).contains(&self.response_fraction) {
             return Err(MapError::BadOption {
                 what: "response fraction",
                 found: self.response_fraction.to_string(),
-                expected: "a number not below zero",
+                expected: "a number from 0 to 1000",
             });
         }
         if let Some(current) = self.current {

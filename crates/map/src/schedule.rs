@@ -1,6 +1,7 @@
 //! How hot and how long: the temperature of an annealing and its budget of time or trials.
 
 use crate::rng::Rng;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Trials between two looks at the clock.
@@ -12,9 +13,27 @@ const COLD: f64 = 1e-2;
 /// Share of the budget after which only improvements are taken.
 const COOLED: f64 = 0.9;
 
+/// A flag that ends a search early when it is set from outside.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stop(pub(crate) Option<&'static AtomicBool>);
+
+impl Stop {
+    /// Whether the search shall end.
+    #[inline]
+    pub(crate) fn is_set(self) -> bool {
+        self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
 /// How long to search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Budget {
+pub(crate) struct Budget {
+    span: Span,
+    stop: Stop,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Span {
     /// From now to a moment.
     Until(Instant),
     /// A number of trials, whatever the clock says.
@@ -26,7 +45,13 @@ const LINEAR_TRIALS: u64 = 4;
 
 /// How much one run may do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Effort {
+pub(crate) struct Effort {
+    amount: Amount,
+    stop: Stop,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Amount {
     /// Wall time.
     Seconds(f64),
     /// Trials.
@@ -37,22 +62,38 @@ pub(crate) enum Effort {
 const TRIALS_PER_SECOND: f64 = 4e5;
 
 impl Effort {
+    /// A wall time in seconds.
+    pub(crate) fn of_seconds(seconds: f64, stop: Stop) -> Self {
+        let amount = Amount::Seconds(seconds);
+        Self { amount, stop }
+    }
+
+    /// A number of trials.
+    pub(crate) fn of_trials(trials: u64, stop: Stop) -> Self {
+        let amount = Amount::Trials(trials);
+        Self { amount, stop }
+    }
+
     /// About how many trials this is.
     pub(crate) fn trials(self) -> u64 {
-        match self {
-            Self::Seconds(s) => (s * TRIALS_PER_SECOND) as u64,
-            Self::Trials(n) => n,
+        match self.amount {
+            Amount::Seconds(s) => (s * TRIALS_PER_SECOND) as u64,
+            Amount::Trials(n) => n,
         }
     }
 
     /// A part of it, beginning now; `cheap` trials are counted fourfold.
     pub(crate) fn part(self, share: f64, cheap: bool) -> Budget {
-        match self {
-            Self::Seconds(s) => Budget::Until(Instant::now() + Duration::from_secs_f64(s * share)),
-            Self::Trials(n) => {
+        let span = match self.amount {
+            Amount::Seconds(s) => Span::Until(Instant::now() + Duration::from_secs_f64(s * share)),
+            Amount::Trials(n) => {
                 let many = if cheap { LINEAR_TRIALS } else { 1 };
-                Budget::Trials((n as f64 * share) as u64 * many)
+                Span::Trials(((n as f64 * share) as u64).saturating_mul(many))
             }
+        };
+        Budget {
+            span,
+            stop: self.stop,
         }
     }
 }
@@ -105,9 +146,12 @@ impl Schedule {
     }
 
     fn cool(&mut self) -> bool {
-        self.progress = match self.budget {
-            Budget::Trials(n) => self.trials as f64 / n.max(1) as f64,
-            Budget::Until(end) => {
+        if self.budget.stop.is_set() {
+            return false;
+        }
+        self.progress = match self.budget.span {
+            Span::Trials(n) => self.trials as f64 / n.max(1) as f64,
+            Span::Until(end) => {
                 let whole = end.saturating_duration_since(self.begin).as_secs_f64();
                 self.begin.elapsed().as_secs_f64() / whole.max(1e-9)
             }

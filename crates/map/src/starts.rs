@@ -10,6 +10,7 @@ use crate::linear::Distances;
 use crate::paths::Paths;
 use crate::problem::{Baseline, Objective};
 use crate::rng::Rng;
+use crate::schedule::Stop;
 use hopbyte_fabric::Placement;
 
 /// Places × tasks up to which the greedy start is worth its time.
@@ -32,6 +33,7 @@ pub(crate) fn starts<P: Paths, D: Distances>(
     baselines: &[(Baseline, Placement, Evaluation)],
     trials: u64,
     seed: u64,
+    stop: Stop,
 ) -> Vec<Vec<u32>> {
     let problem = engine.problem;
     let (tasks, place_of) = (problem.exchange.tasks(), problem.places());
@@ -46,7 +48,9 @@ pub(crate) fn starts<P: Paths, D: Distances>(
         .collect();
     // The first baseline is in order: it fills as few nodes as there are tasks for.
     let mut fills = vec![counted(&all[0].1, engine.rooms.len())];
-    let spread = spread(&engine.rooms, tasks).map(scored);
+    let spread = spread(&engine.rooms, tasks)
+        .take_while(|_| !stop.is_set())
+        .map(scored);
     if let Some(best) = spread.min_by(|a, b| a.0.total_cmp(&b.0)) {
         if all.iter().all(|s| best.0 < s.0) {
             fills.push(counted(&best.1, engine.rooms.len()));
@@ -56,7 +60,7 @@ pub(crate) fn starts<P: Paths, D: Distances>(
     let points = place_points(problem);
     let grid = task_grid(problem.exchange);
     let hops = !matches!(problem.objective, Objective::RouteCost(_));
-    for fill in &fills {
+    for fill in fills.iter().take_while(|_| !stop.is_set()) {
         if let (Some(dims), true) = (&grid, hops) {
             // Without coordinates the order of the allocation is all that is known of its places.
             let line = || (0..fill.len()).map(|p| [p as f32, 0.0, 0.0]).collect();
@@ -70,7 +74,7 @@ pub(crate) fn starts<P: Paths, D: Distances>(
             all.push(scored(dual_bisect(engine.graph, fill, &distance, &mut rng)));
         }
     }
-    if tasks.saturating_mul(engine.rooms.len()) <= GREEDY {
+    if tasks.saturating_mul(engine.rooms.len()) <= GREEDY && !stop.is_set() {
         all.push(scored(greedy(
             engine.graph,
             &engine.rooms,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use hopbyte_fabric::declared;
 use hopbyte_fabric::routing::MinimalPaths;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
@@ -12,6 +13,7 @@ use hopbyte_map::{
     Baseline, Certificate, MapError, Objective, Options, Problem, Verdict, baseline, evaluate, map,
 };
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn allocation(fabric: &Fabric, nodes: &[(u32, u32)]) -> Allocation {
     let list = nodes.iter().map(|&(n, c)| (NodeId(n), c)).collect();
@@ -182,6 +184,51 @@ fn bad_questions_are_refused() {
         ask(&two, Objective::WorstLink, &forever),
         Err(MapError::BadOption { .. })
     ));
+    let many = Options {
+        threads: 1_000_000,
+        ..options
+    };
+    assert!(matches!(
+        ask(&two, Objective::WorstLink, &many),
+        Err(MapError::BadOption {
+            what: "threads",
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_search_that_is_ended_from_outside_returns_its_best_at_once() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let fabric = spec::fabric("torus:4x4x4").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let exchange = declared::traffic("stencil:4x4x4:27").unwrap().total();
+    let nodes = fabric.node_ids().map(|n| (n, 1)).collect();
+    let allocation = Allocation::new(&fabric, nodes).unwrap();
+    let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
+    let options = Options {
+        seconds: 600.0,
+        stop: Some(&STOP),
+        ..Options::default()
+    };
+    let setter = std::thread::spawn(|| {
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        STOP.store(true, Ordering::Relaxed);
+    });
+    let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
+    setter.join().unwrap();
+    assert!(certificate.interrupted);
+    assert!(certificate.trials > 0);
+    assert!(certificate.wall_seconds < 100.0, "{certificate:?}");
+    // A flag that is set before leaves the best baseline.
+    let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
+    assert_eq!((certificate.trials, certificate.interrupted), (0, true));
+    STOP.store(false, Ordering::Relaxed);
+    let whole = Options {
+        trials: Some(1_000),
+        ..options
+    };
+    assert!(!map(&problem, &whole, &|_| {}).unwrap().1.interrupted);
 }
 
 #[test]

@@ -225,6 +225,7 @@ pub fn map(
         trials,
         seed,
         threads,
+        ..Effort::DEFAULT
     };
     let (mapping, before, cost) = py.detach(|| -> PyResult<_> {
         let mapping = search(&question, &effort, &|_| {}).map_err(python)?;

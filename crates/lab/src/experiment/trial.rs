@@ -335,7 +335,7 @@ impl Scene<'_> {
             seconds: 0.0,
             trials: Some(20_000),
             seed: self.seed,
-            threads: 0,
+            ..Effort::DEFAULT
         };
         let mapping = search(&question, &effort, &|_| {})?;
         Ok((mapping.placement, question.allocation))

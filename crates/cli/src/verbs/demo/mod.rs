@@ -104,7 +104,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         seconds: args.seconds.unwrap_or(0.0),
         trials: args.seconds.is_none().then_some(TRIALS),
         seed: args.seed,
-        threads: 0,
+        ..Effort::DEFAULT
     };
     let mapping = search(&scene.question, &effort, &|_| {})?;
     let mut files = write_files(&scene.question, &mapping, folder)?.written;

@@ -28,8 +28,13 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
         question.machine.fabric.source(),
     ))?;
     out.line(format!(
-        "# objective {}; {:.2} s of search, {:.2} s of processor time, seed {}{}; uncalibrated: time is bytes / live capacity",
-        c.objective, c.wall_seconds, c.cpu_seconds, c.seed, of_seeds
+        "# objective {}; {:.2} s of search{}, {:.2} s of processor time, seed {}{}; uncalibrated: time is bytes / live capacity",
+        c.objective,
+        c.wall_seconds,
+        if c.interrupted { " (interrupted)" } else { "" },
+        c.cpu_seconds,
+        c.seed,
+        of_seeds
     ))?;
     if let Some(oracle) = &question.oracle {
         out.line(format!("# links as of {oracle}"))?;

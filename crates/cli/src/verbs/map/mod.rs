@@ -5,6 +5,7 @@ mod question;
 
 use super::apply::refuse;
 use crate::args::{launchers, part};
+use crate::interrupt;
 use crate::output::{Answer, Output, Table, count};
 use crate::progress::Progress;
 use anyhow::Result;
@@ -53,7 +54,7 @@ pub struct Args {
 /// How hard to look.
 #[derive(clap::Args, Clone, Debug)]
 struct EffortArgs {
-    /// Time to search for, in seconds
+    /// Time to search for, in seconds; Ctrl-C ends it early and keeps the best placement so far
     #[arg(long, default_value_t = Effort::DEFAULT.seconds, help_heading = "Search")]
     seconds: f64,
     /// Swaps to try instead of a time; the same on any machine and any number of threads
@@ -62,7 +63,7 @@ struct EffortArgs {
     /// Seed of everything random
     #[arg(long, default_value_t = Effort::DEFAULT.seed, help_heading = "Search")]
     seed: u64,
-    /// Threads to search on (0: one for every core)
+    /// Threads to search on, at most 1024 (0: one for every core)
     #[arg(long, default_value_t = Effort::DEFAULT.threads, value_name = "N", help_heading = "Search")]
     threads: usize,
 }
@@ -74,6 +75,7 @@ impl EffortArgs {
             trials: self.trials,
             seed: self.seed,
             threads: self.threads,
+            stop: Some(interrupt::flag()),
         }
     }
 }
@@ -156,6 +158,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let Some(mapping) = find(args, &question, out)? else {
         return Ok(Answer::Yes);
     };
+    if mapping.certificate.interrupted {
+        out.talk("interrupted: this is the best placement so far; Ctrl-C again ends at once");
+    }
     let mut mapping = match args.moving.stakes() {
         Some(stakes) => mapping.weighed(&question, &stakes)?,
         None => mapping,
@@ -216,7 +221,10 @@ fn find(args: &Args, question: &Question, out: &mut Output) -> Result<Option<Map
     let show = |p: hopbyte_map::Progress| {
         progress.show(
             p.done,
-            &format!("best {:.4e}, bound {:.4e}", p.best, p.bound),
+            &format!(
+                "best {:.4e}, bound {:.4e} (Ctrl-C keeps the best)",
+                p.best, p.bound
+            ),
         );
     };
     let Some(seeds) = args.spread.seeds else {

@@ -2,7 +2,7 @@
 
 use signal_hook::consts::SIGINT;
 use signal_hook::flag::{register, register_conditional_shutdown};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 /// Exit code of a process that Ctrl-C ended, as shells give it.
@@ -20,9 +20,4 @@ pub fn flag() -> &'static AtomicBool {
         }
         flag
     })
-}
-
-/// Whether a Ctrl-C came since [`flag`] was first called.
-pub fn is_asked() -> bool {
-    flag().load(Ordering::Relaxed)
 }

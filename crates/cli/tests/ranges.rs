@@ -216,7 +216,10 @@ fn every_number_of_an_option_is_bounded() {
             "collect --listen 127.0.0.1:0 --ticks 1 --token /",
             "--period --deadline --connections --memory --retain --segment",
         ),
-        ("agent --to 127.0.0.1:1 --ticks 1 --token /", "--period --keep"),
+        (
+            "agent --to 127.0.0.1:1 --ticks 1 --token /",
+            "--period --keep",
+        ),
         ("fabric pairs torus:4x4", "--top"),
         ("probe analyse none --fabric torus:4", "--tolerance"),
         (

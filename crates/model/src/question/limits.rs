@@ -1,10 +1,10 @@
 //! What values may be, before anything is made for them.
 
 use crate::error::ModelError;
+use hopbyte_fabric::bounds::MAX_BYTES;
 
 /// Most ranks of a job.
 pub const MAX_RANKS: u64 = 1 << 24;
-use hopbyte_fabric::bounds::MAX_BYTES;
 
 /// Most messages of a job that is looked at message by message, and of a phase.
 const MAX_MESSAGES: u64 = 1 << 27;

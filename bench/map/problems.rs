@@ -161,10 +161,17 @@ fn sparse_matrix(busy: bool) -> Result<Instance, Box<dyn Error>> {
     Ok(it)
 }
 
-/// The irregular mesh of `mesh.py`.
+/// The irregular mesh that `mesh.py` generates into `build/mesh/`.
 fn mesh() -> Result<Traffic, Box<dyn Error>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/mesh");
+    let read = |name: &str| {
+        let file = folder.join(name);
+        std::fs::read_to_string(&file).map_err(|error| {
+            format!("build/mesh/{name}: {error}\nhint: make build/mesh/p5.graph generates it")
+        })
+    };
     let mut entries = Vec::new();
-    for line in include_str!("p5.graph").lines() {
+    for line in read("p5.graph")?.lines() {
         let words: Vec<u32> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         let [a, b, bytes] = words[..] else {
             return Err(format!("p5.graph: {line}").into());
@@ -173,7 +180,7 @@ fn mesh() -> Result<Traffic, Box<dyn Error>> {
         entries.push((b, a, f64::from(bytes), 1));
     }
     let mut coords = Vec::new();
-    for line in include_str!("p5.coords").lines() {
+    for line in read("p5.coords")?.lines() {
         let words: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         coords.push(<[f64; 3]>::try_from(words).map_err(|_| "p5.coords")?);
     }

@@ -22,10 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from program import hopbyte_binary
 
 
+NEED = str(Path(__file__).resolve().parents[2] / "scripts" / "need.sh")
+
+
 def require(program: str, package: str) -> str:
     """The path of a program of a Debian package."""
     if not shutil.which(program) and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", package], check=False)
+        subprocess.run([NEED, "--no-install-recommends", f"{program}={package}"], check=False)
         subprocess.run(["systemctl", "disable", "--now", package], check=False, capture_output=True)
     found = shutil.which(program)
     if not found:

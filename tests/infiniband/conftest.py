@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,22 +17,24 @@ from pathlib import Path
 import pytest
 from program import hopbyte_binary
 
-PROGRAMS = ["ibsim", "opensm", "ibnetdiscover", "dump_fts", "ibtracert"]
+PACKAGES = {
+    "ibsim": "ibsim-utils",
+    "opensm": "opensm",
+    "ibnetdiscover": "infiniband-diags",
+    "dump_fts": "infiniband-diags",
+    "ibtracert": "infiniband-diags",
+}
+NEED = str(Path(__file__).resolve().parents[2] / "scripts" / "need.sh")
 PRELOAD = Path("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so")
 
 
 def require_programs() -> None:
     """Installs what is missing where that is allowed; else says what to install."""
     os.environ["PATH"] += ":/usr/sbin"
-    if all(shutil.which(p) for p in PROGRAMS) and PRELOAD.exists():
-        return
-    packages = ["opensm", "ibsim-utils", "infiniband-diags"]
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", *packages], check=True)
-    missing = [p for p in PROGRAMS if not shutil.which(p)]
-    if missing or not PRELOAD.exists():
-        pytest.fail(f"install {' '.join(packages)} (missing: {missing})")
+    needed = [f"{program}={package}" for program, package in PACKAGES.items()]
+    done = subprocess.run([NEED, *needed, f"{PRELOAD}=ibsim-utils"], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.fail(done.stderr)
 
 
 @dataclass

@@ -6,7 +6,7 @@
 3. Source files stay under 600 lines (900 is an error); the command line's crate stays under 7,000.
 4. Every dependency says in docs/dependencies.md what it saves.
 5. No more than five files of a crate import each other in a circle (scripts/circles.py).
-6. Paths that ARCHITECTURE.md and CONTRIBUTING.md name exist.
+6. Paths and commits that ARCHITECTURE.md and CONTRIBUTING.md name exist.
 
 Prints every breach and exits with 1 if there is one.
 """
@@ -47,7 +47,7 @@ CLI_LINES = 7_000
 LARGEST_CIRCLE = 5
 
 # Rules that print a warning until the tree holds them. To make one an error, delete its name here.
-ONLY_WARNED = {"cli-size", "circles", "paths"}
+ONLY_WARNED = {"cli-size", "circles", "paths", "commits"}
 
 Finding = tuple[str, str]  # rule, text
 
@@ -163,9 +163,23 @@ def imports(packages: list[dict]) -> list[Finding]:
 def paths(page: str) -> list[Finding]:
     """Paths of the repository that a page names in backticks and that do not exist; capitals stand for any name."""
     found = []
-    for name in sorted(set(re.findall(r"`([a-z.][\w./*-]*/[\w./*-]*)`", (ROOT / page).read_text()))):
+    for name in sorted(set(re.findall(r"`((?:\w|\.[a-z])[\w./*-]*/[\w./*-]*)`", (ROOT / page).read_text()))):
         if not any(ROOT.glob(re.sub(r"\b[A-Z]{2,}\b", "*", name.rstrip("/")))):
             found.append(("paths", f"{page}: there is no {name}"))
+    return found
+
+
+def commits(page: str) -> list[Finding]:
+    """Commits that a page names in backticks and that are no ancestors of this one; none in a shallow clone."""
+    git = ["git", "-C", str(ROOT)]
+    shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, check=False)
+    if shallow.stdout.strip() != b"false":
+        return []
+    found = []
+    for name in sorted(set(re.findall(r"`([0-9a-f]{7,40})`", (ROOT / page).read_text()))):
+        known = subprocess.run([*git, "merge-base", "--is-ancestor", name, "HEAD"], capture_output=True, check=False)
+        if known.returncode != 0:
+            found.append(("commits", f"{page}: there is no commit {name}"))
     return found
 
 
@@ -174,7 +188,8 @@ def main() -> int:
     packages = workspace()
     table = may_use((ROOT / "ARCHITECTURE.md").read_text())
     found = arrows(packages, table) + purity() + lengths() + dependencies() + imports(packages)
-    found += [finding for page in ("ARCHITECTURE.md", "CONTRIBUTING.md") for finding in paths(page)]
+    for page in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
+        found += paths(page) + commits(page)
     errors = 0
     for rule, text in sorted(found, key=lambda finding: finding[0] not in {*ONLY_WARNED, "warning"}):
         warned = rule == "warning" or rule in ONLY_WARNED

@@ -3,7 +3,7 @@
 
 A job of PlaFRIM on the slots that it had, the published 64-rank matrices of AMG and CG (arXiv 2005.10413) and NPB SP
 class D on 1,024 ranks through the command, QAPLIB through the benchmark program. Prints two tables and puts them into
-docs/src/mappers.md. The files are in the folder of captures (`$HOPBYTE_SHARED/data`, or `../shared/data` beside the
+bench/results/map.md. The files are in the folder of captures (`$HOPBYTE_SHARED/data`, or `../shared/data` beside the
 checkout); what is not there is left out, and said.
 """
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from run import ROOT, build_bench, built, into_book
+from run import ROOT, build_bench, built, into_page
 
 DATA = Path(os.environ.get("HOPBYTE_SHARED", ROOT.parent / "shared")) / "data"
 # Trials by size, 32 starts each; from 30 places on more are needed.
@@ -134,7 +134,7 @@ def main() -> int:
     for table in tables:
         print(*table, "", sep="\n")
         if len(table) > 2:
-            into_book(table)
+            into_page(table)
     return 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The mapper beside other tools on the same problems, in one run: `make bench-map`.
 
-Prints the table and writes it to bench/results/map.json and docs/src/mappers.md. With `--problems` only these
+Prints the table and writes it to bench/results/map.json and bench/results/map.md. With `--problems` only these
 are run and their rows take the place of earlier ones. Peers run where they are installed: Scotch (Debian's
 `libscotch-dev`), Zoltan2 (`libtrilinos-zoltan2-dev` and its parts), TreeMatch (inside Debian's Open MPI 4; its
 matrix is dense, so up to 4,096 ranks), KaHIP (Python package `kahip`), Mt-KaHyPar (`mtkahypar`; on P1bg, it does
@@ -252,7 +252,7 @@ def verdict(rows: list[Row]) -> None:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """The rows as the book shows them."""
+    """The rows as Markdown."""
     out = [
         "| problem | mapper | objective | worst link µs | bound | hop-bytes GB | bound | CPU s | s | MB |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -267,16 +267,16 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def write(rows: list[Row]) -> None:
-    """The results, and the table in the book."""
+    """The results as JSON and as a table of map.md."""
     out = ROOT / "bench" / "results" / "map.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
-    into_book(table(rows))
+    into_page(table(rows))
 
 
-def into_book(table: list[str]) -> None:
-    """Puts a table in the place of the one with the same first column in docs/src/mappers.md."""
-    page = ROOT / "docs" / "src" / "mappers.md"
+def into_page(table: list[str]) -> None:
+    """Puts a table in the place of the one with the same first column in bench/results/map.md."""
+    page = ROOT / "bench" / "results" / "map.md"
     lines = page.read_text().split("\n")
     begin = next(i for i, text in enumerate(lines) if text.startswith(table[0].split(" |")[0] + " |"))
     end = next(i for i, text in enumerate(lines) if i > begin and not text.startswith("|"))

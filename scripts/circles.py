@@ -1,7 +1,8 @@
 """Files of a Rust crate that import each other in circles.
 
-An import is a `use` item whose path leads to another file of the crate (`crate::`, `super::`, `self::` or a child
-module); a name that is re-exported counts for the file that defines it. Declarations (`mod x;`) do not count.
+A file leads to the files that its `use crate::…` items name and to those of its `mod x;` declarations (those of
+the crate's root apart, which declares everything). A name that is re-exported counts for the file that defines it.
+`use super::…` stays within a folder and does not count.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 Module = tuple[str, ...]
+MOD = re.compile(r"^\s*(?:pub(?:\([a-z ]+\))?\s+)?mod\s+(\w+);", re.M)
 USE = re.compile(r"^\s*(pub(?:\([a-z ]+\))?\s+)?use\s+([^;]+);", re.M)
 
 
@@ -63,18 +65,20 @@ def absolute(module: Module, path: Module, known: dict[Module, Path]) -> Module 
 
 
 def graph(source: Path) -> dict[Path, set[Path]]:
-    """File: files that it imports from."""
+    """File: files that it leads to."""
     known = modules(source)
     used: dict[Module, list[Module]] = {module: [] for module in known}
     exported: dict[Module, Module] = {}
     for module, file in known.items():
-        for public, tree in USE.findall(code_of(file.read_text())):
+        code = code_of(file.read_text())
+        used[module] += [(*module, child) for child in MOD.findall(code) if module and (*module, child) in known]
+        for public, tree in USE.findall(code):
             for path in leaves(tree):
                 target = absolute(module, path, known)
-                if target:
+                if target and public:
+                    exported[(*module, target[-1])] = target
+                if target and path[0] == "crate":
                     used[module].append(target)
-                    if public:
-                        exported[(*module, target[-1])] = target
 
     def home(path: Module) -> Path | None:
         seen = set()
@@ -87,7 +91,7 @@ def graph(source: Path) -> dict[Path, set[Path]]:
 
 
 def reachable(edges: dict[Path, set[Path]], start: Path) -> set[Path]:
-    """Files that a file imports, directly or not."""
+    """Files that a file leads to, directly or not."""
     found: set[Path] = set()
     waiting = list(edges[start])
     while waiting:

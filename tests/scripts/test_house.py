@@ -61,7 +61,12 @@ def test_circles_of_imports_go_through_exports_and_leave_tests_out(tmp_path: Pat
     (tmp_path / "lib.rs").write_text("mod a;\nmod b;\nmod d;\npub use b::c::Word;\n")
     (tmp_path / "a.rs").write_text("use crate::{Word, d::X as Y};\n")
     (tmp_path / "b/mod.rs").write_text("pub mod c;\n")
-    (tmp_path / "b/c.rs").write_text("use super::super::a::{self, Z};\n")
+    (tmp_path / "b/c.rs").write_text("use crate::a::{self, Z};\nuse super::Sibling;\n")
     test = "#[cfg(test)]\nmod tests {\n  use crate::a::Z;\n}\n"
     (tmp_path / "d.rs").write_text(f"use std::fmt;\n// use crate::a::Z;\n{test}")
+    # Parent and child: the parent declares, the child names its parent's type by `crate::`.
+    (tmp_path / "b/mod.rs").write_text("pub mod c;\npub mod e;\n")
+    (tmp_path / "b/e.rs").write_text("use crate::b::Own;\n")
+    assert [tmp_path / "b/e.rs", tmp_path / "b/mod.rs"] in circles.circles(tmp_path)
+    (tmp_path / "b/e.rs").write_text("use super::Own;\n")
     assert circles.circles(tmp_path) == [[tmp_path / "a.rs", tmp_path / "b/c.rs"]]

@@ -4,7 +4,7 @@
 1. Crates depend on each other as the table of ARCHITECTURE.md allows, in tests too.
 2. The pure crates touch no file, network, process, environment or clock, and forbid `unsafe`.
 3. Source files stay under 600 lines (900 is an error); the command line's crate stays under 7,000.
-4. Every dependency says in docs/dependencies.md what it saves.
+4. Every dependency says in docs/dependencies.md what it saves, and where it is used.
 5. No more than five files of a crate import each other in a circle (scripts/circles.py).
 6. Paths and commits that ARCHITECTURE.md and CONTRIBUTING.md name exist.
 
@@ -47,7 +47,7 @@ CLI_LINES = 7_000
 LARGEST_CIRCLE = 5
 
 # Rules that print a warning until the tree holds them. To make one an error, delete its name here.
-ONLY_WARNED = {"cli-size", "circles", "paths", "commits"}
+ONLY_WARNED = {"cli-size", "circles", "paths", "commits", "dependency-rows"}
 
 Finding = tuple[str, str]  # rule, text
 
@@ -135,16 +135,34 @@ def lengths() -> list[Finding]:
     return found
 
 
-def dependencies() -> list[Finding]:
-    """Dependencies of the workspace that docs/dependencies.md does not explain."""
-    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
-    page = (ROOT / "docs/dependencies.md").read_text()
-    explained = set(re.findall(r"[A-Za-z0-9_-]+", " ".join(re.findall(r"^\|([^|]*)\|", page, re.M))))
-    return [
-        ("dependencies", f"Cargo.toml: {name} has no line in docs/dependencies.md")
-        for name in manifest["workspace"]["dependencies"]
-        if not name.startswith("hopbyte-") and name not in explained
-    ]
+def users_of(packages: list[dict]) -> dict[str, set[str]]:
+    """Dependency of the workspace: crates that use it outside their tests."""
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["dependencies"]
+    users: dict[str, set[str]] = {name: set() for name in manifest if not name.startswith("hopbyte-")}
+    for package in packages:
+        for dependency in package["dependencies"]:
+            if dependency["kind"] != "dev" and dependency["name"] in users:
+                users[dependency["name"]].add(package["name"].removeprefix("hopbyte-"))
+    return users
+
+
+def dependencies(packages: list[dict]) -> list[Finding]:
+    """Dependencies without a row in docs/dependencies.md, and rows that name other crates than those that use them."""
+    users = users_of(packages)
+    crates = {package["name"].removeprefix("hopbyte-") for package in packages}
+    found, explained = [], set()
+    for names, where in re.findall(r"^\|([^|]*)\|([^|]*)\|", (ROOT / "docs/dependencies.md").read_text(), re.M):
+        explained |= set(re.findall(r"[A-Za-z0-9_-]+", names))
+        listed = set(where.replace(" ", "").split(","))
+        if not listed <= crates:
+            continue  # "tests", "everywhere", "Python package": no list of crates
+        for name in re.findall(r"[A-Za-z0-9_-]+", names.partition("(")[0]):
+            if users.get(name) != listed:
+                used = ", ".join(sorted(users.get(name, ()))) or "no crate"
+                text = f"docs/dependencies.md: {name} is used by {used}, not {where.strip()}"
+                found.append(("dependency-rows", text))
+    missing = [name for name in users if name not in explained]
+    return found + [("dependencies", f"Cargo.toml: {name} has no line in docs/dependencies.md") for name in missing]
 
 
 def imports(packages: list[dict]) -> list[Finding]:
@@ -187,7 +205,7 @@ def main() -> int:
     """Runs all checks."""
     packages = workspace()
     table = may_use((ROOT / "ARCHITECTURE.md").read_text())
-    found = arrows(packages, table) + purity() + lengths() + dependencies() + imports(packages)
+    found = arrows(packages, table) + purity() + lengths() + dependencies(packages) + imports(packages)
     for page in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
         found += paths(page) + commits(page)
     errors = 0

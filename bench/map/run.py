@@ -305,7 +305,8 @@ def main() -> int:
             bench.say(f"problem {number} of {len(args.problems)}: {problem}")
             done = measured([bench.ours, "in-order", problem])
             if done is None:
-                print(f"{problem:<5} skipped: its file is not here", flush=True)
+                lacks = "run make build/mesh/p5.graph" if problem.startswith("P5") else "its capture is not here"
+                print(f"{problem:<5} skipped: {lacks}", flush=True)
                 continue
             bench.add((problem, "in-order", "none"), *done)
             bench.run_ours(problem, "load", "worst-link")

@@ -2,7 +2,7 @@
 #   make demo      the whole loop on real input in a minute; your own with FABRIC= TRAFFIC= (below)
 #   make test      everything that CI runs
 #   make test-mpi  the recorder and the probes under Open MPI and MPICH, ten more minutes
-#   make lint      formatting, lints and the rules of the house
+#   make lint      formatting, lints, the rules of the house, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, libhopbyte, man pages and completions below PREFIX (default ~/.local); where there is an MPI,
 #                  the recorder's libraries and the probes for it too
@@ -66,6 +66,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(PYTHON) scripts/house.py
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --locked --no-deps --workspace
 
 test-rust:
 	$(CARGO) test --locked --workspace

@@ -4,6 +4,24 @@
 //! with it and what the launcher would spoil, and compares it with what the ranks of a job say, [`write_fabric`] writes a machine in the formats of other tools, [`write_atomic`] puts a
 //! file in place whole or not at all. Host names come from networks and files and end up in files that
 //! shells and launchers read, so they are checked first.
+//!
+//! # Example
+//!
+//! ```
+//! use hopbyte_apply::{Launch, Launcher};
+//! use hopbyte_fabric::{Allocation, NodeId, Placement, spec};
+//!
+//! let fabric = spec::fabric("torus:2x2x1")?;
+//! let allocation = Allocation::new(&fabric, vec![(NodeId(0), 1), (NodeId(1), 1), (NodeId(2), 1)])?;
+//! let nodes = [NodeId(2), NodeId(0), NodeId(1)];
+//! let placement = Placement::on_nodes(&fabric, &allocation, nodes)?;
+//!
+//! let launch =
+//!     Launch { fabric: &fabric, allocation: &allocation, placement: &placement, mpich: None, cores: None };
+//! let prepared = launch.prepare(Launcher::MpichRankOrder)?;
+//! assert!(prepared.text.lines().any(|line| line == "1,2,0"), "{}", prepared.text);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod advice;
 mod blocks;

@@ -2,12 +2,27 @@
 //!
 //! One tick is one second of UTC (or another period). Every agent reads its node's counters at the start
 //! of a tick and pushes them; the collector closes the tick when all expected nodes reported or a
-//! deadline passed, and says who is missing, late, reset or frozen ([`ticks`]). What it gathered is a
+//! deadline passed, and says who is missing, late, reset or frozen ([`gather`]). What it gathered is a
 //! block of bytes ([`block`]) that is written before it is acknowledged, sent to whoever watches, and
 //! read back by the same code when it is replayed.
 //!
 //! Everything that comes from the network is hostile until checked: sizes are bounded, names are
 //! validated, and what is refused is refused with a sentence that says what was found.
+//!
+//! # Example
+//!
+//! A tick that closes at its deadline names the nodes that did not report:
+//!
+//! ```
+//! use hopbyte_collect::gather::{Gathering, Rules};
+//!
+//! let rules = Rules { expected: vec!["n1".into(), "n2".into()], ..Rules::default() };
+//! let mut gathering = Gathering::new(rules, 0);
+//! let deadline_ns = gathering.closes_ns();
+//! assert!(!gathering.due(deadline_ns - 1) && gathering.due(deadline_ns));
+//! let (closing, _block) = gathering.close(deadline_ns);
+//! assert_eq!((closing.expected, closing.missing.len()), (2, 2));
+//! ```
 
 pub mod agent;
 mod ahead;

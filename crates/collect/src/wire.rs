@@ -9,7 +9,7 @@
 //! | `C` challenge | collector | 16 random bytes; only where a token is required, first of all |
 //! | `H` hello | agent | node, boot, start, period, proof of the token |
 //! | `W` welcome | collector | highest sequence number that is kept already |
-//! | `S` source | agent | [`Origin`], [shape](crate::shape) |
+//! | `S` source | agent | [`Origin`], [`crate::shape`] |
 //! | `R` report | agent | [`Header`], then per source its values |
 //! | `A` acknowledged | collector | sequence number: all up to it are kept |
 //! | `V` viewer | viewer | proof of the token; from now on come blocks |

@@ -5,6 +5,21 @@
 //! build a [`Fabric`] through [`FabricBuilder`], which checks it once; after that it never changes.
 //! [`Routing`] says which way bytes go, [`LinkState`] what every link carries, [`Traffic`] what an
 //! application sends and [`Placement`] where its tasks are.
+//!
+//! # Example
+//!
+//! ```
+//! use hopbyte_fabric::{NodeId, Routing, spec};
+//!
+//! let fabric = spec::fabric("torus:4x4x4")?;
+//! let routing = Routing::default_for(&fabric);
+//! // Dimension order, the shorter way round each ring: 1 hop in X, 2 in Y, 1 in Z.
+//! let (from, to) = (fabric.find_node("(0,0,0)")?, fabric.find_node("(1,2,3)")?);
+//! assert_eq!(routing.hops(&fabric, from, to)?, 4);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
 
 pub mod aries;
 pub mod bounds;

@@ -7,6 +7,30 @@
 //! improvement" is a normal answer.
 //!
 //! Nothing here reads files or the environment; the clock is read for the time budget alone.
+//!
+//! # Example
+//!
+//! ```
+//! use hopbyte_fabric::{Allocation, Routing, declared, spec};
+//! use hopbyte_map::{Options, Problem, map};
+//!
+//! let fabric = spec::fabric("torus:4x4x4")?;
+//! let routing = Routing::default_for(&fabric);
+//! let exchange = declared::traffic("stencil:8x8:9:1000")?.total();
+//! let nodes = fabric.node_ids().map(|node| (node, 1)).collect();
+//! let allocation = Allocation::new(&fabric, nodes)?;
+//!
+//! let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
+//! // A number of trials instead of a time: the same placement on any machine.
+//! let options = Options { trials: Some(20_000), ..Options::default() };
+//! let (placement, certificate) = map(&problem, &options, &|_| {})?;
+//! assert_eq!(placement.tasks(), 64);
+//! assert!(certificate.result.worst_link_seconds <= certificate.baseline.worst_link_seconds);
+//! assert!(certificate.bound.worst_link_seconds <= certificate.result.worst_link_seconds);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
 
 mod arrangement;
 mod batch;

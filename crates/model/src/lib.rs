@@ -3,6 +3,29 @@
 //! A [`Scenario`] is the question: machine, operating point, job, other jobs. [`Question`] puts it on
 //! its machine and refuses what is impossible; [`Outcome`] is the answer. Levels differ in how exactly
 //! they look: [`loads`] counts what static routes carry, [`fluid`] shares links among flows over time.
+//!
+//! # Example
+//!
+//! ```
+//! use hopbyte_model::{Inputs, Question, Scenario};
+//!
+//! let text = r#"
+//!     schema = "hopbyte.scenario/1"
+//!     name = "halo"
+//!     fabric = "gemini:4x4x8"
+//!     network = "gemini"
+//!     [job]
+//!     ranks_per_node = 4
+//!     workload.halo = { grid = [8, 8, 8], bytes = [1e6], iterations = 2, compute_s = 0.001 }
+//! "#;
+//! let scenario = Scenario::parse("halo.toml", text)?;
+//! let (fabric, routing) = scenario.machine()?;
+//! let outcome = Question::new(&scenario, &fabric, &routing, &Inputs::default())?.answer()?;
+//! assert!(outcome.time_seconds >= outcome.bound_seconds);
+//! # Ok::<(), hopbyte_model::ModelError>(())
+//! ```
+
+#![forbid(unsafe_code)]
 
 #![forbid(unsafe_code)]
 

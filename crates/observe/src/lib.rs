@@ -4,6 +4,23 @@
 //! one run the same code. Input is hostile until checked: readers never panic, their memory is bounded
 //! by [`text::Limits`], and what they refuse they refuse with file, line, what was found, what was
 //! expected and a hint.
+//!
+//! # Example
+//!
+//! Traffic from a text in memory, and the error for a bad line of it:
+//!
+//! ```
+//! use hopbyte_observe::text::{Limits, Text};
+//! use hopbyte_observe::traffic::traffic;
+//!
+//! let read = |text: &str| traffic(&Text::from_bytes("app.csv", text.as_bytes(), Limits::ANY)?);
+//! let total = read("src,dst,bytes\n0,1,1000\n1,0,500\n")?.total();
+//! assert_eq!((total.tasks(), total.total_bytes()), (2, 1500.0));
+//!
+//! let error = read("src,dst,bytes\n0,1,many\n").map(|_| ()).unwrap_err().to_string();
+//! assert!(error.starts_with("app.csv:2: found many, expected bytes"), "{error}");
+//! # Ok::<(), hopbyte_observe::ObserveError>(())
+//! ```
 
 pub mod counters;
 mod error;

@@ -10,6 +10,34 @@
 //!
 //! With several paths between a pair ([`hopbyte_fabric::routing::MinimalPaths`]), sum and mean are
 //! expectations over the path set, and the maximum is over every link that any path uses.
+//!
+//! # Example
+//!
+//! The most used link on the route between two nodes, with other traffic on one of its links:
+//!
+//! ```
+//! use hopbyte_fabric::{Direction, LinkState, Routing, spec};
+//! use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+//!
+//! let fabric = spec::fabric("torus:4x4x4")?;
+//! let routing = Routing::default_for(&fabric);
+//! let mut state = LinkState::unknown(&fabric);
+//! for link in fabric.link_ids() {
+//!     state.used_ratio.set(link, Some(0.1));
+//! }
+//! let node = |name| fabric.find_node(name);
+//! let from = fabric.node(node("(0,0,0)")?).router;
+//! let busy = fabric.link_towards(from, Direction { dim: 0, positive: true }).ok_or("no X+")?;
+//! state.used_ratio.set(busy, Some(0.8));
+//!
+//! let costs =
+//!     RouteCosts::new(&fabric, &routing, Some(&state), Metric::Used, Aggregate::Max, Over::Request);
+//! assert_eq!(costs.pair(node("(0,0,0)")?, node("(1,1,0)")?)?, Some(0.8));
+//! assert_eq!(costs.pair(node("(1,1,0)")?, node("(0,0,0)")?)?, Some(0.1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
 
 mod code;
 mod costs;

@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "hopbyte.outcome/1";
 /// What a model says about a [`crate::Scenario`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// [`SCHEMA`].
+    /// `SCHEMA`.
     pub schema: String,
     /// The scenario's name.
     pub name: String,

@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "hopbyte.scenario/1";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// [`SCHEMA`].
+    /// `SCHEMA`.
     pub schema: String,
     /// Name for titles.
     pub name: String,

@@ -78,7 +78,7 @@ pub struct Point {
 /// A figure with its values.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drawn {
-    /// [`FIGURE_SCHEMA`].
+    /// `FIGURE_SCHEMA`.
     pub schema: &'static str,
     /// The row.
     pub row: String,

@@ -47,7 +47,7 @@ CLI_LINES = 7_000
 LARGEST_CIRCLE = 5
 
 # Rules that print a warning until the tree holds them. To make one an error, delete its name here.
-ONLY_WARNED = {"cli-size", "circles", "paths", "commits", "dependency-rows"}
+ONLY_WARNED = {"cli-size", "circles", "paths", "commits", "dependency-rows", "unused-arrows"}
 
 Finding = tuple[str, str]  # rule, text
 
@@ -81,13 +81,17 @@ def arrows(packages: list[dict], table: dict[str, set[str]]) -> list[Finding]:
         if crate not in table:
             found.append(("table", f"ARCHITECTURE.md: the table has no row for crates/{crate}"))
             continue
+        used = set()
         for dependency in package["dependencies"]:
             other = dependency["name"].removeprefix("hopbyte-")
             if not dependency["name"].startswith("hopbyte-"):
                 continue
+            used.add(other)
             allowed = table[crate] | (TEST_ONLY if dependency["kind"] == "dev" else set())
             if other not in allowed:
                 found.append(("arrows", f"crates/{crate}/Cargo.toml: {crate} must not use {other}"))
+        for other in sorted(table[crate] - used):
+            found.append(("unused-arrows", f"ARCHITECTURE.md: {crate} does not use {other}"))
     return found
 
 

@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from program import hopbyte_binary
 
-
 NEED = str(Path(__file__).resolve().parents[2] / "scripts" / "need.sh")
 
 

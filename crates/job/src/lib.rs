@@ -5,26 +5,6 @@
 //!   JSON form of that answer, read and written here;
 //! - [`verify`] compares a prediction with counters, [`probe`] finds the slow component, [`record`] runs a job under
 //!   the recorder, [`sweep`] keeps the journal of a parameter study.
-//!
-//! # Example
-//!
-//! ```
-//! use hopbyte_job::{Asked, Document, Effort, MachineSource, search};
-//!
-//! let asked = Asked {
-//!     traffic: "stencil:8x8:9:1000".into(),
-//!     machine: MachineSource { fabric: "torus:4x4x4".into(), ..MachineSource::default() },
-//!     nodes: Some("all".into()),
-//!     ..Asked::default()
-//! };
-//! let question = asked.read()?;
-//! let effort = Effort { trials: Some(10_000), ..Effort::DEFAULT };
-//! let mapping = search(&question, &effort, &|_| {})?;
-//! let document = Document::of(&question, &mapping);
-//! assert_eq!(document.placement.len(), 64);
-//! assert!(document.text()?.contains("hopbyte.map/1"));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 #![forbid(unsafe_code)]
 

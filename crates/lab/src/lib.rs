@@ -1,21 +1,4 @@
 //! An emulated cluster on this machine: network namespaces wired as a fabric, links shaped.
-//!
-//! # Example
-//!
-//! The plan of a lab, without the rights that building it takes:
-//!
-//! ```
-//! use hopbyte_fabric::{Routing, spec};
-//! use hopbyte_lab::plan::{Naming, Plan};
-//!
-//! let fabric = spec::fabric("torus:2x2")?;
-//! let routing = Routing::default_for(&fabric);
-//! let naming = Naming { lab: "small".into(), scale: 1.0 };
-//! let plan = Plan::of(&fabric, &routing, &naming)?;
-//! assert_eq!(plan.places.len(), fabric.routers().len() + fabric.nodes().len());
-//! assert!(plan.cables.contains("veth"));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 pub mod agents;
 pub mod background;

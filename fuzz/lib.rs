@@ -1,6 +1,6 @@
 //! The fuzz targets: every row of the tables of formats, and [`OTHERS`].
 
-use hopbyte_fabric::{Fabric, LinkState, Reach, spec};
+use hopbyte_fabric::{Fabric, Reach, spec};
 use hopbyte_observe::counters::{self, CounterOptions, counter_series};
 use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
@@ -163,8 +163,8 @@ fn counters_of(fabric: &Fabric, bytes: &[u8]) {
     let Ok(series) = counter_series(&[text], fabric, &options) else {
         return;
     };
-    for snapshot in series {
-        let state = LinkState::of_increase(fabric, &snapshot);
+    for counted in series.all() {
+        let state = counted.state(fabric);
         for column in [
             &state.used_ratio,
             &state.received_bytes,

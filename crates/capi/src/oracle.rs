@@ -137,13 +137,8 @@ pub unsafe extern "C" fn hopbyte_oracle_refresh(
         if let Some(remote) = &mut now.remote {
             let (fresh, when, state) = remote.links(&oracle.machine.machine.fabric)?;
             now.reading = state.map(|state| {
-                Arc::new(Reading {
-                    source: format!("oracle {}", remote.address()),
-                    matched: state.coverage.iter().filter(|&&c| c > 0.0).count(),
-                    unmatched: 0,
-                    state,
-                    notes: Vec::new(),
-                })
+                let source = format!("oracle {}", remote.address());
+                Arc::new(Reading::of_state(source, state))
             });
             now.version = fresh;
             time = when;

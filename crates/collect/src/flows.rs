@@ -25,6 +25,8 @@ pub struct Flow {
     pub since_ns: Option<u64>,
     terms: Vec<(u32, f64)>,
     combine: Combine,
+    /// The counter that says the port's speed, and bytes per second of its unit.
+    speed: Option<(u32, f64)>,
 }
 
 /// The flows of one source of one node.
@@ -103,6 +105,9 @@ impl SourceFlows {
                     since_ns: None,
                     terms: Vec::new(),
                     combine: counter.combine,
+                    speed: layout
+                        .speed_of(counter)
+                        .map(|i| (i, layout.counters[i as usize].factor)),
                 });
             flow.terms.push((i, counter.factor));
         }
@@ -163,13 +168,14 @@ impl Flow {
             return;
         }
         let mut why = None;
+        let speed = self.speed.and_then(|(i, factor)| Some(factor * now(i)?));
         let grown = combined(self.combine, &self.terms, |i| {
             let counter = &layout.counters[i as usize];
             let (a, b) = old.get(i as usize).zip(new.get(i as usize))?;
             let length = seconds.ok().flatten();
             let grown = match seconds {
                 Err(reason) => Err(reason),
-                Ok(_) => increase(counter.behaviour, a, b, length),
+                Ok(_) => increase(counter.at_speed(speed), a, b, length),
             };
             grown
                 .map_err(|reason| why = Some(reason))

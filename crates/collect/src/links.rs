@@ -2,7 +2,7 @@
 
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState, Shapes};
-use hopbyte_fabric::{Fabric, Snapshot};
+use hopbyte_fabric::{Fabric, Increase, LeftOut};
 use hopbyte_observe::counters::join::{Joint, PortMap, drop_dead_links};
 use hopbyte_observe::counters::reading::{Layout, Reading};
 use std::collections::HashMap;
@@ -12,9 +12,20 @@ use std::sync::Arc;
 /// any stream (a collector's, a store's, one log after another) costs the same.
 #[derive(Debug, Default)]
 pub struct Links {
-    nodes: HashMap<Box<str>, Vec<Option<Device>>>,
+    nodes: HashMap<Box<str>, Node>,
     ports: PortMap,
     mismatch: Option<String>,
+    left_out: LeftOut,
+}
+
+/// The sources of a node.
+#[derive(Debug, Default)]
+struct Node {
+    devices: Vec<Option<Device>>,
+    /// Of the devices that have a first reading, in their order.
+    joint: Option<Joint>,
+    /// Whether there are other devices than the joint knows.
+    changed: bool,
 }
 
 /// A source of a node.
@@ -22,7 +33,8 @@ pub struct Links {
 struct Device {
     /// As the stream has it, without the node.
     shape: Arc<Layout>,
-    joint: Option<Joint>,
+    /// The first reading that had a value.
+    first: Option<Reading>,
     before: Option<Reading>,
     last: Reading,
     /// Whether it reported since the last tick closed.
@@ -42,25 +54,38 @@ impl Links {
     pub fn report(&mut self, fabric: &Fabric, cluster: &Cluster, id: u32) {
         let Some(node) = cluster.node(id) else { return };
         if !self.nodes.contains_key(&node.name) {
-            self.nodes.insert(node.name.clone(), Vec::new());
+            self.nodes.insert(node.name.clone(), Node::default());
         }
-        let Some(devices) = self.nodes.get_mut(&node.name) else {
+        let Some(known) = self.nodes.get_mut(&node.name) else {
             return;
         };
+        let devices = &mut known.devices;
         devices.resize_with(devices.len().max(node.sources.len()), || None);
         for (slot, held) in devices.iter_mut().zip(&node.sources) {
             let Some(held) = held.as_ref().filter(|h| h.part.read) else {
                 continue;
             };
             let shape = cluster.shapes.layout(held.shape);
-            let device = match slot.take() {
-                Some(mut device) if device.is_of(shape, held) => {
-                    device.take(node, held);
-                    device
+            match slot {
+                Some(device) if device.is_of(shape, held) => {
+                    known.changed |= device.take(node, held);
                 }
-                _ => Device::new(&cluster.shapes, node, held),
-            };
-            if let Err(words) = slot.insert(device).join(fabric, &self.ports) {
+                _ => {
+                    *slot = Some(Device::new(&cluster.shapes, node, held));
+                    known.changed = true;
+                }
+            }
+        }
+        if !std::mem::take(&mut known.changed) {
+            return;
+        }
+        match known.join(fabric, &self.ports) {
+            Ok(joint) => {
+                self.left_out.extend(&joint.left_out);
+                known.joint = Some(joint);
+            }
+            Err(words) => {
+                known.joint = None;
                 self.mismatch.get_or_insert(words);
             }
         }
@@ -68,29 +93,38 @@ impl Links {
 
     /// What the links carried since the reports before: nothing of a node that did not report in this
     /// tick. `None` while no source has two readings.
-    pub fn close(&mut self, fabric: &Fabric, closing: &Closing, source: &str) -> Option<Snapshot> {
-        let mut snapshot = Snapshot::new(fabric, source, false);
+    pub fn close(&mut self, fabric: &Fabric, closing: &Closing, source: &str) -> Option<Increase> {
+        let mut increase = Increase::new(fabric, source);
         let mut compared = false;
-        for device in self.nodes.values().flatten().flatten() {
-            let (Some(joint), Some(before), true) = (&device.joint, &device.before, device.fresh)
-            else {
-                continue;
-            };
-            joint.file_increase(before, &device.last, &mut snapshot);
-            snapshot.matched += joint.matched;
-            snapshot.unmatched += joint.unmatched;
-            compared = true;
+        let mut pairs: Vec<Option<(&Reading, &Reading)>> = Vec::new();
+        for node in self.nodes.values() {
+            let Some(joint) = &node.joint else { continue };
+            pairs.clear();
+            let devices = node.devices.iter().flatten();
+            pairs.extend(devices.filter(|d| d.first.is_some()).map(|device| {
+                let before = device.before.as_ref().filter(|_| device.fresh)?;
+                Some((before, &device.last))
+            }));
+            if pairs.iter().any(Option::is_some) {
+                joint.file_increase(&pairs, &mut increase);
+                compared = true;
+            }
         }
         self.pass();
-        drop_dead_links(fabric, &mut snapshot);
-        snapshot.time_seconds = Some((closing.tick.saturating_mul(closing.period_ns)) as f64 / 1e9);
-        compared.then_some(snapshot)
+        drop_dead_links(fabric, &mut increase);
+        increase.time_seconds = Some((closing.tick.saturating_mul(closing.period_ns)) as f64 / 1e9);
+        compared.then_some(increase)
     }
 
     /// A tick of which nobody wants the snapshot.
     pub fn pass(&mut self) {
-        let devices = self.nodes.values_mut().flatten().flatten();
-        devices.for_each(|device| device.fresh = false);
+        let devices = self.nodes.values_mut().flat_map(|n| &mut n.devices);
+        devices.flatten().for_each(|device| device.fresh = false);
+    }
+
+    /// Ports that speak for no link, of nodes that were joined since the last call.
+    pub fn left_out(&mut self) -> LeftOut {
+        std::mem::take(&mut self.left_out)
     }
 
     /// The first report that does not fit the fabric, in a sentence.
@@ -99,17 +133,27 @@ impl Links {
     }
 }
 
+impl Node {
+    fn join(&self, fabric: &Fabric, ports: &PortMap) -> Result<Joint, String> {
+        let devices = self.devices.iter().flatten();
+        let firsts: Vec<&Reading> = devices.filter_map(|d| d.first.as_ref()).collect();
+        let joint = Joint::new(fabric, &firsts, ports);
+        joint.map_err(|e| format!("found {}, expected {}", e.found, e.expected))
+    }
+}
+
 impl Device {
     fn new(shapes: &Shapes, node: &NodeState, held: &Held) -> Self {
+        let last = Reading {
+            layout: node.layout(held, shapes),
+            moment: node.moment(held),
+            values: held.values.clone(),
+        };
         Self {
             shape: shapes.layout(held.shape).clone(),
-            joint: None,
+            first: (last.values.known() > 0).then(|| last.clone()),
             before: None,
-            last: Reading {
-                layout: node.layout(held, shapes),
-                moment: node.moment(held),
-                values: held.values.clone(),
-            },
+            last,
             fresh: true,
         }
     }
@@ -119,7 +163,8 @@ impl Device {
             && self.last.layout.coordinate.as_deref() == held.origin.coordinate.as_deref()
     }
 
-    fn take(&mut self, node: &NodeState, held: &Held) {
+    /// Whether this is the first reading with a value.
+    fn take(&mut self, node: &NodeState, held: &Held) -> bool {
         let next = Reading {
             layout: self.last.layout.clone(),
             moment: node.moment(held),
@@ -127,17 +172,10 @@ impl Device {
         };
         self.before = Some(std::mem::replace(&mut self.last, next));
         self.fresh = true;
-    }
-
-    fn join(&mut self, fabric: &Fabric, ports: &PortMap) -> Result<(), String> {
-        if self.joint.is_some() || self.last.values.known() == 0 {
-            return Ok(());
+        let begins = self.first.is_none() && self.last.values.known() > 0;
+        if begins {
+            self.first = Some(self.last.clone());
         }
-        let joint = Joint::new(fabric, &self.last, ports);
-        let wrong = |e: hopbyte_observe::counters::join::Mismatch| {
-            format!("found {}, expected {}", e.found, e.expected)
-        };
-        self.joint = Some(joint.map_err(wrong)?);
-        Ok(())
+        begins
     }
 }

@@ -1,41 +1,9 @@
 //! What does every link carry? Rates and ratios over a window, with their coverage.
 
+use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
-use crate::snapshot::{Missing, Quantity, Side, Snapshot};
-
-/// One value a link; not-a-number inside means "not known" and reads as `None`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Column(Vec<f64>);
-
-impl Column {
-    /// All unknown.
-    pub fn unknown(links: usize) -> Self {
-        Self(vec![f64::NAN; links])
-    }
-
-    /// The value of a link, if known.
-    #[inline]
-    pub fn get(&self, link: LinkId) -> Option<f64> {
-        let value = self.0[link.index()];
-        (!value.is_nan()).then_some(value)
-    }
-
-    /// Sets or clears a value.
-    pub fn set(&mut self, link: LinkId, value: Option<f64>) {
-        self.0[link.index()] = value.unwrap_or(f64::NAN);
-    }
-
-    /// The raw array, unknown as not-a-number (the form NumPy and plots want).
-    pub fn as_slice(&self) -> &[f64] {
-        &self.0
-    }
-
-    /// Number of known values.
-    pub fn known(&self) -> usize {
-        self.0.iter().filter(|v| !v.is_nan()).count()
-    }
-}
+use crate::snapshot::{Increase, LinkCounts, Quantity, Side, Totals};
 
 /// Load of every directed link over a window.
 ///
@@ -43,8 +11,10 @@ impl Column {
 /// stall from A's (paper 000, V.B); the snapshot has done that join.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkState {
-    /// Length of the window, if the source says it.
+    /// Length of the window, if the source says it; the longest where devices have their own.
     pub window_seconds: Option<f64>,
+    /// Seconds that the bytes of each link cover, where the source says it.
+    pub window: Column,
     /// Bytes that arrived in the window.
     pub received_bytes: Column,
     /// Packets that arrived (or, where only the sender counts, were sent) in the window.
@@ -77,6 +47,7 @@ impl LinkState {
         let n = fabric.links().len();
         Self {
             window_seconds: None,
+            window: Column::unknown(n),
             received_bytes: Column::unknown(n),
             packets: Column::unknown(n),
             used_ratio: Column::unknown(n),
@@ -92,87 +63,110 @@ impl LinkState {
         }
     }
 
-    /// The state that a snapshot of increases describes.
+    /// The state that an increase describes.
     ///
     /// Ratios divide by the window of the link's own end and by the capacity of the lanes in service,
-    /// those of the snapshot where it knows them. Without a window they are the source's own, if it
+    /// those of the reading where it knows them. Without a window they are the source's own, if it
     /// printed any, else unknown. A link without lanes has no used ratio.
-    pub fn of_increase(fabric: &Fabric, snapshot: &Snapshot) -> Self {
+    pub fn of_increase(fabric: &Fabric, increase: &Increase) -> Self {
+        let window = |side, link| increase.window(side, link);
+        let mut state = Self::of(fabric, increase, &window);
+        state.window_seconds = increase.window_seconds.filter(|&w| w > 0.0);
+        state
+    }
+
+    /// What links carried since their counters began, over a time that is not known: there are no
+    /// ratios but those that the source printed.
+    pub fn of_totals(fabric: &Fabric, totals: &Totals) -> Self {
+        Self::of(fabric, totals, &|_, _| None)
+    }
+
+    fn of(
+        fabric: &Fabric,
+        counts: &LinkCounts,
+        window: &dyn Fn(Side, LinkId) -> Option<f64>,
+    ) -> Self {
         use Quantity as Q;
         let mut state = Self::unknown(fabric);
-        state.window_seconds = snapshot.window_seconds.filter(|&w| w > 0.0);
-        let quantities: Vec<Q> = snapshot.quantities().filter(|q| !q.is_gauge()).collect();
+        let quantities: Vec<Q> = counts.quantities().filter(|q| !q.is_gauge()).collect();
         for link in fabric.link_ids() {
-            let get = |quantity| snapshot.get(quantity, link);
-            let read = quantities.iter().filter(|&&q| get(q).is_some()).count();
-            state.coverage[link.index()] = read as f64 / quantities.len().max(1) as f64;
+            let read = |quantity| counts.read(quantity, link);
+            let known = quantities.iter().filter(|&&q| read(q).is_ok()).count();
+            state.coverage[link.index()] = known as f64 / quantities.len().max(1) as f64;
             // Where both ends count, the receiving end is the truth: what arrived used the link.
-            let first = |received, sent| {
-                let side = |q: Q| get(q).map(|v| (v, q.side()));
-                side(received).or_else(|| side(sent))
+            let first = |received: Q, sent: Q| {
+                let side = |q: Q| read(q).map(|v| (v, q.side()));
+                either(side(received), side(sent))
             };
             let bytes = first(Q::ReceivedBytes, Q::SentBytes);
-            let input = get(Q::InputStallNs).map(|ns| ns * 1e-9);
-            let capacity = Some(capacity(fabric, snapshot, link)).filter(|&c| c > 0.0);
-            let lost = || Some(get(Q::CreditStallBytes)? / capacity?);
-            let credit = get(Q::CreditStallNs).map(|ns| ns * 1e-9).or_else(lost);
-            let used = bytes
-                .zip(capacity)
-                .and_then(|((b, side), c)| Some(b / (snapshot.window(side, link)? * c)))
-                .or_else(|| get(Q::UsedRatio));
-            let share = |stall: Option<f64>, side, own| {
-                stall
-                    .and_then(|s| Some(s / snapshot.window(side, link)?))
-                    .or_else(|| get(own))
+            let capacity = Some(capacity(fabric, counts, link)).filter(|&c| c > 0.0);
+            let input = read(Q::InputStallNs).map(|ns| ns * 1e-9);
+            let lost = read(Q::CreditStallBytes)
+                .and_then(|bytes| Ok(bytes / capacity.ok_or(Missing::Down)?));
+            let credit = either(read(Q::CreditStallNs).map(|ns| ns * 1e-9), lost);
+            // Without a window or a capacity there is no ratio, whatever was counted.
+            let over = |value: f64, side, rate: Option<f64>| {
+                let most = window(side, link).zip(rate).map(|(w, rate)| w * rate);
+                most.map(|most| value / most).ok_or(Missing::Uncounted)
             };
-            state.received_bytes.set(link, bytes.map(|(b, _)| b));
-            state.packets.set(
-                link,
-                first(Q::ReceivedPackets, Q::SentPackets).map(|(p, _)| p),
-            );
-            state.used_ratio.set(link, used);
-            state.input_stall_seconds.set(link, input);
-            state.credit_stall_seconds.set(link, credit);
+            let used = bytes.and_then(|(b, side)| over(b, side, capacity));
+            let share = |stall: Result<f64, Missing>, side, own| {
+                either(stall.and_then(|s| over(s, side, Some(1.0))), read(own))
+            };
+            let side = bytes.map_or(Side::Arrivals, |(_, side)| side);
             state
-                .input_stall_ratio
-                .set(link, share(input, Side::Arrivals, Q::InputStallRatio));
+                .window
+                .set(link, window(side, link).filter(|_| known > 0));
+            state.received_bytes.put(link, bytes.map(|(b, _)| b));
+            let packets = first(Q::ReceivedPackets, Q::SentPackets);
+            state.packets.put(link, packets.map(|(p, _)| p));
+            state.used_ratio.put(link, either(used, read(Q::UsedRatio)));
+            state.input_stall_seconds.put(link, input);
+            state.credit_stall_seconds.put(link, credit);
+            let inputs = share(input, Side::Arrivals, Q::InputStallRatio);
+            state.input_stall_ratio.put(link, inputs);
+            let credits = share(credit, Side::Departures, Q::CreditStallRatio);
+            state.credit_stall_ratio.put(link, credits);
             state
-                .credit_stall_ratio
-                .set(link, share(credit, Side::Departures, Q::CreditStallRatio));
-            state.credit_stall_count.set(link, get(Q::CreditStallCount));
-            state.queued_bytes.set(link, get(Q::QueuedBytes));
-            state.errors.set(link, get(Q::Errors));
-            state.lanes.set(link, get(Q::Lanes));
+                .credit_stall_count
+                .put(link, read(Q::CreditStallCount));
+            state.queued_bytes.put(link, read(Q::QueuedBytes));
+            state.errors.put(link, read(Q::Errors));
+            state.lanes.put(link, read(Q::Lanes));
         }
         state
     }
 
-    /// The state between two cumulative snapshots: increases over the time between them. A value
-    /// that fell is a reset or a wrap that the source did not resolve, and stays unknown; so does all
-    /// when no time passed.
-    pub fn between(fabric: &Fabric, earlier: &Snapshot, later: &Snapshot) -> Self {
-        let mut increase = Snapshot::new(fabric, later.source.clone(), false);
-        increase.time_seconds = later.time_seconds;
-        let interval = earlier
-            .time_seconds
-            .zip(later.time_seconds)
-            .map(|(a, b)| b - a);
-        increase.window_seconds = interval;
-        for quantity in later.quantities() {
-            for link in fabric.link_ids() {
-                let (old, new) = (earlier.get(quantity, link), later.get(quantity, link));
-                match (old, new) {
-                    (_, Some(new)) if quantity.is_gauge() => increase.set(quantity, link, new),
-                    (Some(_), Some(_)) if interval.is_some_and(|w| w <= 0.0) => {
-                        increase.lose(quantity, link, Missing::ZeroInterval);
-                    }
-                    (Some(old), Some(new)) if new >= old => increase.set(quantity, link, new - old),
-                    (Some(_), Some(_)) => increase.lose(quantity, link, Missing::Reset),
-                    _ => {}
-                }
-            }
-        }
-        Self::of_increase(fabric, &increase)
+    /// All columns of figures with their names.
+    pub fn columns(&self) -> [(&'static str, &Column); 11] {
+        [
+            ("received_bytes", &self.received_bytes),
+            ("packets", &self.packets),
+            ("used_ratio", &self.used_ratio),
+            ("input_stall_ratio", &self.input_stall_ratio),
+            ("credit_stall_ratio", &self.credit_stall_ratio),
+            ("input_stall_seconds", &self.input_stall_seconds),
+            ("credit_stall_seconds", &self.credit_stall_seconds),
+            ("credit_stall_count", &self.credit_stall_count),
+            ("queued_bytes", &self.queued_bytes),
+            ("errors", &self.errors),
+            ("lanes", &self.lanes),
+        ]
+    }
+
+    /// Figures of a link that its sources count and that are not known, by name.
+    pub fn missing(&self, link: LinkId) -> impl Iterator<Item = (&'static str, Missing)> {
+        self.columns()
+            .into_iter()
+            .filter_map(move |(name, column)| {
+                let why = column.read(link).err()?;
+                (why != Missing::Uncounted).then_some((name, why))
+            })
+    }
+
+    /// Whether any source speaks of a link, even if none of its values is known.
+    pub fn is_spoken_of(&self, link: LinkId) -> bool {
+        self.coverage[link.index()] > 0.0 || self.missing(link).next().is_some()
     }
 
     /// Mean size of the packets of a link in bytes (PACKETSIZE_AVE of LDMS).
@@ -182,14 +176,23 @@ impl LinkState {
     }
 }
 
-/// Capacity of a link in bytes per second: with the lanes that the snapshot saw in service, else with
+/// The first that is known, else the reason of the first that is counted.
+fn either<T>(first: Result<T, Missing>, second: Result<T, Missing>) -> Result<T, Missing> {
+    match (first, second) {
+        (Err(Missing::Uncounted), second) => second,
+        (Err(_), Ok(second)) => Ok(second),
+        (first, _) => first,
+    }
+}
+
+/// Capacity of a link in bytes per second: with the lanes that the reading saw in service, else with
 /// those of the fabric, and never more than a device says that it negotiated.
-fn capacity(fabric: &Fabric, snapshot: &Snapshot, id: LinkId) -> f64 {
+fn capacity(fabric: &Fabric, counts: &LinkCounts, id: LinkId) -> f64 {
     let link = fabric.link(id);
-    let lanes = snapshot.get(Quantity::Lanes, id);
+    let lanes = counts.get(Quantity::Lanes, id);
     let whole = lanes.map_or(link.capacity().0, |lanes| {
         link.nominal.0 * (lanes / f64::from(link.lanes)).min(1.0)
     });
-    let negotiated = snapshot.get(Quantity::Capacity, id);
+    let negotiated = counts.get(Quantity::Capacity, id);
     negotiated.map_or(whole, |n| whole.min(n))
 }

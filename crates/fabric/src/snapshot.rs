@@ -1,14 +1,17 @@
-//! One consistent reading of a machine's counters, already joined to directed links.
+//! One consistent reading of a machine's counters, already joined to directed links: [`Totals`] since
+//! the counters began, or their [`Increase`] over an interval.
 
+use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
 /// What a counter counts, over all networks. Units are part of the meaning.
 ///
 /// Gemini's tiles count phits, packets and input stalls of what **arrives**, and output (credit)
-/// stalls of what waits to **leave** (paper 000, V.B). A snapshot files each under the directed link
+/// stalls of what waits to **leave** (paper 000, V.B). A reading files each under the directed link
 /// it speaks of: arrivals under the link that ends at the tile, credit stalls under the link that
 /// begins there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,140 +101,136 @@ pub enum Side {
     Departures,
 }
 
-/// Why a value that should have been read is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Missing {
-    /// The source could not read it.
-    Unread,
-    /// The device began to count anew: another boot, or a fall that is no wrap.
-    Reset,
-    /// The counter stands at its highest value, where it sticks.
-    Stuck,
-    /// So much time lies between the readings that the counter may have wrapped unseen.
-    Gap,
-    /// No time passed between the readings.
-    ZeroInterval,
-    /// The link has no lane in service.
-    Down,
+/// Things that were read and have no part in the figures, counted by reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut(BTreeMap<String, (usize, Vec<String>)>);
+
+/// Names of left-out things that a sentence lists for each reason.
+const NAMED: usize = 3;
+
+impl LeftOut {
+    /// Counts one thing by its name.
+    pub fn note(&mut self, reason: impl Into<String>, name: impl Into<String>) {
+        let (count, names) = self.0.entry(reason.into()).or_default();
+        let name = name.into();
+        *count += 1;
+        if names.len() < NAMED && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+
+    /// Adds the things of another reading.
+    pub fn extend(&mut self, other: &Self) {
+        for (reason, (count, names)) in &other.0 {
+            let own = self.0.entry(reason.clone()).or_default();
+            own.0 += count;
+            let new: Vec<String> = names
+                .iter()
+                .filter(|n| !own.1.contains(n))
+                .cloned()
+                .collect();
+            own.1.extend(new);
+            own.1.truncate(NAMED);
+        }
+    }
+
+    /// Whether nothing was left out.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reasons in order, with the number of things that each left out.
+    pub fn counts(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.0.iter().map(|(reason, (n, _))| (reason.as_str(), *n))
+    }
+
+    /// One sentence a reason: `2 left out, loopback interface: n1 lo, n2 lo`.
+    pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
+        self.0.iter().map(|(reason, (count, names))| {
+            let more = if *count > names.len() { ", …" } else { "" };
+            format!("{count} left out, {reason}: {}{more}", names.join(", "))
+        })
+    }
 }
 
-/// Counter values of one moment, or their increase over one interval, by quantity and link.
-///
-/// A value that was not read is `None`, never zero.
+/// Values of one moment or interval by quantity and link, and where they come from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Snapshot {
+pub struct LinkCounts {
     /// Where it came from.
     pub source: String,
     /// Time of the reading in seconds (Unix time where the source has a clock).
     pub time_seconds: Option<f64>,
-    /// For readings that are already differences: the interval they cover, if it is known.
-    pub window_seconds: Option<f64>,
-    /// Whether values are totals since some start; otherwise they are increases over the window.
-    pub cumulative: bool,
-    /// Rows of the source that named a link of the fabric, and rows that did not.
+    /// Rows of the source that named a link of the fabric.
     pub matched: usize,
     /// Rows that named no link of the fabric.
     pub unmatched: usize,
+    /// Further things that were read and have no part in the figures.
+    pub left_out: LeftOut,
     links: usize,
-    columns: BTreeMap<Quantity, Vec<Option<f64>>>,
-    missing: BTreeMap<(Quantity, LinkId), Missing>,
-    windows: BTreeMap<Side, Vec<Option<f64>>>,
+    columns: BTreeMap<Quantity, Column>,
 }
 
-impl Snapshot {
-    /// An empty snapshot of a fabric.
-    pub fn new(fabric: &Fabric, source: impl Into<String>, cumulative: bool) -> Self {
+impl LinkCounts {
+    fn new(fabric: &Fabric, source: String) -> Self {
         Self {
-            source: source.into(),
+            source,
             time_seconds: None,
-            window_seconds: None,
-            cumulative,
             matched: 0,
             unmatched: 0,
+            left_out: LeftOut::default(),
             links: fabric.links().len(),
             columns: BTreeMap::new(),
-            missing: BTreeMap::new(),
-            windows: BTreeMap::new(),
         }
     }
 
     /// The value of one quantity on one link.
     pub fn get(&self, quantity: Quantity, link: LinkId) -> Option<f64> {
-        *self.columns.get(&quantity)?.get(link.index())?
+        self.columns.get(&quantity)?.get(link)
+    }
+
+    /// The value of one quantity on one link, or why it is not known.
+    pub fn read(&self, quantity: Quantity, link: LinkId) -> Result<f64, Missing> {
+        let column = self.columns.get(&quantity);
+        column.map_or(Err(Missing::Uncounted), |c| c.read(link))
     }
 
     /// Sets a value.
     pub fn set(&mut self, quantity: Quantity, link: LinkId, value: f64) {
-        *self.slot(quantity, link) = Some(value);
+        self.put(quantity, link, Ok(value));
+    }
+
+    /// Sets a value, or says why it is not known.
+    pub fn put(&mut self, quantity: Quantity, link: LinkId, value: Result<f64, Missing>) {
+        let links = self.links;
+        let column = self.columns.entry(quantity);
+        column
+            .or_insert_with(|| Column::unknown(links))
+            .put(link, value);
     }
 
     /// Adds to a value (several rows for one link: tiles, parallel cables).
     pub fn add(&mut self, quantity: Quantity, link: LinkId, value: f64) {
-        let slot = self.slot(quantity, link);
-        *slot = Some(slot.unwrap_or(0.0) + value);
+        let sum = self.get(quantity, link).unwrap_or(0.0) + value;
+        self.set(quantity, link, sum);
     }
 
     /// Says why a value is not known; clears it if it was set.
     pub fn lose(&mut self, quantity: Quantity, link: LinkId, why: Missing) {
-        *self.slot(quantity, link) = None;
-        self.missing.insert((quantity, link), why);
+        self.put(quantity, link, Err(why));
     }
 
-    /// Why a value is not known, where the source says.
+    /// Why a value that a source counts is not known.
     pub fn missing(&self, quantity: Quantity, link: LinkId) -> Option<Missing> {
-        self.missing.get(&(quantity, link)).copied()
+        let why = self.read(quantity, link).err();
+        why.filter(|&why| why != Missing::Uncounted)
     }
 
-    /// All values that are not known for a reason, in order.
+    /// All values that a source counts and that are not known, in order.
     pub fn lost(&self) -> impl Iterator<Item = (Quantity, LinkId, Missing)> + '_ {
-        self.missing.iter().map(|(&(q, l), &why)| (q, l, why))
-    }
-
-    /// Sets the interval that the device at one end of a link measured between its own readings,
-    /// where devices have clocks of their own.
-    pub fn set_window(&mut self, side: Side, link: LinkId, seconds: f64) {
-        let links = self.links;
-        self.windows
-            .entry(side)
-            .or_insert_with(|| vec![None; links])[link.index()] = Some(seconds);
-    }
-
-    /// Length of the interval that values at one end of a link cover; never zero or less.
-    pub fn window(&self, side: Side, link: LinkId) -> Option<f64> {
-        let own = self.windows.get(&side).and_then(|w| w[link.index()]);
-        own.or(self.window_seconds).filter(|&w| w > 0.0)
-    }
-
-    /// Adds the increases of another snapshot of the same fabric, as of the next interval: counts
-    /// and windows add up, states are the later ones, and what is not known in one is not known of both.
-    pub fn extend_by(&mut self, next: &Self) {
-        let quantities: BTreeSet<Quantity> = self.quantities().chain(next.quantities()).collect();
-        for quantity in quantities {
-            for link in (0..self.links).map(LinkId::of) {
-                let sum = match (self.get(quantity, link), next.get(quantity, link)) {
-                    (old, new) if quantity.is_gauge() => new.or(old),
-                    (Some(old), Some(new)) => Some(old + new),
-                    _ => None,
-                };
-                *self.slot(quantity, link) = sum;
-            }
-        }
-        self.missing.extend(&next.missing);
-        for side in [Side::Arrivals, Side::Departures] {
-            for link in (0..self.links).map(LinkId::of) {
-                let sum = self.window(side, link).zip(next.window(side, link));
-                if self.windows.contains_key(&side) || next.windows.contains_key(&side) {
-                    self.set_window(side, link, sum.map_or(0.0, |(a, b)| a + b));
-                }
-            }
-        }
-        let sum = self.window_seconds.zip(next.window_seconds);
-        self.window_seconds = sum.map(|(a, b)| a + b);
-        self.time_seconds = next.time_seconds;
-        self.matched += next.matched;
-        self.unmatched += next.unmatched;
+        self.columns.keys().flat_map(move |&quantity| {
+            let links = (0..self.links).map(LinkId::of);
+            links.filter_map(move |l| Some((quantity, l, self.missing(quantity, l)?)))
+        })
     }
 
     /// Quantities that were read at all.
@@ -240,15 +239,140 @@ impl Snapshot {
     }
 
     /// A whole column by link id, if the quantity was read.
-    pub fn column(&self, quantity: Quantity) -> Option<&[Option<f64>]> {
-        self.columns.get(&quantity).map(Vec::as_slice)
+    pub fn column(&self, quantity: Quantity) -> Option<&Column> {
+        self.columns.get(&quantity)
+    }
+}
+
+/// Counter values of one moment, counted since the devices began. Two of them make no increase:
+/// only the readings that they were made of know widths, wraps and clocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Totals(LinkCounts);
+
+impl Totals {
+    /// Nothing read so far.
+    pub fn new(fabric: &Fabric, source: impl Into<String>) -> Self {
+        Self(LinkCounts::new(fabric, source.into()))
+    }
+}
+
+/// What counters grew by over an interval, and states at its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Increase {
+    counts: LinkCounts,
+    /// The interval that it covers, if it is known; the longest where devices have intervals of their own.
+    pub window_seconds: Option<f64>,
+    windows: BTreeMap<Side, Column>,
+}
+
+impl Deref for Totals {
+    type Target = LinkCounts;
+
+    fn deref(&self) -> &LinkCounts {
+        &self.0
+    }
+}
+
+impl DerefMut for Totals {
+    fn deref_mut(&mut self) -> &mut LinkCounts {
+        &mut self.0
+    }
+}
+
+impl Deref for Increase {
+    type Target = LinkCounts;
+
+    fn deref(&self) -> &LinkCounts {
+        &self.counts
+    }
+}
+
+impl DerefMut for Increase {
+    fn deref_mut(&mut self) -> &mut LinkCounts {
+        &mut self.counts
+    }
+}
+
+impl Increase {
+    /// Nothing read so far.
+    pub fn new(fabric: &Fabric, source: impl Into<String>) -> Self {
+        Self {
+            counts: LinkCounts::new(fabric, source.into()),
+            window_seconds: None,
+            windows: BTreeMap::new(),
+        }
     }
 
-    fn slot(&mut self, quantity: Quantity, link: LinkId) -> &mut Option<f64> {
-        let links = self.links;
-        &mut self
-            .columns
-            .entry(quantity)
-            .or_insert_with(|| vec![None; links])[link.index()]
+    /// Sets the interval that the device at one end of a link measured between its own readings,
+    /// where devices have clocks of their own.
+    pub fn set_window(&mut self, side: Side, link: LinkId, seconds: f64) {
+        let links = self.counts.links;
+        let windows = self.windows.entry(side);
+        windows
+            .or_insert_with(|| Column::unknown(links))
+            .set(link, Some(seconds));
+    }
+
+    /// Length of the interval that values at one end of a link cover; never zero or less.
+    pub fn window(&self, side: Side, link: LinkId) -> Option<f64> {
+        let own = self.own_window(side, link);
+        own.or(self.window_seconds).filter(|&w| w > 0.0)
+    }
+
+    fn own_window(&self, side: Side, link: LinkId) -> Option<f64> {
+        self.windows.get(&side)?.get(link)
+    }
+
+    /// Adds the increase over the next interval, of the same fabric: counts and windows add up, states are the
+    /// later ones, and a value that is lost in one interval is lost in the sum.
+    ///
+    /// A device that says nothing in one of the intervals keeps the counts and the window of the others, so
+    /// that its rates stay true; where no window says so, its counts are lost ([`Missing::Unread`]).
+    pub fn extend_by(&mut self, next: &Self) {
+        let quantities: BTreeSet<Quantity> = self.quantities().chain(next.quantities()).collect();
+        let links = self.counts.links;
+        for &quantity in &quantities {
+            for link in (0..links).map(LinkId::of) {
+                let sum = self.summed(next, quantity, link);
+                self.put(quantity, link, sum);
+            }
+        }
+        for side in [Side::Arrivals, Side::Departures] {
+            for link in (0..links).map(LinkId::of) {
+                let (old, new) = (self.own_window(side, link), next.own_window(side, link));
+                let sum = match (old, new) {
+                    (Some(a), Some(b)) => Some(a + b),
+                    (old, new) => old.or(new),
+                };
+                if let Some(seconds) = sum {
+                    self.set_window(side, link, seconds);
+                }
+            }
+        }
+        let sum = self.window_seconds.zip(next.window_seconds);
+        self.window_seconds = sum.map(|(a, b)| a + b);
+        self.time_seconds = next.time_seconds;
+        self.matched += next.matched;
+        self.unmatched += next.unmatched;
+        self.left_out.extend(&next.counts.left_out);
+    }
+
+    fn summed(&self, next: &Self, quantity: Quantity, link: LinkId) -> Result<f64, Missing> {
+        let (old, new) = (self.read(quantity, link), next.read(quantity, link));
+        if quantity.is_gauge() {
+            return new.or(old);
+        }
+        let side = quantity.side();
+        let silent = |i: &Self| i.own_window(side, link).is_none();
+        match (old, new) {
+            (Ok(old), Ok(new)) => Ok(old + new),
+            (Err(Missing::Uncounted), Err(why)) => Err(why),
+            (Ok(seen), Err(Missing::Uncounted)) if !silent(self) && silent(next) => Ok(seen),
+            (Err(Missing::Uncounted), Ok(seen)) if silent(self) && !silent(next) => Ok(seen),
+            (Ok(_), Err(Missing::Uncounted)) | (Err(Missing::Uncounted), Ok(_)) => {
+                Err(Missing::Unread)
+            }
+            (Err(why), _) | (_, Err(why)) => Err(why),
+        }
     }
 }

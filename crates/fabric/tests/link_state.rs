@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_fabric::{
-    Fabric, LinkId, LinkState, Missing, Quantity as Q, RouterId, Side, Snapshot, spec,
+    Fabric, Increase, LinkId, LinkState, Missing, Quantity as Q, RouterId, Side, Totals, spec,
 };
 
 fn machine() -> (Fabric, LinkId) {
@@ -21,10 +21,10 @@ fn near(value: Option<f64>, expected: f64) -> bool {
 #[test]
 fn lanes_that_are_out_reduce_the_capacity() {
     let (fabric, link) = machine();
-    let mut snapshot = Snapshot::new(&fabric, "test", false);
+    let mut snapshot = Increase::new(&fabric, "test");
     snapshot.window_seconds = Some(1.0);
     snapshot.set(Q::ReceivedBytes, link, 4_687_500_000.0);
-    let state = |s: &Snapshot| LinkState::of_increase(&fabric, s);
+    let state = |s: &Increase| LinkState::of_increase(&fabric, s);
     assert!(near(state(&snapshot).used_ratio.get(link), 0.3125));
     snapshot.set(Q::Lanes, link, 23.0);
     assert!(near(
@@ -39,7 +39,7 @@ fn lanes_that_are_out_reduce_the_capacity() {
 #[test]
 fn each_end_of_a_link_has_its_own_window() {
     let (fabric, link) = machine();
-    let mut snapshot = Snapshot::new(&fabric, "test", false);
+    let mut snapshot = Increase::new(&fabric, "test");
     snapshot.set(Q::InputStallNs, link, 5e8);
     snapshot.set(Q::CreditStallNs, link, 5e8);
     snapshot.set_window(Side::Arrivals, link, 1.0);
@@ -52,37 +52,11 @@ fn each_end_of_a_link_has_its_own_window() {
 }
 
 #[test]
-fn falls_and_standing_clocks_never_become_numbers() {
-    let (fabric, link) = machine();
-    let reading = |time: f64, bytes: f64| {
-        let mut s = Snapshot::new(&fabric, "test", true);
-        s.time_seconds = Some(time);
-        s.set(Q::ReceivedBytes, link, bytes);
-        s.set(Q::ReceivedPackets, link, bytes / 32.0);
-        s
-    };
-    let between = |a: &Snapshot, b: &Snapshot| LinkState::between(&fabric, a, b);
-    let state = between(&reading(10.0, 320.0), &reading(12.0, 640.0));
-    assert_eq!(state.received_bytes.get(link), Some(320.0));
-    assert_eq!(state.packet_bytes(link), Some(32.0));
-    assert!(near(state.used_ratio.get(link), 160.0 / 15e9));
-    for (a, b) in [(10.0, 10.0), (10.0, 9.0)] {
-        let state = between(&reading(a, 320.0), &reading(b, 640.0));
-        assert_eq!(state.received_bytes.get(link), None);
-        assert_eq!(state.used_ratio.get(link), None);
-        assert_eq!(state.window_seconds, None);
-    }
-    let fell = between(&reading(10.0, 640.0), &reading(12.0, 320.0));
-    assert_eq!(fell.received_bytes.get(link), None);
-    assert_eq!(fell.coverage[link.index()], 0.0);
-}
-
-#[test]
 fn intervals_add_up_and_what_is_lost_in_one_is_lost_in_the_sum() {
     let (fabric, link) = machine();
     let other = fabric.links_from(RouterId(1))[0];
     let interval = |bytes: f64, lanes: f64| {
-        let mut s = Snapshot::new(&fabric, "test", false);
+        let mut s = Increase::new(&fabric, "test");
         s.window_seconds = Some(1.0);
         s.set(Q::ReceivedBytes, link, bytes);
         s.set(Q::ReceivedBytes, other, bytes);
@@ -105,15 +79,56 @@ fn intervals_add_up_and_what_is_lost_in_one_is_lost_in_the_sum() {
 #[test]
 fn without_a_window_the_ratios_are_the_source_s_own() {
     let (fabric, link) = machine();
-    let mut snapshot = Snapshot::new(&fabric, "test", true);
-    snapshot.set(Q::ReceivedBytes, link, 1e12);
-    snapshot.set(Q::UsedRatio, link, 0.13);
-    snapshot.set(Q::CreditStallRatio, link, 0.68);
-    let state = LinkState::of_increase(&fabric, &snapshot);
+    let mut totals = Totals::new(&fabric, "test");
+    totals.set(Q::ReceivedBytes, link, 1e12);
+    totals.set(Q::UsedRatio, link, 0.13);
+    totals.set(Q::CreditStallRatio, link, 0.68);
+    let state = LinkState::of_totals(&fabric, &totals);
+    assert_eq!(state.received_bytes.get(link), Some(1e12));
     assert_eq!(state.used_ratio.get(link), Some(0.13));
     assert_eq!(state.credit_stall_ratio.get(link), Some(0.68));
     assert_eq!(state.input_stall_ratio.get(link), None);
-    snapshot.window_seconds = Some(1000.0);
-    let state = LinkState::of_increase(&fabric, &snapshot);
+    let mut increase = Increase::new(&fabric, "test");
+    increase.set(Q::ReceivedBytes, link, 1e12);
+    increase.set(Q::UsedRatio, link, 0.13);
+    increase.window_seconds = Some(1000.0);
+    let state = LinkState::of_increase(&fabric, &increase);
     assert!(near(state.used_ratio.get(link), 1e12 / 15e12));
+}
+
+#[test]
+fn a_device_that_misses_an_interval_keeps_its_own_window() {
+    let (fabric, link) = machine();
+    let other = fabric.links_from(RouterId(1))[0];
+    let interval = |speaks: &[LinkId], own: bool| {
+        let mut i = Increase::new(&fabric, "test");
+        i.window_seconds = Some(1.0);
+        for &link in speaks {
+            i.set(Q::ReceivedBytes, link, 100.0);
+            if own {
+                i.set_window(Side::Arrivals, link, 1.0);
+            }
+        }
+        i
+    };
+    for (first, second) in [([link, other], vec![link]), ([other, link], vec![link])] {
+        let mut sum = interval(&first, true);
+        sum.extend_by(&interval(&second, true));
+        sum.extend_by(&interval(&first, true));
+        let state = LinkState::of_increase(&fabric, &sum);
+        assert_eq!(state.received_bytes.get(link), Some(300.0));
+        assert_eq!(state.received_bytes.get(other), Some(200.0));
+        assert_eq!(
+            (state.window.get(link), state.window.get(other)),
+            (Some(3.0), Some(2.0))
+        );
+        assert_eq!(state.coverage[other.index()], 1.0);
+    }
+    // Without a window of its own its rate would be wrong: lost, and said.
+    let mut sum = interval(&[link, other], false);
+    sum.extend_by(&interval(&[link], false));
+    let state = LinkState::of_increase(&fabric, &sum);
+    assert_eq!(state.received_bytes.read(other), Err(Missing::Unread));
+    assert!(state.is_spoken_of(other));
+    assert_eq!(state.missing(other).count(), 2, "bytes and their share");
 }

@@ -8,7 +8,7 @@ use crate::mapping::Mapping;
 use crate::question::Question;
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::{LinkId, Placement, Quantity, Snapshot};
+use hopbyte_fabric::{Increase, LinkId, Placement, Quantity};
 use hopbyte_map::{Problem, evaluate};
 use hopbyte_observe::read_traffic;
 use serde::Serialize;
@@ -81,7 +81,7 @@ pub struct SecondJob {
     /// How long a window is.
     pub window_seconds: f64,
     /// Its load of every link.
-    pub snapshot: Snapshot,
+    pub snapshot: Increase,
 }
 
 /// Places the second job in order on its nodes and lets it send as fast as keeps its fullest link at
@@ -98,7 +98,7 @@ pub fn second_job(file: &Path, machine: &Machine) -> Result<SecondJob> {
     let problem = Problem::new(fabric, &machine.routing, &exchange, &allocation);
     let load = evaluate(&problem, &placement)?;
     let window_seconds = load.worst_link_seconds / SECOND_USE;
-    let mut snapshot = Snapshot::new(fabric, file.display().to_string(), false);
+    let mut snapshot = Increase::new(fabric, file.display().to_string());
     snapshot.window_seconds = Some(window_seconds);
     for (i, &bytes) in load.link_bytes.iter().enumerate() {
         snapshot.set(Quantity::ReceivedBytes, LinkId::of(i), bytes);

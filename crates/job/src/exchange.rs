@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use anyhow::Result;
-use hopbyte_fabric::{Exchange, LinkState, NodeId, Placement, Quantity, Snapshot};
+use hopbyte_fabric::{Exchange, Increase, LinkState, NodeId, Placement, Quantity};
 use hopbyte_model::fluid::{Clock, Sharing};
 use hopbyte_model::loads::{Loads, Transfer, transfers_of};
 use hopbyte_model::network::{Network, Way};
@@ -75,7 +75,7 @@ pub fn reading(
     exchange: &Exchange,
     placement: &Placement,
     background: Option<&LinkState>,
-) -> Result<Snapshot> {
+) -> Result<Increase> {
     let fabric = &machine.fabric;
     let parameters = Parameters::plain();
     let network = Network::new(
@@ -88,7 +88,7 @@ pub fn reading(
     let loads = Loads::of(&network, &transfers);
     let loads = loads.map_err(|dead| anyhow::anyhow!(dead.describe(fabric)))?;
     let window = background.and_then(|b| b.window_seconds);
-    let mut snapshot = Snapshot::new(fabric, "model: static loads", false);
+    let mut snapshot = Increase::new(fabric, "model: static loads");
     snapshot.window_seconds = window;
     for link in fabric.link_ids() {
         let own = loads.links[link.index()].bytes();

@@ -1,8 +1,10 @@
 //! Files of counters that somebody writes anew: read again when they change.
 
+use crate::inputs;
 use anyhow::Result;
-use hopbyte_fabric::{Fabric, LinkState, Snapshot};
-use hopbyte_observe::{CounterOptions, read_counters};
+use hopbyte_fabric::{Fabric, LinkState};
+use hopbyte_observe::CounterOptions;
+use hopbyte_observe::counters::Follow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,8 +14,8 @@ pub struct Files {
     files: Vec<PathBuf>,
     about: CounterOptions,
     seen: Option<Vec<Option<Stamp>>>,
-    /// The last totals, to take the next increase from.
-    totals: Option<Snapshot>,
+    /// The last readings, to take the next increase from.
+    counters: Follow,
 }
 
 /// When a file was written, its number and its size: the kernel's clock of files stands still for some milliseconds,
@@ -30,6 +32,8 @@ pub struct Change {
     pub modified: Option<SystemTime>,
     /// When it was read by its own clock.
     pub time_seconds: Option<f64>,
+    /// What a person should know before believing it, one sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Files {
@@ -39,7 +43,7 @@ impl Files {
             files,
             about,
             seen: None,
-            totals: None,
+            counters: Follow::default(),
         }
     }
 
@@ -55,30 +59,16 @@ impl Files {
         if self.seen.as_ref() == Some(&seen) && seen.iter().all(Option::is_some) {
             return Ok(None);
         }
-        let snapshot = self.read(fabric)?;
-        let state = match &self.totals {
-            Some(earlier) if snapshot.cumulative => LinkState::between(fabric, earlier, &snapshot),
-            _ => LinkState::of_increase(fabric, &snapshot),
-        };
+        let counted = self.counters.read(&self.files, fabric, &self.about)?;
         let change = Change {
-            state,
-            rows: (snapshot.matched, snapshot.unmatched),
+            state: counted.state(fabric),
+            rows: (counted.matched, counted.unmatched),
             modified: seen.iter().flatten().map(|s| s.0).max(),
-            time_seconds: snapshot.time_seconds,
+            time_seconds: counted.time_seconds,
+            notes: inputs::remarks(&counted),
         };
         self.seen = Some(seen);
-        self.totals = snapshot.cumulative.then_some(snapshot);
         Ok(Some(change))
-    }
-
-    /// All files as one snapshot; totals without a clock get that of the last file written.
-    fn read(&self, fabric: &Fabric) -> Result<Snapshot> {
-        let mut snapshot = read_counters(&self.files, fabric, &self.about)?;
-        if snapshot.cumulative && snapshot.time_seconds.is_none() {
-            let last = self.files.iter().filter_map(|f| stamp(f)).max();
-            snapshot.time_seconds = last.map(|s| unix(s.0));
-        }
-        Ok(snapshot)
     }
 }
 
@@ -97,6 +87,39 @@ pub fn unix(time: SystemTime) -> f64 {
 mod tests {
     use super::*;
     use hopbyte_fabric::spec;
+
+    /// The oracle's service and the live page read here; `links` says of these two that the counter
+    /// began anew.
+    #[test]
+    fn a_jump_that_no_link_carries_is_no_load() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("metrics");
+        let fabric = spec::fabric("gemini:4x4x24").unwrap();
+        let about = CounterOptions {
+            node: Some("nid00000".into()),
+            ..CounterOptions::default()
+        };
+        let mut files = Files::new(vec![file.clone()], about);
+        let mut look = |ms: u64, bytes: u64| {
+            let text = format!("timestamp {ms} ms\ntraffic_X+ {bytes} B\n");
+            // The kernel's clock of files stands still for some milliseconds.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::fs::write(&file, text).unwrap();
+            files.look(&fabric).unwrap().unwrap()
+        };
+        look(1000, 1000);
+        let change = look(2000, 1_000_000_000_000_000);
+        assert_eq!(change.state.used_ratio.known(), 0);
+        assert!(
+            change.notes[0].contains("counter began anew"),
+            "{:?}",
+            change.notes
+        );
+        let change = look(3000, 1_000_009_375_000_000);
+        assert_eq!(change.state.used_ratio.known(), 1);
+        let most = change.state.used_ratio.as_slice().iter().copied();
+        assert!(most.fold(0.0, f64::max) <= 1.0);
+    }
 
     #[test]
     fn a_file_in_the_place_of_another_is_read_whatever_its_time() {

@@ -2,7 +2,8 @@
 
 use crate::live;
 use anyhow::Result;
-use hopbyte_fabric::{Allocation, Fabric, LinkState, Missing, NodeId, Snapshot};
+use hopbyte_fabric::{Allocation, Fabric, LeftOut, LinkCounts, LinkState, NodeId};
+use hopbyte_observe::counters::Counted;
 use hopbyte_observe::{CounterOptions, parse_node_list, read_counters};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,8 +18,24 @@ pub struct Reading {
     pub matched: usize,
     /// Rows that named no link of the fabric.
     pub unmatched: usize,
+    /// Further things that were read and have no part in the figures.
+    pub left_out: LeftOut,
     /// What a person should know before believing it, one sentence each.
     pub notes: Vec<String>,
+}
+
+impl Reading {
+    /// A state of links that somebody else read.
+    pub fn of_state(source: impl Into<String>, state: LinkState) -> Self {
+        Self {
+            source: source.into(),
+            matched: state.coverage.iter().filter(|&&c| c > 0.0).count(),
+            unmatched: 0,
+            left_out: LeftOut::default(),
+            state,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// Reads counters: increases of several files are added up; of totals, the first and the last file
@@ -26,49 +43,49 @@ pub struct Reading {
 /// machine, read twice; a folder is a captured one.
 pub fn reading(files: &[PathBuf], fabric: &Fabric, options: &CounterOptions) -> Result<Reading> {
     let mut notes = Vec::new();
-    let snapshot = match live::read(files, fabric, options, &mut notes)? {
-        Some(snapshot) => snapshot,
+    let counted = match live::read(files, fabric, options, &mut notes)? {
+        Some(counted) => counted,
         None => read_counters(files, fabric, options)?,
     };
-    let state = LinkState::of_increase(fabric, &snapshot);
-    notes.extend(lost(&snapshot));
+    let state = counted.state(fabric);
+    notes.extend(remarks(&counted));
     if state.window_seconds.is_none() && state.used_ratio.known() == 0 {
-        let how = if snapshot.cumulative {
-            "these are totals since the counters began; give an earlier and a later file"
-        } else {
-            "give --interval SECONDS"
+        let how = match &counted {
+            Counted::Totals(_) => {
+                "these are totals since the counters began; give an earlier and a later file"
+            }
+            Counted::Increase(_) => "give --interval SECONDS",
         };
         notes.push(format!("the window is not known, so ratios are not: {how}"));
     }
     Ok(Reading {
-        source: snapshot.source,
-        matched: snapshot.matched,
-        unmatched: snapshot.unmatched,
+        source: counted.source.clone(),
+        matched: counted.matched,
+        unmatched: counted.unmatched,
+        left_out: counted.left_out.clone(),
         state,
         notes,
     })
 }
 
-/// How many values of a reading are not known for a reason, and which reasons.
-fn lost(snapshot: &Snapshot) -> Option<String> {
+/// What has no part in a reading, and how many of its values are not known for which reasons.
+pub fn remarks(counted: &LinkCounts) -> Vec<String> {
+    let file = &counted.source;
+    let left_out = counted.left_out.sentences();
+    let left_out = left_out.map(|words| format!("{file}: {words}"));
+    left_out.chain(lost(counted)).collect()
+}
+
+fn lost(counted: &LinkCounts) -> Option<String> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for (.., why) in snapshot.lost() {
-        let word = match why {
-            Missing::Unread => "could not be read",
-            Missing::Reset => "counter began anew",
-            Missing::Stuck => "counter stuck at its highest value",
-            Missing::Gap => "too long between readings, it may have wrapped",
-            Missing::ZeroInterval => "no time passed",
-            Missing::Down => "link down",
-            _ => "other reasons",
-        };
-        *reasons.entry(word).or_default() += 1;
+    for (.., why) in counted.lost() {
+        *reasons.entry(why.words()).or_default() += 1;
     }
     let words: Vec<String> = reasons
         .iter()
         .map(|(why, n)| format!("{n} ({why})"))
         .collect();
-    let file = &snapshot.source;
+    let file = &counted.source;
     (!words.is_empty()).then(|| format!("{file}: values not known: {}", words.join(", ")))
 }
 

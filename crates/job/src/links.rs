@@ -2,9 +2,10 @@
 
 use crate::inputs::Reading;
 use anyhow::Result;
-use hopbyte_fabric::{Column, Fabric, LinkId, LinkState, Snapshot};
+use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
 use hopbyte_observe::Jobs;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 const SCHEMA: &str = "hopbyte.link/1";
@@ -102,6 +103,12 @@ pub struct Row {
     errors: Option<f64>,
     lanes: Option<f64>,
     coverage: f64,
+    /// Seconds that the figures cover, where they are not those of the summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window_seconds: Option<f64>,
+    /// Why figures that the source counts are not known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    missing: BTreeMap<&'static str, Missing>,
     #[serde(skip_serializing_if = "Option::is_none")]
     jobs: Option<Vec<Share>>,
 }
@@ -137,9 +144,21 @@ pub struct Summary {
     pub links: usize,
     /// Links of which something is known.
     pub links_read: usize,
+    /// Links that a source speaks of without one value that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links_lost: Option<usize>,
+    /// Things that were read and have no part in the figures, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, usize>,
 }
 
-/// Links that were read, worst first; equal ones by id.
+/// The window of a link's own end, where it is not that of the whole reading.
+pub fn own_window(state: &LinkState, link: LinkId) -> Option<f64> {
+    let own = state.window.get(link);
+    own.filter(|_| own != state.window_seconds)
+}
+
+/// Links that a source speaks of, worst first, those of unknown load last; equal ones by id.
 ///
 /// # Errors
 /// No link is of this kind.
@@ -159,13 +178,12 @@ pub fn worst_first(
         );
     }
     let column = By::column(by, state);
-    let value = |l: LinkId| column.get(l).unwrap_or(-1.0);
     let mut links: Vec<LinkId> = fabric
         .link_ids()
-        .filter(|l| state.coverage[l.index()] > 0.0)
+        .filter(|&l| state.is_spoken_of(l))
         .filter(|&l| kind.is_none_or(|k| fabric.kind(l).name == k))
         .collect();
-    links.sort_by(|&a, &b| value(b).total_cmp(&value(a)).then(a.cmp(&b)));
+    links.sort_by(|&a, &b| column.largest_first(a, b).then(a.cmp(&b)));
     Ok(links)
 }
 
@@ -194,6 +212,8 @@ impl Row {
             errors: state.errors.get(id),
             lanes: state.lanes.get(id),
             coverage: state.coverage[id.index()],
+            window_seconds: own_window(state, id),
+            missing: state.missing(id).collect(),
             jobs: jobs.map(|jobs| {
                 let shares = jobs.shares(fabric, id).into_iter();
                 shares
@@ -220,7 +240,11 @@ impl Last {
 impl Summary {
     /// Of a reading of which so many links are listed.
     pub fn of(reading: &Reading, links: usize) -> Self {
-        let read = reading.state.coverage.iter().filter(|&&c| c > 0.0).count();
+        let state = &reading.state;
+        let read = state.coverage.iter().filter(|&&c| c > 0.0).count();
+        let all = (0..state.coverage.len()).map(LinkId::of);
+        let lost = all.filter(|&l| state.is_spoken_of(l)).count() - read;
+        let counts = reading.left_out.counts();
         Self {
             rows: reading.matched + reading.unmatched,
             matched: reading.matched,
@@ -229,6 +253,8 @@ impl Summary {
             window_seconds: reading.state.window_seconds,
             links,
             links_read: read,
+            links_lost: (lost > 0).then_some(lost),
+            left_out: counts.map(|(why, n)| (why.to_owned(), n)).collect(),
         }
     }
 }
@@ -237,12 +263,13 @@ impl Summary {
 ///
 /// # Errors
 /// JSON cannot say it.
-pub fn lines(fabric: &Fabric, increase: &Snapshot) -> Result<String> {
+pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
     let reading = Reading {
         state: LinkState::of_increase(fabric, increase),
         source: increase.source.clone(),
         matched: increase.matched,
         unmatched: increase.unmatched,
+        left_out: increase.left_out.clone(),
         notes: Vec::new(),
     };
     let order = worst_first(None, None, fabric, &reading.state)?;

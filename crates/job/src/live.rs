@@ -2,9 +2,9 @@
 
 use crate::Lacking;
 use anyhow::Result;
-use hopbyte_fabric::{Fabric, InputError, Snapshot};
+use hopbyte_fabric::{Fabric, InputError};
 use hopbyte_observe::counters::reading::Reading;
-use hopbyte_observe::counters::{CounterOptions, join_readings, sum};
+use hopbyte_observe::counters::{Counted, CounterOptions, join_readings, sum};
 use hopbyte_observe::sources::{Places, Source, host_name, open};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub fn read(
     fabric: &Fabric,
     options: &CounterOptions,
     notes: &mut Vec<String>,
-) -> Result<Option<Snapshot>> {
+) -> Result<Option<Counted>> {
     let is_word = |p: &PathBuf| p == Path::new(LIVE) || p == Path::new(FABRIC_WIDE);
     let (readings, source) = match sources {
         [one] if is_word(one) => (
@@ -106,7 +106,15 @@ fn opened(places: &Places, notes: &mut Vec<String>) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for source in open(places) {
         match source {
-            Ok(source) => sources.push(source),
+            Ok(source) => {
+                for words in source.left_out().sentences() {
+                    // Two copies of one machine's tree say the same.
+                    if !notes.contains(&words) {
+                        notes.push(words);
+                    }
+                }
+                sources.push(source);
+            }
             Err(error) => notes.push(error.to_string().replace('\n', "; ")),
         }
     }

@@ -329,19 +329,12 @@ fn ask(address: &str, fabric: &Fabric) -> Result<(Reading, Oracled)> {
         let text = format!("oracle {} has no snapshot yet", oracle.address());
         return Err(Lacking(text).into());
     };
-    let known = state.coverage.iter().filter(|&&c| c > 0.0).count();
     let oracled = Oracled {
         address: oracle.address().to_owned(),
         version,
         time_seconds,
     };
-    let reading = Reading {
-        source: oracled.to_string(),
-        matched: known,
-        unmatched: 0,
-        state,
-        notes: Vec::new(),
-    };
+    let reading = Reading::of_state(oracled.to_string(), state);
     Ok((reading, oracled))
 }
 

@@ -7,7 +7,7 @@
 mod common;
 
 use common::{bent, damaged, seeds};
-use hopbyte_fabric::{Fabric, LinkState, NodeId, spec};
+use hopbyte_fabric::{Fabric, NodeId, spec};
 use hopbyte_observe::counters::{CounterOptions, counter_series, jobs};
 use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::placement::placement;
@@ -50,8 +50,8 @@ fn counters(fabric: &Fabric, bytes: &[u8]) -> Result<(), ObserveError> {
         node: Some(fabric.node(NodeId(0)).name.clone()),
         ..CounterOptions::default()
     };
-    for snapshot in counter_series(&[text(bytes)?], fabric, &options)? {
-        let state = LinkState::of_increase(fabric, &snapshot);
+    for snapshot in counter_series(&[text(bytes)?], fabric, &options)?.all() {
+        let state = snapshot.state(fabric);
         for column in [
             &state.received_bytes,
             &state.packets,

@@ -5,7 +5,8 @@
 mod common;
 
 use common::{content, machine};
-use hopbyte_fabric::{End, Fabric, LinkState, Quantity as Q, spec};
+use hopbyte_fabric::{End, Fabric, Quantity as Q, spec};
+use hopbyte_observe::counters::Counted;
 use hopbyte_observe::{CounterOptions, read_counters, read_jobs};
 use hopbyte_testdata::shared;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +46,7 @@ fn check_edison(name: &str, expected_rows: usize) {
         sum.1 += row[8].parse::<u64>().unwrap();
         sum.2 += 1;
     }
-    let known = |q| snapshot.column(q).unwrap().iter().flatten().count();
+    let known = |q| snapshot.column(q).unwrap().known();
     assert_eq!(known(Q::ReceivedBytes), flits.len());
     for ((here, there, colour), (flits, stalls, tiles)) in flits {
         let (to, from) = (
@@ -211,7 +212,7 @@ fn ldms_s_own_percentages_follow_from_its_rates() {
         router
     );
     let snapshot = read_counters(&[&path], &fabric, &options()).unwrap();
-    assert!(snapshot.cumulative);
+    assert!(matches!(snapshot, Counted::Totals(_)));
     assert_eq!(
         (snapshot.matched, snapshot.unmatched),
         (4, 0),
@@ -223,7 +224,7 @@ fn ldms_s_own_percentages_follow_from_its_rates() {
         let line = raw.lines().find(|l| l.contains(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    let state = LinkState::of_increase(&fabric, &snapshot);
+    let state = snapshot.state(&fabric);
     for direction in ["Y+", "Y-", "Z+", "Z-"] {
         let leaves = fabric
             .link_towards(router, hopbyte_fabric::Direction::parse(direction).unwrap())

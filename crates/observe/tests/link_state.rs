@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_fabric::{Direction, Fabric, LinkId, LinkState, Missing, Quantity as Q, spec};
+use hopbyte_fabric::{Direction, Fabric, LinkId, Missing, Quantity as Q, spec};
 use hopbyte_observe::counters::delta::{Behaviour, Moment};
-use hopbyte_observe::counters::join::{PortMap, series};
+use hopbyte_observe::counters::join::PortMap;
 use hopbyte_observe::counters::reading::{Layout, Port, Reading};
+use hopbyte_observe::counters::series;
 use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 
@@ -100,9 +101,9 @@ proptest! {
             Reading::of(layout, second, &after),
         ];
         // Readings are sorted by time; a clock that goes back is a device that went back.
-        let all = series(&FABRIC, "t", readings, &PortMap::new()).unwrap();
+        let all = series(&FABRIC, "t", readings, &PortMap::new()).unwrap().all();
         prop_assert_eq!(all.len(), 1);
-        let state = LinkState::of_increase(&FABRIC, &all[0]);
+        let state = all[0].state(&FABRIC);
         for d in 0..6 {
             let link = arriving("nid00000", d);
             let (bytes, why) = (state.received_bytes.get(link), all[0].missing(Q::ReceivedBytes, link));
@@ -147,6 +148,6 @@ proptest! {
         let link = arriving("nid00000", 0);
         let whole: u64 = counts[1..].iter().sum();
         prop_assert_eq!(sum.get(Q::ReceivedBytes, link), Some(whole as f64));
-        prop_assert_eq!(sum.window_seconds, Some((counts.len() - 1) as f64));
+        prop_assert_eq!(sum.window_seconds(), Some((counts.len() - 1) as f64));
     }
 }

@@ -78,13 +78,7 @@ pub fn links(
         let fabric = &machine.fabric;
         let mut files = None;
         let reading = if counters.is_empty() {
-            Reading {
-                state: LinkState::unknown(fabric),
-                source: String::new(),
-                matched: 0,
-                unmatched: 0,
-                notes: Vec::new(),
-            }
+            Reading::of_state("", LinkState::unknown(fabric))
         } else {
             let options = CounterOptions {
                 interval_seconds: interval,

@@ -39,6 +39,8 @@ struct Now {
     /// Largest end of the scale so far, by quantity: pictures of different moments stay comparable.
     scales: Vec<(String, Scale)>,
     history: VecDeque<Moment>,
+    /// Remarks on the reading.
+    notes: Vec<String>,
     /// Why the last reading failed, if it did.
     error: Option<String>,
 }
@@ -89,6 +91,7 @@ impl Live {
                 source: String::new(),
                 scales: Vec::new(),
                 history: VecDeque::new(),
+                notes: Vec::new(),
                 error: None,
             }),
             machine,
@@ -127,6 +130,7 @@ impl Live {
         let mut now = self.now();
         now.source = readings::words(&change.state, &files.names(), change.rows);
         now.loads = readings::loads(&change.state);
+        now.notes = change.notes;
         now.remember(change.modified);
         now.error = None;
         now.sequence += 1;
@@ -203,7 +207,7 @@ impl Live {
             job: None,
             readings: now.loads.clone(),
             readings_source: now.source.clone(),
-            notes: self.machine.notes.clone(),
+            notes: [&self.machine.notes[..], &now.notes].concat(),
             command: self.command.clone(),
         }
     }

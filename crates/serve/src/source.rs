@@ -71,13 +71,15 @@ impl Source {
         match self {
             Self::None => ready(),
             Self::Files(mut files, every) => {
-                if let Some(fresh) = fresh_files(&mut files, machine, 0)? {
+                let mut said = Vec::new();
+                if let Some(fresh) = fresh_files(&mut files, machine, 0, &mut said, talk)? {
                     desk.publish(fresh);
                 }
                 ready();
                 loop {
                     std::thread::sleep(every);
-                    match fresh_files(&mut files, machine, desk.view().version()) {
+                    let before = desk.view().version();
+                    match fresh_files(&mut files, machine, before, &mut said, talk) {
                         Ok(Some(fresh)) => desk.publish(fresh),
                         Ok(None) => {}
                         Err(error) => desk.fail(&format!("{error:#}")),
@@ -142,6 +144,9 @@ fn ticks(
         if let Some(text) = links.mismatch() {
             talk(&format!("counters of another machine: {text}"));
         }
+        for words in links.left_out().sentences() {
+            talk(&words);
+        }
         // After a break the first ticks may be older than what is served.
         if stream.is_behind() || closing.tick <= desk.view().version() {
             links.pass();
@@ -167,11 +172,22 @@ fn ticks(
     Ok(())
 }
 
-/// A reading of files that changed; its version is the time of the last change in milliseconds.
-fn fresh_files(files: &mut Files, machine: &Machine, before: u64) -> Result<Option<Fresh>> {
+/// A reading of files that changed; its version is the time of the last change in milliseconds. Remarks on
+/// it that differ from those said last are talked of.
+fn fresh_files(
+    files: &mut Files,
+    machine: &Machine,
+    before: u64,
+    said: &mut Vec<String>,
+    talk: &dyn Fn(&str),
+) -> Result<Option<Fresh>> {
     let Some(change) = files.look(&machine.fabric)? else {
         return Ok(None);
     };
+    if *said != change.notes {
+        change.notes.iter().for_each(|note| talk(note));
+        *said = change.notes;
+    }
     let modified = change.modified.unwrap_or_else(SystemTime::now);
     let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Some(Fresh {

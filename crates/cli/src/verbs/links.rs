@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
-use hopbyte_job::links::{By, Last, Row, Summary, worst_first};
+use hopbyte_job::links::{By, Last, Row, Summary, own_window, worst_first};
 use hopbyte_job::{Reading, inputs};
 use hopbyte_observe::{Jobs, read_jobs};
 use std::borrow::Cow;
@@ -163,8 +163,12 @@ fn write(
         format!("window {}", Seconds(w))
     });
     let summary = Summary::of(reading, order.len());
+    let lost = match summary.links_lost {
+        None => String::new(),
+        Some(n) => format!("; of {} more no value is known", count(n)),
+    };
     out.line(format!(
-        "# {}: {window}; {} of {} links read, {} of {} rows matched",
+        "# {}: {window}; {} of {} links read, {} of {} rows matched{lost}",
         reading.source,
         count(summary.links_read),
         count(fabric.links().len()),
@@ -179,6 +183,10 @@ fn write(
         "GB/s".into(),
     ];
     header.extend(fields.iter().map(|f| f.header.clone()));
+    let windows = order.iter().any(|&id| own_window(state, id).is_some());
+    if windows {
+        header.push("window s".into());
+    }
     header.push("read %".into());
     if jobs.is_some() {
         header.push("<jobs beside it, % of its ends' nodes".into());
@@ -194,6 +202,10 @@ fn write(
             format!("{:.2}", link.capacity().gb()),
         ];
         cells.extend(fields.iter().map(|f| f.text(id)));
+        if windows {
+            let own = state.window.get(id);
+            cells.push(own.map_or("-".into(), |w| format!("{w:.3}")));
+        }
         cells.push(format!("{:.0}", 100.0 * state.coverage[id.index()]));
         cells.extend(jobs.map(|jobs| shares_text(jobs, fabric, id)));
         table.row(cells);

@@ -71,6 +71,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
                 if let Some(text) = joined.mismatch() {
                     out.talk(format!("counters of another machine: {text}"));
                 }
+                joined
+                    .left_out()
+                    .sentences()
+                    .for_each(|words| out.talk(words));
                 let snapshot = joined.close(page.fabric(), &closing, "");
                 let state = snapshot.map(|s| LinkState::of_increase(page.fabric(), &s));
                 head(&closing, cluster) + &page.text(state.as_ref(), args.top, room)

@@ -7,7 +7,7 @@
 //! the next one.
 
 use anyhow::Result;
-use hopbyte_fabric::{Allocation, Exchange, LinkState, NodeId, Placement, Quantity, Snapshot};
+use hopbyte_fabric::{Allocation, Exchange, Increase, LinkState, NodeId, Placement, Quantity};
 use hopbyte_job::Machine;
 use hopbyte_map::{Options, Problem, Rng, evaluate, map};
 
@@ -148,7 +148,7 @@ impl Question<'_> {
     /// The same as a reading of the links.
     fn state(&self, taken: &[f64]) -> LinkState {
         let fabric = &self.machine.fabric;
-        let mut snapshot = Snapshot::new(fabric, "model: rivals", false);
+        let mut snapshot = Increase::new(fabric, "model: rivals");
         snapshot.window_seconds = Some(1.0);
         for (link, &taken) in fabric.link_ids().zip(taken) {
             let bytes = taken * fabric.link(link).capacity().0;

@@ -3,7 +3,7 @@
 
 use crate::network::{Network, Resource, Way};
 use crate::protocol::OneWay;
-use hopbyte_fabric::{Exchange, Fabric, LinkId, NodeId, Placement, Quantity, Snapshot, Unroutable};
+use hopbyte_fabric::{Exchange, Fabric, Increase, LinkId, NodeId, Placement, Quantity, Unroutable};
 use rayon::prelude::*;
 
 /// Equal messages from one node to another.
@@ -170,8 +170,8 @@ impl Loads {
     }
 
     /// The loads as a reading of the machine's counters over `window_seconds`; stalls are not known.
-    pub fn snapshot(&self, fabric: &Fabric, window_seconds: Option<f64>) -> Snapshot {
-        let mut snapshot = Snapshot::new(fabric, "model: static loads", false);
+    pub fn snapshot(&self, fabric: &Fabric, window_seconds: Option<f64>) -> Increase {
+        let mut snapshot = Increase::new(fabric, "model: static loads");
         snapshot.window_seconds = window_seconds;
         for (i, load) in self.links.iter().enumerate() {
             let link = LinkId::of(i);

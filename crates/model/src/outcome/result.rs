@@ -6,7 +6,7 @@ use crate::engine::network::{Network, Resource};
 use crate::engine::packet::TileCounters;
 use crate::protocol::OneWay;
 use crate::question::level::Level;
-use hopbyte_fabric::{Fabric, LinkId, Quantity, Snapshot};
+use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
 use serde::{Deserialize, Serialize};
 
 /// What every outcome names as its schema.
@@ -147,8 +147,8 @@ impl Outcome {
 
     /// The outcome as a reading of the machine's counters. Links that carried nothing read zero; stalls
     /// are there where the level says them.
-    pub fn snapshot(&self, fabric: &Fabric) -> Snapshot {
-        let mut snapshot = Snapshot::new(fabric, format!("model: {}", self.name), false);
+    pub fn snapshot(&self, fabric: &Fabric) -> Increase {
+        let mut snapshot = Increase::new(fabric, format!("model: {}", self.name));
         snapshot.window_seconds = Some(self.time_seconds).filter(|&s| s > 0.0);
         for link in fabric.link_ids() {
             snapshot.set(Quantity::ReceivedBytes, link, 0.0);

@@ -10,7 +10,7 @@
 use super::cells;
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32};
-use hopbyte_fabric::{End, Fabric, InputError, LinkId, Quantity, Snapshot};
+use hopbyte_fabric::{End, Fabric, Increase, InputError, LinkId, Quantity};
 use std::collections::HashMap;
 
 /// Bytes of a flit: gpcdr scales Aries flits by 20/3.
@@ -21,14 +21,14 @@ const STALL_NS: f64 = 1.25;
 const CHANNELS: usize = 8;
 
 /// Reads a file as increases over an interval that it does not say.
-pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Snapshot, ObserveError> {
+pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveError> {
     let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
     let header = lines
         .next()
         .ok_or_else(|| text.error("nothing", "a CSV header"))?;
     let columns = Columns::parse(text, header)?;
     let mut links: HashMap<LinkId, Sum> = HashMap::new();
-    let mut snapshot = Snapshot::new(fabric, text.file(), false);
+    let mut snapshot = Increase::new(fabric, text.file());
     for line in lines {
         let row = columns.row(text, line)?;
         match row.link(fabric) {

@@ -11,6 +11,9 @@ pub struct Behaviour {
     pub sticky: bool,
     /// The most it can count in a second, where the hardware sets a limit.
     pub most_per_second: Option<f64>,
+    /// What it counts in a second at the speed that its link is said to have. The fabric or the device
+    /// may be wrong by some factor ([`NOMINAL_ERROR`]).
+    pub nominal_per_second: Option<f64>,
 }
 
 impl Behaviour {
@@ -23,6 +26,7 @@ impl Behaviour {
             bits,
             sticky: false,
             most_per_second: None,
+            nominal_per_second: None,
         }
     }
 
@@ -32,6 +36,7 @@ impl Behaviour {
             bits,
             sticky: true,
             most_per_second: None,
+            nominal_per_second: None,
         }
     }
 
@@ -39,6 +44,13 @@ impl Behaviour {
     #[must_use]
     pub fn at_most(mut self, per_second: f64) -> Self {
         self.most_per_second = Some(per_second);
+        self
+    }
+
+    /// The same counter at a link of a said speed.
+    #[must_use]
+    pub fn nominally(mut self, per_second: f64) -> Self {
+        self.nominal_per_second = Some(per_second);
         self
     }
 
@@ -51,13 +63,21 @@ impl Behaviour {
 /// Seconds by which a reading may lie beside its time stamp, and the share by which clocks may differ.
 const JITTER_SECONDS: f64 = 0.25;
 const CLOCK_ERROR: f64 = 1.1;
+/// A rise by more than so many times the said speed of the link is not believed.
+const NOMINAL_ERROR: f64 = 10.0;
+/// Of a counter without any known speed, the largest part of its range that a wrap may span.
+const BLIND_WRAP: u64 = 8;
 
-/// The increase from `earlier` to `later` over `seconds`, if they are known.
+/// The increase from `earlier` to `later` over `seconds`, if they are known: the one place where wrap,
+/// reset, stuck, gap and impossible rates are told apart.
 ///
-/// A fall is a wrap when the counter could have counted that far in the time, or, where its limit is
-/// not known, when it stood in its upper half and went less than half round; else it is a reset. A
-/// rise beyond the limit is a reset too (the device was exchanged). When the time is long enough for a
-/// whole turn the increase is not known (`Gap`); at the highest value of a sticky counter it is `Stuck`.
+/// * At the highest value of a sticky counter: `Stuck`; a fall of one: `Reset`.
+/// * A whole turn was possible in the time, at the hardware's limit or the link's said speed: `Gap`.
+/// * A fall is a wrap when the counter could have counted that far in the time, at the hardware's limit,
+///   else at the said speed; where neither is known, when it went round by an eighth of its range at
+///   most. Any other fall is a `Reset`.
+/// * A rise beyond the hardware's limit, or ten times the said speed, is a `Reset` too: the device was
+///   exchanged, or the value is none.
 pub fn increase(
     counter: Behaviour,
     earlier: u64,
@@ -68,21 +88,27 @@ pub fn increase(
     if earlier > highest || later > highest {
         return Err(Missing::Unread);
     }
-    if counter.sticky {
-        return match (earlier, later) {
-            (_, later) if later == highest => Err(Missing::Stuck),
-            (earlier, later) => later.checked_sub(earlier).ok_or(Missing::Reset),
-        };
+    if counter.sticky && later == highest {
+        return Err(Missing::Stuck);
     }
-    let limit = counter.most_per_second.zip(seconds);
-    let possible = limit.map(|(most, s)| most * (s * CLOCK_ERROR + JITTER_SECONDS));
-    if possible.is_some_and(|p| p > highest as f64) {
+    let possible = |rate: Option<f64>| {
+        let (most, s) = rate.zip(seconds)?;
+        Some(most * (s * CLOCK_ERROR + JITTER_SECONDS))
+    };
+    let hard = possible(counter.most_per_second);
+    let nominal = possible(counter.nominal_per_second);
+    let limit = hard.or(nominal);
+    if !counter.sticky && limit.is_some_and(|p| p > highest as f64) {
         return Err(Missing::Gap);
     }
     let counted = later.wrapping_sub(earlier) & highest;
-    let plausible = match possible {
-        Some(possible) => counted as f64 <= possible,
-        None => later >= earlier || (earlier > highest / 2 && counted <= highest / 2),
+    let plausible = if later >= earlier {
+        let believed = hard.or(nominal.map(|p| p * NOMINAL_ERROR));
+        believed.is_none_or(|p| counted as f64 <= p)
+    } else if counter.sticky {
+        false
+    } else {
+        limit.map_or(counted <= highest / BLIND_WRAP, |p| counted as f64 <= p)
     };
     if plausible {
         Ok(counted)
@@ -170,6 +196,31 @@ mod tests {
             increase(counter, 0, 1 << 40, Some(1.0)),
             Err(Missing::Reset)
         );
+    }
+
+    #[test]
+    fn the_said_speed_of_a_link_tells_a_reset_from_a_wrap() {
+        // 10 GbE, 64 bits: 10^15 bytes in a second are no traffic, twice the speed may be.
+        let bytes = Behaviour::PLAIN.nominally(1.25e9);
+        let second = |earlier, later| increase(bytes, earlier, later, Some(1.0));
+        assert_eq!(second(1000, 1_000_000_000_000_000), Err(Missing::Reset));
+        assert_eq!(second(1000, 2_500_001_000), Ok(2_500_000_000));
+        assert_eq!(second(u64::MAX - 99, 900), Ok(1000));
+        // 32 bits at 100 MB/s that begin anew above half their range.
+        let narrow = Behaviour::bits(32).nominally(1e8);
+        assert_eq!(
+            increase(narrow, 3_000_000_000, 100, Some(1.0)),
+            Err(Missing::Reset)
+        );
+        assert_eq!(increase(narrow, u32::MAX.into(), 99, Some(1.0)), Ok(100));
+        assert_eq!(increase(narrow, 7, 9, Some(60.0)), Err(Missing::Gap));
+        // Without a speed a fall from there is a reset too, near the top a wrap.
+        let blind = Behaviour::bits(32);
+        assert_eq!(
+            increase(blind, 3_000_000_000, 100, Some(1.0)),
+            Err(Missing::Reset)
+        );
+        assert_eq!(increase(blind, u32::MAX.into(), 99, None), Ok(100));
     }
 
     #[test]

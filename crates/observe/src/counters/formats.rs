@@ -9,7 +9,7 @@ use super::{
 use crate::ObserveError;
 use crate::known::{Known, known, names};
 use crate::text::{Line, Text};
-use hopbyte_fabric::{Fabric, InputError, Snapshot};
+use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut};
 
 /// One row of the table.
 pub(super) struct Format {
@@ -20,15 +20,18 @@ pub(super) struct Format {
     pub(super) read: Read,
 }
 
+/// Reads totals of devices; what has no part in them is counted.
+type ReadDevices = fn(&Text, Option<&str>, &mut LeftOut) -> Result<Vec<Reading>, InputError>;
+
 /// What reads a format.
 #[derive(Clone, Copy)]
 pub(super) enum Read {
     /// Totals of devices; a node may be given where the file does not name it.
-    Readings(fn(&Text, Option<&str>) -> Result<Vec<Reading>, InputError>),
+    Readings(ReadDevices),
     /// The same of many devices of a fabric, among which no one node is looked for.
-    Devices(fn(&Text, Option<&str>) -> Result<Vec<Reading>, InputError>),
+    Devices(ReadDevices),
     /// Increases by link.
-    Increases(fn(&Text, &Fabric, &CounterOptions) -> Result<Vec<Snapshot>, ObserveError>),
+    Increases(fn(&Text, &Fabric, &CounterOptions) -> Result<Vec<Increase>, ObserveError>),
 }
 
 const TABLE: &[Format] = &[
@@ -82,7 +85,7 @@ const TABLE: &[Format] = &[
             "ldms_ls",
         ),
         is_line: ldms_ls::is_header,
-        read: Read::Readings(|text, _| ldms_ls::readings(text)),
+        read: Read::Readings(|text, _, left_out| ldms_ls::readings(text, left_out)),
     },
     Format {
         known: known(
@@ -92,7 +95,7 @@ const TABLE: &[Format] = &[
             "ldms_csv",
         ),
         is_line: ldms_csv::is_header,
-        read: Read::Readings(|text, _| ldms_csv::readings(text)),
+        read: Read::Readings(|text, _, left_out| ldms_csv::readings(text, left_out)),
     },
     Format {
         known: known(
@@ -102,7 +105,9 @@ const TABLE: &[Format] = &[
             "gpcdr",
         ),
         is_line: |line| line.starts_with(b"timestamp "),
-        read: Read::Readings(|text, node| Ok(vec![gpcdr::reading(text, node)?])),
+        read: Read::Readings(|text, node, left_out| {
+            Ok(vec![gpcdr::reading(text, node, left_out)?])
+        }),
     },
     Format {
         known: known(
@@ -112,7 +117,7 @@ const TABLE: &[Format] = &[
             "mads",
         ),
         is_line: mads::is_line,
-        read: Read::Devices(|text, node| mads::readings(text, node, Moment::default())),
+        read: Read::Devices(|text, node, _| mads::readings(text, node, Moment::default())),
     },
     Format {
         known: known(

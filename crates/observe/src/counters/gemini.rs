@@ -1,6 +1,6 @@
 //! Gemini's counters: units, tiles, and the links of a router's directions.
 
-use super::join::Links;
+use super::ends::Links;
 use super::reading::{Port, Reading};
 use hopbyte_fabric::{Direction, Fabric, Family, LinkId, Quantity, RouterId};
 

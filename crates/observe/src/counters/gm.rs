@@ -9,7 +9,7 @@
 use crate::ObserveError;
 use crate::counters::gemini::{PHIT_BYTES, STALL_NS, tiles};
 use crate::text::{Line, Text, decimal, decimal_u32, float};
-use hopbyte_fabric::{Direction, Fabric, InputError, LinkId, Quantity, RouterId, Snapshot};
+use hopbyte_fabric::{Direction, Fabric, Increase, InputError, LinkId, Quantity, RouterId};
 use std::collections::HashSet;
 
 /// Whether a line is the header of a block.
@@ -18,9 +18,9 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 }
 
 /// Reads a file: one snapshot of increases for every sample.
-pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, ObserveError> {
+pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, ObserveError> {
     let mut series = Vec::new();
-    let mut sample = Snapshot::new(fabric, text.file(), false);
+    let mut sample = Increase::new(fabric, text.file());
     let mut seen: HashSet<[u32; 3]> = HashSet::new();
     let mut block = None;
     for line in text.lines() {
@@ -37,7 +37,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, Observ
             if !seen.insert(at) {
                 seen.clear();
                 seen.insert(at);
-                let next = Snapshot::new(fabric, text.file(), false);
+                let next = Increase::new(fabric, text.file());
                 series.push(std::mem::replace(&mut sample, next));
             }
             block = Some(Block::new(fabric, at));
@@ -152,7 +152,7 @@ impl Row {
     }
 
     /// Files the six counters. Stalls are means over the link's tiles.
-    fn file(&self, fabric: &Fabric, links: Links, snapshot: &mut Snapshot) {
+    fn file(&self, fabric: &Fabric, links: Links, snapshot: &mut Increase) {
         let [
             vc0_phits,
             vc1_phits,

@@ -10,7 +10,7 @@ use super::delta::{Behaviour, Moment};
 use super::gemini::{MOST_BYTES, MOST_STALL, SMALLEST_PACKET};
 use super::reading::{Combine, Layout, Port, Reading};
 use crate::text::{Text, decimal, lossy};
-use hopbyte_fabric::{Direction, InputError, Quantity, Side};
+use hopbyte_fabric::{Direction, InputError, LeftOut, Quantity, Side};
 use std::sync::Arc;
 
 /// What a metric counts.
@@ -131,7 +131,11 @@ pub(super) fn add(layout: &mut Layout, name: &str, unit: &str) -> Result<(), NoM
 }
 
 /// Reads a metrics file of gpcdr: `timestamp N ms`, then `NAME VALUE UNIT` lines.
-pub(super) fn reading(text: &Text, node: Option<&str>) -> Result<Reading, InputError> {
+pub(super) fn reading(
+    text: &Text,
+    node: Option<&str>,
+    left_out: &mut LeftOut,
+) -> Result<Reading, InputError> {
     let Some(node) = node else {
         return Err(text
             .error("metrics of one node", "the node's name beside them")
@@ -153,6 +157,8 @@ pub(super) fn reading(text: &Text, node: Option<&str>) -> Result<Reading, InputE
             moment = number.checked_mul(1_000_000);
         } else if add(&mut layout, &lossy(name), &lossy(&unit.join(&b' '))).is_ok() {
             values.push(Some(number));
+        } else {
+            left_out.note("metric that speaks of no link", lossy(name));
         }
     }
     let time =
@@ -189,13 +195,14 @@ fn parse(name: &str) -> Option<(Port, Metric)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::join::{PortMap, series};
+    use crate::counters::join::PortMap;
+    use crate::counters::series;
     use crate::text::Limits;
     use hopbyte_fabric::{Missing, spec};
 
     fn read(content: &str) -> Result<Reading, String> {
         let text = Text::from_bytes("metrics", content.as_bytes(), Limits::TEXT).unwrap();
-        reading(&text, Some("nid00000")).map_err(|e| e.to_string())
+        reading(&text, Some("nid00000"), &mut LeftOut::default()).map_err(|e| e.to_string())
     }
 
     fn file(ms: u64, traffic: u64) -> String {
@@ -265,9 +272,10 @@ mod tests {
         let mut joined = Vec::new();
         for pair in readings.windows(2) {
             // Two at a time, so that nothing is sorted.
-            let joint = super::super::join::Joint::new(&fabric, &pair[0], &PortMap::new()).unwrap();
-            let mut s = hopbyte_fabric::Snapshot::new(&fabric, "t", false);
-            joint.file_increase(&pair[0], &pair[1], &mut s);
+            let joint =
+                super::super::join::Joint::new(&fabric, &[&pair[0]], &PortMap::new()).unwrap();
+            let mut s = hopbyte_fabric::Increase::new(&fabric, "t");
+            joint.file_increase(&[Some((&pair[0], &pair[1]))], &mut s);
             joined.push((
                 s.get(Quantity::ReceivedBytes, back),
                 s.missing(Quantity::ReceivedBytes, back),
@@ -276,7 +284,9 @@ mod tests {
         }
         let zero = (None, Some(Missing::ZeroInterval), None);
         assert_eq!(joined, [(Some(300.0), None, Some(0.5)), zero, zero]);
-        let one = series(&fabric, "t", vec![readings[1].clone()], &PortMap::new()).unwrap();
+        let one = series(&fabric, "t", vec![readings[1].clone()], &PortMap::new())
+            .unwrap()
+            .all();
         assert_eq!(one[0].get(Quantity::Lanes, link), Some(12.0));
     }
 
@@ -299,8 +309,10 @@ mod tests {
             );
         }
         let text = Text::from_bytes("metrics", content.as_bytes(), Limits::TEXT).unwrap();
-        let r = reading(&text, Some(&node)).unwrap();
-        let s = &series(&fabric, "t", vec![r], &PortMap::new()).unwrap()[0];
+        let r = reading(&text, Some(&node), &mut LeftOut::default()).unwrap();
+        let s = &series(&fabric, "t", vec![r], &PortMap::new())
+            .unwrap()
+            .all()[0];
         let tiles = fabric.ports(link).len() as f64;
         assert_eq!(s.get(Quantity::ReceivedBytes, link), Some(70.0 * tiles));
         assert_eq!(s.get(Quantity::InputStallNs, link), Some(30.0));

@@ -1,13 +1,17 @@
-//! Which link does a counter speak of? Readings of many devices become one snapshot of the machine.
+//! Which link does a counter speak of? Readings of a node's sources become values of directed links.
 //!
 //! A port's received counters and input stalls belong to the link that ends there, its sent counters
-//! and credit stalls to the link that begins there ([`Quantity::side`]).
+//! and credit stalls to the link that begins there ([`Quantity::side`]). Which of a node's sources
+//! speaks for a link is told by [`super::speakers`].
 
 use super::delta::increase;
-use super::gemini;
-use super::reading::{Combine, Layout, Port, Reading};
-use hopbyte_fabric::{Fabric, LinkId, Missing, NodeId, Quantity, RouterId, Side, Snapshot};
-use std::collections::{BTreeMap, HashMap};
+use super::ends::{Links, Place, shares};
+use super::reading::{Combine, Counter, Layout, Reading};
+use super::speakers::{Class, Speakers};
+use hopbyte_fabric::{
+    Fabric, Increase, LeftOut, LinkCounts, LinkId, Missing, Quantity, Side, Totals,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A record does not fit the fabric: it is of another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,19 +27,27 @@ pub struct Mismatch {
 /// The link is the one that leaves through the port; what arrives comes over its reverse.
 pub type PortMap = HashMap<(String, String), LinkId>;
 
-/// How the counters of one layout make the quantities of links.
+/// How the counters of a node's sources make the quantities of links.
 #[derive(Clone, Debug)]
 pub struct Joint {
-    slots: Vec<Slot>,
-    /// Links at each end that the layout speaks of.
-    ends: Vec<(Side, LinkId)>,
-    /// Ports that have a link, and ports that have none.
-    pub matched: usize,
-    /// Ports that have none.
-    pub unmatched: usize,
+    sources: Vec<SourceJoint>,
+    /// Ports that have no part in the figures.
+    pub left_out: LeftOut,
 }
 
-/// One quantity of one link, and the counters that make it.
+/// The counters of one source.
+#[derive(Clone, Debug, Default)]
+struct SourceJoint {
+    slots: Vec<Slot>,
+    /// Links at each end that the source speaks of.
+    ends: Vec<(Side, LinkId)>,
+    /// By counter: capacity of its links, and the counter that says the speed of its port.
+    speeds: Vec<(f64, Option<u32>)>,
+    matched: usize,
+    unmatched: usize,
+}
+
+/// One quantity of one link, and the counters of a source that make it.
 #[derive(Clone, Debug)]
 struct Slot {
     quantity: Quantity,
@@ -45,128 +57,300 @@ struct Slot {
     terms: Vec<(u32, f64)>,
     /// Different ports among them, in order.
     ports: Vec<u16>,
+    /// Sources of the node that make the quantity together: several adapters on one host link.
+    sharers: usize,
 }
 
-/// Where a layout's device is.
-#[derive(Clone, Copy)]
-struct Place {
-    router: Option<RouterId>,
-    node: Option<NodeId>,
-}
+const DOUBLE: &str = "another source of the node counts the same";
+
+/// Slots of a node that have a source, and the kind of port that it reads.
+type Owners = BTreeMap<(Quantity, LinkId), (usize, Class)>;
 
 impl Joint {
-    /// Finds the links of a layout. The first reading tells which directions of a torus router are
-    /// folded into one.
-    pub fn new(fabric: &Fabric, first: &Reading, map: &PortMap) -> Result<Self, Mismatch> {
-        let layout = &*first.layout;
+    /// Finds the links of a node's sources by their first readings, which also tell the directions
+    /// of a torus router that are folded into one.
+    pub fn new(fabric: &Fabric, firsts: &[&Reading], map: &PortMap) -> Result<Self, Mismatch> {
+        let speakers = Speakers::of(fabric, firsts, map);
+        let mut left_out = LeftOut::default();
+        let mut sources = vec![SourceJoint::default(); firsts.len()];
+        // By name, so that live and stored sources of a node agree about which comes first.
+        let mut order: Vec<usize> = (0..firsts.len()).collect();
+        order.sort_by_key(|&s| &firsts[s].layout.source);
+        let mut owners = Owners::new();
+        for s in order {
+            let mut node = Joining {
+                fabric,
+                map,
+                speakers: &speakers,
+                owners: &mut owners,
+                left_out: &mut left_out,
+            };
+            sources[s] = SourceJoint::new(s, firsts[s], &mut node)?;
+        }
+        let mut sharers: BTreeMap<(Quantity, LinkId), usize> = BTreeMap::new();
+        for slot in sources.iter().flat_map(|s| &s.slots) {
+            *sharers.entry((slot.quantity, slot.link)).or_default() += 1;
+        }
+        for slot in sources.iter_mut().flat_map(|s| &mut s.slots) {
+            slot.sharers = sharers[&(slot.quantity, slot.link)];
+        }
+        Ok(Self { sources, left_out })
+    }
+
+    /// Files readings of totals, in the order of the first ones.
+    pub fn file_totals(&self, readings: &[Option<&Reading>], totals: &mut Totals) {
+        let value = |s: usize, i: usize| readings[s]?.get(i).map(|v| Ok(v as f64));
+        self.file(totals, value);
+        for (source, reading) in self.sources.iter().zip(readings) {
+            let Some(reading) = reading else { continue };
+            totals.time_seconds = latest(totals.time_seconds, reading);
+            totals.matched += source.matched;
+            totals.unmatched += source.unmatched;
+        }
+    }
+
+    /// Files the increases between two readings of each source, in the order of the first ones.
+    pub fn file_increase(&self, pairs: &[Option<(&Reading, &Reading)>], into: &mut Increase) {
+        let mut seconds = vec![Ok(None); pairs.len()];
+        for ((source, pair), seconds) in self.sources.iter().zip(pairs).zip(&mut seconds) {
+            let Some((earlier, later)) = pair else {
+                continue;
+            };
+            *seconds = earlier.moment.seconds_to(later.moment);
+            if let Ok(Some(length)) = *seconds {
+                // Of several devices' intervals the longest stands for all; each link keeps its own.
+                let longest = into.window_seconds.unwrap_or(0.0).max(length);
+                into.window_seconds = Some(longest);
+                for &(side, link) in &source.ends {
+                    into.set_window(side, link, length);
+                }
+            }
+            into.time_seconds = latest(into.time_seconds, later);
+            into.matched += source.matched;
+            into.unmatched += source.unmatched;
+        }
+        self.file(into, |s, i| {
+            let (earlier, later) = pairs[s]?;
+            self.sources[s].grown(earlier, later, i, seconds[s])
+        });
+    }
+
+    fn file(
+        &self,
+        counts: &mut LinkCounts,
+        value: impl Fn(usize, usize) -> Option<Result<f64, Missing>>,
+    ) {
+        let mut shared: BTreeMap<(Quantity, LinkId), Shared> = BTreeMap::new();
+        for (s, source) in self.sources.iter().enumerate() {
+            for slot in &source.slots {
+                let own = slot.value(&|i| value(s, i));
+                if slot.sharers == 1 {
+                    settle(counts, slot.quantity, slot.link, own);
+                } else {
+                    let whole = shared.entry((slot.quantity, slot.link));
+                    whole.or_default().take(slot, own);
+                }
+            }
+        }
+        for ((quantity, link), whole) in shared {
+            settle(counts, quantity, link, whole.value());
+        }
+    }
+}
+
+/// Files a value where no other node of the same router did.
+fn settle(
+    counts: &mut LinkCounts,
+    quantity: Quantity,
+    link: LinkId,
+    value: Option<Result<f64, Missing>>,
+) {
+    let Some(value) = value else { return };
+    match (counts.get(quantity, link), value) {
+        (Some(seen), Ok(lanes)) if quantity == Quantity::Lanes => {
+            counts.set(quantity, link, seen.min(lanes));
+        }
+        // Two nodes of one router tell the same; the first that knows it counts.
+        (Some(_), _) => {}
+        (None, value) => counts.put(quantity, link, value),
+    }
+}
+
+/// A quantity that several sources of a node make together, while it is added up.
+#[derive(Default)]
+struct Shared {
+    whole: f64,
+    seen: usize,
+    sharers: usize,
+    missing: Option<Missing>,
+}
+
+impl Shared {
+    fn take(&mut self, slot: &Slot, value: Option<Result<f64, Missing>>) {
+        self.sharers = slot.sharers;
+        match value {
+            Some(Ok(value)) => {
+                self.seen += 1;
+                self.whole = match slot.combine {
+                    Combine::Max => self.whole.max(value),
+                    Combine::Sum | Combine::Mean => self.whole + value,
+                };
+            }
+            Some(Err(why)) => self.missing = Some(why),
+            None => {}
+        }
+    }
+
+    fn value(&self) -> Option<Result<f64, Missing>> {
+        match (self.missing, self.seen) {
+            (Some(why), _) => Some(Err(why)),
+            (None, 0) => None,
+            (None, n) if n < self.sharers => Some(Err(Missing::Unread)),
+            _ => Some(Ok(self.whole)),
+        }
+    }
+}
+
+/// A node's source while it is joined, beside the others.
+struct Joining<'a> {
+    fabric: &'a Fabric,
+    map: &'a PortMap,
+    speakers: &'a Speakers,
+    owners: &'a mut Owners,
+    left_out: &'a mut LeftOut,
+}
+
+impl SourceJoint {
+    /// Joins the source with a number.
+    fn new(own: usize, first: &Reading, node: &mut Joining<'_>) -> Result<Self, Mismatch> {
+        let (fabric, layout) = (node.fabric, &*first.layout);
         let place = Place::of(fabric, layout);
+        let mut joint = Self {
+            speeds: vec![(0.0, None); layout.counters.len()],
+            ..Self::default()
+        };
         let mut slots: BTreeMap<(Quantity, LinkId), Slot> = BTreeMap::new();
-        let mut ends = Vec::new();
-        let (mut matched, mut unmatched) = (0, 0);
-        for (p, port) in layout.ports.iter().enumerate() {
-            let links = Links::of(fabric, place, first, port, map);
-            let own = layout.counters.iter().zip(0u32..);
-            let own = own.filter(|(c, _)| c.port as usize == p);
-            if links.departures.is_empty() && links.arrivals.is_empty() {
-                // A port without a link that never counted anything is no row of the source.
-                let speaks = own
-                    .clone()
-                    .any(|(_, i)| first.get(i as usize).unwrap_or(0) != 0);
-                unmatched += usize::from(speaks);
+        let mut ends: BTreeSet<(Side, LinkId)> = BTreeSet::new();
+        let mut doubles = false;
+        let speaking = counters_by_port(layout);
+        let says = speeds_by_port(layout);
+        for (p, (port, counters)) in layout.ports.iter().zip(&speaking).enumerate() {
+            if let Some(reason) = node.speakers.refusal(own, p) {
+                node.left_out
+                    .note(reason, format!("{} {port}", layout.node));
                 continue;
             }
-            matched += usize::from(own.clone().any(|(_, i)| first.get(i as usize).is_some()));
-            let both = [
-                (Side::Arrivals, &links.arrivals),
-                (Side::Departures, &links.departures),
-            ];
-            ends.extend(both.iter().flat_map(|(s, l)| l.iter().map(|&l| (*s, l))));
-            for (counter, i) in own {
+            let links = Links::of(fabric, place, first, port, node.map);
+            let value = |i: &u32| first.get(*i as usize);
+            if links.departures.is_empty() && links.arrivals.is_empty() {
+                // A port without a link that never counted anything is no row of the source.
+                let counted = counters.iter().any(|i| value(i).unwrap_or(0) != 0);
+                joint.unmatched += usize::from(counted);
+                continue;
+            }
+            joint.matched += usize::from(counters.iter().any(|i| value(i).is_some()));
+            let class = Class::of(port);
+            let joins = class.adds_up() && !node.speakers.is_double(own, port);
+            for &i in counters {
+                let counter = &layout.counters[i as usize];
                 let speaks_of = links.on(counter.side);
-                for (&link, share) in
-                    speaks_of
-                        .iter()
-                        .zip(shares(fabric, speaks_of, port, counter.quantity))
-                {
-                    let slot = slots
-                        .entry((counter.quantity, link))
-                        .or_insert_with(|| Slot {
-                            quantity: counter.quantity,
-                            link,
-                            combine: counter.combine,
-                            terms: Vec::new(),
-                            ports: Vec::new(),
-                        });
-                    slot.terms.push((i, counter.factor * share));
-                    if slot.ports.last() != Some(&counter.port) {
-                        slot.ports.push(counter.port);
+                let capacity = speaks_of.iter().map(|&l| fabric.link(l).nominal.0).sum();
+                let said = says.get(&(counter.port, counter.side)).copied();
+                joint.speeds[i as usize] = (capacity, said);
+                let shares = shares(fabric, speaks_of, port, counter.quantity);
+                for (&link, share) in speaks_of.iter().zip(shares) {
+                    let key = (counter.quantity, link);
+                    let owner = *node.owners.entry(key).or_insert((own, class));
+                    if owner.0 != own && !(joins && owner.1 == class) {
+                        doubles = true;
+                        continue;
                     }
+                    let slot = slots.entry(key).or_insert_with(|| Slot::new(counter, link));
+                    slot.take(counter, i, share);
+                    ends.insert((counter.side, link));
                 }
             }
             links.check_lanes(fabric, first, port, p)?;
         }
-        Ok(Self {
-            slots: slots.into_values().collect(),
-            ends,
-            matched,
-            unmatched,
-        })
-    }
-
-    /// Files a reading of totals.
-    pub fn file_totals(&self, reading: &Reading, snapshot: &mut Snapshot) {
-        self.file(snapshot, |i| reading.get(i).map(|v| Ok(v as f64)));
-        snapshot.time_seconds = latest(snapshot.time_seconds, reading);
-    }
-
-    /// Files the increase between two readings of the layout.
-    pub fn file_increase(&self, earlier: &Reading, later: &Reading, snapshot: &mut Snapshot) {
-        let seconds = earlier.moment.seconds_to(later.moment);
-        if let Ok(Some(seconds)) = seconds {
-            // Of several devices' intervals the longest stands for all; each link keeps its own.
-            let longest = snapshot.window_seconds.unwrap_or(0.0).max(seconds);
-            snapshot.window_seconds = Some(longest);
-            for &(side, link) in &self.ends {
-                snapshot.set_window(side, link, seconds);
-            }
+        if doubles {
+            let name = format!("{} {}", layout.node, layout.source);
+            node.left_out.note(DOUBLE, name);
         }
-        self.file(snapshot, |i| {
-            let counter = &later.layout.counters[i];
-            let (old, new) = (earlier.get(i), later.get(i));
-            if counter.quantity.is_gauge() {
-                return new.map(|v| Ok(v as f64));
+        joint.slots = slots.into_values().collect();
+        joint.ends = ends.into_iter().collect();
+        Ok(joint)
+    }
+
+    /// What a counter counted between two readings; a state as it is.
+    fn grown(
+        &self,
+        earlier: &Reading,
+        later: &Reading,
+        i: usize,
+        seconds: Result<Option<f64>, Missing>,
+    ) -> Option<Result<f64, Missing>> {
+        let counter = &later.layout.counters[i];
+        let (old, new) = (earlier.get(i), later.get(i));
+        if counter.quantity.is_gauge() {
+            return new.map(|v| Ok(v as f64));
+        }
+        match (seconds, old, new) {
+            (_, None, None) => None,
+            (Err(why), ..) => Some(Err(why)),
+            (Ok(s), Some(old), Some(new)) => {
+                let behaviour = counter.at_speed(self.speed(later, i));
+                Some(increase(behaviour, old, new, s).map(|v| v as f64))
             }
-            match (seconds, old, new) {
-                (_, None, None) => None,
-                (Err(why), ..) => Some(Err(why)),
-                (Ok(s), Some(old), Some(new)) => {
-                    Some(increase(counter.behaviour, old, new, s).map(|v| v as f64))
-                }
-                (Ok(_), ..) => Some(Err(Missing::Unread)),
-            }
+            (Ok(_), ..) => Some(Err(Missing::Unread)),
+        }
+    }
+
+    /// Said speed of a counter's port: the larger of the fabric's and the device's own.
+    fn speed(&self, reading: &Reading, i: usize) -> Option<f64> {
+        let (capacity, says) = self.speeds[i];
+        let own = says.and_then(|c| {
+            let value = reading.get(c as usize)? as f64;
+            Some(value * reading.layout.counters[c as usize].factor)
         });
-        snapshot.time_seconds = latest(snapshot.time_seconds, later);
-    }
-
-    fn file(&self, snapshot: &mut Snapshot, value: impl Fn(usize) -> Option<Result<f64, Missing>>) {
-        for slot in &self.slots {
-            let known = snapshot.get(slot.quantity, slot.link);
-            match slot.value(&value) {
-                None => {}
-                Some(Ok(lanes)) if slot.quantity == Quantity::Lanes => {
-                    let fewest = known.map_or(lanes, |seen| seen.min(lanes));
-                    snapshot.set(slot.quantity, slot.link, fewest);
-                }
-                // Two nodes of one router tell the same; the first that knows it counts.
-                Some(_) if known.is_some() => {}
-                Some(Ok(value)) => snapshot.set(slot.quantity, slot.link, value),
-                Some(Err(why)) => snapshot.lose(slot.quantity, slot.link, why),
-            }
-        }
+        Some(own.unwrap_or(0.0).max(capacity)).filter(|&s| s > 0.0)
     }
 }
 
+/// Numbers of the counters of each port.
+fn counters_by_port(layout: &Layout) -> Vec<Vec<u32>> {
+    let mut by_port = vec![Vec::new(); layout.ports.len()];
+    for (counter, i) in layout.counters.iter().zip(0u32..) {
+        by_port[counter.port as usize].push(i);
+    }
+    by_port
+}
+
+/// The counter that says the speed of a port in a direction, where there is one.
+fn speeds_by_port(layout: &Layout) -> HashMap<(u16, Side), u32> {
+    let counters = layout.counters.iter().zip(0u32..);
+    let says = counters.filter(|(c, _)| c.quantity == Quantity::Capacity);
+    says.map(|(c, i)| ((c.port, c.side), i)).collect()
+}
+
 impl Slot {
+    fn new(counter: &Counter, link: LinkId) -> Self {
+        Self {
+            quantity: counter.quantity,
+            link,
+            combine: counter.combine,
+            terms: Vec::new(),
+            ports: Vec::new(),
+            sharers: 1,
+        }
+    }
+
+    fn take(&mut self, counter: &Counter, i: u32, share: f64) {
+        self.terms.push((i, counter.factor * share));
+        if self.ports.last() != Some(&counter.port) {
+            self.ports.push(counter.port);
+        }
+    }
+
     /// What its counters make; not known as soon as one of them is not.
     fn value(
         &self,
@@ -206,260 +390,17 @@ fn latest(time: Option<f64>, reading: &Reading) -> Option<f64> {
     }
 }
 
-impl Place {
-    fn of(fabric: &Fabric, layout: &Layout) -> Self {
-        let node = fabric.find_node(&layout.node).ok();
-        let router = match &layout.coordinate {
-            Some(at) => fabric.router_at(at),
-            None => node
-                .map(|n| fabric.node(n).router)
-                .or_else(|| fabric.find_router(&layout.node).ok()),
-        };
-        Self { router, node }
-    }
-}
-
-/// Links that a port speaks of: usually one each way.
-pub(super) struct Links {
-    pub(super) arrivals: Vec<LinkId>,
-    pub(super) departures: Vec<LinkId>,
-}
-
-impl Links {
-    const NONE: Self = Self {
-        arrivals: Vec::new(),
-        departures: Vec::new(),
-    };
-
-    /// The links that leave, with their reverses.
-    pub(super) fn leaving(fabric: &Fabric, departures: Vec<LinkId>) -> Self {
-        let arrivals = departures.iter().filter_map(|&l| fabric.reverse(l));
-        Self {
-            arrivals: arrivals.collect(),
-            departures,
-        }
-    }
-
-    /// The link that leaves a router through a port, and its reverse.
-    fn by_port(fabric: &Fabric, router: RouterId, port: u16) -> Self {
-        let leaves = |&l: &LinkId| fabric.ports(l).iter().any(|p| p.from == port);
-        let links = fabric.links_from(router).iter().copied();
-        Self::leaving(fabric, links.filter(leaves).take(1).collect())
-    }
-
-    fn of(fabric: &Fabric, place: Place, first: &Reading, port: &Port, map: &PortMap) -> Self {
-        let mapped = || map.get(&(first.layout.node.clone(), port.to_string()));
-        if let Some(&link) = (!map.is_empty()).then(mapped).flatten() {
-            return Self::leaving(fabric, vec![link]);
-        }
-        let at_host = |node: NodeId| Self {
-            arrivals: vec![fabric.node(node).eject],
-            departures: vec![fabric.node(node).inject],
-        };
-        let on_router = |router: RouterId| fabric.nodes_on(router).first();
-        match (port, place.router) {
-            (Port::Direction(d), Some(router)) => gemini::links(fabric, router, *d, first),
-            (Port::Tile(tile), Some(router)) => {
-                let links = Self::by_port(fabric, router, *tile);
-                let is_host = links.departures.is_empty() && gemini::is_host_tile(fabric, *tile);
-                match on_router(router) {
-                    Some(&node) if is_host => Self::router_side(at_host(node)),
-                    _ => links,
-                }
-            }
-            (Port::Host, Some(router)) => {
-                on_router(router).map_or(Self::NONE, |&n| Self::router_side(at_host(n)))
-            }
-            (Port::InfiniBand { guid, port }, _) => {
-                let by_guid = cabled(fabric, *guid, *port);
-                if !by_guid.departures.is_empty() {
-                    return by_guid;
-                }
-                // A fabric that knows no GUIDs may know the switch or the host.
-                match fabric.find_router(&first.layout.node) {
-                    Ok(router) => Self::by_port(fabric, router, *port),
-                    Err(_) => place.node.map_or(Self::NONE, at_host),
-                }
-            }
-            (Port::Named(_), _) => place.node.map_or(Self::NONE, at_host),
-            _ => Self::NONE,
-        }
-    }
-
-    /// The same links seen from the router: what hosts inject arrives there.
-    fn router_side(host: Self) -> Self {
-        Self {
-            arrivals: host.departures,
-            departures: host.arrivals,
-        }
-    }
-
-    fn on(&self, side: Side) -> &[LinkId] {
-        match side {
-            Side::Arrivals => &self.arrivals,
-            Side::Departures => &self.departures,
-        }
-    }
-
-    /// Refuses a record with more lanes than the links have.
-    fn check_lanes(
-        &self,
-        fabric: &Fabric,
-        first: &Reading,
-        port: &Port,
-        p: usize,
-    ) -> Result<(), Mismatch> {
-        if matches!(port, Port::InfiniBand { .. } | Port::Named(_)) {
-            // A fabric in words may know fewer lanes than a cable has.
-            return Ok(());
-        }
-        let all: u64 = self
-            .departures
-            .iter()
-            .map(|&l| u64::from(fabric.link(l).lanes))
-            .sum();
-        let counters = first.layout.counters.iter().enumerate();
-        for (i, _) in
-            counters.filter(|(_, c)| c.port as usize == p && c.quantity == Quantity::Lanes)
-        {
-            if let Some(lanes) = first.get(i).filter(|&lanes| lanes > all) {
-                return Err(Mismatch {
-                    found: format!("{lanes} lanes at {port} of {}", first.layout.node),
-                    expected: format!("at most the {all} that the fabric has there"),
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The links of an InfiniBand port: of a switch, or of a node's adapter.
-fn cabled(fabric: &Fabric, guid: u64, port: u16) -> Links {
-    let name = format!("0x{guid:016x}");
-    // Switches first: a switch with one node stands for the node as well.
-    if let Ok(router) = fabric.find_router(&name) {
-        return Links::by_port(fabric, router, port);
-    }
-    let node = fabric.find_node(&name).map(|n| fabric.node(n));
-    node.map_or(Links::NONE, |node| Links {
-        arrivals: vec![node.eject],
-        departures: vec![node.inject],
-    })
-}
-
-/// The part of a port's value that each of its links gets: of bytes, packets and lanes in proportion to
-/// capacity or lanes; of stalls that are sums over a direction's tiles the mean of a tile.
-fn shares(fabric: &Fabric, links: &[LinkId], port: &Port, quantity: Quantity) -> Vec<f64> {
-    if quantity.is_stall() {
-        let tiles: f64 = links.iter().map(|&l| gemini::tiles(fabric, l)).sum();
-        let summed = matches!(port, Port::Direction(_) | Port::Host);
-        return vec![if summed { 1.0 / tiles } else { 1.0 }; links.len()];
-    }
-    let weight = |&l: &LinkId| match quantity {
-        Quantity::Lanes => f64::from(fabric.link(l).lanes),
-        _ => fabric.link(l).nominal.0,
-    };
-    let is_whole = links.len() == 1 || quantity.is_ratio();
-    let all: f64 = links.iter().map(weight).sum();
-    links
-        .iter()
-        .map(|l| if is_whole { 1.0 } else { weight(l) / all })
-        .collect()
-}
-
 /// Of a link that no lane serves nothing is known, whatever its ends counted.
-pub fn drop_dead_links(fabric: &Fabric, snapshot: &mut Snapshot) {
-    if snapshot.column(Quantity::Lanes).is_none() {
+pub fn drop_dead_links(fabric: &Fabric, counts: &mut LinkCounts) {
+    if counts.column(Quantity::Lanes).is_none() {
         return;
     }
-    let counts: Vec<Quantity> = snapshot.quantities().filter(|q| !q.is_gauge()).collect();
+    let counted: Vec<Quantity> = counts.quantities().filter(|q| !q.is_gauge()).collect();
     for link in fabric.link_ids() {
-        if snapshot.get(Quantity::Lanes, link) == Some(0.0) {
-            for &quantity in &counts {
-                snapshot.lose(quantity, link, Missing::Down);
+        if counts.get(Quantity::Lanes, link) == Some(0.0) {
+            for &quantity in &counted {
+                counts.lose(quantity, link, Missing::Down);
             }
         }
     }
-}
-
-/// Readings of many devices in the order of their times, as a series of snapshots: totals where every
-/// device has one reading, else increases from each reading to the device's next. A device that comes
-/// again begins the next snapshot.
-pub fn series(
-    fabric: &Fabric,
-    source: &str,
-    mut readings: Vec<Reading>,
-    map: &PortMap,
-) -> Result<Vec<Snapshot>, Mismatch> {
-    // A clock that somebody set back turns nothing round where there is one that nobody sets.
-    if readings.iter().all(|r| r.moment.steady_ns.is_some()) {
-        readings.sort_by_key(|r| r.moment.steady_ns);
-    } else {
-        readings.sort_by_key(|r| r.moment.time_ns);
-    }
-    let mut devices: HashMap<(String, String), Device> = HashMap::new();
-    let mut snapshots = Vec::new();
-    let mut increases = Snapshot::new(fabric, source, false);
-    for reading in readings {
-        let layout = &reading.layout;
-        let key = (layout.node.clone(), layout.source.clone());
-        let device = devices.entry(key).or_default();
-        if device.joint.is_none() && reading.values.known() > 0 {
-            device.joint = Some(Joint::new(fabric, &reading, map)?);
-        }
-        let Some(joint) = &device.joint else {
-            continue;
-        };
-        let before = device.last.replace(reading);
-        let (Some(before), Some(now)) = (before, &device.last) else {
-            continue;
-        };
-        if before.layout != now.layout {
-            // Other counters than before: a new start.
-            device.joint = Some(Joint::new(fabric, now, map)?);
-            continue;
-        }
-        if device.said_in == Some(snapshots.len()) {
-            let next = Snapshot::new(fabric, source, false);
-            snapshots.push(std::mem::replace(&mut increases, next));
-        }
-        device.said_in = Some(snapshots.len());
-        joint.file_increase(&before, now, &mut increases);
-        increases.matched += joint.matched;
-        increases.unmatched += joint.unmatched;
-    }
-    let again = devices.values().any(|d| d.said_in.is_some());
-    if again {
-        snapshots.push(increases);
-    } else {
-        snapshots.push(totals(fabric, source, &devices));
-    }
-    for snapshot in &mut snapshots {
-        drop_dead_links(fabric, snapshot);
-    }
-    Ok(snapshots)
-}
-
-/// A device whose readings follow each other.
-#[derive(Default)]
-struct Device {
-    joint: Option<Joint>,
-    last: Option<Reading>,
-    /// Snapshot that has its latest increase.
-    said_in: Option<usize>,
-}
-
-/// One reading of every device as it stands.
-fn totals(fabric: &Fabric, source: &str, devices: &HashMap<(String, String), Device>) -> Snapshot {
-    let mut snapshot = Snapshot::new(fabric, source, true);
-    let mut order: Vec<_> = devices.iter().collect();
-    order.sort_by(|a, b| a.0.cmp(b.0));
-    for (_, device) in order {
-        if let (Some(joint), Some(reading)) = (&device.joint, &device.last) {
-            joint.file_totals(reading, &mut snapshot);
-            snapshot.matched += joint.matched;
-            snapshot.unmatched += joint.unmatched;
-        }
-    }
-    snapshot
 }

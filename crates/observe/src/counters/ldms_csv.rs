@@ -9,8 +9,8 @@ use super::delta::Moment;
 use super::reading::{Layout, Port, Reading};
 use super::{cells, gpcdr, names, registers};
 use crate::text::{Line, Text, decimal, lossy};
-use hopbyte_fabric::InputError;
-use std::collections::HashMap;
+use hopbyte_fabric::{InputError, LeftOut};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Whether a line is the header of such a file.
@@ -22,12 +22,12 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 }
 
 /// All rows.
-pub(super) fn readings(text: &Text) -> Result<Vec<Reading>, InputError> {
+pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Reading>, InputError> {
     let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
     let header = lines
         .next()
         .ok_or_else(|| text.error("nothing", "a header of metric names"))?;
-    let columns = Columns::parse(text, header)?;
+    let columns = Columns::parse(text, header, left_out)?;
     let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
     let mut readings = Vec::new();
     for line in lines {
@@ -39,6 +39,18 @@ pub(super) fn readings(text: &Text) -> Result<Vec<Reading>, InputError> {
     }
     Ok(readings)
 }
+
+/// Columns about a row itself.
+const ABOUT: [&str; 8] = [
+    "#Time",
+    "Time",
+    "Time_usec",
+    "ProducerName",
+    "component_id",
+    "job_id",
+    "app_id",
+    "instance",
+];
 
 /// Where the columns are.
 struct Columns {
@@ -53,7 +65,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
+    fn parse(text: &Text, line: Line<'_>, left_out: &mut LeftOut) -> Result<Self, InputError> {
         let owned: Vec<String> = cells(line.bytes).map(|c| lossy(c).into_owned()).collect();
         let all: Vec<&str> = owned.iter().map(String::as_str).collect();
         let producer = all
@@ -63,10 +75,12 @@ impl Columns {
             .ok_or_else(|| text.error_at(line, "#Time,Time_usec,ProducerName,…"))?;
         let mut layout = Layout::new("", "ldms");
         let mut of = registers::add(&mut layout, &all);
+        let mut used: HashSet<usize> = of.iter().copied().collect();
         let mut coordinate = [None; 3];
         for (i, name) in all.iter().enumerate() {
             if let Some(dim) = gpcdr::coordinate(name) {
                 coordinate[dim] = Some(i);
+                used.insert(i);
                 continue;
             }
             let (metric, unit) = name.split_once(" (").unwrap_or((name, ""));
@@ -74,7 +88,12 @@ impl Columns {
                 || instance(&mut layout, name).is_some();
             if added {
                 of.push(i);
+                used.insert(i);
             }
+        }
+        let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !ABOUT.contains(name);
+        for (_, name) in all.iter().enumerate().filter(unused) {
+            left_out.note("column that speaks of no link", *name);
         }
         if of.is_empty() {
             return Err(text
@@ -169,9 +188,10 @@ fn time_ns(time: &[u8], beside: Option<&[u8]>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::join::{PortMap, series};
+    use crate::counters::join::PortMap;
+    use crate::counters::series;
     use crate::text::Limits;
-    use hopbyte_fabric::{LinkState, Missing, Quantity, spec};
+    use hopbyte_fabric::{Missing, Quantity, spec};
 
     fn text(content: &str) -> Text {
         Text::from_bytes("ldms.csv", content.as_bytes(), Limits::TEXT).unwrap()
@@ -186,9 +206,11 @@ mod tests {
             11.001,1000,nid00000,1,4000,1600,24,7\n\
             11.502,2000,nid00010,1,1100,,24,7\n\
             12.001,1000,nid00000,1,4000,900,24,7\n";
-        let readings = readings(&text(content)).unwrap();
+        let readings = readings(&text(content), &mut LeftOut::default()).unwrap();
         assert_eq!(readings.len(), 5);
-        let series = series(&fabric, "f", readings, &PortMap::new()).unwrap();
+        let series = series(&fabric, "f", readings, &PortMap::new())
+            .unwrap()
+            .all();
         assert_eq!(series.len(), 2);
         let at = |nid: &str, d: &str| {
             let router = fabric.node(fabric.find_node(nid).unwrap()).router;
@@ -200,7 +222,7 @@ mod tests {
         let z = at("nid00000", "Z+");
         assert_eq!(series[0].get(Quantity::ReceivedBytes, x), Some(3000.0));
         assert_eq!(series[0].get(Quantity::ReceivedBytes, y), Some(600.0));
-        let state = LinkState::of_increase(&fabric, &series[0]);
+        let state = series[0].state(&fabric);
         assert_eq!(state.used_ratio.get(y), Some(600.0 / (1.5 * 9.375e9)));
         // 800 ns over eight tiles in a second.
         let stall = state.credit_stall_ratio.get(z).unwrap();
@@ -263,7 +285,9 @@ mod tests {
                 "ldms.csv:2: found 1.5",
             ),
         ] {
-            let error = readings(&text(content)).unwrap_err().to_string();
+            let error = readings(&text(content), &mut LeftOut::default())
+                .unwrap_err()
+                .to_string();
             assert!(
                 error.starts_with(found) && error.contains("expected"),
                 "{error}"

@@ -9,7 +9,7 @@ use super::delta::Moment;
 use super::gpcdr::{self, NoMetric};
 use super::reading::{Layout, Reading};
 use crate::text::{Line, Text, decimal, lossy};
-use hopbyte_fabric::InputError;
+use hopbyte_fabric::{InputError, LeftOut};
 use std::sync::Arc;
 
 /// Words of a set's first line.
@@ -22,7 +22,7 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 }
 
 /// All sets that speak of links.
-pub(super) fn readings(text: &Text) -> Result<Vec<Reading>, InputError> {
+pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Reading>, InputError> {
     let mut readings = Vec::new();
     let mut set: Option<Set> = None;
     for line in text.lines() {
@@ -31,7 +31,8 @@ pub(super) fn readings(text: &Text) -> Result<Vec<Reading>, InputError> {
             continue;
         }
         if is_header(content) {
-            readings.extend(set.replace(Set::parse(text, line)?).and_then(Set::close));
+            let closed = set.replace(Set::parse(text, line)?);
+            readings.extend(closed.and_then(|set| set.close(left_out)));
             continue;
         }
         let Some(set) = &mut set else {
@@ -40,7 +41,7 @@ pub(super) fn readings(text: &Text) -> Result<Vec<Reading>, InputError> {
         };
         set.take(text, line)?;
     }
-    readings.extend(set.and_then(Set::close));
+    readings.extend(set.and_then(|set| set.close(left_out)));
     Ok(readings)
 }
 
@@ -104,8 +105,10 @@ impl Set {
 
     /// Ends the set, if it says anything of links. A set in the middle of an update says only that
     /// there is one.
-    fn close(mut self) -> Option<Reading> {
+    fn close(mut self, left_out: &mut LeftOut) -> Option<Reading> {
+        let name = || format!("{}/{}", self.layout.node, self.layout.source);
         if self.values.is_empty() {
+            left_out.note("set that speaks of no link", name());
             return None;
         }
         if let [Some(x), Some(y), Some(z)] = self.coordinate {

@@ -2,9 +2,9 @@
 
 use crate::ObserveError;
 use crate::text::{Text, lossy};
-use hopbyte_fabric::{Fabric, LinkId, Quantity, Snapshot};
+use hopbyte_fabric::{Fabric, Increase, LinkId, Missing, Quantity, Side};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// How every line begins.
 const BEGIN: &[u8] = br#"{"schema":"hopbyte.link/1""#;
@@ -26,6 +26,9 @@ struct Row {
     credit_stall_seconds: Option<f64>,
     errors: Option<f64>,
     lanes: Option<f64>,
+    window_seconds: Option<f64>,
+    #[serde(default)]
+    missing: BTreeMap<String, Missing>,
     summary: Option<Summary>,
 }
 
@@ -35,12 +38,12 @@ struct Summary {
 }
 
 /// Reads it as increases over the window that the summary gives.
-pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, ObserveError> {
+pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, ObserveError> {
     let names: HashMap<String, LinkId> = fabric
         .link_ids()
         .map(|l| (fabric.link_name(l), l))
         .collect();
-    let mut snapshot = Snapshot::new(fabric, text.file(), false);
+    let mut snapshot = Increase::new(fabric, text.file());
     for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
         let row: Row = serde_json::from_slice(line.bytes).map_err(|e| {
             let expected = "one JSON object a line, as `hopbyte links --json` prints it";
@@ -55,7 +58,15 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, Observ
             continue;
         };
         snapshot.matched += 1;
-        for (quantity, value) in row.values() {
+        if let Some(seconds) = row.window_seconds.filter(|w| w.is_finite() && *w > 0.0) {
+            for side in [Side::Arrivals, Side::Departures] {
+                snapshot.set_window(side, *link, seconds);
+            }
+        }
+        for (name, quantity, value) in row.values() {
+            if let Some(&why) = row.missing.get(name) {
+                snapshot.lose(quantity, *link, why);
+            }
             let Some(value) = value else { continue };
             if !(value.is_finite() && value >= 0.0) {
                 let found = lossy(line.bytes);
@@ -71,18 +82,36 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Snapshot>, Observ
 }
 
 impl Row {
-    fn values(&self) -> [(Quantity, Option<f64>); 9] {
+    /// Names of figures, the quantities they are, and their values.
+    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 9] {
+        use Quantity as Q;
         let ns = |seconds: Option<f64>| seconds.map(|s| s * 1e9);
         [
-            (Quantity::ReceivedBytes, self.received_bytes),
-            (Quantity::ReceivedPackets, self.packets),
-            (Quantity::UsedRatio, self.used_ratio),
-            (Quantity::InputStallRatio, self.input_stall_ratio),
-            (Quantity::CreditStallRatio, self.credit_stall_ratio),
-            (Quantity::InputStallNs, ns(self.input_stall_seconds)),
-            (Quantity::CreditStallNs, ns(self.credit_stall_seconds)),
-            (Quantity::Errors, self.errors),
-            (Quantity::Lanes, self.lanes),
+            ("received_bytes", Q::ReceivedBytes, self.received_bytes),
+            ("packets", Q::ReceivedPackets, self.packets),
+            ("used_ratio", Q::UsedRatio, self.used_ratio),
+            (
+                "input_stall_ratio",
+                Q::InputStallRatio,
+                self.input_stall_ratio,
+            ),
+            (
+                "credit_stall_ratio",
+                Q::CreditStallRatio,
+                self.credit_stall_ratio,
+            ),
+            (
+                "input_stall_seconds",
+                Q::InputStallNs,
+                ns(self.input_stall_seconds),
+            ),
+            (
+                "credit_stall_seconds",
+                Q::CreditStallNs,
+                ns(self.credit_stall_seconds),
+            ),
+            ("errors", Q::Errors, self.errors),
+            ("lanes", Q::Lanes, self.lanes),
         ]
     }
 }
@@ -90,10 +119,11 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Counted;
     use crate::text::Limits;
-    use hopbyte_fabric::{LinkState, spec};
+    use hopbyte_fabric::spec;
 
-    fn read_bytes(bytes: &[u8]) -> Result<Snapshot, ObserveError> {
+    fn read_bytes(bytes: &[u8]) -> Result<Counted, ObserveError> {
         let fabric = spec::fabric("torus:4x4").unwrap();
         let text = Text::from_bytes("lines", bytes, Limits::TEXT).unwrap();
         super::super::counters(&text, &fabric, &super::super::CounterOptions::default())
@@ -105,17 +135,22 @@ mod tests {
         let text = concat!(
             r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":1.25e9,"used_ratio":null}"#,
             "\n",
+            r#"{"schema":"hopbyte.link/1","link":"r1-0 X+","received_bytes":null,"window_seconds":2.5,"missing":{"received_bytes":"reset"}}"#,
+            "\n",
             r#"{"schema":"hopbyte.link/1","link":"r9-9 X+","received_bytes":1}"#,
             "\n",
             r#"{"schema":"hopbyte.link/1","summary":{"window_seconds":0.5,"rows":2}}"#,
         );
         let snapshot = read_bytes(text.as_bytes()).unwrap();
-        assert_eq!((snapshot.matched, snapshot.unmatched), (1, 1));
-        let state = LinkState::of_increase(&fabric, &snapshot);
+        assert_eq!((snapshot.matched, snapshot.unmatched), (2, 1));
+        let state = snapshot.state(&fabric);
         let link = fabric.find_link("r0-0 X+").unwrap();
         // 1.25 GB in half a second over 12.5 GB/s.
         assert_eq!(state.used_ratio.get(link), Some(0.2));
         assert_eq!(state.credit_stall_ratio.get(link), None);
+        let lost = fabric.find_link("r1-0 X+").unwrap();
+        assert_eq!(state.received_bytes.read(lost), Err(Missing::Reset));
+        assert!(state.is_spoken_of(lost));
     }
 
     #[test]

@@ -277,9 +277,10 @@ impl<'a> Scan<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::join::{PortMap, series};
+    use crate::counters::join::PortMap;
+    use crate::counters::series;
     use crate::text::Limits;
-    use hopbyte_fabric::{LinkId, LinkState, Missing, Quantity as Q};
+    use hopbyte_fabric::{LinkId, Missing, Quantity as Q};
 
     const SUBNET: &str = include_str!("../../../../fuzz/seeds/ibnetdiscover/two-switches.txt");
 
@@ -327,8 +328,8 @@ mod tests {
                 read(1_000_000_000, 5, 7, name, wide),
                 read(3_000_000_000, 5 + words, 7 + ticks, name, wide),
             ];
-            let series = series(&fabric, "t", two, &PortMap::new()).unwrap();
-            LinkState::of_increase(&fabric, &series[0])
+            let series = series(&fabric, "t", two, &PortMap::new()).unwrap().all();
+            series[0].state(&fabric)
         };
         let quantum = state("MF0;core:MQM8700/U1", true);
         assert_eq!(quantum.used_ratio.get(link), Some(0.5));
@@ -344,7 +345,9 @@ mod tests {
         // The older counters stay at 2^32-1.
         let top = 0xffff_ffff;
         let stuck = [read(1, top, 0, "s", false), read(9, top, 0, "s", false)];
-        let stuck = &series(&fabric, "t", stuck.into(), &PortMap::new()).unwrap()[0];
+        let stuck = &series(&fabric, "t", stuck.into(), &PortMap::new())
+            .unwrap()
+            .all()[0];
         assert_eq!(stuck.missing(Q::SentBytes, link), Some(Missing::Stuck));
     }
 
@@ -364,7 +367,7 @@ mod tests {
             .replace(".1\n", ".4\n");
         let two = readings(&text(&block), None, Moment::default()).unwrap();
         assert_eq!(two[0].layout.node, "lid:2");
-        let totals = &series(&fabric, "t", two, &PortMap::new()).unwrap()[0];
+        let totals = &series(&fabric, "t", two, &PortMap::new()).unwrap().all()[0];
         let sent = fabric
             .link_ids()
             .find(|&l| totals.get(Q::SentBytes, l).is_some());

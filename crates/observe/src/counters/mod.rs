@@ -4,15 +4,18 @@
 //! CSV of Aries (AriesNCL as DragonView writes it), link tables of Blue Gene (Boxfish), LDMS (`ldms_ls -l`,
 //! `store_csv`), gpcdr metrics, Gemini and Aries registers, OpenMetrics text, and what
 //! `hopbyte links --json` prints.
-//! All end in a [`Snapshot`]: bytes, packets and stalls filed under the link they speak of. Whatever
+//! All end in [`Totals`] or an [`Increase`]: bytes, packets and stalls filed under the link they speak of. Whatever
 //! a device counts of arrivals belongs to the link that *ends* there, what waits to leave to the link
 //! that *begins* there (paper 000, V.B).
 //!
-//! Counters are compared as the integers they are ([`delta`]): a wrap is resolved, a reset, a stuck
-//! counter, a gap and a clock that stands are told apart and never become numbers.
+//! Counters are compared as the integers they are, by one function ([`delta::increase`]): a wrap is
+//! resolved, a reset, a stuck counter, a gap and a clock that stands are told apart and never become
+//! numbers. Which of a node's sources speaks for a link is told once, for files and live sources (`speakers`).
 
 mod aries_csv;
 pub mod delta;
+mod ends;
+mod follow;
 mod formats;
 mod gemini;
 mod gm;
@@ -27,18 +30,22 @@ pub(crate) mod names;
 mod openmetrics;
 pub mod reading;
 mod registers;
+mod series;
+pub(crate) mod speakers;
 mod torus_table;
 pub mod values;
 
+pub use follow::Follow;
 pub use formats::{format, known_formats};
 pub use jobs::{Jobs, jobs, read_jobs};
+pub use series::{Counted, Series, series};
 
 use self::formats::{Format, Read};
-use self::join::PortMap;
+use self::join::{Mismatch, PortMap};
 use self::reading::Reading;
 use crate::ObserveError;
 use crate::text::{Limits, Text};
-use hopbyte_fabric::{Fabric, InputError, Snapshot};
+use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -56,27 +63,27 @@ pub struct CounterOptions {
     pub ports: PortMap,
 }
 
-/// Reads files of counters as one snapshot.
+/// Reads files of counters as one reading of the links.
 ///
 /// Increases: all records added up. Totals: with one record a device these totals
-/// ([`Snapshot::cumulative`]), with several (in one file or in all) the increase from the first to the
+/// ([`Counted::Totals`]), with several (in one file or in all) the increase from the first to the
 /// last. Errors name file and line; files none of whose rows names a link of the fabric are refused, and
 /// so are increases beside totals.
 pub fn read_counters(
     files: &[impl AsRef<Path>],
     fabric: &Fabric,
     options: &CounterOptions,
-) -> Result<Snapshot, ObserveError> {
+) -> Result<Counted, ObserveError> {
     let texts = open(files)?;
     let series = counter_series(&texts, fabric, options)?;
-    let mut snapshot = sum(series)?;
+    let mut counted = sum(series)?;
     if let [first, .., last] = &texts[..]
-        && snapshot.source == first.file()
+        && counted.source == first.file()
     {
         // Totals name both ends already.
-        snapshot.source = format!("{} to {}, added up", first.file(), last.file());
+        counted.counts_mut().source = format!("{} to {}, added up", first.file(), last.file());
     }
-    Ok(snapshot)
+    Ok(counted)
 }
 
 /// [`read_counters`] on one text in memory.
@@ -84,27 +91,31 @@ pub fn counters(
     text: &Text,
     fabric: &Fabric,
     options: &CounterOptions,
-) -> Result<Snapshot, ObserveError> {
+) -> Result<Counted, ObserveError> {
     sum(counter_series(std::slice::from_ref(text), fabric, options)?)
 }
 
-/// The increase over all intervals of a series.
-pub fn sum(series: Vec<Snapshot>) -> Result<Snapshot, ObserveError> {
+/// The increase over all intervals of a series; totals as they are.
+pub fn sum(series: Series) -> Result<Counted, ObserveError> {
+    let series = match series {
+        Series::Totals(totals) => return Ok(Counted::Totals(totals)),
+        Series::Increases(series) => series,
+    };
     let mut series = series.into_iter();
     let mut sum = series
         .next()
         .ok_or_else(|| InputError::new("counters", "no files", "at least one"))?;
     series.for_each(|next| sum.extend_by(&next));
-    Ok(sum)
+    Ok(Counted::Increase(sum))
 }
 
-/// Reads files of counters as a series: one snapshot of increases for every interval they hold. A
-/// single record of totals is a series of one snapshot, of totals.
+/// Reads files of counters as a series: an increase for every interval they hold, or the totals of
+/// devices that were read once.
 pub fn read_counter_series(
     files: &[impl AsRef<Path>],
     fabric: &Fabric,
     options: &CounterOptions,
-) -> Result<Vec<Snapshot>, ObserveError> {
+) -> Result<Series, ObserveError> {
     counter_series(&open(files)?, fabric, options)
 }
 
@@ -120,7 +131,7 @@ pub fn counter_series(
     texts: &[Text],
     fabric: &Fabric,
     options: &CounterOptions,
-) -> Result<Vec<Snapshot>, ObserveError> {
+) -> Result<Series, ObserveError> {
     if let Some(interval) = options.interval_seconds
         && !(interval.is_finite() && interval > 0.0)
     {
@@ -128,23 +139,29 @@ pub fn counter_series(
         return Err(error.into());
     }
     let mut readings = Vec::new();
-    let mut series = Vec::new();
+    let mut increases = Vec::new();
+    let mut left_out = LeftOut::default();
     for text in texts {
-        match Content::of(text, fabric, options)? {
+        match Content::of(text, fabric, options, &mut left_out)? {
             Content::Readings(more) => readings.extend(more),
-            Content::Increases(more) => series.extend(more),
+            Content::Increases(more) => increases.extend(more),
         }
-        if !readings.is_empty() && !series.is_empty() {
+        if !readings.is_empty() && !increases.is_empty() {
             let error = text.error("increases beside totals", "files of one kind");
             let error = error.hint("what grew and what there is cannot be added up");
             return Err(error.into());
         }
     }
     let source = source(texts);
-    if series.is_empty() {
-        return join_readings(readings, &source, fabric, options);
+    let mut series = if increases.is_empty() {
+        join_readings(readings, &source, fabric, options)?
+    } else {
+        finish(Series::Increases(increases), &source, fabric, options)?
+    };
+    if let Some(last) = series.counts_mut().pop() {
+        last.left_out.extend(&left_out);
     }
-    finish(series, &source, fabric, options)
+    Ok(series)
 }
 
 /// Readings of devices, live or from files, as a series like that of [`read_counter_series`].
@@ -153,29 +170,44 @@ pub fn join_readings(
     source: &str,
     fabric: &Fabric,
     options: &CounterOptions,
-) -> Result<Vec<Snapshot>, ObserveError> {
-    let series = join::series(fabric, source, readings, &options.ports).map_err(|e| {
-        InputError::new(source, e.found, e.expected).hint("is this the right fabric?")
-    })?;
-    finish(series, source, fabric, options)
+) -> Result<Series, ObserveError> {
+    let series = series(fabric, source, readings, &options.ports);
+    finish(
+        series.map_err(|e| mismatch(source, e))?,
+        source,
+        fabric,
+        options,
+    )
+}
+
+fn mismatch(source: &str, error: Mismatch) -> InputError {
+    InputError::new(source, error.found, error.expected).hint("is this the right fabric?")
 }
 
 /// Refuses counters of another machine and fills in what the source does not say.
 fn finish(
-    mut series: Vec<Snapshot>,
+    mut series: Series,
     source: &str,
     fabric: &Fabric,
     options: &CounterOptions,
-) -> Result<Vec<Snapshot>, ObserveError> {
-    if series.iter().all(|s| s.matched == 0) {
-        let rows: usize = series.iter().map(|s| s.unmatched).sum();
+) -> Result<Series, ObserveError> {
+    let counts = series.counts_mut();
+    if counts.iter().all(|c| c.matched == 0) {
+        let rows: usize = counts.iter().map(|c| c.unmatched).sum();
         let found = format!("{rows} rows, none of which names a link of the fabric");
         let expected = format!("counters of {}", fabric.source());
         let error = InputError::new(source, found, expected);
-        return Err(error.hint("do the counters belong to this fabric?").into());
+        let left_out = counts.iter().flat_map(|c| c.left_out.sentences());
+        let hint = left_out.fold(
+            "do the counters belong to this fabric?".into(),
+            |hint, more| format!("{hint} {more}"),
+        );
+        return Err(error.hint(hint).into());
     }
-    for snapshot in series.iter_mut().filter(|s| !s.cumulative) {
-        snapshot.window_seconds = snapshot.window_seconds.or(options.interval_seconds);
+    if let Series::Increases(all) = &mut series {
+        for increase in all {
+            increase.window_seconds = increase.window_seconds.or(options.interval_seconds);
+        }
     }
     Ok(series)
 }
@@ -194,15 +226,23 @@ enum Content {
     /// Totals of devices, at one time or several.
     Readings(Vec<Reading>),
     /// Increases by link.
-    Increases(Vec<Snapshot>),
+    Increases(Vec<Increase>),
 }
 
 impl Content {
-    fn of(text: &Text, fabric: &Fabric, options: &CounterOptions) -> Result<Self, ObserveError> {
+    /// Reads a text; what has no part in it is counted in `left_out`.
+    fn of(
+        text: &Text,
+        fabric: &Fabric,
+        options: &CounterOptions,
+        left_out: &mut LeftOut,
+    ) -> Result<Self, ObserveError> {
         let node = options.node.as_deref();
         Ok(match Format::of(text)?.read {
             Read::Increases(read) => Self::Increases(read(text, fabric, options)?),
-            Read::Readings(read) | Read::Devices(read) => Self::Readings(read(text, node)?),
+            Read::Readings(read) | Read::Devices(read) => {
+                Self::Readings(read(text, node, left_out)?)
+            }
         })
     }
 }
@@ -213,7 +253,9 @@ pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
         let error = text.error("counters of many devices", format!("counters of {node}"));
         return Err(error.hint("hopbyte links FILE --fabric FABRIC reads them"));
     };
-    let readings = read(text, Some(node))?;
+    // An agent sends counters of links; other lines of the file are none of them every time.
+    let mut unused = LeftOut::default();
+    let readings = read(text, Some(node), &mut unused)?;
     let nodes: BTreeSet<String> = readings.iter().map(|r| r.layout.node.clone()).collect();
     let ours = |r: &Reading| nodes.len() == 1 || r.layout.node == node;
     let mut ours = readings.into_iter().filter(ours);

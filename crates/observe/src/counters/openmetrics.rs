@@ -8,7 +8,7 @@ use super::delta::Moment;
 use super::names;
 use super::reading::{Layout, Port, Reading};
 use crate::text::{Line, Text, lossy};
-use hopbyte_fabric::{InputError, Quantity, Side};
+use hopbyte_fabric::{InputError, LeftOut, Quantity, Side};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -61,6 +61,9 @@ const OURS: [(&str, Quantity, f64); 13] = [
     ("queued_bytes", Quantity::QueuedBytes, 1.0),
 ];
 
+/// Why samples are left out.
+const OTHER: &str = "sample that speaks of no link";
+
 /// Labels that may name the node, the most telling first.
 const NODE_LABELS: [&str; 4] = ["hostname", "host", "node", "instance"];
 
@@ -75,11 +78,20 @@ fn is_sample(line: &[u8]) -> bool {
 }
 
 /// Readings of all nodes in one scrape.
-pub(super) fn readings(text: &Text, node: Option<&str>) -> Result<Vec<Reading>, InputError> {
+pub(super) fn readings(
+    text: &Text,
+    node: Option<&str>,
+    left_out: &mut LeftOut,
+) -> Result<Vec<Reading>, InputError> {
     let mut nodes: BTreeMap<String, Scrape> = BTreeMap::new();
     for line in text.lines() {
         let content = line.trimmed();
         if !is_sample(content) {
+            if !content.is_empty() && !content.starts_with(b"#") {
+                let name = lossy(content);
+                let name = name.split(['{', ' ']).next().unwrap_or_default();
+                left_out.note(OTHER, name);
+            }
             continue;
         }
         let sample = Sample::parse(&lossy(content))
@@ -90,7 +102,9 @@ pub(super) fn readings(text: &Text, node: Option<&str>) -> Result<Vec<Reading>, 
             values: Vec::new(),
             time_ns: None,
         });
-        scrape.take(text, line, &sample)?;
+        if !scrape.take(text, line, &sample)? {
+            left_out.note(OTHER, sample.name.as_str());
+        }
     }
     let scrapes = nodes.into_values().filter(|s| !s.values.is_empty());
     Ok(scrapes
@@ -112,7 +126,8 @@ struct Scrape {
 }
 
 impl Scrape {
-    fn take(&mut self, text: &Text, line: Line<'_>, sample: &Sample) -> Result<(), InputError> {
+    /// Whether the sample speaks of a link.
+    fn take(&mut self, text: &Text, line: Line<'_>, sample: &Sample) -> Result<bool, InputError> {
         let find = |table: &[(&str, &'static str)], prefix: &str| {
             let family = sample.name.strip_prefix(prefix)?;
             table
@@ -148,14 +163,14 @@ impl Scrape {
                     let port = sample.label("port").unwrap_or("1");
                     Port::Named(format!("{device}/{port}"))
                 }
-                _ => return Ok(()),
+                _ => return Ok(false),
             };
             self.layout
                 .counter(&port, sample.name.as_str(), Quantity::Capacity, 1.0);
             Some(())
         };
         if counter.is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let whole = (0.0..1.8e19).contains(&value) && value.fract() == 0.0;
         let unknown = sample.name.ends_with("speed_bytes") && sample.value < 0.0;
@@ -166,7 +181,7 @@ impl Scrape {
         }
         self.values.push(whole.then_some(value as u64));
         self.time_ns = self.time_ns.max(sample.time_ns);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -265,7 +280,7 @@ mod tests {
 
     fn read(content: &str) -> Result<Vec<Reading>, String> {
         let text = Text::from_bytes("m", content.as_bytes(), Limits::TEXT).unwrap();
-        readings(&text, Some("given")).map_err(|e| e.to_string())
+        readings(&text, Some("given"), &mut LeftOut::default()).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -99,6 +99,22 @@ pub struct Counter {
     pub behaviour: Behaviour,
 }
 
+/// Bytes of the smallest packet of any network, for the most packets at a speed.
+const SMALLEST_PACKET: f64 = 20.0;
+
+impl Counter {
+    /// How it behaves at a port of a said speed in bytes per second. Only bytes and packets follow it.
+    pub fn at_speed(&self, bytes_per_s: Option<f64>) -> Behaviour {
+        let unit = match self.quantity {
+            Quantity::ReceivedBytes | Quantity::SentBytes => self.factor,
+            Quantity::ReceivedPackets | Quantity::SentPackets => self.factor * SMALLEST_PACKET,
+            _ => return self.behaviour,
+        };
+        let speed = bytes_per_s.filter(|&s| s > 0.0);
+        speed.map_or(self.behaviour, |s| self.behaviour.nominally(s / unit))
+    }
+}
+
 /// Counters of one node or router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
@@ -133,6 +149,14 @@ impl Layout {
             self.ports.push(port.clone());
             self.ports.len() - 1
         }) as u16
+    }
+
+    /// The counter that says the speed of a counter's port in its direction, where the device says one.
+    pub fn speed_of(&self, counter: &Counter) -> Option<u32> {
+        let of = |c: &Counter| (c.quantity, c.port, c.side);
+        let wanted = (Quantity::Capacity, counter.port, counter.side);
+        let at = self.counters.iter().position(|c| of(c) == wanted);
+        at.and_then(|at| u32::try_from(at).ok())
     }
 
     /// Adds a counter of 64 bits that adds up; returns its position.

@@ -9,7 +9,7 @@ use super::delta::{Behaviour, Moment};
 use super::gemini::{PHIT_BYTES, STALL_NS};
 use super::reading::{Combine, Layout, Port, Reading};
 use crate::text::{Line, Text, decimal, lossy};
-use hopbyte_fabric::{InputError, Quantity};
+use hopbyte_fabric::{InputError, LeftOut, Quantity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -170,7 +170,11 @@ impl<'a> Entry<'a> {
 
 /// Reads what a program like that of paper 000, Fig. 1 prints: `Counter NAME: Value=N`, one register a
 /// line, or `ROUTER NAME N` for many routers. Lines without a router are of `router`.
-pub(super) fn readings(text: &Text, router: Option<&str>) -> Result<Vec<Reading>, InputError> {
+pub(super) fn readings(
+    text: &Text,
+    router: Option<&str>,
+    left_out: &mut LeftOut,
+) -> Result<Vec<Reading>, InputError> {
     let mut routers: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
     for line in text.lines() {
         let content = lossy(line.bytes);
@@ -186,6 +190,11 @@ pub(super) fn readings(text: &Text, router: Option<&str>) -> Result<Vec<Reading>
         let mut layout = Layout::new(name, "registers");
         let names: Vec<&str> = registers.iter().map(|(n, _)| n.as_str()).collect();
         let taken = add(&mut layout, &names);
+        for (i, (register, _)) in registers.iter().enumerate() {
+            if !taken.contains(&i) {
+                left_out.note("register that speaks of no link", register.as_str());
+            }
+        }
         let values: Vec<Option<u64>> = taken.iter().map(|&i| Some(registers[i].1)).collect();
         readings.push(Reading::of(Arc::new(layout), Moment::default(), &values));
     }
@@ -226,7 +235,8 @@ fn entry(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::join::{PortMap, series};
+    use crate::counters::join::PortMap;
+    use crate::counters::series;
     use crate::text::Limits;
     use hopbyte_fabric::spec;
 
@@ -250,10 +260,13 @@ mod tests {
     fn tiles_become_links_under_both_names() {
         let fabric = spec::fabric("gemini:16x12x24").unwrap();
         let content = print(|r, c, k| 1000 * k + 8 * r + c);
-        let readings = readings(&text(&content), Some("c0-0c0s0g0")).unwrap();
+        let readings =
+            readings(&text(&content), Some("c0-0c0s0g0"), &mut LeftOut::default()).unwrap();
         assert_eq!(readings[0].values.known(), 288);
-        let s = &series(&fabric, "t", readings, &PortMap::new()).unwrap()[0];
-        assert!(s.cumulative);
+        let s = &series(&fabric, "t", readings, &PortMap::new())
+            .unwrap()
+            .all()[0];
+        assert!(matches!(s, crate::counters::Counted::Totals(_)));
         let router = fabric.find_router("c0-0c0s0g0").unwrap();
         for &leaves in fabric.links_from(router) {
             let tiles: Vec<f64> = match fabric.ports(leaves) {
@@ -306,8 +319,8 @@ mod tests {
                 )
             })
             .collect();
-        let again = super::readings(&text(&documented), None).unwrap();
-        let again = &series(&fabric, "t", again, &PortMap::new()).unwrap()[0];
+        let again = super::readings(&text(&documented), None, &mut LeftOut::default()).unwrap();
+        let again = &series(&fabric, "t", again, &PortMap::new()).unwrap().all()[0];
         assert!(again.column(Quantity::ReceivedBytes) == s.column(Quantity::ReceivedBytes));
     }
 
@@ -317,14 +330,19 @@ mod tests {
         let top = (1u64 << 48) - 1;
         let mut all = Vec::new();
         for (ns, value) in [(1_000_000_000, top - 9), (2_000_000_000, 90)] {
-            let mut r = readings(&text(&print(|_, _, _| value)), Some("c0-0c0s0g0")).unwrap();
+            let mut r = readings(
+                &text(&print(|_, _, _| value)),
+                Some("c0-0c0s0g0"),
+                &mut LeftOut::default(),
+            )
+            .unwrap();
             r[0].moment = Moment::at_ns(ns);
             all.extend(r);
         }
-        let s = &series(&fabric, "t", all, &PortMap::new()).unwrap()[0];
+        let s = &series(&fabric, "t", all, &PortMap::new()).unwrap().all()[0];
         let link = fabric.find_link("c0-0c0s0g0 Z+").unwrap();
         assert_eq!(s.get(Quantity::CreditStallNs, link), Some(125.0));
-        assert_eq!(s.window_seconds, Some(1.0));
+        assert_eq!(s.window_seconds(), Some(1.0));
     }
 
     #[test]
@@ -358,8 +376,10 @@ mod tests {
             out
         };
         for (rowbus, stall) in [(false, 80.0), (true, 25.0)] {
-            let readings = readings(&text(&print(rowbus)), None).unwrap();
-            let s = &series(&fabric, "t", readings, &PortMap::new()).unwrap()[0];
+            let readings = readings(&text(&print(rowbus)), None, &mut LeftOut::default()).unwrap();
+            let s = &series(&fabric, "t", readings, &PortMap::new())
+                .unwrap()
+                .all()[0];
             let tiles = fabric.ports(link).len() as f64;
             let bytes = s.get(Quantity::ReceivedBytes, link).unwrap();
             assert!((bytes - tiles * 84.0 * 20.0 / 3.0).abs() < 1e-6);
@@ -388,7 +408,9 @@ mod tests {
             ("a b c d 1", Some("r"), "a b"),
             ("x 1", Some("r"), "x 1"),
         ] {
-            let error = readings(&text(content), router).unwrap_err().to_string();
+            let error = readings(&text(content), router, &mut LeftOut::default())
+                .unwrap_err()
+                .to_string();
             assert!(
                 error.starts_with("gpcd:1: ") && error.contains(found),
                 "{error}"

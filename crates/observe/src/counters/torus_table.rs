@@ -7,7 +7,7 @@
 
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
-use hopbyte_fabric::{Direction, End, Fabric, InputError, LinkId, Quantity, RouterId, Snapshot};
+use hopbyte_fabric::{Direction, End, Fabric, Increase, InputError, LinkId, Quantity, RouterId};
 use std::collections::BTreeMap;
 
 /// Reads one region; see [`super::CounterOptions::region`].
@@ -15,10 +15,10 @@ pub(super) fn read(
     text: &Text,
     fabric: &Fabric,
     region: Option<i64>,
-) -> Result<Snapshot, ObserveError> {
+) -> Result<Increase, ObserveError> {
     let mut columns: Vec<String> = Vec::new();
     let mut table: Option<Columns> = None;
-    let mut regions: BTreeMap<i64, Snapshot> = BTreeMap::new();
+    let mut regions: BTreeMap<i64, Increase> = BTreeMap::new();
     for line in text.lines() {
         let content = line.trimmed();
         if let Some(columns) = &table {
@@ -44,9 +44,9 @@ pub(super) fn read(
 fn choose(
     text: &Text,
     fabric: &Fabric,
-    mut regions: BTreeMap<i64, Snapshot>,
+    mut regions: BTreeMap<i64, Increase>,
     region: Option<i64>,
-) -> Result<Snapshot, InputError> {
+) -> Result<Increase, InputError> {
     let whole = regions.keys().next().copied().filter(|&r| r < 0);
     if let Some(wanted) = region.or(whole) {
         return regions.remove(&wanted).ok_or_else(|| {
@@ -55,7 +55,7 @@ fn choose(
                 .hint(format!("there are {}", known.join(", ")))
         });
     }
-    let mut all = Snapshot::new(fabric, text.file(), false);
+    let mut all = Increase::new(fabric, text.file());
     for part in regions.values() {
         all.matched += part.matched;
         all.unmatched += part.unmatched;
@@ -153,10 +153,10 @@ struct Row {
 }
 
 impl Row {
-    fn file(&self, fabric: &Fabric, text: &Text, regions: &mut BTreeMap<i64, Snapshot>) {
+    fn file(&self, fabric: &Fabric, text: &Text, regions: &mut BTreeMap<i64, Increase>) {
         let snapshot = regions
             .entry(self.region)
-            .or_insert_with(|| Snapshot::new(fabric, text.file(), false));
+            .or_insert_with(|| Increase::new(fabric, text.file()));
         match self.link(fabric) {
             Some(link) => {
                 snapshot.matched += 1;

@@ -5,6 +5,7 @@ use super::tree::{Builder, Slow};
 use super::{Places, Source};
 use crate::counters::names as vocabulary;
 use crate::counters::reading::Port;
+use crate::counters::speakers::rdma_of;
 use crate::fabric::infiniband::rate::Rate;
 use hopbyte_fabric::Quantity;
 use std::path::Path;
@@ -23,12 +24,14 @@ fn device(places: &Places, folder: &Path, name: &str) -> Option<Source> {
     let guid = once(&folder.join("node_guid")).and_then(|text| guid(&text));
     for number in names(&folder.join("ports")) {
         let own = folder.join("ports").join(&number);
-        let port = match (guid, number.parse()) {
-            (Some(guid), Ok(port)) => Port::InfiniBand { guid, port },
-            (None, Ok(_)) => Port::Named(format!("{name}/{number}")),
-            (_, Err(_)) => continue,
-        };
         let ethernet = once(&own.join("link_layer")).is_some_and(|l| l == "Ethernet");
+        let interface = ethernet.then(|| only_interface(folder)).flatten();
+        let port = match (&interface, guid, number.parse()) {
+            (Some(interface), _, Ok(_)) => rdma_of(interface),
+            (None, Some(guid), Ok(port)) => Port::InfiniBand { guid, port },
+            (None, None, Ok(_)) => Port::Named(format!("{name}/{number}")),
+            (.., Err(_)) => continue,
+        };
         for group in ["counters", "hw_counters"] {
             for counter in names(&own.join(group)) {
                 let layout = &mut builder.layout;
@@ -38,10 +41,21 @@ fn device(places: &Places, folder: &Path, name: &str) -> Option<Source> {
                 }
             }
         }
-        slow(&mut builder, &own, &port);
+        if interface.is_none() {
+            // An interface says its speed itself.
+            slow(&mut builder, &own, &port);
+        }
     }
     builder.gauges_last();
     builder.build(places, folder.display().to_string())
+}
+
+/// The interface of an Ethernet adapter, whose own counters hold what is not RDMA.
+fn only_interface(folder: &Path) -> Option<String> {
+    match &names(&folder.join("device/net"))[..] {
+        [one] => Some(one.clone()),
+        _ => None,
+    }
 }
 
 /// Rate and state of a port, for both directions.

@@ -12,6 +12,8 @@ use super::{Clock, Places, Source, Unreadable, Way};
 use crate::ObserveError;
 use crate::counters::names as vocabulary;
 use crate::counters::reading::{Layout, Port, Reading};
+use crate::counters::speakers::virtual_interface;
+use hopbyte_fabric::LeftOut;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,10 +39,8 @@ const LOOPBACK: u16 = 772;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
 
-/// Kinds of interface that are cables, hardware having no kind at all.
-fn is_cable(kind: &str) -> bool {
-    kind.is_empty() || kind == "veth"
-}
+/// Kind of a virtual cable, which an emulated machine has; hardware has no kind at all.
+const CABLE: &str = "veth";
 
 /// The kernel's tables, or the tree's files.
 pub(super) fn open(places: &Places) -> Option<Result<Source, ObserveError>> {
@@ -54,7 +54,8 @@ pub(super) fn open(places: &Places) -> Option<Result<Source, ObserveError>> {
     });
     let place = "rtnetlink";
     match opened {
-        Ok((linux, reading)) => Some(Ok(Source {
+        Ok((mut linux, reading)) => Some(Ok(Source {
+            left_out: std::mem::take(&mut linux.left_out),
             reading,
             way: Way::Linux(linux),
             place: place.to_owned(),
@@ -73,10 +74,11 @@ fn tree(places: &Places) -> Option<Source> {
     let mut builder = Builder::new(places, "linux");
     for name in names(&class) {
         let folder = class.join(&name);
-        let loopback = once(&folder.join("type")).is_some_and(|t| t == LOOPBACK.to_string());
-        let virtual_only = folder.join("bridge").exists() || folder.join("bonding").exists();
         let wanted = match &places.interfaces[..] {
-            [] => !loopback && !virtual_only && name != "lo",
+            [] => refusal(&folder, &name).is_none_or(|why| {
+                builder.left_out.note(why, name.as_str());
+                false
+            }),
             chosen => chosen.contains(&name),
         };
         let port = Port::Named(name);
@@ -93,6 +95,20 @@ fn tree(places: &Places) -> Option<Source> {
     }
     builder.gauges_last();
     builder.build(places, class.display().to_string())
+}
+
+/// Why an interface of a tree is no cable, if it is none. Without the kernel's word a virtual cable is
+/// known by its name; those of an emulated machine are wanted, whatever they are called.
+fn refusal(folder: &Path, name: &str) -> Option<&'static str> {
+    let has = |file: &str| folder.join(file).exists();
+    let is_loopback = || once(&folder.join("type")).is_some_and(|t| t == LOOPBACK.to_string());
+    match name {
+        _ if is_loopback() => Some("loopback"),
+        _ if has("bridge") => Some("bridge"),
+        _ if has("bonding") => Some("bond, whose members count"),
+        _ if name.starts_with(CABLE) => None,
+        _ => virtual_interface(name),
+    }
 }
 
 fn speed(builder: &mut Builder, folder: &Path, port: &Port) {
@@ -135,6 +151,8 @@ pub(super) struct Linux {
     class: PathBuf,
     clock: Clock,
     interfaces: Vec<Interface>,
+    /// Virtual ones, as they were when the list was made.
+    left_out: LeftOut,
     turn: u32,
 }
 
@@ -158,6 +176,7 @@ impl Linux {
             class: places.sys().join("class/net"),
             clock: places.clock(),
             interfaces: Vec::new(),
+            left_out: LeftOut::default(),
             turn: 0,
         })
     }
@@ -170,11 +189,15 @@ impl Linux {
                 found.extend(Listed::parse(m));
             }
         })?;
-        let chosen = |link: &Listed| match &self.chosen[..] {
-            [] => !link.loopback && is_cable(&link.kind),
+        let mut left_out = LeftOut::default();
+        found.retain(|link| match &self.chosen[..] {
+            [] => link.refusal().is_none_or(|why| {
+                left_out.note(why, link.name.as_str());
+                false
+            }),
             names => names.contains(&link.name),
-        };
-        found.retain(chosen);
+        });
+        self.left_out = left_out;
         let queues = self.queues()?;
         let mut layout = Layout::new(&self.node, "linux");
         self.interfaces = found
@@ -322,6 +345,15 @@ struct Listed {
 }
 
 impl Listed {
+    /// Why it is no cable, if it is none.
+    fn refusal(&self) -> Option<&'static str> {
+        match &self.kind[..] {
+            _ if self.loopback => Some("loopback"),
+            "" | CABLE => None,
+            _ => virtual_interface(&self.name).or(Some("virtual interface")),
+        }
+    }
+
     /// `struct ifinfomsg` and its attributes.
     fn parse(message: &[u8]) -> Option<Self> {
         let attributes = message.get(16..)?;

@@ -5,7 +5,7 @@ use crate::ObserveError;
 use crate::counters::mads::reading_of_all;
 use crate::counters::reading::Reading;
 use crate::text::{Limits, Text};
-use hopbyte_fabric::InputError;
+use hopbyte_fabric::{InputError, LeftOut};
 use std::io;
 use std::process::{Command, Stdio};
 
@@ -32,6 +32,7 @@ pub(super) fn open(places: &Places) -> Result<Source, ObserveError> {
         way: Way::Mads(mads),
         reading,
         place: PROGRAM.into(),
+        left_out: LeftOut::default(),
     })
 }
 

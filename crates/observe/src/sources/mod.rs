@@ -20,6 +20,7 @@ mod tree;
 use crate::ObserveError;
 use crate::counters::delta::Moment;
 use crate::counters::reading::{Layout, Reading};
+use hopbyte_fabric::LeftOut;
 use rustix::time::{ClockId, clock_gettime};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -130,6 +131,7 @@ pub struct Source {
     way: Way,
     reading: Reading,
     place: String,
+    left_out: LeftOut,
 }
 
 #[derive(Debug)]
@@ -149,6 +151,11 @@ impl Source {
     /// Where it reads, for people.
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Interfaces that are there and are not read.
+    pub fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
     /// Reads all counters. What could not be read is not known in the reading; an error when nothing

@@ -1,7 +1,8 @@
 use super::*;
-use crate::counters::join::{PortMap, series};
+use crate::counters::join::PortMap;
 use crate::counters::reading::Port;
-use hopbyte_fabric::{LinkState, Missing, Quantity as Q, Side, spec};
+use crate::counters::series;
+use hopbyte_fabric::{Missing, Quantity as Q, Side, spec};
 use std::fs;
 
 /// Writes files below a root.
@@ -75,7 +76,9 @@ fn infiniband_words_ticks_and_states() {
         reading.layout = Arc::new(layout);
         reading
     };
-    let joined = series(&fabric, "t", vec![at(first), at(second)], &PortMap::new()).unwrap();
+    let joined = series(&fabric, "t", vec![at(first), at(second)], &PortMap::new())
+        .unwrap()
+        .all();
     let host = fabric.node(fabric.find_node(&node).unwrap());
     assert_eq!(joined[0].get(Q::ReceivedBytes, host.eject), Some(2000.0));
     assert_eq!(joined[0].get(Q::SentBytes, host.inject), Some(0.0));
@@ -147,8 +150,10 @@ fn slingshot_counts_by_its_own_clock_modulo_2_to_the_56() {
     nic(root, 1_700_000_002, 990, [1_100_000_000, 300], "2.0\n");
     let second = source.sample().unwrap().clone();
     assert_eq!(first.moment.time_ns, Some(1_700_000_000_000_000_000));
-    let series = series(&fabric, "t", vec![first, second], &PortMap::new()).unwrap();
-    let state = LinkState::of_increase(&fabric, &series[0]);
+    let series = series(&fabric, "t", vec![first, second], &PortMap::new())
+        .unwrap()
+        .all();
+    let state = series[0].state(&fabric);
     assert_eq!(state.window_seconds, Some(2.0));
     assert_eq!(state.received_bytes.get(node.eject), Some(1000.0));
     // 200 Gbit/s over two seconds; one of two seconds paused at 1.1 GHz.

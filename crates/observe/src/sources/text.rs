@@ -6,6 +6,7 @@ use crate::ObserveError;
 use crate::counters::newest;
 use crate::counters::reading::Reading;
 use crate::text::{self, Limits};
+use hopbyte_fabric::LeftOut;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -43,6 +44,7 @@ pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError>
         way: Way::Text(text),
         reading,
         place: path.display().to_string(),
+        left_out: LeftOut::default(),
     })
 }
 

@@ -3,6 +3,7 @@
 use super::files::Kept;
 use super::{Clock, Places, Source, Unreadable, Way};
 use crate::counters::reading::{Layout, Reading};
+use hopbyte_fabric::LeftOut;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub(super) struct Builder {
     pub(super) layout: Layout,
     pub(super) values: Vec<PathBuf>,
     pub(super) slow: Vec<Slow>,
+    pub(super) left_out: LeftOut,
 }
 
 impl Builder {
@@ -45,6 +47,7 @@ impl Builder {
             layout: Layout::new(&places.node, source),
             values: Vec::new(),
             slow: Vec::new(),
+            left_out: LeftOut::default(),
         }
     }
 
@@ -75,6 +78,7 @@ impl Builder {
             way: Way::Tree(tree),
             reading: Reading::new(Arc::new(self.layout), clock.now()),
             place,
+            left_out: self.left_out,
         })
     }
 }

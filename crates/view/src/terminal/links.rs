@@ -1,7 +1,7 @@
 //! The links of a machine as a page: what each direction carries, and the worst links.
 
 use super::{HISTORY, Room, shortened, spark, widest};
-use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use hopbyte_fabric::{Fabric, LinkId, LinkState};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 
@@ -99,12 +99,10 @@ impl LinksPage {
             .link_ids()
             .filter(|l| state.coverage[l.index()] > 0.0)
             .collect();
-        let value = |column: &Column, l: LinkId| column.get(l).unwrap_or(-1.0);
         links.sort_by(|&a, &b| {
-            let used = value(&state.used_ratio, b).total_cmp(&value(&state.used_ratio, a));
+            let used = state.used_ratio.largest_first(a, b);
             let stall = &state.credit_stall_ratio;
-            used.then(value(stall, b).total_cmp(&value(stall, a)))
-                .then(a.cmp(&b))
+            used.then(stall.largest_first(a, b)).then(a.cmp(&b))
         });
         let named: Vec<(LinkId, String)> = links
             .iter()

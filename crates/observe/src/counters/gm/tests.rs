@@ -1,13 +1,13 @@
-use crate::counters::{CounterOptions, counter_series, counters};
+use crate::counters::{Counted, CounterOptions, counter_series, counters};
 use crate::text::{Limits, Text};
-use hopbyte_fabric::{Direction, Fabric, LinkState, Quantity, RouterId, Snapshot, spec};
+use hopbyte_fabric::{Direction, Fabric, Quantity, RouterId, spec};
 use proptest::prelude::*;
 
 fn text(content: &str) -> Text {
     Text::from_bytes("counters.txt", content.as_bytes(), Limits::TEXT).unwrap()
 }
 
-fn read(content: &str, fabric: &Fabric) -> Result<Snapshot, String> {
+fn read(content: &str, fabric: &Fabric) -> Result<Counted, String> {
     counters(&text(content), fabric, &CounterOptions::default()).map_err(|e| e.to_string())
 }
 
@@ -38,7 +38,7 @@ fn the_figure_is_filed_under_directed_links() {
     let fabric = spec::fabric("gemini:16x12x24").unwrap();
     let snapshot = read(FIGURE, &fabric).unwrap();
     assert_eq!((snapshot.matched, snapshot.unmatched), (14, 0));
-    assert!(!snapshot.cumulative);
+    assert!(matches!(snapshot, Counted::Increase(_)));
     let at = |x, y, z| fabric.router_at(&[x, y, z]).unwrap();
     let leaving = |r: RouterId, d: &str| {
         fabric
@@ -91,7 +91,7 @@ fn the_figure_is_filed_under_directed_links() {
         get(Quantity::CreditStallNs, node.eject),
         Some(2_263_990_777.0 * 1.25 / 8.0)
     );
-    let state = LinkState::of_increase(&fabric, &snapshot);
+    let state = snapshot.state(&fabric);
     assert_eq!(state.coverage[down.index()], 1.0);
     assert_eq!(state.coverage[departures.index()], 0.25);
     assert_eq!(state.used_ratio.known(), 0, "no interval, no ratio");
@@ -106,7 +106,7 @@ fn with_an_interval_there_are_ratios() {
     };
     let block = "(0,0,0)\nZ+ (0,0,1) 15.00 5000000000 5000000000 1 1 1600000000 3200000000\n";
     let snapshot = counters(&text(block), &fabric, &options).unwrap();
-    let state = LinkState::of_increase(&fabric, &snapshot);
+    let state = snapshot.state(&fabric);
     let out = fabric.find_link("c0-0c0s0g0 Z+").unwrap();
     let back = fabric.reverse(out).unwrap();
     // 30 GB in 2 s over 15 GB/s; 2 s of stall over 8 tiles in 2 s; 4 s likewise.
@@ -122,7 +122,9 @@ fn a_coordinate_that_comes_again_begins_the_next_sample() {
         format!("(0,0,0)\nZ+ (0,0,1) 15.00 {n} 0 1 0 8 0\n(0,0,1)\nHH (0,0,1) 10.4 {n} 0 1 0 0 0\n")
     };
     let content = block(100) + &block(50);
-    let series = counter_series(&[text(&content)], &fabric, &CounterOptions::default()).unwrap();
+    let series = counter_series(&[text(&content)], &fabric, &CounterOptions::default())
+        .unwrap()
+        .all();
     let back = fabric
         .reverse(fabric.find_link("c0-0c0s0g0 Z+").unwrap())
         .unwrap();

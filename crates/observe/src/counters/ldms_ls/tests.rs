@@ -1,15 +1,13 @@
 use super::*;
-use crate::counters::{CounterOptions, counter_series, counters};
+use crate::counters::{Counted, CounterOptions, counter_series, counters};
 use crate::text::Limits;
-use hopbyte_fabric::{
-    Direction, Fabric, LinkId, LinkState, Missing, Quantity as Q, Snapshot, spec,
-};
+use hopbyte_fabric::{Direction, Fabric, LinkId, LinkState, Missing, Quantity as Q, spec};
 
 fn text(content: &str) -> Text {
     Text::from_bytes("ldms.txt", content.as_bytes(), Limits::TEXT).unwrap()
 }
 
-fn read(content: &str, fabric: &Fabric) -> Result<Snapshot, String> {
+fn read(content: &str, fabric: &Fabric) -> Result<Counted, String> {
     counters(&text(content), fabric, &CounterOptions::default()).map_err(|e| e.to_string())
 }
 
@@ -81,10 +79,10 @@ fn links(fabric: &Fabric, at: [u32; 3]) -> Vec<(LinkId, LinkId)> {
         .collect()
 }
 
-fn state(fabric: &Fabric, at: [u32; 3], readings: &[Reading]) -> (Snapshot, LinkState) {
+fn state(fabric: &Fabric, at: [u32; 3], readings: &[Reading]) -> (Counted, LinkState) {
     let content: String = readings.iter().map(|r| r.print(at)).collect();
     let snapshot = read(&content, fabric).unwrap();
-    let state = LinkState::of_increase(fabric, &snapshot);
+    let state = snapshot.state(fabric);
     (snapshot, state)
 }
 
@@ -94,8 +92,8 @@ fn the_published_vectors_are_reproduced_exactly() {
     // y = 2: Y+ is a mezzanine link, Y- a cable; z = 3: both Z links are backplane.
     let at = [1, 2, 3];
     let (snapshot, state) = state(&fabric, at, &vectors(TILES, LANES));
-    assert!(!snapshot.cumulative);
-    assert_eq!(snapshot.window_seconds, Some(1.0));
+    assert!(matches!(snapshot, Counted::Increase(_)));
+    assert_eq!(snapshot.window_seconds(), Some(1.0));
     assert_eq!((snapshot.matched, snapshot.unmatched), (6, 0));
     let used = [0.5, 0.5, 0.5, 1.0, 0.3125, 0.3125];
     for (d, (arrives, leaves)) in links(&fabric, at).into_iter().enumerate() {
@@ -250,7 +248,7 @@ fn two_nodes_of_a_router_tell_the_same_once() {
         read(&one, &fabric).unwrap(),
         read(&(one.clone() + &two), &fabric).unwrap(),
     );
-    assert!(alone.cumulative && both.cumulative);
+    assert!(matches!(both, Counted::Totals(_)));
     assert_eq!(
         alone.column(Q::ReceivedBytes),
         both.column(Q::ReceivedBytes)
@@ -267,11 +265,13 @@ fn series_and_sets_that_are_not_consistent() {
         ..vectors(TILES, LANES)[1]
     };
     let content = a.print([1, 2, 3]) + &b.print([1, 2, 3]) + &c.print([1, 2, 3]);
-    let series = counter_series(&[text(&content)], &fabric, &CounterOptions::default()).unwrap();
+    let series = counter_series(&[text(&content)], &fabric, &CounterOptions::default())
+        .unwrap()
+        .all();
     let (arrives, _) = links(&fabric, [1, 2, 3])[0];
     let seen: Vec<_> = series
         .iter()
-        .map(|s| (s.window_seconds, s.get(Q::ReceivedBytes, arrives)))
+        .map(|s| (s.window_seconds(), s.get(Q::ReceivedBytes, arrives)))
         .collect();
     assert_eq!(
         seen,

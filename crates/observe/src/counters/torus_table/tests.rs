@@ -1,10 +1,10 @@
-use crate::counters::{CounterOptions, counters};
+use crate::counters::{Counted, CounterOptions, counters};
 use crate::text::{Limits, Text};
-use hopbyte_fabric::{Fabric, LinkState, Quantity, Snapshot, spec};
+use hopbyte_fabric::{Fabric, Quantity, spec};
 
 const HEAD: &str = "---\nkey: TEST\n---\n- [linkid, int32]\n- [sx, int32]\n- [sy, int32]\n- [tx, int32]\n- [ty, int32]\n- [code_region, int32]\n- [packets, int64]\n...\n";
 
-fn read(content: &str, fabric: &Fabric, region: Option<i64>) -> Result<Snapshot, String> {
+fn read(content: &str, fabric: &Fabric, region: Option<i64>) -> Result<Counted, String> {
     let text = Text::from_bytes("links.yaml", content.as_bytes(), Limits::TEXT).unwrap();
     let options = CounterOptions {
         region,
@@ -40,7 +40,7 @@ fn regions_are_chosen_and_rows_of_one_region_added_up() {
     let all = read(&parts, &fabric, None).unwrap();
     assert_eq!(all.get(Quantity::SentPackets, right), Some(149.0));
     assert_eq!((all.matched, all.unmatched), (5, 0));
-    let state = LinkState::of_increase(&fabric, &all);
+    let state = all.state(&fabric);
     assert_eq!(state.packets.get(right), Some(149.0));
     assert_eq!(
         state.received_bytes.get(right),

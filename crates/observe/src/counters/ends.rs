@@ -1,0 +1,193 @@
+//! The directed links at a port of a device.
+
+use super::gemini;
+use super::join::{Mismatch, PortMap};
+use super::reading::{Layout, Port, Reading};
+use hopbyte_fabric::{Fabric, LinkId, NodeId, Quantity, RouterId, Side};
+
+/// Where a layout's device is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    router: Option<RouterId>,
+    node: Option<NodeId>,
+}
+
+impl Place {
+    pub(super) fn of(fabric: &Fabric, layout: &Layout) -> Self {
+        let node = fabric.find_node(&layout.node).ok();
+        let router = match &layout.coordinate {
+            Some(at) => fabric.router_at(at),
+            None => node
+                .map(|n| fabric.node(n).router)
+                .or_else(|| fabric.find_router(&layout.node).ok()),
+        };
+        Self { router, node }
+    }
+}
+
+/// Links that a port speaks of: usually one each way.
+pub(super) struct Links {
+    pub(super) arrivals: Vec<LinkId>,
+    pub(super) departures: Vec<LinkId>,
+}
+
+impl Links {
+    const NONE: Self = Self {
+        arrivals: Vec::new(),
+        departures: Vec::new(),
+    };
+
+    /// The links that leave, with their reverses.
+    pub(super) fn leaving(fabric: &Fabric, departures: Vec<LinkId>) -> Self {
+        let arrivals = departures.iter().filter_map(|&l| fabric.reverse(l));
+        Self {
+            arrivals: arrivals.collect(),
+            departures,
+        }
+    }
+
+    /// The link that leaves a router through a port, and its reverse.
+    fn by_port(fabric: &Fabric, router: RouterId, port: u16) -> Self {
+        let leaves = |&l: &LinkId| fabric.ports(l).iter().any(|p| p.from == port);
+        let links = fabric.links_from(router).iter().copied();
+        Self::leaving(fabric, links.filter(leaves).take(1).collect())
+    }
+
+    pub(super) fn of(
+        fabric: &Fabric,
+        place: Place,
+        first: &Reading,
+        port: &Port,
+        map: &PortMap,
+    ) -> Self {
+        if let Some(link) = mapped(first, port, map) {
+            return Self::leaving(fabric, vec![link]);
+        }
+        let at_host = |node: NodeId| Self {
+            arrivals: vec![fabric.node(node).eject],
+            departures: vec![fabric.node(node).inject],
+        };
+        let on_router = |router: RouterId| fabric.nodes_on(router).first();
+        match (port, place.router) {
+            (Port::Direction(d), Some(router)) => gemini::links(fabric, router, *d, first),
+            (Port::Tile(tile), Some(router)) => {
+                let links = Self::by_port(fabric, router, *tile);
+                let is_host = links.departures.is_empty() && gemini::is_host_tile(fabric, *tile);
+                match on_router(router) {
+                    Some(&node) if is_host => Self::router_side(at_host(node)),
+                    _ => links,
+                }
+            }
+            (Port::Host, Some(router)) => {
+                on_router(router).map_or(Self::NONE, |&n| Self::router_side(at_host(n)))
+            }
+            (Port::InfiniBand { guid, port }, _) => {
+                let by_guid = cabled(fabric, *guid, *port);
+                if !by_guid.departures.is_empty() {
+                    return by_guid;
+                }
+                // A fabric that knows no GUIDs may know the switch or the host.
+                match fabric.find_router(&first.layout.node) {
+                    Ok(router) => Self::by_port(fabric, router, *port),
+                    Err(_) => place.node.map_or(Self::NONE, at_host),
+                }
+            }
+            (Port::Named(_), _) => place.node.map_or(Self::NONE, at_host),
+            _ => Self::NONE,
+        }
+    }
+
+    /// The same links seen from the router: what hosts inject arrives there.
+    fn router_side(host: Self) -> Self {
+        Self {
+            arrivals: host.departures,
+            departures: host.arrivals,
+        }
+    }
+
+    pub(super) fn on(&self, side: Side) -> &[LinkId] {
+        match side {
+            Side::Arrivals => &self.arrivals,
+            Side::Departures => &self.departures,
+        }
+    }
+
+    /// Refuses a record with more lanes than the links have.
+    pub(super) fn check_lanes(
+        &self,
+        fabric: &Fabric,
+        first: &Reading,
+        port: &Port,
+        p: usize,
+    ) -> Result<(), Mismatch> {
+        if matches!(port, Port::InfiniBand { .. } | Port::Named(_)) {
+            // A fabric in words may know fewer lanes than a cable has.
+            return Ok(());
+        }
+        let all: u64 = self
+            .departures
+            .iter()
+            .map(|&l| u64::from(fabric.link(l).lanes))
+            .sum();
+        let counters = first.layout.counters.iter().enumerate();
+        for (i, _) in
+            counters.filter(|(_, c)| c.port as usize == p && c.quantity == Quantity::Lanes)
+        {
+            if let Some(lanes) = first.get(i).filter(|&lanes| lanes > all) {
+                return Err(Mismatch {
+                    found: format!("{lanes} lanes at {port} of {}", first.layout.node),
+                    expected: format!("at most the {all} that the fabric has there"),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The link that the caller says is behind a port.
+pub(super) fn mapped(first: &Reading, port: &Port, map: &PortMap) -> Option<LinkId> {
+    if map.is_empty() {
+        return None;
+    }
+    map.get(&(first.layout.node.clone(), port.to_string()))
+        .copied()
+}
+
+/// The links of an InfiniBand port: of a switch, or of a node's adapter.
+fn cabled(fabric: &Fabric, guid: u64, port: u16) -> Links {
+    let name = format!("0x{guid:016x}");
+    // Switches first: a switch with one node stands for the node as well.
+    if let Ok(router) = fabric.find_router(&name) {
+        return Links::by_port(fabric, router, port);
+    }
+    let node = fabric.find_node(&name).map(|n| fabric.node(n));
+    node.map_or(Links::NONE, |node| Links {
+        arrivals: vec![node.eject],
+        departures: vec![node.inject],
+    })
+}
+
+/// The part of a port's value that each of its links gets: of bytes, packets and lanes in proportion to
+/// capacity or lanes; of stalls that are sums over a direction's tiles the mean of a tile.
+pub(super) fn shares(
+    fabric: &Fabric,
+    links: &[LinkId],
+    port: &Port,
+    quantity: Quantity,
+) -> Vec<f64> {
+    if quantity.is_stall() {
+        let tiles: f64 = links.iter().map(|&l| gemini::tiles(fabric, l)).sum();
+        let summed = matches!(port, Port::Direction(_) | Port::Host);
+        return vec![if summed { 1.0 / tiles } else { 1.0 }; links.len()];
+    }
+    let weight = |&l: &LinkId| match quantity {
+        Quantity::Lanes => f64::from(fabric.link(l).lanes),
+        _ => fabric.link(l).nominal.0,
+    };
+    let is_whole = links.len() == 1 || quantity.is_ratio();
+    let all: f64 = links.iter().map(weight).sum();
+    links
+        .iter()
+        .map(|l| if is_whole { 1.0 } else { weight(l) / all })
+        .collect()
+}

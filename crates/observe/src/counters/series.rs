@@ -1,0 +1,311 @@
+//! Readings of many devices in the order of their times: totals, or increases from reading to reading.
+
+use super::join::{Joint, Mismatch, PortMap, drop_dead_links};
+use super::reading::Reading;
+use hopbyte_fabric::{Fabric, Increase, LeftOut, LinkCounts, LinkState, Totals};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Deref;
+
+/// What counters say of a fabric's links.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Counted {
+    /// Since the counters began.
+    Totals(Totals),
+    /// Over an interval.
+    Increase(Increase),
+}
+
+impl Deref for Counted {
+    type Target = LinkCounts;
+
+    fn deref(&self) -> &LinkCounts {
+        match self {
+            Self::Totals(totals) => totals,
+            Self::Increase(increase) => increase,
+        }
+    }
+}
+
+impl Counted {
+    /// What the links carry.
+    pub fn state(&self, fabric: &Fabric) -> LinkState {
+        match self {
+            Self::Totals(totals) => LinkState::of_totals(fabric, totals),
+            Self::Increase(increase) => LinkState::of_increase(fabric, increase),
+        }
+    }
+
+    /// The interval that an increase covers, if it is known.
+    pub fn window_seconds(&self) -> Option<f64> {
+        match self {
+            Self::Totals(_) => None,
+            Self::Increase(increase) => increase.window_seconds,
+        }
+    }
+
+    pub(super) fn counts_mut(&mut self) -> &mut LinkCounts {
+        match self {
+            Self::Totals(totals) => totals,
+            Self::Increase(increase) => increase,
+        }
+    }
+}
+
+/// The same, interval by interval.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Series {
+    /// No device was read twice.
+    Totals(Totals),
+    /// One for every interval.
+    Increases(Vec<Increase>),
+}
+
+impl Series {
+    /// All records in order.
+    pub fn all(self) -> Vec<Counted> {
+        match self {
+            Self::Totals(totals) => vec![Counted::Totals(totals)],
+            Self::Increases(all) => all.into_iter().map(Counted::Increase).collect(),
+        }
+    }
+
+    /// All values, for what is the same of totals and increases.
+    pub(super) fn counts_mut(&mut self) -> Vec<&mut LinkCounts> {
+        match self {
+            Self::Totals(totals) => vec![totals],
+            Self::Increases(all) => all.iter_mut().map(|i| &mut **i).collect(),
+        }
+    }
+}
+
+/// Readings as a series: totals where every device has one reading, else increases from each reading
+/// to the device's next. A device that comes again begins the next interval; one that misses a
+/// reading has a longer interval of its own. Readings and devices without a part in any increase
+/// are counted in [`LinkCounts::left_out`].
+pub fn series(
+    fabric: &Fabric,
+    source: &str,
+    readings: Vec<Reading>,
+    map: &PortMap,
+) -> Result<Series, Mismatch> {
+    let mut devices = Devices::default();
+    let mut increases = Vec::new();
+    let mut open = HashSet::new();
+    for reading in in_time(readings) {
+        let id = devices.id(&reading);
+        if open.contains(&id) {
+            increases.extend(devices.increase(fabric, source, map)?);
+            open.clear();
+        }
+        if devices.take(reading) {
+            open.insert(id);
+        }
+    }
+    increases.extend(devices.increase(fabric, source, map)?);
+    let left_out = devices.left_out(!increases.is_empty());
+    let Some(last) = increases.last_mut() else {
+        return Ok(Series::Totals(devices.totals(fabric, source, map)?));
+    };
+    last.left_out.extend(&left_out);
+    Ok(Series::Increases(increases))
+}
+
+fn in_time(mut readings: Vec<Reading>) -> Vec<Reading> {
+    // A wall clock that was set back changes no order where there is a monotonic one.
+    if readings.iter().all(|r| r.moment.steady_ns.is_some()) {
+        readings.sort_by_key(|r| r.moment.steady_ns);
+    } else {
+        readings.sort_by_key(|r| r.moment.time_ns);
+    }
+    readings
+}
+
+/// Position of a source: node by name, source by name.
+type Id = (String, String);
+
+/// The latest readings of all devices.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    nodes: BTreeMap<String, Node>,
+}
+
+/// The sources of a node.
+#[derive(Debug, Default)]
+struct Node {
+    sources: BTreeMap<String, Device>,
+    /// Of the sources as they are.
+    joint: Option<Joint>,
+    /// Ports left out by the joints so far, said once.
+    said: LeftOut,
+}
+
+/// A source whose readings follow each other.
+#[derive(Debug)]
+struct Device {
+    /// First reading with a value, of these counters.
+    first: Option<Reading>,
+    before: Option<Reading>,
+    last: Reading,
+    /// Whether `before` and `last` are new since the last increase.
+    fresh: bool,
+    /// Readings that had no value.
+    empty: usize,
+    /// Times that its counters changed, so that there was nothing to compare.
+    changed: usize,
+    /// Whether it had a part in an increase.
+    compared: bool,
+}
+
+impl Devices {
+    fn id(&self, reading: &Reading) -> Id {
+        (reading.layout.node.clone(), reading.layout.source.clone())
+    }
+
+    /// Takes a reading; whether there is one before it to compare with.
+    pub(super) fn take(&mut self, reading: Reading) -> bool {
+        let layout = &reading.layout;
+        if !self.nodes.contains_key(&layout.node) {
+            self.nodes.insert(layout.node.clone(), Node::default());
+        }
+        let Some(node) = self.nodes.get_mut(&layout.node) else {
+            return false;
+        };
+        match node.sources.get_mut(&layout.source) {
+            Some(device) => {
+                let (again, rejoin) = device.take(reading);
+                if rejoin {
+                    node.joint = None;
+                }
+                again
+            }
+            None => {
+                node.joint = None;
+                let name = layout.source.clone();
+                node.sources.insert(name, Device::new(reading));
+                false
+            }
+        }
+    }
+
+    /// The increase of all devices that have a fresh one; `None` where none has.
+    pub(super) fn increase(
+        &mut self,
+        fabric: &Fabric,
+        source: &str,
+        map: &PortMap,
+    ) -> Result<Option<Increase>, Mismatch> {
+        let mut increase = Increase::new(fabric, source);
+        let mut any = false;
+        for node in self.nodes.values_mut() {
+            if !node.sources.values().any(|d| d.fresh) {
+                continue;
+            }
+            node.join(fabric, map)?;
+            let Some(joint) = &node.joint else { continue };
+            let known = node.sources.values_mut().filter(|d| d.first.is_some());
+            let pairs: Vec<Option<(&Reading, &Reading)>> = known
+                .map(|device| {
+                    let fresh = std::mem::take(&mut device.fresh);
+                    device.compared |= fresh;
+                    let before = device.before.as_ref().filter(|_| fresh)?;
+                    Some((before, &device.last))
+                })
+                .collect();
+            joint.file_increase(&pairs, &mut increase);
+            any = true;
+        }
+        drop_dead_links(fabric, &mut increase);
+        Ok(any.then_some(increase))
+    }
+
+    /// The latest reading of every device as it stands.
+    pub(super) fn totals(
+        &mut self,
+        fabric: &Fabric,
+        source: &str,
+        map: &PortMap,
+    ) -> Result<Totals, Mismatch> {
+        let mut totals = Totals::new(fabric, source);
+        for node in self.nodes.values_mut() {
+            node.join(fabric, map)?;
+            let Some(joint) = &node.joint else { continue };
+            let known = node.sources.values().filter(|d| d.first.is_some());
+            let readings: Vec<Option<&Reading>> = known.map(|d| Some(&d.last)).collect();
+            joint.file_totals(&readings, &mut totals);
+        }
+        totals.left_out = self.left_out(false);
+        drop_dead_links(fabric, &mut totals);
+        Ok(totals)
+    }
+
+    /// Ports, readings and devices without a part in the figures; `increases`: those of single readings.
+    pub(super) fn left_out(&self, increases: bool) -> LeftOut {
+        let mut all = LeftOut::default();
+        for (name, node) in &self.nodes {
+            all.extend(&node.said);
+            for (source, device) in &node.sources {
+                let name = format!("{name} {source}");
+                for _ in 0..device.empty {
+                    all.note("reading without a value", name.as_str());
+                }
+                for _ in 0..device.changed {
+                    all.note(
+                        "interval in which the device's counters changed",
+                        name.as_str(),
+                    );
+                }
+                if increases && !device.compared && device.first.is_some() {
+                    all.note("device with a single reading", name.as_str());
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Node {
+    /// Joins the sources that were read, where that is not done.
+    fn join(&mut self, fabric: &Fabric, map: &PortMap) -> Result<(), Mismatch> {
+        if self.joint.is_some() {
+            return Ok(());
+        }
+        let firsts = self.sources.values().filter_map(|d| d.first.as_ref());
+        let firsts: Vec<&Reading> = firsts.collect();
+        let joint = Joint::new(fabric, &firsts, map)?;
+        self.said = joint.left_out.clone();
+        self.joint = Some(joint);
+        Ok(())
+    }
+}
+
+impl Device {
+    fn new(reading: Reading) -> Self {
+        let is_empty = reading.values.known() == 0;
+        Self {
+            first: (!is_empty).then(|| reading.clone()),
+            before: None,
+            last: reading,
+            fresh: false,
+            empty: usize::from(is_empty),
+            changed: 0,
+            compared: false,
+        }
+    }
+
+    /// Whether there is one to compare with, and whether the joint must be made anew.
+    fn take(&mut self, reading: Reading) -> (bool, bool) {
+        let is_empty = reading.values.known() == 0;
+        self.empty += usize::from(is_empty);
+        let same = self.last.layout == reading.layout;
+        if self.first.is_none() || !same {
+            self.changed += usize::from(!same);
+            self.first = (!is_empty).then(|| reading.clone());
+            (self.before, self.last) = (None, reading);
+            self.fresh = false;
+            return (false, true);
+        }
+        self.before = Some(std::mem::replace(&mut self.last, reading));
+        self.fresh = true;
+        (true, false)
+    }
+}

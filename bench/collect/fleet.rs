@@ -15,6 +15,7 @@ use hopbyte_collect::wire::{
     Header, Hello, Kind, PREAMBLE, Sampled, frame, put_report, put_source,
 };
 use hopbyte_fabric::Quantity;
+use hopbyte_fabric::random::Random;
 use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
 use std::collections::BTreeMap;
@@ -166,7 +167,7 @@ struct Node {
     values: Values,
     sent: Option<Values>,
     sequence: u64,
-    seed: u64,
+    random: Random,
     ready: Vec<u8>,
 }
 
@@ -183,21 +184,14 @@ impl Node {
             values: Values::new(options.counters),
             sent: None,
             sequence: 0,
-            seed: 0x9e37_79b9_7f4a_7c15 ^ (i as u64) << 20,
+            random: Random::stream(0, i as u64),
             ready: Vec::new(),
         };
         (0..options.counters).for_each(|c| {
-            let start = node.random() >> 16;
+            let start = node.random.next_u64() >> 16;
             node.values.set(c, Some(start));
         });
         node
-    }
-
-    fn random(&mut self) -> u64 {
-        self.seed ^= self.seed << 13;
-        self.seed ^= self.seed >> 7;
-        self.seed ^= self.seed << 17;
-        self.seed
     }
 
     fn introduction(&self, source: &[u8], out: &mut Vec<u8>) {
@@ -209,7 +203,7 @@ impl Node {
     fn prepare(&mut self, tick: u64, udp: bool) {
         for counter in 0..self.values.len() {
             // Up to 1 GB in a second, as a busy link counts.
-            let step = self.random() >> 34;
+            let step = self.random.next_u64() >> 34;
             let value = self.values.get(counter).unwrap_or(0).wrapping_add(step);
             self.values.set(counter, Some(value));
         }

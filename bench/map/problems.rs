@@ -1,5 +1,6 @@
 //! The problems that mappers are measured on, always the same. README.md says what they are.
 
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
@@ -47,10 +48,10 @@ pub fn build(name: &str) -> Result<Option<Instance>, Box<dyn Error>> {
         )?,
         "P5f" => on_tables(fat_tree(16)?, mesh()?, (0..1024).collect())?,
         "P5d" => {
-            let mut random = SplitMix(5);
+            let mut random = Random::new(5);
             let mut gone = std::collections::HashSet::new();
             while gone.len() < 32 {
-                gone.insert(random.below(1056) as u32);
+                gone.insert((random.next_u64() % 1056) as u32);
             }
             let hosts = (0..1056).filter(|h| !gone.contains(h)).collect();
             on_tables(dragonfly(4, 8, 4)?, mesh()?, hosts)?
@@ -219,38 +220,17 @@ fn unpacked(file: &std::path::Path) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(done.stdout)?)
 }
 
-/// SplitMix64, so that other languages make the same problems.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 /// The first `want` free hosts of a machine that is busy and free in geometric runs along its hosts,
 /// mostly whole routers.
 fn runs(total: u32, want: usize, busy_mean: f64, free_mean: f64, seed: u64) -> Vec<u32> {
-    let mut random = SplitMix(seed);
+    let mut random = Random::new(seed);
     let (mut hosts, mut at, mut busy) = (Vec::new(), 0, false);
     while hosts.len() < want {
         let mean = if busy { busy_mean } else { free_mean };
         // Ties to even, as Python rounds.
         let pairs = (-(1.0 - random.unit()).ln() * mean / 2.0).round_ties_even() as u32;
         let mut length = 2 * pairs.max(1);
-        if random.below(4) == 0 {
+        if random.next_u64().is_multiple_of(4) {
             length += 1;
         }
         for _ in 0..length {
@@ -266,12 +246,12 @@ fn runs(total: u32, want: usize, busy_mean: f64, free_mean: f64, seed: u64) -> V
 
 /// All hosts but holes of about `run` each.
 fn holes(total: u32, want: u32, run: u64, seed: u64) -> Vec<u32> {
-    let mut random = SplitMix(seed);
+    let mut random = Random::new(seed);
     let mut hole = vec![false; total as usize];
     let mut need = total - want;
     while need > 0 {
-        let start = random.below(u64::from(total)) as u32;
-        let length = (run / 2 + random.below(run)) as u32;
+        let start = (random.next_u64() % u64::from(total)) as u32;
+        let length = (run / 2 + random.next_u64() % run) as u32;
         for host in start..(start + length).min(total) {
             if !hole[host as usize] && need > 0 {
                 hole[host as usize] = true;

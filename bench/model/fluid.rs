@@ -8,6 +8,7 @@
 mod cpu;
 
 use cpu::cpu_seconds;
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{End, Fabric, NodeId, Routing, spec};
 use hopbyte_model::fluid::{Clock, Done, Sharing, Use};
 use hopbyte_model::loads::{Loads, Transfer};
@@ -129,20 +130,12 @@ fn generate(case: &Case, file: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Numbers below a bound, the same in every run.
-fn draws(mut seed: u64) -> impl FnMut(u64) -> u64 {
-    move |below| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % below
-    }
-}
-
 /// So many faces between nodes that are drawn.
 fn uniform(transfers: usize, nodes: usize) -> Pairs {
-    let mut draw = draws(1);
+    let mut random = Random::new(1);
     let mut bytes = Pairs::new();
     while bytes.len() < transfers.min(nodes * (nodes - 1)) {
-        let [from, to] = [0; 2].map(|_| draw(nodes as u64) as usize);
+        let [from, to] = [0; 2].map(|_| random.below(nodes));
         if from != to {
             bytes.insert((from, to), BYTES[0]);
         }
@@ -153,11 +146,7 @@ fn uniform(transfers: usize, nodes: usize) -> Pairs {
 fn halo(case: &Case) -> Pairs {
     let [nx, ny, nz] = case.grid;
     let ranks = nx * ny * nz;
-    let mut order: Vec<u32> = (0..ranks as u32).collect();
-    let mut draw = draws(1);
-    for i in (1..ranks).rev() {
-        order.swap(i, draw(i as u64 + 1) as usize);
-    }
+    let order = Random::new(1).permutation(ranks);
     let node_of = |x: usize, y: usize, z: usize| {
         let rank = (x * ny + y) * nz + z;
         match case.placement {
@@ -317,13 +306,13 @@ fn arrivals(flows: u32) -> Result<(), Error> {
     let parameters = parameters();
     let network = Network::new(&fabric, &routing, &parameters, OperatingPoint::default());
     let mut clock = Clock::new(Sharing::new(network.capacities()), 0.0);
-    let mut random = draws(7);
-    let nodes = fabric.nodes().len() as u64;
+    let mut random = Random::new(7);
+    let nodes = fabric.nodes().len();
     let transfers: Vec<Transfer> = (0..flows)
         .map(|_| Transfer {
-            from: NodeId(random(nodes) as u32),
-            to: NodeId(random(nodes) as u32),
-            bytes: 65_536.0 * (1 + random(64)) as f64,
+            from: NodeId(random.below(nodes) as u32),
+            to: NodeId(random.below(nodes) as u32),
+            bytes: 65_536.0 * (1 + random.below(64)) as f64,
             messages: 1.0,
         })
         .filter(|t| t.from != t.to)

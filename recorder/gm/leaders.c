@@ -1,18 +1,11 @@
 /* One leader for each counter domain, whatever the allocation: two nodes of a router in the job or one, ranks placed
  * in blocks or round robin, several cards in a host. Ranks of a host settle their domains among themselves, then the
  * hosts do; no rank ever holds a list of all ranks. */
+#include "../common/hash.h"
 #include "gm.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t name_hash(const char *name)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    return hash;
-}
 
 /* A domain and the place in the list of whoever claims it; the lowest place wins. */
 struct claim {
@@ -157,7 +150,7 @@ int gm_leaders_choose(MPI_Comm comm, char (*ids)[GM_NAME_BYTES], int *count)
     if (!hashes || !kept)
         return -1; /* every rank would now be out of memory; nothing better than to stop here */
     for (int i = 0; i < *count; i++)
-        hashes[i] = name_hash(ids[i]);
+        hashes[i] = hopbyte_fnv1a(HOPBYTE_FNV_BASIS, ids[i], strlen(ids[i]));
     MPI_Comm near = neighbours_split(comm);
     int status = hashes_claim(near, hashes, *count, kept);
     *count = list_filter(ids, hashes, kept, *count);

@@ -1,4 +1,5 @@
 /* From the handles and ranks of a call to ranks of the world. */
+#include "../common/hash.h"
 #include "record.h"
 
 #include <stdlib.h>
@@ -26,10 +27,12 @@ const struct hopbyte_group *hopbyte_group_at(uint16_t index)
 
 static uint64_t ranks_hash(const int *ranks, int count)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (int i = 0; i < count; i++)
-        for (int shift = 0; shift < 32; shift += 8)
-            hash = (hash ^ ((uint32_t)ranks[i] >> shift & 0xff)) * UINT64_C(0x100000001b3);
+    uint64_t hash = HOPBYTE_FNV_BASIS;
+    for (int i = 0; i < count; i++) {
+        uint32_t rank = (uint32_t)ranks[i];
+        const unsigned char bytes[4] = {rank & 0xff, rank >> 8 & 0xff, rank >> 16 & 0xff, rank >> 24};
+        hash = hopbyte_fnv1a(hash, bytes, sizeof bytes);
+    }
     return hash;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -213,6 +214,14 @@ def point_matrix(records: list[Record], phase: str | None = None) -> Matrix:
     return {pair: (counts[0], counts[1]) for pair, counts in matrix.items()}
 
 
+def fnv1a(content: bytes) -> int:
+    """64-bit FNV-1a, as crates/fabric/src/hash.rs states it."""
+    found = 0xCBF29CE484222325
+    for byte in content:
+        found = (found ^ byte) * 0x100000001B3 % 2**64
+    return found
+
+
 def members(groups: dict[str, tuple[int, str]], group: str) -> list[int]:
     """World ranks of a group from its listing."""
     ranks: list[int] = []
@@ -221,6 +230,7 @@ def members(groups: dict[str, tuple[int, str]], group: str) -> list[int]:
         first, _, last = span.partition("-")
         ranks += range(int(first), int(last or first) + 1, int(step or 1))
     assert len(ranks) == groups[group][0]
+    assert group == f"{fnv1a(b''.join(struct.pack('<i', rank) for rank in ranks)):016x}"
     return ranks
 
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_apply::{Advice, ApplyError, Checked, Launch, Launcher, Seen, SlotCores, write_atomic};
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -369,11 +370,7 @@ proptest! {
         let nodes: Vec<_> = slots.iter().enumerate().map(|(n, &c)| (NodeId(n as u32), c)).collect();
         let allocation = Allocation::new(&fabric, nodes).unwrap();
         let mut order: Vec<Slot> = allocation.slots().collect();
-        let mut state = seed | 1;
-        for i in (1..order.len()).rev() {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            order.swap(i, (state >> 33) as usize % (i + 1));
-        }
+        Random::new(seed).shuffle(&mut order);
         let placement = Placement::new(&fabric, &allocation, order.clone()).unwrap();
         let text = |launcher| render(launcher, &fabric, &allocation, &placement).unwrap();
 

@@ -3,6 +3,8 @@
 //! A library with a three-line `main`, so that the Python package gives the same command without a
 //! second program in its wheel.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod command;
 mod config;

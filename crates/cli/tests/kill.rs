@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use hopbyte_collect::store::{LogReader, logs};
+use hopbyte_fabric::random::Random;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -128,14 +129,11 @@ fn kills_at_random_moments_lose_nothing_that_was_acknowledged() {
         collector: collector(),
         agent: agent(),
     };
-    let mut seed = u64::from(std::process::id()) | 1;
+    let mut random = Random::new(std::process::id().into());
     for _ in 0..kills {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        sleep(Duration::from_micros(50_000 + seed % 900_000));
+        sleep(Duration::from_micros(50_000 + random.next_u64() % 900_000));
         // Two of three kills hit the collector.
-        let victim = if seed >> 40 & 0xff < 170 {
+        let victim = if random.below(3) < 2 {
             &mut pair.collector
         } else {
             &mut pair.agent

@@ -12,6 +12,7 @@ use hopbyte_collect::wire::{
     Header, Hello, Kind, PREAMBLE, Sampled, Token, frame, next_frame, put_report, put_source,
 };
 use hopbyte_fabric::Quantity;
+use hopbyte_fabric::random::Random;
 use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
 use std::io::{Read, Write};
@@ -224,14 +225,9 @@ fn garbage_is_answered_with_a_sentence_and_the_rest_goes_on() {
     assert!(refused(collector.tcp, &evil).starts_with("node name \"../../etc\", expected letters"));
     // Random bytes of many kinds, on both sockets.
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut seed = 1u64;
+    let mut random = Random::new(1);
     for n in 0..300 {
-        let bytes: Vec<u8> = (0..n)
-            .map(|_| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (seed >> 56) as u8
-            })
-            .collect();
+        let bytes: Vec<u8> = (0..n).map(|_| random.next_u64() as u8).collect();
         let mut framed = PREAMBLE.to_vec();
         framed.extend_from_slice(&bytes);
         for bytes in [&bytes, &framed] {

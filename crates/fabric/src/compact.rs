@@ -12,6 +12,7 @@ use crate::document::{
 };
 use crate::error::FabricError;
 use crate::fabric::{Direction, Fabric, Family, Shape};
+use crate::hash::fnv1a;
 use crate::routing::{ForwardingTables, Routing};
 use std::collections::HashMap;
 use thiserror::Error;
@@ -81,9 +82,9 @@ pub fn to_bytes(fabric: &Fabric, routing: &Routing) -> Vec<u8> {
     w.bytes
 }
 
-/// Appends the hash (FNV-1a, 64 bits, lowest byte first) that ends a file.
+/// Appends the hash ([`fnv1a`], lowest byte first) that ends a file.
 pub fn seal(bytes: &mut Vec<u8>) {
-    let hash = fnv(bytes);
+    let hash = fnv1a(bytes);
     bytes.extend_from_slice(&hash.to_le_bytes());
 }
 
@@ -99,7 +100,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Fabric, Routing), Damage> {
     let Some((content, hash)) = bytes.split_last_chunk::<8>() else {
         return Err(damage(bytes.len(), "a hash at the end"));
     };
-    if u64::from_le_bytes(*hash) != fnv(content) || content.len() < MAGIC.len() {
+    if u64::from_le_bytes(*hash) != fnv1a(content) || content.len() < MAGIC.len() {
         let expected = "the hash of all before it (the file is cut or damaged)";
         return Err(damage(content.len(), expected));
     }
@@ -123,12 +124,6 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Fabric, Routing), Damage> {
         return Err(r.damage("the end"));
     }
     Ok((fabric, routing))
-}
-
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &b| {
-        (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 struct Writer {

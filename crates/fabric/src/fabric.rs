@@ -1,6 +1,7 @@
 //! The machine: routers, nodes and directed links, immutable once built.
 
 use crate::error::FabricError;
+use crate::hash::Fnv;
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
 use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
@@ -527,13 +528,8 @@ impl Fabric {
     /// the same names, ends, capacities and order: link numbers of one are those of the other. What is
     /// down does not count.
     pub fn fingerprint(&self) -> String {
-        // FNV-1a.
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let mut add = |bytes: &[u8]| {
-            for &byte in bytes.iter().chain(&[0]) {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        };
+        let mut hash = Fnv::default();
+        let mut add = |bytes: &[u8]| hash.part(bytes);
         self.routers.iter().for_each(|r| add(r.name.as_bytes()));
         self.nodes.iter().for_each(|n| add(n.name.as_bytes()));
         for link in &self.links {
@@ -546,7 +542,7 @@ impl Fabric {
             }
             add(&link.nominal.0.to_le_bytes());
         }
-        format!("{hash:016x}")
+        hash.hex()
     }
 
     /// Links and most frequent capacity of every kind, by kind name.

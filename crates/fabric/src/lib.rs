@@ -21,7 +21,10 @@
 
 #![forbid(unsafe_code)]
 
+#![forbid(unsafe_code)]
+
 pub mod aries;
+pub mod bits;
 pub mod bounds;
 mod builder;
 pub mod check;
@@ -37,12 +40,14 @@ mod fabric;
 pub mod fat_tree;
 pub mod faults;
 pub mod gemini;
+pub mod hash;
 pub mod hyperx;
 mod ids;
 mod link_state;
 mod placement;
 mod plan;
 pub mod presets;
+pub mod random;
 mod reach;
 pub mod routing;
 mod snapshot;

@@ -1,5 +1,7 @@
 //! An emulated cluster on this machine: network namespaces wired as a fabric, links shaped.
 
+#![forbid(unsafe_code)]
+
 pub mod agents;
 pub mod background;
 pub mod counters;

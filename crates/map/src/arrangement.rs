@@ -2,7 +2,7 @@
 
 use crate::graph::Graph;
 use crate::near::Near;
-use crate::rng::Rng;
+use hopbyte_fabric::random::Random;
 
 /// No unit.
 pub(crate) const FREE: u32 = u32::MAX;
@@ -65,7 +65,7 @@ impl Slots {
     }
 
     #[inline]
-    fn pick(&self, place: u32, rng: &mut Rng) -> Option<u32> {
+    fn pick(&self, place: u32, rng: &mut Random) -> Option<u32> {
         let range = self.of(place);
         let n = range.len();
         (n > 0).then(|| range.start + rng.below(n) as u32)
@@ -187,7 +187,7 @@ impl<'a> Arrangement<'a> {
     /// A swap worth trying: a unit and a place near one of its partners or near itself, seldom any
     /// place.
     #[inline]
-    pub(crate) fn candidate(&self, graph: &Graph, near: &Near, rng: &mut Rng) -> Option<Swap> {
+    pub(crate) fn candidate(&self, graph: &Graph, near: &Near, rng: &mut Random) -> Option<Swap> {
         let unit = rng.below(graph.units()) as u32;
         let edges = graph.edges(unit);
         let dice = rng.below(64);
@@ -205,7 +205,7 @@ impl<'a> Arrangement<'a> {
 
     /// A swap of `unit` with a unit of a partner's place that has a partner where `unit` is.
     #[inline]
-    pub(crate) fn across(&self, graph: &Graph, unit: u32, rng: &mut Rng) -> Option<Swap> {
+    pub(crate) fn across(&self, graph: &Graph, unit: u32, rng: &mut Random) -> Option<Swap> {
         let home = self.place(unit);
         let edges = graph.edges(unit);
         let there = self.place(edges[rng.below(edges.len())].to);
@@ -225,7 +225,13 @@ impl<'a> Arrangement<'a> {
 
     /// A swap of `unit` with somebody near `around`.
     #[inline]
-    pub(crate) fn near(&self, unit: u32, around: u32, near: &Near, rng: &mut Rng) -> Option<Swap> {
+    pub(crate) fn near(
+        &self,
+        unit: u32,
+        around: u32,
+        near: &Near,
+        rng: &mut Random,
+    ) -> Option<Swap> {
         let place = near.pick(self.place(around), rng);
         self.swap(unit, self.slots.pick(place, rng)?)
     }

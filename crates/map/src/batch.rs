@@ -1,8 +1,8 @@
 //! Trials that are judged together, on all threads.
 
 use crate::arrangement::Swap;
-use crate::rng::Rng;
 use crate::schedule::Schedule;
+use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
 /// Streams of random numbers, and trials of each. Fixed, so that the result does not depend on the number
@@ -26,14 +26,14 @@ impl<W: Send> Batch<W> {
     pub(crate) fn judge(
         &mut self,
         schedule: &Schedule,
-        rng: &mut Rng,
-        candidate: impl Fn(&mut Rng) -> Option<Swap> + Sync,
+        rng: &mut Random,
+        candidate: impl Fn(&mut Random) -> Option<Swap> + Sync,
         judge: impl Fn(&mut W, Swap, f64) -> bool + Sync,
     ) {
-        let seed = rng.next();
+        let seed = rng.next_u64();
         let each = self.0.par_iter_mut().enumerate();
         each.for_each(|(number, (work, found))| {
-            let mut rng = Rng::new(seed, number as u64);
+            let mut rng = Random::stream(seed, number as u64);
             found.clear();
             for _ in 0..SIZE.1 {
                 let Some(swap) = candidate(&mut rng) else {

@@ -6,7 +6,7 @@
 //! knows nothing of routes and capacities; a search among plans does.
 
 use crate::coords::Point;
-use crate::rng::Rng;
+use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
 /// Splits tasks and places at the same time, by the plan as far as it goes and then each along its
@@ -107,7 +107,7 @@ impl Side {
     }
 
     /// An order of all halvings: the longest dimension first, give or take a factor of `spread`.
-    fn order(&self, spread: f32, rng: &mut Rng) -> Vec<u8> {
+    fn order(&self, spread: f32, rng: &mut Random) -> Vec<u8> {
         let (mut left, mut extent) = (self.digits, self.extent);
         let mut order = Vec::new();
         while left.iter().any(|&n| n > 0) {
@@ -170,7 +170,7 @@ pub(crate) fn planned(
     (tasks, places, room): (&[Point], &[Point], &[u32]),
     tries: usize,
     cost: impl Fn(&[u32]) -> f64 + Sync,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Option<Vec<u32>> {
     let taken = room.iter().filter(|&&r| r > 0).count();
     let depth = taken.next_power_of_two().trailing_zeros() as usize;
@@ -218,7 +218,7 @@ pub(crate) fn planned(
 }
 
 /// The orders with one or two pairs of halvings exchanged.
-fn changed(orders: &[Vec<u8>; 2], rng: &mut Rng) -> [Vec<u8>; 2] {
+fn changed(orders: &[Vec<u8>; 2], rng: &mut Random) -> [Vec<u8>; 2] {
     let mut orders = orders.clone();
     for _ in 0..1 + rng.below(2) {
         let order = &mut orders[rng.below(2)];
@@ -268,7 +268,7 @@ mod tests {
             tasks.iter().zip(map).map(off).sum()
         };
         let sides = (&tasks[..], &places[..], &[1; 64][..]);
-        let found = planned(sides, 0, apart, &mut Rng::new(1, 1)).unwrap();
+        let found = planned(sides, 0, apart, &mut Random::stream(1, 1)).unwrap();
         assert_eq!(apart(&found), 0.0);
     }
 
@@ -290,7 +290,7 @@ mod tests {
             f64::from(right.sum::<f32>() + down.sum::<f32>())
         };
         let sides = (&tasks[..], &places[..], &[1; 64][..]);
-        let found = planned(sides, 200, hops, &mut Rng::new(1, 1)).unwrap();
+        let found = planned(sides, 200, hops, &mut Random::stream(1, 1)).unwrap();
         assert_eq!(hops(&found), 108.0);
     }
 }

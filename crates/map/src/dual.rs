@@ -3,7 +3,7 @@
 
 use crate::graph::Graph;
 use crate::partition::Cut;
-use crate::rng::Rng;
+use hopbyte_fabric::random::Random;
 
 /// A piece of the machine and the units that will be on it.
 struct Piece {
@@ -17,7 +17,7 @@ pub(crate) fn dual_bisect(
     graph: &Graph,
     room: &[u32],
     hops: &(impl Fn(u32, u32) -> f64 + Sync),
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Vec<u32> {
     let mut place_of = vec![0u32; graph.units()];
     // A place that stands for the piece a unit is in, while pieces get smaller.

@@ -6,12 +6,13 @@ use crate::graph::Graph;
 use crate::groups::Groups;
 use crate::linear::{Distances, anneal};
 use crate::near::Near;
-use crate::paths::{Paths, StoredPaths};
+use crate::paths::Paths;
+use crate::paths::stored::StoredPaths;
 use crate::problem::{Objective, Problem};
-use crate::rng::Rng;
 use crate::schedule::{Budget, Effort};
 use crate::search::{Aim, Search, Stage, Weights};
 use crate::sharing::{Routers, share};
+use hopbyte_fabric::random::Random;
 
 /// Share of every group's bytes that a search looks at; the lightest edges are left for single tasks.
 const HEAVY: f32 = 0.97;
@@ -99,7 +100,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             graph,
             paths,
             distances,
-            near: Near::new(problem, &mut Rng::new(seed, 0)),
+            near: Near::new(problem, &mut Random::stream(seed, 0)),
             weights: weights(problem, paths),
             rooms,
             wide: problem.allocation.nodes().len() >= MANY,
@@ -147,7 +148,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         &self,
         (start, warm): (Vec<u32>, bool),
         effort: Effort,
-        rng: &mut Rng,
+        rng: &mut Random,
         tell: impl Fn(),
     ) -> Outcome {
         let mut state = Outcome {
@@ -229,7 +230,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         groups: &Groups,
         state: &mut Outcome,
         (effort, stage): (Effort, Stage),
-        rng: &mut Rng,
+        rng: &mut Random,
         tell: &impl Fn(),
     ) -> f64 {
         let grouped = self.grouped();
@@ -297,7 +298,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         routers: &Routers,
         state: &mut Outcome,
         (effort, stage): (Effort, Stage),
-        rng: &mut Rng,
+        rng: &mut Random,
         tell: impl Fn(),
     ) {
         let level = self.level(&state.place_of, false);
@@ -395,7 +396,13 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         }
     }
 
-    fn linear_stage(&self, state: &mut Outcome, grouped: bool, how: (f64, Budget), rng: &mut Rng) {
+    fn linear_stage(
+        &self,
+        state: &mut Outcome,
+        grouped: bool,
+        how: (f64, Budget),
+        rng: &mut Random,
+    ) {
         let level = self.level(&state.place_of, grouped);
         let (end, trials) = anneal(
             &level.graph,
@@ -417,7 +424,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         grouped: bool,
         others: Option<f64>,
         stage: &Stage,
-        rng: &mut Rng,
+        rng: &mut Random,
     ) -> f64 {
         let level = self.level(&state.place_of, grouped);
         let near = match &self.parts {

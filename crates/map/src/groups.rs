@@ -5,7 +5,9 @@
 //! where in it: two small searches instead of one large one, whose trials change loads everywhere.
 
 use crate::near::Near;
-use crate::paths::{Paths, StoredPaths, Summed};
+use crate::paths::Paths;
+use crate::paths::stored::StoredPaths;
+use crate::paths::summed::Summed;
 use crate::problem::Problem;
 use crate::search::Weights;
 use hopbyte_fabric::{End, Fabric, Family, RouterId};

@@ -32,6 +32,8 @@
 
 #![forbid(unsafe_code)]
 
+#![forbid(unsafe_code)]
+
 mod arrangement;
 mod batch;
 mod bisect;
@@ -53,7 +55,6 @@ mod near;
 mod partition;
 mod paths;
 mod problem;
-mod rng;
 mod schedule;
 mod search;
 mod sharing;
@@ -66,4 +67,3 @@ pub use goal::Goal;
 pub use inside::{Inside, arrange, between_slots};
 pub use mapper::{Certificate, MAX_THREADS, Options, Progress, Verdict, baseline, map};
 pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem};
-pub use rng::Rng;

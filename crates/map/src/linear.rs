@@ -6,8 +6,8 @@ use crate::arrangement::{Arrangement, FREE, Slots, Swap};
 use crate::batch::Batch;
 use crate::graph::{Edge, Graph};
 use crate::near::Near;
-use crate::rng::Rng;
 use crate::schedule::{Budget, Schedule};
+use hopbyte_fabric::random::Random;
 
 /// Cost of a byte between places.
 pub(crate) trait Distances: Sync {
@@ -100,7 +100,7 @@ pub(crate) fn anneal<D: Distances>(
     distances: &D,
     start: &[u32],
     (heat, budget, many): (f64, Budget, bool),
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> (Vec<u32>, u64) {
     let mut at = Arrangement::new(slots, graph, start);
     let mean = total(graph, &at, distances) / graph.units().max(1) as f64;
@@ -118,7 +118,7 @@ pub(crate) fn anneal<D: Distances>(
         let mut batch = Batch::new(|| ());
         while schedule.go_on(Batch::<()>::TRIALS) {
             let now = &at;
-            let candidate = |rng: &mut Rng| now.candidate(graph, near, rng);
+            let candidate = |rng: &mut Random| now.candidate(graph, near, rng);
             let judge =
                 |(): &mut (), s: Swap, limit: f64| change(graph, now, distances, s) <= limit;
             batch.judge(&schedule, rng, candidate, judge);

@@ -5,11 +5,14 @@ use crate::engine::{Engine, Parts};
 use crate::evaluate::{Evaluation, evaluate, known_costs};
 use crate::graph::Graph;
 use crate::linear::{Distances, MatrixDistances};
-use crate::paths::{GridPaths, Paths, StoredPaths, Summed};
+use crate::paths::Paths;
+use crate::paths::grid::GridPaths;
+use crate::paths::stored::StoredPaths;
+use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
-use crate::rng::Rng;
 use crate::schedule::{Effort, Stop};
 use crate::starts::starts;
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -127,7 +130,7 @@ pub fn baseline(
         Baseline::RoundRobin => Some(Placement::round_robin(problem.allocation, tasks)?),
         Baseline::Random => {
             let mut slots: Vec<Slot> = problem.allocation.slots().collect();
-            Rng::new(seed, RANDOM_STREAM).shuffle(&mut slots);
+            Random::stream(seed, RANDOM_STREAM).shuffle(&mut slots);
             slots.truncate(tasks);
             Some(Placement::new(problem.fabric, problem.allocation, slots)?)
         }
@@ -382,7 +385,7 @@ impl Run<'_> {
             }
         };
         let one = |number: usize| -> Result<(u64, Placement, Evaluation), MapError> {
-            let mut rng = Rng::new(options.seed, number as u64 + 1);
+            let mut rng = Random::stream(options.seed, number as u64 + 1);
             let start = starts[number % starts.len()].clone();
             let end = engine.run((start, number % 2 == 1), effort, &mut rng, || tell(None));
             let (placement, cost) = self.placed(&end.place_of)?;

@@ -1,7 +1,7 @@
 //! Which places are close to a place?
 
 use crate::problem::Problem;
-use crate::rng::Rng;
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{End, RouterId};
 
 /// Longest list of close places.
@@ -16,7 +16,7 @@ pub(crate) struct Near {
 
 impl Near {
     /// Searches outwards from every allocated router, until enough places are found.
-    pub(crate) fn new(problem: &Problem<'_>, rng: &mut Rng) -> Self {
+    pub(crate) fn new(problem: &Problem<'_>, rng: &mut Random) -> Self {
         let fabric = problem.fabric;
         let nodes = problem.allocation.nodes();
         let mut on_router: Vec<Vec<u32>> = vec![Vec::new(); fabric.routers().len()];
@@ -98,7 +98,7 @@ impl Near {
 
     /// A random place close to `place` (itself included).
     #[inline]
-    pub(crate) fn pick(&self, place: u32, rng: &mut Rng) -> u32 {
+    pub(crate) fn pick(&self, place: u32, rng: &mut Random) -> u32 {
         let list = self.list_of[place as usize] as usize;
         let (start, end) = (self.offsets[list] as usize, self.offsets[list + 1] as usize);
         self.places[start + rng.below(end - start)]

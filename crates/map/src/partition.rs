@@ -2,7 +2,7 @@
 //! improve it by single moves on the way back (Karypis and Kumar 1998; Fiduccia and Mattheyses 1982).
 
 use crate::graph::Graph;
-use crate::rng::Rng;
+use hopbyte_fabric::random::Random;
 use std::collections::BinaryHeap;
 
 /// Size at which coarsening ends.
@@ -62,7 +62,7 @@ impl Cut {
 
     /// Side of every vertex (true is B), with exactly `target` tasks in A where sizes of 1 allow it,
     /// else as near as sizes do.
-    pub(crate) fn bisect(&self, target: u64, rng: &mut Rng) -> Vec<bool> {
+    pub(crate) fn bisect(&self, target: u64, rng: &mut Random) -> Vec<bool> {
         if self.len() > SMALL {
             let (coarse, parent) = self.coarsen(rng);
             if coarse.len() * 10 < self.len() * 9 {
@@ -105,7 +105,7 @@ impl Cut {
     }
 
     /// Joins each vertex with the neighbour it exchanges most with.
-    fn coarsen(&self, rng: &mut Rng) -> (Self, Vec<u32>) {
+    fn coarsen(&self, rng: &mut Random) -> (Self, Vec<u32>) {
         let n = self.len();
         let most = (self.size.iter().map(|&s| u64::from(s)).sum::<u64>() / 20).max(2);
         let mut order: Vec<u32> = (0..n as u32).collect();
@@ -171,7 +171,7 @@ impl Cut {
     }
 
     /// Grows part A from a random vertex by strongest attraction.
-    fn grow(&self, target: u64, rng: &mut Rng) -> Vec<bool> {
+    fn grow(&self, target: u64, rng: &mut Random) -> Vec<bool> {
         let n = self.len();
         let mut side = vec![true; n];
         let mut pull: Vec<f32> = self.bias.iter().map(|b| -b).collect();

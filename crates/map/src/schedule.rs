@@ -1,6 +1,6 @@
 //! How hot and how long: the temperature of an annealing and its budget of time or trials.
 
-use crate::rng::Rng;
+use hopbyte_fabric::random::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -163,7 +163,7 @@ impl Schedule {
 
     /// The largest change of cost to take now.
     #[inline]
-    pub(crate) fn limit(&self, rng: &mut Rng) -> f64 {
+    pub(crate) fn limit(&self, rng: &mut Random) -> f64 {
         if self.cold {
             -self.slack * self.unit
         } else {

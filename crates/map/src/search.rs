@@ -17,8 +17,8 @@ use crate::change::{Change, count};
 use crate::graph::Graph;
 use crate::near::Near;
 use crate::paths::{Paths, Prices};
-use crate::rng::Rng;
 use crate::schedule::{Budget, Schedule};
+use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
 /// Share of the loaded links that the limit leaves above it.
@@ -429,10 +429,10 @@ impl<'a, P: Paths> Search<'a, P> {
         stage: &Stage,
         schedule: &Schedule,
         (batch, change): (&mut Batch<Change>, &mut Change),
-        rng: &mut Rng,
+        rng: &mut Random,
     ) -> bool {
         let this = &*self;
-        let candidate = |rng: &mut Rng| this.candidate(stage, rng);
+        let candidate = |rng: &mut Random| this.candidate(stage, rng);
         let judge = |change: &mut Change, swap: Swap, limit: f64| {
             if this.bound(swap) > limit {
                 return false;
@@ -452,7 +452,7 @@ impl<'a, P: Paths> Search<'a, P> {
     }
 
     /// A swap worth trying, often an end of a flow over a hot link.
-    fn candidate(&self, stage: &Stage, rng: &mut Rng) -> Option<Swap> {
+    fn candidate(&self, stage: &Stage, rng: &mut Random) -> Option<Swap> {
         let any = self.hot.is_empty() || rng.below(100) >= stage.hot;
         if stage.home {
             let unit = if any {
@@ -477,7 +477,7 @@ impl<'a, P: Paths> Search<'a, P> {
 
     /// Searches one stage and ends at the best placement seen, by worst link and then hop-bytes.
     /// `wide` looks at many trials together, on all threads.
-    pub(crate) fn run(&mut self, stage: &Stage, wide: bool, rng: &mut Rng) -> Standing {
+    pub(crate) fn run(&mut self, stage: &Stage, wide: bool, rng: &mut Random) -> Standing {
         let period = (self.graph.units() as u64 * 8).clamp(256, 1 << 17);
         let mut best = self.refresh(stage, 0.0);
         let mut best_slots = self.at.slot_of().to_vec();

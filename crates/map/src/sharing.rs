@@ -10,11 +10,11 @@ use crate::change::Change;
 use crate::evaluate::is_network;
 use crate::graph::Graph;
 use crate::near::Near;
-use crate::paths::StoredPaths;
+use crate::paths::stored::StoredPaths;
 use crate::problem::Problem;
-use crate::rng::Rng;
 use crate::schedule::{Budget, Schedule};
 use hopbyte_fabric::LinkId;
+use hopbyte_fabric::random::Random;
 
 /// Share of the tasks that the limit leaves above it.
 const ABOVE: f64 = 0.03;
@@ -235,7 +235,7 @@ impl<'a> Sharing<'a> {
     }
 
     /// A swap that brings a task and one of its partners together, often one that is above the limit.
-    fn candidate(&self, rng: &mut Rng) -> Option<Swap> {
+    fn candidate(&self, rng: &mut Random) -> Option<Swap> {
         let units = self.graph.units();
         let mut unit = rng.below(units) as u32;
         if rng.below(4) < HOT.0 {
@@ -270,7 +270,7 @@ pub(crate) fn share(
     routers: &Routers,
     start: &[u32],
     budget: Budget,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> (Vec<u32>, u64) {
     let units = graph.units();
     let flow = graph.typical_flow();
@@ -322,7 +322,7 @@ mod tests {
         let start: Vec<u32> = (0..12).collect();
         let mut sharing = Sharing::new(&graph, &slots, &routers, &start);
         let mut change = Change::new(12);
-        let mut rng = Rng::new(1, 1);
+        let mut rng = Random::stream(1, 1);
         sharing.recount();
         for _ in 0..500 {
             if let Some(swap) = sharing.candidate(&mut rng) {

@@ -9,9 +9,9 @@ use crate::evaluate::Evaluation;
 use crate::linear::Distances;
 use crate::paths::Paths;
 use crate::problem::{Baseline, Objective};
-use crate::rng::Rng;
 use crate::schedule::Stop;
 use hopbyte_fabric::Placement;
+use hopbyte_fabric::random::Random;
 
 /// Places × tasks up to which the greedy start is worth its time.
 const GREEDY: usize = 1 << 21;
@@ -70,7 +70,7 @@ pub(crate) fn starts<P: Paths, D: Distances>(
         }
         if grid.is_none() || points.is_none() {
             let distance = |a, b| engine.distances.get(a, b);
-            let mut rng = Rng::new(seed, STREAM);
+            let mut rng = Random::stream(seed, STREAM);
             all.push(scored(dual_bisect(engine.graph, fill, &distance, &mut rng)));
         }
     }
@@ -120,7 +120,7 @@ fn folded<P: Paths, D: Distances>(
         let flows: u64 = (0..units as u32).map(|u| graph.edges(u).len() as u64).sum();
         let tries = trials * FLOWS.0 / (flows + FLOWS.1) / shapes.len() as u64;
         let tries = tries.clamp(PLANS.0, PLANS.1) as usize;
-        let mut rng = Rng::new(seed, STREAM + 1 + number as u64);
+        let mut rng = Random::stream(seed, STREAM + 1 + number as u64);
         let cost = |map: &[u32]| engine.cost(graph, map);
         let sides = (&centres[..], points, &room[..]);
         if let Some(map) = planned(sides, tries, cost, &mut rng) {

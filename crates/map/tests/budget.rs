@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Exchange, NodeId, Placement, Routing, Slot, spec};
 use hopbyte_map::budget::{Advice, Stakes, weigh, within};
 use hopbyte_map::{Objective, Options, Problem, evaluate, map};
@@ -24,15 +25,7 @@ fn options() -> Options {
 
 /// A ring of tasks in an order that the seed shuffles, each at another's place.
 fn shuffled(tasks: u32, seed: u64) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..tasks).collect();
-    let mut state = seed | 1;
-    for i in (1..order.len()).rev() {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        order.swap(i, (state >> 33) as usize % (i + 1));
-    }
-    order
+    Random::new(seed).permutation(tasks as usize)
 }
 
 fn ring(tasks: u32, bytes: f64) -> Exchange {

@@ -33,7 +33,6 @@ pub mod engine;
 mod error;
 pub mod outcome;
 pub mod question;
-mod random;
 pub mod reproduce;
 
 pub use engine::{fluid, loads, network, packet, program, protocol, topobw};

@@ -5,6 +5,7 @@
 mod common;
 
 use common::machine;
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Fabric, Placement, Slot, spec};
 use hopbyte_observe::placement::placement;
 use hopbyte_observe::text::{Limits, Text};
@@ -91,13 +92,7 @@ proptest! {
         let fabric = spec::fabric("gemini:2x2x8").unwrap();
         let allocation = parse_nodes("nid[00000-00004]:7,nid00009:5", 1, &fabric).unwrap();
         let mut slots: Vec<Slot> = allocation.slots().collect();
-        let mut x = seed | 1;
-        for i in (1..slots.len()).rev() {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            slots.swap(i, (x % (i as u64 + 1)) as usize);
-        }
+        Random::new(seed).shuffle(&mut slots);
         slots.truncate(if full { slots.len() } else { ranks });
         let p = Placement::new(&fabric, &allocation, slots).unwrap();
         for (content, exact) in printed(&fabric, &allocation, &p) {

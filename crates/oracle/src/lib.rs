@@ -39,6 +39,8 @@
 
 #![forbid(unsafe_code)]
 
+#![forbid(unsafe_code)]
+
 mod code;
 mod costs;
 mod grid;

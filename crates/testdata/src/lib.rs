@@ -4,6 +4,8 @@
 //! may not be copied live in a folder beside the checkout (`../shared/data`, or `$HOPBYTE_SHARED/data`);
 //! tests on them run when it is present and say so when it is not.
 
+#![forbid(unsafe_code)]
+
 use std::path::{Path, PathBuf};
 
 /// Root of the workspace (the folder with the top `Cargo.toml`).

@@ -5,10 +5,10 @@
 //! (Dally and Seitz 1987).
 
 use super::{ForwardingTables, Routing, position};
+use crate::bits::{BitSet, SharedBitSet};
 use crate::fabric::{End, Fabric, Link};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts that are looked at side by side.
 const PARTS: usize = 16;
@@ -72,7 +72,7 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
             .router_ids()
             .filter_map(|r| fabric.nodes_on(r).first().copied())
             .collect();
-        let parts: Vec<Vec<u64>> = ends
+        let parts: Vec<BitSet> = ends
             .par_chunks(ends.len().div_ceil(PARTS).max(1))
             .map(|sources| {
                 let mut part = Graph::new(fabric);
@@ -89,7 +89,7 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
                 part.bits
             })
             .collect();
-        graph.merge(parts);
+        graph.merge(&parts);
     }
     graph.cycle()
 }
@@ -100,7 +100,7 @@ struct Graph<'a> {
     fabric: &'a Fabric,
     /// First bit of each channel.
     offsets: Vec<usize>,
-    bits: Vec<u64>,
+    bits: BitSet,
     /// Router that each link leads to.
     routers: Vec<Option<RouterId>>,
 }
@@ -117,7 +117,7 @@ impl<'a> Graph<'a> {
                 offsets.push(offsets[offsets.len() - 1] + 2 * choices);
             }
         }
-        let bits = vec![0; offsets[offsets.len() - 1].div_ceil(64)];
+        let bits = BitSet::new(offsets[offsets.len() - 1]);
         Self {
             fabric,
             offsets,
@@ -126,11 +126,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn merge(&mut self, parts: Vec<Vec<u64>>) {
-        for part in parts {
-            let bits = self.bits.iter_mut().zip(part);
-            bits.for_each(|(all, bits)| *all |= bits);
-        }
+    fn merge(&mut self, parts: &[BitSet]) {
+        parts.iter().for_each(|part| self.bits.union_with(part));
     }
 
     fn add(&mut self, from: (LinkId, usize), to: (LinkId, usize)) {
@@ -139,7 +136,7 @@ impl<'a> Graph<'a> {
         };
         if let Some(position) = position(self.fabric, at, to.0) {
             let bit = self.offsets[2 * from.0.index() + from.1] + 2 * usize::from(position) + to.1;
-            self.bits[bit / 64] |= 1 << (bit % 64);
+            self.bits.insert(bit);
         }
     }
 
@@ -147,12 +144,13 @@ impl<'a> Graph<'a> {
     /// nodes on, and wherever traffic comes from there.
     fn add_tables(&mut self, tables: &ForwardingTables) {
         let fabric = self.fabric;
-        let words = fabric.nodes().len().div_ceil(64);
-        let seen = Bits::new(words * 64 * fabric.routers().len());
-        let bits = Bits::new(self.bits.len() * 64);
+        // Rows in words of their own: threads work on different routers.
+        let row = fabric.nodes().len().next_multiple_of(64);
+        let seen = SharedBitSet::new(row * fabric.routers().len());
+        let bits = SharedBitSet::new(self.offsets[self.offsets.len() - 1]);
         let begin = |router| begins(fabric, router).map(move |to: NodeId| (router, to));
         for (router, to) in fabric.router_ids().flat_map(begin) {
-            seen.set(router.index() * words * 64 + to.index());
+            seen.insert(router.index() * row + to.index());
         }
         let begin: Vec<RouterId> = fabric.router_ids().collect();
         begin
@@ -165,15 +163,15 @@ impl<'a> Graph<'a> {
                             continue;
                         };
                         if let Some(bit) = step.bit {
-                            bits.set(bit);
+                            bits.insert(bit);
                         }
-                        if seen.set(step.next.index() * words * 64 + to.index()) {
+                        if seen.insert(step.next.index() * row + to.index()) {
                             pending.push((step.next, to));
                         }
                     }
                 }
             });
-        self.bits = bits.0.into_iter().map(AtomicU64::into_inner).collect();
+        self.bits = bits.into_set();
     }
 
     /// The router after `at` on the way to a node, and the bit of the dependency there.
@@ -252,7 +250,7 @@ impl<'a> Graph<'a> {
         while *bit < self.offsets[channel + 1] {
             let here = *bit;
             *bit += 1;
-            if self.bits[here / 64] >> (here % 64) & 1 == 1 {
+            if self.bits.contains(here) {
                 let End::Router(at) = self.fabric.link(LinkId::of(channel / 2)).to else {
                     return None;
                 };
@@ -281,23 +279,6 @@ fn begins(fabric: &Fabric, router: RouterId) -> impl Iterator<Item = NodeId> + u
     (0..nodes)
         .map(NodeId::of)
         .filter(move |&to| Some(to) != own)
-}
-
-/// Bits that several threads set; the order does not matter.
-struct Bits(Vec<AtomicU64>);
-
-impl Bits {
-    fn new(count: usize) -> Self {
-        Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Sets a bit; whether it was not set before. Most are, so they are looked at first.
-    #[inline]
-    fn set(&self, bit: usize) -> bool {
-        let (word, mask) = (&self.0[bit / 64], 1 << (bit % 64));
-        word.load(Ordering::Relaxed) & mask == 0
-            && word.fetch_or(mask, Ordering::Relaxed) & mask == 0
-    }
 }
 
 fn router_at_end(link: &Link) -> Option<RouterId> {

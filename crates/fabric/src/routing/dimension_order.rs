@@ -1,7 +1,7 @@
 //! Dimension-order routing in closed form, with Cray's way round faults.
 
 use super::rings::Rings;
-use super::{Dead, Unroutable};
+use super::unroutable::{Dead, Unroutable};
 use crate::fabric::{Direction, End, Fabric, Family, NONE, Shape};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;

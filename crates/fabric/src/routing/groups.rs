@@ -1,7 +1,7 @@
 //! Dragonfly routing as weighted path sets: minimal, Valiant, adaptive.
 
 use super::minimal::MinimalPaths;
-use super::{Dead, Unroutable, hosts_up};
+use super::unroutable::{Dead, Unroutable, hosts_up};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! All shortest paths as one weighted path set.
 
-use super::{Dead, Unroutable, hosts_up};
+use super::unroutable::{Dead, Unroutable, hosts_up};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;

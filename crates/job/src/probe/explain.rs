@@ -238,6 +238,7 @@ fn classes(paths: &[Path], tolerance: f64, expected: &BTreeMap<String, f64>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hopbyte_fabric::random::Random;
     use hopbyte_fabric::{Routing, spec};
 
     /// What topobw would measure: neighbours, nodes of a router together; 5 % of noise.
@@ -245,14 +246,8 @@ mod tests {
         fabric: &Fabric,
         routing: &Routing,
         slow: &dyn Fn(LinkId) -> f64,
-        seed: &mut u64,
+        random: &mut Random,
     ) -> Vec<Path> {
-        let mut random = || {
-            *seed = seed
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (*seed >> 33) as f64 / (1u64 << 31) as f64
-        };
         let mut paths = Vec::new();
         for from in fabric.node_ids() {
             for to in fabric.node_ids().filter(|&to| to != from) {
@@ -277,7 +272,7 @@ mod tests {
                     to,
                     class: (kind.into(), "shared".into()),
                     route,
-                    rate: 6e6 * narrowest * (0.97 + 0.05 * random()),
+                    rate: 6e6 * narrowest * (0.97 + 0.05 * random.unit()),
                 });
             }
         }
@@ -301,7 +296,7 @@ mod tests {
 
     #[test]
     fn exactly_the_broken_component_is_found() {
-        let mut seed = 7;
+        let mut random = Random::new(7);
         let (mut tried, mut kinds) = (0, BTreeMap::new());
         for machine in [
             "torus:4x3:nodes=2",
@@ -310,7 +305,7 @@ mod tests {
         ] {
             let m = spec::machine(machine).unwrap();
             let (f, r) = (&m.fabric, &m.routing);
-            let healthy = measure(f, r, &|_| 1.0, &mut seed);
+            let healthy = measure(f, r, &|_| 1.0, &mut random);
             let none = explain(f, &healthy, 0.15, &BTreeMap::new());
             assert!(
                 none.findings.is_empty() && none.unexplained.is_empty(),
@@ -318,15 +313,14 @@ mod tests {
             );
             let all: Vec<Component> = users(f, &healthy).into_keys().collect();
             for round in 0..60 {
-                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(99);
-                let broken = all[(seed >> 33) as usize % all.len()];
+                let broken = all[random.below(all.len())];
                 let factor = [0.2, 1.0 / 3.0, 0.5][round % 3];
                 let hit = slowed(f, broken);
                 let paths = measure(
                     f,
                     r,
                     &|l| if hit.contains(&l) { factor } else { 1.0 },
-                    &mut seed,
+                    &mut random,
                 );
                 let found = explain(f, &paths, 0.15, &BTreeMap::new());
                 // A host link at half the rate of a link that two nodes share is as good as it was, but
@@ -359,14 +353,14 @@ mod tests {
     fn two_faults_are_two_findings() {
         let m = spec::machine("torus:4x4:nodes=2").unwrap();
         let (f, r) = (&m.fabric, &m.routing);
-        let mut seed = 3;
+        let mut random = Random::new(3);
         let (a, b) = (Component::Router(RouterId(5)), Component::Host(NodeId(0)));
         let hit = [slowed(f, a), slowed(f, b)].concat();
         let paths = measure(
             f,
             r,
             &|l| if hit.contains(&l) { 0.2 } else { 1.0 },
-            &mut seed,
+            &mut random,
         );
         let found = explain(f, &paths, 0.15, &BTreeMap::new());
         let named: Vec<Component> = found.findings.iter().map(|x| x.component).collect();
@@ -376,10 +370,10 @@ mod tests {
     #[test]
     fn what_cannot_be_told_apart_is_said() {
         let m = spec::machine("torus:4x4").unwrap();
-        let mut seed = 5;
+        let mut random = Random::new(5);
         let hit = slowed(&m.fabric, Component::Router(RouterId(3)));
         let slow = |l: LinkId| if hit.contains(&l) { 0.2 } else { 1.0 };
-        let paths = measure(&m.fabric, &m.routing, &slow, &mut seed);
+        let paths = measure(&m.fabric, &m.routing, &slow, &mut random);
         let found = explain(&m.fabric, &paths, 0.15, &BTreeMap::new());
         assert_eq!(found.findings.len(), 1);
         assert_eq!(found.findings[0].component, Component::Host(NodeId(3)));

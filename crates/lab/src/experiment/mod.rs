@@ -14,12 +14,12 @@ use anyhow::{Context, Result, bail};
 use application::{LAUNCHER, Place};
 use figures::figures;
 use hopbyte_apply::write_atomic;
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Exchange, NodeId};
 use hopbyte_job::Lacking;
 use hopbyte_job::record::launch::{Flavour, beside, probe_places, run_for};
 use hopbyte_job::statistics::median;
 use hopbyte_job::{Machine, MachineSource};
-use hopbyte_map::Rng;
 use hopbyte_observe::read_traffic;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -195,7 +195,7 @@ pub fn run(
 /// The application's nodes in order, and the others.
 pub fn halves(machine: &Machine, seed: u64) -> (Vec<NodeId>, Vec<NodeId>) {
     let mut nodes: Vec<NodeId> = machine.fabric.node_ids().collect();
-    Rng::new(seed, 0).shuffle(&mut nodes);
+    Random::stream(seed, 0).shuffle(&mut nodes);
     let others = nodes.split_off(nodes.len() / 2);
     nodes.sort_unstable();
     (nodes, others)

@@ -8,8 +8,9 @@
 
 use anyhow::Result;
 use hopbyte_fabric::{Allocation, Exchange, Increase, LinkState, NodeId, Placement, Quantity};
+use hopbyte_fabric::random::Random;
 use hopbyte_job::Machine;
-use hopbyte_map::{Options, Problem, Rng, evaluate, map};
+use hopbyte_map::{Options, Problem, evaluate, map};
 
 /// Sets of streams that are looked at for one trial.
 const DRAWN: usize = 2000;
@@ -70,7 +71,7 @@ impl Question<'_> {
     /// The first situation by a seed that is one, else the one with most to win back.
     pub fn situation(&self, seed: u64) -> Result<Situation> {
         let free = self.seconds(&self.problem(None), self.placement)?;
-        let mut rng = Rng::new(seed, 1);
+        let mut rng = Random::stream(seed, 1);
         let mut nodes = self.others.to_vec();
         let mut best: Option<Situation> = None;
         let mut mapped = 0;

@@ -5,15 +5,11 @@
 //! touching any load). Links have numbers of their own here, so that a form can lay them out as it
 //! reads them; [`Paths::link`] translates.
 
-mod grid;
-mod stored;
-mod summed;
+pub(crate) mod grid;
+pub(crate) mod stored;
+pub(crate) mod summed;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use grid::GridPaths;
-pub(crate) use stored::StoredPaths;
-pub(crate) use summed::Summed;
 
 use hopbyte_fabric::LinkId;
 

@@ -1,6 +1,9 @@
 //! All forms of route say what the routing says.
 
-use super::{GridPaths, Paths, StoredPaths, Summed};
+use super::Paths;
+use super::grid::GridPaths;
+use super::stored::StoredPaths;
+use super::summed::Summed;
 use crate::problem::Problem;
 use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 use proptest::prelude::*;

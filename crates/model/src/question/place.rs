@@ -3,7 +3,7 @@
 use super::geometric::geometric;
 use super::scenario::{Nodes, PlacementRule};
 use crate::error::ModelError;
-use crate::random::Random;
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Fabric, FabricError, NodeId, Placement};
 
 /// The nodes of a job with `ranks` ranks.

@@ -5,7 +5,7 @@ use super::limits::{countable, not_negative, positive, product, size, step_messa
 use super::wavefront::Wavefront;
 use crate::engine::program::{Builder, Program};
 use crate::error::ModelError;
-use crate::random::Random;
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Exchange, FabricError, Trace as Recording, Traffic};
 use serde::{Deserialize, Serialize};
 
@@ -540,21 +540,21 @@ impl Recorded {
 
 impl Synthetic {
     fn exchange(&self) -> Result<Exchange, FabricError> {
-        let n = u64::from(self.ranks);
+        let n = self.ranks as usize;
         let mut random = Random::new(self.seed);
         let partners = random.permutation(self.ranks as usize);
         let mut entries = Vec::new();
         for from in 0..self.ranks {
             for _ in 0..self.messages {
                 let anybody = |random: &mut Random| {
-                    ((u64::from(from) + 1 + random.below((n - 1).max(1))) % n) as u32
+                    ((from as usize + 1 + random.below((n - 1).max(1))) % n) as u32
                 };
                 let to = match self.pattern {
                     Pattern::Uniform => anybody(&mut random),
                     Pattern::Permutation => partners[from as usize],
-                    Pattern::HotSpot { share } if random.share() < share => 0,
+                    Pattern::HotSpot { share } if random.unit() < share => 0,
                     Pattern::HotSpot { .. } => anybody(&mut random),
-                    Pattern::Shift(by) => ((u64::from(from) + u64::from(by)) % n) as u32,
+                    Pattern::Shift(by) => ((from as usize + by as usize) % n) as u32,
                 };
                 entries.push((from, to, self.bytes, 1));
             }

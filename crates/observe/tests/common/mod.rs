@@ -1,6 +1,7 @@
 //! What several test files need.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
+use hopbyte_fabric::random::Random;
 use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
@@ -104,13 +105,8 @@ pub fn bent(good: &[u8], number: u64) -> Vec<u8> {
         b"\0",
         b"nan",
     ];
-    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut random = move |below: usize| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % below.max(1) as u64) as usize
-    };
+    let mut numbers = Random::stream(0, number);
+    let mut random = |below: usize| numbers.below(below);
     let mut copy = good.to_vec();
     for _ in 0..=random(4) {
         let (at, to) = (random(copy.len() + 1), random(copy.len() + 1));

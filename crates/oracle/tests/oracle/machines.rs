@@ -1,5 +1,6 @@
 //! Machines drawn at random: grids with faults, graphs, tables with mistakes, counters with gaps.
 
+use hopbyte_fabric::random::Random;
 use hopbyte_fabric::routing::{ForwardingTables, MinimalPaths};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
@@ -7,21 +8,8 @@ use hopbyte_fabric::{
     Routing, Shape,
 };
 
-/// A small generator, so that one seed makes a whole case.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % n
-    }
-
-    fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
+fn chance(random: &mut Random, one_in: usize) -> bool {
+    random.below(one_in) == 0
 }
 
 fn add_nodes(b: &mut FabricBuilder, random: &mut Random, router: RouterId, onboard: bool) {
@@ -31,7 +19,7 @@ fn add_nodes(b: &mut FabricBuilder, random: &mut Random, router: RouterId, onboa
         let (node, at) = (End::Node(NodeId(n as u32)), End::Router(router));
         let rate = BytesPerSecond(1e9 * (1 + random.below(4)) as f64);
         let mut spec = LinkSpec::new(node, at, kind, rate, Seconds(0.0));
-        spec.lanes_in_service = u16::from(!random.chance(12));
+        spec.lanes_in_service = u16::from(!chance(random, 12));
         let inject = b.link(spec);
         let eject = b.link(LinkSpec::new(at, node, kind, rate, Seconds(0.0)));
         b.node(
@@ -47,7 +35,7 @@ fn add_nodes(b: &mut FabricBuilder, random: &mut Random, router: RouterId, onboa
 
 /// A grid with unequal links, some of them down, and some routers missing.
 pub fn grid(dims: &[u32], wrap: &[bool], seed: u64) -> Fabric {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut b = FabricBuilder::new(Family::Torus, "test grid");
     let shape = Shape {
         dims: dims.to_vec(),
@@ -70,11 +58,11 @@ pub fn grid(dims: &[u32], wrap: &[bool], seed: u64) -> Fabric {
     };
     // Ids in another order than positions.
     let mut at: Vec<usize> = (0..routers.len()).collect();
-    if random.chance(2) {
+    if chance(&mut random, 2) {
         at.reverse();
     }
     for p in at {
-        if p == 0 || !random.chance(20) {
+        if p == 0 || !chance(&mut random, 20) {
             routers[p] = Some(b.router(format!("r{p}"), &coord(p)));
         }
     }
@@ -98,7 +86,7 @@ pub fn grid(dims: &[u32], wrap: &[bool], seed: u64) -> Fabric {
             b.link(LinkSpec {
                 direction: Some(direction),
                 lanes: 3,
-                lanes_in_service: if random.chance(25) {
+                lanes_in_service: if chance(&mut random, 25) {
                     0
                 } else {
                     1 + random.below(3) as u16
@@ -107,7 +95,7 @@ pub fn grid(dims: &[u32], wrap: &[bool], seed: u64) -> Fabric {
             });
         }
     }
-    let onboard = random.chance(2);
+    let onboard = chance(&mut random, 2);
     for router in routers.into_iter().flatten() {
         add_nodes(&mut b, &mut random, router, onboard);
     }
@@ -116,7 +104,7 @@ pub fn grid(dims: &[u32], wrap: &[bool], seed: u64) -> Fabric {
 
 /// A random graph of switches with cabled hosts.
 pub fn graph(switches: u32, seed: u64) -> Fabric {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut b = FabricBuilder::new(Family::InfiniBand, "test graph");
     let ids: Vec<RouterId> = (0..switches)
         .map(|s| b.router(format!("s{s}"), &[]))
@@ -124,12 +112,12 @@ pub fn graph(switches: u32, seed: u64) -> Fabric {
     let kind = b.kind("cable", false);
     for i in 1..switches as u64 {
         for _ in 0..1 + random.below(3) {
-            let (from, to) = (ids[i as usize], ids[random.below(i) as usize]);
+            let (from, to) = (ids[i as usize], ids[random.below(i as usize)]);
             let rate = BytesPerSecond(1e9 * (1 + random.below(5)) as f64);
             for (a, z) in [(from, to), (to, from)] {
                 let mut spec =
                     LinkSpec::new(End::Router(a), End::Router(z), kind, rate, Seconds(0.0));
-                spec.lanes_in_service = u16::from(!random.chance(15));
+                spec.lanes_in_service = u16::from(!chance(&mut random, 15));
                 b.link(spec);
             }
         }
@@ -142,16 +130,15 @@ pub fn graph(switches: u32, seed: u64) -> Fabric {
 
 /// Shortest ways with some entries missing or wrong.
 pub fn tables(fabric: &Fabric, seed: u64) -> Routing {
-    let mut random = Random(seed ^ 0xdead);
+    let mut random = Random::new(seed ^ 0xdead);
     let paths = MinimalPaths::new(fabric);
     let mut tables = ForwardingTables::new(fabric);
     for at in fabric.router_ids() {
         for to in fabric.node_ids() {
             let target = fabric.node(to);
             let out = fabric.links_from(at);
-            let link = if random.chance(30) {
-                out.get(random.below(out.len().max(1) as u64) as usize)
-                    .copied()
+            let link = if chance(&mut random, 30) {
+                out.get(random.below(out.len().max(1))).copied()
             } else if at == target.router {
                 Some(target.eject)
             } else {
@@ -159,8 +146,7 @@ pub fn tables(fabric: &Fabric, seed: u64) -> Routing {
                     .nearer(fabric, at, target.router)
                     .map(|n| n.0)
                     .collect();
-                near.get(random.below(near.len().max(1) as u64) as usize)
-                    .copied()
+                near.get(random.below(near.len().max(1))).copied()
             };
             if let Some(link) = link {
                 assert!(tables.set(fabric, at, to, link));
@@ -171,14 +157,14 @@ pub fn tables(fabric: &Fabric, seed: u64) -> Routing {
 }
 
 pub fn state(fabric: &Fabric, seed: u64) -> LinkState {
-    let mut random = Random(seed ^ 0xbeef);
+    let mut random = Random::new(seed ^ 0xbeef);
     let mut state = LinkState::unknown(fabric);
-    let gaps = [2, 10, 1_000_000][random.below(3) as usize];
+    let gaps = [2, 10, 1_000_000][random.below(3)];
     for link in fabric.link_ids() {
         let mut ratio = || match random.below(8) {
             0 => Some(1.0),
             1 => Some(0.0),
-            _ if random.chance(gaps) => None,
+            _ if chance(&mut random, gaps) => None,
             _ => Some(random.below(1000) as f64 / 999.0),
         };
         let (used, input, credit) = (ratio(), ratio(), ratio());

@@ -1,5 +1,7 @@
 //! Times in fractions of a cycle, and small sets as words.
 
+pub(super) use hopbyte_fabric::bits::{first_from, take_lowest};
+
 /// A time in fractions of a cycle, as wires need it: 2^20 to a cycle.
 pub(super) type Fine = u64;
 const FRACTION_BITS: u32 = 20;
@@ -28,19 +30,4 @@ pub(super) fn floor(time: Fine) -> u64 {
 #[inline]
 pub(super) fn ceil(time: Fine) -> u64 {
     floor(time + CYCLE - 1)
-}
-
-/// The lowest member from `turn` on, else the lowest of all.
-#[inline]
-pub(super) fn first_from(set: u64, turn: u8) -> u8 {
-    let later = set & u64::MAX.checked_shl(u32::from(turn)).unwrap_or(0);
-    (if later != 0 { later } else { set }).trailing_zeros() as u8
-}
-
-/// Takes the lowest member out of a set.
-#[inline]
-pub(super) fn take_lowest(set: &mut u64) -> usize {
-    let lowest = set.trailing_zeros() as usize;
-    *set &= *set - 1;
-    lowest
 }

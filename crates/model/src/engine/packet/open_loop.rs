@@ -7,7 +7,7 @@ use super::wheel::Wheel;
 use super::whole::{Engine, Packet};
 use crate::error::ModelError;
 use crate::network::Network;
-use crate::random::Random;
+use hopbyte_fabric::random::Random;
 
 /// Every node makes packets at random times for random nodes, itself included, whatever the network
 /// does: the usual measurement of a network, as BookSim does it.
@@ -130,7 +130,7 @@ impl OpenLoop {
                 births.take(cycle, &mut newborn);
                 for &node in &newborn {
                     born += u64::from(measured.contains(&cycle));
-                    routers.send(node, random.below(nodes) as u32, self.flits, cycle);
+                    routers.send(node, random.below(nodes as usize) as u32, self.flits, cycle);
                     births.put(cycle + gap(&mut random, chance), node);
                 }
             }
@@ -172,6 +172,6 @@ fn gap(random: &mut Random, chance: f64) -> u64 {
     if chance >= 1.0 {
         return 1;
     }
-    let u = 1.0 - random.share();
+    let u = 1.0 - random.unit();
     (u.ln() / (1.0 - chance).ln()).floor() as u64 + 1
 }

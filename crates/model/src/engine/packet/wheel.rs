@@ -1,11 +1,13 @@
 //! What happens in the next cycles.
 
+use hopbyte_fabric::bits::BitSet;
+
 /// Events by cycle, for some cycles ahead; order of entry within a cycle.
 #[derive(Clone, Debug)]
 pub(super) struct Wheel<E> {
     slots: Vec<Vec<E>>,
-    /// A bit for each slot that holds anything.
-    busy: Vec<u64>,
+    /// Slots that hold anything.
+    busy: BitSet,
     /// What lies further ahead than the wheel reaches.
     later: std::collections::BTreeMap<u64, Vec<E>>,
     /// When the first of that is due.
@@ -19,7 +21,7 @@ impl<E> Wheel<E> {
         let size = horizon.next_power_of_two().max(64);
         Self {
             slots: (0..size).map(|_| Vec::new()).collect(),
-            busy: vec![0; size / 64],
+            busy: BitSet::new(size),
             later: std::collections::BTreeMap::new(),
             first_later: u64::MAX,
             now: 0,
@@ -36,7 +38,7 @@ impl<E> Wheel<E> {
             return;
         }
         let slot = cycle as usize & (size - 1);
-        self.busy[slot / 64] |= 1 << (slot % 64);
+        self.busy.insert(slot);
         self.slots[slot].push(event);
     }
 
@@ -44,23 +46,9 @@ impl<E> Wheel<E> {
     pub(super) fn next(&self) -> Option<u64> {
         let size = self.slots.len();
         let start = self.now as usize & (size - 1);
-        let words = self.busy.len();
-        let mut found = None;
-        for i in 0..=words {
-            let word = (start / 64 + i) & (words - 1);
-            let mut bits = self.busy[word];
-            if i == 0 {
-                bits &= u64::MAX << (start % 64);
-            } else if i == words {
-                bits &= !(u64::MAX << (start % 64));
-            }
-            if bits != 0 {
-                let slot = word * 64 + bits.trailing_zeros() as usize;
-                let ahead = (slot + size - start) & (size - 1);
-                found = Some(self.now + ahead as u64);
-                break;
-            }
-        }
+        let slot = self.busy.next_from(start);
+        let slot = slot.or_else(|| self.busy.next_from(0));
+        let found = slot.map(|slot| self.now + ((slot + size - start) & (size - 1)) as u64);
         let next = found.unwrap_or(u64::MAX).min(self.first_later);
         (next < u64::MAX).then_some(next)
     }
@@ -70,7 +58,7 @@ impl<E> Wheel<E> {
         self.now = cycle;
         events.clear();
         let slot = cycle as usize & (self.slots.len() - 1);
-        self.busy[slot / 64] &= !(1 << (slot % 64));
+        self.busy.remove(slot);
         std::mem::swap(events, &mut self.slots[slot]);
         if self.first_later <= cycle {
             self.take_later(cycle, events);

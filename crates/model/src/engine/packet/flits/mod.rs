@@ -13,6 +13,7 @@ use super::bits::{Fine, ceil, fine, fine_of, take_lowest};
 use super::layout::{In, Layout, NODE, Out};
 use super::spec::RouterSpec;
 use crate::error::ModelError;
+use hopbyte_fabric::bits::BitSet;
 
 /// No packet, no router.
 const NONE: u32 = u32::MAX;
@@ -257,7 +258,7 @@ pub(super) struct Flits {
     ring: Ring,
     sources: Vec<Source>,
     /// Nodes with something to send, a bit each.
-    sending: Vec<u64>,
+    sending: BitSet,
     scratch: allocate::Scratch,
     under_way: u64,
     /// Flits and packets times routers that they crossed.
@@ -322,7 +323,7 @@ impl Flits {
                 .collect(),
             ring,
             sources: vec![source; layout.nodes()],
-            sending: vec![0; layout.nodes().div_ceil(64)],
+            sending: BitSet::new(layout.nodes()),
             scratch: allocate::Scratch::default(),
             under_way: 0,
             flit_hops: 0,

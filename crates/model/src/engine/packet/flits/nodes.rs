@@ -31,7 +31,7 @@ impl Flits {
         } else {
             self.packets[last as usize].next = id;
         }
-        self.sending[node as usize / 64] |= 1 << (node % 64);
+        self.sending.insert(node as usize);
     }
 
     pub(super) fn deliver(&mut self, slot: usize, delivered: &mut Vec<u64>) {
@@ -51,14 +51,14 @@ impl Flits {
             let at = (credit >> LANE_BITS) << self.lane_bits | lane;
             self.lanes[at as usize].credits += 1;
         }
-        for word in 0..self.sending.len() {
-            let mut nodes = self.sending[word];
+        for word in 0..self.sending.words().len() {
+            let mut nodes = self.sending.words()[word];
             while nodes != 0 {
                 let node = word * 64 + take_lowest(&mut nodes);
                 self.inject(node);
                 let source = &self.sources[node];
                 if source.left == 0 && source.head == NONE {
-                    self.sending[word] &= !(1 << (node % 64));
+                    self.sending.remove(node);
                 }
             }
         }

@@ -20,7 +20,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-
 #![forbid(unsafe_code)]
 
 pub mod aries;

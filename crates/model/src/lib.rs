@@ -26,7 +26,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-
 #![forbid(unsafe_code)]
 
 pub mod engine;

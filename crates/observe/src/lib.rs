@@ -22,6 +22,8 @@
 //! # Ok::<(), hopbyte_observe::ObserveError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod counters;
 mod error;
 pub mod fabric;

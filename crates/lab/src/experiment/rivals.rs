@@ -7,8 +7,8 @@
 //! the next one.
 
 use anyhow::Result;
-use hopbyte_fabric::{Allocation, Exchange, Increase, LinkState, NodeId, Placement, Quantity};
 use hopbyte_fabric::random::Random;
+use hopbyte_fabric::{Allocation, Exchange, Increase, LinkState, NodeId, Placement, Quantity};
 use hopbyte_job::Machine;
 use hopbyte_map::{Options, Problem, evaluate, map};
 

@@ -1,7 +1,8 @@
 //! A dump and what goes with it become one machine.
 
 use super::cray::system_map::SystemMap;
-use super::{Machine, cray, infiniband};
+use super::machine::Machine;
+use super::{cray, infiniband};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::bounds::{MAX_DISTANCES, MAX_ENTRIES};

@@ -9,65 +9,21 @@ mod cray;
 mod formats;
 pub(crate) mod infiniband;
 mod inside;
+mod machine;
+mod names;
 mod own;
 mod siblings;
 mod slingshot;
 mod slurm;
 
 pub use formats::Format;
+pub use machine::{Companions, Machine, MachineFiles};
 
 use crate::ObserveError;
-use crate::text::{Limits, Text, lossy};
+use crate::text::{Limits, Text};
 use assemble::Parts;
-use hopbyte_fabric::{Fabric, InputError, Routing, spec};
+use hopbyte_fabric::{InputError, spec};
 use std::path::{Path, PathBuf};
-
-/// The files that describe a machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MachineFiles {
-    /// A dump, or a spec such as `gemini:16x12x24`.
-    pub main: String,
-    /// Forwarding tables: files, or folders of them. Empty: looked for beside the dump.
-    pub routes: Vec<PathBuf>,
-    /// `rtr --system-map` (or an sst-macro node map). `None`: looked for beside the dump.
-    pub system_map: Option<PathBuf>,
-    /// Names by GUID.
-    pub names: Option<PathBuf>,
-}
-
-impl MachineFiles {
-    /// Only a dump or spec; companions are looked for.
-    pub fn new(main: impl Into<String>) -> Self {
-        Self {
-            main: main.into(),
-            ..Self::default()
-        }
-    }
-}
-
-/// A machine as it was read.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// Routers, nodes and links.
-    pub fabric: Fabric,
-    /// How it routes.
-    pub routing: Routing,
-    /// What was completed, left out, assumed or found beside the dump; one sentence each.
-    pub notes: Vec<String>,
-}
-
-/// Texts that go with a dump.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Companions<'a> {
-    /// Forwarding tables.
-    pub routes: &'a [Text],
-    /// Which node is where.
-    pub system_map: Option<&'a Text>,
-    /// Names by GUID.
-    pub names: Option<&'a Text>,
-    /// Files that the dump names: links of a CODES model.
-    pub parts: &'a [Text],
-}
 
 /// Reads a machine: recognises the format, merges tables and maps, and says what is missing.
 pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
@@ -180,29 +136,4 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, ObserveError> {
         .into());
     }
     Ok(files)
-}
-
-/// Longest name that is taken over from a dump.
-const NAME: usize = 256;
-
-/// A name as it may be shown: UTF-8, without control characters, not endless.
-fn name(bytes: &[u8]) -> String {
-    lossy(bytes)
-        .trim()
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .take(NAME)
-        .collect()
-}
-
-/// Adds a sentence about a list: how many, what of them, and the first few by name.
-fn note_of(notes: &mut Vec<String>, list: &[String], one: &str, many: &str, what: &str) {
-    const SHOWN: usize = 5;
-    if list.is_empty() {
-        return;
-    }
-    let subject = if list.len() == 1 { one } else { many };
-    let more = if list.len() > SHOWN { ", …" } else { "" };
-    let shown = list[..list.len().min(SHOWN)].join(", ");
-    notes.push(format!("{} {subject} {what}: {shown}{more}", list.len()));
 }

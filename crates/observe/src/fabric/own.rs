@@ -3,7 +3,7 @@
 //! Both hold all of a machine and the way it routes; see [`hopbyte_fabric::document`] and
 //! [`hopbyte_fabric::compact`]. Sizes and numbers in them are checked before they are used.
 
-use super::NAME;
+use super::names::NAME;
 use crate::ObserveError;
 use crate::text::{Line, Text};
 use hopbyte_fabric::compact::{self, Damage};

@@ -1,7 +1,7 @@
 //! Companions of a dump that lie beside it under the names that the tools give them.
 
-use super::MachineFiles;
 use super::formats::Format;
+use super::machine::MachineFiles;
 use std::path::{Path, PathBuf};
 
 /// Fills in what was not given and lies beside the dump, with a note.

@@ -10,7 +10,7 @@
 //! ports: cables between switches join both, cables to cards (Y cables) take one to each of two cards.
 //! Cables between the same two switches are one link. `#` lines and a line of column names come first.
 
-use crate::fabric::name;
+use crate::fabric::names::name;
 use crate::text::{Line, Text, decimal_u32, float};
 use hopbyte_fabric::dragonfly::{SLINGSHOT_HOP, SLINGSHOT_PORT};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};

@@ -1,6 +1,6 @@
 //! The files of launchers.
 
-use super::{Placed, Places, content_lines, no_node, node, rank};
+use super::places::{Placed, Places, content_lines, no_node, node, rank};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};

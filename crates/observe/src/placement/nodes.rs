@@ -120,8 +120,9 @@ fn add(
         }
         for name in names {
             let found = fabric.find_node(&name);
-            let node = found
-                .map_err(|e| super::no_node(place.wrong(&name, "a node of the fabric"), &e))?;
+            let node = found.map_err(|e| {
+                super::places::no_node(place.wrong(&name, "a node of the fabric"), &e)
+            })?;
             nodes.push((node, slots));
         }
     }

@@ -1,8 +1,9 @@
 //! Telemetry of Slingshot's NICs: `/sys/class/cxi/*/device/telemetry/*`, each `VALUE@SECONDS.NANOSECONDS`.
 
 use super::files::{Kept, names, once};
+use super::places::Places;
+use super::source::Source;
 use super::tree::{Builder, Slow};
-use super::{Places, Source};
 use crate::counters::names::{self as vocabulary, Cassini};
 use crate::counters::reading::Port;
 use hopbyte_fabric::Quantity;

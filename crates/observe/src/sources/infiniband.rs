@@ -1,8 +1,9 @@
 //! `/sys/class/infiniband/*/ports/*/{counters,hw_counters}` and what the port trained to.
 
 use super::files::{Kept, names, once};
+use super::places::Places;
+use super::source::Source;
 use super::tree::{Builder, Slow};
-use super::{Places, Source};
 use crate::counters::names as vocabulary;
 use crate::counters::reading::Port;
 use crate::counters::speakers::rdma_of;

@@ -7,8 +7,9 @@
 
 use super::files::{Kept, names, once};
 use super::netlink::{self, Changes, Netlink, attribute, string, u32_at, u64_at};
+use super::places::{Clock, Places};
+use super::source::{Sample, Source, Unreadable};
 use super::tree::Builder;
-use super::{Clock, Places, Source, Unreadable, Way};
 use crate::ObserveError;
 use crate::counters::names as vocabulary;
 use crate::counters::reading::{Layout, Port, Reading};
@@ -57,7 +58,7 @@ pub(super) fn open(places: &Places) -> Option<Result<Source, ObserveError>> {
         Ok((mut linux, reading)) => Some(Ok(Source {
             left_out: std::mem::take(&mut linux.left_out),
             reading,
-            way: Way::Linux(linux),
+            way: Box::new(linux),
             place: place.to_owned(),
         })),
         // A kernel before 4.7, or one that lets nobody ask: its files still count.
@@ -219,18 +220,6 @@ impl Linux {
         Ok(queues)
     }
 
-    pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
-        self.stale |= self.changes.any()?;
-        if self.stale {
-            let layout = self.list()?;
-            self.stale = false;
-            if layout != reading.layout {
-                *reading = Reading::new(layout, reading.moment);
-            }
-        }
-        Ok(self.read(reading)?)
-    }
-
     /// Reads what was listed.
     fn read(&mut self, reading: &mut Reading) -> io::Result<()> {
         reading.moment = self.clock.now();
@@ -287,6 +276,20 @@ impl Linux {
             }
         }
         Ok(())
+    }
+}
+
+impl Sample for Linux {
+    fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
+        self.stale |= self.changes.any()?;
+        if self.stale {
+            let layout = self.list()?;
+            self.stale = false;
+            if layout != reading.layout {
+                *reading = Reading::new(layout, reading.moment);
+            }
+        }
+        Ok(self.read(reading)?)
     }
 }
 

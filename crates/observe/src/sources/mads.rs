@@ -1,6 +1,7 @@
 //! All ports of an InfiniBand fabric, asked by `ibqueryerrors` with management packets.
 
-use super::{Clock, Places, Source, Unreadable, Way};
+use super::places::{Clock, Places};
+use super::source::{Sample, Source, Unreadable};
 use crate::ObserveError;
 use crate::counters::mads::reading_of_all;
 use crate::counters::reading::Reading;
@@ -29,7 +30,7 @@ pub(super) fn open(places: &Places) -> Result<Source, ObserveError> {
     };
     let reading = mads.read()?;
     Ok(Source {
-        way: Way::Mads(mads),
+        way: Box::new(mads),
         reading,
         place: PROGRAM.into(),
         left_out: LeftOut::default(),
@@ -48,8 +49,10 @@ impl Mads {
         let text = Text::from_bytes(PROGRAM, &said, Limits::ROWS)?;
         Ok(reading_of_all(&text, moment, whole)?)
     }
+}
 
-    pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
+impl Sample for Mads {
+    fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
         let mut new = self.read().map_err(Unreadable::Content)?;
         if new.values.known() == 0 {
             return Err(io::Error::from(io::ErrorKind::NotFound).into());

@@ -1,9 +1,12 @@
 use super::*;
+use crate::counters::delta::Moment;
 use crate::counters::join::PortMap;
-use crate::counters::reading::Port;
+use crate::counters::reading::{Port, Reading};
 use crate::counters::series;
 use hopbyte_fabric::{Missing, Quantity as Q, Side, spec};
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Writes files below a root.
 fn write(root: &Path, files: &[(&str, &str)]) {
@@ -12,6 +15,20 @@ fn write(root: &Path, files: &[(&str, &str)]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
+}
+
+const BOOT_HASH: u64 = 0xe0c6_59b5_3474_2563;
+
+#[test]
+fn a_boot_is_known_by_a_hash_that_is_stated() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(boot(folder.path()), None);
+    let id = "6c1b28de-6a3a-4b0a-9d3b-0f7f1f0b6a55\n";
+    write(folder.path(), &[("proc/sys/kernel/random/boot_id", id)]);
+    // FNV-1a of the 36 bytes; the standard library's hasher says another number.
+    assert_eq!(boot(folder.path()), Some(BOOT_HASH));
+    let places = Places::captured(folder.path(), "n1");
+    assert_eq!(places.clock().now().boot, Some(BOOT_HASH));
 }
 
 fn only(places: &Places) -> Source {

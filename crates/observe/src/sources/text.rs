@@ -1,7 +1,8 @@
 //! Sources that are one file of many lines: gpcdr's metric sets, registers of a replayed router, what LDMS
 //! or an exporter writes.
 
-use super::{Clock, Places, Source, Unreadable, Way};
+use super::places::{Clock, Places};
+use super::source::{Sample, Source, Unreadable};
 use crate::ObserveError;
 use crate::counters::newest;
 use crate::counters::reading::Reading;
@@ -41,7 +42,7 @@ pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError>
     let content = text.content()?;
     let reading = text.read(&content)?;
     Ok(Source {
-        way: Way::Text(text),
+        way: Box::new(text),
         reading,
         place: path.display().to_string(),
         left_out: LeftOut::default(),
@@ -76,8 +77,10 @@ impl Text {
         }
         Ok(reading)
     }
+}
 
-    pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
+impl Sample for Text {
+    fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
         let content = self.content().map_err(Unreadable::Content)?;
         let mut new = self.read(&content).map_err(Unreadable::Content)?;
         // Equal layouts stay one, so that readers see at a glance that nothing changed.

@@ -1,7 +1,8 @@
 //! A source whose counters are files of one value each.
 
 use super::files::Kept;
-use super::{Clock, Places, Source, Unreadable, Way};
+use super::places::{Clock, Places};
+use super::source::{Sample, Source, Unreadable};
 use crate::counters::reading::{Layout, Reading};
 use hopbyte_fabric::LeftOut;
 use std::io;
@@ -20,6 +21,37 @@ pub(super) struct Tree {
     /// Of the last counters, those that are asked for seldom.
     slow: Vec<Slow>,
     turn: u32,
+}
+
+impl Sample for Tree {
+    fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
+        reading.moment = self.clock.now();
+        let mut known = 0;
+        let mut stamp = None;
+        for (i, file) in self.values.iter_mut().enumerate() {
+            let value = file.stamped();
+            known += usize::from(value.is_some());
+            stamp = stamp.or(value.and_then(|v| v.time_ns));
+            reading.set(i, value.map(|v| v.value));
+        }
+        // The first of a device's own times stands for all: they follow each other at once.
+        reading.moment.time_ns = stamp.or(reading.moment.time_ns);
+        let mut next = self.values.len();
+        if self.turn == 0 || known == 0 {
+            for slow in &mut self.slow {
+                let value = (slow.read)(&mut slow.files);
+                known += usize::from(value.is_some());
+                (next..next + slow.counters).for_each(|i| reading.set(i, value));
+                next += slow.counters;
+            }
+        }
+        self.turn = (self.turn + 1) % SELDOM;
+        if known == 0 {
+            self.turn = 0;
+            return Err(io::Error::from(io::ErrorKind::NotFound).into());
+        }
+        Ok(())
+    }
 }
 
 /// A state that a device tells in words.
@@ -75,41 +107,10 @@ impl Builder {
             turn: 0,
         };
         Some(Source {
-            way: Way::Tree(tree),
+            way: Box::new(tree),
             reading: Reading::new(Arc::new(self.layout), clock.now()),
             place,
             left_out: self.left_out,
         })
-    }
-}
-
-impl Tree {
-    pub(super) fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
-        reading.moment = self.clock.now();
-        let mut known = 0;
-        let mut stamp = None;
-        for (i, file) in self.values.iter_mut().enumerate() {
-            let value = file.stamped();
-            known += usize::from(value.is_some());
-            stamp = stamp.or(value.and_then(|v| v.time_ns));
-            reading.set(i, value.map(|v| v.value));
-        }
-        // The first of a device's own times stands for all: they follow each other at once.
-        reading.moment.time_ns = stamp.or(reading.moment.time_ns);
-        let mut next = self.values.len();
-        if self.turn == 0 || known == 0 {
-            for slow in &mut self.slow {
-                let value = (slow.read)(&mut slow.files);
-                known += usize::from(value.is_some());
-                (next..next + slow.counters).for_each(|i| reading.set(i, value));
-                next += slow.counters;
-            }
-        }
-        self.turn = (self.turn + 1) % SELDOM;
-        if known == 0 {
-            self.turn = 0;
-            return Err(io::Error::from(io::ErrorKind::NotFound).into());
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Dense matrices: n lines of n numbers, between blanks (`.mat`) or commas (CSV, MapLib).
 
-use super::{Entry, MAX_TASKS, bytes, content_lines, fields, single};
+use super::entries::{Entry, MAX_TASKS, bytes, content_lines, fields, single};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::Traffic;

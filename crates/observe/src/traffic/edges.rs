@@ -1,6 +1,6 @@
 //! Lists of pairs: CSV `src,dst,bytes[,messages[,phase]]`, triplets, CHOLMOD's `.tri`, NPB's `.topo`.
 
-use super::{
+use super::entries::{
     Entry, MAX_TASKS, Phases, bytes, content_lines, fields, messages, single, task, task_count,
 };
 use crate::ObserveError;

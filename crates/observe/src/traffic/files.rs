@@ -1,6 +1,7 @@
 //! Which files? One, those of a folder or pattern, a list, or the members of an archive.
 
-use super::{LIMITS, profiles, tar};
+use super::entries::LIMITS;
+use super::{profiles, tar};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::InputError;

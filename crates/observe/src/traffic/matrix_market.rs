@@ -3,7 +3,7 @@
 //! As matrices of coefficients ([`sparse`]) also `complex`, `hermitian` and `skew-symmetric` ones.
 
 use super::edges::{from_one, same_count, square};
-use super::{Entry, bytes, single};
+use super::entries::{Entry, bytes, single};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, float, lossy};
 use hopbyte_fabric::{InputError, Traffic};

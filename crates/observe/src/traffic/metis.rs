@@ -2,7 +2,7 @@
 //! listed at both ends; each end sends the edge's weight (1 byte without weights) to the other.
 
 use super::edges::from_one;
-use super::{Entry, bytes, is_comment, single, task_count};
+use super::entries::{Entry, bytes, is_comment, single, task_count};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal};
 use hopbyte_fabric::{InputError, Traffic};

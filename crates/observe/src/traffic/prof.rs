@@ -5,7 +5,7 @@
 //! rank to the first. They become the phases "point-to-point", "library" and "one-sided". `C` and later
 //! lines say the same collectives once more as their caller sees them and are passed over.
 
-use super::{Entry, MAX_TASKS, Phases, messages, task};
+use super::entries::{Entry, MAX_TASKS, Phases, messages, task};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal};
 use hopbyte_fabric::{InputError, Traffic};

@@ -1,8 +1,8 @@
 //! Profiles of other tools that say who sent how much to whom: IPM, TAU, mpitrace; and mpiP, which does
 //! not.
 
+use super::entries::{Entry, MAX_TASKS, Phases, messages, task};
 use super::prof::complete;
-use super::{Entry, MAX_TASKS, Phases, messages, task};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, float, words};
 use hopbyte_fabric::{Exchange, InputError, Traffic};
@@ -235,7 +235,7 @@ pub(super) fn patterns(source: &str, texts: &[Text]) -> Result<Traffic, ObserveE
                 (Some(own), [to, size, count, ..]) => {
                     let to = task(text, line, to, MAX_TASKS)?;
                     tasks = tasks.max(to as usize + 1);
-                    let size = super::bytes(text, line, size)?;
+                    let size = super::entries::bytes(text, line, size)?;
                     phases.add(
                         "point-to-point",
                         (own, to, size, messages(text, line, count)?),

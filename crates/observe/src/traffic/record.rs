@@ -4,8 +4,8 @@
 //! with ` collectives` for collective calls as the messages they are made of (`C` lines), and with
 //! ` one-sided` for one-sided operations (`R` lines). Messages to other worlds are left out.
 
+use super::entries::{MAX_TASKS, Phases, messages, task, task_count};
 use super::prof::complete;
-use super::{MAX_TASKS, Phases, messages, task, task_count};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::{InputError, Traffic};

@@ -1,8 +1,8 @@
 //! Scotch graphs (`.grf`): version 0, vertices and arcs, base and flags, then for each vertex
 //! `[label] [weight] degree {[arc weight] neighbour}`. Every edge is two arcs of one weight.
 
+use super::entries::{Entry, bytes, content_lines, single, task_count};
 use super::metis::both_ends;
-use super::{Entry, bytes, content_lines, single, task_count};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal};
 use hopbyte_fabric::{InputError, Traffic};

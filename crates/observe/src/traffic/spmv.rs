@@ -3,7 +3,8 @@
 //! Rows lie in blocks of equal length on the ranks, and the vector as they do (PETSc's and Trilinos' default). Before
 //! each product a rank gets every value that its rows need and another rank has, once.
 
-use super::{MAX_TASKS, matrix_market};
+use super::entries::MAX_TASKS;
+use super::matrix_market;
 use crate::ObserveError;
 use crate::text::{Text, decimal};
 use hopbyte_fabric::{Exchange, InputError, Traffic};
@@ -25,7 +26,7 @@ pub(super) fn traffic(spec: &str) -> Result<Traffic, ObserveError> {
     if file.is_empty() {
         return Err(wrong("no file", "a file behind the ranks").into());
     }
-    let mut traffic = product(&Text::read(file.as_ref(), super::LIMITS)?, ranks)?;
+    let mut traffic = product(&Text::read(file.as_ref(), super::entries::LIMITS)?, ranks)?;
     spec.clone_into(&mut traffic.source);
     Ok(traffic)
 }

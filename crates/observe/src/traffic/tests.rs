@@ -1,3 +1,4 @@
+use super::entries::Entry;
 use super::*;
 
 fn read(content: &str) -> Result<Traffic, String> {

@@ -1,5 +1,6 @@
 //! Graphs and profiles that other tools write.
 
+use super::entries::Entry;
 use super::*;
 
 fn text(name: &str, content: &[u8]) -> Text {

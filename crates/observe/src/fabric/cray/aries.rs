@@ -11,7 +11,7 @@
 use super::system_map::SystemMap;
 use super::tiles::{Joint, Syntax, Tiles};
 use crate::ObserveError;
-use crate::fabric::note_of;
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text, lossy};
 use hopbyte_fabric::aries::{GLOBAL_TILE, HOP_LATENCY, HOST, LOCAL_TILE, nid};
 use hopbyte_fabric::units::BytesPerSecond;

@@ -9,7 +9,7 @@
 //! ends with `->` goes on in the next one. The routes are held against the fabric, tile by tile, and
 //! against its own routing; where they differ, the file counts.
 
-use crate::fabric::note_of;
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text};
 use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::{End, Fabric, InputError, LinkId, RouterId, Routing};

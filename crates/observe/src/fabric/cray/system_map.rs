@@ -14,7 +14,7 @@
 
 use super::tiles::fills;
 use crate::ObserveError;
-use crate::fabric::{name, note_of};
+use crate::fabric::names::{name, note_of};
 use crate::text::{Line, Text, decimal, decimal_u32, lossy, words};
 use hopbyte_fabric::{Fabric, InputError, RouterId, gemini};
 use std::collections::{HashMap, HashSet};

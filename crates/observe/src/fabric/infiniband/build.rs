@@ -3,7 +3,7 @@
 use super::torus_dump::Coordinates;
 use super::{Addresses, DeviceKind, End as Listed, Port, PortKey, Scan, Target, guid_text};
 use crate::ObserveError;
-use crate::fabric::note_of;
+use crate::fabric::names::note_of;
 use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::{
     End, Fabric, FabricBuilder, Family, InputError, LinkSpec, NodeId, RouterId, Shape,

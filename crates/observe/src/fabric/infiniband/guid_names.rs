@@ -26,7 +26,7 @@ pub fn read(text: &Text) -> Result<HashMap<u64, String>, InputError> {
         let quoted = rest
             .strip_prefix(b"\"")
             .and_then(|r| r.split(|&b| b == b'"').next());
-        let name = super::super::name(quoted.unwrap_or(rest));
+        let name = crate::fabric::names::name(quoted.unwrap_or(rest));
         if name.is_empty() {
             return Err(text.error_at(line, "a name behind the GUID"));
         }

@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
             let expected = format!("{}, its type on an earlier line", crate::text::lossy(known));
             return Err(self.text.error_in(line, kind, expected));
         }
-        let id = crate::fabric::name(name);
+        let id = crate::fabric::names::name(name);
         let device = self.scan.device(DeviceKind::Adapter, id, None);
         self.scan.describe(device, name);
         self.systems.insert(name, device);

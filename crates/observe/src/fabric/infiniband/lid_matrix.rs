@@ -65,7 +65,7 @@ pub fn check(
         "{}: {same} distances between switches as the cables say",
         text.file()
     ));
-    crate::fabric::note_of(
+    crate::fabric::names::note_of(
         notes,
         &differ,
         "distance",

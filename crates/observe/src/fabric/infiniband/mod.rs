@@ -140,7 +140,7 @@ impl Scan {
     /// displace what is known.
     pub fn describe(&mut self, device: u32, description: &[u8]) {
         let device = &mut self.devices[device as usize];
-        let description = super::name(description);
+        let description = super::names::name(description);
         if description.is_empty() {
             return;
         }

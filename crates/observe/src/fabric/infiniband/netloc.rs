@@ -19,7 +19,7 @@
 
 use super::rate::Rate;
 use super::{Addresses, DeviceKind, End, PortKey, Scan, Target, port_number};
-use crate::fabric::note_of;
+use crate::fabric::names::note_of;
 use crate::text::{Line, Lines, Text, decimal, decimal_u32, hexadecimal};
 use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::{Fabric, InputError, LinkId, RouterId};

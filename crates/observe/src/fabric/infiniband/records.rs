@@ -235,7 +235,9 @@ impl<'a> Reader<'a> {
                 "S- before a switch's GUID, H- before an adapter's",
             ));
         }
-        let device = self.scan.device(first_kind, super::super::name(id), guid);
+        let device = self
+            .scan
+            .device(first_kind, crate::fabric::names::name(id), guid);
         self.by_id.insert(id, (device, false));
         Ok(device)
     }

@@ -26,7 +26,7 @@
 //! no table says stays without a route.
 
 use super::{Addresses, Target, guid_text, lid_matrix, torus_conf};
-use crate::fabric::note_of;
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal, hexadecimal};
 use hopbyte_fabric::routing::{ForwardingTables, position};
 use hopbyte_fabric::{Fabric, InputError, NodeId, RouterId};

@@ -10,7 +10,7 @@
 //! It says nothing about most switches, so it is held against the coordinates that the torus dump has.
 
 use super::{Addresses, Target};
-use crate::fabric::note_of;
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal_u32, hexadecimal, lossy};
 use hopbyte_fabric::{Fabric, InputError};
 

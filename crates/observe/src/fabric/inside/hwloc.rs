@@ -222,7 +222,7 @@ impl Reader<'_> {
         let (link, rate) = pci_rate(device);
         let node = self.inside.device(&name, at, link, rate);
         for alias in system.into_iter().chain([bus]) {
-            let alias = crate::fabric::name(alias.as_bytes());
+            let alias = crate::fabric::names::name(alias.as_bytes());
             self.inside.b.node_alias(alias, node);
         }
     }

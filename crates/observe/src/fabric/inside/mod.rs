@@ -128,7 +128,7 @@ impl Inside {
     }
 
     fn unique(&mut self, name: &str) -> String {
-        let name = super::name(name.as_bytes());
+        let name = super::names::name(name.as_bytes());
         let n = self.names.entry(name.clone()).or_default();
         *n += 1;
         match *n {

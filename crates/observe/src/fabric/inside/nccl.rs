@@ -126,7 +126,7 @@ impl Reader<'_> {
         let node = self.inside.device(&name, router, kind, rate);
         self.inside
             .b
-            .node_alias(crate::fabric::name(bus.as_bytes()), node);
+            .node_alias(crate::fabric::names::name(bus.as_bytes()), node);
         Ok(())
     }
 

@@ -12,7 +12,7 @@
 //! below it. Keys do not care for case, `#` begins a comment, a backslash at the end continues the line.
 
 use super::{Block, Names, Plan, Switch};
-use crate::fabric::note_of;
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal_u32, lossy, words};
 use hopbyte_fabric::InputError;
 use memchr::memchr;
@@ -90,7 +90,7 @@ impl Reader<'_> {
                 names.ok_or_else(|| wrong("names such as node[01-16,20],other"))
             };
             if let Some(kind) = NAMES.iter().position(|n| is_key(key, n)) {
-                let value = crate::fabric::name(value);
+                let value = crate::fabric::names::name(value);
                 if name.is_some() || value.is_empty() {
                     return Err(wrong("one name a line"));
                 }

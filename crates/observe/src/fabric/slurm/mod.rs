@@ -7,7 +7,7 @@ pub mod conf;
 pub mod topology_yaml;
 mod yaml;
 
-use super::note_of;
+use super::names::note_of;
 use crate::placement::host_list;
 use crate::text::Text;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
@@ -34,8 +34,12 @@ impl Names {
     fn of(&mut self, list: &str) -> Option<Vec<String>> {
         let names = host_list(list)?;
         self.0 += names.len();
-        (!names.is_empty() && self.0 <= MOST_NAMES)
-            .then(|| names.iter().map(|n| super::name(n.as_bytes())).collect())
+        (!names.is_empty() && self.0 <= MOST_NAMES).then(|| {
+            names
+                .iter()
+                .map(|n| super::names::name(n.as_bytes()))
+                .collect()
+        })
     }
 }
 

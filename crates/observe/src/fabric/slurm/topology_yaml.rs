@@ -16,7 +16,7 @@
 
 use super::yaml::{self, Value, Yaml};
 use super::{Block, Names, Plan, Switch, Torus};
-use crate::fabric::name;
+use crate::fabric::names::name;
 use crate::text::{Line, Text};
 use hopbyte_fabric::InputError;
 use std::cell::RefCell;

@@ -1,0 +1,132 @@
+//! Entries of traffic as files give them: words to checked numbers, entries to phases.
+
+use crate::ObserveError;
+use crate::text::{Limits, Line, Text, decimal, float, words};
+use hopbyte_fabric::bounds::{MAX_BYTES, MAX_MESSAGES};
+use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic};
+
+/// Most tasks that traffic may have.
+pub const MAX_TASKS: usize = Stencil::MAX_TASKS;
+
+/// Limits of traffic files: matrices have long lines, archives are binary.
+pub(crate) const LIMITS: Limits = Limits {
+    binary: true,
+    ..Limits::ROWS
+};
+
+pub(super) fn is_comment(content: &[u8]) -> bool {
+    matches!(content.first(), Some(b'#' | b'%'))
+}
+
+/// Lines that are neither empty nor comments.
+pub(super) fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
+    text.lines()
+        .filter(|l| !l.trimmed().is_empty() && !is_comment(l.trimmed()))
+}
+
+/// Fields of a line: between commas, or between blanks where there is no comma. A comma at the end
+/// of a line ends nothing.
+pub(super) fn fields(line: Line<'_>) -> impl Iterator<Item = &[u8]> {
+    let content = line.trimmed();
+    let commas = content.contains(&b',');
+    let content = content.strip_suffix(b",").unwrap_or(content);
+    let cells = commas.then(|| content.split(|&b| b == b',').map(<[u8]>::trim_ascii));
+    let blanks = (!commas).then(|| words(content));
+    cells
+        .into_iter()
+        .flatten()
+        .chain(blanks.into_iter().flatten())
+}
+
+/// The first line of a text, for errors.
+pub(super) fn line_of(text: &Text) -> String {
+    content_lines(text)
+        .next()
+        .map_or_else(String::new, Line::text)
+}
+
+/// A number of bytes: whole or not, but finite and not below zero.
+pub(super) fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, InputError> {
+    let value = match decimal(word) {
+        Some(whole) => Some(whole as f64),
+        None => float(word),
+    };
+    value
+        .filter(|b| (0.0..=MAX_BYTES).contains(b))
+        .ok_or_else(|| {
+            let expected = format!("bytes, a number not below zero and at most {MAX_BYTES:e}");
+            text.error_in(line, word, expected)
+                .hint("traffic has no negative entries; a matrix of coefficients is none")
+        })
+}
+
+/// A task number below `tasks`.
+pub(super) fn task(
+    text: &Text,
+    line: Line<'_>,
+    word: &[u8],
+    tasks: usize,
+) -> Result<u32, InputError> {
+    decimal(word)
+        .filter(|&n| n < tasks as u64)
+        .map(|n| n as u32)
+        .ok_or_else(|| text.error_in(line, word, format!("a rank from 0 to {}", tasks - 1)))
+}
+
+/// A number of tasks that a header announces.
+pub(super) fn task_count(text: &Text, line: Line<'_>, word: &[u8]) -> Result<usize, InputError> {
+    decimal(word)
+        .filter(|n| (1..=MAX_TASKS as u64).contains(n))
+        .map(|n| n as usize)
+        .ok_or_else(|| text.error_in(line, word, format!("1 to {MAX_TASKS} tasks")))
+}
+
+/// A number of messages.
+pub(super) fn messages(text: &Text, line: Line<'_>, word: &[u8]) -> Result<u64, InputError> {
+    decimal(word).filter(|&n| n <= MAX_MESSAGES).ok_or_else(|| {
+        let expected = format!("a number of messages (a whole number, at most {MAX_MESSAGES})");
+        text.error_in(line, word, expected)
+    })
+}
+
+/// Sender, receiver, bytes, messages.
+pub(super) type Entry = (u32, u32, f64, u64);
+
+/// Traffic of one phase from checked entries.
+pub(super) fn single(
+    text: &Text,
+    tasks: usize,
+    entries: Vec<Entry>,
+) -> Result<Traffic, ObserveError> {
+    Ok(Traffic::single(text.file(), Exchange::new(tasks, entries)?))
+}
+
+/// Entries by phase, in the order in which phases are first named.
+#[derive(Default)]
+pub(super) struct Phases {
+    phases: Vec<(String, Vec<Entry>)>,
+}
+
+impl Phases {
+    pub(super) fn add(&mut self, phase: &str, entry: Entry) {
+        let at = self.phases.iter().position(|(name, _)| name == phase);
+        let at = at.unwrap_or_else(|| {
+            self.phases.push((phase.to_owned(), Vec::new()));
+            self.phases.len() - 1
+        });
+        self.phases[at].1.push(entry);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.phases.is_empty()
+    }
+
+    pub(super) fn finish(self, source: &str, tasks: usize) -> Result<Traffic, ObserveError> {
+        let mut phases = Vec::new();
+        for (name, entries) in self.phases {
+            let exchange = Exchange::new(tasks, entries)?;
+            phases.push(Phase { name, exchange });
+        }
+        Ok(Traffic::phased(source, tasks, phases))
+    }
+}

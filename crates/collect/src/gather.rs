@@ -13,7 +13,7 @@ use crate::wire::{Hello, Origin};
 
 mod members;
 
-pub use self::members::{Channel, Members, Step};
+pub use self::members::{Channel, Members};
 
 /// How a collector decides.
 #[derive(Clone, Debug)]

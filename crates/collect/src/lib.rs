@@ -24,8 +24,9 @@
 //! assert_eq!((closing.expected, closing.missing.len()), (2, 2));
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod agent;
-mod ahead;
 pub mod block;
 pub mod bus;
 pub mod bytes;

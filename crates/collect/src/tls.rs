@@ -130,7 +130,7 @@ pub fn send(stream: &mut impl Write, goes: &mut Vec<u8>) -> io::Result<()> {
 
 /// Whether a stream cannot at the moment, or is not connected yet.
 fn is_for_later(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOTCONN)
+    error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected
 }
 
 /// A collector's certificate.

@@ -29,8 +29,9 @@ use sha2::Sha256;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// First bytes of a stream: who we are and in which version.
-pub const PREAMBLE: [u8; 6] = *b"hopb\x002";
+/// First bytes of a stream and of a packet, with the version of the protocol. Version 3: the boot of a node is
+/// the hash that [`hopbyte_observe::sources::boot`] states; before, it depended on the release of the compiler.
+pub const PREAMBLE: [u8; 6] = *b"hopb\x003";
 /// Longest frame.
 pub const LONGEST_FRAME: usize = 256 * 1024;
 /// Most sources of one node.
@@ -44,9 +45,11 @@ pub const PROOF: usize = 16;
 pub fn stranger(bytes: &[u8]) -> Refusal {
     let (name, version) = PREAMBLE.split_at(5);
     match bytes.strip_prefix(name).and_then(<[u8]>::first) {
-        Some(theirs) => Refusal::new(format!(
-            "an agent of version {theirs} of the protocol, expected {}: of the same hopbyte",
-            version[0]
+        Some(&theirs) => Refusal::new(format!(
+            "an agent of version {} of the protocol, expected version {}: \
+             nodes and collectors need the same hopbyte",
+            char::from(theirs),
+            char::from(version[0])
         )),
         None => Refusal::new(format!(
             "bytes that are not of an agent ({:?})",
@@ -206,7 +209,7 @@ pub fn check_node(name: &str) -> Result<(), Refusal> {
 pub struct Hello {
     /// Node name.
     pub node: String,
-    /// Hash of the node's boot id.
+    /// The node's boot ([`hopbyte_observe::sources::boot`]; 0: not known).
     pub boot: u64,
     /// When the agent started, nanoseconds since 1970: tells two agents of one name apart.
     pub start: u64,
@@ -310,7 +313,7 @@ const HAS_COORDINATE: u8 = 2;
 pub struct Origin {
     /// Which source of the node.
     pub source: u8,
-    /// Hash of the device's boot id, where it has one of its own.
+    /// The device's boot, where it has one of its own.
     pub boot: Option<u64>,
     /// Coordinates of the router, where the source says them.
     pub coordinate: Option<Box<[u32]>>,
@@ -493,6 +496,20 @@ pub fn put_report<'a>(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn peers_of_another_version_are_refused_by_name() {
+        assert_eq!(
+            stranger(b"hopb\x002rest").to_string(),
+            "an agent of version 2 of the protocol, expected version 3: \
+             nodes and collectors need the same hopbyte"
+        );
+        let other = stranger(b"GET / HTTP/1.1").to_string();
+        assert!(
+            other.starts_with("bytes that are not of an agent"),
+            "{other}"
+        );
+    }
 
     #[test]
     fn frames_are_found_and_bounded() {

@@ -1,7 +1,7 @@
 //! The way over a message bus: packets are published, answers come to the agent's inbox.
 
-use super::link::{connect, packet};
 use super::ring::Ring;
+use super::sending::{connect, packet};
 use crate::bus::{self, Message, Op, Stored, Talk, Url, found};
 use crate::datagram;
 use crate::tls::Trust;

@@ -1,16 +1,15 @@
 //! The way to the collector: a connection that comes back, single packets, or a message bus.
 
 use super::bus::{Line, Subject};
-use super::pause;
 use super::ring::Ring;
-use crate::datagram;
+use super::sending::{connect, packet, pause};
 use crate::timespec;
 use crate::tls::{self, TLS_ALERT, Trust, Wire};
 use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Instant;
 
 /// Where reports go.
@@ -363,40 +362,6 @@ impl Link {
         }
         Ok(())
     }
-}
-
-/// The next report as a packet, with hello and sources when it is to `introduce` the agent.
-pub fn packet(hello: &Hello, token: Option<&Token>, introduce: bool, ring: &mut Ring) -> Vec<u8> {
-    let mut frames = Vec::new();
-    if introduce {
-        ring.restart();
-        frame(&mut frames, Kind::Hello, |out| hello.put(out));
-    }
-    ring.next(true, &mut frames);
-    let mut packet = Vec::new();
-    datagram::wrap(&hello.node, hello.start, token, &frames, &mut packet);
-    packet
-}
-
-/// Begins a connection.
-pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    match rustix::net::connect(&socket, &address) {
-        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
-        Err(error) => return Err(error.into()),
-    }
-    // A collector whose machine went away never says so.
-    rustix::net::sockopt::set_tcp_user_timeout(&socket, 10_000)?;
-    let stream = TcpStream::from(socket);
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 impl std::fmt::Debug for Link {

@@ -6,24 +6,25 @@
 
 mod bus;
 mod link;
-mod pages;
 mod ring;
+mod sending;
 mod work;
 
 pub use bus::Subject;
 pub use link::Target;
-pub(crate) use link::connect;
+pub(crate) use sending::connect;
 pub use work::{HANDED_ON, Options, work};
 
 use self::link::Link;
 use self::ring::{Reader, Ring};
 use crate::tls::Trust;
 use crate::wire::{Cost, Header, Hello, Token};
-use hopbyte_observe::sources::Source;
+use hopbyte_observe::sources::{self, Source};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// How an agent is set up.
@@ -61,14 +62,6 @@ fn clock_ns(clock: ClockId) -> u64 {
     time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_nsec.max(0) as u64
 }
 
-/// Hash of the boot id; never zero.
-fn boot() -> u64 {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    u64::from(crc32fast::hash(id.as_bytes())) | 1 << 32
-}
-
-/// Tick after which what only the start needed is given back.
-const SETTLED: u64 = 8;
 /// Ticks between looks at what the agent costs itself.
 const LOOK_EVERY: u64 = 16;
 
@@ -83,7 +76,7 @@ impl Agent {
         let reader = Reader::new(sources);
         let hello = Hello {
             node: setup.node,
-            boot: boot(),
+            boot: sources::boot(Path::new("/")).unwrap_or_default(),
             start: clock_ns(ClockId::Realtime),
             period_ns: setup.period_ns,
         };
@@ -154,9 +147,6 @@ impl Agent {
             self.cost.cpu_us = clock_ns(ClockId::ProcessCPUTime) / 1000;
             self.cost.resident_bytes = self.resident().unwrap_or(0);
         }
-        if self.sequence == SETTLED {
-            pages::give_back();
-        }
         self.sequence += 1;
         self.cost.dropped_reports = self.ring.dropped();
         let took_ns = clock_ns(ClockId::Boottime).saturating_sub(steady_ns);
@@ -177,9 +167,4 @@ impl Agent {
         let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
         Some(pages * rustix::param::page_size() as u64)
     }
-}
-
-/// How long to wait before another attempt, after `failures` of them.
-fn pause(failures: u32) -> Duration {
-    Duration::from_millis(500 << failures.min(6))
 }

@@ -2,7 +2,7 @@
 //!
 //! Reference: "NATS Client Protocol" in the NATS documentation. Pure: no sockets here.
 
-use super::Url;
+use super::url::Url;
 use crate::Refusal;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! A connection to a server of the bus, whoever of us holds it.
 
-use super::Url;
 use super::protocol::greet;
+use super::url::Url;
 use crate::Refusal;
 use crate::tls::{self, Trust, Wire};
 use std::io;

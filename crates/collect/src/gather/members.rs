@@ -1,9 +1,7 @@
-//! The nodes that the collector knows: by number, by name, and fetched before they are needed.
+//! The nodes that the collector knows, by number and by name.
 
-use crate::ahead;
 use crate::node::NodeState;
-use hashbrown::HashTable;
-use std::hash::{BuildHasher, RandomState};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 
@@ -50,30 +48,18 @@ pub struct Member {
     pub(super) bytes: usize,
 }
 
-/// How near [`Members::approach`] comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// What is known of the node.
-    Member,
-    /// Its sources.
-    Sources,
-    /// Their values.
-    Values,
-}
-
 /// Nodes by number.
 #[derive(Debug, Default)]
 pub struct Members {
     pub(super) all: Vec<Member>,
-    /// Numbers by the hash of the names.
-    by_name: HashTable<u32>,
-    hashes: RandomState,
+    by_name: HashMap<Box<str>, u32>,
 }
 
 impl Members {
     /// Adds a node of another name than all others; returns its number.
     pub(super) fn add(&mut self, state: NodeState, expected: bool) -> u32 {
         let id = self.all.len() as u32;
+        self.by_name.insert(state.name.clone(), id);
         self.all.push(Member {
             state,
             channel: Channel::None,
@@ -92,47 +78,17 @@ impl Members {
             behind: false,
             bytes: 0,
         });
-        let (all, hashes) = (&self.all, &self.hashes);
-        let hash = |&id: &u32| hashes.hash_one(&*all[id as usize].state.name);
-        self.by_name.insert_unique(hash(&id), id, hash);
         id
     }
 
     /// The number of a node.
     pub fn find(&self, name: &str) -> Option<u32> {
-        self.find_hashed(self.hash(name), name)
-    }
-
-    /// What [`Members::find_hashed`] wants to know of a name.
-    pub fn hash(&self, name: &str) -> u64 {
-        self.hashes.hash_one(name)
-    }
-
-    /// The number of a node. Of many nodes all hashes first: the processor then looks for several at once.
-    #[inline]
-    pub fn find_hashed(&self, hash: u64, name: &str) -> Option<u32> {
-        let is = |&id: &u32| *self[id].state.name == *name;
-        self.by_name.find(hash, is).copied()
+        self.by_name.get(name).copied()
     }
 
     /// Whether the agent of a node began at this moment.
     pub fn began_at(&self, id: u32, start: u64) -> bool {
         self[id].state.start == start
-    }
-
-    /// A report of a node comes soon: fetches what is known of it, a step nearer to its values each time.
-    /// Every step looks at what the one before it fetched.
-    #[inline]
-    pub fn approach(&self, id: u32, step: Step) {
-        let sources = &self[id].state.sources;
-        match step {
-            Step::Member => ahead::fetch(&self[id]),
-            Step::Sources => ahead::fetch(&sources[..]),
-            Step::Values => sources
-                .iter()
-                .flatten()
-                .for_each(|held| ahead::fetch(held.values.words())),
-        }
     }
 }
 

@@ -144,6 +144,41 @@ fn close(g: &mut Gathering, now_ns: u64, cluster: &mut Cluster) -> Closing {
     closing
 }
 
+/// A block as version 0.1 stores it.
+const STORED: &str = "ef000000907554026e00026e310700000000000000050000000000000068005d04746573740104657468300200056279\
+    7465730e72656365697665645f6279746573000040000000000000f03f000000000000f87f00067175657565640c7175\
+    657565645f6279746573020040000000000000f03f000000000000f87f73000001030000000000000000720000220180\
+    a4a7da064042c39376e2fa184042c39376e2fa18000000000000010003111402720000260281a4a7da06400c5ecf76e2\
+    fa18400c5ecf76e2fa18000000000000010001150050d6dc01016380a4a7da068094ebdc0300ca4ecf76e2fa18010100\
+    00000000000000";
+
+#[test]
+fn bytes_of_a_stored_block_stay_as_they_are() {
+    let mut g = gathering(&[]);
+    take_session(&mut g, &session()).unwrap();
+    let (closing, block) = g.close((T0 + 1) * SECOND);
+    let written: String = block.iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(written, STORED);
+
+    let bytes: Vec<u8> = (0..STORED.len() / 2)
+        .map(|i| u8::from_str_radix(&STORED[2 * i..][..2], 16).unwrap())
+        .collect();
+    let (entries, _) = split(&bytes).unwrap().unwrap();
+    let mut cluster = Cluster::default();
+    let mut rows = Vec::new();
+    let read = cluster.read(entries, |cluster, id, _| {
+        let node = cluster.node(id).unwrap();
+        let readings = node.readings(&cluster.shapes);
+        rows.extend(readings.map(|r| (node.header.tick, r.values.get(0), r.values.get(1))));
+    });
+    assert_eq!(read.unwrap(), closing);
+    let expected = [
+        (T0, Some(10), Some(1)),
+        (T0 + 1, Some(4_000_000_010), Some(0)),
+    ];
+    assert_eq!(rows, expected);
+}
+
 #[test]
 fn a_tick_closes_when_all_reported_or_the_deadline_passed() {
     let mut g = gathering(&["a", "b", "c"]);

@@ -12,8 +12,7 @@ use self::inlet::Fed;
 use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
-use crate::datagram::Batch;
-use crate::gather::{Channel, Gathering, Rules, Step};
+use crate::gather::{Channel, Gathering, Rules};
 use crate::store::Store;
 use crate::timespec;
 use crate::tls::Identity;
@@ -78,7 +77,6 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     identity: Option<Identity>,
     udp: Option<UdpSocket>,
-    batch: Option<Box<Batch>>,
     bus: Option<Bus>,
     fed: Fed,
     token: Option<Token>,
@@ -151,7 +149,6 @@ impl Server {
             fed,
             listeners,
             identity: setup.identity,
-            batch: udp.is_some().then(Box::default),
             udp,
             bus,
             token: setup.token,
@@ -213,10 +210,7 @@ impl Server {
             }
             let now = now_ns();
             let mut more = false;
-            for (i, event) in events.iter().enumerate() {
-                if let Some(next) = events.get(i + 1) {
-                    self.expect(next.data.u64());
-                }
+            for event in &events {
                 let (data, flags) = (event.data.u64(), event.flags);
                 match data {
                     UDP => more = self.datagrams(now),
@@ -405,16 +399,6 @@ impl Server {
                 self.refuse(slot, &Refusal::new("no hello within 5 s"));
             }
             self.strangers.pop_front();
-        }
-    }
-
-    /// News of a connection are next: what its agent's values will be compared with is fetched meanwhile.
-    fn expect(&self, data: u64) {
-        let connection = self.connections.get(data as u32 as usize);
-        if let Some(Some(connection)) = connection.filter(|_| data < LISTENERS)
-            && let Role::Agent(id) = connection.role
-        {
-            self.gathering.members().approach(id, Step::Values);
         }
     }
 

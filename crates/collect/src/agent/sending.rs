@@ -1,0 +1,48 @@
+//! Common to the ways to a collector: a connection begins, a report becomes a packet, a failure is followed
+//! by a pause.
+
+use super::ring::Ring;
+use crate::datagram;
+use crate::wire::{Hello, Kind, Token, frame};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// The next report as a packet, with hello and sources when it is to `introduce` the agent.
+pub fn packet(hello: &Hello, token: Option<&Token>, introduce: bool, ring: &mut Ring) -> Vec<u8> {
+    let mut frames = Vec::new();
+    if introduce {
+        ring.restart();
+        frame(&mut frames, Kind::Hello, |out| hello.put(out));
+    }
+    ring.next(true, &mut frames);
+    let mut packet = Vec::new();
+    datagram::wrap(&hello.node, hello.start, token, &frames, &mut packet);
+    packet
+}
+
+/// Begins a connection.
+pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // A collector whose machine went away never says so.
+    rustix::net::sockopt::set_tcp_user_timeout(&socket, 10_000)?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// How long to wait before another attempt, after `failures` of them.
+pub fn pause(failures: u32) -> Duration {
+    Duration::from_millis(500 << failures.min(6))
+}

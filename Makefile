@@ -1,12 +1,12 @@
 # hopbyte
 #   make demo      the whole loop on real input in a minute; your own with FABRIC= TRAFFIC= (below)
 #   make test      everything that CI runs
-#   make test-mpi  the recorder and the probes under Open MPI and MPICH, ten more minutes
+#   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints, the rules of the house, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, libhopbyte, man pages and completions below PREFIX (default ~/.local); where there is an MPI,
-#                  the recorder's libraries and the probes for it too
-#   make mpi       Open MPI and MPICH where they may be installed, and recorder and probes for both
+#                  the preload libraries and the probes for it too
+#   make mpi       Open MPI and MPICH where they may be installed, and preload libraries and probes for both
 #   make pictures  the book's pictures of machines, drawn anew
 #   make docs      the book as HTML under build/book, man pages under build/man
 #   make bench     measured speeds, as they are; bench-observe: agent and collector beside LDMS's; bench-model:
@@ -35,7 +35,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
 .PHONY: demo test lint build build-capi install install-built docs pictures bench bench-observe bench-model bench-map bench-scale fuzz clean help
-.PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-recorder test-probes
+.PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-mpi-preload test-probes
 .PHONY: test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
 
@@ -60,7 +60,7 @@ test: export CARGO_PROFILE_DEV_DEBUG = 0
 test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-slurm test-collect test-web test-python
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
-test-mpi: test-recorder test-probes
+test-mpi: test-mpi-preload test-probes
 
 lint:
 	$(CARGO) fmt --all --check
@@ -72,8 +72,10 @@ test-rust:
 	$(CARGO) test --locked --workspace
 
 # The folders of other languages bring their own Makefile with `deps` and `test`.
-test-recorder test-probes: test-%:
-	@if [ -f $*/Makefile ]; then $(MAKE) -C $* deps && $(MAKE) -C $* test; fi
+test-mpi-preload:
+	$(MAKE) -C mpi deps && $(MAKE) -C mpi test
+test-probes:
+	$(MAKE) -C probes deps && $(MAKE) -C probes test
 
 test-web: programs
 	scripts/need.sh npm=npm && cd web && npm ci --silent && HOPBYTE=$(TESTED)/hopbyte npm test
@@ -114,7 +116,7 @@ test-lab: programs mpi $(VENV)/bin/python
 mpi:
 	$(MAKE) -s -C probes deps
 	$(MAKE) -s -C probes all
-	$(MAKE) -s -C recorder all
+	$(MAKE) -s -C mpi all
 
 # A real Slurm on this machine, controller and node daemons, obeys what is written for it; needs root.
 test-slurm: programs $(VENV)/bin/python

@@ -1,24 +1,24 @@
 #!/bin/sh
 # usage: scripts/install_mpi.sh PREFIX
-# Builds the recorder's libraries and the probes for the MPIs that are here and puts them where `hopbyte record`,
+# Builds the preload libraries and the probes for the MPIs that are here and puts them where `hopbyte record`,
 # `probe run` and `apply --check` look: PREFIX/lib/hopbyte and PREFIX/libexec/hopbyte/MPI. Without an MPI it says so.
 set -e
 prefix=$1
 here=$(dirname "$0")/..
-for part in recorder probes; do
+for part in mpi probes; do
   status=0
   make -s -C "$here/$part" all || status=$?
   # Its last word without an MPI; other failures are failures.
   if [ "$status" != 0 ]; then
     [ -n "$(command -v mpicc.openmpi mpicc)" ] && exit "$status"
-    echo "no MPI here: recorder and probes are not installed (make mpi installs Open MPI and MPICH)" >&2
+    echo "no MPI here: preload libraries and probes are not installed (make mpi installs Open MPI and MPICH)" >&2
     exit 0
   fi
 done
-for library in "$here"/build/recorder/*.so; do
+for library in "$here"/build/mpi/*.so; do
   install -D -m 755 "$library" "$prefix/lib/hopbyte/$(basename "$library")"
 done
-for header in "$here"/recorder/include/*.h; do
+for header in "$here"/mpi/include/*.h; do
   install -D -m 644 "$header" "$prefix/include/hopbyte/$(basename "$header")"
 done
 for flavour in ompi mpich abi; do

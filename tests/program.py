@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# What `make -C probes` and `make -C recorder` build, a folder or a library for every MPI.
+# What `make -C probes` and `make -C mpi` build, a folder or a library for every MPI.
 PROGRAMS = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build/probes"))
-LIBRARIES = Path(os.environ.get("HOPBYTE_RECORDER_BUILD", ROOT / "build/recorder"))
+LIBRARIES = Path(os.environ.get("HOPBYTE_MPI_BUILD", ROOT / "build/mpi"))
 MPICH5 = Path(os.environ.get("HOPBYTE_MPICH5", ROOT / "build/mpich5"))
 # Launchers alone: the wheels of Open MPI 5 and Intel MPI, which `make -C probes deps` installs where it can.
 OPENMPI5 = Path(os.environ.get("HOPBYTE_OPENMPI5", ROOT / "build/openmpi5"))

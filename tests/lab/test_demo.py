@@ -20,7 +20,7 @@ SIZE = [
 pytestmark = pytest.mark.skipif(
     not shutil.which("mpirun.openmpi") or not (PROGRAMS / "ompi/spmv").exists()
     or not (LIBRARIES / "libhopbyte_record_ompi.so").exists(),
-    reason="needs Open MPI, the probes and the recorder: make -C probes deps all; make -C recorder deps all",
+    reason="needs Open MPI, the probes and the preload libraries: make -C probes deps all; make -C mpi deps all",
 )
 
 

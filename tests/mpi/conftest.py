@@ -1,4 +1,4 @@
-"""Tests of the in-job libraries; `make -C recorder test` builds what they need and runs them."""
+"""Tests of the in-job libraries; `make -C mpi test` builds what they need and runs them."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         except FileNotFoundError:
             missing.append(mpi.launcher)
     if missing:
-        pytest.exit("missing: " + ", ".join(missing) + " (run: make -C recorder deps all)", returncode=3)
+        pytest.exit("missing: " + ", ".join(missing) + " (run: make -C mpi deps all)", returncode=3)

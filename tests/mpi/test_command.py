@@ -73,7 +73,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert result.code == 2 and "would not see its calls" in result.err
     command = [str(HOPBYTE), "record", "--libraries", "/", "--", "mpirun.openmpi", *map(str, program)]
     result = run_command(command, tmp_path)
-    assert result.code == 3 and "make -C recorder" in result.err
+    assert result.code == 3 and "make -C mpi" in result.err
     result = run_command([str(HOPBYTE), "record", "--", "true"], tmp_path)
     assert result.code == 2 and "--flavour" in result.err
 

@@ -15,7 +15,7 @@ from program import ROOT
 from harness import ABI, ALL, BUILD, MPICH, OMPI, Mpi, Result, launch, run_command
 
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
-INCLUDE = ROOT / "recorder" / "include"
+INCLUDE = ROOT / "mpi" / "include"
 
 # Paper 000, Fig. 4, as printed.
 FIGURE_4 = """\

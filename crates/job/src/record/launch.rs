@@ -376,8 +376,8 @@ fn linked_to(program: &Path) -> Option<(Flavour, String)> {
 /// The preload library.
 fn library(flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
     let name = format!("libhopbyte_record_{}.so", flavour.name());
-    let relative = ["lib/hopbyte".into(), "build/recorder".into()];
-    beside(&name, folder, &relative, "make -C recorder")
+    let relative = ["lib/hopbyte".into(), "build/mpi".into()];
+    beside(&name, folder, &relative, "make -C mpi")
 }
 
 /// A file that comes with hopbyte: in the folder given, else relative to where the command is installed

@@ -1,4 +1,4 @@
-//! Records of hopbyte's own recorder (`recorder/FORMAT.md`): a `.hbr` file for every rank.
+//! Records of hopbyte's own recorder (`mpi/FORMAT.md`): a `.hbr` file for every rank.
 //!
 //! Each phase of the application becomes up to three: its name for point-to-point messages, the name
 //! with ` collectives` for collective calls as the messages they are made of (`C` lines), and with

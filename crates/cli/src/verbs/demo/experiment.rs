@@ -40,7 +40,7 @@ pub struct LabArgs {
     /// Where the probes are: a folder with `ompi` in it (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
-    /// Where the preload libraries are (default: installed, or build/recorder)
+    /// Where the preload libraries are (default: installed, or build/mpi)
     #[arg(long, value_name = "FOLDER")]
     libraries: Option<PathBuf>,
 }

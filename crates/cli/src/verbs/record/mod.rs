@@ -24,7 +24,7 @@ pub struct Args {
     /// The program's MPI, where neither it nor the launcher tells
     #[arg(long, value_parser = flavour(), value_name = "MPI")]
     flavour: Option<Flavour>,
-    /// Where the preload libraries are (default: installed beside hopbyte, or build/recorder)
+    /// Where the preload libraries are (default: installed beside hopbyte, or build/mpi)
     #[arg(long, value_name = "FOLDER")]
     libraries: Option<PathBuf>,
     /// The command, behind `--`

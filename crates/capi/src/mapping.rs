@@ -122,6 +122,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
         let question = Question {
             machine: machine.machine.clone(),
             traffic: "libhopbyte".into(),
+            traffic_notes: Vec::new(),
             exchange: Arc::new(exchange),
             allocation,
             background,

@@ -2,7 +2,7 @@
 //! `plan:dp=8,tp=4`, and the options of Cray's rank reordering.
 
 use crate::bounds::{MAX_BYTES, MAX_PAIRS};
-use crate::collective::{Algorithm, Collective, Operation, Sizes};
+use crate::collective::{Algorithms, Collective, Operation, Sizes, Used};
 use crate::error::{FabricError, InputError};
 use crate::fabric::Direction;
 use crate::plan;
@@ -16,7 +16,7 @@ pub const TRAFFIC_SPECS: [(&str, &str); 4] = [
         "halo exchange on a grid, last dimension fastest; POINTS 2d+1 (faces) or 3^d",
     ),
     (
-        "collective:NAME:RANKS:BYTES[:ALGORITHM][:root=R]",
+        "collective:NAME:RANKS:BYTES[:ALGORITHM or LIBRARY][:root=R]",
         "one collective operation as the messages of its algorithm",
     ),
     (
@@ -190,17 +190,22 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         .ok()
         .filter(|b: &f64| (0.0..=MAX_BYTES).contains(b));
     let bytes: f64 = bytes.ok_or_else(|| wrong(word, format!("bytes, from 0 to {MAX_BYTES:e}")))?;
-    let (mut algorithm, mut root) = (Algorithm::usual(kind, ranks as usize, bytes), 0);
+    let (mut rules, mut root) = (Algorithms::default(), 0);
     for word in words {
         if let Some(number) = word.strip_prefix("root=") {
             let parsed = number.parse().ok().filter(|&r: &u32| r < ranks);
             root = parsed.ok_or_else(|| wrong(word, format!("a root below {ranks}")))?;
         } else {
-            let names: Vec<&str> = kind.algorithms().iter().map(|a| a.name()).collect();
-            let known = Algorithm::named(word).filter(|a| kind.algorithms().contains(a));
-            algorithm = known.ok_or_else(|| wrong(word, names.join(", ")))?;
+            rules = match kind.algorithm(word) {
+                Some(algorithm) => rules.with(kind, algorithm),
+                None => Algorithms::parse(word).map_err(|_| {
+                    let expected = format!("{}, openmpi or mpich", kind.algorithm_names());
+                    wrong(word, expected)
+                })?,
+            };
         }
     }
+    let algorithm = rules.choose(kind, ranks as usize, bytes);
     let operation = Operation {
         collective: kind,
         algorithm,
@@ -215,10 +220,13 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     })?;
     let exchange = Exchange::new(ranks as usize, entries)?;
     let name = format!("{} {}", kind.name(), algorithm.name());
+    let mut used = Used::default();
+    used.add((kind, algorithm), rules.basis(kind), (ranks, bytes), 1);
     Ok(Traffic {
         source: text.into(),
         tasks: ranks as usize,
         phases: vec![Phase { name, exchange }],
+        notes: used.lines(),
     })
 }
 

@@ -197,6 +197,7 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         source: text.into(),
         tasks: tasks as usize,
         phases: out.list,
+        notes: Vec::new(),
     })
 }
 

@@ -3,7 +3,7 @@
 //! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are
 //! those of the world: who reads a trace resolves communicators.
 
-use crate::collective::{Algorithm, Collective, Operation, Sizes};
+use crate::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};
 use crate::error::FabricError;
 use crate::traffic::{Exchange, Phase, Traffic};
 use std::collections::{BTreeMap, HashMap};
@@ -117,23 +117,20 @@ pub struct Trace {
 
 impl Trace {
     /// Everything that is sent: point-to-point messages as they are, collectives as the messages of
-    /// [`Algorithm::usual`], each kind a phase of its own.
+    /// [`Algorithms::default`], each kind a phase of its own.
     ///
     /// # Errors
     /// Ranks and groups that do not exist; members of a group that call different collectives; all-to-alls
     /// of so many ranks that their pairs could not be held.
     pub fn traffic(&self) -> Result<Traffic, FabricError> {
-        self.traffic_by(Algorithm::usual)
+        self.traffic_by(&Algorithms::default())
     }
 
-    /// [`Trace::traffic`] with another choice of algorithms, by collective, ranks and bytes.
+    /// [`Trace::traffic`] with another choice of algorithms.
     ///
     /// # Errors
     /// As there.
-    pub fn traffic_by(
-        &self,
-        choose: impl Fn(Collective, usize, f64) -> Algorithm,
-    ) -> Result<Traffic, FabricError> {
+    pub fn traffic_by(&self, rules: &Algorithms) -> Result<Traffic, FabricError> {
         let tasks = self.ranks.len();
         let mut phases = Vec::new();
         let exchange = Exchange::new(tasks, self.messages())?;
@@ -141,7 +138,8 @@ impl Trace {
             let name = "point-to-point".into();
             phases.push(Phase { name, exchange });
         }
-        for (kind, pairs) in self.collectives(&choose)? {
+        let mut used = Used::default();
+        for (kind, pairs) in self.collectives(rules, &mut used)? {
             let entries = pairs.into_iter();
             let exchange = Exchange::new(tasks, entries.map(|((f, t), (b, n))| (f, t, b, n)))?;
             if exchange.pairs() > 0 {
@@ -149,7 +147,9 @@ impl Trace {
                 phases.push(Phase { name, exchange });
             }
         }
-        Ok(Traffic::phased(self.source.clone(), tasks, phases))
+        let mut traffic = Traffic::phased(self.source.clone(), tasks, phases);
+        traffic.notes = used.lines();
+        Ok(traffic)
     }
 
     /// Point-to-point messages, those of a pair added up.
@@ -189,7 +189,8 @@ impl Trace {
 
     fn collectives(
         &self,
-        choose: &impl Fn(Collective, usize, f64) -> Algorithm,
+        rules: &Algorithms,
+        used: &mut Used,
     ) -> Result<BTreeMap<Collective, Pairs>, FabricError> {
         let calls = self.calls_by_group()?;
         let mut found = BTreeMap::new();
@@ -215,8 +216,10 @@ impl Trace {
                 lists,
                 alike: HashMap::new(),
                 found: &mut found,
+                rules,
+                used,
             };
-            group.expand(choose)?;
+            group.expand()?;
         }
         Ok(found)
     }
@@ -245,13 +248,12 @@ struct Group<'a> {
     /// How often calls that are alike come.
     alike: HashMap<Alike, u64>,
     found: &'a mut BTreeMap<Collective, Pairs>,
+    rules: &'a Algorithms,
+    used: &'a mut Used,
 }
 
 impl Group<'_> {
-    fn expand(
-        &mut self,
-        choose: &impl Fn(Collective, usize, f64) -> Algorithm,
-    ) -> Result<(), FabricError> {
+    fn expand(&mut self) -> Result<(), FabricError> {
         let n = self.members.len();
         for call in 0..self.lists.first().map_or(0, |l| l.len()) {
             let members = self.members.iter().zip(&self.lists);
@@ -262,14 +264,17 @@ impl Group<'_> {
                     let alike = (called.kind, called.root, bytes.to_bits());
                     *self.alike.entry(alike).or_default() += 1;
                 }
-                sizes => self.add(called.kind, called.algorithm(choose), called.root, sizes, 1)?,
+                sizes => {
+                    let algorithm = called.algorithm(self.rules);
+                    self.add(called.kind, algorithm, called.root, sizes, 1)?;
+                }
             }
         }
         let mut alike: Vec<_> = self.alike.drain().collect();
         alike.sort_unstable();
         for ((kind, root, bits), times) in alike {
             let bytes = f64::from_bits(bits);
-            let algorithm = choose(kind, n, bytes);
+            let algorithm = self.rules.choose(kind, n, bytes);
             self.add(kind, algorithm, root, Sizes::Same(bytes), times)?;
         }
         Ok(())
@@ -291,6 +296,14 @@ impl Group<'_> {
             root,
             sizes,
         };
+        if self.members.len() > 1 {
+            let basis = match sizes {
+                Sizes::Matrix(_) => "blocks as given",
+                _ => self.rules.basis(collective),
+            };
+            let of = (operation.ranks, sizes.mean());
+            self.used.add((collective, algorithm), basis, of, times);
+        }
         operation.steps(&mut |step| {
             let from = self.members[step.from as usize];
             let to = self.members[step.to as usize];

@@ -143,6 +143,8 @@ pub struct Traffic {
     pub tasks: usize,
     /// Phases, in order; at least one.
     pub phases: Vec<Phase>,
+    /// What was assumed or left out, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Traffic {
@@ -156,6 +158,7 @@ impl Traffic {
             source: source.into(),
             tasks: phase.exchange.tasks(),
             phases: vec![phase],
+            notes: Vec::new(),
         }
     }
 
@@ -169,6 +172,7 @@ impl Traffic {
             source,
             tasks,
             phases,
+            notes: Vec::new(),
         }
     }
 

@@ -101,6 +101,9 @@ pub struct TrafficSummary {
     pairs: usize,
     #[serde(default)]
     bytes: f64,
+    /// What was assumed or left out when it was read.
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
 /// Counters that were taken as the load of other jobs, and how they were read.
@@ -225,6 +228,7 @@ impl Document {
                 tasks: question.exchange.tasks(),
                 pairs: question.exchange.pairs(),
                 bytes: question.exchange.total_bytes(),
+                notes: question.traffic_notes.clone(),
             },
             background: question.background_source.clone(),
             oracle: question.oracle.clone(),

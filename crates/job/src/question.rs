@@ -148,6 +148,8 @@ pub struct Question {
     pub machine: Arc<Machine>,
     /// Where the traffic comes from: a file or a spec.
     pub traffic: String,
+    /// What was assumed or left out when the traffic was read.
+    pub traffic_notes: Vec<String>,
     /// Bytes between the ranks, all phases added up.
     pub exchange: Arc<Exchange>,
     /// Nodes and slots of the job.
@@ -247,6 +249,7 @@ impl Asked {
         Ok(Question {
             exchange: Arc::new(traffic.total()),
             traffic: traffic.source,
+            traffic_notes: traffic.notes,
             machine,
             allocation,
             background: background.map(Arc::new),

@@ -209,6 +209,7 @@ pub fn map(
     let question = Question {
         machine: machine.0.clone(),
         traffic: traffic.name().to_owned(),
+        traffic_notes: Vec::new(),
         exchange,
         allocation,
         background: links.map(Links::reading),

@@ -8,7 +8,10 @@
 //! Sizes are in bytes: the whole vector of a broadcast, reduction or scan; the block of one rank in a
 //! gather, scatter, allgather, all-to-all or reduce-scatter.
 
+mod choice;
 mod steps;
+
+pub use choice::{Algorithms, Library, Used};
 
 use crate::error::FabricError;
 use steps::{Blocks, Out};
@@ -91,6 +94,18 @@ pub enum Sizes<'a> {
     Matrix(&'a [f64]),
 }
 
+impl Sizes<'_> {
+    /// Mean size of the ranks, or of the pairs; bytes.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::Same(bytes) => bytes,
+            Self::Each(each) | Self::Matrix(each) => {
+                each.iter().sum::<f64>() / each.len().max(1) as f64
+            }
+        }
+    }
+}
+
 const COLLECTIVES: [(&str, Collective); 10] = [
     ("barrier", Collective::Barrier),
     ("broadcast", Collective::Broadcast),
@@ -142,11 +157,27 @@ impl Collective {
         COLLECTIVES.map(|c| c.0).join(", ")
     }
 
+    /// One of its algorithms by name.
+    pub fn algorithm(self, name: &str) -> Option<Algorithm> {
+        Algorithm::named(name).filter(|a| self.algorithms().contains(a))
+    }
+
+    /// Names of its algorithms, for messages.
+    pub fn algorithm_names(self) -> String {
+        let names: Vec<&str> = self.algorithms().iter().map(|a| a.name()).collect();
+        names.join(", ")
+    }
+
     /// Ways to do it, the usual one for large data first.
     pub fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm as A;
         match self {
-            Self::Barrier => &[A::Dissemination, A::Linear],
+            Self::Barrier => &[
+                A::Dissemination,
+                A::RecursiveDoubling,
+                A::Binomial,
+                A::Linear,
+            ],
             Self::Broadcast => &[A::ScatterAllgather, A::Binomial, A::Ring, A::Linear],
             Self::Reduce => &[A::Rabenseifner, A::Binomial, A::Ring, A::Linear],
             Self::Allreduce => &[
@@ -183,32 +214,6 @@ impl Algorithm {
             .iter()
             .find(|a| a.1 == self)
             .map_or("algorithm", |a| a.0)
-    }
-
-    /// What MPICH does with `ranks` ranks and sizes of `bytes` (its defaults, Thakur et al. 2005): short
-    /// data in few rounds, long data in few bytes.
-    pub fn usual(collective: Collective, ranks: usize, bytes: f64) -> Self {
-        let all = bytes * ranks as f64;
-        match collective {
-            Collective::Barrier => Self::Dissemination,
-            Collective::Broadcast if bytes < 12_288.0 || ranks < 8 => Self::Binomial,
-            Collective::Broadcast => Self::ScatterAllgather,
-            Collective::Reduce if bytes <= 2048.0 => Self::Binomial,
-            Collective::Reduce => Self::Rabenseifner,
-            Collective::Allreduce if bytes <= 2048.0 => Self::RecursiveDoubling,
-            Collective::Allreduce => Self::Rabenseifner,
-            Collective::Gather | Collective::Scatter => Self::Binomial,
-            Collective::Allgather if all >= 524_288.0 => Self::Ring,
-            Collective::Allgather if ranks.is_power_of_two() => Self::RecursiveDoubling,
-            Collective::Allgather => Self::Bruck,
-            Collective::ReduceScatter if all < 524_288.0 && ranks.is_power_of_two() => {
-                Self::RecursiveHalving
-            }
-            Collective::ReduceScatter => Self::Pairwise,
-            Collective::Alltoall if bytes <= 256.0 && ranks >= 8 => Self::Bruck,
-            Collective::Alltoall => Self::Pairwise,
-            Collective::Scan => Self::RecursiveDoubling,
-        }
     }
 }
 
@@ -260,6 +265,7 @@ impl Operation<'_> {
             n,
             root,
             round: 0,
+            odd: usize::from(self.collective != Collective::Reduce),
             each,
         };
         self.expand(&mut out);
@@ -273,18 +279,12 @@ impl Operation<'_> {
             found,
             expected,
         };
-        let known = self.collective.algorithms();
-        if !known.contains(&self.algorithm) {
-            let names: Vec<&str> = known.iter().map(|a| a.name()).collect();
+        if !self.collective.algorithms().contains(&self.algorithm) {
             let found = self.algorithm.name().to_owned();
-            return Err(wrong("algorithm", found, names.join(", ")));
+            return Err(wrong("algorithm", found, self.collective.algorithm_names()));
         }
-        let halves = match self.algorithm {
-            Algorithm::RecursiveDoubling => self.collective == Collective::Allgather,
-            Algorithm::RecursiveHalving => true,
-            _ => false,
-        };
-        if halves && !self.ranks.is_power_of_two() {
+        let halves = (Collective::Allgather, Algorithm::RecursiveDoubling);
+        if (self.collective, self.algorithm) == halves && !self.ranks.is_power_of_two() {
             let expected = format!("a power of two for {}", self.algorithm.name());
             return Err(wrong("ranks", n.to_string(), expected));
         }
@@ -342,6 +342,11 @@ impl Operation<'_> {
                 out.star(true, |_| 0.0);
                 out.star(false, |_| 0.0);
             }
+            (C::Barrier, A::Binomial) => {
+                out.tree(true, |_| 0.0);
+                out.tree(false, |_| 0.0);
+            }
+            (C::Barrier, A::RecursiveDoubling) => out.allreduce_doubling(0.0),
             (C::Barrier, _) => out.doubling_ring(false, |_, _| 0.0),
             (C::Broadcast, A::Ring) | (C::Scan, A::Linear) => out.chain(false, whole),
             (C::Reduce, A::Ring) => out.chain(true, whole),
@@ -356,11 +361,7 @@ impl Operation<'_> {
                 let part = whole / core as f64;
                 out.core_gather(core, part);
             }
-            (C::Allreduce, A::RecursiveDoubling) => {
-                let core = out.fold(whole);
-                out.doubling(core, |_| whole);
-                out.unfold(core, whole);
-            }
+            (C::Allreduce, A::RecursiveDoubling) => out.allreduce_doubling(whole),
             (C::Allreduce, A::Ring) => {
                 let part = whole / n as f64;
                 out.ring(|_| part);
@@ -371,7 +372,7 @@ impl Operation<'_> {
                 let core = out.fold(whole);
                 out.halving(core, whole);
                 out.doubling(core, |mask| whole * mask as f64 / core as f64);
-                out.unfold(core, whole);
+                out.unfold(core, |_| whole);
             }
             // Each sends on all blocks but the one of its successor.
             (C::Allgather, A::Ring) => {
@@ -389,9 +390,7 @@ impl Operation<'_> {
                 let all = blocks.of(0, n);
                 out.ring(|i| (all - blocks.of(i, 1)) / (n - 1) as f64);
             }
-            (C::ReduceScatter, A::RecursiveHalving) => {
-                out.exchange_down(|partner, mask| blocks.of(partner / mask * mask, mask));
-            }
+            (C::ReduceScatter, A::RecursiveHalving) => out.scatter_halving(&blocks),
             (C::ReduceScatter, _) => out.all_pairs(true, |_, to| blocks.of(to, 1)),
             (C::Alltoall, algorithm) => self.alltoall(out, algorithm, &blocks),
             (C::Scan, _) => out.scan(whole),

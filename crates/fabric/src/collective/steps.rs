@@ -42,6 +42,9 @@ pub(super) struct Out<'a, F> {
     pub n: usize,
     pub root: usize,
     pub round: u32,
+    /// Who of a folded pair takes part: 1 the odd rank, as in allreduces, 0 the even one, as in reduces, whose root it may
+    /// be (both in MPICH and in Open MPI).
+    pub odd: usize,
     pub each: &'a mut F,
 }
 
@@ -160,18 +163,6 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
-    /// The same from far to near; `bytes` by receiver and distance.
-    pub fn exchange_down(&mut self, bytes: impl Fn(usize, usize) -> f64) {
-        let mut mask = self.n / 2;
-        while mask > 0 {
-            for i in 0..self.n {
-                self.send(i, i ^ mask, bytes(i ^ mask, mask));
-            }
-            self.round += 1;
-            mask /= 2;
-        }
-    }
-
     pub fn scan(&mut self, bytes: f64) {
         let mut mask = 1;
         while mask < self.n {
@@ -188,24 +179,53 @@ impl<F: FnMut(Step)> Out<'_, F> {
     /// Ranks that take part when a power of two is left: position of the `j`th.
     fn core_rank(&self, core: usize, j: usize) -> usize {
         let rest = self.n - core;
-        if j < rest { 2 * j } else { j + rest }
+        if j < rest { 2 * j + self.odd } else { j + rest }
     }
 
-    /// Odd ones of the first pairs hand over their vectors; returns the power of two that is left.
+    /// One rank of each of the first pairs hands over its vector; returns the power of two that is left.
     pub fn fold(&mut self, bytes: f64) -> usize {
         let core = 1usize << self.n.ilog2();
         for j in 0..self.n - core {
-            self.send(2 * j + 1, 2 * j, bytes);
+            self.send(2 * j + 1 - self.odd, 2 * j + self.odd, bytes);
         }
         self.round += u32::from(core < self.n);
         core
     }
 
-    pub fn unfold(&mut self, core: usize, bytes: f64) {
+    /// Gives each rank that handed over its result, `bytes` by its position.
+    pub fn unfold(&mut self, core: usize, bytes: impl Fn(usize) -> f64) {
         for j in 0..self.n - core {
-            self.send(2 * j, 2 * j + 1, bytes);
+            let other = 2 * j + 1 - self.odd;
+            self.send(2 * j + self.odd, other, bytes(other));
         }
         self.round += u32::from(core < self.n);
+    }
+
+    /// Vectors swapped at distances 1, 2, 4, …, with the ranks beyond a power of two folded in.
+    pub fn allreduce_doubling(&mut self, bytes: f64) {
+        let core = self.fold(bytes);
+        self.doubling(core, |_| bytes);
+        self.unfold(core, |_| bytes);
+    }
+
+    /// Halves of what is left swapped from far to near, until each rank has its block.
+    pub fn scatter_halving(&mut self, blocks: &Blocks) {
+        let n = self.n;
+        let core = self.fold(blocks.of(0, n));
+        // Blocks of the ranks before the `j`th that takes part.
+        let start = |j: usize| (2 * j).min(j + n - core);
+        let mut mask = core / 2;
+        while mask > 0 {
+            for j in 0..core {
+                let first = (j ^ mask) / mask * mask;
+                let (begin, end) = (start(first), start(first + mask));
+                let (from, to) = (self.core_rank(core, j), self.core_rank(core, j ^ mask));
+                self.send(from, to, blocks.of(begin, end - begin));
+            }
+            self.round += 1;
+            mask /= 2;
+        }
+        self.unfold(core, |i| blocks.of(i, 1));
     }
 
     pub fn doubling(&mut self, core: usize, bytes: impl Fn(usize) -> f64) {

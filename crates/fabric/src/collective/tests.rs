@@ -105,7 +105,8 @@ fn bytes_are_conserved() {
             | (Collective::Alltoall, A::Bruck)
             | (Collective::Allreduce, A::RecursiveDoubling)
             | (Collective::Reduce, _) => false,
-            (Collective::Allreduce, A::Rabenseifner) => o.ranks.is_power_of_two(),
+            (Collective::Allreduce, A::Rabenseifner)
+            | (Collective::ReduceScatter, A::RecursiveHalving) => o.ranks.is_power_of_two(),
             _ => true,
         };
         if exact {
@@ -265,21 +266,92 @@ fn the_impossible_is_refused() {
 }
 
 #[test]
-fn the_usual_algorithm_is_one_that_works() {
-    for (_, collective) in COLLECTIVES {
-        for ranks in RANKS {
-            for bytes in [0.0, 8.0, 4096.0, 1e8] {
-                let algorithm = Algorithm::usual(collective, ranks as usize, bytes);
-                let sizes = Sizes::Same(bytes);
+fn every_rule_gives_an_algorithm_that_works() {
+    let rules = ["mpich", "openmpi"].map(|name| Algorithms::parse(name).unwrap());
+    for (rules, (_, collective)) in rules.iter().flat_map(|r| COLLECTIVES.map(|c| (r, c))) {
+        for ranks in RANKS.into_iter().chain([64, 100, 300, 1000]) {
+            for bytes in [0.0, 8.0, 300.0, 4096.0, 40_000.0, 1e8] {
                 let o = Operation {
                     collective,
-                    algorithm,
+                    algorithm: rules.choose(collective, ranks as usize, bytes),
                     ranks,
                     root: 0,
-                    sizes,
+                    sizes: Sizes::Same(bytes),
                 };
                 assert!(possible(&o), "{o:?}");
             }
         }
     }
+}
+
+#[test]
+fn rules_are_those_of_the_library_except_where_one_is_given() {
+    use Algorithm as A;
+    use Collective as C;
+    let open_mpi = Algorithms::of(Library::OpenMpi);
+    // Of the tables that choice.rs cites.
+    for (collective, ranks, bytes, expected) in [
+        (C::Allreduce, 64, 1e6, A::Rabenseifner),
+        (C::Allreduce, 64, 262_143.0, A::RecursiveDoubling),
+        (C::Allreduce, 5, 200.0, A::RecursiveDoubling),
+        (C::Scan, 64, 1e6, A::Linear),
+        (C::Alltoall, 64, 1023.0, A::Bruck),
+        (C::Alltoall, 64, 1024.0, A::Linear),
+        (C::Allgather, 12, 24.0, A::Bruck),
+        (C::ReduceScatter, 16, 16_384.0, A::Ring),
+        (C::Broadcast, 16, 1_048_576.0, A::ScatterAllgather),
+    ] {
+        let chosen = open_mpi.choose(collective, ranks, bytes);
+        assert_eq!(chosen, expected, "{collective:?} {ranks} {bytes}");
+    }
+    let default = Algorithms::default();
+    assert_eq!(default.choose(C::Allgather, 12, 7000.0), A::Ring);
+    assert_eq!(default.choose(C::Allgather, 12, 6000.0), A::Bruck);
+    assert_eq!(default.basis(C::Scan), "assumed, as MPICH decides");
+    let mixed = Algorithms::parse("allreduce=ring,openmpi").unwrap();
+    assert_eq!(mixed.choose(C::Allreduce, 4, 8.0), A::Ring);
+    assert_eq!(mixed.basis(C::Allreduce), "given");
+    assert_eq!(mixed.basis(C::Scan), "as Open MPI decides");
+    assert_eq!(
+        default.or(Library::of_version("Open MPI v4.1.4, package")),
+        open_mpi
+    );
+    for (version, library) in [
+        ("MPICH Version:      4.0.2", Some(Library::Mpich)),
+        (
+            "MPI VERSION    : CRAY MPICH version 8.1",
+            Some(Library::Mpich),
+        ),
+        ("MVAPICH2 Version      :\t2.3", None),
+        ("Intel(R) MPI Library 2021.6", None),
+    ] {
+        assert_eq!(Library::of_version(version), library, "{version}");
+    }
+    for (bad, part) in [
+        ("lam", "openmpi, mpich"),
+        ("allreduce=bruck", "rabenseifner, ring"),
+        ("all=ring", "allreduce"),
+        ("", "openmpi, mpich"),
+    ] {
+        let error = Algorithms::parse(bad).unwrap_err().to_string();
+        assert!(error.contains(part), "{bad}: {error}");
+    }
+}
+
+/// Without a power of two the two ranks of a folded pair get their blocks in the end.
+#[test]
+fn recursive_halving_folds_the_rest() {
+    let sizes = [1.0, 2.0, 4.0, 8.0, 16.0];
+    let steps = steps(Operation {
+        collective: Collective::ReduceScatter,
+        algorithm: Algorithm::RecursiveHalving,
+        ranks: 5,
+        root: 0,
+        sizes: Sizes::Each(&sizes),
+    });
+    let into = |to| -> f64 { steps.iter().filter(|s| s.to == to).map(|s| s.bytes).sum() };
+    // Rank 1: rank 0's vector, then the blocks of three ranks and of its pair.
+    assert_eq!(into(1), 31.0 + 7.0 + 3.0);
+    assert_eq!(into(0), 1.0);
+    assert_eq!(into(4), 24.0 + 16.0);
 }

@@ -1,7 +1,7 @@
 //! One collective operation: what its members' calls say together.
 
 use super::{Call, Trace, wrong};
-use crate::collective::{Algorithm, Collective, MAX_PAIRS, Sizes};
+use crate::collective::{Algorithm, Algorithms, Collective, MAX_PAIRS, Sizes};
 use crate::error::FabricError;
 
 /// A collective as all members of a group called it.
@@ -93,13 +93,11 @@ impl Called {
         }
     }
 
-    /// Its algorithm, as `choose` decides by collective, ranks and (mean) bytes; rows go pair by pair.
-    pub fn algorithm(&self, choose: impl Fn(Collective, usize, f64) -> Algorithm) -> Algorithm {
-        let n = self.sizes.len();
+    /// Its algorithm by `rules`, for the mean of the members' bytes; rows go pair by pair.
+    pub fn algorithm(&self, rules: &Algorithms) -> Algorithm {
         match self.sizes() {
             Sizes::Matrix(_) => Algorithm::Pairwise,
-            Sizes::Each(sizes) => choose(self.kind, n, sizes.iter().sum::<f64>() / n as f64),
-            Sizes::Same(bytes) => choose(self.kind, n, bytes),
+            sizes => rules.choose(self.kind, self.sizes.len(), sizes.mean()),
         }
     }
 }

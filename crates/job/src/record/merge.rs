@@ -262,6 +262,7 @@ mod tests {
                 phase("main", &[(0, 1, 80.0, 2)]),
                 phase("solve/halo, x", &[(1, 0, 7.0, 1), (0, 1, 9.0, 3)]),
             ],
+            notes: Vec::new(),
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traffic.csv");
@@ -278,7 +279,7 @@ mod tests {
         let mut ranks = Ranks::default();
         let file = |rank: usize, ended: &str| {
             format!(
-                "# hopbyte-record 1\nrank\t{rank}\nsize\t3\nhost\tn{}\nspawned\t0\nended\t{ended}\nend\t5\n",
+                "# hopbyte-record 2\nrank\t{rank}\nsize\t3\nhost\tn{}\nspawned\t0\nended\t{ended}\nend\t5\n",
                 rank / 2
             )
         };

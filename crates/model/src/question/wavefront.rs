@@ -117,7 +117,7 @@ impl Wavefront {
                 everybody.iter().for_each(|&r| b.wait_all(r));
             }
             for _ in 0..self.reductions {
-                b.allreduce(&everybody, 8.0);
+                b.allreduce(&everybody, 8.0)?;
             }
         }
         b.finish()

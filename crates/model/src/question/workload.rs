@@ -3,8 +3,9 @@
 use super::limits::MAX_RANKS;
 use super::limits::{countable, not_negative, positive, product, size, step_messages};
 use super::wavefront::Wavefront;
-use crate::engine::program::{Builder, Program};
+use crate::engine::program::{Builder, MAX_OPERATIONS, Program};
 use crate::error::ModelError;
+use hopbyte_fabric::collective::{Algorithm, Collective, Operation, Sizes};
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Exchange, FabricError, Trace as Recording, Traffic};
 use serde::{Deserialize, Serialize};
@@ -424,7 +425,7 @@ pub(crate) fn bulk(
         }
         everybody.iter().for_each(|&r| b.wait_all(r));
         for _ in 0..reductions {
-            b.allreduce(&everybody, reduction_bytes);
+            b.allreduce(&everybody, reduction_bytes)?;
         }
     }
     b.finish()
@@ -489,10 +490,21 @@ impl Halo {
 impl AllToAll {
     fn program(&self) -> Result<Program, FabricError> {
         let ranks: Vec<u32> = (0..self.ranks).collect();
+        let operation = Operation {
+            collective: Collective::Alltoall,
+            algorithm: if self.rounds_apart {
+                Algorithm::Pairwise
+            } else {
+                Algorithm::Linear
+            },
+            ranks: self.ranks,
+            root: 0,
+            sizes: Sizes::Same(self.bytes),
+        };
         let mut b = Builder::new(ranks.len());
         for _ in 0..self.iterations {
             ranks.iter().for_each(|&r| b.compute(r, self.compute_s));
-            b.alltoall(&ranks, self.bytes, self.rounds_apart);
+            b.collective(&ranks, &operation, MAX_OPERATIONS)?;
         }
         b.finish()
     }

@@ -41,6 +41,7 @@ pub fn mapping_page(question: &Question, mapping: &Mapping, about: &About<'_>) -
     let cost = evaluate(&problem, &before)?;
     let background = question.background.as_ref();
     let mut notes = question.machine.notes.clone();
+    notes.extend(question.traffic_notes.iter().cloned());
     notes.extend(background.iter().flat_map(|b| b.notes.clone()));
     Ok(render(&ReportInput {
         title: about.title.to_owned(),

@@ -36,6 +36,9 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
         c.seed,
         of_seeds
     ))?;
+    for note in &question.traffic_notes {
+        out.line(format!("# {note}"))?;
+    }
     if let Some(oracle) = &question.oracle {
         out.line(format!("# links as of {oracle}"))?;
     }

@@ -1,130 +1,79 @@
-//! Collective operations as the messages of their usual algorithms.
+//! Collective operations, as the messages that the fabric's expander gives.
 
-use super::Builder;
+use super::{Action, Builder, OpId};
+use hopbyte_fabric::FabricError;
+use hopbyte_fabric::collective::{Algorithms, Collective, Operation, Sizes, Step};
 
 impl Builder {
-    fn new_tag(&mut self) -> u32 {
-        self.next_tag += 1;
-        self.next_tag
-    }
-
-    /// Two ranks exchange; both wait.
-    fn swap(&mut self, a: u32, b: u32, bytes: f64, tag: u32) {
-        for (me, other) in [(a, b), (b, a)] {
-            self.send(me, other, bytes, tag);
-            self.receive(me, other, tag);
-        }
-        self.wait_all(a);
-        self.wait_all(b);
-    }
-
-    fn pass(&mut self, from: u32, to: u32, bytes: f64, tag: u32) {
-        self.send(from, to, bytes, tag);
-        self.receive(to, from, tag);
-        self.wait_all(from);
-        self.wait_all(to);
-    }
-
-    /// Nobody goes on before everybody came: dissemination, ⌈log2 n⌉ rounds.
-    pub fn barrier(&mut self, ranks: &[u32]) {
-        let n = ranks.len();
-        let mut step = 1;
-        while step < n {
-            let tag = self.new_tag();
-            for i in 0..n {
-                self.send(ranks[i], ranks[(i + step) % n], 0.0, tag);
-                self.receive(ranks[i], ranks[(i + n - step) % n], tag);
+    /// One collective operation of `members`, of which `operation` names positions. A rank begins a round when its
+    /// messages of the rounds before have ended; a ring repeats a round.
+    ///
+    /// # Errors
+    /// Those of [`Operation::steps`]; more than `most` operations in the whole program.
+    pub fn collective(
+        &mut self,
+        members: &[u32],
+        operation: &Operation<'_>,
+        most: usize,
+    ) -> Result<(), FabricError> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut operations = self.len() as u64;
+        operation.steps(&mut |step| {
+            operations += 2 * u64::from(step.times);
+            if operations <= most as u64 {
+                steps.push(step);
             }
-            ranks.iter().for_each(|&r| self.wait_all(r));
-            step *= 2;
+        })?;
+        if operations > most as u64 {
+            return Err(FabricError::OutOfRange {
+                what: "operations of the program".into(),
+                found: format!(
+                    "{operations} with a {} of {} ranks",
+                    operation.collective.name(),
+                    members.len()
+                ),
+                expected: format!("at most {most}"),
+            });
         }
+        steps.sort_by_key(|s| s.round);
+        for round in steps.chunk_by(|a, b| a.round == b.round) {
+            self.round(members, round);
+        }
+        Ok(())
     }
 
-    /// The first rank's data to all: binomial tree.
-    pub fn broadcast(&mut self, ranks: &[u32], bytes: f64) {
-        let n = ranks.len();
-        let mut step = n.next_power_of_two() / 2;
-        let tag = self.new_tag();
-        while step > 0 {
-            for i in (0..n).step_by(2 * step) {
-                if i + step < n {
-                    self.pass(ranks[i], ranks[i + step], bytes, tag);
-                }
-            }
-            step /= 2;
-        }
-    }
-
-    /// All data combined at the first rank: binomial tree.
-    pub fn reduce(&mut self, ranks: &[u32], bytes: f64) {
-        let n = ranks.len();
-        let tag = self.new_tag();
-        let mut step = 1;
-        while step < n {
-            for i in (0..n).step_by(2 * step) {
-                if i + step < n {
-                    self.pass(ranks[i + step], ranks[i], bytes, tag);
-                }
-            }
-            step *= 2;
-        }
-    }
-
-    /// All data combined at all: recursive doubling; ranks beyond a power of two hand their part over
-    /// before and get the result after.
-    pub fn allreduce(&mut self, ranks: &[u32], bytes: f64) {
-        let n = ranks.len();
-        if n < 2 {
-            return;
-        }
-        let core = if n.is_power_of_two() {
-            n
-        } else {
-            n.next_power_of_two() / 2
+    /// An allreduce of `bytes` by the default algorithm.
+    ///
+    /// # Errors
+    /// Those of [`Builder::collective`].
+    pub fn allreduce(&mut self, members: &[u32], bytes: f64) -> Result<(), FabricError> {
+        let collective = Collective::Allreduce;
+        let operation = Operation {
+            collective,
+            algorithm: Algorithms::default().choose(collective, members.len(), bytes),
+            ranks: members.len() as u32,
+            root: 0,
+            sizes: Sizes::Same(bytes),
         };
-        let tag = self.new_tag();
-        for i in core..n {
-            self.pass(ranks[i], ranks[i - core], bytes, tag);
-        }
-        let mut step = 1;
-        while step < core {
-            for i in 0..core {
-                if i & step == 0 {
-                    self.swap(ranks[i], ranks[i | step], bytes, tag);
-                }
-            }
-            step *= 2;
-        }
-        for i in core..n {
-            self.pass(ranks[i - core], ranks[i], bytes, tag);
-        }
+        self.collective(members, &operation, super::MAX_OPERATIONS)
     }
 
-    /// Everybody's data at everybody: ring, n-1 rounds of one part each.
-    pub fn allgather(&mut self, ranks: &[u32], bytes: f64) {
-        let n = ranks.len();
-        let tag = self.new_tag();
-        for _ in 1..n {
-            for i in 0..n {
-                self.send(ranks[i], ranks[(i + 1) % n], bytes, tag);
-                self.receive(ranks[i], ranks[(i + n - 1) % n], tag);
+    fn round(&mut self, members: &[u32], steps: &[Step]) {
+        let most = steps.iter().map(|s| s.times).max().unwrap_or(0);
+        let mut begun: Vec<(u32, OpId)> = Vec::new();
+        for turn in 0..most {
+            begun.clear();
+            for step in steps.iter().filter(|s| turn < s.times) {
+                let (from, to) = (members[step.from as usize], members[step.to as usize]);
+                let bytes = step.bytes;
+                let send = self.unmatched(from, Action::Send { to, bytes });
+                let receive = self.unmatched(to, Action::Receive { from });
+                self.pair(send, receive);
+                begun.extend([(from, send), (to, receive)]);
             }
-            ranks.iter().for_each(|&r| self.wait_all(r));
-        }
-    }
-
-    /// Everybody's own part to everybody: pairwise, n-1 rounds; all rounds at once for small parts
-    /// (`rounds_apart` false), as libraries do.
-    pub fn alltoall(&mut self, ranks: &[u32], bytes: f64, rounds_apart: bool) {
-        let n = ranks.len();
-        let tag = self.new_tag();
-        for step in 1..n {
-            for i in 0..n {
-                self.send(ranks[i], ranks[(i + step) % n], bytes, tag);
-                self.receive(ranks[i], ranks[(i + n - step) % n], tag);
-            }
-            if rounds_apart || step + 1 == n {
-                ranks.iter().for_each(|&r| self.wait_all(r));
+            begun.sort_by_key(|b| b.0);
+            for of_rank in begun.chunk_by(|a, b| a.0 == b.0) {
+                self.wait_these(of_rank[0].0, of_rank.iter().map(|b| b.1).collect());
             }
         }
     }

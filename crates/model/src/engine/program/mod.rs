@@ -114,11 +114,7 @@ pub struct Builder {
     /// Unmatched sends and receives by (from, to, tag).
     sends: HashMap<(u32, u32, u32), Vec<OpId>>,
     receives: HashMap<(u32, u32, u32), Vec<OpId>>,
-    next_tag: u32,
 }
-
-/// Tags below this are the caller's.
-const FIRST_COLLECTIVE_TAG: u32 = 1 << 24;
 
 impl Builder {
     /// A program of `ranks` ranks that do nothing yet.
@@ -130,7 +126,6 @@ impl Builder {
             pending: vec![Vec::new(); ranks],
             sends: HashMap::new(),
             receives: HashMap::new(),
-            next_tag: FIRST_COLLECTIVE_TAG,
         }
     }
 
@@ -201,6 +196,12 @@ impl Builder {
         // The operation itself waited for these; only later ones stay.
         front.retain(|f| f.0 > operation.0);
         front.push(operation);
+    }
+
+    /// What the rank does next waits for these, which it began one after the other with no wait between them.
+    fn wait_these(&mut self, rank: u32, operations: Vec<OpId>) {
+        self.pending[rank as usize].retain(|p| !operations.contains(p));
+        self.front[rank as usize] = operations;
     }
 
     /// Adds an operation that waits for nothing yet (traces that are graphs).

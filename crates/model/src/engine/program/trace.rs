@@ -6,7 +6,7 @@
 //! algorithms when all members have come to them.
 
 use super::{Action, Builder, OpId, Program};
-use hopbyte_fabric::collective::{Algorithm, Operation, Step};
+use hopbyte_fabric::collective::{Algorithms, Operation};
 use hopbyte_fabric::trace::{Call, Called, Dependency, Order, RankTrace, Trace};
 use hopbyte_fabric::{FabricError, InputError};
 use std::collections::{BTreeMap, HashMap};
@@ -264,51 +264,13 @@ impl<'a> Writer<'a> {
         let called = Called::gather(self.trace, calls)?;
         let operation = Operation {
             collective: called.kind,
-            algorithm: called.algorithm(Algorithm::usual),
+            algorithm: called.algorithm(&Algorithms::default()),
             ranks: members.len() as u32,
             root: called.root,
             sizes: called.sizes(),
         };
-        let mut steps: Vec<Step> = Vec::new();
-        let mut operations = self.builder.len() as u64;
-        operation.steps(&mut |step| {
-            operations += 2 * u64::from(step.times);
-            if operations <= MAX_TRACE_OPERATIONS as u64 {
-                steps.push(step);
-            }
-        })?;
-        if operations > MAX_TRACE_OPERATIONS as u64 {
-            return Err(wrong(
-                members[0],
-                format!("{} of {} ranks", called.kind.name(), members.len()),
-                format!("at most {MAX_TRACE_OPERATIONS} operations in all"),
-            ));
-        }
-        steps.sort_by_key(|s| s.round);
-        for round in steps.chunk_by(|a, b| a.round == b.round) {
-            self.round(members, round);
-        }
-        Ok(())
-    }
-
-    /// The messages of one round, again where a ring repeats it; each rank waits for its own.
-    fn round(&mut self, members: &[u32], steps: &[Step]) {
-        let most = steps.iter().map(|s| s.times).max().unwrap_or(0);
-        let mut mine: Vec<(u32, OpId)> = Vec::new();
-        for turn in 0..most {
-            mine.clear();
-            for step in steps.iter().filter(|s| turn < s.times) {
-                let (from, to) = (members[step.from as usize], members[step.to as usize]);
-                let bytes = step.bytes;
-                let send = self.builder.unmatched(from, Action::Send { to, bytes });
-                let receive = self.builder.unmatched(to, Action::Receive { from });
-                self.builder.pair(send, receive);
-                mine.extend([(from, send), (to, receive)]);
-            }
-            for &(rank, op) in &mine {
-                self.builder.wait(rank, op);
-            }
-        }
+        self.builder
+            .collective(members, &operation, MAX_TRACE_OPERATIONS)
     }
 
     /// A rank whose calls are a graph.

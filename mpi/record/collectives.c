@@ -1,5 +1,6 @@
-/* Collective calls: what this rank hands in, kept by kind, communicator and root; destinations the call itself names
- * (vector and neighbourhood collectives, inter-communicators) are counted at once. */
+/* Collective calls: what this rank hands in, kept by kind, communicator, root and size; the reader expands them into
+ * messages. Where the call itself gives destinations and bytes (vector and neighbourhood collectives that go directly,
+ * inter-communicators), pairs are counted. */
 #include "record.h"
 
 const char *const hopbyte_kind_names[KIND_COUNT] = {
@@ -52,13 +53,11 @@ static uint64_t message_size(MPI_Count count, MPI_Datatype type)
     return count > 0 ? (uint64_t)count * hopbyte_type_size(type) : 0; /* with no elements the type may be null */
 }
 
-/* The fact of the call itself; also decomposed at once when the group has no number. */
-static void call_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int root,
-                     uint64_t bytes)
+/* A call whose messages are counted as pairs. */
+static void direct_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int root,
+                       uint64_t bytes)
 {
-    hopbyte_sink_add(sink, CLASS_CALL, kind, c->peers->index, root, bytes, 1);
-    if (c->peers->index == INDEX_OTHER && !c->inter)
-        hopbyte_group_spread(sink, kind, c->peers, root, bytes);
+    hopbyte_sink_add(sink, CLASS_DIRECT, kind, c->peers->index, root < 0 ? RANK_OUTSIDE : root, bytes, 1);
 }
 
 static void pair_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int member,
@@ -81,7 +80,7 @@ static void inter_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const s
 {
     bool up = kind == KIND_REDUCE || kind == KIND_GATHER || kind == KIND_GATHERV;
     bool down = kind == KIND_BCAST || kind == KIND_SCATTER;
-    hopbyte_sink_add(sink, CLASS_CALL, kind, c->peers->index, root < 0 ? RANK_OUTSIDE : root, bytes, 1);
+    direct_add(sink, kind, c, root, bytes);
     if (up && root >= 0)
         pair_add(sink, kind, c, root, bytes, 1);
     else if (!up && (!down || root == MPI_ROOT))
@@ -94,7 +93,7 @@ static void plain_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const s
     if (c->inter)
         inter_add(sink, kind, c, root, bytes);
     else
-        call_add(sink, kind, c, root, bytes);
+        hopbyte_sink_call(sink, kind, c->peers->index, root, bytes, bytes);
 }
 
 void hopbyte_collective_simple(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm, int root,
@@ -144,7 +143,7 @@ void hopbyte_collective_gatherv(struct hopbyte_sink *sink, MPI_Comm comm, int ro
         inter_add(sink, KIND_GATHERV, c, root, bytes);
         return;
     }
-    call_add(sink, KIND_GATHERV, c, root, bytes);
+    direct_add(sink, KIND_GATHERV, c, root, bytes);
     if (bytes)
         pair_add(sink, KIND_GATHERV, c, root, bytes, 1);
 }
@@ -172,10 +171,10 @@ void hopbyte_collective_scatterv(struct hopbyte_sink *sink, MPI_Comm comm, int r
         return;
     bool sends = c->inter ? root == MPI_ROOT : root == c->peers->me;
     uint64_t bytes = sends ? blocks_add(sink, KIND_SCATTERV, c, counts, NULL, sendtype) : 0;
-    hopbyte_sink_add(sink, CLASS_CALL, KIND_SCATTERV, c->peers->index, root < 0 ? RANK_OUTSIDE : root, bytes, 1);
+    direct_add(sink, KIND_SCATTERV, c, root, bytes);
 }
 
-/* Ring: every block but the next member's own passes through here on its way round. */
+/* Every member knows all blocks; their sum is the size. */
 void hopbyte_collective_allgatherv(struct hopbyte_sink *sink, MPI_Comm comm, MPI_Count sendcount,
                                    MPI_Datatype sendtype, struct hopbyte_counts counts, MPI_Datatype recvtype)
 {
@@ -186,11 +185,9 @@ void hopbyte_collective_allgatherv(struct hopbyte_sink *sink, MPI_Comm comm, MPI
         inter_add(sink, KIND_ALLGATHERV, c, RANK_OUTSIDE, message_size(sendcount, sendtype));
         return;
     }
-    int size = c->local->size, me = c->local->me, next = (me + 1) % size;
-    uint64_t total = counts_sum(counts, size), width = total ? hopbyte_type_size(recvtype) : 0;
-    hopbyte_sink_add(sink, CLASS_CALL, KIND_ALLGATHERV, c->peers->index, RANK_OUTSIDE, count_at(counts, me) * width, 1);
-    if (size > 1)
-        pair_add(sink, KIND_ALLGATHERV, c, next, (total - count_at(counts, next)) * width, (uint64_t)size - 1);
+    uint64_t total = counts_sum(counts, c->local->size), width = total ? hopbyte_type_size(recvtype) : 0;
+    hopbyte_sink_call(sink, KIND_ALLGATHERV, c->peers->index, RANK_OUTSIDE, total * width,
+                      count_at(counts, c->local->me) * width);
 }
 
 void hopbyte_collective_alltoallv(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm,
@@ -200,24 +197,22 @@ void hopbyte_collective_alltoallv(struct hopbyte_sink *sink, enum hopbyte_kind k
     if (!c)
         return;
     uint64_t bytes = blocks_add(sink, kind, c, counts, types, type);
-    hopbyte_sink_add(sink, CLASS_CALL, kind, c->peers->index, RANK_OUTSIDE, bytes, 1);
+    direct_add(sink, kind, c, RANK_OUTSIDE, bytes);
 }
 
-/* Ring: every block but this rank's own leaves here, partly reduced, for the next member. */
+/* Counts are the same at every member, and so is their sum, the size. */
 void hopbyte_collective_reduce_scatter(struct hopbyte_sink *sink, MPI_Comm comm, struct hopbyte_counts counts,
                                        MPI_Datatype type)
 {
     struct hopbyte_comm *c = hopbyte_comm_find(comm);
     if (!c)
         return;
-    int size = c->local->size, me = c->local->me;
-    uint64_t total = counts_sum(counts, size), width = total ? hopbyte_type_size(type) : 0;
-    hopbyte_sink_add(sink, CLASS_CALL, KIND_REDUCE_SCATTER, c->peers->index, RANK_OUTSIDE, total * width, 1);
+    uint64_t total = counts_sum(counts, c->local->size), width = total ? hopbyte_type_size(type) : 0;
     if (c->inter)
-        each_peer_add(sink, KIND_REDUCE_SCATTER, c, total * width);
-    else if (size > 1)
-        pair_add(sink, KIND_REDUCE_SCATTER, c, (me + 1) % size, (total - count_at(counts, me)) * width,
-                 (uint64_t)size - 1);
+        inter_add(sink, KIND_REDUCE_SCATTER, c, RANK_OUTSIDE, total * width);
+    else
+        hopbyte_sink_call(sink, KIND_REDUCE_SCATTER, c->peers->index, RANK_OUTSIDE, total * width,
+                          count_at(counts, c->local->me) * width);
 }
 
 static uint64_t neighbor_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int i,
@@ -239,7 +234,7 @@ void hopbyte_collective_neighbor(struct hopbyte_sink *sink, enum hopbyte_kind ki
     uint64_t total = 0, bytes = message_size(count, type);
     for (int i = 0; i < c->neighbor_count; i++)
         total += neighbor_add(sink, kind, c, i, bytes);
-    hopbyte_sink_add(sink, CLASS_CALL, kind, c->peers->index, RANK_OUTSIDE, total, 1);
+    direct_add(sink, kind, c, RANK_OUTSIDE, total);
 }
 
 void hopbyte_collective_neighborv(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm,
@@ -252,5 +247,5 @@ void hopbyte_collective_neighborv(struct hopbyte_sink *sink, enum hopbyte_kind k
     uint64_t total = 0;
     for (int i = 0; i < c->neighbor_count; i++)
         total += neighbor_add(sink, kind, c, i, message_size((MPI_Count)count_at(counts, i), types ? types[i] : type));
-    hopbyte_sink_add(sink, CLASS_CALL, kind, c->peers->index, RANK_OUTSIDE, total, 1);
+    direct_add(sink, kind, c, RANK_OUTSIDE, total);
 }

@@ -113,7 +113,7 @@ static void header_write(void)
     hopbyte_host_read(host, sizeof host);
     cpus_read(cpus, sizeof cpus);
     text_read("/proc/self/cmdline", command, sizeof command);
-    line_write("# hopbyte-record 1");
+    line_write("# hopbyte-record 2");
     line_write("rank\t%d", hopbyte_recorder.rank);
     line_write("size\t%d", hopbyte_recorder.size);
     line_write("host\t%s", host);
@@ -187,43 +187,22 @@ static void definitions_write(void)
         group_write(g);
 }
 
-struct pair_context {
-    uint32_t phase;
-    enum hopbyte_kind kind;
-    const struct hopbyte_group *group;
-};
-
-static void pair_write(uint32_t phase, enum hopbyte_kind kind, const struct hopbyte_group *g, const char *dst,
-                       uint64_t bytes, uint64_t messages)
+/* The group of a line, `-` when it has no number. */
+static const char *group_text(const struct hopbyte_item *item, char text[20])
 {
-    char id[20] = "-";
-    if (g)
-        snprintf(id, sizeof id, "%016" PRIx64, g->id);
-    line_write("C\t%u\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64, phase, id, hopbyte_kind_names[kind], dst, bytes, messages);
-}
-
-static void pair_emit(void *context, int member, uint64_t bytes, uint64_t messages)
-{
-    struct pair_context *p = context;
-    char dst[16] = "*";
-    if (member != MEMBER_EACH_OTHER)
-        snprintf(dst, sizeof dst, "%d", hopbyte_group_world_rank(p->group, member));
-    pair_write(p->phase, p->kind, p->group, dst, bytes, messages);
+    const struct hopbyte_group *g = hopbyte_group_at(hopbyte_key_group(item->key));
+    snprintf(text, 20, g ? "%016" PRIx64 : "-", g ? g->id : 0);
+    return text;
 }
 
 static void call_write(const struct hopbyte_item *item)
 {
-    struct pair_context p = {hopbyte_key_phase(item->key), hopbyte_key_kind(item->key),
-                             hopbyte_group_at(hopbyte_key_group(item->key))};
-    int root = hopbyte_key_rank(item->key);
-    char id[20] = "-";
-    if (p.group)
-        snprintf(id, sizeof id, "%016" PRIx64, p.group->id);
-    line_write("K\t%u\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64, p.phase, id, hopbyte_kind_names[p.kind], root, item->bytes,
+    char id[20], size[24] = "-";
+    if (hopbyte_key_class(item->key) == CLASS_CALL)
+        snprintf(size, sizeof size, "%s%" PRIu64, item->size & SIZE_ROUNDED ? "~" : "", item->size & ~SIZE_ROUNDED);
+    line_write("K\t%u\t%s\t%s\t%d\t%s\t%" PRIu64 "\t%" PRIu64, hopbyte_key_phase(item->key), group_text(item, id),
+               hopbyte_kind_names[hopbyte_key_kind(item->key)], hopbyte_key_rank(item->key), size, item->bytes,
                item->messages);
-    if (p.group)
-        hopbyte_collective_decompose(p.kind, p.group->size, p.group->me, root, item->bytes, item->messages, pair_emit,
-                                     &p);
 }
 
 static void item_write(const struct hopbyte_item *item)
@@ -231,14 +210,13 @@ static void item_write(const struct hopbyte_item *item)
     uint32_t phase = hopbyte_key_phase(item->key);
     enum hopbyte_class what = hopbyte_key_class(item->key);
     int rank = hopbyte_key_rank(item->key);
-    char dst[16];
-    snprintf(dst, sizeof dst, "%d", rank);
+    char id[20];
     if (what == CLASS_POINT)
         line_write("P\t%u\t%d\t%" PRIu64 "\t%" PRIu64, phase, rank, item->bytes, item->messages);
     else if (what == CLASS_PAIR)
-        pair_write(phase, hopbyte_key_kind(item->key), hopbyte_group_at(hopbyte_key_group(item->key)), dst, item->bytes,
-                   item->messages);
-    else if (what == CLASS_CALL)
+        line_write("C\t%u\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64, phase, group_text(item, id),
+                   hopbyte_kind_names[hopbyte_key_kind(item->key)], rank, item->bytes, item->messages);
+    else if (what == CLASS_CALL || what == CLASS_DIRECT)
         call_write(item);
     else
         line_write("R\t%u\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64, phase, hopbyte_kind_names[hopbyte_key_kind(item->key)],
@@ -267,6 +245,8 @@ static void trailer_write(const char *ended)
         double seconds = hopbyte_phase_seconds(i, &entries);
         line_write("time\t%d\t%.6f\t%" PRIu64, i, seconds, entries);
     }
+    if (hopbyte_table_rounded())
+        line_write("rounded\t%" PRIu64, hopbyte_table_rounded());
     line_write("cpu\t%d", sched_getcpu());
     line_write("stop\t%.6f", clock_now());
     line_write("ended\t%s", ended);

@@ -52,8 +52,8 @@ static int rank_position(const int *ranks, int count, int rank)
     return RANK_OUTSIDE;
 }
 
-/* Keeps the group for good, so that its table entries can be decomposed later; when there are too many to number or
- * too much to hold, it lives with its communicator and its collectives are decomposed at once. */
+/* Keeps the group for good, so that the file can list it; when there are too many to number or too much to hold, it
+ * lives with its communicator and the file says of its collective calls that their group is not known. */
 static void group_register(struct hopbyte_group *g)
 {
     size_t bytes = g->list ? (size_t)g->size * sizeof(int) : 0;

@@ -12,10 +12,11 @@
 /* What a table entry counts. */
 enum hopbyte_class {
     CLASS_POINT = 1, /* point to point: key holds the destination's world rank */
-    CLASS_PAIR,      /* part of a collective whose destination was known at the call */
-    CLASS_CALL,      /* collective calls of one kind, to be decomposed when written: key holds the root */
+    CLASS_PAIR,      /* part of a collective whose destination and bytes the call itself gives */
+    CLASS_CALL,      /* collective calls alike: key holds the root, and the size belongs to the key */
     CLASS_PUT,       /* one-sided, bytes from here to the target */
-    CLASS_GET        /* one-sided, bytes from the target to here */
+    CLASS_GET,       /* one-sided, bytes from the target to here */
+    CLASS_DIRECT     /* collective calls whose messages are CLASS_PAIR entries: key holds the root */
 };
 
 enum hopbyte_kind {
@@ -74,10 +75,13 @@ struct hopbyte_comm {
     struct hopbyte_comm *next;
 };
 
-/* One contribution of a call: what to add to the table. */
+/* One contribution of a call: what to add to the table. `size` is 0 in all classes but CLASS_CALL, where it is the size
+ * that is the same at every member (the vector, the block, or all blocks of a vector collective), or SIZE_ROUNDED and
+ * the power of two that it is not below. */
 struct hopbyte_item {
-    uint64_t key, bytes, messages;
+    uint64_t key, size, bytes, messages;
 };
+#define SIZE_ROUNDED (UINT64_C(1) << 63)
 
 /* Where contributions go: straight into the table (sink NULL), or into a list that each start of a persistent
  * operation replays. */
@@ -114,7 +118,10 @@ static inline enum hopbyte_kind hopbyte_key_kind(uint64_t key) { return (enum ho
 static inline uint16_t hopbyte_key_group(uint64_t key) { return (uint16_t)(key >> 28 & 0xffff); }
 static inline int hopbyte_key_rank(uint64_t key) { return (int)(key & 0xfffffff) - 1; }
 
-static inline uint64_t hopbyte_key_hash(uint64_t key) { return key * UINT64_C(0x9e3779b97f4a7c15); }
+static inline uint64_t hopbyte_key_hash(uint64_t key, uint64_t size)
+{
+    return (key ^ size * UINT64_C(0xff51afd7ed558ccd)) * UINT64_C(0x9e3779b97f4a7c15);
+}
 
 /* What a thread has counted and not yet brought into the table: a slot for all keys of a hash. */
 enum { TALLY_BITS = 6 };
@@ -127,19 +134,33 @@ extern _Thread_local struct hopbyte_tally hopbyte_tally;
 
 bool hopbyte_table_init(void);
 /* Brings what a slot has into the table and gives it to another key. */
-void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key);
-/* Adds to what this thread has of `key`; without a lock where that was counted not long ago. */
-static inline void hopbyte_tally_add(uint64_t key, uint64_t bytes, uint64_t messages)
+void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key, uint64_t size);
+static inline void hopbyte_slot_add(struct hopbyte_item *slot, uint64_t bytes, uint64_t messages)
 {
-    struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key) >> (64 - TALLY_BITS)];
-    if (__builtin_expect(slot->key != key, 0))
-        hopbyte_tally_turn(slot, key);
     /* Read by others only where a process ends while its threads still send. */
     __atomic_store_n(&slot->bytes, slot->bytes + bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->messages, slot->messages + messages, __ATOMIC_RELAXED);
 }
+/* Adds to what this thread has of `key`; without a lock where that was counted not long ago. */
+static inline void hopbyte_tally_add(uint64_t key, uint64_t bytes, uint64_t messages)
+{
+    struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key, 0) >> (64 - TALLY_BITS)];
+    if (__builtin_expect(slot->key != key, 0))
+        hopbyte_tally_turn(slot, key, 0);
+    hopbyte_slot_add(slot, bytes, messages);
+}
+/* The same of a CLASS_CALL key. */
+static inline void hopbyte_tally_call(uint64_t key, uint64_t size, uint64_t bytes, uint64_t calls)
+{
+    struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key, size) >> (64 - TALLY_BITS)];
+    if (__builtin_expect(slot->key != key || slot->size != size, 0))
+        hopbyte_tally_turn(slot, key, size);
+    hopbyte_slot_add(slot, bytes, calls);
+}
 /* Brings what threads have into the table, which is written out and emptied when it is full. The lock is held. */
 void hopbyte_tallies_gather(void);
+/* Collective calls that were counted under a rounded size, because there were too many different ones. */
+uint64_t hopbyte_table_rounded(void);
 /* Hands every entry to `visit` in ascending order of keys and empties the table. */
 void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *));
 void hopbyte_lock(void);
@@ -172,6 +193,9 @@ void hopbyte_type_forget(void);
 
 void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind, uint16_t group,
                       int rank, uint64_t bytes, uint64_t messages);
+/* One collective call: `size` as in hopbyte_item, `bytes` of this rank. */
+void hopbyte_sink_call(struct hopbyte_sink *sink, enum hopbyte_kind kind, uint16_t group, int root, uint64_t size,
+                       uint64_t bytes);
 
 /* What a send to somebody means, as a thread last found out. */
 struct hopbyte_route {
@@ -198,9 +222,6 @@ static inline void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, 
 void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type);
 void hopbyte_rma_count(enum hopbyte_kind kind, MPI_Win win, int target, MPI_Count out_count, MPI_Datatype out_type,
                        MPI_Count in_count, MPI_Datatype in_type);
-/* Decomposes one call at once, for a group that has no number to keep it under. */
-void hopbyte_group_spread(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_group *group,
-                          int root, uint64_t bytes);
 void hopbyte_persistent_add(MPI_Request request, struct hopbyte_sink *sink);
 void hopbyte_persistent_start(MPI_Request request);
 void hopbyte_persistent_free(MPI_Request request);
@@ -236,13 +257,6 @@ void hopbyte_collective_neighbor(struct hopbyte_sink *sink, enum hopbyte_kind ki
                                  MPI_Datatype type);
 void hopbyte_collective_neighborv(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm,
                                   struct hopbyte_counts counts, const MPI_Datatype *types, MPI_Datatype type);
-
-/* Splits `calls` calls of a collective into the point-to-point messages member `me` of `group` sends. `dst` is a
- * member, or MEMBER_EACH_OTHER for one message to every other member. */
-enum { MEMBER_EACH_OTHER = -2 };
-typedef void (*hopbyte_emit)(void *context, int dst, uint64_t bytes, uint64_t messages);
-void hopbyte_collective_decompose(enum hopbyte_kind kind, int size, int me, int root, uint64_t bytes, uint64_t calls,
-                                  hopbyte_emit emit, void *context);
 
 /* --- phases.c --- */
 

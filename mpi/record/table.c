@@ -15,6 +15,8 @@ enum { SLOTS_FIRST = 256, SLOTS_LARGEST_DEFAULT = 1 << 16 };
 static struct {
     struct hopbyte_item *slots; /* key 0 is an empty slot */
     uint64_t room, used, largest;
+    uint64_t sizes;   /* entries of collective calls made so far, at most `largest` with their exact size */
+    uint64_t rounded; /* calls counted in other entries */
     int shift;
     bool busy; /* held by a thread, whatever thread support was asked for: it is seldom taken */
 } table;
@@ -34,10 +36,10 @@ void hopbyte_unlock(void)
     __atomic_clear(&table.busy, __ATOMIC_RELEASE);
 }
 
-static struct hopbyte_item *slot_find(uint64_t key)
+static struct hopbyte_item *slot_find(uint64_t key, uint64_t size)
 {
-    uint64_t at = hopbyte_key_hash(key) >> table.shift;
-    while (table.slots[at].key != key && table.slots[at].key)
+    uint64_t at = hopbyte_key_hash(key, size) >> table.shift;
+    while ((table.slots[at].key != key || table.slots[at].size != size) && table.slots[at].key)
         at = (at + 1) & (table.room - 1);
     return &table.slots[at];
 }
@@ -53,7 +55,7 @@ static bool table_resize(uint64_t room)
     table.shift = 64 - __builtin_ctzll(room);
     for (uint64_t i = 0; i < old_room; i++)
         if (old[i].key)
-            *slot_find(old[i].key) = old[i];
+            *slot_find(old[i].key, old[i].size) = old[i];
     free(old);
     return true;
 }
@@ -79,17 +81,29 @@ static void table_make_room(void)
     hopbyte_file_spill();
 }
 
+/* The size under which to count: its power of two once so many sizes were met that the file would grow without end. */
+static uint64_t size_bounded(const struct hopbyte_item *item)
+{
+    if (!item->size || table.sizes < table.largest || slot_find(item->key, item->size)->key)
+        return item->size;
+    table.rounded += item->messages;
+    return SIZE_ROUNDED | UINT64_C(1) << (63 - __builtin_clzll(item->size));
+}
+
 /* The lock is held. */
 static void table_put(const struct hopbyte_item *item)
 {
-    struct hopbyte_item *slot = slot_find(item->key);
+    uint64_t size = size_bounded(item);
+    struct hopbyte_item *slot = slot_find(item->key, size);
     if (!slot->key) {
         if (table.used >= table.room - table.room / 4) {
             table_make_room();
-            slot = slot_find(item->key);
+            slot = slot_find(item->key, size);
         }
         slot->key = item->key;
+        slot->size = size;
         table.used++;
+        table.sizes += size != 0;
     }
     slot->bytes += item->bytes;
     slot->messages += item->messages;
@@ -118,7 +132,7 @@ static void tally_leave(void *tally)
     hopbyte_tally.listed = false; /* until a later destructor of this thread sends something */
 }
 
-void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key)
+void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key, uint64_t size)
 {
     hopbyte_lock();
     if (!hopbyte_tally.listed) {
@@ -129,7 +143,7 @@ void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key)
     }
     if (slot->key)
         table_put(slot);
-    *slot = (struct hopbyte_item){.key = key};
+    *slot = (struct hopbyte_item){.key = key, .size = size};
     hopbyte_unlock();
 }
 
@@ -139,10 +153,17 @@ void hopbyte_tallies_gather(void)
         tally_empty(tally);
 }
 
+uint64_t hopbyte_table_rounded(void)
+{
+    return table.rounded;
+}
+
 static int item_compare(const void *a, const void *b)
 {
-    uint64_t x = ((const struct hopbyte_item *)a)->key, y = ((const struct hopbyte_item *)b)->key;
-    return (x > y) - (x < y);
+    const struct hopbyte_item *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key > y->key ? 1 : -1;
+    return (x->size > y->size) - (x->size < y->size);
 }
 
 void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *))

@@ -5,8 +5,12 @@
 
 static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
 {
+    uint64_t key = item.key | (uint64_t)hopbyte_recorder.phase << 52;
     if (!sink) {
-        hopbyte_tally_add(item.key | (uint64_t)hopbyte_recorder.phase << 52, item.bytes, item.messages);
+        if (hopbyte_key_class(key) == CLASS_CALL)
+            hopbyte_tally_call(key, item.size, item.bytes, item.messages);
+        else
+            hopbyte_tally_add(key, item.bytes, item.messages);
         return;
     }
     if (sink->count == sink->room) {
@@ -20,27 +24,16 @@ static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
     sink->items[sink->count++] = item;
 }
 
-struct spread {
-    struct hopbyte_sink *sink;
-    enum hopbyte_kind kind;
-    const struct hopbyte_group *group;
-};
-
-/* Counts one part of a decomposed collective whose group has no number of its own. */
-static void spread_emit(void *context, int dst, uint64_t bytes, uint64_t messages)
-{
-    struct spread *s = context;
-    int from = dst == MEMBER_EACH_OTHER ? 0 : dst, to = dst == MEMBER_EACH_OTHER ? s->group->size : dst + 1;
-    for (int i = from; i < to; i++)
-        if (dst != MEMBER_EACH_OTHER || i != s->group->me)
-            hopbyte_sink_add(s->sink, CLASS_PAIR, s->kind, INDEX_OTHER, hopbyte_group_world_rank(s->group, i), bytes,
-                             messages);
-}
-
 void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind, uint16_t group,
                       int rank, uint64_t bytes, uint64_t messages)
 {
-    item_add(sink, (struct hopbyte_item){hopbyte_key_pack(what, 0, kind, group, rank), bytes, messages});
+    item_add(sink, (struct hopbyte_item){hopbyte_key_pack(what, 0, kind, group, rank), 0, bytes, messages});
+}
+
+void hopbyte_sink_call(struct hopbyte_sink *sink, enum hopbyte_kind kind, uint16_t group, int root, uint64_t size,
+                       uint64_t bytes)
+{
+    item_add(sink, (struct hopbyte_item){hopbyte_key_pack(CLASS_CALL, 0, kind, group, root), size, bytes, 1});
 }
 
 void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type)
@@ -145,11 +138,4 @@ void hopbyte_persistent_free(MPI_Request request)
     if (p)
         free(p->sink.items);
     free(p);
-}
-
-void hopbyte_group_spread(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_group *group,
-                          int root, uint64_t bytes)
-{
-    struct spread s = {sink, kind, group};
-    hopbyte_collective_decompose(kind, group->size, group->me, root, bytes, 1, spread_emit, &s);
 }

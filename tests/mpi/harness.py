@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import struct
@@ -10,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from program import LIBRARIES, MPICH5
+from program import LIBRARIES, MPICH5, ROOT
 
 BUILD = LIBRARIES
 HERE = Path(__file__).resolve().parent
@@ -154,6 +155,7 @@ class Record:
     point: dict[tuple[str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     pairs: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     calls: dict[tuple[str, str, str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    sizes: dict[tuple[str, str, str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     rma: dict[tuple[str, str, str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
@@ -161,7 +163,7 @@ def read_record(path: Path) -> Record:
     """Parses a file, checking its first and last lines."""
     record = Record()
     lines = path.read_text().splitlines()
-    assert lines[0] == "# hopbyte-record 1", lines[0]
+    assert lines[0] == "# hopbyte-record 2", lines[0]
     assert lines[-1].split("\t") == ["end", str(len(lines) - 1)], lines[-1]
     for line in lines[1:]:
         key, *f = line.split("\t")
@@ -174,7 +176,8 @@ def read_record(path: Path) -> Record:
         elif key == "C":
             add(record.pairs[record.phases[int(f[0])], f[1], f[2], f[3]], f[4:])
         elif key == "K":
-            add(record.calls[record.phases[int(f[0])], f[1], f[2], int(f[3])], f[4:])
+            add(record.calls[record.phases[int(f[0])], f[1], f[2], int(f[3])], f[5:])
+            record.sizes[record.phases[int(f[0])], f[1], f[2], int(f[3])].add(f[4])
         elif key == "R":
             add(record.rma[record.phases[int(f[0])], f[1], f[2], int(f[3])], f[4:])
         elif key in ("time",):
@@ -197,6 +200,9 @@ def read_records(folder: Path, ranks: int) -> list[Record]:
     assert not list(folder.glob("*.tmp")), "temporary files left behind"
     for rank, record in enumerate(records):
         assert (record.header["rank"], record.header["size"]) == (str(rank), str(ranks))
+        for group, (_, listing) in record.groups.items():
+            if listing != "-" and "x" not in listing:
+                members(record.groups, group)
     return records
 
 
@@ -234,27 +240,34 @@ def members(groups: dict[str, tuple[int, str]], group: str) -> list[int]:
     return ranks
 
 
-def all_groups(records: list[Record]) -> dict[str, tuple[int, str]]:
-    """Every group that some rank lists."""
-    found: dict[str, tuple[int, str]] = {}
-    for record in records:
-        found |= {group: entry for group, entry in record.groups.items() if entry[1] != "-"}
-    return found
-
-
-def collective_matrix(records: list[Record], kind: str | None = None) -> Matrix:
-    """Bytes and messages of collectives by (source, destination), as the files decompose them."""
-    groups = all_groups(records)
+def pair_matrix(records: list[Record], kind: str | None = None) -> Matrix:
+    """Bytes and messages by (source, destination) of the collectives whose calls give both."""
     matrix: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     for source, record in enumerate(records):
-        for (_, group, what, to), counter in record.pairs.items():
-            if kind not in (None, what):
-                continue
-            targets = [r for r in members(groups, group) if r != source] if to == "*" else [int(to)]
-            for target in targets:
-                matrix[source, target][0] += counter["bytes"]
-                matrix[source, target][1] += counter["messages"]
+        for (_, _, what, to), counter in record.pairs.items():
+            if kind in (None, what):
+                matrix[source, int(to)][0] += counter["bytes"]
+                matrix[source, int(to)][1] += counter["messages"]
     return {pair: (counts[0], counts[1]) for pair, counts in matrix.items()}
+
+
+def expand(source: str) -> dict[str, Matrix]:
+    """Bytes and messages by pair of a record or spec, by phase, as hopbyte reads it."""
+    result = run_command([str(example("traffic")), source], ROOT).ok()
+    phases: dict[str, Matrix] = defaultdict(dict)
+    for line in result.out.splitlines()[1:]:
+        source_rank, target, size, messages, phase = line.split(",")
+        phases[phase][int(source_rank), int(target)] = (round(float(size)), int(messages))
+    return dict(phases)
+
+
+@functools.cache
+def example(name: str) -> Path:
+    """The example of crates/observe, built if it is not there."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    command = ["cargo", "build", "-q", "--locked", "-p", "hopbyte-observe", "--example", name]
+    run_command(command, ROOT, seconds=1200).ok()
+    return target / "debug" / "examples" / name
 
 
 def read_monitoring(folder: Path, ranks: int, letter: str) -> Matrix:

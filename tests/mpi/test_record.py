@@ -14,8 +14,9 @@ from harness import (
     WITH_FORTRAN,
     Matrix,
     Mpi,
-    collective_matrix,
+    expand,
     launch,
+    pair_matrix,
     point_matrix,
     read_monitoring,
     read_records,
@@ -92,25 +93,39 @@ def test_every_mpi_gives_the_same_matrix(mpi: Mpi, kind: str, tmp_path: Path) ->
     assert ours and ours == point_matrix(record(OMPI, tmp_path / "b", kind))
 
 
-# Collectives whose algorithm Open MPI can be told to use: (kind, settings).
+# Collectives whose algorithm Open MPI can be told to use: (kind, its settings, the same for hopbyte). Without a rule
+# the call itself gives every message.
 TUNED = [
-    ("barrier", "barrier_algorithm 4"),
-    ("bcast", "bcast_algorithm 7,bcast_algorithm_knomial_radix 2"),
-    ("reduce", "reduce_algorithm 5"),
-    ("allreduce", "allreduce_algorithm 3"),
-    ("scan", "scan_algorithm 1"),
-    ("exscan", "exscan_algorithm 1"),
-    ("gather", "gather_algorithm 2"),
-    ("gatherv", ""),
-    ("scatter", "scatter_algorithm 2"),
-    ("scatterv", ""),
-    ("allgather", "allgather_algorithm 4"),
-    ("allgatherv", "allgatherv_algorithm 3"),
-    ("alltoall", "alltoall_algorithm 2"),
-    ("alltoallv", "alltoallv_algorithm 2"),
-    ("alltoallw", ""),
-    ("reduce_scatter", "reduce_scatter_algorithm 3"),
-    ("grid", ""),
+    ("barrier", "barrier_algorithm 4", "barrier=dissemination"),
+    ("bcast", "bcast_algorithm 7,bcast_algorithm_knomial_radix 2", "broadcast=binomial"),
+    ("reduce", "reduce_algorithm 5", "reduce=binomial"),
+    ("allreduce", "allreduce_algorithm 3", "allreduce=recursive-doubling"),
+    ("scan", "scan_algorithm 1", "scan=linear"),
+    ("exscan", "exscan_algorithm 1", "scan=linear"),
+    ("gather", "gather_algorithm 2", "gather=binomial"),
+    ("gatherv", "", ""),
+    ("scatter", "scatter_algorithm 2", "scatter=binomial"),
+    ("scatterv", "", ""),
+    ("allgather", "allgather_algorithm 4", "allgather=ring"),
+    ("allgatherv", "allgatherv_algorithm 3", "allgather=ring"),
+    ("alltoall", "alltoall_algorithm 2", "alltoall=pairwise"),
+    ("alltoallv", "alltoallv_algorithm 2", ""),
+    ("alltoallw", "", ""),
+    ("reduce_scatter", "reduce_scatter_algorithm 3", "reduce-scatter=ring"),
+    ("grid", "", ""),
+]
+# The same collectives by other algorithms, as Open MPI and the fabric's expander have them.
+OTHERS = [
+    ("barrier", "barrier_algorithm 3", "barrier=recursive-doubling"),
+    ("bcast", "bcast_algorithm 1", "broadcast=linear"),
+    ("reduce", "reduce_algorithm 1", "reduce=linear"),
+    ("allreduce", "allreduce_algorithm 4", "allreduce=ring"),
+    ("gather", "gather_algorithm 1", "gather=linear"),
+    ("scatter", "scatter_algorithm 1", "scatter=linear"),
+    ("allgather", "allgather_algorithm 2", "allgather=bruck"),
+    ("allgatherv", "allgatherv_algorithm 2", "allgather=bruck"),
+    ("alltoall", "alltoall_algorithm 3", "alltoall=bruck"),
+    ("reduce_scatter", "reduce_scatter_algorithm 2", "reduce-scatter=recursive-halving"),
 ]
 
 
@@ -133,23 +148,28 @@ def difference(more: Matrix, less: Matrix) -> Matrix:
 
 
 # Trees and hypercubes are other ones on a power of two.
-POWERS = [(kind, settings, 8) for kind, settings in TUNED[:4] + TUNED[6:9:2]]
-DECOMPOSED = [(kind, settings, RANKS) for kind, settings in TUNED] + POWERS
+POWERS = [(*which, 8) for which in TUNED[:4] + TUNED[6:9:2]] + [(*which, 8) for which in OTHERS[6:]]
+EXPANDED = [(*which, RANKS) for which in TUNED + OTHERS] + POWERS
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "ranks"), DECOMPOSED, ids=[f"{kind}-{ranks}" for kind, _, ranks in DECOMPOSED]
+    ("kind", "settings", "rule", "ranks"),
+    EXPANDED,
+    ids=[f"{kind}-{rule.partition('=')[2] or 'direct'}-{ranks}" for kind, _, rule, ranks in EXPANDED],
 )
-def test_decomposition_is_what_the_library_sends(
-    kind: str, settings: str, ranks: int, tmp_path: Path
+def test_the_expander_gives_what_the_library_sends(
+    kind: str, settings: str, rule: str, ranks: int, tmp_path: Path
 ) -> None:
-    """The library, told to use the algorithm FORMAT.md names, sends exactly the bytes and messages we write."""
+    """The library, told to use an algorithm, sends exactly the bytes and messages of that algorithm here."""
     ours, theirs = [], []
     for repetitions in (1, 4):
         folder = tmp_path / str(repetitions)
         folder.mkdir()
         records = record(OMPI, folder, kind, repetitions, ranks, [*MONITORING, *tuned_options(settings)])
-        ours.append(collective_matrix(records))
+        if rule:
+            ours.append(expand(f"{folder}/hopbyte-record:collectives={rule}")["main collectives"])
+        else:
+            ours.append(pair_matrix(records))
         # Open MPI takes the messages of its linear alltoallw for the application's own.
         theirs.append(read_monitoring(folder, ranks, "E" if kind == "alltoallw" else "I"))
     expected = difference(theirs[1], theirs[0])
@@ -158,19 +178,50 @@ def test_decomposition_is_what_the_library_sends(
     assert expected and difference(ours[1], ours[0]) == expected
 
 
-def test_flat_decomposition_equals_monitoring(tmp_path: Path) -> None:
-    """The K lines hold the facts: another decomposition of them, root to each, is Open MPI's own `C` lines."""
-    for kind in ("bcast", "scatter", "allreduce", "allgather", "alltoall"):
-        folder = tmp_path / kind
-        folder.mkdir()
-        records = record(OMPI, folder, kind, 3, options=[*MONITORING, *tuned_options("")])
-        ours: Matrix = {}
-        for source, r in enumerate(records):
-            for (_, group, _, root), counter in r.calls.items():
-                for target in range(RANKS):
-                    if target != source and root in (-1, source) and r.groups[group][0] == RANKS:
-                        ours[source, target] = (counter["bytes"], counter["messages"])
-        assert ours and ours == read_monitoring(folder, RANKS, "C"), kind
+COUNTS = (1, 100, 3000, 131_072)
+SIZED = ["barrier", "bcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"]
+SIZED.append("reduce_scatter")
+
+
+@pytest.mark.parametrize("ranks", [4, 5])
+@pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
+def test_a_record_and_a_spec_give_the_same(mpi: Mpi, ranks: int, tmp_path: Path) -> None:
+    """Every collective at several sizes: the record and `collective:` are expanded alike, pair by pair."""
+    calls = [(kind, count) for kind in SIZED for count in COUNTS]
+    record(mpi, tmp_path, "+".join(f"{kind}@{count}" for kind, count in calls), 1, ranks)
+    library = "openmpi" if mpi is OMPI else "mpich"
+    # Without a rule the library that wrote the record decides.
+    default, ring = expand(f"{tmp_path}/hopbyte-record"), "openmpi,allreduce=ring,bcast=binomial"
+    chosen = expand(f"{tmp_path}/hopbyte-record:collectives={ring}")
+    for at, (kind, count) in enumerate(calls):
+        size = 0 if kind == "barrier" else 8 * count
+        root = ":root=2" if kind in ("bcast", "reduce", "gather", "scatter") else ""
+        phase = f"pcontrol-{100 + at} collectives"
+        for recorded, rules in ((default, library), (chosen, ring)):
+            spec = ":".join(rules.split(",")[:1])
+            spec = {"allreduce": "ring", "bcast": "binomial"}.get(kind, spec) if rules == ring else spec
+            (expected,) = expand(f"collective:{kind}:{ranks}:{size}:{spec}{root}").values()
+            assert recorded[phase] == expected, (kind, count, rules)
+
+
+def test_sizes_without_end_are_rounded_and_counted(tmp_path: Path) -> None:
+    """More sizes than the table has entries: bytes and calls stay exact, sizes become powers of two, the file says so."""
+    sizes = range(1, 600)
+    records = record(
+        OMPI,
+        tmp_path,
+        "+".join(f"bcast@{n}" for n in (1, 2)) + "+sizes",
+        1,
+        environment={"HOPBYTE_RECORD_TABLE": "256"},
+    )
+    for r in records:
+        total = sum(c["bytes"] for k, c in r.calls.items() if k[2] == "allreduce")
+        calls = sum(c["messages"] for k, c in r.calls.items() if k[2] == "allreduce")
+        found = set().union(*(s for k, s in r.sizes.items() if k[2] == "allreduce"))
+        assert (total, calls) == (sum(sizes), len(sizes))
+        rounded = {s for s in found if s.startswith("~")}
+        assert rounded == {"~128", "~256", "~512"} and len(found) <= 256 + len(rounded)
+        assert int(r.header["rounded"]) == len(sizes) - 254
 
 
 def test_one_sided_equals_monitoring(tmp_path: Path) -> None:
@@ -211,17 +262,19 @@ def test_one_sided_on_every_mpi(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mpi", ALL[1:], ids=lambda m: m.name)
 def test_collectives_are_the_same_on_every_mpi(mpi: Mpi, tmp_path: Path) -> None:
-    kinds = [kind for kind, _ in TUNED] + ["graph", "in_place", "ibcast", "reduce_scatter_block"]
-    matrices, facts = [], []
+    kinds = [kind for kind, _, _ in TUNED] + ["graph", "in_place", "ibcast", "reduce_scatter_block"]
+    pairs, facts = [], []
     for which in (mpi, OMPI):
         folder = tmp_path / which.name
         folder.mkdir()
         records = record(which, folder, "+".join(kinds))
-        matrices.append(
-            {kind: collective_matrix(records, kind) for kind in {k[2] for r in records for k in r.calls}}
+        found = {k[2] for r in records for k in r.calls}
+        assert len(found) == 20
+        pairs.append({kind: pair_matrix(records, kind) for kind in found})
+        facts.append(
+            [sorted((k[1:], tuple(c.values()), sorted(r.sizes[k])) for k, c in r.calls.items()) for r in records]
         )
-        facts.append([sorted((k[1:], tuple(c.values())) for k, c in r.calls.items()) for r in records])
-    assert len(matrices[0]) == 20 and matrices[0] == matrices[1]
+    assert pairs[0] == pairs[1]
     assert facts[0] == facts[1]
 
 
@@ -231,7 +284,7 @@ def test_graph_neighbours(mpi: Mpi, tmp_path: Path) -> None:
     for rank in range(RANKS):
         expected[rank, (rank + 1) % RANKS] = (16, 1)
         expected[rank, (rank + 2) % RANKS] = (32, 1)
-    assert collective_matrix(record(mpi, tmp_path, "graph"), "neighbor_alltoallv") == expected
+    assert pair_matrix(record(mpi, tmp_path, "graph"), "neighbor_alltoallv") == expected
 
 
 @each_mpi
@@ -239,7 +292,7 @@ def test_between_two_groups(mpi: Mpi, tmp_path: Path) -> None:
     records = record(mpi, tmp_path, "between", 1, 5)
     point = {pair: counts for pair, counts in point_matrix(records).items() if counts[0] >= 8}
     assert point == {(0, 2): (8, 1), (1, 3): (9, 1), (2, 0): (10, 1), (3, 1): (11, 1)}
-    assert collective_matrix(records, "bcast") == {(0, 2): (10, 1), (0, 3): (10, 1), (0, 4): (10, 1)}
+    assert pair_matrix(records, "bcast") == {(0, 2): (10, 1), (0, 3): (10, 1), (0, 4): (10, 1)}
 
 
 @each_mpi

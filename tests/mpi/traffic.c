@@ -1,4 +1,5 @@
-/* Known traffic, one kind at a time: traffic KIND[+KIND…] REPETITIONS. Every kind works on any number of ranks >= 2. */
+/* Known traffic, one kind at a time: traffic KIND[+KIND…] REPETITIONS. Every kind works on any number of ranks >= 2.
+ * COLLECTIVE@COUNT is that collective of so many doubles (the vector, or each block) in a phase of its own. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,14 +292,51 @@ static void many(void)
     MPI_Pcontrol(-2);
 }
 
+/* Phases are pcontrol-100, pcontrol-101, … in the order of the list. */
+static void sized(const char *kind, int count)
+{
+    static int level = 100;
+    MPI_Comm comm = MPI_COMM_WORLD;
+    int root = size > 2 ? 2 : 0;
+    size_t room = (size_t)count * (size_t)size;
+    double *a = calloc(room + 1, sizeof *a), *b = calloc(room + 1, sizeof *b);
+    MPI_Pcontrol(level++);
+    if (strncmp(kind, "barrier@", 8) == 0) MPI_Barrier(comm);
+    else if (strncmp(kind, "bcast@", 6) == 0) MPI_Bcast(a, count, MPI_DOUBLE, root, comm);
+    else if (strncmp(kind, "reduce@", 7) == 0) MPI_Reduce(a, b, count, MPI_DOUBLE, MPI_SUM, root, comm);
+    else if (strncmp(kind, "allreduce@", 10) == 0) MPI_Allreduce(a, b, count, MPI_DOUBLE, MPI_SUM, comm);
+    else if (strncmp(kind, "scan@", 5) == 0) MPI_Scan(a, b, count, MPI_DOUBLE, MPI_SUM, comm);
+    else if (strncmp(kind, "gather@", 7) == 0) MPI_Gather(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, root, comm);
+    else if (strncmp(kind, "scatter@", 8) == 0) MPI_Scatter(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, root, comm);
+    else if (strncmp(kind, "allgather@", 10) == 0) MPI_Allgather(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, comm);
+    else if (strncmp(kind, "alltoall@", 9) == 0) MPI_Alltoall(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, comm);
+    else if (strncmp(kind, "reduce_scatter@", 15) == 0)
+        MPI_Reduce_scatter_block(a, b, count, MPI_DOUBLE, MPI_SUM, comm);
+    else MPI_Abort(comm, 2);
+    free(a);
+    free(b);
+}
+
+/* One call of every size up to 599 bytes. */
+static void sizes(void)
+{
+    for (int bytes = 1; bytes < 600; bytes++)
+        MPI_Allreduce(out, in, bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+}
+
 static void one_of(const char *kind)
 {
+    const char *count = strchr(kind, '@');
+    if (count) {
+        sized(kind, atoi(count + 1));
+        return;
+    }
     static const struct {
         const char *kind;
         void (*run)(void);
     } kinds[] = {{"point", point}, {"types", types}, {"communicators", communicators}, {"persistent", persistent},
                  {"grid", grid_neighbors}, {"graph", graph_neighbors}, {"rma", one_sided}, {"between", between},
-                 {"regions", regions}, {"many", many}};
+                 {"regions", regions}, {"many", many}, {"sizes", sizes}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kind, kinds[i].kind) == 0) {
             kinds[i].run();
@@ -310,7 +348,7 @@ static void one_of(const char *kind)
 /* kind+kind+… */
 static void all_of(const char *list)
 {
-    char copy[1024], *rest = copy, *kind;
+    char copy[4096], *rest = copy, *kind;
     snprintf(copy, sizeof copy, "%s", list);
     while ((kind = strsep(&rest, "+")))
         one_of(kind);

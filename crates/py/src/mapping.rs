@@ -209,7 +209,7 @@ pub fn map(
     let question = Question {
         machine: machine.0.clone(),
         traffic: traffic.name().to_owned(),
-        traffic_notes: Vec::new(),
+        traffic_notes: traffic.assumed().to_vec(),
         exchange,
         allocation,
         background: links.map(Links::reading),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Traffic {
     source: String,
+    notes: Vec<String>,
     exchange: Arc<Exchange>,
     from: Vec<u32>,
     to: Vec<u32>,
@@ -26,7 +27,9 @@ pub struct Traffic {
 pub fn load_traffic(py: Python<'_>, source: String) -> PyResult<Traffic> {
     py.detach(|| {
         let traffic = read_traffic(&source).map_err(python)?;
-        Ok(Traffic::new(traffic.source.clone(), traffic.total()))
+        let mut loaded = Traffic::new(traffic.source.clone(), traffic.total());
+        loaded.notes = traffic.notes;
+        Ok(loaded)
     })
 }
 
@@ -35,6 +38,7 @@ impl Traffic {
         let pairs = exchange.pairs();
         let mut traffic = Self {
             source,
+            notes: Vec::new(),
             from: Vec::with_capacity(pairs),
             to: Vec::with_capacity(pairs),
             bytes: Vec::with_capacity(pairs),
@@ -59,6 +63,11 @@ impl Traffic {
     /// Where it came from.
     pub fn name(&self) -> &str {
         &self.source
+    }
+
+    /// What was assumed or left out when it was read.
+    pub fn assumed(&self) -> &[String] {
+        &self.notes
     }
 }
 
@@ -112,6 +121,12 @@ impl Traffic {
     #[getter]
     fn source(&self) -> &str {
         &self.source
+    }
+
+    /// What was assumed or left out when it was read, such as the algorithms of collectives.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 
     /// Number of ranks.

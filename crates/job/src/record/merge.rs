@@ -188,6 +188,8 @@ pub struct Merged {
     pub messages: u64,
     /// By phase.
     pub phases: Vec<PhaseRow>,
+    /// By which algorithms collective calls became messages, and what is missing.
+    pub notes: Vec<String>,
     /// File of the traffic.
     pub traffic: PathBuf,
     /// File of the placement.
@@ -208,12 +210,17 @@ pub struct PhaseRow {
 }
 
 impl Merged {
-    /// Writes `traffic.csv` and `placement.csv` into the folder of the record.
+    /// Writes `traffic.csv` and `placement.csv` into the folder of the record; collective calls become messages by
+    /// `rules`, without them as the job's MPI decides.
     ///
     /// # Errors
     /// The record cannot be read, or the files not written.
-    pub fn write(job: &Job, ranks: &Ranks, folder: &Path) -> Result<Self> {
-        let traffic = read_traffic(&folder.display().to_string())?;
+    pub fn write(job: &Job, ranks: &Ranks, folder: &Path, rules: Option<&str>) -> Result<Self> {
+        let mut source = folder.display().to_string();
+        if let Some(rules) = rules {
+            source += &format!(":collectives={rules}");
+        }
+        let traffic = read_traffic(&source)?;
         let paths = (folder.join("traffic.csv"), folder.join("placement.csv"));
         write_atomic(&paths.0, &csv(&traffic))?;
         write_atomic(&paths.1, &ranks.placement_csv())?;
@@ -238,6 +245,7 @@ impl Merged {
                     messages: messages(&p.exchange),
                 })
                 .collect(),
+            notes: traffic.notes,
             traffic: paths.0,
             placement: paths.1,
         })

@@ -108,13 +108,22 @@ pub(super) struct Phases {
 }
 
 impl Phases {
+    /// Gives a phase its place; without entries it will not be there.
+    pub(super) fn name(&mut self, phase: &str) {
+        self.at(phase);
+    }
+
     pub(super) fn add(&mut self, phase: &str, entry: Entry) {
+        let at = self.at(phase);
+        self.phases[at].1.push(entry);
+    }
+
+    fn at(&mut self, phase: &str) -> usize {
         let at = self.phases.iter().position(|(name, _)| name == phase);
-        let at = at.unwrap_or_else(|| {
+        at.unwrap_or_else(|| {
             self.phases.push((phase.to_owned(), Vec::new()));
             self.phases.len() - 1
-        });
-        self.phases[at].1.push(entry);
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -123,7 +132,7 @@ impl Phases {
 
     pub(super) fn finish(self, source: &str, tasks: usize) -> Result<Traffic, ObserveError> {
         let mut phases = Vec::new();
-        for (name, entries) in self.phases {
+        for (name, entries) in self.phases.into_iter().filter(|p| !p.1.is_empty()) {
             let exchange = Exchange::new(tasks, entries)?;
             phases.push(Phase { name, exchange });
         }

@@ -8,6 +8,7 @@ use crate::ObserveError;
 use crate::known::{Known, known, names};
 use crate::text::{Text, float};
 use crate::trace;
+use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::{InputError, Traffic};
 
 /// One row of the table.
@@ -35,6 +36,8 @@ enum Read {
     One(fn(&Text) -> Result<Traffic, ObserveError>),
     /// The files of all ranks.
     Ranks(fn(&str, &[Text]) -> Result<Traffic, ObserveError>),
+    /// The files of all ranks, with collective calls that are expanded by rules.
+    Calls(fn(&str, &[Text], &Algorithms) -> Result<Traffic, ObserveError>),
     /// Nothing: it does not say to whom.
     Refused(fn(&Text) -> ObserveError),
 }
@@ -70,7 +73,7 @@ const TABLE: &[Format] = &[
             "traffic",
         ),
         recognise: Recognise::Line(|line| line.starts_with(b"# hopbyte-record")),
-        read: Read::Ranks(record::read),
+        read: Read::Calls(record::read),
     },
     Format {
         known: known("Matrix Market", "bytes", PAGE, "traffic"),
@@ -229,17 +232,31 @@ impl Format {
 
     /// Whether every rank has a file of its own.
     pub(super) fn of_ranks(&self) -> bool {
-        matches!(self.read, Read::Ranks(_))
+        matches!(self.read, Read::Ranks(_) | Read::Calls(_))
     }
 
     /// Reads one file, or the files of all ranks.
-    pub(super) fn read(&self, source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
+    ///
+    /// # Errors
+    /// What its reader refuses; `rules` for collective calls where the format has none.
+    pub(super) fn read(
+        &self,
+        source: &str,
+        texts: &[Text],
+        rules: Option<&Algorithms>,
+    ) -> Result<Traffic, ObserveError> {
         let Some(first) = texts.first() else {
             return Err(InputError::new(source, "no files", "files of ranks").into());
         };
         match self.read {
-            Read::Ranks(read) => read(source, texts),
+            Read::Calls(read) => read(source, texts, &rules.cloned().unwrap_or_default()),
             Read::Refused(why) => Err(why(first)),
+            _ if rules.is_some() => {
+                let found = format!("{source} with a choice of collectives");
+                let expected = "a record of hopbyte's or a trace, which have collective calls";
+                Err(InputError::new(source, found, expected).into())
+            }
+            Read::Ranks(read) => read(source, texts),
             Read::One(read) if texts.len() == 1 => read(first),
             Read::One(_) => Err(first
                 .error(

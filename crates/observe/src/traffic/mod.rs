@@ -6,6 +6,7 @@
 //! no sense (negative, not a number, ranks beyond the header's) are refused where they stand, and
 //! sizes before anything is allocated for them.
 
+mod calls;
 mod dense;
 mod edges;
 mod entries;
@@ -27,7 +28,8 @@ use files::Files;
 use formats::Format;
 pub(crate) use formats::readable;
 pub use formats::{format, known_formats};
-use hopbyte_fabric::{Traffic, declared};
+use hopbyte_fabric::collective::Algorithms;
+use hopbyte_fabric::{InputError, Traffic, declared};
 
 #[cfg(test)]
 pub(crate) use entries::LIMITS;
@@ -39,7 +41,8 @@ use entries::{content_lines, fields, is_comment, line_of};
 /// Reads traffic from a spec ([`declared::TRAFFIC_SPECS`], or `spmv:RANKS:FILE`), a file, a folder or `*` pattern of files of the
 /// ranks, a comma list of them, or an archive of them (`.tar`, compressed or not).
 ///
-/// Formats are those of [`known_formats`], and traces.
+/// Formats are those of [`known_formats`], and traces. Behind a record or trace, `:collectives=RULES`
+/// ([`Algorithms::parse`]) chooses the algorithms by which collective calls become messages.
 pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     if declared::is_traffic_spec(path_or_spec) {
         return Ok(declared::traffic(path_or_spec)?);
@@ -47,21 +50,35 @@ pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     if path_or_spec.starts_with(spmv::START) {
         return spmv::traffic(path_or_spec);
     }
-    read_files(path_or_spec, Files::open(path_or_spec)?)
+    let Some((path, rules)) = path_or_spec.rsplit_once(RULES) else {
+        return read_files(path_or_spec, Files::open(path_or_spec)?, None);
+    };
+    let rules = Algorithms::parse(rules)?;
+    let mut traffic = read_files(path, Files::open(path)?, Some(&rules))?;
+    traffic.source = path_or_spec.to_owned();
+    Ok(traffic)
 }
+
+/// Begins the choice of algorithms behind a path.
+const RULES: &str = ":collectives=";
 
 /// [`read_traffic`] on one file in memory.
 pub fn traffic(text: &Text) -> Result<Traffic, ObserveError> {
-    read_files(text.file(), Files::of(text.clone())?)
+    read_files(text.file(), Files::of(text.clone())?, None)
 }
 
 /// Traces are read file by file; of anything else all files together. Where files of other kinds may lie
 /// between them, the first one that is a rank's says what counts.
-fn read_files(source: &str, mut files: Files) -> Result<Traffic, ObserveError> {
+fn read_files(
+    source: &str,
+    mut files: Files,
+    rules: Option<&Algorithms>,
+) -> Result<Traffic, ObserveError> {
     let mixed = files.mixed();
     while let Some(first) = files.next().transpose()? {
         if let Some(format) = trace::Format::of(&first) {
-            return Ok(format.read(source, first, files)?.traffic()?);
+            let trace = format.read(source, first, files)?;
+            return Ok(trace.traffic_by(&rules.cloned().unwrap_or_default())?);
         }
         let named = Format::named(&first);
         if mixed && named.is_none_or(|format| !format.of_ranks()) {
@@ -75,7 +92,7 @@ fn read_files(source: &str, mut files: Files) -> Result<Traffic, ObserveError> {
                 texts.push(text);
             }
         }
-        return Format::of(&texts[0])?.read(source, &texts);
+        return Format::of(&texts[0])?.read(source, &texts, rules);
     }
     Err(files::nothing_known(source).into())
 }

@@ -1,20 +1,34 @@
 //! Records of hopbyte's own recorder (`mpi/FORMAT.md`): a `.hbr` file for every rank.
 //!
 //! Each phase of the application becomes up to three: its name for point-to-point messages, the name
-//! with ` collectives` for collective calls as the messages they are made of (`C` lines), and with
-//! ` one-sided` for one-sided operations (`R` lines). Messages to other worlds are left out.
+//! with ` collectives` for collective calls as messages (`K` lines, expanded by the fabric's expander, and `C` lines,
+//! whose destinations the calls gave), and with ` one-sided` for one-sided operations (`R` lines). Messages to other
+//! worlds are left out.
 
+use super::calls::{Alike, Calls, Groups, OUTSIDE, Part, kind};
 use super::entries::{MAX_TASKS, Phases, messages, task, task_count};
 use super::prof::complete;
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
+use hopbyte_fabric::collective::{Algorithms, Library};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::{BTreeSet, HashMap};
 
 /// Most members that all groups together may list.
 const MAX_MEMBERS: usize = 1 << 26;
 
-pub(super) fn read(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
+impl Groups for HashMap<&[u8], Vec<u32>> {
+    fn members(&self, group: &[u8]) -> Option<&[u32]> {
+        self.get(group).map(Vec::as_slice)
+    }
+}
+
+/// Reads the files of all ranks; collectives go by `rules`, which say no more than a user did.
+pub(super) fn read(
+    source: &str,
+    texts: &[Text],
+    rules: &Algorithms,
+) -> Result<Traffic, ObserveError> {
     let mut heads = Vec::new();
     for text in texts {
         heads.push(Head::parse(text)?);
@@ -25,6 +39,7 @@ pub(super) fn read(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError
         return Err(error.into());
     };
     let tasks = first.size;
+    let rules = rules.clone().or(first.library);
     let mut ranks = BTreeSet::new();
     let mut groups: HashMap<&[u8], Vec<u32>> = HashMap::new();
     let mut members = 0;
@@ -52,10 +67,14 @@ pub(super) fn read(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError
     }
     complete(source, tasks, &ranks)?;
     let mut phases = Phases::default();
+    let mut calls = Calls::default();
     for (text, head) in world {
-        counts(text, head.rank, tasks, &groups, &mut phases)?;
+        counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
     }
-    phases.finish(source, tasks)
+    let notes = calls.expand(source, &groups, &rules, &mut phases)?;
+    let mut traffic = phases.finish(source, tasks)?;
+    traffic.notes = notes;
+    Ok(traffic)
 }
 
 fn cells(line: Line<'_>) -> Vec<&[u8]> {
@@ -67,20 +86,26 @@ struct Head {
     rank: u32,
     size: usize,
     spawned: bool,
+    library: Option<Library>,
 }
 
 impl Head {
     fn parse(text: &Text) -> Result<Self, InputError> {
         let (mut rank, mut size, mut spawned) = (None, None, false);
-        let mut last = None;
+        let (mut last, mut library) = (None, None);
         for (line, before) in text.lines().zip(0u64..) {
-            if before == 0 && line.bytes != b"# hopbyte-record 1" {
-                return Err(text.error_at(line, "# hopbyte-record 1"));
+            if before == 0 && line.bytes != b"# hopbyte-record 2" {
+                let error = text.error_at(line, "# hopbyte-record 2");
+                return Err(match line.bytes {
+                    b"# hopbyte-record 1" => error.hint("version 1 held collectives already expanded by algorithms of its own; record the job again"),
+                    _ => error,
+                });
             }
             match cells(line)[..] {
                 [b"rank", n] => rank = Some((line, n)),
                 [b"size", n] => size = Some(task_count(text, line, n)?),
                 [b"spawned", flag] => spawned = flag == b"1",
+                [b"library", name, ..] => library = Library::of_version(&lossy(name)),
                 _ => {}
             }
             last = Some((line, before));
@@ -104,6 +129,7 @@ impl Head {
             },
             size,
             spawned,
+            library,
         })
     }
 }
@@ -111,7 +137,7 @@ impl Head {
 /// A group with its members.
 struct Group<'a> {
     id: &'a [u8],
-    /// Those of this world, in order.
+    /// In order; [`OUTSIDE`] for those of another world.
     members: Vec<u32>,
 }
 
@@ -127,7 +153,11 @@ impl<'a> Group<'a> {
         let wrong = |found: &[u8]| text.error_in(line, found, "ranks such as 0-3,8,16-64:8");
         let most = decimal(size).ok_or_else(|| wrong(size))?;
         let mut ranks: Vec<u32> = Vec::new();
-        for run in list.split(|&b| b == b',').filter(|r| *r != b"x") {
+        for run in list.split(|&b| b == b',') {
+            if run == b"x" {
+                ranks.push(OUTSIDE);
+                continue;
+            }
             let (range, step) =
                 split(run, b':').map_or((run, Some(1)), |(r, s)| (r, decimal_u32(s)));
             let (from, to) = split(range, b'-').unwrap_or((range, range));
@@ -140,8 +170,11 @@ impl<'a> Group<'a> {
             }
             ranks.extend((from..=to).step_by(step as usize));
             if ranks.len() as u64 > most {
-                return Err(text.error_in(line, list, format!("{most} ranks, the group's size")));
+                break;
             }
+        }
+        if ranks.len() as u64 != most {
+            return Err(text.error_in(line, list, format!("{most} ranks, the group's size")));
         }
         Ok(Some(Self { id, members: ranks }))
     }
@@ -152,13 +185,12 @@ fn split(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..i], &bytes[i + 1..]))
 }
 
-/// Adds a rank's `P`, `C` and `R` lines.
-fn counts(
-    text: &Text,
-    rank: u32,
-    tasks: usize,
-    groups: &HashMap<&[u8], Vec<u32>>,
+/// Adds a rank's `P`, `C` and `R` lines to `phases`, its `K` lines to `calls`.
+fn counts<'a>(
+    text: &'a Text,
+    (rank, tasks): (u32, usize),
     phases: &mut Phases,
+    calls: &mut Calls<'a>,
 ) -> Result<(), InputError> {
     let mut names: HashMap<&[u8], String> = HashMap::new();
     for line in text.lines() {
@@ -167,10 +199,19 @@ fn counts(
             names.insert(id, lossy(name).into_owned());
             continue;
         }
-        let (suffix, phase, place, size, count, inwards) = match cells[..] {
-            [b"P", phase, to, size, count, ..] => ("", phase, (to, None), size, count, false),
-            [b"C", phase, group, _, to, size, count, ..] => {
-                (" collectives", phase, (to, Some(group)), size, count, false)
+        if let [b"rounded", count] = cells[..] {
+            calls.rounded = calls.rounded.max(messages(text, line, count)?);
+            continue;
+        }
+        let (suffix, phase, to, size, count, inwards) = match cells[..] {
+            [b"P", phase, to, size, count, ..] => ("", phase, to, size, count, false),
+            [b"C", phase, _, _, to, size, count, ..] => {
+                (" collectives", phase, to, size, count, false)
+            }
+            // Calls whose messages are `C` lines.
+            [b"K", _, _, _, _, b"-", _, _, ..] => continue,
+            [b"K", phase, _, _, _, _, size, count, ..] => {
+                (" collectives", phase, &b"-1"[..], size, count, false)
             }
             [b"R", phase, _, direction, to, size, count, ..] => {
                 let inwards = match direction {
@@ -178,9 +219,9 @@ fn counts(
                     b"out" => false,
                     other => return Err(text.error_in(line, other, "in or out")),
                 };
-                (" one-sided", phase, (to, None), size, count, inwards)
+                (" one-sided", phase, to, size, count, inwards)
             }
-            [b"P" | b"C" | b"R", ..] => {
+            [b"P" | b"C" | b"K" | b"R", ..] => {
                 return Err(text.error_at(line, "all fields of its kind"));
             }
             _ => continue,
@@ -188,29 +229,45 @@ fn counts(
         let name = names
             .get(phase)
             .ok_or_else(|| text.error_in(line, phase, "a phase that was defined before"))?;
-        let name = format!("{name}{suffix}");
+        let name_of_phase = format!("{name}{suffix}");
         let size = decimal(size)
             .ok_or_else(|| text.error_in(line, size, "bytes (a whole number)"))?
             as f64;
         let count = messages(text, line, count)?;
-        let mut add = |other: u32| {
-            let (from, to) = if inwards {
-                (other, rank)
-            } else {
-                (rank, other)
+        if let [b"K", _, group, name, root, each, ..] = cells[..] {
+            phases.name(&name_of_phase);
+            let (collective, vector) = kind(name).ok_or_else(|| {
+                text.error_in(line, name, "a kind of collective call with one size")
+            })?;
+            let root = match root {
+                b"-1" => 0,
+                root => task(text, line, root, tasks)?,
             };
-            phases.add(&name, (from, to, size, count));
-        };
-        match place {
-            (b"-1", _) => {}
-            (b"*", Some(group)) => {
-                let members = groups.get(group).ok_or_else(|| {
-                    text.error_in(line, group, "a group whose members some rank lists")
-                })?;
-                members.iter().filter(|&&m| m != rank).for_each(|&m| add(m));
-            }
-            (to, _) => add(task(text, line, to, tasks.min(MAX_TASKS))?),
+            let alike = Alike {
+                phase: name_of_phase,
+                group,
+                collective,
+                vector,
+                root,
+                size: each,
+            };
+            let part = Part {
+                bytes: size,
+                calls: count,
+            };
+            calls.add(alike, rank, part);
+            continue;
         }
+        if to == b"-1" {
+            continue;
+        }
+        let other = task(text, line, to, tasks.min(MAX_TASKS))?;
+        let (from, to) = if inwards {
+            (other, rank)
+        } else {
+            (rank, other)
+        };
+        phases.add(&name_of_phase, (from, to, size, count));
     }
     Ok(())
 }

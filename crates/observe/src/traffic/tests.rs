@@ -155,7 +155,7 @@ fn prof(files: &[(&str, &str)]) -> Result<Traffic, String> {
         .map(|(name, content)| Text::from_bytes(*name, content.as_bytes(), LIMITS).unwrap())
         .collect();
     let format = Format::of(&texts[0]).map_err(|e| e.to_string())?;
-    format.read("run", &texts).map_err(|e| e.to_string())
+    format.read("run", &texts, None).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn ranks_that_are_missing_or_double_are_named() {
 
 fn hbr(rank: u32, size: u32, body: &str) -> String {
     let lines = format!(
-        "# hopbyte-record 1\nrank\t{rank}\nsize\t{size}\nspawned\t0\n{body}ended\tfinalize\n"
+        "# hopbyte-record 2\nrank\t{rank}\nsize\t{size}\nspawned\t0\n{body}ended\tfinalize\n"
     );
     format!("{lines}end\t{}\n", lines.lines().count())
 }
@@ -247,9 +247,9 @@ fn hbr(rank: u32, size: u32, body: &str) -> String {
 fn records_of_our_own_by_phase_and_kind() {
     let first = "phase\t0\tmain\nphase\t3\tsolve/halo\ngroup\tab\t3\t0-2\ngroup\tcd\t2\t0-2:2\n";
     let bodies = [
-        format!("{first}P\t3\t1\t100\t2\nP\t3\t1\t11\t1\nP\t3\t-1\t5\t1\nC\t0\tab\talltoall\t*\t8\t1\nsomething\tnew\n"),
-        "phase\t1\tmain\ngroup\tab\t3\t-\nC\t1\tab\talltoall\t*\t8\t1\nP\t1\t1\t9\t1\n".to_string(),
-        "phase\t0\tmain\ngroup\tcd\t2\t-\nC\t0\tcd\tbcast\t*\t4\t1\nR\t0\tput\tout\t1\t70\t1\nR\t0\tget\tin\t1\t80\t1\nK\t0\tcd\tbcast\t-1\t4\t1\n".to_string(),
+        format!("{first}P\t3\t1\t100\t2\nP\t3\t1\t11\t1\nP\t3\t-1\t5\t1\nK\t0\tab\talltoall\t-1\t8\t8\t1\nsomething\tnew\n"),
+        "phase\t1\tmain\ngroup\tab\t3\t-\nK\t1\tab\talltoall\t-1\t8\t8\t1\nP\t1\t1\t9\t1\n".to_string(),
+        "phase\t0\tmain\ngroup\tcd\t2\t-\nC\t0\tcd\talltoallv\t0\t4\t1\nR\t0\tput\tout\t1\t70\t1\nR\t0\tget\tin\t1\t80\t1\nK\t0\tcd\talltoallv\t-1\t-\t4\t1\nK\t0\tab\talltoall\t-1\t8\t8\t1\n".to_string(),
     ];
     let files: Vec<(String, String)> = (0..3)
         .map(|r| (format!("rank.{r}.hbr"), hbr(r, 3, &bodies[r as usize])))
@@ -275,7 +275,8 @@ fn records_of_our_own_by_phase_and_kind() {
             (0, 2, 8.0, 1),
             (1, 0, 8.0, 1),
             (1, 2, 8.0, 1),
-            (2, 0, 4.0, 1)
+            (2, 0, 12.0, 2),
+            (2, 1, 8.0, 1),
         ]
     );
     assert_eq!(phase("main one-sided"), [(1, 2, 80.0, 1), (2, 1, 70.0, 1)]);
@@ -297,15 +298,15 @@ fn records_of_our_own_by_phase_and_kind() {
         ),
         (damaged(|c| c.replace("0-2:2", "0-9999999")), "0-9999999"),
         (
-            damaged(|c| c.replace("group\tab\t3\t0-2", "group\tab\t3\t-")),
-            "ab",
+            damaged(|c| c.replace("group\tab\t3\t0-2", "group\tab\t3\t0-1")),
+            "0-1",
         ),
         (damaged(|c| c.replace("\t100\t2", "\t-100\t2")), "-100"),
         (damaged(|c| c.replace("P\t3\t1", "P\t9\t1")), "9"),
         (damaged(|c| c.replace("P\t3\t1\t11", "P\t3\t7\t11")), "7"),
         (
-            damaged(|c| c.replace("record 1", "record 2")),
-            "# hopbyte-record 2",
+            damaged(|c| c.replace("record 2", "record 1")),
+            "record the job again",
         ),
     ] {
         assert!(
@@ -461,4 +462,63 @@ fn specs_files_lists_and_what_is_no_traffic() {
     std::fs::write(at("binary"), b"\0\0\0").unwrap();
     let binary = read_traffic(&at("binary")).unwrap_err().to_string();
     assert!(binary.contains("binary data"), "{binary}");
+}
+
+/// Calls of five ranks: sizes that differ by rank, members that called another number of times, groups that no file lists.
+#[test]
+fn collective_calls_are_expanded_and_what_is_missing_is_said() {
+    let body = |rank: u32| {
+        let list = if rank == 0 { "4,3,1-2" } else { "-" };
+        let block = [0, 10, 20, 30, 40][rank as usize];
+        let calls = if rank == 2 { 1 } else { 2 };
+        let mut body = format!("phase\t0\tmain\ngroup\tab\t4\t{list}\n");
+        if rank > 0 {
+            body += &format!("K\t0\tab\tallgatherv\t-1\t100\t{block}\t1\n");
+            body += &format!("K\t0\tab\tbcast\t1\t~64\t{}\t{calls}\n", 70 * calls);
+        }
+        body += "K\t0\t-\tbarrier\t-1\t0\t0\t7\nrounded\t2\n";
+        body
+    };
+    let files: Vec<(String, String)> = (0..5)
+        .map(|r| (format!("rank.{r}.hbr"), hbr(r, 5, &body(r))))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in &files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let path = folder.path().display().to_string();
+    let rules = "openmpi,allgather=linear,bcast=linear";
+    let t = read_traffic(&format!("{path}:collectives={rules}")).unwrap();
+    assert!(t.source.ends_with(rules));
+    let sent = |from: u32| -> Vec<(u32, f64, u64)> {
+        let total = t.total();
+        let sends = total.sends(from).iter();
+        sends.map(|m| (m.to, m.bytes, m.messages)).collect()
+    };
+    // Each its own block to each; rank 3, the root, 70 bytes twice as well.
+    assert_eq!(sent(1), [(2, 10.0, 1), (3, 10.0, 1), (4, 10.0, 1)]);
+    assert_eq!(sent(3), [(1, 170.0, 3), (2, 170.0, 3), (4, 170.0, 3)]);
+    assert_eq!(
+        t.notes,
+        [
+            "broadcast by linear (given): 2 calls, 4 ranks, 70 B",
+            "allgather by linear (given): 1 call, 4 ranks, 25 B",
+            "7 collective calls of groups that the record does not list are not in the traffic",
+            "1 collective calls are missing that other members of the group made in the same phase",
+            "2 collective calls are expanded by the mean of their sizes between two powers of two",
+        ]
+    );
+    let wrong = read_traffic(&format!("{path}:collectives=bcast=bruck")).unwrap_err();
+    assert!(wrong.to_string().contains("scatter-allgather"), "{wrong}");
+    let matrix = folder.path().join("m.csv");
+    std::fs::write(&matrix, "0,1\n1,0\n").unwrap();
+    let wrong = read_traffic(&format!("{}:collectives=mpich", matrix.display())).unwrap_err();
+    assert!(wrong.to_string().contains("collective calls"), "{wrong}");
+    let stranger = hbr(
+        0,
+        1,
+        "phase\t0\tmain\ngroup\tab\t2\t0,x\nK\t0\tab\tbcast\t0\t8\t8\t1\n",
+    );
+    let alone = prof(&[("rank.0.hbr", &stranger)]).unwrap();
+    assert_eq!(alone.total().pairs(), 0);
 }

@@ -4,6 +4,7 @@ use crate::args::one_of;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::builder::TypedValueParser;
+use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::units::bytes_text;
 use hopbyte_job::record::launch::{Flavour, Job};
 use hopbyte_job::record::merge::{self, Merged, Ranks};
@@ -27,6 +28,10 @@ pub struct Args {
     /// Where the preload libraries are (default: installed beside hopbyte, or build/mpi)
     #[arg(long, value_name = "FOLDER")]
     libraries: Option<PathBuf>,
+    /// Algorithms by which collective calls become messages in traffic.csv: openmpi, mpich, COLLECTIVE=ALGORITHM, or
+    /// a comma list of these (default: as the job's MPI decides)
+    #[arg(long, value_name = "RULES")]
+    collectives: Option<String>,
     /// The command, behind `--`
     #[arg(
         required = true,
@@ -50,6 +55,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         None => None,
     };
     let job = Job::understand(&args.command, args.flavour, args.libraries.as_deref())?;
+    let rules = args.collectives.as_deref();
+    rules.map(Algorithms::parse).transpose()?;
     let folder = merge::new_folder(&args.out)?;
     out.talk(format!("recording with {}", job.library.display()));
     let status = job.run(&folder, deadline)?;
@@ -74,7 +81,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         ));
         return Ok(Answer::No);
     }
-    let record = Merged::write(&job, &ranks, &args.out)?;
+    let record = Merged::write(&job, &ranks, &args.out, rules)?;
     write(&record, out)?;
     if status.success() {
         return Ok(Answer::Yes);
@@ -106,6 +113,9 @@ fn write(record: &Merged, out: &mut Output) -> Result<()> {
         ]);
     }
     out.table(&table)?;
+    for note in &record.notes {
+        out.line(format!("# {note}"))?;
+    }
     out.line(format!(
         "\nhopbyte map {} --current {} --fabric …",
         record.traffic.display(),

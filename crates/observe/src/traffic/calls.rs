@@ -1,0 +1,188 @@
+//! Collective calls of a record, gathered from the files of all ranks and expanded by the fabric's expander.
+
+use super::Phases;
+use crate::ObserveError;
+use hopbyte_fabric::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};
+use hopbyte_fabric::{FabricError, InputError};
+use std::collections::BTreeMap;
+
+/// A member of a group that is a process of another world.
+pub(super) const OUTSIDE: u32 = u32::MAX;
+
+/// Calls of all members of a group that are expanded alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Alike<'a> {
+    pub phase: String,
+    pub group: &'a [u8],
+    pub collective: Collective,
+    /// Whether each member has a block of its own size (`allgatherv`, `reduce_scatter`).
+    pub vector: bool,
+    /// Position of the root in the group, 0 without one.
+    pub root: u32,
+    /// The size field as it stands: the same at all members.
+    pub size: &'a [u8],
+}
+
+/// What one rank says of calls that are alike.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part {
+    pub bytes: f64,
+    pub calls: u64,
+}
+
+/// By rank.
+type Parts = BTreeMap<u32, Part>;
+
+/// Everything that the `K` lines of a record say.
+#[derive(Default)]
+pub(super) struct Calls<'a> {
+    alike: BTreeMap<Alike<'a>, Parts>,
+    /// Calls whose size the recorder rounded.
+    pub rounded: u64,
+}
+
+/// The kind of a `K` line as a collective, and whether its blocks differ; `None` for kinds that go pair by pair.
+pub(super) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
+    let collective = match name {
+        b"barrier" => Collective::Barrier,
+        b"bcast" => Collective::Broadcast,
+        b"reduce" => Collective::Reduce,
+        b"allreduce" => Collective::Allreduce,
+        b"scan" | b"exscan" => Collective::Scan,
+        b"gather" => Collective::Gather,
+        b"scatter" => Collective::Scatter,
+        b"allgather" | b"allgatherv" => Collective::Allgather,
+        b"alltoall" => Collective::Alltoall,
+        b"reduce_scatter" | b"reduce_scatter_block" => Collective::ReduceScatter,
+        _ => return None,
+    };
+    let vector = matches!(name, b"allgatherv" | b"reduce_scatter");
+    Some((collective, vector))
+}
+
+/// Members of a group by its name in the files.
+pub(super) trait Groups {
+    /// World ranks in the group's order; `None` where no file lists them.
+    fn members(&self, group: &[u8]) -> Option<&[u32]>;
+}
+
+impl<'a> Calls<'a> {
+    /// Notes a rank's line.
+    pub fn add(&mut self, alike: Alike<'a>, rank: u32, part: Part) {
+        let parts = self.alike.entry(alike).or_default();
+        let sum = parts.entry(rank).or_default();
+        sum.bytes += part.bytes;
+        sum.calls = sum.calls.saturating_add(part.calls);
+    }
+
+    /// Adds the messages of all calls to `phases`; returns what was assumed and what is missing.
+    pub fn expand(
+        self,
+        source: &str,
+        groups: &impl Groups,
+        rules: &Algorithms,
+        phases: &mut Phases,
+    ) -> Result<Vec<String>, ObserveError> {
+        let (mut used, mut lost, mut uneven) = (Used::default(), 0u64, 0u64);
+        let mut merged: BTreeMap<(Alike<'a>, &'static str), (Algorithm, Parts)> = BTreeMap::new();
+        for (alike, parts) in self.alike {
+            let most = parts.values().map(|p| p.calls).max().unwrap_or(0);
+            let Some(members) = groups.members(alike.group) else {
+                lost = lost.saturating_add(most);
+                continue;
+            };
+            if let Some((rank, _)) = parts.iter().find(|(r, _)| !members.contains(r)) {
+                let group = String::from_utf8_lossy(alike.group);
+                let found = format!("a collective call of rank {rank} in group {group}");
+                return Err(InputError::new(source, found, "a member of the group").into());
+            }
+            if members.len() < 2 {
+                continue;
+            }
+            uneven += parts.values().map(|p| most - p.calls).sum::<u64>();
+            uneven =
+                uneven.saturating_add(most.saturating_mul((members.len() - parts.len()) as u64));
+            let mean = mean(&parts);
+            let algorithm = rules.choose(alike.collective, members.len(), mean);
+            let what = (alike.collective, algorithm);
+            let of = (members.len() as u32, mean);
+            used.add(what, rules.basis(alike.collective), of, most);
+            // Every algorithm is linear in the bytes, so calls of one algorithm can be expanded together.
+            let key = (Alike { size: b"", ..alike }, algorithm.name());
+            let (_, sum) = merged.entry(key).or_insert((algorithm, Parts::new()));
+            for (rank, part) in parts {
+                let entry = sum.entry(rank).or_default();
+                entry.bytes += part.bytes;
+                entry.calls = entry.calls.saturating_add(part.calls);
+            }
+        }
+        for ((alike, _), (algorithm, parts)) in &merged {
+            let members = groups.members(alike.group).unwrap_or_default();
+            expand(alike, *algorithm, members, parts, phases)?;
+        }
+        let mut notes = used.lines();
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                notes.push(format!("{count} collective calls {what}"));
+            }
+        };
+        say(
+            lost,
+            "of groups that the record does not list are not in the traffic",
+        );
+        say(
+            uneven,
+            "are missing that other members of the group made in the same phase",
+        );
+        say(
+            self.rounded,
+            "are expanded by the mean of their sizes between two powers of two",
+        );
+        Ok(notes)
+    }
+}
+
+/// Mean bytes of a call.
+fn mean(parts: &Parts) -> f64 {
+    let calls: f64 = parts.values().map(|p| p.calls as f64).sum();
+    parts.values().map(|p| p.bytes).sum::<f64>() / calls.max(1.0)
+}
+
+/// One expansion for all calls: what a member sends is taken as often as that member called.
+fn expand(
+    alike: &Alike<'_>,
+    algorithm: Algorithm,
+    members: &[u32],
+    parts: &Parts,
+    phases: &mut Phases,
+) -> Result<(), FabricError> {
+    let mean = mean(parts);
+    let of = |rank: &u32| parts.get(rank).copied().unwrap_or_default();
+    let own = |p: Part| p.bytes / p.calls.max(1) as f64;
+    let blocks: Vec<f64> = members.iter().map(|m| own(of(m))).collect();
+    let operation = Operation {
+        collective: alike.collective,
+        algorithm,
+        ranks: members.len() as u32,
+        root: alike.root,
+        sizes: if alike.vector {
+            Sizes::Each(&blocks)
+        } else {
+            Sizes::Same(mean)
+        },
+    };
+    operation.steps(&mut |step| {
+        let (from, to) = (members[step.from as usize], members[step.to as usize]);
+        let part = of(&from);
+        if from == OUTSIDE || to == OUTSIDE || part.calls == 0 {
+            return;
+        }
+        let each = if alike.vector || mean == 0.0 {
+            step.bytes
+        } else {
+            step.bytes * (own(part) / mean)
+        };
+        let messages = part.calls.saturating_mul(step.times.into());
+        phases.add(&alike.phase, (from, to, each * messages as f64, messages));
+    })
+}

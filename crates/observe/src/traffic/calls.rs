@@ -2,9 +2,10 @@
 
 use super::Phases;
 use crate::ObserveError;
+use crate::text::decimal;
 use hopbyte_fabric::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};
 use hopbyte_fabric::{FabricError, InputError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A member of a group that is a process of another world.
 pub(super) const OUTSIDE: u32 = u32::MAX;
@@ -19,8 +20,36 @@ pub(super) struct Alike<'a> {
     pub vector: bool,
     /// Position of the root in the group, 0 without one.
     pub root: u32,
-    /// The size field as it stands: the same at all members.
-    pub size: &'a [u8],
+    /// The same at all members.
+    pub size: Size,
+}
+
+/// The size of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Size {
+    /// Bytes.
+    Exact(u64),
+    /// At least so many bytes, a power of two, and less than twice as many (`~N`).
+    From(u64),
+}
+
+impl Size {
+    /// Reads `N` or `~N`.
+    pub fn parse(word: &[u8]) -> Option<Self> {
+        match word.strip_prefix(b"~") {
+            Some(from) => decimal(from)
+                .filter(|n| n.is_power_of_two())
+                .map(Self::From),
+            None => decimal(word).map(Self::Exact),
+        }
+    }
+
+    fn rounded(self) -> Self {
+        match self {
+            Self::Exact(bytes) if bytes > 0 => Self::From(1 << bytes.ilog2()),
+            other => other,
+        }
+    }
 }
 
 /// What one rank says of calls that are alike.
@@ -69,10 +98,7 @@ pub(super) trait Groups {
 impl<'a> Calls<'a> {
     /// Notes a rank's line.
     pub fn add(&mut self, alike: Alike<'a>, rank: u32, part: Part) {
-        let parts = self.alike.entry(alike).or_default();
-        let sum = parts.entry(rank).or_default();
-        sum.bytes += part.bytes;
-        sum.calls = sum.calls.saturating_add(part.calls);
+        add(self.alike.entry(alike).or_default(), [(rank, part)]);
     }
 
     /// Adds the messages of all calls to `phases`; returns what was assumed and what is missing.
@@ -84,8 +110,9 @@ impl<'a> Calls<'a> {
         phases: &mut Phases,
     ) -> Result<Vec<String>, ObserveError> {
         let (mut used, mut lost, mut uneven) = (Used::default(), 0u64, 0u64);
+        let alike_calls = rounded_alike(self.alike);
         let mut merged: BTreeMap<(Alike<'a>, &'static str), (Algorithm, Parts)> = BTreeMap::new();
-        for (alike, parts) in self.alike {
+        for (alike, parts) in alike_calls {
             let most = parts.values().map(|p| p.calls).max().unwrap_or(0);
             let Some(members) = groups.members(alike.group) else {
                 lost = lost.saturating_add(most);
@@ -108,13 +135,10 @@ impl<'a> Calls<'a> {
             let of = (members.len() as u32, mean);
             used.add(what, rules.basis(alike.collective), of, most);
             // Every algorithm is linear in the bytes, so calls of one algorithm can be expanded together.
-            let key = (Alike { size: b"", ..alike }, algorithm.name());
+            let size = Size::Exact(0);
+            let key = (Alike { size, ..alike }, algorithm.name());
             let (_, sum) = merged.entry(key).or_insert((algorithm, Parts::new()));
-            for (rank, part) in parts {
-                let entry = sum.entry(rank).or_default();
-                entry.bytes += part.bytes;
-                entry.calls = entry.calls.saturating_add(part.calls);
-            }
+            add(sum, parts);
         }
         for ((alike, _), (algorithm, parts)) in &merged {
             let members = groups.members(alike.group).unwrap_or_default();
@@ -139,6 +163,34 @@ impl<'a> Calls<'a> {
             "are expanded by the mean of their sizes between two powers of two",
         );
         Ok(notes)
+    }
+}
+
+/// Ranks may have rounded different sizes: where one rank rounded, sizes of that class are rounded for all.
+fn rounded_alike(alike: BTreeMap<Alike<'_>, Parts>) -> BTreeMap<Alike<'_>, Parts> {
+    let rounded = |key: &Alike<'_>| matches!(key.size, Size::From(_));
+    if !alike.keys().any(rounded) {
+        return alike;
+    }
+    let classes: BTreeSet<Alike<'_>> = alike.keys().filter(|k| rounded(k)).cloned().collect();
+    let mut merged: BTreeMap<Alike<'_>, Parts> = BTreeMap::new();
+    for (key, parts) in alike {
+        let size = key.size.rounded();
+        let class = Alike {
+            size,
+            ..key.clone()
+        };
+        let key = if classes.contains(&class) { class } else { key };
+        add(merged.entry(key).or_default(), parts);
+    }
+    merged
+}
+
+fn add(sum: &mut Parts, parts: impl IntoIterator<Item = (u32, Part)>) {
+    for (rank, part) in parts {
+        let entry = sum.entry(rank).or_default();
+        entry.bytes += part.bytes;
+        entry.calls = entry.calls.saturating_add(part.calls);
     }
 }
 

@@ -5,7 +5,7 @@
 //! whose destinations the calls gave), and with ` one-sided` for one-sided operations (`R` lines). Messages to other
 //! worlds are left out.
 
-use super::calls::{Alike, Calls, Groups, OUTSIDE, Part, kind};
+use super::calls::{Alike, Calls, Groups, OUTSIDE, Part, Size, kind};
 use super::entries::{MAX_TASKS, Phases, messages, task, task_count};
 use super::prof::complete;
 use crate::ObserveError;
@@ -243,6 +243,8 @@ fn counts<'a>(
                 b"-1" => 0,
                 root => task(text, line, root, tasks)?,
             };
+            let each = Size::parse(each)
+                .ok_or_else(|| text.error_in(line, each, "a size such as 8, ~8 or -"))?;
             let alike = Alike {
                 phase: name_of_phase,
                 group,

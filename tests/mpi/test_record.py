@@ -116,7 +116,6 @@ TUNED = [
 ]
 # The same collectives by other algorithms, as Open MPI and the fabric's expander have them.
 OTHERS = [
-    ("barrier", "barrier_algorithm 3", "barrier=recursive-doubling"),
     ("bcast", "bcast_algorithm 1", "broadcast=linear"),
     ("reduce", "reduce_algorithm 1", "reduce=linear"),
     ("allreduce", "allreduce_algorithm 4", "allreduce=ring"),
@@ -148,7 +147,8 @@ def difference(more: Matrix, less: Matrix) -> Matrix:
 
 
 # Trees and hypercubes are other ones on a power of two.
-POWERS = [(*which, 8) for which in TUNED[:4] + TUNED[6:9:2]] + [(*which, 8) for which in OTHERS[6:]]
+POWERS = [(*which, 8) for which in TUNED[:4] + TUNED[6:9:2]] + [(*which, 8) for which in OTHERS[5:]]
+POWERS.append(("barrier", "barrier_algorithm 3", "barrier=recursive-doubling", 8))
 EXPANDED = [(*which, RANKS) for which in TUNED + OTHERS] + POWERS
 
 

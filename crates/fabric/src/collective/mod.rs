@@ -217,6 +217,23 @@ impl Algorithm {
     }
 }
 
+impl Algorithm {
+    /// An upper bound of the messages, a ring's repeated ones counted once.
+    pub fn most_messages(self, collective: Collective, ranks: usize) -> u64 {
+        let n = ranks as u64;
+        let rounds = u64::from(ranks.max(1).ilog2()) + 1;
+        match self {
+            Self::Pairwise => n.saturating_mul(n),
+            Self::Linear if matches!(collective, Collective::Alltoall | Collective::Allgather) => {
+                n.saturating_mul(n)
+            }
+            Self::Linear | Self::Binomial | Self::Ring => 2 * n,
+            Self::Tree => 4 * n,
+            _ => n.saturating_mul(2 * rounds + 2),
+        }
+    }
+}
+
 /// A collective of `ranks` ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {

@@ -266,6 +266,14 @@ fn the_impossible_is_refused() {
 }
 
 #[test]
+fn messages_are_bounded() {
+    every(|o| {
+        let most = o.algorithm.most_messages(o.collective, o.ranks as usize);
+        assert!(steps(o).len() as u64 <= most, "{o:?}: {most}");
+    });
+}
+
+#[test]
 fn every_rule_gives_an_algorithm_that_works() {
     let rules = ["mpich", "openmpi"].map(|name| Algorithms::parse(name).unwrap());
     for (rules, (_, collective)) in rules.iter().flat_map(|r| COLLECTIVES.map(|c| (r, c))) {

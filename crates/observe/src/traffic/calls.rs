@@ -5,7 +5,7 @@ use crate::ObserveError;
 use crate::text::decimal;
 use hopbyte_fabric::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};
 use hopbyte_fabric::{FabricError, InputError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A member of a group that is a process of another world.
 pub(super) const OUTSIDE: u32 = u32::MAX;
@@ -89,11 +89,11 @@ pub(super) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
     Some((collective, vector))
 }
 
-/// Members of a group by its name in the files.
-pub(super) trait Groups {
-    /// World ranks in the group's order; `None` where no file lists them.
-    fn members(&self, group: &[u8]) -> Option<&[u32]>;
-}
+/// World ranks of each group in the group's order, by its name in the files; some that are named no file lists.
+pub(super) type Groups<'a> = HashMap<&'a [u8], Vec<u32>>;
+
+/// Most messages (of a pair and kind) that the collectives of a record may become.
+const MAX_MESSAGES: u64 = 1 << 27;
 
 impl<'a> Calls<'a> {
     /// Notes a rank's line.
@@ -105,20 +105,25 @@ impl<'a> Calls<'a> {
     pub fn expand(
         self,
         source: &str,
-        groups: &impl Groups,
+        groups: &Groups<'_>,
         rules: &Algorithms,
         phases: &mut Phases,
     ) -> Result<Vec<String>, ObserveError> {
         let (mut used, mut lost, mut uneven) = (Used::default(), 0u64, 0u64);
         let alike_calls = rounded_alike(self.alike);
+        let sets: HashMap<&[u8], HashSet<u32>> = groups
+            .iter()
+            .map(|(id, members)| (*id, members.iter().copied().collect()))
+            .collect();
         let mut merged: BTreeMap<(Alike<'a>, &'static str), (Algorithm, Parts)> = BTreeMap::new();
         for (alike, parts) in alike_calls {
             let most = parts.values().map(|p| p.calls).max().unwrap_or(0);
-            let Some(members) = groups.members(alike.group) else {
+            let (Some(members), Some(set)) = (groups.get(alike.group), sets.get(alike.group))
+            else {
                 lost = lost.saturating_add(most);
                 continue;
             };
-            if let Some((rank, _)) = parts.iter().find(|(r, _)| !members.contains(r)) {
+            if let Some((rank, _)) = parts.iter().find(|(r, _)| !set.contains(r)) {
                 let group = String::from_utf8_lossy(alike.group);
                 let found = format!("a collective call of rank {rank} in group {group}");
                 return Err(InputError::new(source, found, "a member of the group").into());
@@ -126,9 +131,11 @@ impl<'a> Calls<'a> {
             if members.len() < 2 {
                 continue;
             }
-            uneven += parts.values().map(|p| most - p.calls).sum::<u64>();
-            uneven =
-                uneven.saturating_add(most.saturating_mul((members.len() - parts.len()) as u64));
+            let here = set.len() - usize::from(set.contains(&OUTSIDE));
+            let made = parts.values().map(|p| p.calls);
+            let made = made.fold(0u64, u64::saturating_add);
+            let all = most.saturating_mul(here as u64);
+            uneven = uneven.saturating_add(all.saturating_sub(made));
             let mean = mean(&parts);
             let algorithm = rules.choose(alike.collective, members.len(), mean);
             let what = (alike.collective, algorithm);
@@ -140,8 +147,18 @@ impl<'a> Calls<'a> {
             let (_, sum) = merged.entry(key).or_insert((algorithm, Parts::new()));
             add(sum, parts);
         }
+        let mut messages = 0u64;
         for ((alike, _), (algorithm, parts)) in &merged {
-            let members = groups.members(alike.group).unwrap_or_default();
+            let members = groups.get(alike.group).map_or(&[][..], Vec::as_slice);
+            messages =
+                messages.saturating_add(algorithm.most_messages(alike.collective, members.len()));
+            if messages > MAX_MESSAGES {
+                let found = format!("collective calls in {} groups and roots", merged.len());
+                let expected = format!("at most {MAX_MESSAGES} messages when expanded");
+                return Err(InputError::new(source, found, expected)
+                    .hint("algorithms with fewer partners have fewer: :collectives=alltoall=bruck")
+                    .into());
+            }
             expand(alike, *algorithm, members, parts, phases)?;
         }
         let mut notes = used.lines();

@@ -17,12 +17,6 @@ use std::collections::{BTreeSet, HashMap};
 /// Most members that all groups together may list.
 const MAX_MEMBERS: usize = 1 << 26;
 
-impl Groups for HashMap<&[u8], Vec<u32>> {
-    fn members(&self, group: &[u8]) -> Option<&[u32]> {
-        self.get(group).map(Vec::as_slice)
-    }
-}
-
 /// Reads the files of all ranks; collectives go by `rules`, which say no more than a user did.
 pub(super) fn read(
     source: &str,
@@ -41,7 +35,7 @@ pub(super) fn read(
     let tasks = first.size;
     let rules = rules.clone().or(first.library);
     let mut ranks = BTreeSet::new();
-    let mut groups: HashMap<&[u8], Vec<u32>> = HashMap::new();
+    let mut groups = Groups::new();
     let mut members = 0;
     for (text, head) in world.clone() {
         if head.size != tasks {

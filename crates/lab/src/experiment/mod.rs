@@ -54,7 +54,7 @@ pub struct Settings {
     pub budget: f64,
     /// Folder of the probes, with `ompi` in it; default: installed, or build/probes.
     pub programs: Option<PathBuf>,
-    /// Folder of the preload libraries; default: installed, or build/recorder.
+    /// Folder of the preload libraries; default: installed, or build/mpi.
     pub libraries: Option<PathBuf>,
 }
 

@@ -223,7 +223,8 @@ pub fn traffic_help() -> String {
     format!(
         "What the ranks send each other: a file, or a spec such as stencil:16x16x16:27\n\nFiles, folders, \
          patterns and archives of files are recognised by content: {}. Specs: stencil:16x16x16:27, \
-         collective:allreduce:64:1000000, plan:dp=8,tp=4,pp=2. Without it: --dims.",
+         collective:allreduce:64:1000000, plan:dp=8,tp=4,pp=2. Behind a record or trace, :collectives=RULES says by which algorithms collective \
+         calls become messages: openmpi, mpich, allreduce=ring, … Without it: --dims.",
         known::traffic()
     )
 }

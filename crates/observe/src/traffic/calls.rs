@@ -1,6 +1,6 @@
 //! Collective calls of a record, gathered from the files of all ranks and expanded by the fabric's expander.
 
-use super::Phases;
+use super::entries::Phases;
 use crate::ObserveError;
 use crate::text::decimal;
 use hopbyte_fabric::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};

@@ -29,7 +29,7 @@ use formats::Format;
 pub(crate) use formats::readable;
 pub use formats::{format, known_formats};
 use hopbyte_fabric::collective::Algorithms;
-use hopbyte_fabric::{InputError, Traffic, declared};
+use hopbyte_fabric::{Traffic, declared};
 
 #[cfg(test)]
 pub(crate) use entries::LIMITS;

@@ -271,7 +271,8 @@ def evaluate(
     machine: Machine,
     *,
     background: Links | None = None,
-    response_fraction: float = 0.0,
+    response_fraction: float | None = None,
+    wire: str = "auto",
 ) -> Evaluation: ...
 def map(
     traffic: Traffic,
@@ -284,7 +285,8 @@ def map(
     aggregate: _Aggregate = "max",
     background: Links | None = None,
     current: Placement | None = None,
-    response_fraction: float = 0.0,
+    response_fraction: float | None = None,
+    wire: str = "auto",
     seconds: float = 2.0,
     trials: int | None = None,
     seed: int = 1,

@@ -99,14 +99,18 @@ def test_edison_is_read_whole() -> None:
 def recount(
     machine: hopbyte.Machine, traffic: hopbyte.Traffic, placement: hopbyte.Placement
 ) -> tuple[NDArray[np.float64], float]:
-    """Bytes on every link and hop-bytes, by walking every route."""
+    """Bytes on every link, as InfiniBand's packets and acknowledgements, and hop-bytes, by walking every route."""
     table = hopbyte.links(machine)
     names, loads, hop_bytes = machine.nodes, np.zeros(machine.link_count), 0.0
-    triples = zip(traffic.from_rank, traffic.to_rank, traffic.bytes, strict=True)
-    for from_rank, to_rank, count in triples:
+    entries = zip(traffic.from_rank, traffic.to_rank, traffic.bytes, traffic.messages, strict=True)
+    for from_rank, to_rank, count, messages in entries:
         a, b = placement.node[from_rank], placement.node[to_rank]
         route = machine.route(names[a], names[b])
-        loads[route] += count
+        if a != b:
+            size = count / messages
+            packets = max(1, np.ceil(size / 4096))
+            loads[route] += messages * (4 * np.ceil(size / 4) + 24 * packets)
+            loads[machine.route(names[b], names[a])] += messages * 28
         hop_bytes += count * sum(table.hop[link] for link in route)
     return loads, hop_bytes
 
@@ -131,6 +135,7 @@ def test_a_mapping_is_worth_what_it_says(
     assert len(mapping.placement) == 64
     assert np.unique(mapping.placement.node, return_counts=True)[1].tolist() == [8] * 8
     certificate = json.loads(mapping.certificate_json())
+    assert json.loads(mapping.document())["wire"]["network"] == "infiniband"
     assert certificate["result"]["hop_bytes"] == mapping.result.hop_bytes
     assert certificate["bound"]["worst_link_seconds"] <= mapping.result.worst_link_seconds
 

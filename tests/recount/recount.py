@@ -6,7 +6,7 @@ the forwarding tables of `ibroute` or OpenSM, a dense traffic matrix and a place
 through the tables and adds up.
 
 usage: recount.py --subnet FILE --routes FILE_OR_FOLDER --traffic FILE --placement FILE
-                  [--certificate FILE [--field result]]
+                  [--certificate FILE [--field result]] [--wire infiniband]
 
 A placement is netloc's resources.txt, an Open MPI rankfile, a file with a host for each rank, or CSV
 `rank,node[,slot]`. Prints one JSON object. With a certificate (what `hopbyte map --json` printed) it
@@ -38,6 +38,11 @@ CABLE_LINE = re.compile(
     r'\[(\d+)\]\S*\s+"([SH])-\w+"\[(\d+)\].*?# (?:lid (\d+) .*)?".*?" lid (\d+) (\d+)x(\w+)'
 )
 ENTRY = re.compile(r"0x([0-9a-fA-F]+)\s+(\d+)\s*[:#]")
+# What a mapper that counts InfiniBand's packets adds to a matrix without counts of messages, which are taken as 1 MiB
+# each: 24 bytes of headers for every 4,096 bytes, and 28 bytes of acknowledgement on the way back for each message.
+LARGE = 1 << 20
+THERE = {"payload": 1.0, "infiniband": (LARGE + 24 * LARGE // 4096) / LARGE}
+BACK = {"payload": 0.0, "infiniband": 28 / LARGE}
 COMPARED = ("worst_link_seconds", "hop_bytes", "average_dilation")
 
 
@@ -135,10 +140,10 @@ def read_placement(path: Path) -> list[str]:
     return lines
 
 
-def recount(subnet: Subnet, matrix: list[list[float]], hosts: list[str]) -> dict[str, float]:
-    """Worst link, hop-bytes and average dilation."""
+def recount(subnet: Subnet, matrix: list[list[float]], hosts: list[str], wire: str) -> dict[str, float]:
+    """Worst link of the bytes on the wire; hop-bytes, average dilation and bytes off node of the payload."""
     load: dict[tuple[int, int], float] = defaultdict(float)
-    hop_bytes = total = 0.0
+    hop_bytes = total = off_node = 0.0
     for source, row in enumerate(matrix):
         for target, size in enumerate(row):
             if source == target or size == 0:
@@ -151,13 +156,17 @@ def recount(subnet: Subnet, matrix: list[list[float]], hosts: list[str]) -> dict
                 raise SystemExit(f"{hosts[source]} or {hosts[target]} is not one port")
             cables = walk(subnet, ends[0][0], ends[1][0][0])
             hop_bytes += size * len(cables)
+            off_node += size
             for cable in cables:
-                load[cable] += size
+                load[cable] += size * THERE[wire]
+            if BACK[wire]:
+                for cable in walk(subnet, ends[1][0], ends[0][0][0]):
+                    load[cable] += size * BACK[wire]
     return {
         "worst_link_seconds": max((size / subnet.rate[c] for c, size in load.items()), default=0.0),
         "hop_bytes": hop_bytes,
         "average_dilation": hop_bytes / total if total else 0.0,
-        "off_node_bytes": sum(s for (lid, port), s in load.items() if lid not in subnet.tables),
+        "off_node_bytes": off_node,
     }
 
 
@@ -168,15 +177,18 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--certificate", type=Path)
     parser.add_argument("--field", default="result")
+    parser.add_argument("--wire", choices=THERE, help="what links carry (default: as the certificate says)")
     given = parser.parse_args()
     subnet = Subnet()
     read_subnet(given.subnet, subnet)
     read_tables(given.routes, subnet)
-    counted = recount(subnet, read_matrix(given.traffic), read_placement(given.placement))
+    certificate = json.loads(given.certificate.read_text()) if given.certificate else {}
+    wire = given.wire or certificate.get("wire", {}).get("network", "payload")
+    counted = recount(subnet, read_matrix(given.traffic), read_placement(given.placement), wire)
     print(json.dumps(counted))
     if not given.certificate:
         return 0
-    claimed = json.loads(given.certificate.read_text())[given.field]
+    claimed = certificate[given.field]
     wrong = [n for n in COMPARED if abs(counted[n] - claimed[n]) > 1e-9 * abs(claimed[n])]
     for name in wrong:
         print(f"{name}: certificate {claimed[name]}, counted {counted[name]}", file=sys.stderr)

@@ -111,7 +111,8 @@ typedef struct hopbyte_map_options {
 /* Maps the tasks of `traffic` to `node_count` nodes of which nodes[i] holds slots[i] tasks. `oracle` (NULL: none) gives
  * what other jobs put on the links, as of its last refresh. `current` (NULL: in order) is the node of every task now;
  * no node may have more of them than slots. `options` NULL: worst link, 2 seconds, seed 1, every core, as `hopbyte map`. The result is
- * never worse than where the tasks are. */
+ * never worse than where the tasks are. Links of Gemini and InfiniBand machines carry headers and responses beside the
+ * bytes of messages. */
 hopbyte_mapping *hopbyte_mapping_create(const hopbyte_machine *machine, const hopbyte_oracle *oracle,
                                         const hopbyte_traffic *traffic, size_t node_count, const uint32_t *nodes,
                                         const uint32_t *slots, const uint32_t *current,

@@ -5,7 +5,7 @@ use crate::machine::hopbyte_machine;
 use crate::oracle::{choice, hopbyte_oracle};
 use crate::traffic::hopbyte_traffic;
 use hopbyte_fabric::{Allocation, NodeId, Placement};
-use hopbyte_job::{Effort, Goal, MAX_THREADS, Question, search};
+use hopbyte_job::{Effort, Goal, MAX_THREADS, Question, WireOptions, search};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -120,6 +120,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
         // The numbers of C are the places in the table; costs have none there.
         let goals: Vec<Goal> = Goal::ALL.into_iter().filter(|g| !g.needs_costs()).collect();
         let question = Question {
+            loads: WireOptions::default().loads(fabric, &exchange)?,
             machine: machine.machine.clone(),
             traffic: "libhopbyte".into(),
             traffic_notes: Vec::new(),
@@ -132,7 +133,6 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             node: None,
             goal: choice("objective", options.objective, &goals)?,
             costs: None,
-            response_fraction: 0.0,
         };
         let found = search(&question, &options.effort()?, &|_| {})?;
         let (placement, certificate) = (found.placement, found.certificate);

@@ -20,7 +20,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![forbid(unsafe_code)]
 
 pub mod aries;
 pub mod bits;
@@ -55,6 +54,7 @@ pub mod torus;
 pub mod trace;
 mod traffic;
 pub mod units;
+pub mod wire;
 
 pub use builder::{FabricBuilder, LinkSpec};
 pub use column::{Column, Missing};

@@ -8,6 +8,7 @@ use crate::mapping::Mapping;
 use crate::question::Question;
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
+use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{Increase, LinkId, Placement, Quantity};
 use hopbyte_map::{Problem, evaluate};
 use hopbyte_observe::read_traffic;
@@ -93,9 +94,13 @@ pub fn second_job(file: &Path, machine: &Machine) -> Result<SecondJob> {
     let fabric = &machine.fabric;
     let traffic = read_traffic(&file.display().to_string())?;
     let exchange = traffic.total();
+    let loads = Overhead::of(fabric).loads(fabric, &exchange)?;
     let allocation = inputs::nodes(SECOND_NODES, None, traffic.tasks, fabric)?;
     let placement = Placement::in_order(&allocation, traffic.tasks)?;
-    let problem = Problem::new(fabric, &machine.routing, &exchange, &allocation);
+    let problem = Problem {
+        loads: loads.exchange.as_ref(),
+        ..Problem::new(fabric, &machine.routing, &exchange, &allocation)
+    };
     let load = evaluate(&problem, &placement)?;
     let window_seconds = load.worst_link_seconds / SECOND_USE;
     let mut snapshot = Increase::new(fabric, file.display().to_string());
@@ -106,14 +111,14 @@ pub fn second_job(file: &Path, machine: &Machine) -> Result<SecondJob> {
     Ok(SecondJob {
         tasks: traffic.tasks,
         nodes: allocation.nodes().len(),
-        flows: flows(&exchange, &placement),
+        flows: flows(loads.exchange.as_ref().unwrap_or(&exchange), &placement),
         window_seconds,
         snapshot,
     })
 }
 
 impl SecondJob {
-    /// Bytes that leave their node in one window.
+    /// Bytes on the wire between its nodes in one window.
     pub fn bytes(&self) -> f64 {
         self.flows.iter().map(|f| f.bytes).sum()
     }
@@ -153,7 +158,7 @@ pub fn write_readings(
     mapping: &Mapping,
     folder: &Path,
 ) -> Result<[PathBuf; 2]> {
-    let (machine, bytes, others) = (&question.machine, &question.exchange, question.state());
+    let (machine, bytes, others) = (&question.machine, question.on_wire(), question.state());
     let before = placement_before(question)?;
     let paths = [folder.join("before.jsonl"), folder.join("after.jsonl")];
     for (path, placement) in paths.iter().zip([&before, &mapping.placement]) {
@@ -177,8 +182,8 @@ pub fn simulate(
         Some(second) => (&second.flows, second.window_seconds),
         None => (&[], 1.0),
     };
-    let before = exchange::flows(&question.exchange, &before);
-    let after = exchange::flows(&question.exchange, &mapping.placement);
+    let before = exchange::flows(question.on_wire(), &before);
+    let after = exchange::flows(question.on_wire(), &mapping.placement);
     let machine = &question.machine;
     let alone = exchange::exchange_seconds(machine, &before, &[], window)?;
     let beside = match others {

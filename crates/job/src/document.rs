@@ -9,6 +9,7 @@ use crate::mapping::Mapping;
 use crate::question::{Oracled, Question};
 use anyhow::Result;
 use hopbyte_apply::SlotCores;
+use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{Allocation, Fabric, FabricError, LinkId, Placement, Slot};
 use hopbyte_map::budget::Migration;
 use hopbyte_map::{Baseline, Bound, Evaluation, Verdict};
@@ -38,7 +39,10 @@ pub struct Document {
     pub oracle: Option<Oracled>,
     /// Bytes on the way back for each byte sent.
     #[serde(default)]
-    pub response_fraction: f64,
+    response_fraction: f64,
+    /// Bytes on the wire; absent in documents of versions that counted payload alone.
+    #[serde(default)]
+    wire: Option<OnWire>,
     /// What was minimised.
     #[serde(default)]
     pub objective: String,
@@ -104,6 +108,19 @@ pub struct TrafficSummary {
     /// What was assumed or left out when it was read.
     #[serde(default)]
     notes: Vec<String>,
+}
+
+/// Bytes that links carry for the traffic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OnWire {
+    /// Network whose protocol was counted, `payload`, or `response-fraction`.
+    network: String,
+    #[serde(default)]
+    assumed: String,
+    #[serde(default)]
+    payload_bytes: f64,
+    #[serde(default)]
+    wire_bytes: f64,
 }
 
 /// Counters that were taken as the load of other jobs, and how they were read.
@@ -232,7 +249,16 @@ impl Document {
             },
             background: question.background_source.clone(),
             oracle: question.oracle.clone(),
-            response_fraction: question.response_fraction,
+            response_fraction: match question.loads.overhead {
+                Overhead::Response(fraction) => fraction,
+                _ => 0.0,
+            },
+            wire: Some(OnWire {
+                network: question.loads.overhead.name().into(),
+                assumed: question.loads.assumed.clone(),
+                payload_bytes: question.loads.payload_bytes,
+                wire_bytes: question.loads.wire_bytes,
+            }),
             objective: c.objective.clone(),
             calibration: "uncalibrated: times are bytes over live capacity".into(),
             baseline: Cost::of(fabric, &c.baseline),
@@ -299,6 +325,18 @@ impl Document {
     /// JSON cannot say it.
     pub fn text(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// What was counted beside the payload.
+    ///
+    /// # Errors
+    /// A network that this version does not know.
+    pub fn overhead(&self, fabric: &Fabric) -> Result<Overhead, FabricError> {
+        match self.wire.as_ref().map(|w| w.network.as_str()) {
+            _ if self.response_fraction > 0.0 => Overhead::response(self.response_fraction),
+            None | Some("response-fraction") => Ok(Overhead::Payload),
+            Some(network) => Overhead::named(network, fabric),
+        }
     }
 
     /// Cores of the slots of a node, where they are known for all of them.

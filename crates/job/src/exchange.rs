@@ -2,12 +2,12 @@
 
 use crate::machine::Machine;
 use anyhow::Result;
+use hopbyte_fabric::wire::Wire;
 use hopbyte_fabric::{Exchange, Increase, LinkState, NodeId, Placement, Quantity};
 use hopbyte_model::fluid::{Clock, Sharing};
 use hopbyte_model::loads::{Loads, Transfer, transfers_of};
 use hopbyte_model::network::{Network, Way};
 use hopbyte_model::parameters::{OperatingPoint, Parameters};
-use hopbyte_model::protocol::Wire;
 use std::collections::BTreeMap;
 
 /// Bytes from one node to another.

@@ -38,7 +38,7 @@ pub use inputs::{Reading, nodes, reading};
 pub use inside::{Arranged, NodeInside, Part};
 pub use machine::{Machine, MachineSource};
 pub use mapping::{Mapping, search};
-pub use question::{Asked, Effort, Goal, GridOptions, Oracled, Question};
+pub use question::{Asked, Effort, Goal, GridOptions, Oracled, Question, WireOptions};
 
 use std::fmt;
 use std::io;

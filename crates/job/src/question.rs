@@ -9,7 +9,8 @@ use crate::inside::{NodeInside, Part};
 use crate::machine::{Machine, MachineSource};
 use crate::{Lacking, shell_word};
 use anyhow::{Result, bail};
-use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkState, Placement, Routing};
+use hopbyte_fabric::wire::{Loads, Overhead};
+use hopbyte_fabric::{Allocation, Exchange, Fabric, FabricError, LinkState, Placement, Routing};
 pub use hopbyte_map::Goal;
 use hopbyte_map::{Options, Problem};
 use hopbyte_observe::oracle::Oracle;
@@ -52,8 +53,51 @@ pub struct Asked {
     pub metric: Metric,
     /// For [`Goal::RouteCost`]; see [`route_costs`] for the default.
     pub aggregate: Option<Aggregate>,
-    /// Bytes on the way back for each byte sent.
-    pub response_fraction: f64,
+    /// What links carry beside the payload.
+    pub wire: WireOptions,
+}
+
+/// What links carry beside the payload of messages, as users say it.
+#[derive(Clone, Debug)]
+pub struct WireOptions {
+    /// `auto` (by the machine), `payload`, or a network of [`hopbyte_fabric::wire::NETWORKS`].
+    pub network: String,
+    /// In place of a network: bytes on the way back for each byte of payload.
+    pub response_fraction: Option<f64>,
+}
+
+impl WireOptions {
+    /// The default of every face.
+    pub const DEFAULT_NETWORK: &'static str = "auto";
+
+    /// Nothing beside the payload.
+    pub fn payload() -> Self {
+        Self {
+            network: "payload".into(),
+            response_fraction: None,
+        }
+    }
+
+    /// Bytes that links of this machine carry for a job.
+    ///
+    /// # Errors
+    /// An unknown network, a share below zero, or sums beyond any number.
+    pub fn loads(&self, fabric: &Fabric, exchange: &Exchange) -> Result<Loads, FabricError> {
+        let overhead = match self.response_fraction {
+            Some(fraction) => Overhead::response(fraction),
+            None => Overhead::named(&self.network, fabric),
+        };
+        overhead?.loads(fabric, exchange)
+    }
+}
+
+impl Default for WireOptions {
+    fn default() -> Self {
+        Self {
+            network: Self::DEFAULT_NETWORK.into(),
+            response_fraction: None,
+        }
+    }
 }
 
 /// A grid of ranks in the words of Cray's `MPICH_RANK_REORDER_OPTS`.
@@ -168,8 +212,8 @@ pub struct Question {
     pub goal: Goal,
     /// Costs between the allocated nodes, for [`Goal::RouteCost`].
     pub costs: Option<Vec<f32>>,
-    /// Bytes on the way back for each byte sent.
-    pub response_fraction: f64,
+    /// Bytes that links carry for it.
+    pub loads: Loads,
 }
 
 /// The snapshot of a running oracle.
@@ -214,6 +258,9 @@ impl Asked {
             .interval_seconds
             .iter()
             .for_each(|i| add("--interval", &i.to_string()));
+        if self.wire.network != WireOptions::DEFAULT_NETWORK {
+            add("--wire", &self.wire.network);
+        }
         text
     }
 
@@ -246,8 +293,10 @@ impl Asked {
             )?),
             _ => None,
         };
+        let exchange = traffic.total();
         Ok(Question {
-            exchange: Arc::new(traffic.total()),
+            loads: self.wire.loads(&machine.fabric, &exchange)?,
+            exchange: Arc::new(exchange),
             traffic: traffic.source,
             traffic_notes: traffic.notes,
             machine,
@@ -260,7 +309,6 @@ impl Asked {
             node,
             goal: self.goal,
             costs,
-            response_fraction: self.response_fraction,
         })
     }
 
@@ -353,13 +401,18 @@ impl Question {
         self.background.as_ref().map(|b| &b.state)
     }
 
+    /// Bytes that load the routes between tasks.
+    pub fn on_wire(&self) -> &Exchange {
+        self.loads.exchange.as_ref().unwrap_or(&self.exchange)
+    }
+
     /// The question for the mapper.
     pub fn problem(&self) -> Problem<'_> {
         Problem {
             background: self.state(),
             current: self.current.as_ref(),
             objective: self.goal.with(self.costs.as_deref().unwrap_or_default()),
-            response_fraction: self.response_fraction,
+            loads: self.loads.exchange.as_ref(),
             ..Problem::new(
                 &self.machine.fabric,
                 &self.machine.routing,

@@ -9,7 +9,7 @@ use crate::mapping::{Mapping, search};
 use crate::question::{Effort, Question};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::{Placement, Slot};
+use hopbyte_fabric::{Exchange, Placement, Slot};
 use hopbyte_map::{
     Baseline, Bound, Certificate, Evaluation, Problem, Progress, Verdict, baseline, evaluate,
 };
@@ -355,7 +355,8 @@ fn identity(problem: &Problem<'_>, effort: &Effort, seeds: u64) -> String {
     for &(node, slots) in problem.allocation.nodes() {
         sum.add(format!("{} {slots}", problem.fabric.node(node).name).as_bytes());
     }
-    for (from, message) in problem.exchange.iter() {
+    let both = [Some(problem.exchange), problem.loads];
+    for (from, message) in both.into_iter().flatten().flat_map(Exchange::iter) {
         sum.add(format!("{from} {} {:e}", message.to, message.bytes).as_bytes());
     }
     for slot in problem.current.iter().flat_map(|p| p.slots()) {
@@ -366,7 +367,11 @@ fn identity(problem: &Problem<'_>, effort: &Effort, seeds: u64) -> String {
     }
     let words = format!(
         "{} {} {:?} {} {} {seeds}",
-        problem.objective, problem.response_fraction, effort.trials, effort.seconds, effort.seed
+        problem.objective,
+        problem.loads.is_some(),
+        effort.trials,
+        effort.seconds,
+        effort.seed
     );
     sum.add(words.as_bytes());
     sum.text()

@@ -126,6 +126,8 @@ pub struct Predicted {
     pub worst_link: Option<String>,
     /// Bytes times hops.
     pub hop_bytes: f64,
+    /// Network whose headers and responses the bytes include, or `payload`, as the mapping has it.
+    pub wire: &'static str,
     /// Change of the worst link's time that it promised: result over what was before, less 1. Absent
     /// with a background, whose bytes the mapper takes off the capacities and counters add.
     pub change: Option<f64>,
@@ -159,8 +161,9 @@ pub fn predict(
     let fabric = &machine.fabric;
     let (allocation, placement) = saved.placed(fabric)?;
     let exchange = read_traffic(&saved.traffic.source)?.total();
+    let loads = saved.overhead(fabric)?.loads(fabric, &exchange)?;
     let problem = Problem {
-        response_fraction: saved.response_fraction,
+        loads: loads.exchange.as_ref(),
         ..Problem::new(fabric, &machine.routing, &exchange, &allocation)
     };
     let mut bytes = evaluate(&problem, &placement)?.link_bytes;
@@ -199,6 +202,7 @@ pub fn predict(
         worst_link_seconds,
         worst_link,
         hop_bytes,
+        wire: loads.overhead.name(),
         change: saved
             .background
             .is_none()

@@ -19,6 +19,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Most routes of forwarding tables that are followed for a bound.
 const MOST_ROUTES: usize = 1 << 19;
 
+/// What is left of a sum of numbers that may have been rounded up to single precision.
+const ROUNDED: f64 = 1.0 - 4.0 * f32::EPSILON as f64;
+
 /// Values that no placement of the problem can go below.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
@@ -181,13 +184,13 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(problem: &Problem<'_>, requests: &Graph) -> Option<Self> {
+    fn of(problem: &Problem<'_>, graph: &Graph) -> Option<Self> {
         let dims = task_grid(problem.exchange)?;
         let mut bytes = f64::INFINITY;
         let mut stride = 1;
         for &size in dims.iter().rev() {
-            for task in (0..requests.units() as u32).filter(|t| t / stride % size + 1 < size) {
-                let edge = requests.edge(task, task + stride)?;
+            for task in (0..graph.units() as u32).filter(|t| t / stride % size + 1 < size) {
+                let edge = graph.edge(task, task + stride)?;
                 bytes = bytes.min(f64::from(edge.out.min(edge.back)));
             }
             stride *= size;
@@ -244,12 +247,12 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     }
     let spectrum = |graph| Spectrum::of(graph, offer.node_rooms.len());
     let of_requests = spectrum(requests);
-    // Without responses both are one graph.
-    let answered = (!std::ptr::eq(requests, flows)).then(|| spectrum(flows));
+    // Where payload alone is counted, both are one graph.
+    let on_wire = (!std::ptr::eq(requests, flows)).then(|| spectrum(flows));
     for (spectrum, node, router) in [
         (&of_requests, &mut off_node, &mut off_router),
         (
-            answered.as_ref().unwrap_or(&of_requests),
+            on_wire.as_ref().unwrap_or(&of_requests),
             &mut flow_off_node,
             &mut flow_off_router,
         ),
@@ -259,10 +262,14 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
             *router = router.max(spectrum.cut(&offer.router_rooms, requests.units()));
         }
     }
-    if let Some(cells) = Cells::of(problem, requests) {
-        let (node, router) = (cells.cut(&offer.node_rooms), cells.cut(&offer.router_rooms));
-        (off_node, off_router) = (off_node.max(node), off_router.max(router));
-        (flow_off_node, flow_off_router) = (flow_off_node.max(node), flow_off_router.max(router));
+    for (graph, node, router) in [
+        (requests, &mut off_node, &mut off_router),
+        (flows, &mut flow_off_node, &mut flow_off_router),
+    ] {
+        if let Some(cells) = Cells::of(problem, graph) {
+            *node = node.max(cells.cut(&offer.node_rooms));
+            *router = router.max(cells.cut(&offer.router_rooms));
+        }
     }
     let ratio = |bytes: f64, rate: f64| if rate > 0.0 { bytes / rate } else { 0.0 };
     bound.off_node_bytes = off_node;
@@ -276,6 +283,11 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
         .worst_link_seconds
         .max(ratio(flow_off_node, offer.all_inject))
         .max(bound.worst_network_link_seconds);
+    if problem.loads.is_some() {
+        // Bytes on the wire are not whole numbers of payload, and edges hold them in single precision.
+        bound.worst_link_seconds *= ROUNDED;
+        bound.worst_network_link_seconds *= ROUNDED;
+    }
     let total = problem.exchange.total_bytes();
     bound.average_dilation = ratio(bound.hop_bytes, total);
     bound

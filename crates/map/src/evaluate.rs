@@ -1,7 +1,7 @@
 //! What does a placement cost?
 
 use crate::problem::{MapError, Objective, Problem};
-use hopbyte_fabric::{End, LinkId, Placement, Unroutable};
+use hopbyte_fabric::{End, Exchange, LinkId, Placement, Unroutable};
 use serde::Serialize;
 
 /// What a placement costs. Times are bytes / live capacity of a directed link (see
@@ -34,7 +34,7 @@ pub struct Evaluation {
     pub worst_injection_bytes: f64,
     /// Sum of bytes × cost over pairs, for [`Objective::RouteCost`].
     pub route_cost: Option<f64>,
-    /// Bytes on every link, by link id; responses included.
+    /// Bytes on every link, by link id: [`Problem::loads`] where given.
     #[serde(skip)]
     pub link_bytes: Vec<f64>,
 }
@@ -65,7 +65,10 @@ impl Evaluation {
 struct Flow {
     from: u32,
     to: u32,
+    /// Payload.
     bytes: f64,
+    /// On the wire, with what answers messages of the other direction.
+    load: f64,
 }
 
 /// Computes what a placement costs, in time proportional to communicating pairs of tasks plus
@@ -94,29 +97,14 @@ pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluati
         {
             Ok(()) => {
                 for &(link, share) in &shares {
-                    let bytes = flow.bytes * f64::from(share);
-                    link_bytes[link.index()] += bytes;
+                    let share = f64::from(share);
+                    link_bytes[link.index()] += flow.load * share;
                     if problem.fabric.is_hop(link) {
-                        hop_bytes += bytes;
+                        hop_bytes += flow.bytes * share;
                     }
                 }
             }
             Err(error) => dead.push(error),
-        }
-        if problem.response_fraction > 0.0 {
-            shares.clear();
-            match problem
-                .routing
-                .shares(problem.fabric, to, from, &mut shares)
-            {
-                Ok(()) => {
-                    for &(link, share) in &shares {
-                        link_bytes[link.index()] +=
-                            problem.response_fraction * flow.bytes * f64::from(share);
-                    }
-                }
-                Err(error) => dead.push(error),
-            }
         }
     }
     if !dead.is_empty() {
@@ -189,27 +177,42 @@ fn node_flows(problem: &Problem<'_>, placement: &Placement) -> Vec<Flow> {
         .collect();
     let mut tasks: Vec<u32> = (0..places.len() as u32).collect();
     tasks.sort_by_key(|&t| places[t as usize]);
-    let mut bytes_to = vec![0.0; nodes];
+    let (mut bytes_to, mut load_to) = (vec![0.0; nodes], vec![0.0; nodes]);
     let mut targets: Vec<u32> = Vec::new();
     let mut seen = vec![false; nodes];
     let mut flows = Vec::new();
     for group in tasks.chunk_by(|&a, &b| places[a as usize] == places[b as usize]) {
         let from = places[group[0] as usize];
-        for message in group.iter().flat_map(|&t| problem.exchange.sends(t)) {
-            let to = places[message.to as usize];
-            if to != from {
-                if !seen[to as usize] {
-                    seen[to as usize] = true;
-                    targets.push(to);
+        let mut add = |exchange: &Exchange, sums: &mut [f64]| {
+            for message in group.iter().flat_map(|&t| exchange.sends(t)) {
+                let to = places[message.to as usize];
+                if to != from {
+                    if !seen[to as usize] {
+                        seen[to as usize] = true;
+                        targets.push(to);
+                    }
+                    sums[to as usize] += message.bytes;
                 }
-                bytes_to[to as usize] += message.bytes;
             }
+        };
+        add(problem.exchange, &mut bytes_to);
+        if let Some(loads) = problem.loads {
+            add(loads, &mut load_to);
         }
         targets.sort_unstable();
         for to in targets.drain(..) {
-            let bytes = bytes_to[to as usize];
-            (bytes_to[to as usize], seen[to as usize]) = (0.0, false);
-            flows.push(Flow { from, to, bytes });
+            seen[to as usize] = false;
+            let bytes = std::mem::take(&mut bytes_to[to as usize]);
+            let load = match problem.loads {
+                Some(_) => std::mem::take(&mut load_to[to as usize]),
+                None => bytes,
+            };
+            flows.push(Flow {
+                from,
+                to,
+                bytes,
+                load,
+            });
         }
     }
     flows

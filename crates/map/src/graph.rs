@@ -23,8 +23,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Tasks as units of size 1. A message's response is bytes of the other direction.
-    pub(crate) fn of_tasks(exchange: &Exchange, response_fraction: f64) -> Self {
+    /// Tasks as units of size 1.
+    pub(crate) fn of_tasks(exchange: &Exchange) -> Self {
         let n = exchange.tasks();
         let mut offsets = vec![0usize; n + 1];
         for (from, message) in exchange.iter() {
@@ -42,13 +42,10 @@ impl Graph {
         let mut edges = vec![none; offsets[n]];
         let mut at = offsets.clone();
         for (from, message) in exchange.iter() {
-            let (bytes, answer) = (
-                message.bytes as f32,
-                (response_fraction * message.bytes) as f32,
-            );
+            let bytes = message.bytes as f32;
             for (unit, to, out, back) in [
-                (from, message.to, bytes, answer),
-                (message.to, from, answer, bytes),
+                (from, message.to, bytes, 0.0),
+                (message.to, from, 0.0, bytes),
             ] {
                 edges[at[unit as usize]] = Edge { to, out, back };
                 at[unit as usize] += 1;
@@ -232,29 +229,28 @@ mod tests {
             ],
         )
         .unwrap();
-        let g = Graph::of_tasks(&exchange, 0.5);
-        // 0 sends 5 to 1 and answers 1 for the 2 it gets.
+        let g = Graph::of_tasks(&exchange);
         assert_eq!(
             g.edges(0)[0],
             Edge {
                 to: 1,
-                out: 6.0,
-                back: 4.5
+                out: 5.0,
+                back: 2.0
             }
         );
         assert_eq!(
             g.edges(1)[0],
             Edge {
                 to: 0,
-                out: 4.5,
-                back: 6.0
+                out: 2.0,
+                back: 5.0
             }
         );
         assert_eq!(
             g.edges(2),
             [Edge {
                 to: 1,
-                out: 2.0,
+                out: 0.0,
                 back: 4.0
             }]
         );
@@ -264,8 +260,8 @@ mod tests {
             q.edges(0),
             [Edge {
                 to: 1,
-                out: 6.0,
-                back: 4.5
+                out: 5.0,
+                back: 2.0
             }]
         );
     }

@@ -31,7 +31,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![forbid(unsafe_code)]
 
 mod arrangement;
 mod batch;

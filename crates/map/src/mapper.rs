@@ -221,10 +221,9 @@ fn searched(
     let found: Vec<Result<Option<_>, MapError>> = all.par_iter().map(candidate).collect();
     let found = found.into_iter().filter_map(Result::transpose);
     let candidates: Vec<(Baseline, Placement, Evaluation)> = found.collect::<Result<_, _>>()?;
-    let requests = Graph::of_tasks(problem.exchange, 0.0);
-    let answered = (problem.response_fraction > 0.0)
-        .then(|| Graph::of_tasks(problem.exchange, problem.response_fraction));
-    let flows = answered.as_ref().unwrap_or(&requests);
+    let requests = Graph::of_tasks(problem.exchange);
+    let on_wire = problem.loads.map(Graph::of_tasks);
+    let flows = on_wire.as_ref().unwrap_or(&requests);
     let bound = bound(problem, &requests, flows);
     let graph = match problem.objective {
         Objective::WorstLink | Objective::WorstNetworkLink => flows,

@@ -14,9 +14,6 @@ pub const LEAST_LIVE_SHARE: f64 = 0.01;
 /// Most messages of one task, out and in, that a search takes on.
 const MOST_PARTNERS: u32 = 1 << 22;
 
-/// Most bytes of a response for each byte of the request.
-const MAX_RESPONSE: f64 = 1000.0;
-
 /// Most unroutable pairs that an error names.
 const EXAMPLES: usize = 5;
 
@@ -53,10 +50,10 @@ pub struct Problem<'a> {
     pub objective: Objective<'a>,
     /// Where the tasks are now, for a warm start; never made worse.
     pub current: Option<&'a Placement>,
-    /// Bytes that travel the response route for each payload byte of the request (0 and up). The
-    /// default 0 counts payload alone; a Gemini PUT answers 96 bytes with 9, a GET 24 with 81
-    /// (paper 000, IV).
-    pub response_fraction: f64,
+    /// Bytes that load the route from task to task, headers and responses included
+    /// ([`hopbyte_fabric::wire::Overhead::loads`]); absent: the payload of [`Problem::exchange`] alone. Times of links
+    /// come from these; hop-bytes, bytes off node and route costs stay those of the payload.
+    pub loads: Option<&'a Exchange>,
 }
 
 impl<'a> Problem<'a> {
@@ -75,7 +72,7 @@ impl<'a> Problem<'a> {
             allocation,
             objective: Objective::WorstLink,
             current: None,
-            response_fraction: 0.0,
+            loads: None,
         }
     }
 
@@ -98,11 +95,13 @@ impl<'a> Problem<'a> {
         if tasks > slots {
             return Err(MapError::TooManyTasks { tasks, slots });
         }
-        if !(0.0..=MAX_RESPONSE).contains(&self.response_fraction) {
+        if let Some(loads) = self.loads
+            && loads.tasks() != tasks
+        {
             return Err(MapError::BadOption {
-                what: "response fraction",
-                found: self.response_fraction.to_string(),
-                expected: "a number from 0 to 1000",
+                what: "bytes on the wire",
+                found: format!("those of {} tasks", loads.tasks()),
+                expected: "those of the tasks of the traffic",
             });
         }
         if let Some(current) = self.current {

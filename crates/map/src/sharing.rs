@@ -316,7 +316,7 @@ mod tests {
         let pairs = (0..12u32).flat_map(|t| [1, 3, 4].map(|d| (t, (t + d) % 12, f64::from(d), 1)));
         let exchange = Exchange::new(12, pairs).unwrap();
         let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
-        let graph = Graph::of_tasks(&exchange, 0.5);
+        let graph = Graph::of_tasks(&exchange);
         let routers = Routers::new(&problem, &StoredPaths::new(&problem).unwrap()).unwrap();
         let slots = Slots::new(14, (0..14).map(|p| (p, 1)));
         let start: Vec<u32> = (0..12).collect();

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn eigenvalues_of_a_ring_are_known() {
         let ring = (0..12).map(|i| (i, (i + 1) % 12, 1.0, 1));
-        let graph = Graph::of_tasks(&Exchange::new(12, ring).unwrap(), 0.0);
+        let graph = Graph::of_tasks(&Exchange::new(12, ring).unwrap());
         let Spectrum(found) = Spectrum::of(&graph, 12).unwrap();
         let wave = |k: usize| 2.0 - 2.0 * (std::f64::consts::TAU * k as f64 / 12.0).cos();
         let mut expected: Vec<f64> = (0..12).map(wave).collect();
@@ -136,7 +136,7 @@ mod tests {
     fn halves_of_a_complete_graph_are_cut_exactly() {
         let pairs =
             (0..8).flat_map(|a| (0..8).filter(move |&b| b != a).map(move |b| (a, b, 1.0, 1)));
-        let graph = Graph::of_tasks(&Exchange::new(8, pairs).unwrap(), 0.0);
+        let graph = Graph::of_tasks(&Exchange::new(8, pairs).unwrap());
         // Four tasks on either side: sixteen pairs, a byte each way.
         let cut = Spectrum::of(&graph, 2).unwrap().cut(&[4, 4], 8);
         assert!((cut - 32.0).abs() < 1e-6, "{cut}");

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use hopbyte_fabric::wire::{Network, Overhead};
 use hopbyte_fabric::{Allocation, Exchange, LinkState, NodeId, Placement, Routing, spec};
 use hopbyte_map::{Evaluation, Options, Problem, evaluate, map};
 use proptest::prelude::*;
@@ -37,6 +38,18 @@ fn everywhere(tasks: usize, rooms: &[u32]) -> Vec<Vec<usize>> {
     all
 }
 
+/// What is counted beside the payload.
+const COUNTED: [fn() -> Overhead; 4] = [
+    || Overhead::Payload,
+    || Overhead::Response(0.4),
+    || network("gemini"),
+    || network("infiniband"),
+];
+
+fn network(name: &str) -> Overhead {
+    Overhead::Network(Network::named(name).unwrap())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
@@ -46,7 +59,7 @@ proptest! {
         nodes in prop::collection::vec((0usize..64, 1u32..4), 2..5),
         edges in prop::collection::vec((0u32..6, 0u32..6, 1u32..4), 1..24),
         used in prop::collection::vec((0usize..256, 0.0f64..0.9), 0..6),
-        answers: bool, most in 2usize..=6, seed: u64,
+        counted in 0..COUNTED.len(), most in 2usize..=6, seed: u64,
     ) {
         let (text, way) = MACHINES[machine];
         let spec::Described { fabric, routing, .. } = spec::machine(text).unwrap();
@@ -72,9 +85,10 @@ proptest! {
             let link = hopbyte_fabric::LinkId((link % fabric.links().len()) as u32);
             state.used_ratio.set(link, Some(ratio));
         }
+        let loads = COUNTED[counted]().loads(&fabric, &exchange).unwrap();
         let problem = Problem {
             background: Some(&state),
-            response_fraction: if answers { 0.4 } else { 0.0 },
+            loads: loads.exchange.as_ref(),
             ..Problem::new(&fabric, &routing, &exchange, &alloc)
         };
         let options = Options { trials: Some(2_000), seed, threads: 1, ..Options::default() };

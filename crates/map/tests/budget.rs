@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_fabric::random::Random;
+use hopbyte_fabric::wire::{Network, Overhead};
 use hopbyte_fabric::{Allocation, Exchange, NodeId, Placement, Routing, Slot, spec};
 use hopbyte_map::budget::{Advice, Stakes, weigh, within};
 use hopbyte_map::{Objective, Options, Problem, evaluate, map};
@@ -38,7 +39,7 @@ proptest! {
 
     #[test]
     fn moves_keep_to_the_budget_and_are_never_worse(
-        budget in 0usize..20, seed: u64, spare in 0u32..2, goal in 0u8..4, response: bool
+        budget in 0usize..20, seed: u64, spare in 0u32..2, goal in 0u8..4, counted in 0usize..3
     ) {
         let fabric = spec::fabric("torus:4x4").unwrap();
         let routing = Routing::default_for(&fabric);
@@ -58,10 +59,13 @@ proptest! {
             2 => Objective::HopBytes,
             _ => Objective::RouteCost(&costs),
         };
+        let gemini = Overhead::Network(Network::named("gemini").unwrap());
+        let counted = [Overhead::Payload, Overhead::Response(0.25), gemini][counted];
+        let loads = counted.loads(&fabric, &exchange).unwrap();
         let problem = Problem {
             current: Some(&current),
             objective,
-            response_fraction: if response { 0.25 } else { 0.0 },
+            loads: loads.exchange.as_ref(),
             ..Problem::new(&fabric, &routing, &exchange, &allocation)
         };
         let found = map(&problem, &options(), &|_| {}).unwrap();

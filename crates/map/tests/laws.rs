@@ -5,6 +5,7 @@
 use hopbyte_fabric::declared;
 use hopbyte_fabric::routing::MinimalPaths;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
+use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{
     Allocation, End, Exchange, Fabric, FabricBuilder, Family, LinkSpec, LinkState, NodeId,
     Placement, RouterId, Routing, spec,
@@ -66,7 +67,8 @@ fn costs_of_a_ring_are_those_counted_by_hand() {
     // Responses of a tenth travel back: node 1 answers task 0 with 0.4 GB over link 1 -> 0, and task 2
     // with 0.2 GB; half way round a ring of four both go the positive way, 1 -> 2 -> 3.
     problem.background = None;
-    problem.response_fraction = 0.1;
+    let loads = Overhead::Response(0.1).loads(&fabric, &exchange).unwrap();
+    problem.loads = loads.exchange.as_ref();
     let r = evaluate(&problem, &placement).unwrap();
     assert_eq!(r.hop_bytes, e.hop_bytes);
     let grown: f64 = r.link_bytes.iter().sum::<f64>() - e.link_bytes.iter().sum::<f64>();
@@ -497,4 +499,41 @@ proptest! {
         let single = Options { threads: 1, ..quick(seed, 2_000) };
         prop_assert_eq!(map(&problem, &single, &|_| {}).unwrap().0, placement);
     }
+}
+
+#[test]
+fn small_messages_on_gemini_load_links_with_their_packets() {
+    // Task 0 sends 1,000 messages of 16 B: one PUT of 96 B each, answered by 9 B; task 2 sends 16,000 B in one
+    // message: 250 GETs of 81 B there, 105 B around them. By payload both links carry the same.
+    let fabric = spec::fabric("gemini:4x2x2").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let node = |x, z| fabric.nodes_on(fabric.router_at(&[x, 0, z]).unwrap())[0].0;
+    let alloc = allocation(
+        &fabric,
+        &[(0, 0), (1, 0), (0, 1), (1, 1)].map(|(x, z)| (node(x, z), 1)),
+    );
+    let exchange = Exchange::new(4, [(0, 1, 16e3, 1000), (2, 3, 16e3, 1)]).unwrap();
+    let placement = Placement::in_order(&alloc, 4).unwrap();
+    let loads = Overhead::of(&fabric).loads(&fabric, &exchange).unwrap();
+    let mut problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let payload = evaluate(&problem, &placement).unwrap();
+    problem.loads = loads.exchange.as_ref();
+    let wire = evaluate(&problem, &placement).unwrap();
+    let [small, large] = [0, 2].map(|t| fabric.node(placement.node(t)).inject.index());
+    assert_eq!(
+        (payload.link_bytes[small], payload.link_bytes[large]),
+        (16e3, 16e3)
+    );
+    assert_eq!(wire.link_bytes[small], 96e3);
+    assert_eq!(wire.link_bytes[large], 250.0 * 81.0 + 105.0);
+    // Acknowledgements load the way back; hop-bytes stay those of the payload.
+    let back = fabric.node(placement.node(1)).inject.index();
+    assert_eq!(
+        (payload.link_bytes[back], wire.link_bytes[back]),
+        (0.0, 9e3)
+    );
+    assert_eq!(
+        (payload.hop_bytes, payload.off_node_bytes),
+        (wire.hop_bytes, wire.off_node_bytes)
+    );
 }

@@ -26,7 +26,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![forbid(unsafe_code)]
 
 pub mod engine;
 mod error;
@@ -34,7 +33,7 @@ pub mod outcome;
 pub mod question;
 pub mod reproduce;
 
-pub use engine::{fluid, loads, network, packet, program, protocol, topobw};
+pub use engine::{fluid, loads, network, packet, program, topobw};
 pub use error::ModelError;
 pub use outcome::{HeldBack, LinkOutcome, Outcome, ThrottleEvent, ThrottleKind, sweep};
 pub use question::{

@@ -38,7 +38,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![forbid(unsafe_code)]
 
 mod code;
 mod costs;

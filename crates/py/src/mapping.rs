@@ -9,7 +9,7 @@ use crate::traffic::Traffic;
 use hopbyte_apply::write_atomic;
 use hopbyte_job::mapping::before;
 use hopbyte_job::question::route_costs;
-use hopbyte_job::{Document, Effort, Goal, Question, search};
+use hopbyte_job::{Document, Effort, Goal, Question, WireOptions, search};
 use hopbyte_map::{Problem, Verdict};
 use hopbyte_oracle::{Aggregate, Metric};
 use hopbyte_view::report::{About, link_times, mapping_page};
@@ -110,21 +110,34 @@ pub struct Mapping {
 
 /// What a job's bytes cost where its ranks are.
 #[pyfunction]
-#[pyo3(signature = (traffic, placement, machine, *, background=None, response_fraction=0.0))]
+#[pyo3(signature = (
+    traffic, placement, machine, *, background=None, response_fraction=None, wire=WireOptions::DEFAULT_NETWORK
+))]
+#[pyo3(
+    text_signature = "(traffic, placement, machine, *, background=None, response_fraction=None, wire='auto')"
+)]
 pub fn evaluate(
     py: Python<'_>,
     traffic: &Traffic,
     placement: &Placement,
     machine: &Machine,
     background: Option<&Links>,
-    response_fraction: f64,
+    response_fraction: Option<f64>,
+    wire: &str,
 ) -> PyResult<Evaluation> {
     check(machine, background, Some(placement))?;
+    let wire = WireOptions {
+        network: wire.into(),
+        response_fraction,
+    };
+    let loads = wire
+        .loads(machine.fabric(), traffic.exchange())
+        .map_err(python)?;
     let state = background.map(Links::state);
     py.detach(|| {
         let problem = Problem {
             background: state,
-            response_fraction,
+            loads: loads.exchange.as_ref(),
             ..Problem::new(
                 machine.fabric(),
                 machine.routing(),
@@ -156,17 +169,19 @@ fn check(machine: &Machine, links: Option<&Links>, placement: Option<&Placement>
 ///
 /// ``objective``: worst-link, worst-network-link, hop-bytes or route-cost (with ``metric`` and
 /// ``aggregate``). ``background``: links with counters, what other jobs use. ``current``: where the
-/// ranks are now; the result is never worse. ``trials`` instead of ``seconds`` gives the same result
-/// on any machine.
+/// ranks are now; the result is never worse. ``wire``: network whose headers and responses links carry
+/// beside the payload (``auto``: by the machine; ``payload``: none); ``response_fraction`` instead: a
+/// share of the payload on the way back. ``trials`` instead of ``seconds`` gives the same result on any
+/// machine.
 #[pyfunction]
 #[pyo3(signature = (
     traffic, machine, nodes=Nodes::List("all".into()), *, ranks_per_node=None, objective="worst-link",
-    metric="hops", aggregate=None, background=None, current=None, response_fraction=0.0,
-    seconds=Effort::DEFAULT.seconds, trials=Effort::DEFAULT.trials, seed=Effort::DEFAULT.seed,
-    threads=Effort::DEFAULT.threads
+    metric="hops", aggregate=None, background=None, current=None, response_fraction=None,
+    wire=WireOptions::DEFAULT_NETWORK, seconds=Effort::DEFAULT.seconds, trials=Effort::DEFAULT.trials,
+    seed=Effort::DEFAULT.seed, threads=Effort::DEFAULT.threads
 ))]
 #[pyo3(
-    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate=None, background=None, current=None, response_fraction=0.0, seconds=2.0, trials=None, seed=1, threads=0)"
+    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate=None, background=None, current=None, response_fraction=None, wire='auto', seconds=2.0, trials=None, seed=1, threads=0)"
 )]
 #[allow(clippy::too_many_arguments)]
 pub fn map(
@@ -180,7 +195,8 @@ pub fn map(
     aggregate: Option<&str>,
     background: Option<Py<Links>>,
     current: Option<Py<Placement>>,
-    response_fraction: f64,
+    response_fraction: Option<f64>,
+    wire: &str,
     seconds: f64,
     trials: Option<u64>,
     seed: u64,
@@ -206,6 +222,11 @@ pub fn map(
         }
         _ => None,
     };
+    let wire = WireOptions {
+        network: wire.into(),
+        response_fraction,
+    };
+    let loads = wire.loads(machine.fabric(), &exchange).map_err(python)?;
     let question = Question {
         machine: machine.0.clone(),
         traffic: traffic.name().to_owned(),
@@ -219,7 +240,7 @@ pub fn map(
         node: None,
         goal,
         costs,
-        response_fraction,
+        loads,
     };
     let effort = Effort {
         seconds,

@@ -88,6 +88,10 @@ fn write(report: &Report, out: &mut Output) -> Result<()> {
     if let Some(before) = &report.before {
         out.line(format!("# before: {}", before.source))?;
     }
+    if let Some(predicted) = report.predicted.as_ref().filter(|p| p.wire != "payload") {
+        let network = predicted.wire;
+        out.line(format!("# predicted: bytes on the wire, {network}"))?;
+    }
     write_loads(report, out)?;
     if let Some(predicted) = &report.predicted
         && !predicted.links.is_empty()

@@ -10,7 +10,7 @@ use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Allocation, Exchange, LinkId, NodeId, Placement};
 use hopbyte_job::statistics::median;
-use hopbyte_job::{Asked, Effort, Goal, Machine, MachineSource, search};
+use hopbyte_job::{Asked, Effort, Goal, Machine, MachineSource, WireOptions, search};
 use hopbyte_oracle::Metric;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -328,6 +328,8 @@ impl Scene<'_> {
             background: background.into_iter().collect(),
             goal: objective,
             metric,
+            // The emulated links are not those of the machine that they are wired as.
+            wire: WireOptions::payload(),
             ..Asked::default()
         };
         let question = asked.read()?;

@@ -36,8 +36,9 @@ pub(super) struct Walk<'a> {
     pub(super) slots: Vec<Slot>,
     /// Who is where; free slots are in no entry.
     taken: HashMap<Slot, u32>,
-    /// What arrives, by task, in rows.
-    arrivals: Vec<Vec<(u32, f64)>>,
+    /// What a task sends, by task, in rows by receiver, and what arrives.
+    sends: Vec<Vec<Sent>>,
+    arrivals: Vec<Vec<Sent>>,
     /// Bytes by link, and one over the live capacity of those that count.
     load: Vec<f64>,
     per_byte: Vec<f64>,
@@ -51,6 +52,47 @@ pub(super) struct Walk<'a> {
     shares: Vec<(LinkId, f32)>,
     touched: Vec<LinkId>,
     worst: Vec<LinkId>,
+}
+
+/// Bytes between a task and a partner, one way.
+#[derive(Clone, Copy)]
+struct Sent {
+    partner: u32,
+    /// Payload.
+    bytes: f64,
+    /// On the wire.
+    load: f64,
+}
+
+/// What every task sends.
+fn sends_of(problem: &Problem<'_>) -> Vec<Vec<Sent>> {
+    let mut sends: Vec<Vec<Sent>> = vec![Vec::new(); problem.exchange.tasks()];
+    for (from, message) in problem.exchange.iter() {
+        let load = match problem.loads {
+            Some(_) => 0.0,
+            None => message.bytes,
+        };
+        sends[from as usize].push(Sent {
+            partner: message.to,
+            bytes: message.bytes,
+            load,
+        });
+    }
+    for (from, message) in problem.loads.iter().flat_map(|l| l.iter()) {
+        let row = &mut sends[from as usize];
+        match row.binary_search_by_key(&message.to, |s| s.partner) {
+            Ok(at) => row[at].load = message.bytes,
+            Err(at) => row.insert(
+                at,
+                Sent {
+                    partner: message.to,
+                    bytes: 0.0,
+                    load: message.bytes,
+                },
+            ),
+        }
+    }
+    sends
 }
 
 /// Two tasks that change places, or one that goes to a free slot.
@@ -78,8 +120,12 @@ impl<'a> Walk<'a> {
             false => 0.0,
         };
         let mut arrivals = vec![Vec::new(); tasks];
-        for (from, message) in problem.exchange.iter() {
-            arrivals[message.to as usize].push((from, message.bytes));
+        let sends = sends_of(problem);
+        for (from, row) in (0..).zip(&sends) {
+            for sent in row {
+                let partner = from;
+                arrivals[sent.partner as usize].push(Sent { partner, ..*sent });
+            }
         }
         let slots = current.slots().to_vec();
         let mut walk = Self {
@@ -87,6 +133,7 @@ impl<'a> Walk<'a> {
             current,
             target,
             taken: slots.iter().copied().zip(0..).collect(),
+            sends,
             arrivals,
             load: vec![0.0; problem.fabric.links().len()],
             per_byte: problem.fabric.link_ids().map(per_byte).collect(),
@@ -141,27 +188,28 @@ impl<'a> Walk<'a> {
 
     /// Adds (or, with `sign` -1, takes away) what a task sends and, unless `sends_only`, receives.
     fn flows_of(&mut self, task: u32, sends_only: bool, sign: f64) -> Result<(), MapError> {
-        let problem = self.problem;
-        for message in problem.exchange.sends(task) {
-            self.flow(task, message.to, sign * message.bytes)?;
+        for i in 0..self.sends[task as usize].len() {
+            let sent = self.sends[task as usize][i];
+            self.flow(task, sent.partner, (sent, sign))?;
         }
         if !sends_only {
             for i in 0..self.arrivals[task as usize].len() {
-                let (from, bytes) = self.arrivals[task as usize][i];
-                self.flow(from, task, sign * bytes)?;
+                let sent = self.arrivals[task as usize][i];
+                self.flow(sent.partner, task, (sent, sign))?;
             }
         }
         Ok(())
     }
 
-    fn flow(&mut self, from: u32, to: u32, bytes: f64) -> Result<(), MapError> {
+    fn flow(&mut self, from: u32, to: u32, (sent, sign): (Sent, f64)) -> Result<(), MapError> {
         let (a, b) = (self.slots[from as usize].node, self.slots[to as usize].node);
         if a == b {
             return Ok(());
         }
         let problem = self.problem;
         let dead = |d| MapError::unroutable(problem.fabric, vec![d]);
-        add(problem, (a, b), bytes, &mut self.load, &mut self.shares).map_err(dead)?;
+        let (bytes, load) = (sign * sent.bytes, sign * sent.load);
+        add(problem, (a, b), load, &mut self.load, &mut self.shares).map_err(dead)?;
         self.touched.extend(self.shares.iter().map(|s| s.0));
         self.cost += match &self.costs {
             Some(costs) => {
@@ -173,11 +221,6 @@ impl<'a> Walk<'a> {
                 bytes * hops.map(|s| f64::from(s.1)).sum::<f64>()
             }
         };
-        if problem.response_fraction > 0.0 {
-            let bytes = problem.response_fraction * bytes;
-            add(problem, (b, a), bytes, &mut self.load, &mut self.shares).map_err(dead)?;
-            self.touched.extend(self.shares.iter().map(|s| s.0));
-        }
         Ok(())
     }
 
@@ -220,9 +263,10 @@ impl<'a> Walk<'a> {
             return Ok(());
         };
         for (a, b) in [(swap.task, other), (other, swap.task)] {
-            let sends = self.problem.exchange.sends(a);
-            if let Ok(at) = sends.binary_search_by_key(&b, |m| m.to) {
-                self.flow(a, b, sign * sends[at].bytes)?;
+            let sends = &self.sends[a as usize];
+            if let Ok(at) = sends.binary_search_by_key(&b, |s| s.partner) {
+                let sent = sends[at];
+                self.flow(a, b, (sent, sign))?;
             }
         }
         Ok(())
@@ -340,11 +384,10 @@ impl<'a> Walk<'a> {
 
     /// What a task exchanges with the tasks on a node.
     fn pull(&self, task: u32, node: NodeId) -> f64 {
-        let sends = self.problem.exchange.sends(task).iter();
-        let arrivals = self.arrivals[task as usize].iter();
-        let all = sends.map(|m| (m.to, m.bytes)).chain(arrivals.copied());
-        let there = all.filter(|(t, _)| self.slots[*t as usize].node == node);
-        there.map(|(_, bytes)| bytes).sum()
+        let (sends, arrivals) = (&self.sends[task as usize], &self.arrivals[task as usize]);
+        let all = sends.iter().chain(arrivals);
+        let there = all.filter(|s| self.slots[s.partner as usize].node == node);
+        there.map(|s| s.bytes).sum()
     }
 
     /// The node of the task on another node that it sends most.

@@ -2,7 +2,7 @@
 //! fullest resource needs for them.
 
 use crate::network::{Network, Resource, Way};
-use crate::protocol::OneWay;
+use hopbyte_fabric::wire::OneWay;
 use hopbyte_fabric::{Exchange, Fabric, Increase, LinkId, NodeId, Placement, Quantity, Unroutable};
 use rayon::prelude::*;
 

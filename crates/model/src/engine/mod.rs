@@ -5,5 +5,4 @@ pub mod loads;
 pub mod network;
 pub mod packet;
 pub mod program;
-pub mod protocol;
 pub mod topobw;

@@ -2,7 +2,7 @@
 
 use crate::fluid::Use;
 use crate::parameters::{OperatingPoint, Parameters};
-use crate::protocol::Wire;
+use hopbyte_fabric::wire::Wire;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing, Unroutable};
 
 /// No resource.

@@ -10,13 +10,13 @@ use crate::engine::packet::{Packets, RouterSpec};
 use crate::engine::program::{Action, Flows, Program, ProgramTimes, Stream, run_on};
 use crate::engine::topobw::{self, Measured};
 use crate::error::ModelError;
-use crate::protocol::Protocol;
 use crate::question::level::Level;
 use crate::question::limits::positive;
 use crate::question::parameters::Parameters;
 use crate::question::place::allocate;
 use crate::question::placed::Question;
 use crate::question::workload::{Phases, Work};
+use hopbyte_fabric::wire::Protocol;
 use hopbyte_fabric::{Exchange, NodeId, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,8 +4,8 @@ use super::throttled::ThrottleEvent;
 use crate::engine::loads::Loads;
 use crate::engine::network::{Network, Resource};
 use crate::engine::packet::TileCounters;
-use crate::protocol::OneWay;
 use crate::question::level::Level;
+use hopbyte_fabric::wire::OneWay;
 use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
 use serde::{Deserialize, Serialize};
 

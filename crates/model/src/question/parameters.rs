@@ -1,7 +1,7 @@
 //! How fast is what? Rates and delays of a network beyond its links, and the points at which a
 //! machine can be operated.
 
-use crate::protocol::{GeminiMpi, Protocol};
+use hopbyte_fabric::wire::{GeminiMpi, Packets, Protocol};
 use hopbyte_fabric::{FabricError, InputError};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ pub struct Parameters {
 }
 
 /// Names of the presets.
-pub const PRESETS: [&str; 3] = ["gemini", "seastar", "plain"];
+pub const PRESETS: [&str; 4] = ["gemini", "seastar", "infiniband", "plain"];
 
 impl Parameters {
     /// Parameters by name.
@@ -57,6 +57,7 @@ impl Parameters {
         match name {
             "gemini" => Ok(Self::gemini()),
             "seastar" => Ok(Self::seastar()),
+            "infiniband" => Ok(Self::infiniband()),
             "plain" => Ok(Self::plain()),
             _ => Err(InputError::new("network", name, "a network that is known")
                 .hint(format!("networks are {}", PRESETS.join(", ")))
@@ -121,6 +122,14 @@ impl Parameters {
         }
     }
 
+    /// InfiniBand: headers and acknowledgements as its links count them, no delays.
+    pub fn infiniband() -> Self {
+        Self {
+            protocol: Protocol::Packets(Packets::INFINIBAND),
+            ..Self::plain()
+        }
+    }
+
     /// A network whose links carry what their capacity says, without delays.
     pub fn plain() -> Self {
         Self {
@@ -154,6 +163,8 @@ impl Parameters {
                 wire_bytes_per_byte,
             } => wire_bytes_per_byte,
             Protocol::Gemini(mpi) => 1.0 + mpi.in_runs.clamp(0.0, 1.0) - mpi.in_runs,
+            Protocol::Packets(packets) if packets.is_valid() => packets.bytes_per_byte(),
+            Protocol::Packets(_) => f64::NAN,
         };
         for (name, value, good) in [
             (

@@ -8,10 +8,11 @@ use super::{machines, remap};
 use crate::error::ModelError;
 use crate::outcome::ThrottleKind;
 use crate::outcome::{LinkOutcome, Outcome};
-use crate::protocol::{self, Protocol, Regime, Side, Wire};
 use crate::question::scenario::{self, Scenario};
 use crate::topobw::{self, Measured};
 use hopbyte_fabric::NodeId;
+use hopbyte_fabric::wire::gemini::{self, Regime, Side};
+use hopbyte_fabric::wire::{OneWay, Protocol, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -166,8 +167,8 @@ impl<'a> Cases<'a> {
     /// `put(vc0, 64)`: phits of one transaction by virtual channel.
     fn transaction(&self, kind: &str, field: &str, bytes: f64) -> Found {
         let wire = match kind {
-            "put" => protocol::put(bytes, 0.0),
-            _ => protocol::get(bytes, 0.0),
+            "put" => gemini::put(bytes, 0.0),
+            _ => gemini::get(bytes, 0.0),
         };
         self.field(kind, &wire, field)
     }
@@ -179,14 +180,14 @@ impl<'a> Cases<'a> {
     }
 
     fn field(&self, name: &str, wire: &Wire, field: &str) -> Found {
-        let both = |f: fn(&protocol::OneWay) -> f64| f(&wire.forward) + f(&wire.backward);
+        let both = |f: fn(&OneWay) -> f64| f(&wire.forward) + f(&wire.backward);
         Ok(Value::Number(match field {
             "vc0_phits" => both(|w| w.vc0_phits),
             "vc1_phits" => both(|w| w.vc1_phits),
             "vc0_packets" => both(|w| w.vc0_packets),
             "vc1_packets" => both(|w| w.vc1_packets),
-            "packets" => both(protocol::OneWay::packets),
-            "bytes" => both(protocol::OneWay::bytes),
+            "packets" => both(OneWay::packets),
+            "bytes" => both(OneWay::bytes),
             "source_bytes" => wire.forward.bytes(),
             _ => {
                 return Err(wrong(

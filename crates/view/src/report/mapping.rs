@@ -43,6 +43,7 @@ pub fn mapping_page(question: &Question, mapping: &Mapping, about: &About<'_>) -
     let mut notes = question.machine.notes.clone();
     notes.extend(question.traffic_notes.iter().cloned());
     notes.extend(background.iter().flat_map(|b| b.notes.clone()));
+    notes.extend(question.loads.text());
     Ok(render(&ReportInput {
         title: about.title.to_owned(),
         fabric: problem.fabric,

@@ -205,7 +205,10 @@ impl Scene {
             count(q.allocation.nodes().len()),
             count(q.allocation.capacity()),
         ))?;
-        Ok(())
+        match q.loads.text() {
+            Some(wire) => Ok(out.line(wire)?),
+            None => Ok(()),
+        }
     }
 }
 

@@ -39,6 +39,9 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
     for note in &question.traffic_notes {
         out.line(format!("# {note}"))?;
     }
+    if let Some(wire) = question.loads.text() {
+        out.line(format!("# {wire}"))?;
+    }
     if let Some(oracle) = &question.oracle {
         out.line(format!("# links as of {oracle}"))?;
     }

@@ -1,8 +1,9 @@
 //! The mapping question as options of the command line.
 
 use crate::args::{self, CounterArgs, FabricOption, one_of};
-use clap::builder::TypedValueParser;
-use hopbyte_job::{Goal, GridOptions, Part};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use hopbyte_fabric::wire::Overhead;
+use hopbyte_job::{Goal, GridOptions, Part, WireOptions};
 use hopbyte_oracle::{Aggregate, Metric};
 use std::path::PathBuf;
 
@@ -67,14 +68,24 @@ pub struct Asked {
     /// worst link counts)
     #[arg(long, value_parser = args::aggregates(), help_heading = "Search")]
     pub aggregate: Option<Aggregate>,
-    /// Bytes on the way back for each byte sent (a Gemini PUT answers 96 with 9: 0.094)
+    /// Network whose headers and responses links carry beside the bytes of messages
     #[arg(
         long,
-        default_value_t = 0.0,
-        value_name = "RATIO",
+        value_parser = network(),
+        default_value = WireOptions::DEFAULT_NETWORK,
+        value_name = "NETWORK",
         help_heading = "Search"
     )]
-    pub response_fraction: f64,
+    pub wire: String,
+    /// Instead of --wire: bytes on the way back for each byte sent, and nothing else beside the payload
+    #[arg(
+        long,
+        value_name = "RATIO",
+        conflicts_with = "wire",
+        allow_negative_numbers = true,
+        help_heading = "Search"
+    )]
+    pub response_fraction: Option<f64>,
 }
 
 /// A grid of ranks in the words of Cray's `MPICH_RANK_REORDER_OPTS`.
@@ -127,6 +138,11 @@ fn goal() -> impl TypedValueParser<Value = Goal> {
     one_of(&Goal::ALL.map(|g| (g.name(), g.about())))
 }
 
+fn network() -> PossibleValuesParser {
+    let value = |(name, help)| PossibleValue::new(name).help(help);
+    PossibleValuesParser::new(Overhead::choices().map(value))
+}
+
 fn part() -> impl TypedValueParser<Value = Part> {
     one_of(&Part::ALL.map(|part| (part.name(), part.help())))
 }
@@ -155,7 +171,10 @@ impl Asked {
             goal: self.objective,
             metric: self.metric,
             aggregate: self.aggregate,
-            response_fraction: self.response_fraction,
+            wire: WireOptions {
+                network: self.wire.clone(),
+                response_fraction: self.response_fraction,
+            },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::layout::NODE;
 use super::nic::Packets;
-use crate::protocol::OneWay;
+use hopbyte_fabric::wire::OneWay;
 use hopbyte_fabric::{Fabric, LinkId, NodeId, RouterId};
 
 /// The six fixed counters of a tile, in the order of paper 000, Table I.

@@ -9,8 +9,9 @@ use crate::fluid::Done;
 use crate::network::{Network, Way};
 use crate::outcome::throttled::ThrottleEvent;
 use crate::program::{Stream, Transport};
-use crate::protocol::{Batch, Protocol, Side, Transaction};
 use hopbyte_fabric::NodeId;
+use hopbyte_fabric::wire::Protocol;
+use hopbyte_fabric::wire::gemini::{Batch, Side, Transaction};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -159,7 +160,7 @@ impl<'a> Packets<'a> {
     fn batches(&self, bytes: f64) -> Vec<Batch> {
         match &self.network.parameters.protocol {
             Protocol::Gemini(mpi) => mpi.batches(bytes),
-            Protocol::Plain { .. } => {
+            Protocol::Packets(_) | Protocol::Plain { .. } => {
                 let size = self.engine.spec.plain_packet_bytes;
                 let full = (bytes / size).floor();
                 let rest = bytes - full * size;
@@ -287,6 +288,11 @@ impl<'a> Packets<'a> {
             Protocol::Plain {
                 wire_bytes_per_byte,
             } => (batch.bytes * wire_bytes_per_byte / spec.phit_bytes).ceil(),
+            // Routers of this level move packets of their own size: headers come as a share of the data, and
+            // acknowledgements are left out.
+            Protocol::Packets(packets) => {
+                (batch.bytes * packets.bytes_per_byte() / spec.phit_bytes).ceil()
+            }
         };
         phits.round().clamp(1.0, 255.0) as u8
     }

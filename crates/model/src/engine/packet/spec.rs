@@ -2,8 +2,8 @@
 
 use crate::network::Network;
 use crate::parameters::Parameters;
-use crate::protocol::Protocol;
 use hopbyte_fabric::units::Seconds;
+use hopbyte_fabric::wire::Protocol;
 use hopbyte_fabric::{End, LinkId};
 
 /// A router with input queues, virtual channels and credits.
@@ -131,7 +131,7 @@ impl RouterSpec {
     pub fn of(parameters: &Parameters) -> Self {
         let mut spec = match parameters.protocol {
             Protocol::Gemini(_) => Self::gemini(),
-            Protocol::Plain { .. } => Self::seastar(),
+            Protocol::Packets(_) | Protocol::Plain { .. } => Self::seastar(),
         };
         spec.window = parameters.outstanding_requests.unwrap_or(spec.window);
         spec

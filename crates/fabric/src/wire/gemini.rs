@@ -1,11 +1,11 @@
-//! What crosses the wires when a message is sent? Packets and phits, request and response.
+//! Gemini: packets and phits, request and response.
 //!
 //! Gemini moves everything as transactions of up to 64 bytes: one request packet on virtual channel 0,
 //! one response packet on virtual channel 1 (paper 000, V.A). MPI chooses among four protocols by
 //! message size (paper 000, V.D, Fig. 5).
 
+use super::message::Wire;
 use serde::{Deserialize, Serialize};
-use std::ops::{Add, AddAssign, Mul};
 
 /// Bytes of a phit (paper 000, Table I).
 pub const PHIT_BYTES: f64 = 3.0;
@@ -21,98 +21,6 @@ const WORD_BYTES: f64 = 8.0;
 /// Phits that a run of equal bits takes, however long it is within a packet: one word. Paper 000 (V.A)
 /// says that runs are compressed, not how far; its zeroed message shrank to about a third.
 const RUN_PHITS: f64 = 3.0;
-
-/// Packets and phits one way, by virtual channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OneWay {
-    /// Request packets (VC0).
-    pub vc0_packets: f64,
-    /// Response packets (VC1).
-    pub vc1_packets: f64,
-    /// Phits of requests.
-    pub vc0_phits: f64,
-    /// Phits of responses.
-    pub vc1_phits: f64,
-    /// Bytes that are no phits of virtual channels (networks other than Gemini).
-    pub plain_bytes: f64,
-}
-
-impl OneWay {
-    /// All bytes on the wire.
-    pub fn bytes(&self) -> f64 {
-        (self.vc0_phits + self.vc1_phits) * PHIT_BYTES + self.plain_bytes
-    }
-
-    /// All packets.
-    pub fn packets(&self) -> f64 {
-        self.vc0_packets + self.vc1_packets
-    }
-}
-
-impl AddAssign for OneWay {
-    fn add_assign(&mut self, other: Self) {
-        self.vc0_packets += other.vc0_packets;
-        self.vc1_packets += other.vc1_packets;
-        self.vc0_phits += other.vc0_phits;
-        self.vc1_phits += other.vc1_phits;
-        self.plain_bytes += other.plain_bytes;
-    }
-}
-
-impl Mul<f64> for OneWay {
-    type Output = Self;
-
-    fn mul(self, by: f64) -> Self {
-        Self {
-            vc0_packets: self.vc0_packets * by,
-            vc1_packets: self.vc1_packets * by,
-            vc0_phits: self.vc0_phits * by,
-            vc1_phits: self.vc1_phits * by,
-            plain_bytes: self.plain_bytes * by,
-        }
-    }
-}
-
-/// What a message puts on the route to its receiver and on the route back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Wire {
-    /// From sender to receiver.
-    pub forward: OneWay,
-    /// From receiver to sender.
-    pub backward: OneWay,
-}
-
-impl Wire {
-    /// The same message as seen by the receiver.
-    #[must_use]
-    pub fn reversed(self) -> Self {
-        Self {
-            forward: self.backward,
-            backward: self.forward,
-        }
-    }
-}
-
-impl Add for Wire {
-    type Output = Self;
-
-    fn add(mut self, other: Self) -> Self {
-        self.forward += other.forward;
-        self.backward += other.backward;
-        self
-    }
-}
-
-impl Mul<f64> for Wire {
-    type Output = Self;
-
-    fn mul(self, by: f64) -> Self {
-        Self {
-            forward: self.forward * by,
-            backward: self.backward * by,
-        }
-    }
-}
 
 /// Phits of some bytes of data, of which a share lies in runs of equal bits.
 fn data_phits(bytes: f64, in_runs: f64) -> f64 {
@@ -249,19 +157,22 @@ pub struct GeminiMpi {
 
 impl Default for GeminiMpi {
     fn default() -> Self {
-        Self {
-            single_put_bytes: 16.0,
-            multi_put_bytes: 4096.0,
-            get_bytes: 262_144.0,
-            envelope_bytes: 48.0,
-            credit_bytes: 256.0,
-            block_gets: 4.0,
-            in_runs: 0.0,
-        }
+        Self::CRAY
     }
 }
 
 impl GeminiMpi {
+    /// Cray's MPI as paper 000 observed it.
+    pub const CRAY: Self = Self {
+        single_put_bytes: 16.0,
+        multi_put_bytes: 4096.0,
+        get_bytes: 262_144.0,
+        envelope_bytes: 48.0,
+        credit_bytes: 256.0,
+        block_gets: 4.0,
+        in_runs: 0.0,
+    };
+
     /// The protocol for a message size.
     pub fn regime(&self, bytes: f64) -> Regime {
         match bytes {
@@ -274,35 +185,44 @@ impl GeminiMpi {
 
     /// The transactions of one message.
     pub fn batches(&self, bytes: f64) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        self.each_batch(bytes, |batch| batches.push(batch));
+        batches
+    }
+
+    /// Calls `each` with the transactions of one message.
+    fn each_batch(&self, bytes: f64, mut each: impl FnMut(Batch)) {
         use Side::{Receiver, Sender};
         use Transaction::{Get, Put};
         let small = |by, bytes, count| Batch {
             bytes,
             ..Batch::control(by, Put, count)
         };
-        let mut batches = match self.regime(bytes) {
+        let regime = self.regime(bytes);
+        match regime {
             Regime::SinglePut => {
                 let mut one = small(Sender, self.envelope_bytes + bytes, 1.0);
                 one.data = true;
-                return vec![one];
+                return each(one);
             }
-            Regime::MultiPut => vec![
-                small(Sender, self.envelope_bytes, 1.0),
-                small(Receiver, WORD_BYTES, (bytes / self.credit_bytes).ceil()),
-            ],
+            Regime::MultiPut => {
+                each(small(Sender, self.envelope_bytes, 1.0));
+                let credits = (bytes / self.credit_bytes).ceil();
+                each(small(Receiver, WORD_BYTES, credits));
+            }
             // Ready to send there, finished back.
-            Regime::Get => vec![
-                Batch::control(Sender, Put, 1.0),
-                Batch::control(Receiver, Put, 1.0),
-            ],
+            Regime::Get => {
+                each(Batch::control(Sender, Put, 1.0));
+                each(Batch::control(Receiver, Put, 1.0));
+            }
             // Ready to send there, registration fetched by GETs, clear to send back, finished there.
-            Regime::BlockPut => vec![
-                Batch::control(Sender, Put, 2.0),
-                Batch::control(Receiver, Get, self.block_gets),
-                Batch::control(Receiver, Put, 1.0),
-            ],
-        };
-        let (by, kind) = match self.regime(bytes) {
+            Regime::BlockPut => {
+                each(Batch::control(Sender, Put, 2.0));
+                each(Batch::control(Receiver, Get, self.block_gets));
+                each(Batch::control(Receiver, Put, 1.0));
+            }
+        }
+        let (by, kind) = match regime {
             Regime::Get => (Receiver, Get),
             _ => (Sender, Put),
         };
@@ -310,7 +230,7 @@ impl GeminiMpi {
         let rest = bytes - full * TRANSACTION_BYTES;
         for (bytes, count) in [(TRANSACTION_BYTES, full), (rest, 1.0)] {
             if bytes > 0.0 && count > 0.0 {
-                batches.push(Batch {
+                each(Batch {
                     by,
                     kind,
                     bytes,
@@ -320,45 +240,13 @@ impl GeminiMpi {
                 });
             }
         }
-        batches
     }
 
     /// Packets and phits of one message.
     pub fn wire(&self, bytes: f64) -> Wire {
-        let batches = self.batches(bytes);
-        batches
-            .iter()
-            .fold(Wire::default(), |sum, b| sum + b.wire())
-    }
-}
-
-/// How a network wraps the bytes of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// Gemini transactions under MPI.
-    Gemini(GeminiMpi),
-    /// `overhead` bytes more for each byte sent, no response (networks whose capacities are given as
-    /// what they carry).
-    Plain {
-        /// Bytes on the wire for each byte of data.
-        wire_bytes_per_byte: f64,
-    },
-}
-
-impl Protocol {
-    /// What one message puts on the wires.
-    pub fn wire(&self, bytes: f64) -> Wire {
-        match self {
-            Self::Gemini(mpi) => mpi.wire(bytes),
-            Self::Plain {
-                wire_bytes_per_byte,
-            } => {
-                let mut wire = Wire::default();
-                wire.forward.plain_bytes = bytes * wire_bytes_per_byte;
-                wire
-            }
-        }
+        let mut sum = Wire::default();
+        self.each_batch(bytes, |batch| sum = sum + batch.wire());
+        sum
     }
 }
 

@@ -1,0 +1,136 @@
+//! Counters see packets, not payload: what `map` predicts is what links count, on a machine with a known protocol.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const FABRIC: &str = "gemini:2x2x4";
+
+fn hopbyte(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hopbyte"));
+    command.current_dir(folder).args(["--quiet", "--json"]);
+    command.args(args).output().unwrap()
+}
+
+fn answer(folder: &Path, args: &[&str]) -> Value {
+    let output = hopbyte(folder, args);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {text}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What a recorder writes: a ring of 32 ranks that sends 200 messages of 64 B to each neighbour, and in other
+/// phases some of 8 B and of 20,000 B.
+fn record(folder: &Path) {
+    let mut text = String::from("src,dst,bytes,messages,phase\n");
+    for rank in 0..32 {
+        for (step, bytes, messages, phase) in [
+            (1, 12_800, 200, "halo"),
+            (31, 12_800, 200, "halo"),
+            (8, 80, 10, "sums"),
+            (4, 20_000, 1, "bulk"),
+        ] {
+            let to = (rank * 5 + step * 5) % 32;
+            text += &format!("{},{to},{bytes},{messages},{phase}\n", rank * 5 % 32);
+        }
+    }
+    fs::write(folder.join("traffic.csv"), text).unwrap();
+    let scenario = format!(
+        "schema = \"hopbyte.scenario/1\"\nname = \"recorded\"\nfabric = \"{FABRIC}\"\nnetwork = \"gemini\"\n\
+         [job]\nworkload.recorded = {{ traffic = \"traffic.csv\" }}\n"
+    );
+    fs::write(folder.join("scenario.toml"), scenario).unwrap();
+}
+
+fn map(folder: &Path, out: &str, more: &[&str]) -> Value {
+    let mut args = vec!["map", "traffic.csv", "--fabric", FABRIC, "--nodes", "all"];
+    args.extend(["--ranks-per-node", "1", "--trials", "5000", "--out", out]);
+    args.extend(more);
+    answer(folder, &args)
+}
+
+/// Runs the job on the model as the mapping says, at both levels that have counters, and verifies.
+fn verdicts(folder: &Path, mapping: &str) -> Vec<(i32, Value)> {
+    let mapping = format!("{mapping}/mapping.json");
+    let run = ["model", "run", "scenario.toml", "--placement", &mapping];
+    answer(
+        folder,
+        &[&run[..], &["--counters", "counters.jsonl"]].concat(),
+    );
+    answer(
+        folder,
+        &[&run[..], &["--level", "packet", "--registers", "run.gpcd"]].concat(),
+    );
+    let verify = |after| {
+        let output = hopbyte(folder, &["verify", "--mapping", &mapping, "--after", after]);
+        let value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), value)
+    };
+    ["counters.jsonl", "run.gpcd"].map(verify).into()
+}
+
+#[test]
+fn a_map_of_small_messages_on_gemini_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    record(at);
+    let mapped = map(at, "wire", &[]);
+    let wire = &mapped["wire"];
+    assert_eq!(wire["network"], "gemini");
+    assert_eq!(wire["payload_bytes"], mapped["traffic"]["bytes"]);
+    // A message of 64 B: envelope 78 + 9 B, credit 33 + 9 B, data 96 + 9 B.
+    let ratio = wire["wire_bytes"].as_f64().unwrap() / wire["payload_bytes"].as_f64().unwrap();
+    assert!((2.6..3.0).contains(&ratio), "{ratio}");
+    for (code, verdict) in verdicts(at, "wire") {
+        assert_eq!(
+            (code, &verdict["as_predicted"]),
+            (0, &Value::Bool(true)),
+            "{verdict}"
+        );
+        assert_eq!(verdict["predicted"]["wire"], "gemini");
+        let apart = verdict["predicted"]["bytes_apart"].as_f64().unwrap();
+        assert!(apart < 1e-3, "{apart}");
+    }
+    // Payload alone is what links do not count.
+    assert_eq!(
+        map(at, "payload", &["--wire", "payload"])["wire"]["network"],
+        "payload"
+    );
+    for (code, verdict) in verdicts(at, "payload") {
+        assert_eq!(
+            (code, &verdict["as_predicted"]),
+            (1, &Value::Bool(false)),
+            "{verdict}"
+        );
+    }
+}
+
+#[test]
+fn what_is_counted_beside_the_payload_can_be_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    record(at);
+    let worst = |m: &Value| m["baseline"]["worst_link_seconds"].as_f64().unwrap();
+    let payload = map(at, "a", &["--wire", "payload"]);
+    let fraction = map(at, "b", &["--response-fraction", "0.5"]);
+    assert_eq!(fraction["response_fraction"], 0.5);
+    assert_eq!(fraction["wire"]["network"], "response-fraction");
+    assert!(worst(&fraction) > worst(&payload));
+    for key in ["hop_bytes", "off_node_bytes", "average_dilation"] {
+        assert_eq!(fraction["baseline"][key], payload["baseline"][key], "{key}");
+    }
+    let ethernet = map(at, "c", &["--wire", "ethernet"]);
+    assert_eq!(ethernet["wire"]["network"], "ethernet");
+    for bad in [["--wire", "token-ring"], ["--response-fraction", "-1"]] {
+        let args = [
+            &["map", "traffic.csv", "--fabric", FABRIC, "--nodes", "all"][..],
+            &bad,
+        ]
+        .concat();
+        let output = hopbyte(at, &args);
+        assert_eq!(output.status.code(), Some(2), "{bad:?}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Bytes on the wire: what a network's protocol adds to the bytes of messages.
+//!
+//! Counters see packets with their headers, and acknowledgements on the way back. A prediction that is to be
+//! compared with counters, or that weighs small messages against large ones, counts the same. This is the
+//! only place that says how much that is: [`Protocol::wire`] for one message, [`Overhead::loads`] for all that
+//! the tasks of a job send each other.
+
+pub mod gemini;
+mod message;
+mod overhead;
+
+pub use gemini::GeminiMpi;
+pub use message::{OneWay, Wire};
+pub use overhead::{Loads, Overhead};
+
+use crate::fabric::Family;
+use serde::{Deserialize, Serialize};
+
+/// How a network wraps the bytes of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Gemini transactions under MPI.
+    Gemini(GeminiMpi),
+    /// Packets with headers, acknowledged by packets on the way back.
+    Packets(Packets),
+    /// A fixed number of bytes on the wire for each byte of data, and no response: networks whose capacities are
+    /// given in bytes of messages.
+    Plain {
+        /// Bytes on the wire for each byte of data.
+        wire_bytes_per_byte: f64,
+    },
+}
+
+impl Protocol {
+    /// Packets and bytes of one message of `bytes` bytes of data, both ways.
+    pub fn wire(&self, bytes: f64) -> Wire {
+        match self {
+            Self::Gemini(mpi) => mpi.wire(bytes),
+            Self::Packets(packets) => packets.wire(bytes),
+            Self::Plain {
+                wire_bytes_per_byte,
+            } => Wire::plain(bytes * wire_bytes_per_byte, 0.0),
+        }
+    }
+}
+
+/// A protocol that cuts messages into packets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packets {
+    /// Most data of a packet.
+    pub data_bytes: f64,
+    /// Headers and checksums of a packet.
+    pub header_bytes: f64,
+    /// Data is padded to a multiple of this.
+    pub padding_bytes: f64,
+    /// An acknowledgement.
+    pub answer_bytes: f64,
+    /// Packets of a message for which there is one acknowledgement; absent: one for the whole message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_answer: Option<f64>,
+}
+
+impl Packets {
+    /// InfiniBand, reliable connection (InfiniBand Architecture Specification, volume 1, chapters 5 to 9): LRH 8,
+    /// BTH 12 and ICRC 4 bytes around up to 4,096 bytes of data, an acknowledgement (with AETH, 4 bytes) for
+    /// each message. The VCRC is left out, because `PortXmitData` and `PortRcvData` leave it out.
+    pub const INFINIBAND: Self = Self {
+        data_bytes: 4096.0,
+        header_bytes: 24.0,
+        padding_bytes: 4.0,
+        answer_bytes: 28.0,
+        packets_per_answer: None,
+    };
+
+    /// RoCE v2: the same transport under Ethernet 14, FCS 4, IPv4 20 and UDP 8 bytes in place of the LRH. Preamble
+    /// and gap between frames, 20 bytes, are left out, as interfaces' byte counters leave them out.
+    pub const ROCE: Self = Self {
+        header_bytes: 62.0,
+        answer_bytes: 66.0,
+        ..Self::INFINIBAND
+    };
+
+    /// TCP over IPv4 and Ethernet with an MTU of 1,500 bytes: Ethernet 14, IP 20, TCP with timestamps 32 bytes, an
+    /// acknowledgement for every second segment (RFC 1122, 4.2.3.2). Linux counts no FCS, preamble or gap.
+    pub const TCP: Self = Self {
+        data_bytes: 1448.0,
+        header_bytes: 66.0,
+        padding_bytes: 1.0,
+        answer_bytes: 66.0,
+        packets_per_answer: Some(2.0),
+    };
+
+    fn wire(&self, bytes: f64) -> Wire {
+        let packets = (bytes / self.data_bytes).ceil().max(1.0);
+        let data = (bytes / self.padding_bytes).ceil() * self.padding_bytes;
+        let answers = self
+            .packets_per_answer
+            .map_or(1.0, |n| (packets / n).ceil());
+        Wire::plain(
+            data + packets * self.header_bytes,
+            answers * self.answer_bytes,
+        )
+    }
+
+    /// Bytes on the wire for each byte of a long message, on the way to the receiver.
+    pub fn bytes_per_byte(&self) -> f64 {
+        1.0 + self.header_bytes / self.data_bytes
+    }
+
+    /// Whether a packet of this kind can be.
+    pub fn is_valid(&self) -> bool {
+        let size = |v: f64| v.is_finite() && v > 0.0;
+        let answers = self.packets_per_answer.is_none_or(size);
+        size(self.data_bytes)
+            && size(self.padding_bytes)
+            && [self.header_bytes, self.answer_bytes]
+                .iter()
+                .all(|v| v.is_finite() && *v >= 0.0)
+            && answers
+    }
+}
+
+/// A network whose protocol is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Network {
+    /// Name, as command lines and documents have it.
+    pub name: &'static str,
+    /// The assumptions, for people.
+    pub assumed: &'static str,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+/// All networks whose protocol is known.
+pub static NETWORKS: [Network; 4] = [
+    Network {
+        name: "gemini",
+        assumed: "Cray MPI's PUTs, GETs and block transfers by message size, requests and responses \
+                  (paper 000, V.D), data not compressed",
+        protocol: Protocol::Gemini(GeminiMpi::CRAY),
+    },
+    Network {
+        name: "infiniband",
+        assumed: "24 B of headers for each packet of up to 4,096 B, a 28 B acknowledgement for each message; \
+                  MPI's own headers are not counted",
+        protocol: Protocol::Packets(Packets::INFINIBAND),
+    },
+    Network {
+        name: "roce",
+        assumed: "62 B of headers for each packet of up to 4,096 B, a 66 B acknowledgement for each message; \
+                  MPI's own headers are not counted",
+        protocol: Protocol::Packets(Packets::ROCE),
+    },
+    Network {
+        name: "ethernet",
+        assumed: "TCP with an MTU of 1,500 B: 66 B of headers for each segment of up to 1,448 B, a 66 B \
+                  acknowledgement for every second one; MPI's own headers are not counted",
+        protocol: Protocol::Packets(Packets::TCP),
+    },
+];
+
+impl Network {
+    /// The network of a family of machines; `None` where the protocol is not known, or not told by the machine.
+    pub fn of(family: Family) -> Option<&'static Self> {
+        match family {
+            Family::Gemini => Self::named("gemini"),
+            Family::InfiniBand => Self::named("infiniband"),
+            // No published description of Aries or of Slingshot's own adapters that we know gives header sizes.
+            Family::Aries | Family::Slingshot => None,
+            Family::Torus
+            | Family::Mesh
+            | Family::Dragonfly
+            | Family::FatTree
+            | Family::HyperX
+            | Family::Generic => None,
+        }
+    }
+
+    /// The network of a name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        NETWORKS.iter().find(|n| n.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_have_headers_and_are_acknowledged() {
+        let both = |p: Packets, bytes| {
+            let wire = p.wire(bytes);
+            (wire.forward.bytes(), wire.backward.bytes())
+        };
+        assert_eq!(both(Packets::INFINIBAND, 0.0), (24.0, 28.0));
+        assert_eq!(both(Packets::INFINIBAND, 63.0), (64.0 + 24.0, 28.0));
+        assert_eq!(both(Packets::INFINIBAND, 4097.0), (4100.0 + 48.0, 28.0));
+        assert_eq!(both(Packets::ROCE, 4096.0), (4096.0 + 62.0, 66.0));
+        assert_eq!(both(Packets::TCP, 1448.0 * 5.0), (1514.0 * 5.0, 3.0 * 66.0));
+    }
+
+    #[test]
+    fn every_network_has_its_name() {
+        for network in &NETWORKS {
+            assert_eq!(Network::named(network.name), Some(network));
+            if let Protocol::Packets(packets) = network.protocol {
+                assert!(packets.is_valid());
+            }
+        }
+        assert_eq!(Network::of(Family::Gemini).map(|n| n.name), Some("gemini"));
+        assert_eq!(Network::of(Family::Torus), None);
+    }
+}

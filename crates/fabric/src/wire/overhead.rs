@@ -1,0 +1,259 @@
+//! All that the tasks of a job put on the routes to each other.
+
+use super::Network;
+use super::message::Wire;
+use crate::error::{FabricError, InputError};
+use crate::fabric::{Fabric, Family};
+use crate::traffic::{Exchange, Message};
+use crate::units::bytes_text;
+
+/// Size of a message where the traffic does not say how many there are: so large that a protocol adds its
+/// least share, which is the same for every byte.
+const LARGE: f64 = 1_048_576.0;
+
+/// Assumption where no protocol is known or wanted.
+const PAYLOAD: &str = "payload alone";
+
+/// What is counted beside the bytes of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Overhead {
+    /// Nothing: payload alone.
+    #[default]
+    Payload,
+    /// So many bytes on the way back for each byte of payload.
+    Response(f64),
+    /// Everything that a network's protocol adds.
+    Network(&'static Network),
+}
+
+/// Loads of a job, and how they came to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loads {
+    /// What was counted beside the payload.
+    pub overhead: Overhead,
+    /// The assumptions, for people.
+    pub assumed: String,
+    /// Bytes of messages.
+    pub payload_bytes: f64,
+    /// Bytes of the same messages on the wire, both ways together.
+    pub wire_bytes: f64,
+    /// Bytes on the route from task to task: what is sent there and what answers messages that came from
+    /// there. `None`: the payload itself.
+    pub exchange: Option<Exchange>,
+}
+
+impl Loads {
+    /// In a line for people; `None` where payload alone is what the machine's kind has.
+    pub fn text(&self) -> Option<String> {
+        let (payload, wire) = (bytes_text(self.payload_bytes), bytes_text(self.wire_bytes));
+        match self.overhead {
+            Overhead::Payload if self.assumed == PAYLOAD => None,
+            Overhead::Payload => Some(format!("bytes on the wire: {}", self.assumed)),
+            _ => Some(format!(
+                "bytes on the wire, {}: {wire} for {payload} of payload; {}",
+                self.overhead.name(),
+                self.assumed
+            )),
+        }
+    }
+}
+
+impl Overhead {
+    /// Names that [`Overhead::named`] takes, with their meanings.
+    pub fn choices() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let networks = super::NETWORKS.iter().map(|n| (n.name, n.assumed));
+        [
+            (
+                "auto",
+                "the machine's network where its protocol is known, else payload",
+            ),
+            ("payload", "bytes of messages alone"),
+        ]
+        .into_iter()
+        .chain(networks)
+    }
+
+    /// Of a machine whose family tells its network, else payload alone.
+    pub fn of(fabric: &Fabric) -> Self {
+        Network::of(fabric.family()).map_or(Self::Payload, Self::Network)
+    }
+
+    /// By name: `auto` (see [`Overhead::of`]), `payload`, or a network.
+    ///
+    /// # Errors
+    /// A name that is none of these.
+    pub fn named(name: &str, fabric: &Fabric) -> Result<Self, FabricError> {
+        match name {
+            "auto" => Ok(Self::of(fabric)),
+            "payload" => Ok(Self::Payload),
+            _ => match Network::named(name) {
+                Some(network) => Ok(Self::Network(network)),
+                None => {
+                    let names: Vec<&str> = Self::choices().map(|c| c.0).collect();
+                    let expected = format!("one of {}", names.join(", "));
+                    Err(InputError::new("bytes on the wire", name, expected).into())
+                }
+            },
+        }
+    }
+
+    /// A share of the payload on the way back.
+    ///
+    /// # Errors
+    /// A share below zero, or none at all.
+    pub fn response(fraction: f64) -> Result<Self, FabricError> {
+        match fraction.is_finite() && fraction >= 0.0 {
+            true => Ok(Self::Response(fraction)),
+            false => Err(FabricError::OutOfRange {
+                what: "response fraction".into(),
+                found: fraction.to_string(),
+                expected: "a number not below zero".into(),
+            }),
+        }
+    }
+
+    /// What is counted, in a word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Payload => "payload",
+            Self::Response(_) => "response-fraction",
+            Self::Network(network) => network.name,
+        }
+    }
+
+    /// Bytes of an entry of traffic on the way to the receiver, and on the way back.
+    fn both_ways(&self, message: &Message) -> (f64, f64) {
+        match self {
+            Self::Payload => (message.bytes, 0.0),
+            Self::Response(fraction) => (message.bytes, fraction * message.bytes),
+            Self::Network(network) => {
+                let count = match message.messages {
+                    0 => message.bytes / LARGE,
+                    n => n as f64,
+                };
+                if count <= 0.0 {
+                    return (0.0, 0.0);
+                }
+                let Wire { forward, backward } =
+                    network.protocol.wire(message.bytes / count) * count;
+                (forward.bytes(), backward.bytes())
+            }
+        }
+    }
+
+    /// The loads of a job; the size of a message is the mean of its pair of tasks.
+    ///
+    /// # Errors
+    /// Sums that are beyond any number.
+    pub fn loads(&self, fabric: &Fabric, exchange: &Exchange) -> Result<Loads, FabricError> {
+        let payload_bytes = exchange.total_bytes();
+        let uncounted = exchange.iter().filter(|(_, m)| m.messages == 0).count();
+        let assumed = self.assumed(fabric, uncounted, exchange.pairs());
+        if *self == Self::Payload {
+            return Ok(Loads {
+                overhead: *self,
+                assumed,
+                payload_bytes,
+                wire_bytes: payload_bytes,
+                exchange: None,
+            });
+        }
+        let entries = exchange.iter().flat_map(|(from, message)| {
+            let (there, back) = self.both_ways(message);
+            [(from, message.to, there, 0), (message.to, from, back, 0)]
+        });
+        let exchange = Exchange::new(exchange.tasks(), entries)?;
+        Ok(Loads {
+            overhead: *self,
+            assumed,
+            payload_bytes,
+            wire_bytes: exchange.total_bytes(),
+            exchange: Some(exchange),
+        })
+    }
+
+    fn assumed(&self, fabric: &Fabric, uncounted: usize, pairs: usize) -> String {
+        match self {
+            Self::Payload => match fabric.family() {
+                Family::Aries => {
+                    "payload alone: sizes of Aries's packet headers are not known".into()
+                }
+                Family::Slingshot => {
+                    "payload alone: sizes of Slingshot's packet headers are not known".into()
+                }
+                _ => PAYLOAD.into(),
+            },
+            Self::Response(fraction) => {
+                format!("{fraction} bytes on the way back for each byte of payload")
+            }
+            Self::Network(network) if uncounted > 0 => format!(
+                "{}; {uncounted} of {pairs} pairs of tasks without a count of messages, taken as large messages",
+                network.assumed
+            ),
+            Self::Network(network) => network.assumed.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec;
+
+    fn loads(fabric: &str, name: &str, entries: &[(u32, u32, f64, u64)]) -> Loads {
+        let fabric = spec::fabric(fabric).unwrap();
+        let exchange = Exchange::new(3, entries.iter().copied()).unwrap();
+        let overhead = Overhead::named(name, &fabric).unwrap();
+        overhead.loads(&fabric, &exchange).unwrap()
+    }
+
+    #[test]
+    fn responses_are_loads_of_the_way_back() {
+        let found = loads(
+            "gemini:2x2x2",
+            "auto",
+            &[(0, 1, 16.0, 1), (1, 0, 16.0, 1), (2, 0, 16.0, 2)],
+        );
+        // One PUT of 48 + 16 bytes is 96 there and 9 back; two of 48 + 8 bytes are 87 each.
+        let exchange = found.exchange.unwrap();
+        assert_eq!(exchange.sends(0)[0].bytes, 96.0 + 9.0);
+        assert_eq!(exchange.sends(0)[1].bytes, 2.0 * 9.0);
+        assert_eq!(exchange.sends(2)[0].bytes, 2.0 * 87.0);
+        assert_eq!(
+            (found.overhead.name(), found.payload_bytes),
+            ("gemini", 48.0)
+        );
+        assert_eq!(found.wire_bytes, 2.0 * 105.0 + 2.0 * 96.0);
+    }
+
+    #[test]
+    fn traffic_without_counts_is_large_messages_and_says_so() {
+        let found = loads("gemini:2x2x2", "auto", &[(0, 1, 64.0, 0), (1, 2, 1.0, 0)]);
+        let exchange = found.exchange.unwrap();
+        let (a, b) = (exchange.sends(0)[0].bytes, exchange.sends(1)[1].bytes);
+        assert!(
+            (a - 96.0).abs() < 0.1 && (a / b - 64.0).abs() < 1e-9,
+            "{a} {b}"
+        );
+        assert!(found.assumed.contains("2 of 2 pairs"), "{}", found.assumed);
+    }
+
+    #[test]
+    fn machines_without_a_known_protocol_carry_payload() {
+        for (fabric, said) in [
+            ("torus:4x4", "payload alone"),
+            ("aries:2x1x4", "Aries's"),
+            ("slingshot:2x4", "Slingshot's"),
+        ] {
+            let found = loads(fabric, "auto", &[(0, 1, 64.0, 1)]);
+            assert_eq!((found.overhead.name(), found.exchange), ("payload", None));
+            assert_eq!((found.payload_bytes, found.wire_bytes), (64.0, 64.0));
+            assert!(found.assumed.contains(said), "{}", found.assumed);
+        }
+        let fabric = spec::fabric("torus:4x4").unwrap();
+        let error = Overhead::named("token-ring", &fabric)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("infiniband"), "{error}");
+    }
+}

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
 use hopbyte_job::{Machine, MachineSource};
 use hopbyte_observe::sources::{Places, host_name};
-use hopbyte_observe::{CounterOptions, known};
+use hopbyte_observe::{CounterOptions, kinds};
 use hopbyte_oracle::{Aggregate, Metric};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -214,7 +214,7 @@ fn fabric_help() -> String {
         "The machine: a file, or a spec\n\nFiles are recognised by content: {}; `.gz` and `.zst` too. Specs are \
          words such as `gemini:16x12x24` or `torus:8x8x8:nodes=2,link=12.5`, or the name of a known machine; \
          `hopbyte fabric specs` lists them.",
-        known::machines()
+        kinds::machines()
     )
 }
 
@@ -225,7 +225,7 @@ pub fn traffic_help() -> String {
          patterns and archives of files are recognised by content: {}. Specs: stencil:16x16x16:27, \
          collective:allreduce:64:1000000, plan:dp=8,tp=4,pp=2. Behind a record or trace, :collectives=RULES says by which algorithms collective \
          calls become messages: openmpi, mpich, allreduce=ring, … Without it: --dims.",
-        known::traffic()
+        kinds::traffic()
     )
 }
 
@@ -235,7 +235,7 @@ pub fn counters_help() -> String {
         "Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand ports), \
          files of increases, which are added up, or an earlier and a later one of totals\n\nFiles are \
          recognised by content: {}. A folder is a copy of a machine's `/sys`.",
-        known::counters()
+        kinds::counters()
     )
 }
 
@@ -243,7 +243,7 @@ pub fn counters_help() -> String {
 pub fn placement_help() -> String {
     format!(
         "Where the ranks are now: a launcher's file\n\nRecognised by content: {}.",
-        known::placements()
+        kinds::placements()
     )
 }
 

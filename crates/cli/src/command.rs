@@ -35,7 +35,7 @@ mod tests {
     use clap::CommandFactory;
     use hopbyte_apply::Launcher;
     use hopbyte_job::Goal;
-    use hopbyte_observe::known;
+    use hopbyte_observe::kinds;
     use hopbyte_oracle::Metric;
 
     #[test]
@@ -63,7 +63,7 @@ mod tests {
                 assert!(help.contains(name), "{verb:?} does not say {name}: {help}");
             }
         };
-        let [machines, counters, traffic, traces, placements] = known::kinds().map(|k| {
+        let [machines, counters, traffic, traces, placements] = kinds::kinds().map(|k| {
             let names = k.formats.into_iter().map(|f| f.name);
             names.collect::<Vec<&str>>()
         });

@@ -8,7 +8,7 @@
 use hopbyte_apply::{Launch, Launcher};
 use hopbyte_fabric::{Allocation, NodeId, Placement, spec};
 use hopbyte_map::Goal;
-use hopbyte_observe::known::{Kind, kinds};
+use hopbyte_observe::kinds::{Kind, kinds};
 use hopbyte_observe::placement;
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_oracle::{Aggregate, Metric, Over};

@@ -193,7 +193,7 @@ impl Words<'_> {
                 "host" => grid.host = BytesPerSecond::from_gb(rate(value)?),
                 "latency" => {
                     grid.hop_latency =
-                        Seconds(positive(value).filter(|ns| *ns <= MAX_LATENCY * 1e9)? * 1e-9)
+                        Seconds(positive(value).filter(|ns| *ns <= MAX_LATENCY * 1e9)? * 1e-9);
                 }
                 // Letters of the dimensions that do not close to a ring: `open=XY`.
                 "open" if wrap => {

@@ -1,10 +1,8 @@
-//! What help, hints, the book and the fuzz targets say of the formats that are read.
+//! A format of an input, as help, hints, the book and the fuzz targets name it.
 //!
 //! Every kind of input has a table of its own beside its readers (`fabric/formats.rs`, `counters/formats.rs`,
 //! `traffic/formats.rs`, `trace/mod.rs`, `placement/mod.rs`); a row is a [`Known`] with how the format is recognised
 //! and which function reads it.
-
-use crate::{counters, fabric, placement, trace, traffic};
 
 /// A format that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,26 +32,6 @@ pub(crate) const fn known(
     }
 }
 
-/// A kind of input.
-pub struct Kind {
-    /// Its name.
-    pub name: &'static str,
-    /// Its formats, in the order in which they are tried.
-    pub formats: Vec<Known>,
-}
-
-/// All kinds of input.
-pub fn kinds() -> [Kind; 5] {
-    let kind = |name, formats| Kind { name, formats };
-    [
-        kind("machines", fabric::Format::ALL.map(|f| f.known()).to_vec()),
-        kind("counters", counters::known_formats().collect()),
-        kind("traffic", traffic::known_formats().collect()),
-        kind("traces", trace::known_formats().collect()),
-        kind("placements", placement::known_formats().collect()),
-    ]
-}
-
 /// Names in a sentence: `a, b and c`.
 pub(crate) fn names(formats: impl Iterator<Item = Known>) -> String {
     let names: Vec<&str> = formats.map(|f| f.name).collect();
@@ -62,24 +40,4 @@ pub(crate) fn names(formats: impl Iterator<Item = Known>) -> String {
         Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
         None => String::new(),
     }
-}
-
-/// Formats of a machine by itself, for help texts.
-pub fn machines() -> String {
-    names(fabric::Format::machines())
-}
-
-/// Formats of counters, for help texts.
-pub fn counters() -> String {
-    names(counters::known_formats())
-}
-
-/// Formats of traffic, traces among them, for help texts.
-pub fn traffic() -> String {
-    names(traffic::readable())
-}
-
-/// Formats of placements, for help texts.
-pub fn placements() -> String {
-    names(placement::known_formats())
 }

@@ -28,6 +28,7 @@ pub mod counters;
 mod error;
 pub mod fabric;
 pub mod http;
+pub mod kinds;
 pub mod known;
 pub mod oracle;
 pub mod placement;

@@ -7,7 +7,8 @@ mod common;
 
 use common::seeds;
 use hopbyte_fabric::InputError;
-use hopbyte_observe::known::{Known, kinds};
+use hopbyte_observe::kinds::kinds;
+use hopbyte_observe::known::Known;
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{counters, fabric, placement, traffic};
 use std::collections::BTreeSet;

@@ -87,7 +87,7 @@ impl Follow {
         for (id, mut own) in read {
             own.sort_by_key(|r| r.moment.time_ns);
             let chain = match self.devices.get(&id) {
-                Some(device) => device.continued(own, newest).unwrap_or_else(|last| {
+                Some(device) => device.continued(&own, newest).unwrap_or_else(|last| {
                     left_out.note("device without a new reading", format!("{} {}", id.0, id.1));
                     vec![last]
                 }),
@@ -114,7 +114,7 @@ impl Follow {
 impl Device {
     /// The last known reading with those that are new; where none is, the last two, or the last alone
     /// as an error where the device was silent for too long.
-    fn continued(&self, own: Vec<Reading>, newest: Option<u64>) -> Result<Vec<Reading>, Reading> {
+    fn continued(&self, own: &[Reading], newest: Option<u64>) -> Result<Vec<Reading>, Reading> {
         let known = own.iter().rposition(|r| *r == self.last);
         let new = own[known.map_or(0, |k| k + 1)..].to_vec();
         let time = |r: &Reading| r.moment.time_ns;

@@ -22,12 +22,23 @@ pub struct Parts<'a> {
     pub notes: Vec<String>,
 }
 
+/// Reads a Cray dump, with its system map where one was given; remarks go to the notes.
+type ReadCray = fn(&Text, Option<&SystemMap>, &mut Vec<String>) -> Result<Fabric, ObserveError>;
+
+/// A netloc file; it brings its own paths.
+pub fn netloc(mut parts: Parts<'_>) -> Result<Machine, ObserveError> {
+    let read = infiniband::netloc::read(parts.text)?;
+    let names = parts.names()?;
+    let (fabric, addresses) = read.scan.clone().build(&names, None, &mut parts.notes)?;
+    check_tables_fit(&fabric)?;
+    let tables = read.tables(&fabric, &addresses, &mut parts.notes)?;
+    let routing = tables.map(Routing::Tables);
+    finish(fabric, routing, parts.routes, parts.notes)
+}
+
 impl Parts<'_> {
     /// A Cray machine, with its system map where one was given.
-    pub fn cray(
-        mut self,
-        read: fn(&Text, Option<&SystemMap>, &mut Vec<String>) -> Result<Fabric, ObserveError>,
-    ) -> Result<Machine, ObserveError> {
+    pub fn cray(mut self, read: ReadCray) -> Result<Machine, ObserveError> {
         let map = self.map.map(cray::system_map::read).transpose()?;
         let fabric = read(self.text, map.as_ref(), &mut self.notes)?;
         finish(fabric, None, self.routes, self.notes)
@@ -36,17 +47,6 @@ impl Parts<'_> {
     fn names(&self) -> Result<HashMap<u64, String>, InputError> {
         self.names
             .map_or_else(|| Ok(HashMap::new()), infiniband::guid_names::read)
-    }
-
-    /// A netloc file; it brings its own paths.
-    pub fn netloc(mut self) -> Result<Machine, ObserveError> {
-        let read = infiniband::netloc::read(self.text)?;
-        let names = self.names()?;
-        let (fabric, addresses) = read.scan.clone().build(&names, None, &mut self.notes)?;
-        check_tables_fit(&fabric)?;
-        let tables = read.tables(&fabric, &addresses, &mut self.notes)?;
-        let routing = tables.map(Routing::Tables);
-        finish(fabric, routing, self.routes, self.notes)
     }
 
     /// A scan of a subnet, with coordinates, names and forwarding tables.

@@ -1,6 +1,6 @@
 //! The table of formats that describe a machine or a part of it: recognised by content, never by name.
 
-use super::assemble::{Parts, finish};
+use super::assemble::{self, Parts, finish};
 use super::{Machine, codes, cray, infiniband, inside, own, slingshot, slurm};
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -64,7 +64,7 @@ formats! {
             finish(fabric, Some(routing), parts.routes, parts.notes)
         });
     Netloc: "netloc node file", "fabric and its paths", "infiniband", "netloc"
-        => Whole(infiniband::netloc::recognise), Read::Machine(|parts| parts.netloc());
+        => Whole(infiniband::netloc::recognise), Read::Machine(assemble::netloc);
     Gemini: "rtr --interconnect of Gemini", "fabric", "cray", "gemini"
         => Recognise::Line(cray::gemini::recognise), Read::Machine(|parts| parts.cray(cray::gemini::read));
     Aries: "rtr --interconnect of Aries", "fabric", "cray", "aries"

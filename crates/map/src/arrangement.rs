@@ -1,4 +1,4 @@
-//! Which unit is in which slot, while a search moves them.
+//! The assignment of units to slots during a search.
 
 use crate::graph::Graph;
 use crate::near::Near;
@@ -7,14 +7,14 @@ use hopbyte_fabric::random::Random;
 /// No unit.
 pub(crate) const FREE: u32 = u32::MAX;
 
-/// Where units can be: slots of places, by place.
+/// Slots of places, ordered by place.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     /// Place of every slot.
     pub(crate) place: Vec<u32>,
     /// Tasks that a slot can hold.
     pub(crate) room: Vec<u32>,
-    /// First slot of every place, and the end.
+    /// First slot of every place, with the end appended.
     first: Vec<u32>,
 }
 
@@ -32,7 +32,8 @@ impl Slots {
         Self { place, room, first }
     }
 
-    /// The same slots in places that are `of` the places here: theirs, and the slot here of every one.
+    /// The same slots regrouped into coarser places, with `of` giving the new place of each place here. Also
+    /// returns the index here of every new slot.
     pub(crate) fn gathered(&self, of: &[u32]) -> (Self, Vec<u32>) {
         let place = |slot: u32| of[self.place[slot as usize] as usize];
         let mut order: Vec<u32> = (0..self.place.len() as u32).collect();
@@ -52,12 +53,12 @@ impl Slots {
         self.first[place as usize]..self.first[place as usize + 1]
     }
 
-    /// Whether some place has several slots.
+    /// Whether any place has several slots.
     pub(crate) fn several(&self) -> bool {
         self.first.len() <= self.place.len()
     }
 
-    /// The slots of every place.
+    /// The slots of every place, as ranges.
     pub(crate) fn first_free(&self) -> Vec<std::ops::Range<u32>> {
         (0..self.first.len() as u32 - 1)
             .map(|p| self.of(p))
@@ -72,7 +73,7 @@ impl Slots {
     }
 }
 
-/// A slot for every unit, both ways round.
+/// A slot for every unit, and its inverse.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrangement<'a> {
     slots: &'a Slots,
@@ -80,21 +81,21 @@ pub(crate) struct Arrangement<'a> {
     slot_of: Vec<u32>,
     unit_at: Vec<u32>,
     place_of: Vec<u32>,
-    /// Units that stay where they are: looking at one move of theirs costs more than many others.
+    /// Units that never move: a trial of such a unit costs more than many others together.
     fixed: Vec<bool>,
 }
 
-/// Partners from which on a unit stays where its start put it.
+/// Number of partners above which a unit keeps its initial slot.
 const MOST_PARTNERS: usize = 1 << 14;
 
-/// A unit that changes places with another (or with nobody).
+/// A unit that exchanges slots with another, or moves to a free slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Swap {
     /// The unit that moves to `slot`.
     pub(crate) unit: u32,
-    /// Who is there, or [`FREE`].
+    /// The unit in `slot`, or [`FREE`].
     pub(crate) partner: u32,
-    /// The unit's place now.
+    /// The current place of `unit`.
     pub(crate) from: u32,
     /// The place of `slot`.
     pub(crate) to: u32,
@@ -102,7 +103,7 @@ pub(crate) struct Swap {
 }
 
 impl<'a> Arrangement<'a> {
-    /// From a slot for every unit of a graph.
+    /// Starts from a slot for every unit of a graph.
     pub(crate) fn new(slots: &'a Slots, graph: &'a Graph, slot_of: &[u32]) -> Self {
         let busy = |unit| graph.edges(unit).len() > MOST_PARTNERS;
         let mut all = Self {
@@ -139,8 +140,8 @@ impl<'a> Arrangement<'a> {
         self.place_of[unit as usize]
     }
 
-    /// The swap that moves `unit` to `slot`; `None` when both are on one place, somebody would not fit,
-    /// or somebody stays.
+    /// The swap that moves `unit` to `slot`; `None` if both are on one place, if either unit does not fit, or
+    /// if either is fixed.
     #[inline]
     pub(crate) fn swap(&self, unit: u32, slot: u32) -> Option<Swap> {
         let home = self.slot_of[unit as usize];
@@ -164,13 +165,13 @@ impl<'a> Arrangement<'a> {
         })
     }
 
-    /// The same unit to the same slot, as things are now.
+    /// The swap of the same unit to the same slot in the current arrangement.
     #[inline]
     pub(crate) fn again(&self, swap: Swap) -> Option<Swap> {
         self.swap(swap.unit, swap.slot)
     }
 
-    /// Does it.
+    /// Performs a swap.
     #[inline]
     pub(crate) fn perform(&mut self, swap: Swap) {
         let home = self.slot_of[swap.unit as usize];
@@ -184,8 +185,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// A swap worth trying: a unit and a place near one of its partners or near itself, seldom any
-    /// place.
+    /// A promising random swap: a unit and a place near one of its partners or near itself, rarely any place.
     #[inline]
     pub(crate) fn candidate(&self, graph: &Graph, near: &Near, rng: &mut Random) -> Option<Swap> {
         let unit = rng.below(graph.units()) as u32;
@@ -203,7 +203,7 @@ impl<'a> Arrangement<'a> {
         self.near(unit, around, near, rng)
     }
 
-    /// A swap of `unit` with a unit of a partner's place that has a partner where `unit` is.
+    /// A swap of `unit` with a unit that is on a partner's place and has a partner on the place of `unit`.
     #[inline]
     pub(crate) fn across(&self, graph: &Graph, unit: u32, rng: &mut Random) -> Option<Swap> {
         let home = self.place(unit);
@@ -223,7 +223,7 @@ impl<'a> Arrangement<'a> {
         None
     }
 
-    /// A swap of `unit` with somebody near `around`.
+    /// A swap of `unit` with a unit near `around`.
     #[inline]
     pub(crate) fn near(
         &self,

@@ -1,28 +1,28 @@
-//! Trials that are judged together, on all threads.
+//! Trials that are evaluated together, on all threads.
 
 use crate::arrangement::Swap;
 use crate::schedule::Schedule;
 use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
-/// Streams of random numbers, and trials of each. Fixed, so that the result does not depend on the number
-/// of threads.
+/// Number of random streams, and trials of each. Fixed, so that the result does not depend on the number of
+/// threads.
 const SIZE: (usize, usize) = (16, 256);
 
-/// For each stream what its trials work with, and the swaps that it found with the most that each may cost.
+/// For each stream its scratch data, and the accepted swaps with their cost limits.
 pub(crate) struct Batch<W>(Vec<(W, Vec<(Swap, f64)>)>);
 
 impl<W: Send> Batch<W> {
-    /// Trials of a batch.
+    /// Number of trials in a batch.
     pub(crate) const TRIALS: u64 = (SIZE.0 * SIZE.1) as u64;
 
-    /// `work` is what the trials of one stream share.
+    /// `work` creates the scratch data of one stream.
     pub(crate) fn new(work: impl Fn() -> W) -> Self {
         Self((0..SIZE.0).map(|_| (work(), Vec::new())).collect())
     }
 
-    /// Judges a batch of swaps against things as they are: `candidate` finds one, `judge` says whether it costs
-    /// no more than a limit.
+    /// Evaluates a batch of swaps against the current arrangement: `candidate` draws one, `judge` returns
+    /// whether its cost stays within a limit.
     pub(crate) fn judge(
         &mut self,
         schedule: &Schedule,
@@ -47,8 +47,8 @@ impl<W: Send> Batch<W> {
         });
     }
 
-    /// The swaps that may be done, with their limits, in an order that is always the same. They are to be
-    /// judged again: who was there, and the partners, may have moved by then.
+    /// The accepted swaps with their limits, in a deterministic order. Evaluate each again before use: earlier
+    /// swaps of the batch may have moved the partner or the neighbours.
     pub(crate) fn taken(&self) -> impl Iterator<Item = (Swap, f64)> {
         self.0.iter().flat_map(|stream| stream.1.iter().copied())
     }

@@ -1,17 +1,16 @@
 //! Recursive coordinate bisection of tasks and places together.
 //!
-//! A plan says along which dimensions the cuts go, (tasks', places') by depth. All pieces of a depth are
-//! cut the same way, so that a plan folds a grid of tasks into a machine: each cut gives a binary digit
-//! of the task's coordinate to one of the place's. Cutting what is longest is one plan of many, and
-//! knows nothing of routes and capacities; a search among plans does.
+//! A plan lists the dimensions of the cuts, (tasks', places') by depth. All pieces of a depth are cut along the
+//! same dimensions, so a plan folds a grid of tasks into a machine: each cut assigns a binary digit of the
+//! task's coordinate to a digit of the place's. Cutting the longest side is only one plan and ignores routes
+//! and capacities; the search over plans evaluates both.
 
 use crate::coords::Point;
 use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
-/// Splits tasks and places at the same time, by the plan as far as it goes and then each along its
-/// longer side, until every place has its own tasks. `room` is the number of tasks that every place
-/// takes; their sum is the number of tasks.
+/// Splits tasks and places together: first along the plan, then each along its longest side, until every place
+/// has its tasks. `room` is the number of tasks on every place; they add up to the number of tasks.
 pub(crate) fn bisect(
     tasks: &[Point],
     places: &[Point],
@@ -56,8 +55,8 @@ fn split(
     split(both, rest, far_tasks, far_places, place_of);
 }
 
-/// Brings the lower `count` to the front, along the wanted dimension if the points differ there, else
-/// along the longest.
+/// Partitions `ids` so that the lowest `count` come first, along the wanted dimension if the points differ
+/// there, else along the longest.
 fn cut(points: &[Point], ids: &mut [u32], count: usize, wanted: Option<u8>) {
     if count == 0 || count >= ids.len() {
         return;
@@ -82,7 +81,7 @@ fn cut(points: &[Point], ids: &mut [u32], count: usize, wanted: Option<u8>) {
     });
 }
 
-/// Halvings of every dimension of a side, and its extent.
+/// Number of halvings of every dimension of a side, and its extent.
 struct Side {
     digits: [u32; 3],
     extent: [f32; 3],
@@ -106,7 +105,7 @@ impl Side {
         }
     }
 
-    /// An order of all halvings: the longest dimension first, give or take a factor of `spread`.
+    /// An order of all halvings: the longest dimension first, with random factors of up to `spread`.
     fn order(&self, spread: f32, rng: &mut Random) -> Vec<u8> {
         let (mut left, mut extent) = (self.digits, self.extent);
         let mut order = Vec::new();
@@ -124,7 +123,7 @@ impl Side {
     }
 }
 
-/// The ways to lay three dimensions along three.
+/// The permutations of three dimensions.
 const AXES: [[usize; 3]; 6] = [
     [0, 1, 2],
     [0, 2, 1],
@@ -134,8 +133,8 @@ const AXES: [[usize; 3]; 6] = [
     [2, 1, 0],
 ];
 
-/// Orders that halve the longest dimension of the tasks, and the one of the places that lies along it while it
-/// can be halved: where the grids have the same shape, this is it.
+/// Orders that always halve the longest dimension of the tasks and the matching dimension of the places while
+/// that can be halved. Optimal where both grids have the same shape.
 fn along(sides: &[Side; 2], axes: [usize; 3]) -> [Vec<u8>; 2] {
     let mut left = [sides[0].digits, sides[1].digits];
     let mut extent = [sides[0].extent, sides[1].extent];
@@ -158,14 +157,14 @@ fn along(sides: &[Side; 2], axes: [usize; 3]) -> [Vec<u8>; 2] {
     }
 }
 
-/// Plans of a round of the search for one: the first quarter by chance, then changes of the round's best.
+/// Plans in one round of the search: the first quarter random, then mutations of the round's best.
 const ROUND: usize = 300;
 
-/// Plans that are tried together, on all threads.
+/// Plans that are evaluated in parallel.
 const TOGETHER: usize = 4;
 
-/// Looks for a plan whose map costs least: straight ones first, then in rounds; makes `tries` maps more. `cost`
-/// says what a map costs.
+/// Searches for the plan with the cheapest map: the axis-aligned plans first, then `tries` more in rounds.
+/// `cost` evaluates a map.
 pub(crate) fn planned(
     (tasks, places, room): (&[Point], &[Point], &[u32]),
     tries: usize,
@@ -217,7 +216,7 @@ pub(crate) fn planned(
     best.map(|b| b.1)
 }
 
-/// The orders with one or two pairs of halvings exchanged.
+/// The orders with one or two pairs of halvings exchanged at random.
 fn changed(orders: &[Vec<u8>; 2], rng: &mut Random) -> [Vec<u8>; 2] {
     let mut orders = orders.clone();
     for _ in 0..1 + rng.below(2) {
@@ -249,7 +248,7 @@ mod tests {
 
     #[test]
     fn grids_of_one_shape_are_laid_along_each_other_at_once() {
-        // 8x2x4 tasks; the machine's 4x8x2 places are listed with its dimensions in another order.
+        // 8x2x4 tasks; the machine's 4x8x2 places are the same grid with permuted dimensions.
         let grid = |dims: [u32; 3]| -> Vec<Point> {
             let all = 0..dims.iter().product::<u32>();
             all.map(|i| {
@@ -274,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_search_among_plans_finds_a_stencils_own_grid() {
-        // A 4x16 grid of tasks on a machine that lists the same grid with its dimensions exchanged.
+        // A 4x16 grid of tasks on a machine with the same grid, transposed.
         let tasks: Vec<Point> = (0..64)
             .map(|i| [(i / 16) as f32, (i % 16) as f32, 0.0])
             .collect();

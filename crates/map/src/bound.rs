@@ -1,11 +1,10 @@
-//! How good could any placement be? Lower bounds that hold for every placement, with their reasons.
+//! Lower bounds that hold for every placement, and their derivation.
 //!
-//! A task keeps at most (slots of a node − 1) partners on its node and (slots of a router − 1) on its
-//! router. What it exchanges with the others must leave, over links whose capacity is known. Sums over
-//! tasks and averages over links follow. For small jobs the eigenvalues of the traffic say more: how many
-//! bytes must leave the nodes and the routers whatever fits together ([`crate::spectral`]); for stencils the
-//! surface of the parts does. A gap to a bound does not mean that there is
-//! something better.
+//! A task keeps at most (slots of a node − 1) partners on its node and (slots of a router − 1) on its router.
+//! Its traffic with all others must leave, over links of known capacity. Sums over tasks and averages over
+//! links follow. For small jobs the eigenvalues of the traffic give stronger bounds on the bytes that must
+//! leave nodes and routers ([`crate::spectral`]); for stencils the surface of the parts does. A gap to a bound
+//! does not imply that a better placement exists.
 
 use crate::coords::task_grid;
 use crate::evaluate::is_network;
@@ -16,29 +15,29 @@ use hopbyte_fabric::{End, LinkId, Routing};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Most routes of forwarding tables that are followed for a bound.
+/// Maximum number of forwarding-table routes that are followed for a bound.
 const MOST_ROUTES: usize = 1 << 19;
 
-/// What is left of a sum of numbers that may have been rounded up to single precision.
+/// Safety factor for a sum of numbers that may have been rounded up to single precision.
 const ROUNDED: f64 = 1.0 - 4.0 * f32::EPSILON as f64;
 
 /// Values that no placement of the problem can go below.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Least time of the worst link of all.
+    /// Minimum time of the worst link.
     pub worst_link_seconds: f64,
-    /// Least time of the worst link between routers.
+    /// Minimum time of the worst link between routers.
     pub worst_network_link_seconds: f64,
-    /// Least hop-bytes.
+    /// Minimum hop-bytes.
     pub hop_bytes: f64,
-    /// Least average dilation.
+    /// Minimum average dilation.
     pub average_dilation: f64,
-    /// Least bytes that leave their node.
+    /// Minimum bytes that leave their node.
     pub off_node_bytes: f64,
 }
 
 impl Bound {
-    /// The bound on what an objective makes small; 0 where nothing is known.
+    /// The bound on an objective's value; 0 if none is known.
     pub fn of(&self, objective: &Objective<'_>) -> f64 {
         match objective {
             Objective::WorstLink => self.worst_link_seconds,
@@ -49,15 +48,15 @@ impl Bound {
     }
 }
 
-/// What a machine offers at best, over the nodes and routers of the allocation.
+/// Best-case resources of the allocation's nodes and routers.
 struct Offer {
     /// Slots of the nodes, and of each router's allocated nodes.
     node_rooms: Vec<usize>,
     router_rooms: Vec<usize>,
-    /// Most of one node, and of one router.
+    /// Maximum over nodes, and over routers.
     node_slots: usize,
     router_slots: usize,
-    /// Best capacity into the network and out of it of one node, and of one router.
+    /// Highest capacity into the network and out of it, of one node and of one router.
     inject: f64,
     eject: f64,
     router_out: f64,
@@ -125,9 +124,9 @@ impl Offer {
     }
 }
 
-/// Most capacity of the links on which forwarding tables reach one node from other routers. With one
-/// way down for every node, as in a fat tree, this is a single link. `None` for other routings, and where
-/// there are too many routes.
+/// Highest total capacity of the links on which forwarding tables reach one node from other routers. With a
+/// single path down to every node, as in a fat tree, this is one link. `None` for other routings and for too
+/// many routes.
 fn last_links(problem: &Problem<'_>) -> Option<f64> {
     let fabric = problem.fabric;
     let Routing::Tables(_) = problem.routing else {
@@ -161,8 +160,8 @@ fn last_links(problem: &Problem<'_>) -> Option<f64> {
     Some(most)
 }
 
-/// Bytes a task must send and receive beyond its `keep` heaviest partners, given the partners' (out,
-/// back) bytes; each direction keeps its own heaviest, which can only be too kind.
+/// Bytes that a task must send and receive beyond its `keep` heaviest partners, given the partners' (out, back)
+/// bytes. Each direction keeps its own heaviest partners, which can only weaken the bound.
 fn leaving(edges: &[crate::graph::Edge], keep: usize, scratch: &mut Vec<f64>) -> (f64, f64) {
     let mut beyond = |bytes: &dyn Fn(&crate::graph::Edge) -> f32| {
         scratch.clear();
@@ -176,8 +175,7 @@ fn leaving(edges: &[crate::graph::Edge], keep: usize, scratch: &mut Vec<f64>) ->
     (beyond(&|e| e.out), beyond(&|e| e.back))
 }
 
-/// What a stencil must send between parts: cells of a grid of tasks that all exchange at least `bytes` each
-/// way with their neighbours.
+/// A stencil's cells: a grid of tasks that all exchange at least `bytes` each way with their neighbours.
 struct Cells {
     dims: Vec<u32>,
     bytes: f64,
@@ -198,9 +196,9 @@ impl Cells {
         Some(Self { dims, bytes })
     }
 
-    /// Least bytes between parts of at most the given sizes. A part of k cells has shadows along the D axes
-    /// whose product is at least k^(D-1) (Loomis and Whitney, Bull. AMS 1949), so at least
-    /// 2·D·k^((D-1)/D) faces; those on the grid's own surface cost nothing.
+    /// Minimum bytes between parts of at most the given sizes. A part of k cells has projections along the D
+    /// axes whose product is at least k^(D-1) (Loomis and Whitney, Bull. AMS 1949), so at least 2·D·k^((D-1)/D)
+    /// faces; faces on the grid's own surface cost nothing.
     fn cut(&self, rooms: &[usize]) -> f64 {
         let (cells, d) = (
             self.dims.iter().map(|&n| f64::from(n)).product::<f64>(),
@@ -211,7 +209,7 @@ impl Cells {
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         let (mut left, mut faces) = (cells, 0.0);
         for room in sizes {
-            // Filling the largest parts first has the fewest faces: they grow slower than the cells.
+            // Filling the largest parts first gives the fewest faces: faces grow slower than cells.
             let size = left.min(room as f64);
             left -= size;
             faces += 2.0 * d * size.powf((d - 1.0) / d);
@@ -247,7 +245,7 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     }
     let spectrum = |graph| Spectrum::of(graph, offer.node_rooms.len());
     let of_requests = spectrum(requests);
-    // Where payload alone is counted, both are one graph.
+    // If only payload is counted, both graphs are the same.
     let on_wire = (!std::ptr::eq(requests, flows)).then(|| spectrum(flows));
     for (spectrum, node, router) in [
         (&of_requests, &mut off_node, &mut off_router),
@@ -284,7 +282,7 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
         .max(ratio(flow_off_node, offer.all_inject))
         .max(bound.worst_network_link_seconds);
     if problem.loads.is_some() {
-        // Bytes on the wire are not whole numbers of payload, and edges hold them in single precision.
+        // Bytes on the wire are not whole multiples of payload, and edges store them in single precision.
         bound.worst_link_seconds *= ROUNDED;
         bound.worst_network_link_seconds *= ROUNDED;
     }

@@ -1,9 +1,9 @@
-//! Is it worth to move now, and how far? A running job pays for every task that changes its node.
+//! Migration of a running job: every task that changes its node costs time.
 //!
-//! [`within`] looks for a placement that at most so many tasks have to move for, step by step from the
-//! current one towards what an unbounded search found. [`weigh`] holds the time that the rest of the run
-//! gains against the time that the move takes, and says to stay where it does not pay (paper 003 moved
-//! matrix and vector in 4 ms and gained for the rest of its products).
+//! [`within`] looks for a placement within a migration budget, step by step from the current one towards the
+//! result of an unbounded search. [`weigh`] compares the time gained over the rest of the run with the time of
+//! the migration, and advises to stay if it does not pay (paper 003 moved matrix and vector in 4 ms and gained
+//! for the rest of its products).
 
 mod walk;
 
@@ -14,38 +14,39 @@ use crate::problem::{MapError, Problem};
 use hopbyte_fabric::Placement;
 use serde::{Deserialize, Serialize};
 
-/// Least share of the objective that a move must gain: a run's own noise is larger.
+/// Minimum share of the objective that a migration must gain; a run's own noise is larger.
 const LEAST_GAIN: f64 = 0.01;
-/// Most steps times links: beyond it a job is placed anew, not moved.
+/// Maximum steps times links. Larger problems get a new placement instead of a migration.
 const MOST_WORK: usize = 200_000_000;
 
-/// What a move may cost and what it must bring.
+/// Costs and constraints of a migration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stakes {
     /// Tasks that may change their node; `None`: all.
     pub budget: Option<usize>,
-    /// How long the job will still run where it is, in seconds; `None`: any gain is worth a move.
+    /// Remaining run time of the job on its current placement, in seconds; `None`: any gain is worth a
+    /// migration.
     pub remaining_seconds: Option<f64>,
-    /// Share of that time in which it waits for its messages, 0 to 1.
+    /// Share of that time that the job spends in communication, 0 to 1.
     pub communication_ratio: f64,
-    /// What a task takes along, bytes.
+    /// Bytes that migrate with each task.
     pub bytes_per_task: f64,
 }
 
-/// Whether to move.
+/// Whether to migrate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
-    /// The move pays.
+    /// The migration pays.
     Move,
-    /// It does not, or nothing better was found.
+    /// The migration does not pay, or no better placement was found.
     Stay,
 }
 
-/// What a move would cost and bring.
+/// Cost and gain of a migration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Migration {
-    /// Whether to move.
+    /// Whether to migrate.
     pub advice: Advice,
     /// Tasks that may change their node.
     pub budget: Option<usize>,
@@ -53,13 +54,14 @@ pub struct Migration {
     pub wanted_tasks: usize,
     /// Tasks that the best placement within the budget moves.
     pub moving_tasks: usize,
-    /// What those take along, bytes.
+    /// Bytes that migrate with these tasks.
     pub moving_bytes: f64,
-    /// Time that the worst link needs for that, at the capacity that others leave.
+    /// Time of the migration on the worst link, at live capacity.
     pub move_seconds: f64,
-    /// What the time of the worst link becomes by the move (1: as it is).
+    /// Time of the worst link after the migration over the time before (1: no change).
     pub worst_link_ratio: f64,
-    /// Time that the rest of the run gains, at the ratio of the objective; `None`: not asked.
+    /// Time gained over the rest of the run, at the ratio of the objective; `None` without
+    /// [`Stakes::remaining_seconds`].
     pub gain_seconds: Option<f64>,
 }
 
@@ -90,11 +92,11 @@ impl Stakes {
     }
 }
 
-/// Weighs a search's result against staying at [`Problem::current`]; the placement returned is the one
-/// to have from now on, and the certificate's result is its.
+/// Compares a search's result with staying at [`Problem::current`]. Returns the advised placement; the
+/// certificate's result describes it.
 ///
 /// # Errors
-/// No current placement, stakes that make no sense, nodes without a route.
+/// No current placement, invalid stakes, nodes without a route.
 pub fn weigh(
     problem: &Problem<'_>,
     found: (Placement, Certificate),
@@ -160,8 +162,8 @@ pub fn weigh(
     Ok((placement, certificate, migration))
 }
 
-/// The best placement on a way from `current` towards `target`, or to where tasks that talk are together, that moves at most `budget` tasks, and what
-/// it costs; `current` itself where no step of the way is better.
+/// The best placement that moves at most `budget` tasks, with its cost, on a path from `current` towards
+/// `target` or towards co-locating communicating tasks; `current` itself if no step improves it.
 ///
 /// # Errors
 /// Nodes without a route.
@@ -173,7 +175,7 @@ pub fn within(
 ) -> Result<(Placement, Evaluation), MapError> {
     let mut walk = Walk::new(problem, current, target)?;
     let (mut best, mut best_score) = (walk.slots.clone(), walk.score());
-    // Whole nodes first: on machines of many ranks a node no single one of them is worth a move.
+    // Whole nodes first: with many ranks per node, moving a single rank never pays.
     for _ in 0..problem.allocation.nodes().len() {
         if !walk.node_step(budget)? {
             break;
@@ -198,7 +200,7 @@ pub fn within(
     Ok((current.clone(), now))
 }
 
-/// Time of the worst link when every task that changes its node takes its bytes along, all at once.
+/// Time of the worst link when all migrating tasks transfer their bytes at once.
 fn move_seconds(
     problem: &Problem<'_>,
     from: &Placement,

@@ -1,11 +1,11 @@
-//! Loads of links: counted, and as a swap would change them.
+//! Link loads, and their changes by a swap.
 
 use crate::arrangement::Arrangement;
 use crate::graph::Graph;
 use crate::paths::Paths;
 use std::ops::Range;
 
-/// The change of every load by a swap, by number of what is loaded.
+/// The change of every load by a swap, by index of the load.
 pub(crate) struct Change {
     pub(crate) delta: Vec<f64>,
     pub(crate) mark: Vec<bool>,
@@ -44,7 +44,7 @@ impl Change {
     }
 }
 
-/// Adds what some units send to the loads of links.
+/// Adds the traffic of some units to the link loads.
 pub(crate) fn count<P: Paths>(
     paths: &P,
     graph: &Graph,

@@ -1,4 +1,4 @@
-//! A placement made task by task.
+//! Greedy construction of a placement, task by task.
 
 use crate::graph::Graph;
 use crate::linear::Distances;

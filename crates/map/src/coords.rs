@@ -1,4 +1,4 @@
-//! Where are tasks and places in space, if they are in one?
+//! Coordinates of tasks and places on a grid, if they have any.
 
 use crate::problem::Problem;
 use hopbyte_fabric::Exchange;
@@ -6,14 +6,14 @@ use hopbyte_fabric::Exchange;
 /// A point in up to three dimensions.
 pub(crate) type Point = [f32; 3];
 
-/// Share of the bytes that must go to direct neighbours for a grid to be believed.
+/// Minimum share of the bytes between direct neighbours for a grid to be accepted.
 const LOCAL: f64 = 0.5;
 
-/// Most offsets between ranks that are looked at.
+/// Maximum number of rank offsets considered.
 const OFFSETS: usize = 12;
 
-/// The grid of tasks that the traffic is a stencil on, row-major, last dimension fastest; found from
-/// the rank offsets that carry most bytes. `None` where no grid explains the traffic.
+/// The grid of tasks on which the traffic is a stencil, row-major, last dimension fastest, found from the rank
+/// offsets that carry most bytes. `None` if no grid explains the traffic.
 pub(crate) fn task_grid(exchange: &Exchange) -> Option<Vec<u32>> {
     let tasks = exchange.tasks();
     let mut by_offset = vec![0.0f64; tasks];
@@ -45,7 +45,7 @@ pub(crate) fn task_grid(exchange: &Exchange) -> Option<Vec<u32>> {
     best.map(|b| b.1)
 }
 
-/// Bytes that go to a neighbour in one dimension of a grid, round the edge included.
+/// Bytes between neighbours in one dimension of a grid, wrap-around included.
 fn neighbours(exchange: &Exchange, dims: &[u32]) -> f64 {
     let is_neighbour = |a: u32, b: u32| {
         let (mut a, mut b, mut steps) = (a, b, 0);
@@ -79,8 +79,8 @@ pub(crate) fn grid_points(dims: &[u32], tasks: usize) -> Vec<Point> {
         .collect()
 }
 
-/// Coordinates of the places on a grid machine of up to three dimensions: each ring is cut where the
-/// allocation has its widest hole. Nodes of one router lie beside each other in the last dimension.
+/// Coordinates of the places on a grid machine of up to three dimensions. Each ring is cut at the allocation's
+/// widest gap. Nodes of one router are adjacent in the last dimension.
 pub(crate) fn place_points(problem: &Problem<'_>) -> Option<Vec<Point>> {
     let fabric = problem.fabric;
     let shape = fabric.shape().filter(|s| s.dims.len() <= 3)?;
@@ -103,7 +103,7 @@ pub(crate) fn place_points(problem: &Problem<'_>) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// Turns a ring so that its widest unused stretch is at the end.
+/// Rotates a ring so that its widest unused stretch is at the end.
 fn unroll(points: &mut [Point], d: usize, size: u32) {
     let n = size as usize;
     let mut used = vec![false; n];

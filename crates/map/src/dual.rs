@@ -1,18 +1,18 @@
-//! Bisection of traffic and machine together: the tasks of each half of the machine are those that
-//! exchange least with the other half (Pellegrini's dual recursive bipartitioning, with the real hops).
+//! Joint bisection of traffic and machine: the tasks are split to minimise the traffic between the two halves
+//! of the machine (Pellegrini's dual recursive bipartitioning, with hops along the machine's routes).
 
 use crate::graph::Graph;
 use crate::partition::Cut;
 use hopbyte_fabric::random::Random;
 
-/// A piece of the machine and the units that will be on it.
+/// A piece of the machine and the units assigned to it.
 struct Piece {
     places: Vec<u32>,
     units: Vec<u32>,
 }
 
-/// Gives every unit of a graph a place: `room` tasks on each, filled exactly where units are single
-/// tasks. `hops` is the distance between places.
+/// Assigns every unit of a graph to a place: `room` tasks on each, filled exactly if units are single tasks.
+/// `hops` is the distance between places.
 pub(crate) fn dual_bisect(
     graph: &Graph,
     room: &[u32],
@@ -20,7 +20,7 @@ pub(crate) fn dual_bisect(
     rng: &mut Random,
 ) -> Vec<u32> {
     let mut place_of = vec![0u32; graph.units()];
-    // A place that stands for the piece a unit is in, while pieces get smaller.
+    // A representative place for the piece of every unit, refined as pieces shrink.
     let mut stands = vec![0u32; graph.units()];
     let mut piece_of = vec![0u32; graph.units()];
     let mut number = vec![0u32; graph.units()];
@@ -86,12 +86,12 @@ pub(crate) fn dual_bisect(
     place_of
 }
 
-/// Splits places in two halves that lie apart: two far ends are found, and each takes those nearer to
-/// it; equally near ones stay in the allocation's order.
+/// Splits places into two distant halves: finds two far ends and assigns each place to the nearer one; ties
+/// follow the allocation's order.
 fn halves(mut places: Vec<u32>, hops: &impl Fn(u32, u32) -> f64) -> (Vec<u32>, Vec<u32>) {
     let farthest = |from: u32| {
         let far = |a: &u32, b: &u32| hops(from, *a).total_cmp(&hops(from, *b));
-        // The first of the farthest, so that numbering decides nothing else.
+        // The first of the farthest, so that numbering breaks ties and nothing else.
         places.iter().rev().copied().max_by(far).unwrap_or(from)
     };
     let one = farthest(places[0]);
@@ -102,7 +102,7 @@ fn halves(mut places: Vec<u32>, hops: &impl Fn(u32, u32) -> f64) -> (Vec<u32>, V
     (places, b)
 }
 
-/// A place in the middle of a piece: of a few, the one with the least hops to the others.
+/// A central place of a piece: the one of a few samples with the fewest hops to the others.
 fn middle(places: &[u32], hops: &impl Fn(u32, u32) -> f64) -> u32 {
     let step = places.len().div_ceil(16);
     let some: Vec<u32> = places.iter().copied().step_by(step).collect();

@@ -1,4 +1,4 @@
-//! From one start to a good placement: groups of tasks first, single tasks then.
+//! A run of the search from one start: groups of tasks first, then single tasks.
 
 use crate::arrangement::Slots;
 use crate::evaluate::is_network;
@@ -14,46 +14,47 @@ use crate::search::{Aim, Search, Stage, Weights};
 use crate::sharing::{Routers, share};
 use hopbyte_fabric::random::Random;
 
-/// Share of every group's bytes that a search looks at; the lightest edges are left for single tasks.
+/// Share of every group's bytes that a search considers; the lightest edges are left to the search of single
+/// tasks.
 const HEAVY: f32 = 0.97;
 
-/// Nodes from which on one search uses all threads.
+/// Number of nodes from which one search uses all threads.
 const MANY: usize = 4096;
 
-/// Single tasks may leave their group though links of nodes that do not count take up to this much
-/// longer.
+/// Single tasks may leave their group even if host links outside the objective become slower by up to this
+/// factor.
 const HOSTS: f64 = 1.25;
 
-/// Shares of a run's effort: who shares a router, who sits where on it, and any change.
+/// Shares of a run's effort: assignment to routers, placement on each router, and unrestricted moves.
 const SHARING: (f64, f64, f64) = (0.55, 0.35, 0.1);
 
-/// Shares of what a run has for groups: who shares one, coldly at first and then with an aim; who sits where
-/// in it; and any change.
+/// Shares of a run's effort for groups: assignment to groups at zero temperature, then towards a target;
+/// placement inside the groups; and unrestricted moves.
 const GROUPS: (f64, f64, f64, f64) = (0.06, 0.5, 0.28, 0.16);
 
-/// What a search of groups aims at, as a share of the worst time that a cold one reached.
+/// Target of the search over groups, as a share of the worst time at zero temperature.
 const AIM: f64 = 0.8;
 
-/// And the search inside groups, as a share of the time of the links between them.
+/// Target of the search inside groups, as a share of the time of the links between them.
 const INSIDE: f64 = 0.97;
 
-/// How the places of a fabric are parted, where a search of its parts finds more.
+/// Partitions of a fabric that are searched hierarchically.
 pub(crate) enum Parts {
-    /// Every place has a way in of its own: what counts most is who shares a router.
+    /// Every place has its own path in: the assignment to routers dominates.
     Routers(Routers),
     /// Few links between groups of routers.
     Groups(Box<Groups>),
 }
 
 impl Parts {
-    /// Looks at the routes of a problem.
+    /// Chooses the partition from the routes of a problem.
     pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
         let routers = Routers::new(problem, paths).map(Self::Routers);
         routers.or_else(|| Groups::new(problem, paths).map(|g| Self::Groups(Box::new(g))))
     }
 }
 
-/// Everything that the runs on one problem share.
+/// Data shared by all runs on one problem.
 pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) problem: &'a Problem<'a>,
     pub(crate) graph: &'a Graph,
@@ -69,16 +70,16 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) parts: Option<Parts>,
 }
 
-/// A level of a search: units, where they can be, and where they are.
+/// A level of a search: units, their slots and the start.
 struct Level {
     graph: Graph,
     slots: Slots,
     start: Vec<u32>,
-    /// Unit of every task; empty where units are tasks.
+    /// Unit of every task; empty if units are tasks.
     unit_of: Vec<u32>,
 }
 
-/// A placement by place, and what the search that made it knows.
+/// A placement by place, with the state of the search that made it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) place_of: Vec<u32>,
@@ -107,7 +108,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         }
     }
 
-    /// What a map of a graph's units costs, to compare starts.
+    /// Cost of a map of a graph's units, to compare starts.
     pub(crate) fn cost(&self, graph: &Graph, place_of: &[u32]) -> f64 {
         match self.problem.objective {
             Objective::WorstLink | Objective::WorstNetworkLink => self.loaded(graph, place_of),
@@ -124,8 +125,8 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             .sum()
     }
 
-    /// The eighth norm of the times of the links that count: near the worst, and less where fewer links
-    /// are as slow.
+    /// The eighth norm of the times of the links in the objective: close to the maximum, and lower if fewer
+    /// links are as slow.
     fn loaded(&self, graph: &Graph, place_of: &[u32]) -> f64 {
         let mut load = vec![0.0; self.paths.links()];
         for unit in 0..place_of.len() as u32 {
@@ -142,8 +143,8 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         counted.map(power).sum::<f64>().powf(0.125)
     }
 
-    /// Searches from a start as long as `effort` allows; a `warm` run leaves more of its start behind.
-    /// `tell` hears of every stage's end.
+    /// Searches from a start within `effort`; a `warm` run starts at a higher temperature and keeps less of its
+    /// start. `tell` is called at the end of every stage.
     pub(crate) fn run(
         &self,
         (start, warm): (Vec<u32>, bool),
@@ -223,8 +224,8 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         state
     }
 
-    /// Searches for who shares a group, then for who sits where in it, and at the end among all places. Returns
-    /// the time that links outside the objective keep below.
+    /// Searches the assignment to groups, then the placement inside each, and finally among all places. Returns
+    /// the time limit of the links outside the objective.
     fn by_group(
         &self,
         groups: &Groups,
@@ -292,7 +293,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         self.load_stage(state, grouped, None, &last, rng)
     }
 
-    /// Searches for who shares a router, then for who sits where on it, and at the end among all places.
+    /// Searches the assignment to routers, then the placement on each, and finally among all places.
     fn by_router(
         &self,
         routers: &Routers,
@@ -330,7 +331,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         }
     }
 
-    /// How often [`Engine::run`] tells of a stage's end.
+    /// Number of `tell` calls of [`Engine::run`].
     pub(crate) fn stages(&self) -> usize {
         match self.problem.objective {
             Objective::HopBytes | Objective::RouteCost(_) => 0,
@@ -344,7 +345,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         self.rooms.iter().any(|&r| r > 1)
     }
 
-    /// The units of a level, at the places where the tasks are.
+    /// The units of a level, at the places of their tasks.
     fn level(&self, place_of: &[u32], grouped: bool) -> Level {
         let places = self.rooms.len();
         if !grouped {
@@ -388,7 +389,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         }
     }
 
-    /// Puts the tasks where a level's units ended.
+    /// Copies the final places of a level's units to their tasks.
     fn take(state: &mut Outcome, level: &Level, end: &[u32]) {
         for (task, place) in state.place_of.iter_mut().enumerate() {
             let unit = level.unit_of.get(task).map_or(task, |&u| u as usize);
@@ -417,7 +418,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         Self::take(state, &level, &end);
     }
 
-    /// Searches on link loads; returns the time that links outside the objective keep below.
+    /// Searches on link loads; returns the time limit of the links outside the objective.
     fn load_stage(
         &self,
         state: &mut Outcome,
@@ -450,7 +451,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     }
 }
 
-/// What every link weighs: with [`Objective::WorstNetworkLink`] links of nodes only must not get worse.
+/// Weight of every link: with [`Objective::WorstNetworkLink`] host links only must not get worse.
 fn weights<P: Paths>(problem: &Problem<'_>, paths: &P) -> Weights {
     let links = problem.fabric.links().len();
     let real = |number: usize| Some(paths.link(number)).filter(|l| l.index() < links);

@@ -1,20 +1,20 @@
-//! What does a placement cost?
+//! Cost of a placement.
 
 use crate::problem::{MapError, Objective, Problem};
 use hopbyte_fabric::{End, Exchange, LinkId, Placement, Unroutable};
 use serde::Serialize;
 
-/// What a placement costs. Times are bytes / live capacity of a directed link (see
-/// [`Problem::live_capacity`]): how long the link needs for one exchange, other jobs' use included.
+/// Cost of a placement. Times are bytes / live capacity of a directed link (see [`Problem::live_capacity`]):
+/// the time that the link needs for one exchange, with other jobs' use included.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
     /// Time of the worst link of all.
     pub worst_link_seconds: f64,
-    /// That link.
+    /// The worst link.
     pub worst_link: Option<LinkId>,
     /// Time of the worst link between two routers.
     pub worst_network_link_seconds: f64,
-    /// That link.
+    /// The worst link between two routers.
     pub worst_network_link: Option<LinkId>,
     /// Time of the worst link into or out of nodes.
     pub worst_host_link_seconds: f64,
@@ -22,25 +22,25 @@ pub struct Evaluation {
     pub p99_link_seconds: f64,
     /// Mean time over the loaded links.
     pub mean_link_seconds: f64,
-    /// Number of links that carry something.
+    /// Number of links with load.
     pub loaded_links: usize,
-    /// Sum of bytes × hops of the request routes.
+    /// Bytes × hops of the request routes, summed.
     pub hop_bytes: f64,
-    /// Hops that a byte travels on average, bytes that stay on their node included (0 hops).
+    /// Mean hops of a byte; bytes that stay on their node count with 0 hops.
     pub average_dilation: f64,
     /// Payload bytes that leave their node.
     pub off_node_bytes: f64,
-    /// Most payload bytes that one node sends.
+    /// Maximum payload bytes that one node sends.
     pub worst_injection_bytes: f64,
-    /// Sum of bytes × cost over pairs, for [`Objective::RouteCost`].
+    /// Bytes × cost over pairs, summed, for [`Objective::RouteCost`].
     pub route_cost: Option<f64>,
-    /// Bytes on every link, by link id: [`Problem::loads`] where given.
+    /// Bytes on every link, by link id, from [`Problem::loads`] if given.
     #[serde(skip)]
     pub link_bytes: Vec<f64>,
 }
 
 impl Evaluation {
-    /// The value that an objective makes small, and what decides ties.
+    /// The value of an objective, and its tie-breaker.
     pub fn score(&self, objective: &Objective<'_>) -> (f64, f64) {
         match objective {
             Objective::WorstLink => (self.worst_link_seconds, self.hop_bytes),
@@ -53,7 +53,7 @@ impl Evaluation {
         }
     }
 
-    /// Whether this costs less than another placement; differences in the ninth digit are ties.
+    /// Whether this costs less than another placement; relative differences below 1e-9 are ties.
     pub fn better_than(&self, other: &Self, objective: &Objective<'_>) -> bool {
         let ((a, a_tie), (b, b_tie)) = (self.score(objective), other.score(objective));
         let less = |x: f64, y: f64| x < y - 1e-9 * y.abs();
@@ -67,16 +67,16 @@ struct Flow {
     to: u32,
     /// Payload.
     bytes: f64,
-    /// On the wire, with what answers messages of the other direction.
+    /// Bytes on the wire, with the replies to messages of the other direction.
     load: f64,
 }
 
-/// Computes what a placement costs, in time proportional to communicating pairs of tasks plus
-/// communicating pairs of nodes × hops.
+/// Computes the cost of a placement, in time proportional to communicating pairs of tasks plus communicating
+/// pairs of nodes × hops.
 ///
 /// # Errors
-/// The placement is not one of the problem's tasks in its allocation, or tasks that talk are on nodes
-/// that have no route to each other.
+/// The placement does not fit the problem's tasks and allocation, or communicating tasks are on nodes without a
+/// route between them.
 pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluation, MapError> {
     problem.check()?;
     problem.check_placement(placement)?;
@@ -131,7 +131,7 @@ pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluati
     Ok(evaluation)
 }
 
-/// Fills in everything that follows from the bytes on the links.
+/// Derives all values that follow from the bytes on the links.
 fn time_links(problem: &Problem<'_>, e: &mut Evaluation) {
     let mut times = Vec::new();
     for link in problem.fabric.link_ids() {
@@ -166,7 +166,7 @@ pub(crate) fn is_network(problem: &Problem<'_>, link: LinkId) -> bool {
     matches!((link.from, link.to), (End::Router(_), End::Router(_)))
 }
 
-/// Bytes between places, by source and then target, without those that stay on their node.
+/// Bytes between places, by source and then target, without traffic inside a node.
 fn node_flows(problem: &Problem<'_>, placement: &Placement) -> Vec<Flow> {
     let place_of = problem.places();
     let nodes = problem.allocation.nodes().len();
@@ -232,8 +232,8 @@ fn route_cost(problem: &Problem<'_>, flows: &[Flow]) -> Option<f64> {
     Some(sum)
 }
 
-/// Costs with unknown ones replaced by the mean of the known (1 when none is known): a route that
-/// nobody measured is neither the best nor the worst.
+/// Costs with unknown ones replaced by the mean of the known (1 if none is known): an unmeasured route ranks
+/// neither best nor worst.
 pub(crate) fn known_costs(costs: &[f32]) -> Vec<f32> {
     let known = costs.iter().filter(|c| !c.is_nan());
     let (sum, count) = known.fold((0.0, 0u64), |(s, n), &c| (s + f64::from(c), n + 1));

@@ -1,10 +1,10 @@
-//! The table of objectives: names on every face, units, help and the book come from it.
+//! The table of objectives: names for CLI, C and Python, units, help texts and the book come from it.
 
 use crate::problem::Objective;
 use std::fmt;
 use std::str::FromStr;
 
-/// What else belongs to an objective.
+/// Further properties of an objective.
 struct GoalRow {
     name: &'static str,
     about: &'static str,
@@ -76,7 +76,7 @@ impl Goal {
         self.row().about
     }
 
-    /// The words of a certificate.
+    /// The label in a certificate.
     pub fn label(self) -> &'static str {
         self.row().label
     }
@@ -86,7 +86,7 @@ impl Goal {
         self.row().unit
     }
 
-    /// What it needs beside machine and traffic; empty where nothing is.
+    /// Its input besides machine and traffic; empty if none.
     pub fn needs(self) -> &'static str {
         self.row().needs
     }
@@ -96,15 +96,15 @@ impl Goal {
         !self.needs().is_empty()
     }
 
-    /// The objective, with costs row by row where it needs them (else they are not looked at). Costs of a wrong
-    /// number are refused when the problem is.
+    /// The objective, with costs row by row if it needs them (else they are ignored). A wrong number of costs
+    /// is an error of the `Problem`.
     pub fn with(self, costs: &[f32]) -> Objective<'_> {
         (self.row().make)(costs)
     }
 }
 
 impl Objective<'_> {
-    /// Its name.
+    /// Name of the objective.
     pub fn goal(&self) -> Goal {
         match self {
             Self::WorstLink => Goal::WorstLink,
@@ -122,7 +122,7 @@ impl fmt::Display for Objective<'_> {
 }
 
 impl Default for Goal {
-    /// The first of the table.
+    /// The first row of the table.
     fn default() -> Self {
         Self::ALL[0]
     }
@@ -137,7 +137,7 @@ impl fmt::Display for Goal {
 impl FromStr for Goal {
     type Err = String;
 
-    /// Reads the name; the error lists the names there are.
+    /// Parses a name; the error lists the valid names.
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|g| g.name() == text);
         found.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Who exchanges bytes with whom: symmetric adjacency with both directions' weights.
+//! Communication graph: symmetric adjacency with both directions' weights.
 
 use hopbyte_fabric::Exchange;
 
@@ -7,13 +7,13 @@ use hopbyte_fabric::Exchange;
 pub(crate) struct Edge {
     /// The neighbour.
     pub(crate) to: u32,
-    /// Bytes to it, on the request route from here to there.
+    /// Bytes to it, on the request route in this direction.
     pub(crate) out: f32,
     /// Bytes from it.
     pub(crate) back: f32,
 }
 
-/// Units (tasks or groups of tasks) and what they exchange.
+/// Units (tasks or groups of tasks) and the bytes between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     /// Tasks in each unit.
@@ -89,8 +89,8 @@ impl Graph {
         Self::merged(size, &offsets, edges)
     }
 
-    /// The graph without the lightest edges of every unit, such that at least `share` of the unit's
-    /// bytes stay; an edge stays when either end keeps it.
+    /// The graph without the lightest edges of every unit. At least `share` of the unit's bytes remain; an edge
+    /// remains if either end keeps it.
     pub(crate) fn heaviest(&self, share: f32) -> Self {
         if share >= 1.0 {
             return self.clone();
@@ -127,7 +127,7 @@ impl Graph {
         }
     }
 
-    /// Sorts every unit's edges and adds up those to the same neighbour.
+    /// Sorts every unit's edges and merges those to the same neighbour.
     fn merged(size: Vec<u32>, offsets: &[usize], mut edges: Vec<Edge>) -> Self {
         let n = size.len();
         let mut merged_offsets = Vec::with_capacity(n + 1);
@@ -166,7 +166,7 @@ impl Graph {
         self.size.len()
     }
 
-    /// Ends of edges: twice as many as there are edges.
+    /// Number of edge ends: twice the number of edges.
     pub(crate) fn ends(&self) -> usize {
         self.edges.len()
     }
@@ -177,7 +177,7 @@ impl Graph {
         flows.filter(|&bytes| bytes > 0.0)
     }
 
-    /// Mean size of the flow that a byte is in; 1 where nothing flows.
+    /// Byte-weighted mean size of a flow; 1 if there is no traffic.
     pub(crate) fn typical_flow(&self) -> f64 {
         let (sum, squares) = self
             .flows()
@@ -185,7 +185,7 @@ impl Graph {
         if sum > 0.0 { squares / sum } else { 1.0 }
     }
 
-    /// Mean size of a flow; 1 where nothing flows.
+    /// Mean size of a flow; 1 if there is no traffic.
     pub(crate) fn mean_flow(&self) -> f64 {
         let (sum, count) = self.flows().fold((0.0, 0usize), |(s, n), b| (s + b, n + 1));
         if count > 0 { sum / count as f64 } else { 1.0 }
@@ -197,7 +197,7 @@ impl Graph {
         &self.edges[self.offsets[unit as usize]..self.offsets[unit as usize + 1]]
     }
 
-    /// The edge between two units, if they exchange anything.
+    /// The edge between two units, if any.
     pub(crate) fn edge(&self, unit: u32, to: u32) -> Option<Edge> {
         let edges = self.edges(unit);
         let at = edges.binary_search_by_key(&to, |e| e.to).ok()?;

@@ -1,8 +1,8 @@
-//! Which tasks share a group of routers, where groups are joined by few links (dragonflies).
+//! Assignment of tasks to groups of routers that are joined by few links (dragonflies).
 //!
-//! What two groups say to each other goes over the same few links whoever sits where in them, so the times of
-//! the links between groups are decided by the sharing of groups alone, and those inside a group by who sits
-//! where in it: two small searches instead of one large one, whose trials change loads everywhere.
+//! Traffic between two groups crosses the same few links regardless of the placement inside the groups. So the
+//! assignment to groups alone determines the times of the links between groups, and the placement inside a
+//! group those of its inner links. Two small searches replace a large one whose trials change loads everywhere.
 
 use crate::near::Near;
 use crate::paths::Paths;
@@ -12,29 +12,29 @@ use crate::problem::Problem;
 use crate::search::Weights;
 use hopbyte_fabric::{End, Fabric, Family, RouterId};
 
-/// Fewest groups, and places of each in the mean, with which it is worth to look at groups first.
+/// Minimum number of groups, and mean places of each, for which the search by group is worthwhile.
 const LEAST: (usize, usize) = (3, 4);
 
-/// Share of the links inside a group that bytes between groups may take: those that stay inside need some too,
-/// and no sharing is even.
+/// Share of the links inside a group that traffic between groups may use: traffic inside the group needs some
+/// too, and no assignment is even.
 const EVEN: f64 = 0.62;
 
-/// Groups of an allocation's places, and the ways between them.
+/// Groups of an allocation's places, and the routes between them.
 pub(crate) struct Groups {
     /// Group of every place.
     pub(crate) of: Vec<u32>,
     /// The places of a place's group.
     pub(crate) beside: Near,
-    /// Of groups: each alone.
+    /// Neighbourhoods of single groups.
     pub(crate) alone: Near,
-    /// Ways between groups: the links between them, and one for all links inside each.
+    /// Routes between groups: the links between them, and one aggregate link for all links inside each group.
     pub(crate) paths: Summed<StoredPaths>,
-    /// What these links weigh.
+    /// Weights of these links.
     pub(crate) weights: Weights,
 }
 
 impl Groups {
-    /// `None` where routers form no groups, or too few.
+    /// `None` if routers form no groups, or too few.
     pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
         let fabric = problem.fabric;
         let router_of = |place: usize| fabric.node(problem.node_at(place as u32)).router;
@@ -70,7 +70,7 @@ impl Groups {
     }
 }
 
-/// The group of every router: the first coordinate of a dragonfly, else what triangles say.
+/// The group of every router: the first coordinate of a dragonfly, else the groups found by triangles.
 fn of_routers(fabric: &Fabric) -> Option<Vec<u32>> {
     match fabric.family() {
         Family::Aries | Family::Slingshot | Family::Dragonfly => fabric
@@ -81,9 +81,9 @@ fn of_routers(fabric: &Fabric) -> Option<Vec<u32>> {
     }
 }
 
-/// Groups where every router is joined to every other of its group, found by their triangles: a link inside
-/// closes one with each of the others, a link between groups few. `None` if that leaves one group or routers
-/// alone.
+/// Groups in which every router is joined to every other, found by their triangles: a link inside a group is
+/// part of one triangle with each of the other routers, a link between groups of few. `None` if this gives one
+/// group, or routers without a group.
 fn by_triangles(fabric: &Fabric) -> Option<Vec<u32>> {
     let next: Vec<Vec<RouterId>> = fabric.router_ids().map(|r| neighbours(fabric, r)).collect();
     let closed = |a: usize, b: RouterId| {
@@ -127,7 +127,7 @@ fn by_triangles(fabric: &Fabric) -> Option<Vec<u32>> {
     Some(group)
 }
 
-/// Routers at the far ends of a router's links, by number.
+/// Routers at the far ends of a router's links, in order of id.
 fn neighbours(fabric: &Fabric, router: RouterId) -> Vec<RouterId> {
     let ends = fabric.links_from(router).iter().map(|&l| fabric.link(l).to);
     let mut list: Vec<RouterId> = ends
@@ -141,11 +141,11 @@ fn neighbours(fabric: &Fabric, router: RouterId) -> Vec<RouterId> {
     list
 }
 
-/// Links between groups and inside them, numbered anew.
+/// Links between groups and aggregate links inside them, renumbered.
 struct Joined {
     /// New number of every link.
     number: Vec<u32>,
-    /// What a byte on a link of the fabric adds to the link that stands for it.
+    /// Load that a byte on a link of the fabric adds to its aggregate link.
     share: Vec<f64>,
     weights: Weights,
 }
@@ -162,7 +162,7 @@ impl Joined {
                 hop: vec![0.0; groups],
             },
         };
-        // Links and capacity inside every group.
+        // Number and capacity of the links inside every group.
         let mut inside = vec![(0usize, 0.0f64); groups];
         for link in fabric.link_ids() {
             let (End::Router(from), End::Router(to)) =
@@ -182,7 +182,8 @@ impl Joined {
                 ways.push(seconds, true, 1.0);
             }
         }
-        // An excess over all links of a group together weighs as much as its even shares would.
+        // An excess on the aggregate link weighs as much as the same excess spread evenly over the group's
+        // links.
         for (at, (links, capacity)) in inside.into_iter().enumerate() {
             let root = (links.max(1) as f64).sqrt();
             if capacity > 0.0 {
@@ -196,7 +197,7 @@ impl Joined {
                 ways.share[link.index()] = 1.0 / ways.weights.hop[number];
             }
         }
-        // The own links of places, which no sharing changes.
+        // The host links of places, which no assignment to groups changes.
         ways.push(0.0, false, 0.0);
         ways
     }
@@ -207,7 +208,7 @@ impl Joined {
         self.weights.hop.push(hop);
     }
 
-    /// The ways between groups: the mean over their routers.
+    /// Routes between groups: the mean over their routers.
     fn between(&self, paths: &StoredPaths, of: &[u32]) -> Option<StoredPaths> {
         let links = self.weights.hop.len();
         let mut places: Vec<Vec<u32>> = Vec::new();
@@ -257,7 +258,7 @@ mod tests {
         by_triangles(&spec::fabric(text).unwrap())
     }
 
-    /// Triangles say what the coordinates say; tori, trees and one large group have no groups.
+    /// Triangles and coordinates give the same groups; tori, trees and single large groups have none.
     #[test]
     fn groups_show_in_the_links() {
         for text in ["dragonfly:33x8", "dragonfly:9x4:nodes=2", "slingshot:8x16"] {
@@ -275,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Loads of the links between groups are those that all routes give, whoever sits where.
+    /// Loads of the links between groups equal those of all routes, for any placement inside the groups.
     #[test]
     fn ways_between_groups_carry_what_routes_carry() {
         for text in ["dragonfly:9x4:nodes=2", "dragonfly:9x4:nodes=2,global=2"] {

@@ -1,8 +1,8 @@
-//! Which slot of its node does a rank get?
+//! Placement of ranks on the slots of their node.
 //!
-//! A node seen from inside is a small network of its own: cores that share a cache, a memory or a package are near
-//! each other. Between nodes nothing changes; every node's ranks are mapped onto its slots by [`map`], with the bytes
-//! between them times the joints that these cross as the objective.
+//! The inside of a node is a small network: cores that share a cache, a memory or a package are near each
+//! other. Traffic between nodes does not change. [`map`] maps every node's ranks onto its slots; the objective
+//! is bytes between them times the hardware levels that they cross.
 
 use crate::mapper::{Options, map};
 use crate::problem::{MapError, Objective, Problem};
@@ -10,18 +10,18 @@ use hopbyte_fabric::{Allocation, Exchange, Fabric, NodeId, Placement, Routing, S
 use rayon::prelude::*;
 use std::collections::HashMap;
 
-/// A node from inside, all nodes being alike.
+/// The inside of a node; all nodes are alike.
 pub struct Inside<'a> {
     /// Packages, caches and bridges as routers; cores, GPUs and other devices as nodes.
     pub fabric: &'a Fabric,
-    /// The ways between them.
+    /// The routes between them.
     pub routing: &'a Routing,
-    /// What each slot is: the core or device that its rank has to itself.
+    /// The core or device of each slot.
     pub slots: &'a [NodeId],
 }
 
-/// Bytes from the rank in one slot to that in another, added up over all nodes: row by sender, so many columns as
-/// there are slots.
+/// Bytes from the rank in one slot to the rank in another, added up over all nodes: row by sender, `slots`
+/// columns.
 pub fn between_slots(exchange: &Exchange, placement: &Placement, slots: usize) -> Vec<f64> {
     let mut bytes = vec![0.0; slots * slots];
     for (from, message) in exchange.iter() {
@@ -34,11 +34,11 @@ pub fn between_slots(exchange: &Exchange, placement: &Placement, slots: usize) -
     bytes
 }
 
-/// Bytes between the ranks of a node by their order on it: sender, receiver, bits of the number.
+/// Bytes between the ranks of a node by local index: sender, receiver, bits of the number.
 type Local = Vec<(u32, u32, u64)>;
 
-/// Gives the ranks of every node its slots anew, so that those that send each other much are near. Nodes do not
-/// change, and the order of ranks stays where nothing better is found.
+/// Reassigns the slots on every node, so that heavily communicating ranks are near each other. Nodes do not
+/// change, and the order of ranks stays if nothing better is found.
 ///
 /// # Errors
 /// As [`map`]; a node with more slots than [`Inside::slots`] has.
@@ -69,7 +69,7 @@ pub fn arrange(
             sent[place(from)].push((ends.0, ends.1, message.bytes.to_bits()));
         }
     }
-    // Nodes whose ranks say the same to each other, of which a regular grid has many, are mapped once.
+    // Nodes with identical local traffic, frequent in regular grids, are mapped once.
     let mut kinds: HashMap<(&Local, usize), Vec<usize>> = HashMap::new();
     for (place, local) in sent.iter().enumerate().filter(|(_, l)| !l.is_empty()) {
         kinds
@@ -93,7 +93,7 @@ pub fn arrange(
     Ok(Placement::new(fabric, allocation, slots)?)
 }
 
-/// Slots for the ranks of a node, of which there are as many as ranks.
+/// Slots for the ranks of a full node.
 fn on_one(
     inside: &Inside<'_>,
     local: &Local,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use hopbyte_fabric::{declared, spec};
 
-    /// Ranks in order on two nodes with so many slots, whose insides are the `node`: before, and arranged.
+    /// Ranks in order on two nodes with `slots` slots each and `node` inside: before and after [`arrange`].
     fn on_two(node: &str, slots: u32, exchange: &Exchange) -> [Placement; 2] {
         let fabric = spec::fabric("torus:2").unwrap();
         let rooms = fabric.node_ids().map(|n| (n, slots)).collect();
@@ -142,7 +142,7 @@ mod tests {
         [placement, arranged]
     }
 
-    /// Four ranks on each of two nodes, whose slots are a ring of four: pairs that talk end up side by side.
+    /// Four ranks on each of two nodes, whose slots form a ring of four: communicating pairs end up adjacent.
     #[test]
     fn ranks_that_talk_are_near() {
         let heavy = [(0, 2), (1, 3), (4, 6), (5, 7)];
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// What is found is never worse than the order of ranks, and a node that is full stays full.
+    /// The result is never worse than the order of ranks, and a full node stays full.
     #[test]
     fn order_is_kept_where_it_is_best() {
         let exchange = declared::traffic("stencil:16:3").unwrap().total();

@@ -1,12 +1,11 @@
-//! Where should the tasks go, and what is it worth?
+//! Task mapping: evaluation and search of placements.
 //!
-//! [`evaluate`] says what a placement costs on the machine's real routes and live capacities, [`map`]
-//! looks for a better one and says in a [`Certificate`] how good it is: against the placement that a
-//! launcher makes by default, and against a bound that no placement can pass. What is returned is
-//! never worse than the best of the in-order, round robin, random and current placements; "no
-//! improvement" is a normal answer.
+//! [`evaluate`] computes the cost of a placement on the machine's real routes and live capacities. [`map`]
+//! looks for a better one and certifies its quality in a [`Certificate`]: against the placement that a launcher
+//! makes by default, and against a bound that no placement can pass. The result is never worse than the best of
+//! the in-order, round robin, random and current placements; "no improvement" is a normal answer.
 //!
-//! Nothing here reads files or the environment; the clock is read for the time budget alone.
+//! This crate reads neither files nor the environment; it reads the clock for the time budget only.
 //!
 //! # Example
 //!

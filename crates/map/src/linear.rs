@@ -1,6 +1,6 @@
 //! Swap search for costs that are a sum over pairs: hop-bytes and route costs.
 //!
-//! Simulated annealing with a geometric schedule; a trial costs two distances a partner.
+//! Simulated annealing with a geometric schedule; a trial costs two distance look-ups per partner.
 
 use crate::arrangement::{Arrangement, FREE, Slots, Swap};
 use crate::batch::Batch;
@@ -11,7 +11,7 @@ use hopbyte_fabric::random::Random;
 
 /// Cost of a byte between places.
 pub(crate) trait Distances: Sync {
-    /// Cost of a byte from `a` to `b`; 0 when they are one place.
+    /// Cost of a byte from `a` to `b`; 0 if they are the same place.
     fn get(&self, a: u32, b: u32) -> f64;
 }
 
@@ -30,11 +30,11 @@ impl Distances for MatrixDistances {
     }
 }
 
-/// Hops on a grid: a sum over dimensions.
+/// Hops on a grid, summed over dimensions.
 pub(crate) struct GridDistances {
     /// Coordinates by place.
     pub(crate) coord: Vec<[u16; 3]>,
-    /// For each dimension its size and hops by from × size + to.
+    /// For each dimension its size, and hops by from × size + to.
     pub(crate) hops: [(u32, Vec<u8>); 3],
 }
 
@@ -91,8 +91,8 @@ fn change<D: Distances>(graph: &Graph, at: &Arrangement<'_>, d: &D, s: Swap) -> 
     sum
 }
 
-/// Searches from a slot for every unit, where `many` on all threads; returns the best arrangement found
-/// and the trials made.
+/// Searches from a slot for every unit, on all threads with `many`; returns the best arrangement found and the
+/// number of trials.
 pub(crate) fn anneal<D: Distances>(
     graph: &Graph,
     slots: &Slots,

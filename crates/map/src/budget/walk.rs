@@ -1,15 +1,15 @@
-//! A placement on its way: swaps of tasks and of whole nodes, with the loads of links kept up to date.
+//! A path of placements: swaps of tasks and of whole nodes, with incrementally updated link loads.
 
 use crate::evaluate::{is_network, known_costs};
 use crate::problem::{MapError, Objective, Problem};
 use hopbyte_fabric::{LinkId, NodeId, Placement, Slot, Unroutable};
 use std::collections::{HashMap, HashSet};
 
-/// Swaps of either kind that are looked at in one step.
+/// Candidate swaps of either kind in one step.
 const CANDIDATES: usize = 96;
-/// Most nodes of an allocation whose pairs are all looked at.
+/// Largest allocation, in nodes, of which all pairs are candidates.
 const MOST_NODES: usize = 64;
-/// Links that decide while candidates are compared; the step that is taken is counted in full.
+/// Links that are compared between candidates; the step that is taken is evaluated on all links.
 const WORST: usize = 64;
 
 /// Adds bytes to the links of a request route.
@@ -28,18 +28,18 @@ pub(super) fn add(
     Ok(())
 }
 
-/// A placement on its way from the current one to the target.
+/// A placement on the path from the current one to the target.
 pub(super) struct Walk<'a> {
     problem: &'a Problem<'a>,
     current: &'a Placement,
     target: &'a Placement,
     pub(super) slots: Vec<Slot>,
-    /// Who is where; free slots are in no entry.
+    /// The task in every taken slot; free slots have no entry.
     taken: HashMap<Slot, u32>,
-    /// What a task sends, by task, in rows by receiver, and what arrives.
+    /// Messages that a task sends, by task, in rows by receiver; and those that it receives.
     sends: Vec<Vec<Sent>>,
     arrivals: Vec<Vec<Sent>>,
-    /// Bytes by link, and one over the live capacity of those that count.
+    /// Bytes by link, and the reciprocal of the live capacity of links that the objective covers (else 0).
     load: Vec<f64>,
     per_byte: Vec<f64>,
     /// Sum of bytes times links, or times the cost of the pair.
@@ -47,7 +47,7 @@ pub(super) struct Walk<'a> {
     costs: Option<Vec<f32>>,
     places: Vec<u32>,
     moved: usize,
-    /// Nodes that tasks have left on the way: they do not go back.
+    /// (task, node) pairs that were left on the path; tasks do not return there.
     left: HashSet<(u32, NodeId)>,
     shares: Vec<(LinkId, f32)>,
     touched: Vec<LinkId>,
@@ -64,7 +64,7 @@ struct Sent {
     load: f64,
 }
 
-/// What every task sends.
+/// Messages of every task.
 fn sends_of(problem: &Problem<'_>) -> Vec<Vec<Sent>> {
     let mut sends: Vec<Vec<Sent>> = vec![Vec::new(); problem.exchange.tasks()];
     for (from, message) in problem.exchange.iter() {
@@ -95,7 +95,7 @@ fn sends_of(problem: &Problem<'_>) -> Vec<Vec<Sent>> {
     sends
 }
 
-/// Two tasks that change places, or one that goes to a free slot.
+/// Two tasks that exchange slots, or one that moves to a free slot.
 #[derive(Clone, Copy)]
 struct Swap {
     task: u32,
@@ -158,7 +158,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// The objective and what decides ties, as counted along the way.
+    /// The objective and its tie-breaker, as accumulated along the path.
     pub(super) fn score(&self) -> (f64, f64) {
         match self.problem.objective {
             Objective::WorstLink | Objective::WorstNetworkLink => {
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The same over the links that may decide.
+    /// The same over the [`WORST`] links only.
     fn estimate(&self) -> (f64, f64) {
         let time = |l: &LinkId| self.load[l.index()] * self.per_byte[l.index()];
         let links = self.worst.iter().chain(&self.touched);
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         self.worst = links;
     }
 
-    /// Adds (or, with `sign` -1, takes away) what a task sends and, unless `sends_only`, receives.
+    /// Adds (or, with `sign` -1, subtracts) the messages that a task sends and, unless `sends_only`, receives.
     fn flows_of(&mut self, task: u32, sends_only: bool, sign: f64) -> Result<(), MapError> {
         for i in 0..self.sends[task as usize].len() {
             let sent = self.sends[task as usize][i];
@@ -224,10 +224,10 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Does a swap, or undoes it when it is done again from the other side.
+    /// Performs a swap, or undoes it when called again with the roles reversed.
     fn apply(&mut self, swap: Swap) -> Result<(), MapError> {
         let pair = [Some(swap.task), swap.other];
-        // Flows between the two are counted with the first and stay out of the second's.
+        // Flows between the two are counted for the first task and skipped for the second.
         for task in pair.into_iter().flatten() {
             self.flows_of(task, false, -1.0)?;
         }
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds what the two of a swap send each other.
+    /// Adds the messages between the two tasks of a swap.
     fn between(&mut self, swap: Swap, sign: f64) -> Result<(), MapError> {
         let Some(other) = swap.other else {
             return Ok(());
@@ -272,7 +272,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Exchanges everybody on two nodes of equal room, or takes that back when it is done again.
+    /// Exchanges all tasks of two nodes of equal room; a second call undoes it.
     fn exchange(&mut self, (a, b, room): (NodeId, NodeId, u32)) -> Result<(), MapError> {
         for slot in 0..room {
             let (here, there) = (Slot { node: a, slot }, Slot { node: b, slot });
@@ -290,8 +290,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Takes the best exchange of two whole nodes that makes the objective smaller; `false` when there is
-    /// none within the budget.
+    /// Takes the best exchange of two whole nodes that lowers the objective; `false` if there is none within
+    /// the budget.
     pub(super) fn node_step(&mut self, budget: usize) -> Result<bool, MapError> {
         let nodes = self.problem.allocation.nodes();
         if nodes.len() > MOST_NODES || self.moved >= budget {
@@ -310,7 +310,7 @@ impl<'a> Walk<'a> {
                     true => (self.cost, 0.0),
                     false => self.estimate(),
                 };
-                // What is estimated too low is counted in full before it is taken.
+                // Underestimates are evaluated on all links before they are taken.
                 if self.moved <= budget && estimate < best.0 && self.score() < best.0 {
                     best = (self.score(), Some(pair));
                 }
@@ -327,7 +327,7 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Takes the best of the candidates' swaps; `false` when none fits into the budget.
+    /// Takes the best candidate swap; `false` if none fits into the budget.
     pub(super) fn step(&mut self, budget: usize) -> Result<bool, MapError> {
         let mut best: Option<((f64, f64), Swap)> = None;
         for swap in self.candidates() {
@@ -357,13 +357,12 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Whether no link's time counts.
+    /// Whether no link's time matters.
     fn worst_free(&self) -> bool {
         matches!(self.problem.objective, Objective::HopBytes)
     }
 
-    /// Swaps that bring a task to the node that the target has for it, or to that of a task that it
-    /// exchanges most with.
+    /// Swaps that bring a task to its target node, or to the node of its heaviest partner.
     fn candidates(&self) -> Vec<Swap> {
         let tasks = 0..self.slots.len() as u32;
         let away = |t: &u32| self.slots[*t as usize].node != self.target.node(*t);
@@ -375,14 +374,14 @@ impl<'a> Walk<'a> {
         homeward.chain(together).filter(fresh).collect()
     }
 
-    /// As many tasks as are looked at, evenly over all of them, other ones in every step.
+    /// At most [`CANDIDATES`] tasks, spread evenly over all and different in every step.
     fn some(&self, tasks: Vec<u32>) -> Vec<u32> {
         let stride = tasks.len().div_ceil(CANDIDATES).max(1);
         let first = self.left.len() % stride;
         tasks.into_iter().skip(first).step_by(stride).collect()
     }
 
-    /// What a task exchanges with the tasks on a node.
+    /// Bytes that a task exchanges with the tasks on a node.
     fn pull(&self, task: u32, node: NodeId) -> f64 {
         let (sends, arrivals) = (&self.sends[task as usize], &self.arrivals[task as usize]);
         let all = sends.iter().chain(arrivals);
@@ -390,7 +389,7 @@ impl<'a> Walk<'a> {
         there.map(|s| s.bytes).sum()
     }
 
-    /// The node of the task on another node that it sends most.
+    /// The node of the task on another node that receives most from this one.
     fn dearest(&self, task: u32) -> Option<NodeId> {
         let here = self.slots[task as usize].node;
         let node = |t: u32| self.slots[t as usize].node;
@@ -400,8 +399,8 @@ impl<'a> Walk<'a> {
         Some(node(most.to))
     }
 
-    /// The swap that brings a task to the node of the one it sends most, for the task there that belongs
-    /// there least.
+    /// The swap that brings a task to the node of its heaviest receiver, for the task there with the weakest
+    /// ties to that node.
     fn together(&self, task: u32) -> Option<Swap> {
         let (here, to) = (self.slots[task as usize].node, self.dearest(task)?);
         let place = self.problem.allocation.position(to)?;
@@ -419,8 +418,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The swap that brings a task home: with whoever is there and should not be, best one that belongs
-    /// where the task is now; else to a free slot.
+    /// The swap that brings a task to its target node: with a task there that has another target, preferably
+    /// this task's current node; else to a free slot.
     fn homeward(&self, task: u32) -> Option<Swap> {
         let (here, home) = (self.slots[task as usize].node, self.target.node(task));
         let place = self.problem.allocation.position(home)?;

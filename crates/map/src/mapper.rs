@@ -1,4 +1,4 @@
-//! The search as a whole: baselines, starts, stages, and the certificate.
+//! The complete search: baselines, starts, stages, and the certificate.
 
 use crate::bound::{Bound, bound};
 use crate::engine::{Engine, Parts};
@@ -19,25 +19,25 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Most threads that a search may ask for.
+/// Upper limit of [`Options::threads`].
 pub const MAX_THREADS: usize = 1024;
 
-/// How to search.
+/// Options of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Wall time to search for, in seconds; reading baselines and bounds comes on top.
+    /// Wall time of the search, in seconds; baselines and bounds take additional time.
     pub seconds: f64,
-    /// Trials of all runs together instead of a time: the result is then the same on any machine and any
-    /// number of threads.
+    /// Number of trials of all runs together, instead of a time: the result is then the same on any machine and
+    /// any number of threads.
     pub trials: Option<u64>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Threads to search on, at most [`MAX_THREADS`]; 0 is one for every core.
+    /// Number of threads, at most [`MAX_THREADS`]; 0 for one per core.
     pub threads: usize,
     /// Independent searches, from different starts and seeds, that share the time or the trials.
     pub runs: usize,
-    /// Set from outside to end the search: the best placement so far is returned, and
-    /// [`Certificate::interrupted`] says so.
+    /// Stop flag: once set, the search ends and returns the best placement so far, with
+    /// [`Certificate::interrupted`] set.
     pub stop: Option<&'static AtomicBool>,
 }
 
@@ -54,53 +54,53 @@ impl Default for Options {
     }
 }
 
-/// A word on the search while it runs.
+/// Progress report of a running search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Share of the budget that is used, 0 to 1.
+    /// Share of the budget used so far, 0 to 1.
     pub done: f64,
     /// Best value of the objective so far.
     pub best: f64,
-    /// Value that nothing can go below.
+    /// Lower bound of the objective.
     pub bound: f64,
 }
 
-/// What came of a search.
+/// Result of a search, in brief.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// A placement better than every baseline was found.
     Improved,
-    /// The best baseline is returned as it is.
+    /// The best baseline is returned unchanged.
     NoImprovement,
 }
 
-/// What a result is worth, with everything needed to get it again.
+/// Quality of a result, with all data needed to reproduce it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Certificate {
-    /// What was made small.
+    /// Name of the minimised objective.
     pub objective: String,
-    /// The in-order placement: what the launcher would have done.
+    /// The in-order placement, the default of launchers.
     pub baseline: Evaluation,
-    /// The best baseline by the objective, and what it costs.
+    /// The best baseline by the objective, and its cost.
     pub best_baseline: (Baseline, Evaluation),
-    /// The placement that the tasks have now, if it was given.
+    /// The current placement, if given.
     pub current: Option<Evaluation>,
     /// The placement returned.
     pub result: Evaluation,
-    /// What no placement can go below.
+    /// Bound that no placement can go below.
     pub bound: Bound,
     /// Whether the result is better than the best baseline.
     pub verdict: Verdict,
-    /// Tasks on another node than in the current placement (in order, where none was given).
+    /// Tasks on another node than in the current placement (in the in-order placement, if none was given).
     pub moved_tasks: usize,
     /// Seed of the search.
     pub seed: u64,
-    /// Swaps tried.
+    /// Number of trials.
     pub trials: u64,
-    /// Threads that searched.
+    /// Number of threads used.
     pub threads: usize,
-    /// Whether the search was ended from outside before its time or trials were used.
+    /// Whether the stop flag ended the search before its time or trials were used.
     pub interrupted: bool,
     /// Time from call to return.
     pub wall_seconds: f64,
@@ -114,8 +114,8 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// One of the placements that every result is compared with; `None` for [`Baseline::Current`] where
-/// the problem gives none.
+/// A placement that every result is compared with; `None` for [`Baseline::Current`] if the problem has no
+/// current placement.
 ///
 /// # Errors
 /// More tasks than slots.
@@ -138,24 +138,23 @@ pub fn baseline(
     })
 }
 
-/// Least share of the objective that must be gained for a placement to be worth a change: below this a
-/// run's own noise is larger.
+/// Minimum gain, as a share of the objective, that makes a placement worth a change; smaller gains are within a
+/// run's own noise.
 const LEAST_GAIN: f64 = 0.01;
 
-/// Nodes up to which the prices of all routes are kept.
+/// Maximum number of nodes for which route prices are stored.
 const FEW: usize = 64;
 
-/// Stream of random numbers of the random baseline.
+/// Random stream of the random baseline.
 const RANDOM_STREAM: u64 = 1 << 32;
 
-/// Searches for a placement that makes the problem's objective small.
+/// Searches for a placement that minimises the problem's objective.
 ///
 /// The result is never worse than the best baseline. With [`Options::trials`] it is the same for the
 /// same input and seed on any number of threads; with a time budget it depends on the machine's speed.
 ///
 /// # Errors
-/// Sizes that do not fit, options that make no sense, or nodes of the allocation that cannot reach
-/// each other (named).
+/// Sizes that do not fit, invalid options, or nodes of the allocation without a route between them (named).
 pub fn map(
     problem: &Problem<'_>,
     options: &Options,
@@ -197,7 +196,7 @@ pub fn map(
     Ok((placement, certificate))
 }
 
-/// [`map`], on the threads that it may use.
+/// [`map`], with the number of threads resolved.
 fn searched(
     problem: &Problem<'_>,
     options: &Options,
@@ -217,7 +216,7 @@ fn searched(
         let cost = evaluate(problem, &placement)?;
         Ok(Some((which, placement, cost)))
     };
-    // Of several errors the first in this order is told, not the first in time.
+    // Of several errors the first in this order is returned, not the first in time.
     let found: Vec<Result<Option<_>, MapError>> = all.par_iter().map(candidate).collect();
     let found = found.into_iter().filter_map(Result::transpose);
     let candidates: Vec<(Baseline, Placement, Evaluation)> = found.collect::<Result<_, _>>()?;
@@ -307,15 +306,15 @@ fn searched(
     Ok((placement, certificate))
 }
 
-/// Whether a placement is better than the best baseline by so much that it shows: [`LEAST_GAIN`] of
-/// the objective, or of what decides ties while the objective is no worse.
+/// Whether a placement beats the best baseline significantly: by [`LEAST_GAIN`] of the objective, or of the
+/// tie-breaker while the objective is no worse.
 fn worth(cost: &Evaluation, baseline: &Evaluation, objective: &Objective<'_>) -> bool {
     let ((new, new_tie), (old, old_tie)) = (cost.score(objective), baseline.score(objective));
     let gains = |new: f64, old: f64| new < old * (1.0 - LEAST_GAIN);
     cost.better_than(baseline, objective) && (gains(new, old) || gains(new_tie, old_tie))
 }
 
-/// What the starts found together.
+/// Results of all starts.
 struct Found {
     best: Option<(Placement, Evaluation)>,
     trials: u64,
@@ -334,7 +333,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// A placement by place, and what it costs.
+    /// A placement by place, and its cost.
     fn placed(&self, place_of: &[u32]) -> Result<(Placement, Evaluation), MapError> {
         let problem = self.problem;
         let nodes = place_of.iter().map(|&p| problem.node_at(p));
@@ -353,7 +352,7 @@ impl Run<'_> {
         let (problem, options) = (self.problem, self.options);
         let engine = Engine::new(problem, self.graph, (paths, distances), parts, options.seed);
         let runs = options.runs.max(1);
-        // A large search uses all threads itself, small ones run side by side.
+        // A large search is parallel itself, small ones run side by side.
         let waves = if engine.wide {
             runs
         } else {
@@ -396,7 +395,7 @@ impl Run<'_> {
         } else {
             (0..runs).into_par_iter().map(one).collect()
         };
-        // A search that began too warm may end worse than it began.
+        // A search that started too hot may end worse than its start.
         let starts = starts.par_iter().map(|start| self.placed(start));
         let begins: Vec<Result<_, MapError>> = starts
             .map(|placed| placed.map(|(p, cost)| (0, p, cost)))

@@ -1,13 +1,13 @@
-//! Which places are close to a place?
+//! Neighbouring places of every place.
 
 use crate::problem::Problem;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{End, RouterId};
 
-/// Longest list of close places.
+/// Maximum number of neighbours in a list.
 const MOST: usize = 48;
 
-/// For every place the places around it, nearest routers first.
+/// For every place its neighbours, nearest routers first.
 pub(crate) struct Near {
     offsets: Vec<u32>,
     places: Vec<u32>,
@@ -15,7 +15,7 @@ pub(crate) struct Near {
 }
 
 impl Near {
-    /// Searches outwards from every allocated router, until enough places are found.
+    /// Breadth-first search from every allocated router, until enough places are found.
     pub(crate) fn new(problem: &Problem<'_>, rng: &mut Random) -> Self {
         let fabric = problem.fabric;
         let nodes = problem.allocation.nodes();
@@ -61,7 +61,7 @@ impl Near {
                 for r in &ring {
                     near.places.extend(&on_router[r.index()]);
                 }
-                // Which of the last ring's places are kept must not depend on numbering.
+                // The places kept of the last ring must not depend on numbering.
                 rng.shuffle(&mut near.places[from..]);
                 let mut outer = Vec::new();
                 for &to in ring.iter().flat_map(|r| &next[r.index()]) {
@@ -78,7 +78,7 @@ impl Near {
         near
     }
 
-    /// The places of the same router only, given the router of every place.
+    /// Only the places of the same router, given the router of every place.
     pub(crate) fn beside(router: &[u32]) -> Self {
         let routers = router.iter().max().map_or(0, |&r| r as usize + 1);
         let mut near = Self {

@@ -1,5 +1,5 @@
-//! Cutting a graph in two parts of exact size, multilevel: coarsen by heavy edges, grow a part, and
-//! improve it by single moves on the way back (Karypis and Kumar 1998; Fiduccia and Mattheyses 1982).
+//! Multilevel bisection of a graph into parts of exact size: coarsen along heavy edges, grow a part, and refine
+//! it by single moves while uncoarsening (Karypis and Kumar 1998; Fiduccia and Mattheyses 1982).
 
 use crate::graph::Graph;
 use hopbyte_fabric::random::Random;
@@ -14,11 +14,11 @@ const TRIES: usize = 4;
 /// Passes of moves at each level.
 const PASSES: usize = 3;
 
-/// Moves after which a pass that found nothing better is given up.
+/// Number of moves without improvement after which a pass ends.
 const PATIENCE: usize = 150;
 
-/// A graph to cut: undirected edges with weights, and for each vertex how much it would rather be in
-/// part B (negative: in part A) for the sake of what lies outside.
+/// A graph to bisect: weighted undirected edges, and a bias for each vertex, its attraction to part B
+/// (negative: to part A) by vertices outside the graph.
 pub(crate) struct Cut {
     offsets: Vec<u32>,
     edges: Vec<(u32, f32)>,
@@ -27,8 +27,8 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// The part of a graph on `units`, numbered in that order; `number` gives a unit's position there
-    /// (anything for others), `inside` says whether it is among them.
+    /// The subgraph on `units`, numbered in that order. `number` gives a unit's position there (arbitrary for
+    /// others), `inside` whether it is one of them.
     pub(crate) fn of(
         graph: &Graph,
         units: &[u32],
@@ -60,8 +60,8 @@ impl Cut {
         &self.edges[self.offsets[v as usize] as usize..self.offsets[v as usize + 1] as usize]
     }
 
-    /// Side of every vertex (true is B), with exactly `target` tasks in A where sizes of 1 allow it,
-    /// else as near as sizes do.
+    /// Side of every vertex (true is B), with exactly `target` tasks in A if all sizes are 1, else as near as
+    /// the sizes allow.
     pub(crate) fn bisect(&self, target: u64, rng: &mut Random) -> Vec<bool> {
         if self.len() > SMALL {
             let (coarse, parent) = self.coarsen(rng);
@@ -104,7 +104,7 @@ impl Cut {
         self.in_a(side).abs_diff(target)
     }
 
-    /// Joins each vertex with the neighbour it exchanges most with.
+    /// Merges each vertex with the neighbour of the heaviest edge.
     fn coarsen(&self, rng: &mut Random) -> (Self, Vec<u32>) {
         let n = self.len();
         let most = (self.size.iter().map(|&s| u64::from(s)).sum::<u64>() / 20).max(2);
@@ -191,7 +191,7 @@ impl Cut {
             let Some(v) = next else { break };
             let size = u64::from(self.size[v as usize]);
             if have + size > target && have > 0 && have + size - target > target - have {
-                // Too big to come nearer to the target; something smaller may fit.
+                // Too large to approach the target; a smaller vertex may fit.
                 pull[v as usize] = f32::NEG_INFINITY;
                 if rest.len() == 0 && queue.is_empty() {
                     break;
@@ -210,7 +210,7 @@ impl Cut {
         side
     }
 
-    /// Moves vertices across, best first, keeping the best balance and then the least cost seen.
+    /// Moves vertices across, best gain first, and keeps the best balance and then the lowest cost seen.
     fn improve(&self, side: &mut [bool], target: u64) {
         for _ in 0..PASSES {
             if !self.pass(side, target) {
@@ -296,7 +296,7 @@ impl Cut {
         best.0 < begin.0 || best.1 > 0.0
     }
 
-    /// Gain of the best vertex of a queue that is still valid, which stays at its top.
+    /// Gain of the best valid vertex of a queue; the vertex remains at the top.
     fn top(
         &self,
         queue: &mut BinaryHeap<Key>,
@@ -316,7 +316,7 @@ impl Cut {
     }
 }
 
-/// A vertex by gain; equal gains by number, so that the order is always the same.
+/// A vertex by gain; ties by number, so that the order is deterministic.
 #[derive(Clone, Copy, Debug)]
 struct Key(f32, u32);
 

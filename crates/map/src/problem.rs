@@ -1,4 +1,4 @@
-//! The question: which machine, which traffic, which slots, and what is to be small?
+//! The mapping problem: machine, traffic, allocation and objective.
 
 use hopbyte_fabric::{
     Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Placement, Routing,
@@ -7,57 +7,57 @@ use hopbyte_fabric::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Least share of a link's capacity that counts as live: a link that others fill completely still
-/// serves in turn, and a time of infinity would hide every other difference.
+/// Minimum share of a link's capacity that counts as live. A link that is saturated by other jobs still serves
+/// in turn, and an infinite time would hide all other differences.
 pub const LEAST_LIVE_SHARE: f64 = 0.01;
 
-/// Most messages of one task, out and in, that a search takes on.
+/// Maximum number of messages of one task, out and in, that a search accepts.
 const MOST_PARTNERS: u32 = 1 << 22;
 
-/// Most unroutable pairs that an error names.
+/// Maximum number of unroutable pairs in an error.
 const EXAMPLES: usize = 5;
 
-/// What a mapping makes small, a [`Goal`] with what it needs. Ties go to fewer hop-bytes (for [`Objective::HopBytes`] and
-/// [`Objective::RouteCost`] to the shorter worst link time).
+/// The minimised objective, a [`Goal`] with its input. Ties are broken by hop-bytes (for
+/// [`Objective::HopBytes`] and [`Objective::RouteCost`] by the worst link time).
 #[derive(Clone, Copy, Debug)]
 pub enum Objective<'a> {
     /// Time of the worst directed link, injection and ejection included: bytes / live capacity.
     WorstLink,
-    /// The same over links between routers only, for comparison with published figures and for
-    /// machines whose host links are known not to limit.
+    /// The same over links between routers only, for comparison with published figures and for machines with
+    /// host links that are known not to limit.
     WorstNetworkLink,
-    /// Sum of bytes × hops of the request routes.
+    /// Bytes × hops of the request routes, summed.
     HopBytes,
-    /// Sum of bytes × cost of the pair of nodes, paper 003's way: costs row by row (from), in the
-    /// order of the allocation's nodes. Not-a-number stands for "not known" and counts as the mean.
+    /// Bytes × cost of the pair of nodes, summed, as in paper 003: costs row by row (from), in the order of the
+    /// allocation's nodes. Not-a-number means "not known" and counts as the mean.
     RouteCost(&'a [f32]),
 }
 
-/// One mapping question.
+/// One mapping problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
     /// Its routing.
     pub routing: &'a Routing,
-    /// What other jobs put on the links; unknown links count as free.
+    /// Load of other jobs on the links; unknown links count as free.
     pub background: Option<&'a LinkState>,
-    /// What the tasks send each other.
+    /// Traffic between the tasks.
     pub exchange: &'a Exchange,
-    /// Where they may go.
+    /// Available nodes and slots.
     pub allocation: &'a Allocation,
-    /// What is to be small.
+    /// The minimised objective.
     pub objective: Objective<'a>,
-    /// Where the tasks are now, for a warm start; never made worse.
+    /// The current placement, for a warm start; the result is never worse.
     pub current: Option<&'a Placement>,
     /// Bytes that load the route from task to task, headers and responses included
-    /// ([`hopbyte_fabric::wire::Overhead::loads`]); absent: the payload of [`Problem::exchange`] alone. Times of links
-    /// come from these; hop-bytes, bytes off node and route costs stay those of the payload.
+    /// ([`hopbyte_fabric::wire::Overhead::loads`]); if absent, the payload of [`Problem::exchange`] alone. Link
+    /// times use these; hop-bytes, bytes off node and route costs always use the payload.
     pub loads: Option<&'a Exchange>,
 }
 
 impl<'a> Problem<'a> {
-    /// A question with the default objective (worst link), no background and no current placement.
+    /// A problem with the default objective (worst link), no background and no current placement.
     pub fn new(
         fabric: &'a Fabric,
         routing: &'a Routing,
@@ -76,8 +76,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Capacity of a link that is left for this job, bytes per second: lanes in service × (1 −
-    /// background use), at least [`LEAST_LIVE_SHARE`] of it; 0 for a link that is down.
+    /// Link capacity that is left for this job, bytes per second: lanes in service × (1 − background use), at
+    /// least [`LEAST_LIVE_SHARE`] of it; 0 for a link that is down.
     pub fn live_capacity(&self, link: LinkId) -> f64 {
         let used = self
             .background
@@ -86,7 +86,7 @@ impl<'a> Problem<'a> {
         self.fabric.link(link).capacity().0 * (1.0 - used).clamp(LEAST_LIVE_SHARE, 1.0)
     }
 
-    /// Checks what the types leave open: sizes that must agree and numbers that must make sense.
+    /// Checks constraints that the types do not enforce: matching sizes and valid numbers.
     pub(crate) fn check(&self) -> Result<(), MapError> {
         let (tasks, slots) = (self.exchange.tasks(), self.allocation.capacity());
         if tasks == 0 {
@@ -126,7 +126,7 @@ impl<'a> Problem<'a> {
         Ok(())
     }
 
-    /// Refuses tasks whose partners alone would take longer than any search, before anything is built.
+    /// Rejects tasks with so many partners that no search could finish, before any structure is built.
     pub(crate) fn check_partners(&self) -> Result<(), MapError> {
         let mut partners = vec![0u32; self.exchange.tasks()];
         for (from, message) in self.exchange.iter() {
@@ -144,7 +144,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Checks that a placement is one of this problem's tasks in its allocation.
+    /// Checks that a placement fits this problem's tasks and allocation.
     pub(crate) fn check_placement(&self, placement: &Placement) -> Result<(), MapError> {
         let tasks = self.exchange.tasks();
         if placement.tasks() != tasks {
@@ -182,11 +182,11 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Why a question has no answer.
+/// Reason why a problem cannot be solved.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// There is nothing to place.
+    /// No tasks to place.
     #[error("the traffic has no tasks")]
     NoTasks,
     /// The allocation is too small.
@@ -199,7 +199,7 @@ pub enum MapError {
         /// Slots of the allocation.
         slots: usize,
     },
-    /// A task that talks to more others than a search can carry.
+    /// A task with more partners than a search accepts.
     #[error(
         "task {task} talks to {partners} others, and at most {most} are searched\nhint: leave out what every task sends to one, or count a collective by its algorithm"
     )]
@@ -208,10 +208,10 @@ pub enum MapError {
         task: u32,
         /// Its messages, out and in.
         partners: u32,
-        /// How many are accepted.
+        /// Maximum number accepted.
         most: u32,
     },
-    /// A placement of another traffic.
+    /// A placement of other traffic.
     #[error("the placement has {placed} tasks and the traffic {tasks}")]
     PlacementSize {
         /// Tasks of the traffic.
@@ -224,15 +224,15 @@ pub enum MapError {
     OutsideAllocation {
         /// The task.
         task: u32,
-        /// Where it was placed.
+        /// Its node in the placement.
         node: String,
     },
-    /// Tasks that talk would be on nodes that cannot reach each other.
+    /// Communicating tasks would be on nodes without a route between them.
     #[error("{count} pairs of nodes that exchange data have no route: {}\nhint: leave one side of each pair out of the allocation, or give the tables that route it", .examples.join("; "))]
     Unroutable {
-        /// How many pairs.
+        /// Number of pairs.
         count: usize,
-        /// The first of them, in words.
+        /// The first of them, as text.
         examples: Vec<String>,
     },
     /// A cost matrix of the wrong size.
@@ -245,7 +245,7 @@ pub enum MapError {
         /// Nodes of the allocation.
         nodes: usize,
     },
-    /// A cost that cannot be added up.
+    /// An invalid cost.
     #[error(
         "cost of the route from {from} to {to}: found {found}, expected a number not below zero, or not-a-number for unknown"
     )]
@@ -257,17 +257,17 @@ pub enum MapError {
         /// The value.
         found: f32,
     },
-    /// An option that makes no sense.
+    /// An invalid option.
     #[error("{what}: found {found}, expected {expected}")]
     BadOption {
         /// The option.
         what: &'static str,
         /// Its value.
         found: String,
-        /// What would be accepted.
+        /// Description of valid values.
         expected: &'static str,
     },
-    /// Something wrong with fabric, allocation or placement.
+    /// An error in fabric, allocation or placement.
     #[error(transparent)]
     Fabric(#[from] FabricError),
 }
@@ -288,16 +288,16 @@ impl MapError {
     }
 }
 
-/// The ways of placing that every result is compared with.
+/// The baselines that every result is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
-    /// Tasks fill the nodes one after the other: what launchers do.
+    /// Tasks fill the nodes one after the other, the default of launchers.
     InOrder,
-    /// Tasks go to the nodes in turn.
+    /// Tasks are dealt to the nodes in turn.
     RoundRobin,
     /// A random permutation by the seed.
     Random,
-    /// Where the tasks are now.
+    /// The current placement.
     Current,
 }

@@ -1,31 +1,31 @@
-//! How hot and how long: the temperature of an annealing and its budget of time or trials.
+//! Temperature of an annealing run, and its budget of time or trials.
 
 use hopbyte_fabric::random::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Trials between two looks at the clock.
+/// Trials between two readings of the clock.
 const STRIDE: u64 = 256;
 
 /// Temperature at the end of cooling, as a share of the start, for [`Schedule::new`].
 const COLD: f64 = 1e-2;
 
-/// Share of the budget after which only improvements are taken.
+/// Share of the budget after which only improvements are accepted.
 const COOLED: f64 = 0.9;
 
-/// A flag that ends a search early when it is set from outside.
+/// A flag that ends a search early when set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stop(pub(crate) Option<&'static AtomicBool>);
 
 impl Stop {
-    /// Whether the search shall end.
+    /// Whether the search must end.
     #[inline]
     pub(crate) fn is_set(self) -> bool {
         self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
-/// How long to search.
+/// Limit of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     span: Span,
@@ -34,16 +34,16 @@ pub(crate) struct Budget {
 
 #[derive(Clone, Copy, Debug)]
 enum Span {
-    /// From now to a moment.
+    /// Until a point in time.
     Until(Instant),
-    /// A number of trials, whatever the clock says.
+    /// A number of trials, independent of time.
     Trials(u64),
 }
 
-/// Trials of a linear search cost this little beside those of a search on loads.
+/// Trials of a linear search are cheaper than those of a search on loads by this factor.
 const LINEAR_TRIALS: u64 = 4;
 
-/// How much one run may do.
+/// Budget of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     amount: Amount,
@@ -58,7 +58,7 @@ enum Amount {
     Trials(u64),
 }
 
-/// Trials of a search on loads in a second, roughly.
+/// Approximate trials per second of a search on loads.
 const TRIALS_PER_SECOND: f64 = 4e5;
 
 impl Effort {
@@ -74,7 +74,7 @@ impl Effort {
         Self { amount, stop }
     }
 
-    /// About how many trials this is.
+    /// Approximate number of trials.
     pub(crate) fn trials(self) -> u64 {
         match self.amount {
             Amount::Seconds(s) => (s * TRIALS_PER_SECOND) as u64,
@@ -82,7 +82,7 @@ impl Effort {
         }
     }
 
-    /// A part of it, beginning now; `cheap` trials are counted fourfold.
+    /// A share of the budget, starting now; `cheap` trials are counted fourfold.
     pub(crate) fn part(self, share: f64, cheap: bool) -> Budget {
         let span = match self.amount {
             Amount::Seconds(s) => Span::Until(Instant::now() + Duration::from_secs_f64(s * share)),
@@ -106,7 +106,7 @@ pub(crate) struct Schedule {
     range: (f64, f64),
     heat: f64,
     slack: f64,
-    /// What a unit of heat and slack is worth: it may change as the search goes.
+    /// Cost of one unit of heat and slack; it may change during the search.
     pub(crate) unit: f64,
     trials: u64,
     progress: f64,
@@ -114,7 +114,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Begins now at a temperature; without heat only changes below `-slack` are taken.
+    /// Starts now at a temperature; without heat only changes below `-slack` are accepted.
     pub(crate) fn new(budget: Budget, heat: f64, slack: f64) -> Self {
         Self {
             budget,
@@ -129,13 +129,13 @@ impl Schedule {
         }
     }
 
-    /// Cools down to another share of the start.
+    /// Sets the final temperature, as a share of the start.
     pub(crate) fn down_to(mut self, share: f64) -> Self {
         self.range.1 = share;
         self
     }
 
-    /// Counts trials, one or many; false when the budget is used up.
+    /// Counts trials, one or many; false once the budget is used up.
     #[inline]
     pub(crate) fn go_on(&mut self, trials: u64) -> bool {
         if self.trials.is_multiple_of(STRIDE) && !self.cool() {
@@ -161,7 +161,7 @@ impl Schedule {
         self.progress < 1.0
     }
 
-    /// The largest change of cost to take now.
+    /// The largest change of cost to accept now.
     #[inline]
     pub(crate) fn limit(&self, rng: &mut Random) -> f64 {
         if self.cold {
@@ -171,7 +171,7 @@ impl Schedule {
         }
     }
 
-    /// Share of the budget that is used, 0 to 1, as of the last look.
+    /// Share of the budget used, 0 to 1, at the last reading of the clock.
     pub(crate) fn progress(&self) -> f64 {
         self.progress.min(1.0)
     }

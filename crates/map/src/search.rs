@@ -1,15 +1,15 @@
 //! Swap search over placements with incremental link loads.
 //!
-//! The cost is bytes × hops plus, for every link that carries more than its limit, a penalty that grows
-//! with the square of the excess. Limits fall as the search goes: about one link in fifty is above its
-//! limit at any moment, until the worst are. They are times less some bytes, the same on every link:
-//! where flows are few and alike, a slow link that carries one too many is as far above as a fast one.
-//! An excess of one typical flow weighs as much as `stiffness` hops of detour, so the trade has no units
-//! and needs no tuning by machine.
+//! The cost is bytes × hops plus, for every link above its limit, a penalty that grows with the square of the
+//! excess. Limits fall during the search: about one link in fifty is above its limit at any moment, until only
+//! the worst are. A limit is a time minus a number of bytes that is the same on every link: if flows are few
+//! and alike, a slow link with one flow too many is as far above its limit as a fast one. An excess of one
+//! typical flow weighs as much as `stiffness` hops of detour, so the trade-off is dimensionless and needs no
+//! tuning by machine.
 //!
-//! The cost is convex in the loads, so the sum of link prices (its derivative) along the old and new
-//! routes bounds a swap's change from below: most swaps are refused from a few price sums, without
-//! touching a load, and none is refused that the full change would allow.
+//! The cost is convex in the loads, so the sum of link prices (its derivative) along the old and new routes is
+//! a lower bound of a swap's change. Most swaps are rejected from a few price sums, without reading loads, and
+//! no swap is rejected that the exact change would accept.
 
 use crate::arrangement::{Arrangement, FREE, Slots, Swap};
 use crate::batch::Batch;
@@ -21,27 +21,27 @@ use crate::schedule::{Budget, Schedule};
 use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
-/// Share of the loaded links that the limit leaves above it.
+/// Share of the loaded links that stays above its limit.
 const ABOVE: f64 = 0.02;
 
 /// Limits stay this share below the worst link's time, and some flows below that.
 const LEAST_STEP: f64 = 0.015;
 
-/// Edges from which on loads are counted on all threads, and parts that they are counted in.
+/// Number of edges from which loads are counted on all threads, and number of partial counts.
 const COUNTED: (usize, usize) = (1 << 18, 8);
 
-/// What every link weighs in the cost, in the numbering of [`Paths`].
+/// Weights of the links in the cost, in the numbering of [`Paths`].
 pub(crate) struct Weights {
-    /// Seconds per byte at live capacity; 0 for links that carry nothing or have no limit.
+    /// Seconds per byte at live capacity; 0 for links without load or limit.
     pub(crate) seconds_per_byte: Vec<f64>,
-    /// Whether the link's time is part of the objective; others only must not get worse.
+    /// Whether the link's time is part of the objective; other links only must not get worse.
     pub(crate) counts: Vec<bool>,
     /// 1 for links that are a hop.
     pub(crate) hop: Vec<f64>,
 }
 
 impl Weights {
-    /// Bytes per second of the links that count, in the mean.
+    /// Mean bytes per second of the links in the objective.
     fn mean_rate(&self) -> f64 {
         let links = self.seconds_per_byte.iter().zip(&self.counts);
         let rates = links.filter(|l| *l.1 && *l.0 > 0.0).map(|l| 1.0 / *l.0);
@@ -50,46 +50,46 @@ impl Weights {
     }
 }
 
-/// A time that no link shall pass, for a search that begins hot: limits do not fall, hops are worth less and
-/// less.
+/// A fixed target time for all links, for a search that starts hot: limits do not fall, and the weight of hops
+/// decreases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aim {
-    /// The time.
+    /// The target time.
     pub(crate) time: f64,
-    /// Time above it that is the unit of the penalty and of the heat.
+    /// Time above the target that is the unit of the penalty and of the heat.
     pub(crate) excess: f64,
     /// Heat at the start and, as a share of it, at the end.
     pub(crate) heat: (f64, f64),
-    /// What a hop of a typical flow is worth at the start.
+    /// Weight of a hop of a typical flow at the start.
     pub(crate) hop: f64,
 }
 
-/// Share of a hop's worth that is left at the end of a search with an aim.
+/// Share of the initial hop weight at the end of a search with an aim.
 const HOP_LEFT: f64 = 0.02;
 
 /// One stage of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stage {
-    /// Hops of detour that one typical flow in excess is worth, at the start and at the end.
+    /// Weight of one typical flow in excess, in hops of detour, at the start and at the end.
     pub(crate) stiffness: (f64, f64),
-    /// Starting temperature in hops of a mean edge; 0 only goes downhill.
+    /// Starting temperature in hops of a mean edge; 0 for pure descent.
     pub(crate) heat: f64,
-    /// Chances in 100 that a trial starts from a flow over a link above its limit.
+    /// Probability in percent that a trial starts from a flow over a link above its limit.
     pub(crate) hot: usize,
-    /// Typical flows by which every limit stays below what the worst time lets a link carry.
+    /// Distance of every limit below the load at the worst time, in typical flows.
     pub(crate) step: f64,
-    /// In place of falling limits, stiffness and heat: what to aim at.
+    /// A fixed target that replaces falling limits, stiffness and heat.
     pub(crate) aim: Option<Aim>,
-    /// Whether units only change places near where they are.
+    /// Whether units only move to places near their own.
     pub(crate) home: bool,
     /// When to stop.
     pub(crate) budget: Budget,
 }
 
-/// What is known of a placement while searching.
+/// Cost of a placement during the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Standing {
-    /// Worst time of the links that count.
+    /// Worst time of the links in the objective.
     pub(crate) worst: f64,
     /// Bytes × hops.
     pub(crate) hop_bytes: f64,
@@ -104,7 +104,7 @@ impl Standing {
     }
 }
 
-/// A placement of units in slots and everything that is kept up to date with it.
+/// A placement of units in slots with all data that is updated incrementally.
 pub(crate) struct Search<'a, P: Paths> {
     paths: &'a P,
     graph: &'a Graph,
@@ -118,7 +118,7 @@ pub(crate) struct Search<'a, P: Paths> {
     prices: Prices,
     /// Penalty price per byte of excess.
     steep: f64,
-    /// Time that links outside the objective must not pass.
+    /// Time limit of links outside the objective.
     pub(crate) others: f64,
     hot: Vec<(u32, u32)>,
     /// Whether places hold several units.
@@ -126,15 +126,15 @@ pub(crate) struct Search<'a, P: Paths> {
     /// Typical flow (mean over bytes) and mean edge, bytes.
     flow: f64,
     edge: f64,
-    /// Bytes per second of the links that count, in the mean.
+    /// Mean bytes per second of the links in the objective.
     rate: f64,
-    /// Trials made so far.
+    /// Number of trials so far.
     pub(crate) trials: u64,
 }
 
 impl<'a, P: Paths> Search<'a, P> {
-    /// Begins at a slot for every unit; `others` is the time that links outside the objective must
-    /// not pass, by default their longest now.
+    /// Starts with a slot for every unit. `others` is the time limit of links outside the objective, by default
+    /// their current maximum.
     pub(crate) fn new(
         paths: &'a P,
         graph: &'a Graph,
@@ -174,7 +174,7 @@ impl<'a, P: Paths> Search<'a, P> {
         self.at.slot_of().to_vec()
     }
 
-    /// Recomputes all loads, which ends the drift of adding and subtracting.
+    /// Recomputes all loads, which removes accumulated rounding errors.
     fn reload(&mut self) {
         let units = self.graph.units();
         if self.graph.ends() < COUNTED.0 {
@@ -201,7 +201,7 @@ impl<'a, P: Paths> Search<'a, P> {
         self.load[link] * self.weights.seconds_per_byte[link]
     }
 
-    /// Longest time of the links that count, or of the others.
+    /// Longest time of the links in the objective, or of the others.
     fn worst_of(&self, counts: bool) -> f64 {
         (0..self.load.len())
             .filter(|&l| self.weights.counts[l] == counts)
@@ -209,7 +209,7 @@ impl<'a, P: Paths> Search<'a, P> {
             .fold(0.0, f64::max)
     }
 
-    /// Worst link and hop-bytes of the loads as they are.
+    /// Worst link and hop-bytes of the current loads.
     pub(crate) fn standing(&self) -> Standing {
         let hops = self.load.iter().zip(&self.weights.hop);
         Standing {
@@ -232,8 +232,7 @@ impl<'a, P: Paths> Search<'a, P> {
         *times.select_nth_unstable_by(above, |a, b| b.total_cmp(a)).1
     }
 
-    /// Recomputes loads, limits, prices and the flows over links above their limit; returns where we
-    /// stand.
+    /// Recomputes loads, limits, prices and the flows over links above their limit; returns the current cost.
     fn refresh(&mut self, stage: &Stage, progress: f64) -> Standing {
         self.reload();
         let standing = self.standing();
@@ -269,7 +268,8 @@ impl<'a, P: Paths> Search<'a, P> {
         standing
     }
 
-    /// The cost that heat is counted in: a mean edge's hop, or with an aim an excess of its unit on one link.
+    /// The unit of heat in the cost: a mean edge's hop, or with an aim an excess of [`Aim::excess`] on one
+    /// link.
     fn unit(&self, stage: &Stage, progress: f64) -> f64 {
         stage.aim.map_or(self.edge, |aim| {
             self.flow / (aim.hop * (1.0 - (1.0 - HOP_LEFT) * progress))
@@ -282,7 +282,7 @@ impl<'a, P: Paths> Search<'a, P> {
         self.weights.hop[link] + self.steep * (self.load[link] - self.limit[link]).max(0.0)
     }
 
-    /// Lists the flows that cross links nearer to the worst time than to their limit.
+    /// Lists the flows over links that are closer to the worst time than to their limit.
     fn find_hot(&mut self, worst: f64) {
         let hot: Vec<bool> = (0..self.load.len())
             .map(|l| {
@@ -329,7 +329,7 @@ impl<'a, P: Paths> Search<'a, P> {
         sum
     }
 
-    /// The lower bound of a swap's change of cost.
+    /// Lower bound of a swap's change of cost.
     fn bound(&self, s: Swap) -> f64 {
         let mut sum = self.price_change(s.unit, s.from, s.to, s.partner);
         if s.partner != FREE {
@@ -383,7 +383,7 @@ impl<'a, P: Paths> Search<'a, P> {
         hops + 0.5 * self.steep * excess
     }
 
-    /// Puts the collected changes into force.
+    /// Applies the collected changes.
     fn settle(&mut self, change: &mut Change) {
         for &link in &change.touched {
             let l = link as usize;
@@ -407,7 +407,7 @@ impl<'a, P: Paths> Search<'a, P> {
         change.touched.clear();
     }
 
-    /// Does a swap when the cost grows by no more than `limit`.
+    /// Performs a swap if the cost grows by no more than `limit`.
     fn attempt(&mut self, swap: Swap, limit: f64, change: &mut Change) -> bool {
         if self.bound(swap) > limit {
             return false;
@@ -422,8 +422,8 @@ impl<'a, P: Paths> Search<'a, P> {
         accept
     }
 
-    /// Judges a batch of swaps on all threads, then does those that would be taken, one after the other and
-    /// as far as they still would be. Returns whether any was.
+    /// Evaluates a batch of swaps on all threads, then performs the accepted ones in order, each after a second
+    /// check. Returns whether any was performed.
     fn attempts(
         &mut self,
         stage: &Stage,
@@ -451,7 +451,7 @@ impl<'a, P: Paths> Search<'a, P> {
         moved
     }
 
-    /// A swap worth trying, often an end of a flow over a hot link.
+    /// A promising swap, often an end of a flow over a hot link.
     fn candidate(&self, stage: &Stage, rng: &mut Random) -> Option<Swap> {
         let any = self.hot.is_empty() || rng.below(100) >= stage.hot;
         if stage.home {
@@ -475,8 +475,8 @@ impl<'a, P: Paths> Search<'a, P> {
         self.at.near(unit, around, self.near, rng)
     }
 
-    /// Searches one stage and ends at the best placement seen, by worst link and then hop-bytes.
-    /// `wide` looks at many trials together, on all threads.
+    /// Runs one stage and ends at the best placement seen, by worst link and then hop-bytes. `wide` evaluates
+    /// many trials together, on all threads.
     pub(crate) fn run(&mut self, stage: &Stage, wide: bool, rng: &mut Random) -> Standing {
         let period = (self.graph.units() as u64 * 8).clamp(256, 1 << 17);
         let mut best = self.refresh(stage, 0.0);

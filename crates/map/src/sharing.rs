@@ -1,8 +1,9 @@
-//! Which tasks share a router, where every place has a last link of its own (fat trees by destination).
+//! Assignment of tasks to routers, for machines with a last link of its own for every place (fat trees by
+//! destination).
 //!
-//! What a task takes in from other routers comes over that link whoever else sits where, so this much of the
-//! worst link is decided by the sharing alone. A trial costs a look at the partners, not at routes: ten of
-//! them take the time of one that moves loads. The rest, who sits at which place of a router, is left to
+//! A task's traffic from other routers arrives over that link for any placement on the routers, so the
+//! assignment to routers alone determines this part of the worst link. A trial reads the partners, not the
+//! routes, and takes a tenth of the time of one that updates loads. The placement on each router is left to
 //! [`crate::search`].
 
 use crate::arrangement::{Arrangement, FREE, Slots, Swap};
@@ -16,34 +17,34 @@ use crate::schedule::{Budget, Schedule};
 use hopbyte_fabric::LinkId;
 use hopbyte_fabric::random::Random;
 
-/// Share of the tasks that the limit leaves above it.
+/// Share of the tasks that stays above the limit.
 const ABOVE: f64 = 0.03;
 
-/// Temperature at the start, as a share of a typical flow squared, and what a byte between routers costs beside
-/// a byte above the limit, as a share of a typical flow.
+/// Starting temperature, as a share of a typical flow squared; and cost of a byte between routers relative to a
+/// byte above the limit, as a share of a typical flow.
 const HEAT: f64 = 0.4;
 const APART: f64 = 0.006;
 
-/// Share of the limit that a router's links out keep to if they share its bytes evenly: they never quite do.
+/// Share of the limit that a router's uplinks keep to if they split its bytes evenly; real splits are uneven.
 const EVEN: f64 = 0.93;
 
-/// Chances in 4 that a trial looks for a task above its limit, and how often it looks.
+/// Chances in 4 that a trial starts from a task above its limit, and number of draws to find one.
 const HOT: (usize, usize) = (3, 8);
 
-/// Routers of places, and what a byte takes on the links that the sharing decides about.
+/// Routers of places, and seconds per byte on the links that depend on the assignment only.
 pub(crate) struct Routers {
     /// Router of every place.
     of: Vec<u32>,
-    /// Seconds of a byte on every place's own way in.
+    /// Seconds per byte on every place's own last link.
     way_in: Vec<f64>,
-    /// Seconds of a byte on all links out of every router together.
+    /// Seconds per byte on all links out of every router together.
     out: Vec<f64>,
     /// The places of a place's router.
     pub(crate) beside: Near,
 }
 
 impl Routers {
-    /// `None` unless routers have several places, and all places a way in of their own.
+    /// `None` unless routers have several places and every place has a last link of its own.
     pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
         let ways = paths.ways_in()?;
         let seconds = |l: LinkId| 1.0 / problem.live_capacity(l);
@@ -74,15 +75,15 @@ impl Routers {
     }
 }
 
-/// Tasks on routers, and what each takes in from other routers.
+/// An assignment of tasks to routers, and the bytes that each task receives from other routers.
 struct Sharing<'a> {
     graph: &'a Graph,
     routers: &'a Routers,
     at: Arrangement<'a>,
-    /// By unit, and by router what leaves it.
+    /// Arrivals by unit; and departures by router.
     arrives: Vec<f64>,
     leaves: Vec<f64>,
-    /// Time that few tasks are above.
+    /// Time that few tasks exceed.
     limit: f64,
     apart: f64,
 }
@@ -108,7 +109,7 @@ impl<'a> Sharing<'a> {
         self.arrives[unit as usize] * self.routers.way_in[self.at.place(unit) as usize]
     }
 
-    /// Adds up again what arrives; returns the longest time and the bytes of all.
+    /// Recounts arrivals; returns the longest time and the total bytes.
     fn recount(&mut self) -> (f64, f64) {
         let (mut worst, mut all) = (0.0f64, 0.0);
         self.leaves.fill(0.0);
@@ -128,7 +129,7 @@ impl<'a> Sharing<'a> {
         (worst, all)
     }
 
-    /// Lets the limit fall to the time that few tasks are above.
+    /// Lowers the limit to the time that few tasks exceed.
     fn tighten(&mut self) {
         let mut times: Vec<f64> = (0..self.graph.units() as u32)
             .map(|u| self.time(u))
@@ -141,8 +142,8 @@ impl<'a> Sharing<'a> {
         self.limit = self.limit.min(few);
     }
 
-    /// What a unit's move between routers changes of what arrives, and of what leaves both; `partner` goes the
-    /// other way.
+    /// Changes of arrivals, and of both routers' departures, by a unit's move between routers; `partner` moves
+    /// the other way.
     fn shift(
         &self,
         (unit, partner): (u32, u32),
@@ -153,7 +154,7 @@ impl<'a> Sharing<'a> {
         for edge in self.graph.edges(unit) {
             let (out, back) = (f64::from(edge.out), f64::from(edge.back));
             if edge.to == partner {
-                // Still apart, the other way round.
+                // Still on different routers, with roles exchanged.
                 here -= out;
                 there += out;
                 continue;
@@ -178,7 +179,7 @@ impl<'a> Sharing<'a> {
         (here, there)
     }
 
-    /// Does a swap when the cost grows by no more than `most`: excess over the limit in bytes, squared, and
+    /// Performs a swap if the cost grows by no more than `most`: excess over the limit in bytes, squared, and
     /// bytes between routers.
     fn attempt(&mut self, swap: Swap, most: f64, change: &mut Change) {
         let [from, to] = [swap.from, swap.to].map(|p| self.routers.of[p as usize]);
@@ -203,7 +204,7 @@ impl<'a> Sharing<'a> {
         change.clear();
     }
 
-    /// Growth of the cost of what arrives.
+    /// Growth of the cost of arrivals.
     fn grows(&self, swap: Swap, change: &Change) -> f64 {
         let mut sum = 0.0;
         for &unit in &change.touched {
@@ -223,7 +224,7 @@ impl<'a> Sharing<'a> {
         sum
     }
 
-    /// Growth of the cost of what leaves the router of a place, as if each link out had an even part of it.
+    /// Growth of the cost of departures from the router of a place, if split evenly over its uplinks.
     fn crowds(&self, place: u32, change: f64) -> f64 {
         let router = self.routers.of[place as usize] as usize;
         let (way, all) = (
@@ -234,7 +235,7 @@ impl<'a> Sharing<'a> {
         way / all * (above(self.leaves[router] + change) - above(self.leaves[router]))
     }
 
-    /// A swap that brings a task and one of its partners together, often one that is above the limit.
+    /// A swap that brings a task to a partner's router, often a task above the limit.
     fn candidate(&self, rng: &mut Random) -> Option<Swap> {
         let units = self.graph.units();
         let mut unit = rng.below(units) as u32;
@@ -263,7 +264,7 @@ impl<'a> Sharing<'a> {
     }
 }
 
-/// Searches from a slot for every unit; returns the best sharing seen and the trials made.
+/// Searches from a slot for every unit; returns the best assignment seen and the number of trials.
 pub(crate) fn share(
     graph: &Graph,
     slots: &Slots,

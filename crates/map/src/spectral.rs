@@ -1,23 +1,23 @@
-//! How many bytes must cross between parts of given sizes? Donath and Hoffman's bound ("Lower bounds
-//! for the partitioning of graphs", IBM J. Res. Dev. 1973): at least half of Σ mᵢ·λᵢ, for sizes mᵢ
-//! falling and eigenvalues λᵢ of the traffic's Laplacian rising.
+//! Spectral bound on the bytes between parts of given sizes, by Donath and Hoffman ("Lower bounds for the
+//! partitioning of graphs", IBM J. Res. Dev. 1973): at least half of Σ mᵢ·λᵢ, for descending sizes mᵢ and
+//! ascending eigenvalues λᵢ of the traffic's Laplacian.
 
 use crate::graph::Graph;
 
-/// Most tasks for which the eigenvalues are computed; the time grows with their cube.
+/// Maximum number of tasks; the time grows with its cube.
 const MOST: usize = 256;
 
-/// Eigenvalues count for this much less, for the rounding of their computation.
+/// Eigenvalues are reduced by this share, for rounding errors.
 const ROUNDING: f64 = 1e-9;
 
-/// Halvings of the range of an eigenvalue: to a fourth of [`ROUNDING`].
+/// Bisection steps for an eigenvalue: to a quarter of [`ROUNDING`].
 const HALVINGS: usize = 32;
 
-/// Smallest eigenvalues of a traffic, rising.
+/// Smallest eigenvalues of a traffic, ascending.
 pub(crate) struct Spectrum(Vec<f64>);
 
 impl Spectrum {
-    /// The first `count` eigenvalues; `None` where there are too many tasks.
+    /// The first `count` eigenvalues; `None` if there are too many tasks.
     pub(crate) fn of(graph: &Graph, count: usize) -> Option<Self> {
         let n = graph.units();
         if n > MOST || n == 0 {
@@ -41,8 +41,8 @@ impl Spectrum {
         Some(Self(values.collect()))
     }
 
-    /// Least bytes, both ways together, between parts of at most the given sizes, when all of the
-    /// `tasks` are in some part.
+    /// Minimum bytes, both directions together, between parts of at most the given sizes that contain all
+    /// `tasks`.
     pub(crate) fn cut(&self, rooms: &[usize], tasks: usize) -> f64 {
         let mut sizes = rooms.to_vec();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
@@ -53,12 +53,12 @@ impl Spectrum {
             left -= size;
             sum += size as f64 * value;
         }
-        // Parts beyond the eigenvalues at hand have larger ones.
+        // Further eigenvalues are larger than those computed.
         0.5 * (sum + left as f64 * self.0.last().copied().unwrap_or(0.0))
     }
 }
 
-/// Diagonal and second diagonal of a similar matrix (Householder's reduction).
+/// Diagonal and off-diagonal of a similar tridiagonal matrix (Householder's reduction).
 fn tridiagonal(mut a: Vec<Vec<f64>>) -> (Vec<f64>, Vec<f64>) {
     let n = a.len();
     for k in 0..n.saturating_sub(2) {
@@ -86,7 +86,7 @@ fn tridiagonal(mut a: Vec<Vec<f64>>) -> (Vec<f64>, Vec<f64>) {
     (diagonal, beside)
 }
 
-/// The k-th smallest eigenvalue, by counting those below a value (Sturm's sequence) and halving.
+/// The k-th smallest eigenvalue, by bisection on the number of eigenvalues below a value (Sturm's sequence).
 fn kth(diagonal: &[f64], beside: &[f64], k: usize, most: f64) -> f64 {
     let tiny = f64::MIN_POSITIVE.sqrt();
     let below = |x: f64| {

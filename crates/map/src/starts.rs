@@ -1,4 +1,4 @@
-//! Placements to start from.
+//! Initial placements of the search.
 
 use crate::bisect::planned;
 use crate::construct::greedy;
@@ -13,21 +13,20 @@ use crate::schedule::Stop;
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::random::Random;
 
-/// Places × tasks up to which the greedy start is worth its time.
+/// Maximum places × tasks for the greedy start.
 const GREEDY: usize = 1 << 21;
 
-/// Streams of random numbers of the bisections.
+/// Random stream of the bisections.
 const STREAM: u64 = 1 << 33;
 
-/// Fewest and most plans that are tried for a shape of block.
+/// Minimum and maximum number of plans per shape of block.
 const PLANS: (u64, u64) = (12, 1_200);
 
-/// Flows whose loads are counted for every trial of the search, a tenth of its time, and what else a plan
-/// costs in flows.
+/// Flows counted per trial of the search, a tenth of its time; and the remaining cost of a plan, in flows.
 const FLOWS: (u64, u64) = (6, 512);
 
-/// Starts by place of every task, the most promising first. `trials` is about how many trials the search
-/// will make.
+/// Initial placements, as the place of every task, the most promising first. `trials` is the approximate number
+/// of trials of the search.
 pub(crate) fn starts<P: Paths, D: Distances>(
     engine: &Engine<'_, P, D>,
     baselines: &[(Baseline, Placement, Evaluation)],
@@ -46,7 +45,7 @@ pub(crate) fn starts<P: Paths, D: Distances>(
             scored(slots.map(|s| place_of[s.node.index()]).collect())
         })
         .collect();
-    // The first baseline is in order: it fills as few nodes as there are tasks for.
+    // The first baseline is in order and fills the fewest nodes.
     let mut fills = vec![counted(&all[0].1, engine.rooms.len())];
     let spread = spread(&engine.rooms, tasks)
         .take_while(|_| !stop.is_set())
@@ -62,7 +61,7 @@ pub(crate) fn starts<P: Paths, D: Distances>(
     let hops = !matches!(problem.objective, Objective::RouteCost(_));
     for fill in fills.iter().take_while(|_| !stop.is_set()) {
         if let (Some(dims), true) = (&grid, hops) {
-            // Without coordinates the order of the allocation is all that is known of its places.
+            // Without coordinates only the order of the allocation is known.
             let line = || (0..fill.len()).map(|p| [p as f32, 0.0, 0.0]).collect();
             let points = points.clone().unwrap_or_else(line);
             let folded = folded(engine, dims, (&points, fill), trials, seed);
@@ -85,8 +84,8 @@ pub(crate) fn starts<P: Paths, D: Distances>(
     all.into_iter().map(|s| s.1).collect()
 }
 
-/// For each shape of block that fills a place the best plan's fold of a grid of tasks into the places; where
-/// none does, of single tasks.
+/// For each shape of block that fills a place, the best plan's fold of a grid of tasks into the places; single
+/// tasks if no shape does.
 fn folded<P: Paths, D: Distances>(
     engine: &Engine<'_, P, D>,
     dims: &[u32],
@@ -130,8 +129,8 @@ fn folded<P: Paths, D: Distances>(
     found
 }
 
-/// Blocks of `room` cells that tile a grid with the least surface, in every orientation; single cells
-/// where none tiles it.
+/// Blocks of `room` cells that tile a grid with minimum surface, in every orientation; single cells if none
+/// tiles it.
 fn blocks(dims: &[u32], room: u32) -> Vec<Vec<u32>> {
     let mut shapes: Vec<Vec<u32>> = vec![Vec::new()];
     for (d, &size) in dims.iter().enumerate() {
@@ -147,7 +146,7 @@ fn blocks(dims: &[u32], room: u32) -> Vec<Vec<u32>> {
         };
         shapes = shapes.iter().flat_map(longer).collect();
     }
-    // Surface by volume; a side that spans the grid has none.
+    // Surface by volume; a dimension that spans the grid adds none.
     let surface = |shape: &[u32]| -> f64 {
         let sides = shape.iter().zip(dims).filter(|(b, d)| b < d);
         sides.map(|(&b, _)| 1.0 / f64::from(b)).sum()
@@ -160,8 +159,8 @@ fn blocks(dims: &[u32], room: u32) -> Vec<Vec<u32>> {
     shapes
 }
 
-/// Tasks in order on every second slot, every fourth and so on: with slots to spare, fewer tasks then share a
-/// link, which no exchange of two tasks would find where halfway there is worse.
+/// Tasks in order on every second slot, every fourth and so on. With spare slots fewer tasks then share a link;
+/// swaps do not find this if intermediate placements are worse.
 fn spread(rooms: &[u32], tasks: usize) -> impl Iterator<Item = Vec<u32>> {
     let slots = || {
         let places = rooms.iter().enumerate();

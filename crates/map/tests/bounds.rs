@@ -1,4 +1,4 @@
-//! No placement passes a bound: on machines so small that every placement can be tried.
+//! No placement goes below a bound: exhaustive over all placements on small machines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,8 +7,8 @@ use hopbyte_fabric::{Allocation, Exchange, LinkState, NodeId, Placement, Routing
 use hopbyte_map::{Evaluation, Options, Problem, evaluate, map};
 use proptest::prelude::*;
 
-/// Machines and routings: one way, ways by target, and sets of ways with shares; "" is the
-/// machine's own.
+/// Machines and routings: single paths, paths by target, and path sets with shares; "" is the machine's
+/// default.
 const MACHINES: [(&str, &str); 11] = [
     ("torus:3x2:nodes=2", "dimension-order"),
     ("gemini:2x2x2", "dimension-order"),
@@ -23,7 +23,7 @@ const MACHINES: [(&str, &str); 11] = [
     ("hyperx:3x2:nodes=2", "shortest"),
 ];
 
-/// Every way to put tasks on nodes with room.
+/// All assignments of tasks to nodes with room.
 fn everywhere(tasks: usize, rooms: &[u32]) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for _ in 0..tasks {
@@ -38,7 +38,7 @@ fn everywhere(tasks: usize, rooms: &[u32]) -> Vec<Vec<usize>> {
     all
 }
 
-/// What is counted beside the payload.
+/// Overheads on top of the payload.
 const COUNTED: [fn() -> Overhead; 4] = [
     || Overhead::Payload,
     || Overhead::Response(0.4),
@@ -113,7 +113,7 @@ proptest! {
         prop_assert!(holds(bound.hop_bytes, best.hop_bytes));
         prop_assert!(holds(bound.average_dilation, best.average_dilation));
         prop_assert!(holds(bound.off_node_bytes, best.off_node_bytes));
-        // And nothing returned is better than the best there is.
+        // No result is better than the exhaustive optimum.
         prop_assert!(holds(best.worst_link_seconds, certificate.result.worst_link_seconds));
     }
 }

@@ -1,4 +1,4 @@
-//! Laws of moving: within the budget, never worse than staying, and only where it pays.
+//! Laws of migration: within the budget, never worse than staying, and only if it pays.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn options() -> Options {
     }
 }
 
-/// A ring of tasks in an order that the seed shuffles, each at another's place.
+/// A ring of tasks in a random order by the seed.
 fn shuffled(tasks: u32, seed: u64) -> Vec<u32> {
     Random::new(seed).permutation(tasks as usize)
 }
@@ -44,7 +44,7 @@ proptest! {
         let fabric = spec::fabric("torus:4x4").unwrap();
         let routing = Routing::default_for(&fabric);
         let exchange = ring(16, 1e6);
-        // Two slots a node, half of them or fewer taken.
+        // Two slots per node, half of them or fewer taken.
         let nodes = (0..8 + 8 * spare).map(|n| (NodeId(n), 2)).collect();
         let allocation = Allocation::new(&fabric, nodes).unwrap();
         let all: Vec<Slot> = allocation.slots().collect();
@@ -85,7 +85,7 @@ proptest! {
             prop_assert!(certificate.result.better_than(&now, &objective));
             prop_assert!(migration.move_seconds > 0.0);
         }
-        // A budget for all brings all.
+        // A budget for all tasks reaches the target.
         let (_, best) = within(&problem, &current, &target, 64).unwrap();
         prop_assert!(!target_cost.better_than(&best, &objective) || now.score(&objective) == best.score(&objective)
             || best.better_than(&now, &objective));
@@ -99,7 +99,7 @@ fn a_move_that_takes_longer_than_it_gains_is_not_made() {
     let exchange = ring(8, 1e6);
     let allocation = Allocation::new(&fabric, (0..8).map(|n| (NodeId(n), 1)).collect()).unwrap();
     let all: Vec<Slot> = allocation.slots().collect();
-    // Neighbours sit half the ring apart.
+    // Neighbours are half the ring apart.
     let slots = [0, 4, 1, 5, 2, 6, 3, 7].map(|i| all[i]).to_vec();
     let current = Placement::new(&fabric, &allocation, slots).unwrap();
     let problem = Problem {
@@ -113,7 +113,7 @@ fn a_move_that_takes_longer_than_it_gains_is_not_made() {
     assert_eq!((free.advice, free.gain_seconds), (Advice::Move, None));
     assert_eq!(placement.moved(&current), free.moving_tasks);
     assert_eq!(free.moving_bytes, free.moving_tasks as f64 * 1e6);
-    // Somebody's megabyte crosses a link of 1 GB/s at the least.
+    // At least one task's megabyte crosses a link of 1 GB/s.
     assert!(free.move_seconds >= 1e-3);
     let ratio = certificate.result.worst_network_link_seconds
         / certificate.current.unwrap().worst_network_link_seconds;
@@ -164,7 +164,7 @@ fn a_move_that_takes_longer_than_it_gains_is_not_made() {
 
 #[test]
 fn whole_nodes_change_places_where_no_single_task_is_worth_it() {
-    // Planes of a 4x4x4 stencil on four nodes of a ring, the second and the third the wrong way round.
+    // Planes of a 4x4x4 stencil on four nodes of a ring, the second and the third exchanged.
     let fabric = spec::fabric("torus:8").unwrap();
     let routing = Routing::default_for(&fabric);
     let at = |t: u32| [t / 16, t / 4 % 4, t % 4];

@@ -1,4 +1,4 @@
-//! Laws of costs and mappings: counted by hand, and on random instances.
+//! Laws of costs and mappings: cases computed by hand, and random instances.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,7 +55,7 @@ fn costs_of_a_ring_are_those_counted_by_hand() {
         .unwrap();
     assert_eq!((e.worst_link, e.link_bytes[up.index()]), (Some(up), 6e9));
 
-    // Half of that link is somebody else's: twice the time.
+    // Half of that link is used by other jobs: twice the time.
     let mut state = LinkState::unknown(&fabric);
     state.used_ratio.set(up, Some(0.5));
     problem.background = Some(&state);
@@ -64,8 +64,8 @@ fn costs_of_a_ring_are_those_counted_by_hand() {
         12.0
     );
 
-    // Responses of a tenth travel back: node 1 answers task 0 with 0.4 GB over link 1 -> 0, and task 2
-    // with 0.2 GB; half way round a ring of four both go the positive way, 1 -> 2 -> 3.
+    // Responses of a tenth travel back: node 1 answers task 0 with 0.4 GB over link 1 -> 0, and task 2 with 0.2
+    // GB; half way round a ring of four both go the positive way, 1 -> 2 -> 3.
     problem.background = None;
     let loads = Overhead::Response(0.1).loads(&fabric, &exchange).unwrap();
     problem.loads = loads.exchange.as_ref();
@@ -130,8 +130,8 @@ fn a_known_optimum_is_found_and_certified() {
 
 #[test]
 fn spare_slots_spread_a_job_that_would_fill_its_links() {
-    // Six leaves of eight nodes with one way up. All twelve tasks send to all: on two leaves 8 x 4 pairs cross
-    // an uplink, and moving a single task makes it 7 x 5; two a leaf are 2 x 10.
+    // Six leaves of eight nodes with one uplink. All twelve tasks send to all. On two leaves 8 x 4 pairs cross
+    // an uplink, and moving a single task makes it 7 x 5; two per leaf are 2 x 10.
     let fabric = spec::fabric("fattree:down=8x6,up=1x1,link=1").unwrap();
     let routing = Routing::default_for(&fabric);
     let pairs = (0..12u32).flat_map(|a| (0..12).filter(move |&b| b != a).map(move |b| (a, b)));
@@ -222,7 +222,7 @@ fn a_search_that_is_ended_from_outside_returns_its_best_at_once() {
     assert!(certificate.interrupted);
     assert!(certificate.trials > 0);
     assert!(certificate.wall_seconds < 100.0, "{certificate:?}");
-    // A flag that is set before leaves the best baseline.
+    // A stop flag that is already set leaves the best baseline.
     let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
     assert_eq!((certificate.trials, certificate.interrupted), (0, true));
     STOP.store(false, Ordering::Relaxed);
@@ -237,7 +237,7 @@ fn a_search_that_is_ended_from_outside_returns_its_best_at_once() {
 fn hostile_traffic_and_machines_are_refused_or_handled() {
     let fabric = spec::fabric("torus:4:nodes=2").unwrap();
     let routing = Routing::default_for(&fabric);
-    // Weights that cannot be added up, and a node listed twice.
+    // Weights that are not finite numbers of bytes, and a node listed twice.
     for bytes in [f64::NAN, f64::INFINITY, -1.0] {
         let error = Exchange::new(2, [(0, 1, bytes, 1)])
             .unwrap_err()
@@ -246,7 +246,7 @@ fn hostile_traffic_and_machines_are_refused_or_handled() {
     }
     let twice = Allocation::new(&fabric, vec![(NodeId(1), 1), (NodeId(1), 1)]);
     assert!(twice.unwrap_err().to_string().contains("n0-1"));
-    // What a task sends to itself, or nothing at all, crosses no link.
+    // Self-messages and empty messages cross no link.
     let alloc = allocation(&fabric, &[(0, 1), (2, 1)]);
     for exchange in [
         Exchange::new(2, [(0, 0, 1e9, 1), (1, 1, 1e9, 1)]).unwrap(),
@@ -257,7 +257,7 @@ fn hostile_traffic_and_machines_are_refused_or_handled() {
         assert_eq!(certificate.result.worst_link_seconds, 0.0);
         assert_eq!(certificate.verdict, Verdict::NoImprovement);
     }
-    // Tasks that talk across a gap: the pairs are named.
+    // Communicating tasks without a route: the error names the pairs.
     let mut builder = FabricBuilder::new(Family::Generic, "two islands");
     let (host, rate) = (builder.kind("host", true), BytesPerSecond::from_gb(1.0));
     for i in 0..2 {
@@ -288,7 +288,7 @@ fn hostile_traffic_and_machines_are_refused_or_handled() {
         "{error}"
     );
 
-    // In order one pair has no route, round robin two: the first is told, whichever thread is faster.
+    // In order has one unroutable pair, round robin two: the first is reported, independent of thread timing.
     let alloc = allocation(&islands, &[(0, 2), (1, 2)]);
     let exchange = Exchange::new(4, [(0, 1, 1.0, 1), (1, 0, 1.0, 1), (0, 2, 1.0, 1)]).unwrap();
     let problem = Problem::new(&islands, &routing, &exchange, &alloc);
@@ -301,7 +301,7 @@ fn hostile_traffic_and_machines_are_refused_or_handled() {
     }
 }
 
-/// A task that sends something to every other one.
+/// A task that sends to every other one.
 fn star(tasks: usize) -> Exchange {
     Exchange::new(tasks, (1..tasks as u32).map(|t| (0, t, 8.0, 1))).unwrap()
 }
@@ -335,7 +335,7 @@ fn a_task_with_millions_of_messages_is_refused_by_name() {
     );
 }
 
-/// The same search on one thread and on three, whose maps must be the same.
+/// The same search on one thread and on three; the maps must be identical.
 fn on_one_and_three_threads(
     problem: &Problem<'_>,
     options: Options,
@@ -352,7 +352,7 @@ fn a_large_search_is_the_same_on_any_number_of_threads() {
     let routing = Routing::default_for(&fabric);
     let list: Vec<(u32, u32)> = (0..4096).map(|n| (n, 2)).collect();
     let alloc = allocation(&fabric, &list);
-    // Pairs that no grid explains, so that all parts of the search have work.
+    // Pairs that fit no grid, so that all parts of the search have work.
     let pairs = (0..8192u32).flat_map(|t| [(t, t * 5 % 8191, 8.0, 1), (t, t ^ 1, 64.0, 1)]);
     let exchange = Exchange::new(8192, pairs).unwrap();
     for objective in [Objective::WorstNetworkLink, Objective::HopBytes] {
@@ -389,8 +389,8 @@ fn a_fat_tree_is_searched_the_same_on_any_number_of_threads() {
     }
 }
 
-/// A triangular torus of tasks, where a patch of it in every group would send too much to six others: shared
-/// well, no cable carries more than six flows. A search among all places ends at seven.
+/// A triangular torus of tasks. A patch of it in every group sends too much to six other groups; with the best
+/// assignment no cable carries more than six flows. A search among all places ends at seven.
 #[test]
 fn a_dragonfly_is_searched_by_groups_the_same_on_any_number_of_threads() {
     let fabric = spec::fabric("dragonfly:17x8:nodes=4,global=1").unwrap();
@@ -481,7 +481,7 @@ proptest! {
         };
         let problem = Problem { objective, ..Problem::new(&fabric, &routing, &exchange, &alloc) };
         let (placement, certificate) = map(&problem, &quick(seed, 2_000), &|_| {}).unwrap();
-        // The placement is legal and costs what the certificate says.
+        // The placement is valid and its cost matches the certificate.
         Placement::new(&fabric, &alloc, placement.slots().to_vec()).unwrap();
         prop_assert_eq!(&evaluate(&problem, &placement).unwrap(), &certificate.result);
         for which in [Baseline::InOrder, Baseline::RoundRobin, Baseline::Random] {
@@ -526,7 +526,7 @@ fn small_messages_on_gemini_load_links_with_their_packets() {
     );
     assert_eq!(wire.link_bytes[small], 96e3);
     assert_eq!(wire.link_bytes[large], 250.0 * 81.0 + 105.0);
-    // Acknowledgements load the way back; hop-bytes stay those of the payload.
+    // Acknowledgements load the way back; hop-bytes still count the payload only.
     let back = fabric.node(placement.node(1)).inject.index();
     assert_eq!(
         (payload.link_bytes[back], wire.link_bytes[back]),

@@ -1,8 +1,8 @@
-//! Dimension-order routes on complete grids, in closed form: nothing is stored for a pair.
+//! Dimension-order routes on complete grids, in closed form: no data per pair.
 //!
-//! The links of one ring in one direction lie side by side, so a route is a stretch of links in each
-//! dimension and the price of a stretch the difference of two running sums. Running sums go twice
-//! round the ring, so that a stretch over the seam is one stretch too.
+//! The links of one ring in one direction have consecutive numbers. So a route is one range of links per
+//! dimension, and the price of a range is the difference of two prefix sums. Prefix sums cover the ring twice,
+//! so that a range across the wrap-around is contiguous.
 
 use super::{Paths, Prices};
 use crate::linear::GridDistances;
@@ -10,10 +10,10 @@ use crate::problem::Problem;
 use hopbyte_fabric::{Direction, End, LinkId, Routing};
 use std::collections::HashMap;
 
-/// Most dimensions of the closed form; every known torus machine with this routing has fewer.
+/// Maximum number of dimensions of the closed form; every known torus machine with this routing has fewer.
 const DIMS: usize = Direction::MAX_DIMENSIONS;
 
-/// A stretch of a ring: `length` links from position `start`, in the upper or lower half of the line.
+/// A range of a ring: `length` links from position `start`, in the upper or lower half of the line.
 #[derive(Clone, Copy)]
 struct Stretch {
     down: bool,
@@ -26,17 +26,18 @@ struct Dimension {
     size: u32,
     /// Distance of neighbours in row-major router positions.
     stride: u32,
-    /// First link of the ring through a router position: `size` links up, then `size` links down.
+    /// First link of the ring through a router position: `size` links in plus direction, then `size` links in
+    /// minus.
     links_at: Vec<u32>,
-    /// First running sum of the ring: 2·size+1 up, then as many down.
+    /// First prefix sum of the ring: 2·size+1 in plus direction, then as many in minus.
     sums_at: Vec<u32>,
     /// By from × size + to.
     stretch: Vec<Stretch>,
-    /// Positions of the two running sums of a stretch, relative to the ring's first.
+    /// Indices of the two prefix sums of a range, relative to the ring's first.
     sums: Vec<(u16, u16)>,
 }
 
-/// Where the running sums of a link's ring are.
+/// Location of the prefix sums of a link's ring.
 #[derive(Clone, Copy)]
 struct RingOf {
     links: u32,
@@ -44,7 +45,7 @@ struct RingOf {
     size: u32,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(crate) struct GridPaths {
     dims: Vec<Dimension>,
     /// Router position and coordinates in routing order, by place.
@@ -59,8 +60,8 @@ pub(crate) struct GridPaths {
 }
 
 impl GridPaths {
-    /// `None` unless the routing is dimension order over a grid that is whole: every router there and
-    /// every link up (other cases need the routing's own errors).
+    /// `None` unless the routing is dimension order over a complete grid: every router present and every link
+    /// in service (other cases need the routing's own errors).
     pub(crate) fn new(problem: &Problem<'_>) -> Option<Self> {
         let fabric = problem.fabric;
         let Routing::DimensionOrder(order) = problem.routing else {
@@ -79,7 +80,7 @@ impl GridPaths {
         {
             return None;
         }
-        // Row-major position of every router id, and back.
+        // Row-major position of every router id, and the inverse.
         let mut position_of = vec![0u32; n];
         let mut router_at = vec![0u32; n];
         for router in fabric.router_ids() {
@@ -124,8 +125,8 @@ impl GridPaths {
                             dim: d as u8,
                             positive: !down,
                         };
-                        // A mesh has no link over its edge and a ring of one has none at all; no
-                        // route asks for them, so any number will do.
+                        // A mesh has no wrap-around link and a ring of one has no link at all. No route uses
+                        // them, so any number will do.
                         let link = order.link(router, direction);
                         let edge = !shape.wrap[d] && c == if down { 0 } else { size - 1 };
                         if link.is_none() && !edge && size > 1 {
@@ -155,7 +156,7 @@ impl GridPaths {
                             start: from as u16,
                             length: ((to + size - from) % size) as u16,
                         },
-                        // Down from c are the links of c, c-1, …: those from to+1 to from.
+                        // Routes in minus direction from c use the links of c, c-1, …: those from to+1 to from.
                         Some(_) => Stretch {
                             down: true,
                             start: ((to + 1) % size) as u16,
@@ -216,7 +217,7 @@ impl GridPaths {
         }
     }
 
-    /// Sums of one ring side, twice round, from the price of each link.
+    /// Prefix sums of one ring and direction, twice round, from the price of each link.
     fn resum(prices: &mut [f64], ring: RingOf, value: &impl Fn(usize) -> f64) {
         let size = ring.size as usize;
         for side in 0..2 {

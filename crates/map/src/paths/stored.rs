@@ -1,4 +1,4 @@
-//! Routes as lists, for forwarding tables and path sets.
+//! Routes as stored lists, for forwarding tables and path sets.
 
 use super::{Paths, Prices};
 use crate::linear::MatrixDistances;
@@ -7,31 +7,31 @@ use hopbyte_fabric::{Fabric, LinkId, Node, NodeId, RouterId};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Most list entries that are kept (8 bytes each).
+/// Maximum number of stored list entries (8 bytes each).
 const MAX_ENTRIES: usize = 1 << 27;
 
-/// Links from every router of the allocation to every place, but for each place's own links into the network
-/// and out of it. Routes depend on the source's router, not on which of its nodes sends; where they depend on
-/// the target's router alone too, they are kept once for all of its places.
+/// Links from every router of the allocation to every place, without each place's own links into the network
+/// and out of it. Routes depend on the source's router, not on its node. If they depend on the target's router
+/// only, they are stored once for all of its places.
 pub(crate) struct StoredPaths {
     /// Router of every place, numbered from 0 in the order of first places.
     router: Vec<u32>,
     routers: usize,
-    /// Column of every place in the table of routes, and how many there are: routers or places.
+    /// Column of every place in the table of routes, and the number of columns: routers or places.
     column: Vec<u32>,
     columns: usize,
     inject: Vec<u32>,
     eject: Vec<u32>,
-    /// By router × column: where its links begin.
+    /// By router × column: start of its list of links.
     offsets: Vec<u32>,
     links: Vec<u32>,
-    /// Shares of the links; empty where all are 1.
+    /// Shares of the links; empty if all are 1.
     shares: Vec<f32>,
     fabric_links: usize,
 }
 
 impl StoredPaths {
-    /// Asks the routing for every pair.
+    /// Queries the routing for every pair.
     pub(crate) fn new(problem: &Problem<'_>) -> Result<Self, MapError> {
         let nodes: Vec<NodeId> = problem.allocation.nodes().iter().map(|n| n.0).collect();
         let mut sources: Vec<NodeId> = Vec::new();
@@ -68,7 +68,7 @@ impl StoredPaths {
         for &from in &sources {
             for &to in &nodes {
                 shares.clear();
-                // From a place to itself there is no way; a neighbour on its router needs the list.
+                // A place has no route to itself; another place on its router needs the list.
                 let from = if from == to {
                     neighbour(problem, &nodes, to).unwrap_or(from)
                 } else {
@@ -110,8 +110,8 @@ impl StoredPaths {
         Ok(paths)
     }
 
-    /// Ways between so many routers of one place each; the last of the links stands for all own links.
-    /// `list(from, to)` gives the others with their shares. `None` where they would take too much room.
+    /// Routes between `routers` routers with one place each; the last link number stands for all host links.
+    /// `list(from, to)` gives the other links with their shares. `None` if they would take too much memory.
     pub(crate) fn among(
         routers: usize,
         links: usize,
@@ -156,7 +156,7 @@ impl StoredPaths {
         members
     }
 
-    /// The same with a column for every router, where no route depends on which of its places is meant.
+    /// The same with one column per router; `None` if a route depends on the place on the target router.
     fn merged(&self) -> Option<Self> {
         let members = self.members();
         let same = |from: u32, to: &Vec<u32>| {
@@ -200,14 +200,13 @@ impl StoredPaths {
         }
     }
 
-    /// For every place the links that each byte from another router to it crosses and no byte to another place:
-    /// with one way down for every place, as in a fat tree, those below the top. `None` where no router
-    /// has two places.
+    /// For every place the links that carry all bytes from other routers to it and none to another place: with
+    /// one path down to every place, as in a fat tree, those below the top. `None` if no router has two places.
     pub(crate) fn ways_in(&self) -> Option<Vec<Vec<u32>>> {
         if self.routers < 2 || self.routers == self.router.len() {
             return None;
         }
-        // Lists that each link is in: those of all places, and of the place at hand where the share is whole.
+        // Number of lists that contain each link: over all places, and for the current place with a share of 1.
         let (mut all, mut here) = (vec![0; self.fabric_links], vec![0; self.fabric_links]);
         let mut found = Vec::with_capacity(self.router.len());
         for (place, &own) in self.router.iter().enumerate() {
@@ -253,7 +252,7 @@ impl StoredPaths {
         MatrixDistances { places, cost }
     }
 
-    /// Where the links from a router to a place are.
+    /// Range of the links from a router to a place.
     #[inline]
     fn range(&self, router: u32, place: u32) -> Range<usize> {
         let at = router as usize * self.columns + self.column[place as usize] as usize;

@@ -1,10 +1,10 @@
-//! Routes between few places, with the price of each kept.
+//! Routes between few places, with a stored price per pair.
 
 use super::{Paths, Prices};
 use hopbyte_fabric::LinkId;
 
-/// Routes whose prices are looked up: between few places it costs less to bring the sums of a changed link up to
-/// date than to add up the prices along a route at every look.
+/// Routes with stored prices: between few places, updating the sums that contain a changed link costs less than
+/// adding up the prices along a route at every query.
 pub(crate) struct Summed<P> {
     paths: P,
     places: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Summed<P> {
 }
 
 impl<P: Paths> Summed<P> {
-    /// The same routes between so many places.
+    /// The same routes between `places` places.
     pub(crate) fn new(paths: P, places: usize) -> Self {
         let mut uses = vec![Vec::new(); paths.links()];
         for a in 0..places as u32 {
@@ -51,7 +51,7 @@ impl<P: Paths> Paths for Summed<P> {
     fn reprice(&self, prices: &mut Prices, changed: &[u32], value: impl Fn(usize) -> f64) {
         let (of_link, of_pair) = prices.0.split_at_mut(self.links());
         if changed.len() == of_link.len() {
-            // What was rounded on the way ends here.
+            // A full update also resets accumulated rounding errors.
             of_link.fill(0.0);
             of_pair.fill(0.0);
         }

@@ -1,4 +1,4 @@
-//! All forms of route say what the routing says.
+//! All forms of route agree with the routing.
 
 use super::Paths;
 use super::grid::GridPaths;
@@ -14,7 +14,7 @@ fn check<P: Paths>(problem: &Problem<'_>, paths: &P) {
     let mut prices = paths.prices();
     let all: Vec<u32> = (0..paths.links() as u32).collect();
     paths.reprice(&mut prices, &all, value);
-    // Some change and come back.
+    // Some prices change and change back.
     let some: Vec<u32> = all.iter().copied().filter(|l| l % 3 == 1).collect();
     paths.reprice(&mut prices, &some, |l| 7.0 + l as f64);
     paths.reprice(&mut prices, &some, value);

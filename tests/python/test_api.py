@@ -252,5 +252,5 @@ def test_reports_and_pictures(mapping: hopbyte.Mapping, tmp_path: Path) -> None:
     assert svg.startswith("<svg")
     assert mapping.result.worst_link is not None
     assert mapping.result.worst_link in svg
-    with pytest.raises(ValueError, match="one a link"):
+    with pytest.raises(ValueError, match="one per link"):
         mapping.machine.svg(np.zeros(3))

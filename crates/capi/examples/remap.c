@@ -1,7 +1,7 @@
-/* Where should the tasks of this job go, now? A job asks libhopbyte while it runs.
+/* A running job maps its tasks with libhopbyte.
  *
  *   cc -o remap remap.c $(pkg-config --cflags --libs hopbyte)
- *   remap FABRIC [ORACLE]        such as: remap torus:2x2x8 /run/hopbyte/oracle
+ *   remap FABRIC [ORACLE]        for example: remap torus:2x2x8 /run/hopbyte/oracle
  *
  * 64 tasks on a grid of 4x4x4, each sending 20,000 bytes to its six neighbours, on every second of 32 nodes. */
 #include <hopbyte.h>

@@ -1,4 +1,4 @@
-! The same question as remap.c, asked from Fortran: where should the tasks of this job go, now?
+! A running job maps its tasks with libhopbyte: remap.c in Fortran.
 !
 !   gfortran -o remap remap.f90 $(pkg-config --libs hopbyte)
 !   remap FABRIC [ORACLE]

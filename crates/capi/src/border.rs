@@ -1,4 +1,5 @@
-//! Between C and Rust: pointers become references, errors become codes and a text, panics stay inside.
+//! The border between C and Rust: converts pointers to references, errors to a status and a text, and catches
+//! panics.
 
 use hopbyte_fabric::{FabricError, InputError};
 use hopbyte_observe::ObserveError;
@@ -8,29 +9,29 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Done.
+/// Success.
 pub const OK: c_int = 0;
 const BAD_INPUT: c_int = 2;
 const ENVIRONMENT: c_int = 3;
 const BROKEN: c_int = 4;
 
-/// Longest array that is taken.
+/// Maximum length of an array.
 const LONGEST: usize = 1 << 30;
 
 thread_local! {
     static SAID: RefCell<CString> = RefCell::default();
 }
 
-/// Why a call failed.
+/// Status and text of a failed call.
 pub struct Failure(c_int, String);
 
 impl Failure {
-    /// An argument that makes no sense.
+    /// An invalid argument.
     pub fn input(text: impl Into<String>) -> Self {
         Self(BAD_INPUT, text.into())
     }
 
-    /// What the system did not give.
+    /// A missing or failing system resource.
     pub fn lacking(text: impl Into<String>) -> Self {
         Self(ENVIRONMENT, text.into())
     }
@@ -76,20 +77,21 @@ impl From<OracleError> for Failure {
 
 fn say(text: &str) {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    // A thread that is ending has nobody left to read it.
+    // Fails only while the thread ends; no caller can read the text then.
     let _ = SAID.try_with(|said| said.replace(text));
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("a mistake in libhopbyte: {}", text.unwrap_or_default())
+    format!("internal error of libhopbyte: {}", text.unwrap_or_default())
 }
 
-/// Runs the body of a call; its error becomes the thread's text.
+/// Runs the body of a call; stores its error as the thread's text.
 fn enter<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, c_int> {
     say("");
-    // Objects are changed last of all, so that what a panic leaves is what was there before.
+    // Unwind safe: a body changes objects in its last step only, so after a panic they are in their previous
+    // state.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(Failure(code, text))) => {
@@ -108,25 +110,25 @@ pub fn status(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     enter(body).map_or_else(|code| code, |()| OK)
 }
 
-/// A call that makes an object.
+/// A call that creates an object.
 pub fn object<T>(body: impl FnOnce() -> Result<T, Failure>) -> *mut T {
     enter(body).map_or(std::ptr::null_mut(), |made| Box::into_raw(Box::new(made)))
 }
 
-/// A call that returns a value, and another one where it fails.
+/// A call that returns a value, or `otherwise` on failure.
 pub fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure>) -> T {
     enter(body).unwrap_or(otherwise)
 }
 
-/// Ends an object.
+/// Frees an object.
 ///
 /// # Safety
-/// `object` is null or came from [`object`] and is used nowhere any more.
+/// `object` is null or came from [`object`] and has no other users.
 pub unsafe fn end<T>(object: *mut T) {
     if object.is_null() {
         return;
     }
-    // SAFETY: as the caller promises, it is a box of ours and nobody else has it.
+    // SAFETY: the caller guarantees that it came from `Box::into_raw` and is not used elsewhere.
     let object = unsafe { Box::from_raw(object) };
     let _ = enter(|| {
         drop(object);
@@ -134,44 +136,44 @@ pub unsafe fn end<T>(object: *mut T) {
     });
 }
 
-/// An object that must be there.
+/// A mandatory object.
 ///
 /// # Safety
-/// `object` is null or a live object of ours that nobody changes meanwhile.
+/// `object` is null or a live object of this library, without concurrent changes.
 pub unsafe fn given<'a, T>(object: *const T, what: &str) -> Result<&'a T, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     let found = unsafe { object.as_ref() };
     found.ok_or_else(|| Failure::input(format!("found no {what} (NULL)")))
 }
 
-/// A place for an output that must be there.
+/// A mandatory output.
 ///
 /// # Safety
-/// `place` is null or points to memory for one value that nobody else uses meanwhile.
+/// `place` is null or points to memory for one value, without concurrent use.
 pub unsafe fn place<'a, T>(place: *mut T, what: &str) -> Result<&'a mut T, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     let found = unsafe { place.as_mut() };
     found.ok_or_else(|| Failure::input(format!("found no place for {what} (NULL)")))
 }
 
-/// An array; null only where it is empty.
+/// An array; null is valid only if it is empty.
 ///
 /// # Safety
-/// `array` is null or points to `count` values that nobody changes meanwhile.
+/// `array` is null or points to `count` values, without concurrent changes.
 pub unsafe fn array<'a, T>(array: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
     }
     check(array.is_null(), count, what)?;
-    // SAFETY: not null, of a bounded length, and as the caller promises.
+    // SAFETY: not null, of a bounded length; the rest is guaranteed by the caller.
     Ok(unsafe { std::slice::from_raw_parts(array, count) })
 }
 
-/// An array to write into.
+/// An output array.
 ///
 /// # Safety
-/// `array` is null or points to memory for `count` values that nobody else uses meanwhile, initialised
-/// (any bits are a value of the types used here).
+/// `array` is null or points to initialised memory for `count` values, without concurrent use (any bits are
+/// valid for the types used here).
 pub unsafe fn output<'a, T>(
     array: *mut T,
     count: usize,
@@ -181,7 +183,7 @@ pub unsafe fn output<'a, T>(
         return Ok(&mut []);
     }
     check(array.is_null(), count, what)?;
-    // SAFETY: not null, of a bounded length, and as the caller promises.
+    // SAFETY: not null, of a bounded length; the rest is guaranteed by the caller.
     Ok(unsafe { std::slice::from_raw_parts_mut(array, count) })
 }
 
@@ -199,7 +201,7 @@ fn check(is_null: bool, count: usize, what: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A text that must be there.
+/// A mandatory string.
 ///
 /// # Safety
 /// `text` is null or a string that ends with a zero byte.
@@ -207,16 +209,16 @@ pub unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failu
     if text.is_null() {
         return Err(Failure::input(format!("found no {what} (NULL)")));
     }
-    // SAFETY: not null, and as the caller promises.
+    // SAFETY: not null; the rest is guaranteed by the caller.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str()
         .map_err(|_| Failure::input(format!("found a {what} that is not UTF-8")))
 }
 
-/// Why the last call of this thread failed; see `hopbyte.h`.
+/// Error text of this thread's last call; see `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn hopbyte_error_text() -> *const c_char {
-    // The text stays where it is until the thread's next call replaces it.
+    // The pointer is valid until the thread's next call replaces the text.
     let text = SAID.try_with(|said| said.borrow().as_ptr());
     text.unwrap_or(c"".as_ptr())
 }

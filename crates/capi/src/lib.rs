@@ -1,7 +1,7 @@
 //! libhopbyte: route costs and mappings over a C interface, for applications that remap themselves.
 //!
-//! `include/hopbyte.h` is the documentation and the contract; this is its other side. Every function runs
-//! behind `border`, which keeps panics in and says why a call failed.
+//! `include/hopbyte.h` is the documentation and the contract; this crate implements it. Every function runs
+//! behind `border`, which catches panics and stores the error text.
 
 mod border;
 mod machine;

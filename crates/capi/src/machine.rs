@@ -6,7 +6,7 @@ use hopbyte_job::{Machine, MachineSource};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
-/// What a machine handle holds; other objects share it.
+/// Content of a machine handle, shared with other objects.
 pub struct Known {
     /// Fabric and routing.
     pub machine: Arc<Machine>,

@@ -42,7 +42,7 @@ pub struct hopbyte_mapping {
     worth: hopbyte_map_worth,
 }
 
-/// Without options: the defaults of every face.
+/// The defaults of all interfaces, used without options.
 const DEFAULT: hopbyte_map_options = hopbyte_map_options {
     objective: 0,
     seconds: Effort::DEFAULT.seconds,
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             Some(Placement::on_nodes(fabric, &allocation, on?)?)
         };
         let (background, version) = oracle.map_or((None, 0), hopbyte_oracle::reading);
-        // The numbers of C are the places in the table; costs have none there.
+        // C enumerators are indices in the table, without the objectives that need costs.
         let goals: Vec<Goal> = Goal::ALL.into_iter().filter(|g| !g.needs_costs()).collect();
         let question = Question {
             loads: WireOptions::default().loads(fabric, &exchange)?,

@@ -1,4 +1,4 @@
-//! Oracles: the view of one snapshot, fetched when the caller asks for it.
+//! Oracles: a view of one snapshot, fetched on request.
 
 use crate::border::{self, Failure};
 use crate::machine::{Known, hopbyte_machine};
@@ -16,7 +16,7 @@ pub struct hopbyte_oracle {
     now: Mutex<Now>,
 }
 
-/// The connection and what was fetched last.
+/// The connection and the latest snapshot.
 struct Now {
     remote: Option<Oracle>,
     reading: Option<Arc<Reading>>,
@@ -25,7 +25,7 @@ struct Now {
 
 impl hopbyte_oracle {
     fn now(&self) -> MutexGuard<'_, Now> {
-        // What is fetched replaces all or nothing.
+        // A refresh replaces all fields or none, so a poisoned lock is safe to use.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -35,7 +35,7 @@ impl hopbyte_oracle {
         (now.reading.clone(), now.version)
     }
 
-    /// Whether it serves this machine.
+    /// Whether it belongs to this machine.
     pub(crate) fn serves(&self, machine: &Arc<Known>) -> bool {
         Arc::ptr_eq(&self.machine, machine)
     }
@@ -44,7 +44,7 @@ impl hopbyte_oracle {
         numbers.iter().map(|&n| self.machine.node(n)).collect()
     }
 
-    /// Runs `body` with the costs that were asked for.
+    /// Runs `body` with the requested costs.
     fn costs<T>(
         &self,
         asked: (c_int, c_int, c_int),
@@ -59,7 +59,7 @@ impl hopbyte_oracle {
         let (reading, _) = self.reading();
         let state = reading.as_ref().map(|r| &r.state);
         let (fabric, routing) = (&self.machine.machine.fabric, &self.machine.machine.routing);
-        // One thread: the application's ranks have the other cores.
+        // One thread: the application's ranks use the other cores.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         let pool = pool.map_err(|e| Failure::lacking(e.to_string()))?;
         pool.install(|| {
@@ -69,7 +69,7 @@ impl hopbyte_oracle {
     }
 }
 
-/// A value of an enumeration of C.
+/// A C enumerator's value.
 pub(crate) fn choice<T: Copy>(what: &str, number: c_int, all: &[T]) -> Result<T, Failure> {
     let found = usize::try_from(number).ok().and_then(|n| all.get(n));
     found.copied().ok_or_else(|| {
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn hopbyte_oracle_refresh(
     time_seconds: *mut f64,
 ) -> c_int {
     border::status(|| {
-        // SAFETY: the caller gives an open oracle or null; it is shared, never changed but by its lock.
+        // SAFETY: the caller gives an open oracle or null; it is shared and only changed under its lock.
         let oracle = unsafe { border::given(oracle.cast_const(), "oracle") }?;
         let mut now = oracle.now();
         let mut time = None;

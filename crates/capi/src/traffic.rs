@@ -5,7 +5,7 @@ use hopbyte_fabric::Exchange;
 use std::collections::HashMap;
 use std::ffi::c_int;
 
-/// Most tasks of a job.
+/// Maximum number of tasks of a job.
 const MOST_TASKS: usize = 1 << 24;
 
 /// `hopbyte_traffic`: bytes by pair.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn hopbyte_traffic_add(
     bytes: *const f64,
 ) -> c_int {
     border::status(|| {
-        // SAFETY: the caller gives a traffic of his own and arrays of this length, or null.
+        // SAFETY: the caller gives a traffic without concurrent use and arrays of this length, or null.
         let (traffic, from, to, bytes) = unsafe {
             (
                 border::place(traffic, "the traffic")?,
@@ -86,7 +86,7 @@ impl hopbyte_traffic {
         self.tasks
     }
 
-    /// As the mapper wants it.
+    /// Conversion for the mapper.
     pub(crate) fn exchange(&self) -> Result<Exchange, Failure> {
         let pairs = self.pairs.iter();
         Ok(Exchange::new(

@@ -108,7 +108,7 @@ pub fn weigh(
         return Err(MapError::BadOption {
             what: "migration",
             found: "no current placement".into(),
-            expected: "where the tasks are now",
+            expected: "the current node of every task",
         });
     };
     let wanted_tasks = target.moved(current);

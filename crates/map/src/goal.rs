@@ -54,7 +54,7 @@ goals! {
         => row("worst-network-link", "worst network link", "s", |_| Objective::WorstNetworkLink),
     HopBytes: "Bytes times links crossed"
         => row("hop-bytes", "hop-bytes", "B", |_| Objective::HopBytes),
-    RouteCost: "Bytes times the cost of the route by a metric and an aggregate, the way of paper 003"
+    RouteCost: "Bytes times the cost of the route by a metric and an aggregate, as in paper 003"
         => GoalRow {
             needs: "costs between the allocated nodes",
             ..row("route-cost", "route cost", "B × the metric's unit", |costs| Objective::RouteCost(costs))

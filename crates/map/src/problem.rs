@@ -100,8 +100,8 @@ impl<'a> Problem<'a> {
         {
             return Err(MapError::BadOption {
                 what: "bytes on the wire",
-                found: format!("those of {} tasks", loads.tasks()),
-                expected: "those of the tasks of the traffic",
+                found: format!("{} tasks", loads.tasks()),
+                expected: "as many tasks as in the traffic",
             });
         }
         if let Some(current) = self.current {
@@ -191,7 +191,7 @@ pub enum MapError {
     NoTasks,
     /// The allocation is too small.
     #[error(
-        "{tasks} tasks and {slots} slots\nhint: allocate more nodes or allow more tasks a node"
+        "{tasks} tasks and {slots} slots\nhint: allocate more nodes or allow more tasks per node"
     )]
     TooManyTasks {
         /// Tasks of the traffic.
@@ -201,7 +201,7 @@ pub enum MapError {
     },
     /// A task with more partners than a search accepts.
     #[error(
-        "task {task} talks to {partners} others, and at most {most} are searched\nhint: leave out what every task sends to one, or count a collective by its algorithm"
+        "task {task} communicates with {partners} others, above the limit of {most}\nhint: leave out all-to-one traffic, or count a collective by its algorithm"
     )]
     TooManyPartners {
         /// The task.

@@ -5,11 +5,10 @@ use numpy::{Element, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// A read-only array of the memory of `values`, which `owner` holds.
+/// A read-only array over the memory of `values`, owned by `owner`.
 ///
-/// `values` must be borrowed from the object behind `owner`, and that object must never change or
-/// move it: all classes here are frozen and keep their columns in vectors that are never touched
-/// again.
+/// `values` must be borrowed from the object behind `owner`, and that object must never change or move it: all
+/// classes here are frozen and never change their column vectors after construction.
 pub fn column<'py, T: Element>(owner: Bound<'py, PyAny>, values: &[T]) -> Bound<'py, PyArray1<T>> {
     let view = ArrayView1::from(values);
     // SAFETY: the array keeps `owner` alive, which holds `values` and is frozen (see above).

@@ -1,4 +1,4 @@
-//! What routes cost, as matrices.
+//! Matrices of route costs.
 
 use crate::arrays::matrix;
 use crate::errors::{HopbyteError, python};
@@ -18,7 +18,7 @@ pub struct RouteCosts {
     over: Over,
 }
 
-/// What routes cost: between the given nodes, or between all routers when none are given.
+/// Route costs between the given nodes, or between all routers if none are given.
 ///
 /// ``metric``: hops, inverse-bandwidth, used, input-stall, credit-stall or bytes; all but the first two
 /// need ``links`` with counters. ``aggregate``: max, sum or mean over the links of a route. ``over``:
@@ -39,7 +39,9 @@ pub fn route_costs(
     let aggregate: Aggregate = aggregate.parse().map_err(wrong)?;
     let over: Over = over.parse().map_err(wrong)?;
     if links.is_some_and(|l| !l.belong_to(machine)) {
-        return Err(wrong("the links are not those of this machine".into()));
+        return Err(wrong(
+            "the links belong to another machine; load them with the same machine object".into(),
+        ));
     }
     if metric.needs_state() && links.is_none() {
         return Err(wrong(format!("metric {metric} needs links with counters")));
@@ -85,19 +87,19 @@ impl RouteCosts {
         self.names.iter().map(String::as_str).collect()
     }
 
-    /// What counts on a link.
+    /// The metric of a link.
     #[getter]
     fn metric(&self) -> &'static str {
         self.metric.name()
     }
 
-    /// How the links of a route become one number.
+    /// The aggregate over the links of a route.
     #[getter]
     fn aggregate(&self) -> &'static str {
         self.aggregate.name()
     }
 
-    /// Which routes count.
+    /// The routes included: request, response or both.
     #[getter]
     fn over(&self) -> &'static str {
         self.over.name()

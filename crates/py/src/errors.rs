@@ -10,11 +10,11 @@ create_exception!(
     hopbyte,
     HopbyteError,
     PyValueError,
-    "Input that makes no sense. The text names the place, what was found, what was expected and what \
-     to do; for files also as the attributes file, line, found, expected and hint."
+    "Invalid input. The text names the place, the found and the expected value, and a \
+     hint; for files also as the attributes file, line, found, expected and hint."
 );
 
-/// Any error as an exception: those of the operating system as OSError, the rest as HopbyteError.
+/// Converts any error: errors of the operating system to OSError, others to HopbyteError.
 pub fn python(error: impl Into<anyhow::Error>) -> PyErr {
     let error = error.into();
     if let Some(ObserveError::Io { source, .. }) = error.downcast_ref::<ObserveError>() {
@@ -30,7 +30,7 @@ pub fn python(error: impl Into<anyhow::Error>) -> PyErr {
     exception
 }
 
-/// OSError makes the right subclass (FileNotFoundError, …) of the number.
+/// OSError chooses the subclass (FileNotFoundError, …) by the number.
 fn refused(source: &std::io::Error, error: &anyhow::Error) -> PyErr {
     match source.raw_os_error() {
         Some(number) => PyOSError::new_err((number, format!("{error:#}"))),
@@ -56,7 +56,7 @@ fn input(error: &anyhow::Error) -> Option<&InputError> {
 
 fn attributes(py: Python<'_>, exception: &PyErr, input: &InputError) {
     let value = exception.value(py);
-    // An exception without attributes is still the right exception.
+    // Without the attributes the exception is still useful.
     let _ = value.setattr("file", &input.file);
     let _ = value.setattr("line", input.line);
     let _ = value.setattr("found", &input.found);

@@ -1,8 +1,8 @@
 //! `hopbyte._core`: the same machine, costs and mapping for Python.
 //!
-//! Thin: every function reads its arguments, calls the crate that knows, and wraps what comes back.
-//! Arrays are views of what the wrapped object holds, without copies, and cannot be written to.
-//! Long work runs without the interpreter lock.
+//! Thin wrappers: every function converts its arguments, calls the crate that implements it, and wraps the
+//! result. Arrays are read-only views of the wrapped object's memory, without copies. Long work runs without
+//! the interpreter lock.
 
 // Arguments arrive converted and owned.
 #![allow(clippy::needless_pass_by_value)]

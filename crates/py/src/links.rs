@@ -1,4 +1,4 @@
-//! Links and what they carry, as columns.
+//! Links and their counters, as columns.
 
 use crate::arrays::column;
 use crate::errors::python;
@@ -13,19 +13,19 @@ use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// All directed links of a machine as columns, with what counters say of them where they were read.
+/// All directed links of a machine as columns, with the values of counters if any were read.
 ///
-/// Every column is a read-only NumPy view, by link number. What was not read is not-a-number.
+/// Every column is a read-only NumPy view, by link number. Missing values are not-a-number.
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Links {
     machine: Arc<hopbyte_job::Machine>,
     still: Still,
     reading: Arc<Reading>,
-    /// Files of counters, where any were read.
+    /// Counter files, if any were read.
     files: Option<Background>,
 }
 
-/// Columns that do not change while the machine runs.
+/// Columns that do not depend on counters.
 struct Still {
     from_router: Vec<i32>,
     to_router: Vec<i32>,
@@ -58,11 +58,11 @@ impl Still {
     }
 }
 
-/// The links of a machine; with counters, what they carry.
+/// The links of a machine; with counters, their load.
 ///
-/// ``counters`` is one file, or an earlier and a later one of totals; ``interval`` the seconds they
-/// cover where they do not say it; ``region`` the code region of a Boxfish table; ``node`` the node
-/// whose counters they are, where they do not name it.
+/// ``counters`` is one file, or an earlier and a later one of totals; ``interval`` their window in seconds, if
+/// the files do not state it; ``region`` the code region of a Boxfish table; ``node`` the node of the counters,
+/// if the files do not name it.
 #[pyfunction]
 #[pyo3(signature = (machine, *counters, interval=None, region=None, node=None))]
 pub fn links(
@@ -99,28 +99,28 @@ pub fn links(
 }
 
 impl Links {
-    /// What the counters say.
+    /// State of the links by the counters.
     pub fn state(&self) -> &LinkState {
         &self.reading.state
     }
 
-    /// Its files and how they were read, where there are any.
+    /// Counter files and how they were read, if any.
     pub fn source_files(&self) -> Option<Background> {
         self.files.clone()
     }
 
-    /// The reading, for questions.
+    /// The reading, for route costs and mappings.
     pub fn reading(&self) -> Arc<Reading> {
         self.reading.clone()
     }
 
-    /// Whether these are links of that machine.
+    /// Whether these are the links of that machine.
     pub fn belong_to(&self, machine: &Machine) -> bool {
         Arc::ptr_eq(&self.machine, &machine.0)
     }
 }
 
-/// A column of the object itself.
+/// A column as a view of the object's memory.
 fn of<'py, T: numpy::Element>(
     this: &Bound<'py, Links>,
     values: impl FnOnce(&Links) -> &[T],
@@ -152,19 +152,19 @@ impl Links {
         fabric.links().iter().map(end).collect()
     }
 
-    /// Where the counters came from, if any were read.
+    /// Source of the counters, if any were read.
     #[getter]
     fn source(&self) -> Option<&str> {
         self.files.as_ref().map(|_| self.reading.source.as_str())
     }
 
-    /// Remarks on the counters.
+    /// Notes on the counters.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.reading.notes.clone()
     }
 
-    /// Seconds that the counters cover, if known.
+    /// Window of the counters in seconds, if known.
     #[getter]
     fn window_seconds(&self) -> Option<f64> {
         self.reading.state.window_seconds
@@ -206,7 +206,7 @@ impl Links {
         of(this, |l| &l.still.latency)
     }
 
-    /// Whether crossing the link counts as a hop.
+    /// Whether the link counts as a hop.
     #[getter]
     fn hop<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<bool>> {
         of(this, |l| &l.still.hop)
@@ -224,19 +224,19 @@ impl Links {
         read(this, |s| &s.packets)
     }
 
-    /// Share of the capacity that was used, 0 to 1.
+    /// Share of the capacity in use, 0 to 1.
     #[getter]
     fn used_ratio<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
         read(this, |s| &s.used_ratio)
     }
 
-    /// Share of the window that arrivals waited, 0 to 1.
+    /// Share of the window in which arrivals waited, 0 to 1.
     #[getter]
     fn input_stall_ratio<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
         read(this, |s| &s.input_stall_ratio)
     }
 
-    /// Share of the window that departures lacked credits, 0 to 1.
+    /// Share of the window in which departures lacked credits, 0 to 1.
     #[getter]
     fn credit_stall_ratio<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
         read(this, |s| &s.credit_stall_ratio)
@@ -254,14 +254,14 @@ impl Links {
         read(this, |s| &s.credit_stall_seconds)
     }
 
-    /// Share of the quantities of the source that were read for the link, 0 to 1.
+    /// Coverage: the share of the source's quantities that were read for the link, 0 to 1.
     #[getter]
     fn coverage<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
         of(this, |l| &l.reading.state.coverage)
     }
 
-    /// All columns by name, as data frames want them: ``pandas.DataFrame(links.columns())``. Columns
-    /// of counters that were not read at all are left out.
+    /// All columns by name, for data frames: ``pandas.DataFrame(links.columns())``. Columns of counters that
+    /// were not read at all are left out.
     fn columns<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let py = this.py();
         let columns = PyDict::new(py);

@@ -1,4 +1,4 @@
-//! Machines: a fabric and the way it routes.
+//! Machines: a fabric and its routing.
 
 use crate::errors::python;
 use hopbyte_fabric::{Direction, Fabric, NodeId, Routing};
@@ -13,15 +13,16 @@ use std::sync::Arc;
 /// Size, coordinates by router, direction by link.
 type Grid = (Vec<u32>, Vec<Vec<u32>>, Vec<i16>);
 
-/// A machine: routers, nodes, directed links, and the way bytes go.
+/// A machine: routers, nodes, directed links, and the routing.
 #[pyclass(frozen, module = "hopbyte")]
 #[derive(Clone)]
 pub struct Machine(pub Arc<hopbyte_job::Machine>);
 
 /// Reads a machine from a file or a spec such as ``gemini:16x12x24``.
 ///
-/// Formats are recognised by content; ``hopbyte fabric show --help`` lists them. Forwarding tables
-/// (``routes``) are looked for beside the file when none are given. ``down`` names links or routers that are out of service.
+/// Formats are recognised by content; ``hopbyte fabric show --help`` lists them. If no forwarding tables
+/// (``routes``) are given, they are searched beside the file. ``down`` names links or routers that are out of
+/// service.
 #[pyfunction]
 #[pyo3(signature = (source, *, routes=Vec::new(), system_map=None, names=None, down=Vec::new(), routing=None))]
 pub fn load_fabric(
@@ -66,7 +67,7 @@ impl Machine {
 
 #[pymethods]
 impl Machine {
-    /// File or spec that it was read from.
+    /// File or spec of the machine.
     #[getter]
     fn source(&self) -> &str {
         self.fabric().source()
@@ -78,19 +79,19 @@ impl Machine {
         format!("{:?}", self.fabric().family()).to_lowercase()
     }
 
-    /// How bytes find their way, in words.
+    /// The routing, as text.
     #[getter]
     fn routing_text(&self) -> String {
         self.routing().describe()
     }
 
-    /// What was assumed or completed while reading.
+    /// Assumptions and completed values of the reader.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.0.notes.clone()
     }
 
-    /// Extent of the grid, if the machine is one.
+    /// Size of the grid, if the machine is one.
     #[getter]
     fn shape(&self) -> Option<Vec<u32>> {
         self.fabric().shape().map(|s| s.dims.clone())
@@ -157,10 +158,10 @@ impl Machine {
         Ok(links.into_iter().map(|l| l.0).collect())
     }
 
-    /// Coordinates and directions that pictures use: size of the grid, coordinates of all routers
-    /// row by row, and for every link its direction (dimension × 2, plus 1 for the negative one; -1
-    /// for links that are not between routers). ``None`` when the machine is no grid; torus and mesh
-    /// networks of switches count when their names spell coordinates that every cable bears out.
+    /// Coordinates and directions for pictures: size of the grid, coordinates of all routers row by row, and
+    /// for every link its direction (dimension × 2, plus 1 for the negative one; -1 for links that are not
+    /// between routers). ``None`` if the machine is no grid. Torus and mesh networks of switches count if their
+    /// names contain coordinates that agree with every cable.
     fn grid(&self) -> Option<Grid> {
         let (dims, coords) = hopbyte_view::draw::coordinates(self.fabric())?;
         let directions = hopbyte_view::draw::directions(self.fabric())?;
@@ -169,8 +170,8 @@ impl Machine {
         Some((dims, rows, directions.into_iter().map(index).collect()))
     }
 
-    /// Draws the machine as SVG, with one value a link as its load if given (not-a-number is shown as
-    /// not known). ``unit`` is one of ``s``, ``B``, ``ratio`` and ``count``.
+    /// Draws the machine as SVG, with one value per link as its load if given (not-a-number is shown as not
+    /// known). ``unit`` is one of ``s``, ``B``, ``ratio`` and ``count``.
     #[pyo3(signature = (loads=None, *, name="load", unit="ratio", title="", worst=10))]
     fn svg(
         &self,
@@ -197,7 +198,7 @@ impl Machine {
                 let links = self.fabric().links().len();
                 if values.len() != links {
                     let text =
-                        format!("found {} loads, expected {links}, one a link", values.len());
+                        format!("found {} loads, expected {links}, one per link", values.len());
                     return Err(PyValueError::new_err(text));
                 }
                 Some(LinkLoads::new(name, unit, values))

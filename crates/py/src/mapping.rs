@@ -1,4 +1,4 @@
-//! Where the ranks should go, and what it is worth.
+//! Evaluation and search of placements.
 
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
@@ -17,7 +17,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// What a placement costs.
+/// Cost of a placement.
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Evaluation {
     cost: hopbyte_map::Evaluation,
@@ -37,13 +37,13 @@ impl Evaluation {
 
 #[pymethods]
 impl Evaluation {
-    /// Time that the worst link needs for its bytes.
+    /// Time of the worst link.
     #[getter]
     fn worst_link_seconds(&self) -> f64 {
         self.cost.worst_link_seconds
     }
 
-    /// Name of that link.
+    /// Name of the worst link.
     #[getter]
     fn worst_link(&self) -> Option<&str> {
         self.worst_link.as_deref()
@@ -55,13 +55,13 @@ impl Evaluation {
         self.cost.worst_network_link_seconds
     }
 
-    /// Sum of bytes × hops.
+    /// Bytes × hops, summed.
     #[getter]
     fn hop_bytes(&self) -> f64 {
         self.cost.hop_bytes
     }
 
-    /// Hops that a byte travels on average.
+    /// Mean hops of a byte.
     #[getter]
     fn average_dilation(&self) -> f64 {
         self.cost.average_dilation
@@ -79,7 +79,7 @@ impl Evaluation {
         column(this.clone().into_any(), &this.get().cost.link_bytes)
     }
 
-    /// Time that every link needs for its bytes, at the capacity that other jobs leave.
+    /// Time of every link, at the capacity that other jobs leave.
     #[getter]
     fn link_seconds<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
         column(this.clone().into_any(), &this.get().link_seconds)
@@ -108,7 +108,7 @@ pub struct Mapping {
     cost_after: Py<Evaluation>,
 }
 
-/// What a job's bytes cost where its ranks are.
+/// Evaluates the current placement of a job's ranks.
 #[pyfunction]
 #[pyo3(signature = (
     traffic, placement, machine, *, background=None, response_fraction=None, wire=WireOptions::DEFAULT_NETWORK
@@ -165,14 +165,13 @@ fn check(machine: &Machine, links: Option<&Links>, placement: Option<&Placement>
     Ok(())
 }
 
-/// Looks for a better placement of a job's ranks on its nodes.
+/// Searches for a better placement of a job's ranks on its nodes.
 ///
-/// ``objective``: worst-link, worst-network-link, hop-bytes or route-cost (with ``metric`` and
-/// ``aggregate``). ``background``: links with counters, what other jobs use. ``current``: where the
-/// ranks are now; the result is never worse. ``wire``: network whose headers and responses links carry
-/// beside the payload (``auto``: by the machine; ``payload``: none); ``response_fraction`` instead: a
-/// share of the payload on the way back. ``trials`` instead of ``seconds`` gives the same result on any
-/// machine.
+/// ``objective``: worst-link, worst-network-link, hop-bytes or route-cost (with ``metric`` and ``aggregate``).
+/// ``background``: links with counters, for the load of other jobs. ``current``: the current placement; the
+/// result is never worse. ``wire``: the network whose headers and responses links carry on top of the payload
+/// (``auto``: by the machine; ``payload``: none). ``response_fraction`` instead: a share of the payload on the
+/// way back. ``trials`` instead of ``seconds`` gives the same result on any machine.
 #[pyfunction]
 #[pyo3(signature = (
     traffic, machine, nodes=Nodes::List("all".into()), *, ranks_per_node=None, objective="worst-link",
@@ -278,31 +277,31 @@ pub fn map(
 
 #[pymethods]
 impl Mapping {
-    /// The placement found.
+    /// The best placement found.
     #[getter]
     fn placement(&self, py: Python<'_>) -> Py<Placement> {
         self.after.clone_ref(py)
     }
 
-    /// The placement it is compared with: the current one, or ranks in order.
+    /// The baseline: the current placement, or ranks in order.
     #[getter]
     fn before(&self, py: Python<'_>) -> Py<Placement> {
         self.before.clone_ref(py)
     }
 
-    /// What the placement found costs.
+    /// Cost of the best placement found.
     #[getter]
     fn result(&self, py: Python<'_>) -> Py<Evaluation> {
         self.cost_after.clone_ref(py)
     }
 
-    /// What the other one costs.
+    /// Cost of the baseline.
     #[getter]
     fn baseline(&self, py: Python<'_>) -> Py<Evaluation> {
         self.cost_before.clone_ref(py)
     }
 
-    /// Whether the result is better than the best of the usual placements.
+    /// Whether the result is better than every baseline.
     #[getter]
     fn improved(&self) -> bool {
         self.mapping.certificate.verdict == Verdict::Improved
@@ -314,13 +313,13 @@ impl Mapping {
         self.machine.clone()
     }
 
-    /// The certificate as JSON: what was made small, every baseline, the bound, seed, times.
+    /// The certificate as JSON: objective, every baseline, the bound, seed, times.
     fn certificate_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.mapping.certificate).map_err(python)
     }
 
-    /// The mapping document as JSON: what `hopbyte map --json` prints and `apply` and `verify` read; written to
-    /// ``path`` if given, and returned.
+    /// The mapping document as JSON, the output of `hopbyte map --json` and input of `apply` and `verify`;
+    /// written to ``path`` if given, and returned.
     #[pyo3(signature = (path=None))]
     fn document(&self, path: Option<PathBuf>) -> PyResult<String> {
         let text = Document::of(&self.question, &self.mapping).text();
@@ -331,7 +330,7 @@ impl Mapping {
         Ok(text)
     }
 
-    /// One HTML page that compares both placements; written to ``path`` if given, and returned.
+    /// An HTML page that compares both placements; written to ``path`` if given, and returned.
     #[pyo3(signature = (path=None, *, title=""))]
     fn report(&self, path: Option<PathBuf>, title: &str) -> PyResult<String> {
         let about = About {

@@ -1,4 +1,4 @@
-//! Which rank is where.
+//! Placements of ranks.
 
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
@@ -23,18 +23,18 @@ pub struct Placement {
     slot: Vec<u32>,
 }
 
-/// Nodes as a user gives them: a list in a string (``miriel[063-065]:24``, ``all``), or names.
+/// Nodes as given by the user: a list in a string (``miriel[063-065]:24``, ``all``), or names.
 #[derive(FromPyObject)]
 pub enum Nodes {
     /// One string.
     List(String),
-    /// Names, one a node.
+    /// Names, one per node.
     Names(Vec<String>),
 }
 
 impl Nodes {
-    /// The allocation: nodes without slots of their own hold `ranks_per_node`, or the fewest that
-    /// hold all tasks.
+    /// The allocation: nodes without slots of their own hold `ranks_per_node`, or by default the fewest that
+    /// suffice for all tasks.
     pub fn allocate(
         &self,
         machine: &Machine,
@@ -53,7 +53,7 @@ impl Nodes {
     }
 }
 
-/// Reads where every rank runs: an Open MPI rankfile or hostfile, netloc's ``resources.txt``, CSV
+/// Reads the node of every rank: an Open MPI rankfile or hostfile, netloc's ``resources.txt``, CSV
 /// ``rank,node[,slot]``, or a rank order (which needs the nodes of the job).
 #[pyfunction]
 #[pyo3(signature = (source, machine, *, nodes=None, ranks_per_node=1))]
@@ -70,8 +70,8 @@ pub fn load_placement(
     Ok(Placement::new(machine, read.allocation, read.placement))
 }
 
-/// A placement by hand: a node name for every rank, or one of the usual ways over the nodes of a job
-/// (``how``: in-order or round-robin, for ``tasks`` ranks).
+/// A placement by hand: a node name for every rank, or a baseline over the nodes of a job (``how``: in-order or
+/// round-robin, for ``tasks`` ranks).
 #[pyfunction]
 #[pyo3(signature = (machine, nodes, *, tasks=None, ranks_per_node=None, how="by-rank"))]
 pub fn place(
@@ -99,7 +99,7 @@ pub fn place(
             return Err(wrong(&text));
         }
     };
-    let tasks = tasks.ok_or_else(|| wrong("say how many ranks there are: tasks="))?;
+    let tasks = tasks.ok_or_else(|| wrong("found no number of ranks, expected tasks="))?;
     let allocation = nodes.allocate(machine, ranks_per_node, tasks)?;
     let slots = usual(&allocation, tasks).map_err(python)?;
     debug_assert!(fabric.nodes().len() >= allocation.nodes().len());
@@ -118,7 +118,7 @@ impl Placement {
         }
     }
 
-    /// From a node name for every rank; without an allocation each node holds what is on it.
+    /// From a node name for every rank; without an allocation each node has as many slots as ranks.
     pub fn by_rank(
         machine: &Machine,
         names: &[String],
@@ -155,7 +155,7 @@ impl Placement {
         &self.allocation
     }
 
-    /// Whether it speaks of that machine.
+    /// Whether it is a placement on that machine.
     pub fn belongs_to(&self, machine: &Machine) -> bool {
         Arc::ptr_eq(&self.machine, &machine.0)
     }
@@ -202,13 +202,13 @@ impl Placement {
         self.slots.moved(&other.slots)
     }
 
-    /// The text that a launcher reads; names are those of `hopbyte apply --emit`.
+    /// The launcher's input as text; names are those of `hopbyte apply --emit`.
     fn render(&self, to: &str) -> PyResult<String> {
         Ok(self.prepare(to)?.text)
     }
 
-    /// Writes what a launcher reads, whole or not at all. Raises where the launcher would make the run worse than
-    /// it need be (shared memory lost, nodes in another order), unless `force`.
+    /// Writes the launcher's input file atomically. Raises an error if the launcher would degrade the run
+    /// (shared memory lost, nodes in another order), unless `force`.
     #[pyo3(signature = (to, path, *, force = false))]
     fn write(&self, to: &str, path: PathBuf, force: bool) -> PyResult<()> {
         let Prepared { text, advice } = self.prepare(to)?;

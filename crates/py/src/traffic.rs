@@ -1,4 +1,4 @@
-//! What an application sends.
+//! Traffic of an application.
 
 use crate::arrays::column;
 use crate::errors::python;
@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// What the ranks of an application send each other: directed pairs with bytes and messages.
+/// Traffic between the ranks of an application: directed pairs with bytes and messages.
 #[pyclass(frozen, module = "hopbyte")]
 pub struct Traffic {
     source: String,
@@ -55,17 +55,17 @@ impl Traffic {
         traffic
     }
 
-    /// What is sent.
+    /// The exchange, all phases added up.
     pub fn exchange(&self) -> &Arc<Exchange> {
         &self.exchange
     }
 
-    /// Where it came from.
+    /// Source of the traffic.
     pub fn name(&self) -> &str {
         &self.source
     }
 
-    /// What was assumed or left out when it was read.
+    /// Assumptions and omissions of the reader.
     pub fn assumed(&self) -> &[String] {
         &self.notes
     }
@@ -73,8 +73,8 @@ impl Traffic {
 
 #[pymethods]
 impl Traffic {
-    /// Traffic of pairs: sending rank, receiving rank, bytes. Pairs named twice are added up; what a
-    /// rank sends to itself is dropped.
+    /// Traffic of pairs: sending rank, receiving rank, bytes. Repeated pairs are added up; messages of a rank
+    /// to itself are dropped.
     #[staticmethod]
     #[pyo3(signature = (from_rank, to_rank, bytes, tasks=None))]
     fn of_pairs(
@@ -117,13 +117,13 @@ impl Traffic {
         Ok(Self::new("matrix".into(), exchange))
     }
 
-    /// Where it came from.
+    /// Source of the traffic.
     #[getter]
     fn source(&self) -> &str {
         &self.source
     }
 
-    /// What was assumed or left out when it was read, such as the algorithms of collectives.
+    /// Assumptions and omissions of the reader, such as the algorithms of collectives.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
@@ -135,7 +135,7 @@ impl Traffic {
         self.exchange.tasks()
     }
 
-    /// Sum of all bytes.
+    /// Total bytes.
     #[getter]
     fn total_bytes(&self) -> f64 {
         self.exchange.total_bytes()
@@ -159,7 +159,7 @@ impl Traffic {
         column(this.clone().into_any(), &this.get().bytes)
     }
 
-    /// Messages of each pair, 0 where the source does not say.
+    /// Messages of each pair, 0 if the source does not state them.
     #[getter]
     fn messages<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u64>> {
         column(this.clone().into_any(), &this.get().messages)

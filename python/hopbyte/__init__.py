@@ -1,4 +1,4 @@
-"""What a machine's network is doing, what a job's bytes cost, and where they would cost least.
+"""Load of a machine's network, cost of a job's traffic on it, and better task mappings.
 
 The verbs of the command line as functions::
 
@@ -12,9 +12,9 @@ The verbs of the command line as functions::
     mapping.placement.write("openmpi-rankfile", "rankfile")
     hopbyte.plot.load_by_dimension(mapping)
 
-Placements by hand, as tiles and tilts of a grid, and strategies of your own: :mod:`hopbyte.boxes`.
+Manual placements, as tiles and tilts of a grid, and custom strategies: :mod:`hopbyte.boxes`.
 
-Arrays are read-only views of what the objects hold. What was not read is not-a-number, never zero.
+Arrays are read-only views of the objects' memory. Missing values are not-a-number, never zero.
 Units are in the names. :mod:`hopbyte.plot` needs matplotlib (``pip install hopbyte[plot]``).
 """
 
@@ -70,7 +70,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads :mod:`hopbyte.plot`, and with it matplotlib, and :mod:`hopbyte.boxes` only when they are used."""
+    """Imports :mod:`hopbyte.plot` (which imports matplotlib) and :mod:`hopbyte.boxes` on first use."""
     if name in ("boxes", "plot"):
         import importlib
 

@@ -8,7 +8,7 @@ from hopbyte._core import run
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
-    # The interpreter would note an interrupt and wait for the command to end.
+    # Python's own handler would delay an interrupt until the command returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return run(["hopbyte", *sys.argv[1:]])
 

@@ -1,7 +1,7 @@
-"""Placements as boxes: a job's grid of ranks, rearranged over the slots that it has.
+"""Placements as boxes: a job's grid of ranks, rearranged over its slots.
 
 A :class:`Box` is an array with the shape of the application's grid; each entry is a slot of an
-allocation, in the order in which a plain run fills them. Rearranging the array rearranges the ranks::
+allocation, in the order of an in-order run. Rearranging the array rearranges the ranks::
 
     from hopbyte import boxes
 
@@ -9,10 +9,10 @@ allocation, in the order in which a plain run fills them. Rearranging the array 
     box = boxes.Box.of(start, (4, 4, 4))
     better = box.tile(2, 2, 2).placement(machine)      # every node gets a cube of ranks
 
-Each step returns a new box and moves whole slots, so that no step can place two ranks on one. The
-steps are those that people write by hand for tori and stencils: tiles, tilts (shears), zigzags and
-snakes. A strategy of your own is a function of traffic, machine and the placement to start from;
-:func:`compare` evaluates several and says what each is worth.
+Each step returns a new box with permuted slots, so no step can place two ranks on one slot. The
+steps are the usual manual ones for tori and stencils: tiles, tilts (shears), zigzags and snakes. A
+custom strategy is a function of traffic, machine and the initial placement; :func:`compare`
+evaluates several.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def rows(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def snake(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """The cells of a grid as a snake: each is next to the one before."""
+    """The cells of a grid as a snake: each is adjacent to the previous one."""
     if not sizes:
         return [()]
     inner = snake(sizes[1:])
@@ -45,7 +45,7 @@ def snake(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def morton(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """The cells of a grid along Morton's curve (Z order): near cells are near in the order."""
+    """The cells of a grid along Morton's curve (Z order), which preserves locality."""
     bits = max(sizes, default=1).bit_length()
 
     def key(cell: tuple[int, ...]) -> int:
@@ -80,12 +80,12 @@ class Box:
         return self.slots.shape
 
     def tile(self, *sizes: int, order: Order = rows, within: Order = rows) -> Box:
-        """Tiles of ``sizes`` take their slots one tile after the other.
+        """Assigns the slots tile by tile, for tiles of ``sizes``.
 
         ``order`` is the order of the tiles, ``within`` that of the ranks of a tile: :func:`rows`,
-        :func:`snake`, :func:`morton` or a function of your own. Sizes must divide the grid. Slots are
-        handed out from the first on, whatever the box was before: of several ``tile`` calls the last one
-        decides. Tiles of tiles are an ``order`` or ``within`` of your own.
+        :func:`snake`, :func:`morton` or a custom function. Sizes must divide the grid. Slots are
+        assigned from the first on, independent of the box's previous arrangement: of several ``tile``
+        calls the last one wins. Tiles of tiles need a custom ``order`` or ``within``.
         """
         tile = _sizes(sizes)
         if len(tile) != len(self.dims) or any(n % t for n, t in zip(self.dims, tile, strict=True)):
@@ -98,23 +98,23 @@ class Box:
         )
 
     def arrange(self, order: Order) -> Box:
-        """Ranks take their slots in an order of the whole grid."""
+        """Assigns the slots in an order of the whole grid."""
         return self._taken(_checked(order, self.dims))
 
     def tilt(self, axis: int, along: int, slope: int = 1) -> Box:
-        """Shears the grid: every plane of coordinate *c* along ``along`` turns by ``slope`` · *c* places
-        round ``axis``. Neighbours along ``along`` end on different slots of ``axis``, which spreads
+        """Shears the grid: the plane at coordinate *c* along ``along`` rotates by ``slope`` · *c* places
+        along ``axis``. Neighbours along ``along`` get different coordinates on ``axis``, which spreads
         their traffic over more links of a torus."""
         return self._turned(axis, along, lambda c: slope * c)
 
     def zigzag(self, axis: int, along: int, depth: int = 1) -> Box:
-        """As :meth:`tilt`, but to and fro: planes turn by 0, 1, … ``depth``, … 1, 0, 1, … places."""
+        """As :meth:`tilt`, but back and forth: planes rotate by 0, 1, … ``depth``, … 1, 0, 1, … places."""
         if depth < 1:
             raise ValueError(f"found depth {depth}, expected at least 1")
         return self._turned(axis, along, lambda c: depth - abs(c % (2 * depth) - depth))
 
     def flip(self, axis: int) -> Box:
-        """Turns the grid round along an axis."""
+        """Reverses the grid along an axis."""
         return Box(np.flip(self.slots, self._axis(axis)), self.node_names)
 
     def names(self) -> list[str]:
@@ -122,11 +122,11 @@ class Box:
         return [self.node_names[slot] for slot in self.slots.ravel()]
 
     def placement(self, machine: Machine) -> Placement:
-        """The placement that the box is."""
+        """The box as a placement."""
         return hopbyte.place(machine, self.names())
 
     def _taken(self, cells: Iterable[tuple[int, ...]]) -> Box:
-        """Cells take the slots of the box in the order in which a plain run fills them."""
+        """Assigns the slots of the box to cells, in the order of an in-order run."""
         slots = np.empty_like(self.slots)
         for slot, cell in zip(np.sort(self.slots, axis=None), cells, strict=True):
             slots[cell] = slot
@@ -147,12 +147,12 @@ class Box:
 
 
 Strategy = Callable[[Traffic, Machine, Placement], "Placement | Box | Sequence[str]"]
-"""A strategy: where the ranks go, as a placement, a box, or the node of each rank."""
+"""A strategy: returns a placement, a box, or the node of each rank."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a strategy made of a placement; the functions of :mod:`hopbyte.plot` draw it."""
+    """Result of a strategy; the functions of :mod:`hopbyte.plot` accept it."""
 
     name: str
     machine: Machine
@@ -163,7 +163,7 @@ class Trial:
 
     @property
     def improved(self) -> bool:
-        """Whether the worst link has less to carry, or as much and the bytes go fewer hops."""
+        """Whether the time of the worst link, or at equal time the hop-bytes, are less than before."""
         now, was = self.result, self.baseline
         return (now.worst_link_seconds, now.hop_bytes) < (was.worst_link_seconds, was.hop_bytes)
 
@@ -174,10 +174,10 @@ def compare(
     start: Placement,
     strategies: Mapping[str, Strategy],
 ) -> list[Trial]:
-    """Evaluates strategies from one start, best first; the start itself is among them as ``start``.
+    """Evaluates strategies from one start, best first; the start itself is included as ``start``.
 
-    A strategy that uses a slot more than once, or a node that the start does not have, is refused: it
-    would be better at somebody else's cost.
+    A strategy that uses a slot more than once, or a node outside the start's allocation, raises
+    ``ValueError``: its result would not be comparable.
     """
     baseline = hopbyte.evaluate(traffic, start, machine)
     trials = [Trial("start", machine, start, start, baseline, baseline)]
@@ -211,7 +211,7 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _checked(order: Order, sizes: Sequence[int]) -> Sequence[tuple[int, ...]]:
-    """The cells of an order, if each comes once."""
+    """The cells of an order; each must occur once."""
     cells = [tuple(cell) for cell in order(sizes)]
     if sorted(cells) != rows(sizes):
         raise ValueError(f"found an order of {len(cells)} cells, expected each cell of {tuple(sizes)} once")

@@ -2,9 +2,9 @@
 
     python -m hopbyte.from_otf2 scorep_run/traces.otf2 traffic.csv
 
-writes who sent how many bytes and messages to whom, which ``hopbyte map`` reads. It needs the OTF2 package of
-the format's authors (``pip install hopbyte[otf2]``). Ranks of communicators become ranks of the world.
-Collective calls are counted and said, not written: their sizes mean different things with different recorders.
+writes bytes and messages by sender and receiver, in a format that ``hopbyte map`` reads. It needs the OTF2 package
+of the format's authors (``pip install hopbyte[otf2]``). Ranks of communicators become ranks of the world.
+Collective calls are counted in a note and not written: recorders define their sizes differently.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Pairs = Counter[tuple[int, int]]
 
 
 class NoTraffic(ValueError):
-    """A trace that cannot be turned into traffic, with what was found and expected."""
+    """A trace that cannot be converted to traffic; the text gives the found and the expected content."""
 
 
 def messages(anchor: str | os.PathLike[str]) -> tuple[int, Pairs, Pairs, int]:
-    """Ranks, bytes and messages by pair of ranks, and how many collective calls were passed over."""
+    """Ranks, bytes and messages by pair of ranks, and number of skipped collective calls."""
     try:
         from _otf2.ErrorCodes import Error
     except ImportError as error:
@@ -56,7 +56,7 @@ def _messages(anchor: str | os.PathLike[str]) -> tuple[int, Pairs, Pairs, int]:
             if comm not in members:
                 members[comm] = list(comm.group.members)
             group = members[comm]
-            if not group:  # A rank alone with itself.
+            if not group:  # MPI_COMM_SELF: no other rank.
                 continue
             if not 0 <= event.receiver < len(group) or location not in rank_of:
                 found = f"a send to rank {event.receiver} of a communicator of {len(group)}"
@@ -79,7 +79,7 @@ def _ranks(anchor: str | os.PathLike[str], definitions: Any) -> dict[Any, int]:
 
 
 def convert(anchor: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, int, int]:
-    """Writes the traffic of a trace as CSV; returns ranks, pairs, and collective calls passed over."""
+    """Writes the traffic of a trace as CSV; returns ranks, pairs, and number of skipped collective calls."""
     ranks, bytes_of, count_of, collectives = messages(anchor)
     target = Path(out)
     part = target.with_name(f".{target.name}.part")
@@ -88,7 +88,7 @@ def convert(anchor: str | os.PathLike[str], out: str | os.PathLike[str]) -> tupl
         rows.writerow(["src", "dst", "bytes", "messages"])
         for (src, dst), size in sorted(bytes_of.items()):
             rows.writerow([src, dst, size, count_of[src, dst]])
-        # Room for ranks that send and receive nothing.
+        # States the number of ranks, even if the last ones send and receive nothing.
         rows.writerow([ranks - 1, ranks - 1, 0, 0])
     part.replace(target)
     return ranks, len(bytes_of), collectives

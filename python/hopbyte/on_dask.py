@@ -1,8 +1,8 @@
 """Sweeps over operating points, and searches for a mapping, on more than one machine.
 
-``hopbyte sweep --points I/N`` runs one part of a sweep, ``hopbyte map --part I/N`` one of a search; a Slurm array
-needs nothing else. Here the parts are tasks of a Dask cluster whose workers have this package. They share no file
-system: scenarios go there, what was found comes back.
+``hopbyte sweep --points I/N`` runs one part of a sweep, ``hopbyte map --part I/N`` one part of a search; a Slurm array
+needs nothing else. Here the parts are tasks of a Dask cluster with this package on its workers. A shared file system
+is not needed: scenarios are sent to the workers, and results are returned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _write(texts: Sequence[str], folder: str) -> list[str]:
 
 
 def _part(texts: Sequence[str], options: Sequence[str], part: str) -> str:
-    """Runs one part where a worker is, and returns its journal."""
+    """Runs one part on a worker and returns its journal."""
     with tempfile.TemporaryDirectory(prefix="hopbyte-sweep-") as folder:
         names = _write(texts, folder)
         _hopbyte(["sweep", *names, *options, "--jobs", "1", "--out", "part.parquet", "--points", part], folder)
@@ -48,7 +48,7 @@ def _threads(client: Any) -> int:
 
 
 def _option(name: str, value: Any) -> list[str]:
-    """An option of the command; a :class:`~pathlib.Path` is made absolute, since workers are elsewhere."""
+    """An option of the command; a :class:`~pathlib.Path` is made absolute for the workers."""
     word = "--" + name.replace("_", "-")
     if value is None or value is False:
         return []
@@ -83,10 +83,10 @@ def sweep_on_dask(
 ) -> list[dict[str, Any]]:
     """Runs ``hopbyte sweep`` on the workers of a :class:`dask.distributed.Client`.
 
-    Arguments mean what the options of the command mean. ``scenarios`` are files here; machines and traffic that
-    they name are specs, or files that workers find under the same path. ``parts`` is the number of tasks (default:
-    four a thread of the cluster). Writes all runs to ``out`` (Parquet) and returns the sensitivities, a dictionary
-    a scenario and axis. The result is the same as that of one machine, byte for byte.
+    Arguments correspond to the options of the command. ``scenarios`` are files on this machine; machines and traffic
+    that they name are specs, or files at the same path on every worker. ``parts`` is the number of tasks (default:
+    four per thread of the cluster). Writes all runs to ``out`` (Parquet) and returns the sensitivities, a dictionary
+    per scenario and axis. The result is byte-identical to that of a single machine.
     """
     texts = [Path(s).read_text(encoding="utf-8") for s in scenarios]
     axes = {"link": link, "injection": injection, "latency": latency, "message_rate": message_rate, "cpu": cpu}
@@ -109,7 +109,7 @@ def sweep_on_dask(
 
 
 def _search(words: Sequence[str], part: str) -> str:
-    """Searches from one part of the seeds where a worker is, and returns what it keeps."""
+    """Searches from one part of the seeds on a worker, and returns the part's result file."""
     with tempfile.TemporaryDirectory(prefix="hopbyte-map-") as folder:
         _hopbyte(["map", *words, "--out", folder, "--part", part], folder)
         return "".join(path.read_text(encoding="utf-8") for path in Path(folder).glob("part-*.json"))
@@ -127,10 +127,11 @@ def map_on_dask(
     """Searches from many seeds on the workers of a :class:`dask.distributed.Client` and keeps the best mapping.
 
     ``options`` are those of ``hopbyte map``: ``fabric="gemini:16x12x24", nodes="all", trials=10_000_000``. ``seeds``
-    counts from ``seed`` (1). Texts go to the command as they are; a :class:`~pathlib.Path` is a file that workers find
-    under the same absolute path. ``parts`` is the number of tasks (default: one a thread of the cluster), each of
-    which searches on one thread. Writes every launcher's file and ``mapping.json`` into the folder ``out`` and returns
-    what the latter holds. With ``trials`` that is what one machine finds, whatever the number of parts.
+    is the number of seeds from ``seed`` (1) on. Strings are passed to the command unchanged; a :class:`~pathlib.Path`
+    is a file at the same absolute path on every worker. ``parts`` is the number of tasks (default: one per thread of
+    the cluster), each with one search thread. Writes every launcher's file and ``mapping.json`` into the folder
+    ``out`` and returns the content of the latter. With ``trials`` the result does not depend on the number of parts
+    and equals that of a single machine.
     """
     place = str(traffic.resolve()) if isinstance(traffic, Path) else traffic
     options = {"threads": 1, **options}

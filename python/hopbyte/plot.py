@@ -1,7 +1,7 @@
 """Pictures for papers and notebooks: load by dimension and kind, torus slices, route costs.
 
-Every function draws into given axes or makes its own figure, and returns the axes or the figure.
-Loads are never told by colour alone: bars are hatched, strokes grow wider. What was not read is
+Every function draws into given axes or creates a figure, and returns the axes or the figure.
+Colour is never the only encoding of load: bars are hatched, strokes grow wider. Missing values are
 drawn as missing. Before and after share one scale.
 """
 
@@ -24,7 +24,7 @@ from hopbyte._core import Evaluation, Machine, RouteCosts, links
 Floats = NDArray[np.float64]
 
 RAMP = ("#ccd3da", "#9fb4ca", "#d7a13a", "#dd6b26", "#b32b30", "#5f0c38")
-"""Colours of the classes from nothing to the heaviest, the same as in the SVG pictures."""
+"""Colours of the load classes from zero to the highest, the same as in the SVG pictures."""
 
 WIDTHS = (0.5, 1.0, 1.6, 2.4, 3.2, 4.2)
 """Widths of the same classes."""
@@ -49,8 +49,8 @@ class Compared(Protocol):
 def load_by_dimension(mapping: Compared, ax: Axes | None = None) -> Axes:
     """Mean (bar) and maximum (mark) of link time by dimension of the grid, before and after.
 
-    The form of paper 000, Figs. 6 and 7: one glance says where a placement loads the network. On
-    machines that are no grid, links are told apart by kind.
+    As in paper 000, Figs. 6 and 7: shows at a glance where a placement loads the network. On
+    machines that are no grid, links are grouped by kind.
     """
     return _bars(mapping, _by_dimension(mapping.machine), "dimension", ax)
 
@@ -61,7 +61,7 @@ def load_by_kind(mapping: Compared, ax: Axes | None = None) -> Axes:
 
 
 def counters_by_dimension(machine: Machine, values: Floats, label: str, ax: Axes | None = None) -> Axes:
-    """Mean and maximum of any value a link by dimension: stalls as in paper 000, Fig. 7."""
+    """Mean and maximum of any value per link by dimension, such as stalls in paper 000, Fig. 7."""
     ax = _axes(ax)
     groups = _by_dimension(machine)
     for i, members in enumerate(groups.values()):
@@ -78,7 +78,7 @@ def torus_slices(
     top: float | None = None,
     columns: int | None = None,
 ) -> Figure:
-    """Every link of a torus or mesh in flat slices, one a coordinate of the third dimension.
+    """Every link of a torus or mesh in flat slices, one per coordinate of the third dimension.
 
     Links along X and Y are strokes between routers, those of the third dimension short oblique
     strokes. ``top`` sets the end of the scale, so that several pictures can share it.
@@ -140,7 +140,7 @@ def route_cost_matrix(costs: RouteCosts, ax: Axes | None = None) -> Axes:
 
 
 def load_spread(mapping: Compared, ax: Axes | None = None) -> Axes:
-    """How many links carry how much: link times before and after, counts on a log scale."""
+    """Histogram of link times before and after, with counts on a log scale."""
     ax = _axes(ax)
     times = (mapping.baseline.link_seconds, mapping.result.link_seconds)
     factor, unit = _unit(max(_top(t) for t in times))
@@ -234,7 +234,7 @@ def _top(values: Floats) -> float:
 
 
 def _round_up(value: float) -> float:
-    """The next round number, so that the classes of a legend are round too."""
+    """The next round number, so that the class limits in a legend are round too."""
     if value <= 0:
         return 0.0
     power = 10.0 ** np.floor(np.log10(value))
@@ -248,7 +248,7 @@ def _unit(top: float) -> tuple[float, str]:
 
 
 def _classes(loads: Floats, top: float) -> NDArray[np.int8]:
-    """Class of each load: 0 for nothing, 1 to 5 for the fifths of the scale, -1 for unknown."""
+    """Class of each load: 0 for zero, 1 to 5 for the fifths of the scale, -1 for unknown."""
     scaled = np.ceil(np.nan_to_num(loads) / (top or 1.0) * 5 - 1e-9).clip(1, 5)
     classes = np.where(loads > 0, scaled, 0)
     return np.where(np.isnan(loads), -1, classes).astype(np.int8)

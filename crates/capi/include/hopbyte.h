@@ -64,7 +64,7 @@ const char *hopbyte_error_text(void);
 
 /* ---- machine: nodes are numbers from 0 ---- */
 
-/* A machine from a spec (gemini:16x12x24) or a file, and its forwarding tables (NULL: searched as on the command line). */
+/* A machine from a spec (gemini:16x12x24) or a file, and its forwarding tables (NULL: as on the command line). */
 hopbyte_machine *hopbyte_machine_open(const char *fabric, const char *routes);
 void hopbyte_machine_close(hopbyte_machine *machine);
 size_t hopbyte_machine_node_count(const hopbyte_machine *machine);

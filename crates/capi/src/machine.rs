@@ -33,7 +33,7 @@ pub struct hopbyte_machine(pub(crate) Arc<Known>);
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_machine_open(
     fabric: *const c_char,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn hopbyte_machine_open(
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_machine_close(machine: *mut hopbyte_machine) {
     // SAFETY: the caller gives an open machine or null, and uses it no more.
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn hopbyte_machine_close(machine: *mut hopbyte_machine) {
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_machine_node_count(machine: *const hopbyte_machine) -> usize {
     border::value(0, || {
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn hopbyte_machine_node_count(machine: *const hopbyte_mach
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_machine_find_node(
     machine: *const hopbyte_machine,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn hopbyte_machine_find_node(
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_machine_node_name(
     machine: *const hopbyte_machine,

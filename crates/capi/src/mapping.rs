@@ -75,7 +75,7 @@ impl hopbyte_map_options {
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as C calls it")]
 pub unsafe extern "C" fn hopbyte_mapping_create(
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_mapping_free(mapping: *mut hopbyte_mapping) {
     // SAFETY: the caller gives a mapping or null, and uses it no more.
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn hopbyte_mapping_free(mapping: *mut hopbyte_mapping) {
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_mapping_places(
     mapping: *const hopbyte_mapping,
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn hopbyte_mapping_places(
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_mapping_worth(
     mapping: *const hopbyte_mapping,

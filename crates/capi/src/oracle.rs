@@ -81,7 +81,7 @@ pub(crate) fn choice<T: Copy>(what: &str, number: c_int, all: &[T]) -> Result<T,
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_oracle_connect(
     machine: *const hopbyte_machine,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn hopbyte_oracle_connect(
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_oracle_close(oracle: *mut hopbyte_oracle) {
     // SAFETY: the caller gives an open oracle or null, and uses it no more.
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn hopbyte_oracle_close(oracle: *mut hopbyte_oracle) {
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_oracle_refresh(
     oracle: *mut hopbyte_oracle,
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn hopbyte_oracle_refresh(
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as C calls it")]
 pub unsafe extern "C" fn hopbyte_oracle_costs(
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn hopbyte_oracle_costs(
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as C calls it")]
 pub unsafe extern "C" fn hopbyte_oracle_matrix(

@@ -32,7 +32,7 @@ pub extern "C" fn hopbyte_traffic_create(tasks: usize) -> *mut hopbyte_traffic {
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_traffic_free(traffic: *mut hopbyte_traffic) {
     // SAFETY: the caller gives a traffic or null, and uses it no more.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn hopbyte_traffic_free(traffic: *mut hopbyte_traffic) {
 /// See `hopbyte.h`.
 ///
 /// # Safety
-/// As `hopbyte.h` says.
+/// As documented in `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hopbyte_traffic_add(
     traffic: *mut hopbyte_traffic,

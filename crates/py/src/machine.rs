@@ -197,8 +197,10 @@ impl Machine {
                 let values: Vec<f64> = array.as_array().to_vec();
                 let links = self.fabric().links().len();
                 if values.len() != links {
-                    let text =
-                        format!("found {} loads, expected {links}, one per link", values.len());
+                    let text = format!(
+                        "found {} loads, expected {links}, one per link",
+                        values.len()
+                    );
                     return Err(PyValueError::new_err(text));
                 }
                 Some(LinkLoads::new(name, unit, values))

@@ -134,7 +134,7 @@ impl Row {
         })?;
         row.examine().map_err(|(found, expected)| {
             let error = InputError::new(file, found, expected);
-            ModelError::from(error.hint("docs: What the papers printed, Writing a row"))
+            ModelError::from(error.hint("docs: Published figures, Writing a row"))
         })?;
         Ok(row)
     }

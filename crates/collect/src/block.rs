@@ -1,4 +1,4 @@
-//! What was gathered in one tick, as bytes: for the store, for viewers, for replay.
+//! All reports of one tick as bytes, for the store, viewers and replay.
 //!
 //! A block is four bytes of length, four of CRC-32, and entries:
 //!
@@ -8,9 +8,9 @@
 //! | `n` | number of a node, its name, boot, start of its agent |
 //! | `s` | node, [`Origin`] of a source, its shape |
 //! | `r` | node, [`Arrival`], a report as on the wire |
-//! | `c` | the [`Closing`], last of every block |
+//! | `c` | the [`Closing`], last entry of every block |
 //!
-//! The first block of a segment introduces everything it uses; later blocks only what is new.
+//! The first block of a segment defines all shapes, nodes and sources that it uses; later blocks only new ones.
 
 use crate::Refusal;
 use crate::bytes::{Take, put_difference, put_number, put_u64, put_word};
@@ -18,22 +18,22 @@ use crate::node::{NodeState, Shapes};
 use crate::wire::{Origin, Sampled, put_report};
 use serde::Serialize;
 
-/// Longest block: 100,000 nodes of 300 counters, whole.
+/// Maximum length of a block: 100,000 nodes of 300 counters with absolute values.
 pub const LONGEST_BLOCK: usize = 512 << 20;
-/// Most nodes in one stream of blocks.
+/// Maximum number of nodes in one stream of blocks.
 pub const MOST_NODES: usize = 1 << 20;
 /// Bytes before the entries.
 pub const HEAD: usize = 8;
 
-/// How a report came in relation to its tick.
+/// Arrival of a report relative to its tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrival {
     /// Before the tick closed.
     OnTime,
-    /// After it.
+    /// After the tick closed.
     Late,
-    /// Before it began: the node's clock is ahead.
+    /// Before the tick began: the node's clock is ahead.
     Ahead,
 }
 
@@ -41,13 +41,13 @@ pub enum Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Absence {
-    /// It was never heard of.
+    /// No report since the collector's start.
     Never,
-    /// It has no connection.
+    /// The node has no connection.
     Gone,
-    /// It has a connection and says nothing.
+    /// The node is connected and sends no reports.
     Silent,
-    /// It reports earlier ticks: its clock or its way is behind.
+    /// The node reports earlier ticks: its clock is behind or its path is slow.
     Behind,
 }
 
@@ -59,45 +59,45 @@ const ABSENCES: [Absence; 4] = [
 ];
 const ARRIVALS: [Arrival; 3] = [Arrival::OnTime, Arrival::Late, Arrival::Ahead];
 
-/// A report that came after its tick was closed.
+/// A report that arrived after its tick closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Late {
     /// The node.
     pub node: u32,
-    /// The tick it is of.
+    /// The report's tick.
     pub tick: u64,
-    /// From reading to arrival, by the clocks of both.
+    /// Delay from reading to arrival, by the node's and the collector's clocks.
     pub delay_ns: i64,
 }
 
-/// What is known when a tick closes, and of whom nothing is known. Nodes are numbers of this stream.
+/// State of a tick at its closing. Nodes are numbers of this stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
     /// The tick.
     pub tick: u64,
-    /// Length of a tick.
+    /// Tick length.
     pub period_ns: u64,
-    /// When it closed, by the collector's clock.
+    /// Time of closing, by the collector's clock.
     pub closed_ns: u64,
-    /// Nodes that should report.
+    /// Number of nodes expected to report.
     pub expected: u64,
-    /// Nodes that did, in time.
+    /// Number of nodes that reported in time.
     pub reported: u64,
-    /// From the first node's reading to the last one's, where two reported.
+    /// Time from the first node's reading to the last one's, if at least two reported.
     pub spread_ns: Option<u64>,
-    /// Ticks that were not closed since the one before (the collector slept, or its clock was set).
+    /// Ticks skipped since the previous closing (suspended collector or changed clock).
     pub skipped: u64,
-    /// Nodes without values, and why.
+    /// Nodes without values, with the reason.
     pub missing: Vec<(u32, Absence)>,
-    /// Reports of earlier ticks that came since.
+    /// Late reports since the previous closing.
     pub late: Vec<Late>,
-    /// Nodes that booted anew or whose counters began anew.
+    /// Nodes that rebooted or whose counters were reset.
     pub reset: Vec<u32>,
-    /// Nodes whose device clock stands, or that are connected and silent.
+    /// Nodes whose device clock stopped, or that are connected and silent.
     pub frozen: Vec<u32>,
     /// Nodes whose clock is ahead by more than a tick.
     pub ahead: Vec<u32>,
-    /// Nodes with a source that could not be read.
+    /// Nodes with a source that failed to read.
     pub failed: Vec<u32>,
 }
 
@@ -178,16 +178,16 @@ fn node_number(take: &mut Take<'_>) -> Result<u32, Refusal> {
     Ok(n as u32)
 }
 
-/// A block that is being written.
+/// A block under construction.
 #[derive(Debug)]
 pub struct Writer {
     out: Vec<u8>,
-    /// Check sum of the entries up to a position.
+    /// Checksum of the entries up to a position.
     crc: crc32fast::Hasher,
     summed: usize,
 }
 
-/// Bytes after which the check sum is taken: while they are in the processor's cache.
+/// Interval in bytes at which the checksum is updated, while the bytes are in the processor's cache.
 const SUM_EVERY: usize = 64 << 10;
 
 impl Default for Writer {
@@ -201,7 +201,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// Introduces a shape.
+    /// Adds a shape.
     pub fn shape(&mut self, id: u32, bytes: &[u8]) {
         self.out.push(b'h');
         put_number(&mut self.out, id.into());
@@ -209,7 +209,7 @@ impl Writer {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Introduces a node.
+    /// Adds a node.
     pub fn node(&mut self, id: u32, state: &NodeState) {
         self.out.push(b'n');
         put_number(&mut self.out, id.into());
@@ -218,7 +218,7 @@ impl Writer {
         put_u64(&mut self.out, state.start);
     }
 
-    /// Introduces a source of a node.
+    /// Adds a source of a node.
     pub fn source(&mut self, node: u32, origin: &Origin, shape: u32) {
         self.out.push(b's');
         put_number(&mut self.out, node.into());
@@ -226,7 +226,7 @@ impl Writer {
         put_number(&mut self.out, shape.into());
     }
 
-    /// A report as it came.
+    /// Adds a report as received.
     pub fn report(&mut self, node: u32, arrival: Arrival, body: &[u8]) {
         self.report_head(node, arrival);
         put_number(&mut self.out, body.len() as u64);
@@ -241,7 +241,7 @@ impl Writer {
         self.summed = self.out.len();
     }
 
-    /// The latest report of a node, its values whole.
+    /// Adds the latest report of a node with absolute values.
     pub fn whole_report(&mut self, node: u32, arrival: Arrival, state: &NodeState) {
         self.report_head(node, arrival);
         let sources: Vec<Sampled<'_>> = state
@@ -270,12 +270,12 @@ impl Writer {
         self.out.push(arrival as u8);
     }
 
-    /// Everything so far.
+    /// The block so far.
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// Closes the block; the bytes stay until [`Writer::clear`].
+    /// Closes the block; its bytes are valid until [`Writer::clear`].
     pub fn close(&mut self, closing: &Closing) -> &[u8] {
         self.out.push(b'c');
         closing.put(&mut self.out);
@@ -287,7 +287,7 @@ impl Writer {
         &self.out
     }
 
-    /// Begins the next block; memory far beyond the last one's need is given back.
+    /// Begins the next block. Memory far beyond the need of the last block is released.
     pub fn clear(&mut self) {
         let used = self.out.len();
         self.out.truncate(HEAD);
@@ -299,7 +299,7 @@ impl Writer {
     }
 }
 
-/// The entries of the first block of `bytes` and what it takes; `None` when it is not all there.
+/// The entries of the first block of `bytes` and the block's length; `None` if it is incomplete.
 pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Refusal> {
     let Some(head) = bytes.first_chunk::<HEAD>() else {
         return Ok(None);
@@ -313,24 +313,24 @@ pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Refusal> {
         return Ok(None);
     };
     if crc32fast::hash(entries) != crc {
-        return Err(Refusal::new("a block whose check sum is wrong"));
+        return Err(Refusal::new("a block with a wrong checksum"));
     }
     Ok(Some((entries, HEAD + length)))
 }
 
-/// The cluster as the blocks read so far describe it.
+/// The state of the cluster after the blocks read so far.
 #[derive(Debug, Default)]
 pub struct Cluster {
     /// Shapes of sources.
     pub shapes: Shapes,
-    /// Nodes by number; a number that was not introduced is `None`.
+    /// Nodes by number; `None` for a number without a definition.
     pub nodes: Vec<Option<NodeState>>,
     shape_ids: Vec<Option<u32>>,
 }
 
 impl Cluster {
-    /// Takes a block's entries, calls `report` after each report with node number and arrival, and
-    /// returns how the tick closed.
+    /// Decodes a block's entries, calls `report` after each report with node number and arrival, and
+    /// returns the closing.
     pub fn read(
         &mut self,
         entries: &[u8],
@@ -361,12 +361,12 @@ impl Cluster {
         }
     }
 
-    /// The node of a number, where it was introduced.
+    /// The node with a number, if it is defined.
     pub fn node(&self, id: u32) -> Option<&NodeState> {
         self.nodes.get(id as usize)?.as_ref()
     }
 
-    /// The name of a node, or its number where it was never heard of.
+    /// The name of a node, or its number if it is not defined.
     pub fn name(&self, id: u32) -> String {
         let node = self.node(id);
         node.map_or_else(|| format!("#{id}"), |n| n.name.to_string())

@@ -1,11 +1,11 @@
-//! Numbers and words as bytes, and back from bytes that nobody vouches for.
+//! Encoding of numbers and words, and bounds-checked decoding of untrusted bytes.
 
 use crate::Refusal;
 
-/// Longest word (a name of a node, port or counter) on the wire.
+/// Maximum length of a word (a name of a node, port or counter) on the wire.
 pub const LONGEST_WORD: usize = 128;
 
-/// Appends a number of few bytes when it is small: seven bits a byte, the lowest first.
+/// Appends a number in variable length: seven bits per byte, lowest first.
 pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -14,7 +14,7 @@ pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a difference, small ones of either sign in few bytes.
+/// Appends a signed difference in variable length.
 pub fn put_difference(out: &mut Vec<u8>, value: i64) {
     put_number(out, zigzag(value));
 }
@@ -24,13 +24,13 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a word with its length.
+/// Appends a word, preceded by its length.
 pub fn put_word(out: &mut Vec<u8>, word: &str) {
     put_number(out, word.len() as u64);
     out.extend_from_slice(word.as_bytes());
 }
 
-/// Maps 0, −1, 1, −2 … to 0, 1, 2, 3 …: the lowest bit says that a value fell.
+/// Maps 0, −1, 1, −2 … to 0, 1, 2, 3 …: the lowest bit is the sign.
 #[inline]
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
@@ -42,7 +42,7 @@ pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Bytes of words: printable ASCII without quotes and what shells replace.
+/// Bytes allowed in words: printable ASCII without quotes and characters that shells expand.
 static PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut b = b' ';
@@ -53,7 +53,7 @@ static PLAIN: [bool; 256] = {
     plain
 };
 
-/// Reads bytes from the front; every step checks that they are there.
+/// Decodes bytes from the front with bounds checks.
 #[derive(Clone, Debug)]
 pub struct Take<'a>(pub &'a [u8]);
 
@@ -83,10 +83,10 @@ impl<'a> Take<'a> {
         Ok(u64::from_le_bytes(eight))
     }
 
-    /// What [`put_number`] wrote.
+    /// Decodes the output of [`put_number`].
     #[inline]
     pub fn number(&mut self) -> Result<u64, Refusal> {
-        // Most are small.
+        // Fast path: most numbers take one byte.
         if let Some((&byte @ ..0x80, rest)) = self.0.split_first() {
             self.0 = rest;
             return Ok(byte.into());
@@ -106,12 +106,12 @@ impl<'a> Take<'a> {
         Err(Refusal::new("a number of more than 64 bits"))
     }
 
-    /// What [`put_difference`] wrote.
+    /// Decodes the output of [`put_difference`].
     pub fn difference(&mut self) -> Result<i64, Refusal> {
         Ok(unzigzag(self.number()?))
     }
 
-    /// A count of things that take at least a byte each, at most `most`.
+    /// A count of items that take at least one byte each, at most `most`.
     pub fn count(&mut self, what: &str, most: usize) -> Result<usize, Refusal> {
         let n = self.number()?;
         match usize::try_from(n) {
@@ -134,7 +134,7 @@ impl<'a> Take<'a> {
         }
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes are left.
     pub fn end(&self) -> Result<(), Refusal> {
         if self.0.is_empty() {
             return Ok(());

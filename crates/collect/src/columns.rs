@@ -1,4 +1,4 @@
-//! Parquet files, column by column, under a temporary name until they are whole.
+//! Parquet files, written column by column under a temporary name and renamed when complete.
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -12,18 +12,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Values of a column, all known.
+/// Values of a column without missing ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
     /// Words.
     Text(Vec<String>),
-    /// Whole numbers, none below zero.
+    /// Non-negative integers.
     Whole(Vec<u64>),
-    /// Numbers.
+    /// Floating-point numbers.
     Number(Vec<f64>),
 }
 
-/// Writes a table whose columns are equally long as one Parquet file, with metadata `about` it.
+/// Writes a table whose columns are equally long as one Parquet file with metadata `about`.
 ///
 /// # Errors
 /// The folder is missing or not writable; the disk is full.
@@ -155,7 +155,7 @@ fn number(name: &str) -> io::Result<TypePtr> {
     Ok(Arc::new(field.build().map_err(failed)?))
 }
 
-/// Writes the next column of a group: all its values, or those that `levels` says are known.
+/// Writes the next column of a group: all values, or those that `levels` marks as present.
 pub(crate) fn put<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, File>,
     values: &[T::T],

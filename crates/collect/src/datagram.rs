@@ -1,19 +1,19 @@
 //! Reports in single packets: for UDP and for message buses.
 //!
-//! [`PREAMBLE`], the start of the agent, its node, a proof when a token is required, and frames whose
-//! values are whole. A collector that does not know the node answers with a `N` frame, upon which the
-//! agent says hello and declares its sources again.
+//! A packet is [`PREAMBLE`], the start of the agent, its node, a proof if a token is required, and frames
+//! with absolute values. A collector without state for the node answers with an `N` frame. The agent
+//! then sends its hello and declares its sources again.
 
 use crate::Refusal;
 use crate::bytes::{Take, put_u64, put_word};
 use crate::wire::{PREAMBLE, PROOF, Token, stranger};
 
-/// Longest datagram.
+/// Maximum length of a datagram.
 pub const LONGEST: usize = 65_507;
-/// How a refusal of an agent that did not introduce itself ends: it is asked to, no more.
+/// Last words of a refusal that asks an agent for its hello.
 pub const STRANGER: &str = "who did not say hello";
 
-/// A packet around frames that [`wire::frame`](crate::wire::frame) wrote.
+/// Wraps frames from [`wire::frame`](crate::wire::frame) into a packet.
 pub fn wrap(node: &str, start: u64, token: Option<&Token>, frames: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&PREAMBLE);
     put_u64(out, start);

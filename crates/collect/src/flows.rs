@@ -1,4 +1,4 @@
-//! What every port of every node carries: increases of its counters as totals and rates in our units.
+//! Traffic and state of every port of every node: increases of counters as totals and rates in SI units.
 
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState};
@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 /// One quantity of one port.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Position in the layout's ports.
+    /// Index of the port in the layout.
     pub port: u16,
-    /// What is counted.
+    /// The quantity.
     pub quantity: Quantity,
-    /// Which way: lanes and capacities of both directions of a port are told apart.
+    /// Direction: lanes and capacities of a port are separate for each direction.
     pub side: Side,
-    /// Sum of the increases since `since_ns`, from the device's total at first sight; a state as it is.
+    /// Sum of the increases since `since_ns`, starting from the device's first total; for a gauge its value.
     pub total: f64,
-    /// Increase a second in the last interval; for a state the state. Not known after a reset or gap.
+    /// Increase per second in the last interval; for a gauge its value. Missing after a reset or gap.
     pub rate: Result<f64, Missing>,
-    /// Time from which `total` counts (nanoseconds since 1970), where it began anew.
+    /// Start of `total` (nanoseconds since 1970) after a reset.
     pub since_ns: Option<u64>,
     terms: Vec<(u32, f64)>,
     combine: Combine,
-    /// The counter that says the port's speed, and bytes per second of its unit.
+    /// The counter of the port's speed, and bytes per second of its unit.
     speed: Option<(u32, f64)>,
 }
 
@@ -34,7 +34,7 @@ pub struct Flow {
 pub struct SourceFlows {
     /// The source's shape.
     pub shape: u32,
-    /// Its quantities by port.
+    /// The source's quantities by port.
     pub flows: Vec<Flow>,
     values: Values,
     moment: Moment,
@@ -65,7 +65,7 @@ impl Flows {
         }
     }
 
-    /// After a tick closed: what nodes that did not report carry is not known.
+    /// Handles the closing of a tick: rates of nodes that did not report become missing.
     pub fn close(&mut self, closing: &Closing) {
         for &(node, _) in &closing.missing {
             for (_, source) in self.sources.range_mut((node, 0)..=(node, u8::MAX)) {
@@ -89,7 +89,7 @@ impl SourceFlows {
         let mut flows: BTreeMap<(u16, Quantity, Side), Flow> = BTreeMap::new();
         for (counter, i) in layout.counters.iter().zip(0..) {
             let quantity = counter.quantity;
-            // Damaged packets of both directions are one figure; what both can carry is none.
+            // Errors of both directions are summed; lanes and capacities are not.
             let side = match quantity {
                 Quantity::Lanes | Quantity::Capacity => counter.side,
                 _ => quantity.side(),
@@ -159,7 +159,7 @@ impl Flow {
             return;
         }
         if !seen || self.terms.iter().any(|t| old.get(t.0 as usize).is_none()) {
-            // Of what was missing in between nobody knows how it got here; a total never falls silently.
+            // The increase during missing values is unknown; a total never decreases without a new start.
             if total < self.total {
                 self.since_ns = moment.time_ns;
             }
@@ -204,7 +204,7 @@ impl Flow {
     }
 }
 
-/// What several counters make; `None` when one of them is not known.
+/// Combined value of several counters; `None` if one of them is missing.
 fn combined(
     combine: Combine,
     terms: &[(u32, f64)],
@@ -215,7 +215,7 @@ fn combined(
         let term = value(i)? * factor;
         whole = match combine {
             Combine::Max => f64::max(whole, term),
-            // The tiles of one port are not told apart here: the mean is over its counters.
+            // Tiles of one port are not separate here: the mean is over its counters.
             Combine::Sum | Combine::Mean => whole + term,
         };
     }
@@ -236,7 +236,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A node of two counters: bytes of 64 bits and a stall of 48 bits at 800 MHz.
+    /// A node with two counters: bytes of 64 bits and a stall of 48 bits at 800 MHz.
     struct Site {
         cluster: Cluster,
         flows: Flows,
@@ -260,7 +260,7 @@ mod tests {
             Self { cluster, flows }
         }
 
-        /// Bytes and stall after a report at a time; `None`: the source could not be read.
+        /// Bytes and stall after a report at a time; `None`: the reading failed.
         fn report(&mut self, time_ns: u64, row: Option<[u64; 2]>) -> [Flow; 2] {
             let header = Header {
                 time_ns,
@@ -315,8 +315,8 @@ mod tests {
         let top = (1 << 48) - 1;
         site.report(SECOND, Some([u64::MAX - 99, top - 199_999_999]));
         let [bytes, stall] = site.report(2 * SECOND, Some([900, 200_000_000]));
-        assert_eq!(bytes.rate, Ok(1000.0), "100 to the top and round, 900 on");
-        // 400,000,000 clocks of 1.25 ns are half a second, to the last one.
+        assert_eq!(bytes.rate, Ok(1000.0), "100 up to the wrap, 900 after it");
+        // 400,000,000 clocks of 1.25 ns are exactly half a second.
         assert_eq!(stall.rate, Ok(500_000_000.0));
     }
 
@@ -332,7 +332,7 @@ mod tests {
         );
         let [bytes, _] = site.report(3 * SECOND, Some([4_687_500_500, 9]));
         assert_eq!((bytes.rate, bytes.total), (Ok(500.0), 4_687_500_500.0));
-        // While the source could not be read the device began anew.
+        // The device was reset while its readings failed.
         site.report(4 * SECOND, None);
         let [bytes, _] = site.report(5 * SECOND, Some([10, 9]));
         assert_eq!(bytes.rate, Err(Missing::Unread));
@@ -364,9 +364,9 @@ mod tests {
         site.flows.close(&closing);
         let (_, source) = site.flows.iter().next().unwrap();
         assert!(source.flows.iter().all(|f| f.rate == Err(Missing::Unread)));
-        // Two seconds later the rate is over both of them.
+        // Two seconds later the rate covers both seconds.
         assert_eq!(site.report(4 * SECOND, Some([700, 0]))[0].rate, Ok(200.0));
-        // Longer than a counter of 48 bits at 800 MHz takes to go round: nobody knows how often.
+        // Longer than the wrap time of a 48-bit counter at 800 MHz: the number of wraps is unknown.
         let [bytes, stall] = site.report(400_000 * SECOND, Some([800, 5]));
         assert!(bytes.rate.is_ok());
         assert_eq!(stall.rate, Err(Missing::Gap));

@@ -1,8 +1,8 @@
-//! Who reported in this second? The collector's heart: no sockets, no clocks of its own.
+//! The collector's logic without sockets and clocks: files reports under their ticks and closes ticks.
 //!
-//! Reports are filed under the tick that they name. The open tick closes when all expected nodes reported
-//! or when the deadline after its start passed ([`Gathering::due`]); what comes later is kept all the
-//! same and named in the next closing. Values are held once a node, the latest ones.
+//! Reports are filed under the tick in their header. The open tick closes when all expected nodes have
+//! reported or the deadline after its start has passed ([`Gathering::due`]). Later reports are stored too
+//! and listed in the next closing. Only the latest values of each node are held in memory.
 
 use crate::Refusal;
 use crate::block::{Absence, Arrival, Closing, Late, MOST_NODES, Writer};
@@ -15,18 +15,18 @@ mod members;
 
 pub use self::members::{Channel, Members};
 
-/// How a collector decides.
+/// Parameters of a collector.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Length of a tick.
+    /// Tick length.
     pub period_ns: u64,
-    /// How long after the start of a tick its reports are waited for.
+    /// Time from the start of a tick to its deadline.
     pub deadline_ns: u64,
-    /// Nodes that must report; where there are none, those that ever reported.
+    /// Names of expected nodes; if empty, every node is expected from its first report on.
     pub expected: Vec<String>,
-    /// Ticks after which a node that nobody named is no longer expected.
+    /// Ticks without a report after which an unnamed node is no longer expected.
     pub forget_ticks: u64,
-    /// Bytes of values and names that may be held.
+    /// Bound on the bytes of values and names in memory.
     pub memory_bytes: usize,
 }
 
@@ -42,16 +42,16 @@ impl Default for Rules {
     }
 }
 
-/// A file or a viewer's stream has to be self-contained from a certain block on.
+/// A part of the stream of blocks that is self-contained: a log file or a viewer's stream.
 #[derive(Debug, Default)]
 struct Segment {
     number: u32,
     shapes: Vec<u32>,
-    /// Whether the next block begins another one.
+    /// Whether the next block begins a new segment.
     ends: bool,
 }
 
-/// Everything the collector holds.
+/// State of the collector.
 #[derive(Debug)]
 pub struct Gathering {
     rules: Rules,
@@ -67,20 +67,20 @@ pub struct Gathering {
     bytes: usize,
 }
 
-/// Acknowledgements are spread over this many ticks, so that one costs a node an eighth of a packet.
+/// Acknowledgements are spread over this many ticks: an eighth of a packet per node and tick.
 const ACKNOWLEDGE_EVERY: u64 = 8;
 /// Ticks that an unsynchronised clock may be ahead.
 const AHEAD_TICKS: u64 = 1;
-/// Ticks to catch up one by one after a pause; beyond them the rest is skipped, and said.
+/// Ticks that are closed one by one after a pause; more are skipped and counted.
 const CATCH_UP: u64 = 2;
-/// Late reports and bytes of a block after which a backlog waits for the next tick.
+/// Late reports and bytes of a block beyond which a backlog waits for the next tick.
 const MOST_LATE: usize = 100_000;
 const FULL_BLOCK: usize = 64 << 20;
-/// Silent periods after which another agent may take a name over.
+/// Periods of silence after which another agent may take over a node name.
 const TAKE_OVER_PERIODS: u64 = 3;
 
 impl Gathering {
-    /// Begins with the tick after `now_ns`.
+    /// Starts with the tick after `now_ns`.
     pub fn new(rules: Rules, now_ns: u64) -> Self {
         let mut gathering = Self {
             open: now_ns / rules.period_ns + 1,
@@ -99,7 +99,7 @@ impl Gathering {
             rules,
         };
         for name in std::mem::take(&mut gathering.rules.expected) {
-            // A name that is listed twice is one node.
+            // A name listed twice is one node.
             if gathering.members.find(&name).is_none() {
                 gathering.add(NodeState::new(&name, 0, 0), true);
                 gathering.rules.expected.push(name);
@@ -113,8 +113,7 @@ impl Gathering {
         self.members.add(state, expected)
     }
 
-    /// What a store remembers of a node: its agent's reports up to a sequence number are kept, and of
-    /// which sources they are.
+    /// Restores a node from the store: its sources and the highest stored sequence number.
     pub fn remember(&mut self, known: &Remembered) {
         let state = &known.state;
         let named = !self.rules.expected.is_empty();
@@ -130,14 +129,14 @@ impl Gathering {
         member.sequence = state.header.sequence;
         member.kept = state.header.sequence;
         for (origin, shape) in &known.sources {
-            // Too many for --memory: such an agent is asked to say hello, and told so.
+            // Beyond --memory: the agent is asked for its hello and then receives the refusal.
             if self.declare(id, origin.clone(), shape).is_err() {
                 break;
             }
         }
     }
 
-    /// An agent says who it is. Returns its number and the highest sequence number that is kept.
+    /// Handles an agent's hello. Returns the node's number and the highest stored sequence number.
     pub fn hello(
         &mut self,
         hello: &Hello,
@@ -171,7 +170,7 @@ impl Gathering {
         let quiet_ns = TAKE_OVER_PERIODS * self.rules.period_ns;
         let member = &mut self.members[id];
         let same = member.state.start == hello.start && member.state.boot == hello.boot;
-        // What lines say of a node gives way to its agent.
+        // An agent takes precedence over lines from other tools.
         let speaks = !matches!(member.channel, Channel::None | Channel::Lines);
         let alive = speaks && now_ns < member.heard_ns + quiet_ns;
         let succeeds = channel == Channel::Log && hello.start > member.state.header.time_ns;
@@ -203,7 +202,7 @@ impl Gathering {
         Ok((id, member.kept))
     }
 
-    /// An agent declares a source: its [`Origin`] and its shape.
+    /// Handles the declaration of a source: its [`Origin`] and its shape.
     pub fn source(&mut self, id: u32, body: &[u8]) -> Result<(), Refusal> {
         let mut take = Take(body);
         let origin = Origin::take(&mut take)?;
@@ -215,7 +214,7 @@ impl Gathering {
         let bytes = 3 * shape.len();
         let shape = self.shapes.intern(shape)?;
         if self.shapes.len() > before {
-            // A counter with its names takes about three times its bytes on the wire.
+            // A counter with its names takes about three times its size on the wire.
             self.bytes += bytes;
         }
         let member = &mut self.members[id];
@@ -238,7 +237,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// A report in a packet: of a node that a store remembers nobody heard how it talks to us.
+    /// Sets the channel of a node that was restored from the store and reports by packet without a hello.
     pub fn heard_on(&mut self, id: u32, channel: Channel) {
         let member = &mut self.members[id];
         if member.channel == Channel::None {
@@ -247,12 +246,12 @@ impl Gathering {
         }
     }
 
-    /// Whether so much came for this tick that the rest should wait for the next one.
+    /// Whether the tick's block is full, so that further input waits for the next tick.
     pub fn is_full(&self) -> bool {
         self.late.len() >= MOST_LATE || self.block.bytes().len() >= FULL_BLOCK
     }
 
-    /// An agent reports. Reports that are kept already are passed over.
+    /// Handles a report. Reports that are already stored are skipped.
     pub fn report(&mut self, id: u32, body: &[u8], now_ns: u64) -> Result<(), Refusal> {
         let member = &mut self.members[id];
         let seen = member.state.apply(body, &self.shapes);
@@ -264,7 +263,7 @@ impl Gathering {
         let tick = header.tick;
         member.heard_ns = now_ns;
         if header.sequence <= member.sequence {
-            // The differences that follow build on it, those in the block must not.
+            // Later differences build on this report, which is not in the block: start from absolute values.
             member.segment = 0;
             return Ok(());
         }
@@ -297,8 +296,8 @@ impl Gathering {
         Ok(())
     }
 
-    /// Writes the latest report of a member into the block: as it came, or whole when the segment
-    /// does not know the member yet.
+    /// Writes the latest report of a member into the block: as received, or with absolute values if the
+    /// segment does not contain the member yet.
     fn file(&mut self, id: u32, arrival: Arrival, body: &[u8]) {
         if self.members[id].segment == self.segment.number {
             self.block.report(id, arrival, body);
@@ -327,7 +326,7 @@ impl Gathering {
         }
     }
 
-    /// A connection ended.
+    /// Handles the end of a connection.
     pub fn gone(&mut self, id: u32, channel: Channel) {
         let member = &mut self.members[id];
         if member.channel == channel {
@@ -340,22 +339,22 @@ impl Gathering {
         self.members[id].channel
     }
 
-    /// The nodes that are known.
+    /// All known nodes.
     pub fn members(&self) -> &Members {
         &self.members
     }
 
-    /// The next block begins a stream of its own.
+    /// The next block begins a new segment.
     pub fn begin_segment(&mut self) {
         self.segment.ends = true;
     }
 
-    /// When the open tick closes at the latest.
+    /// Deadline of the open tick.
     pub fn closes_ns(&self) -> u64 {
         self.open * self.rules.period_ns + self.rules.deadline_ns
     }
 
-    /// Whether the open tick is to be closed.
+    /// Whether the open tick must close.
     pub fn due(&self, now_ns: u64) -> bool {
         let complete = self.expected > 0 && self.reported >= self.expected;
         let begun = now_ns >= self.open * self.rules.period_ns;
@@ -369,7 +368,7 @@ impl Gathering {
         for id in absent {
             let member = &mut self.members[id];
             if std::mem::replace(&mut member.named, self.segment.number) != self.segment.number {
-                // Its sources come with its next report.
+                // Its sources follow with its next report.
                 self.block.node(id, &member.state);
             }
         }
@@ -426,8 +425,8 @@ impl Gathering {
         closing
     }
 
-    /// Opens the next tick. If the block was `kept`, everything in it may be acknowledged; if not, agents
-    /// have to connect anew and send it again.
+    /// Opens the next tick. If the block was `kept`, its reports may be acknowledged. If not, agents must
+    /// reconnect and send them again.
     pub fn next(&mut self, now_ns: u64, kept: bool) {
         self.block.clear();
         if std::mem::take(&mut self.segment.ends) {
@@ -439,7 +438,7 @@ impl Gathering {
             self.skipped = now_tick - self.open;
             self.open = now_tick;
         } else if now_tick + CATCH_UP < self.open {
-            // The clock was set back: ticks are numbered as the agents' clocks number them.
+            // The clock was set back: continue with the tick numbers of the agents' clocks.
             self.open = now_tick + 1;
             self.members
                 .all
@@ -466,7 +465,8 @@ impl Gathering {
         }
     }
 
-    /// Calls `send` with channel and sequence number for the nodes whose turn it is to learn what is kept.
+    /// Sends pending acknowledgements: calls `send` with channel and sequence number of every node in this
+    /// tick's share, or of all nodes.
     pub fn acknowledge(&mut self, all: bool, mut send: impl FnMut(Channel, u64)) {
         let turn = self.open % ACKNOWLEDGE_EVERY;
         for (member, id) in self.members.all.iter_mut().zip(0u64..) {
@@ -478,12 +478,12 @@ impl Gathering {
         }
     }
 
-    /// Length of a tick.
+    /// Tick length.
     pub fn period_ns(&self) -> u64 {
         self.rules.period_ns
     }
 
-    /// Nodes that are known, and bytes their values take.
+    /// Number of known nodes, and bytes of their values.
     pub fn size(&self) -> (usize, usize) {
         (self.members.all.len(), self.bytes)
     }
@@ -493,7 +493,7 @@ impl Gathering {
         &self.members[id].state.name
     }
 
-    /// The block that was closed last.
+    /// The last closed block.
     pub fn block(&self) -> &[u8] {
         self.block.bytes()
     }

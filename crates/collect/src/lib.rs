@@ -1,13 +1,14 @@
-//! What did every node count in this second? Agents read, a collector gathers, a store keeps.
+//! Collection of every node's counters: agents read them each second, a collector gathers them, a store
+//! keeps them.
 //!
 //! One tick is one second of UTC (or another period). Every agent reads its node's counters at the start
-//! of a tick and pushes them; the collector closes the tick when all expected nodes reported or a
-//! deadline passed, and says who is missing, late, reset or frozen ([`gather`]). What it gathered is a
-//! block of bytes ([`block`]) that is written before it is acknowledged, sent to whoever watches, and
-//! read back by the same code when it is replayed.
+//! of a tick and pushes them. The collector closes the tick when all expected nodes have reported or a
+//! deadline has passed, and lists missing, late, reset and frozen nodes ([`gather`]). The reports of a
+//! tick form a block of bytes ([`block`]). It is stored before it is acknowledged and sent to viewers.
+//! The same code decodes it in a replay.
 //!
-//! Everything that comes from the network is hostile until checked: sizes are bounded, names are
-//! validated, and what is refused is refused with a sentence that says what was found.
+//! All data from the network is untrusted: sizes are bounded, names are validated, and a refusal states
+//! the value found.
 //!
 //! # Example
 //!
@@ -50,7 +51,7 @@ pub mod wire;
 use rustix::time::Timespec;
 use std::fmt;
 
-/// A length of time as the kernel takes it.
+/// A duration in the kernel's format.
 fn timespec(ns: u64) -> Timespec {
     Timespec {
         tv_sec: (ns / 1_000_000_000) as i64,
@@ -58,12 +59,12 @@ fn timespec(ns: u64) -> Timespec {
     }
 }
 
-/// Why something from the network or from a store is not accepted.
+/// The reason why data from the network or a store is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);
 
 impl Refusal {
-    /// A refusal that says what was found.
+    /// A refusal that states the value found.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -1,15 +1,15 @@
 //! Influx line protocol as ClusterCockpit's collectors write it: totals of network interfaces.
 //!
 //! `net_bytes_in,cluster=c,hostname=n1,type=node,stype=network,stype-id=eth0 value=1234 1700000000`.
-//! Totals become counters like those of any agent; rates (`net_bytes_in_bw`) and what has nothing to do
-//! with networks are passed over and counted.
+//! Totals become counters like those of an agent. Rates (`net_bytes_in_bw`) and metrics of other subsystems
+//! are skipped and counted.
 
 use crate::Refusal;
 use crate::bytes::LONGEST_WORD;
 use crate::wire::check_node;
 use hopbyte_fabric::Quantity;
 
-/// Names of totals in cc-metric-collector's `netstat` and `ibstat`, and what they count.
+/// Names of totals in cc-metric-collector's `netstat` and `ibstat`, and their quantities.
 pub const TOTALS: [(&str, Quantity); 8] = [
     ("net_bytes_in", Quantity::ReceivedBytes),
     ("net_bytes_out", Quantity::SentBytes),
@@ -21,25 +21,26 @@ pub const TOTALS: [(&str, Quantity); 8] = [
     ("ib_xmit_pkts", Quantity::SentPackets),
 ];
 
-/// Longest line.
+/// Maximum length of a line.
 const LONGEST_LINE: usize = 16 * 1024;
 
-/// A total of a port at a time.
+/// A total of a port at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Node.
+    /// Node name.
     pub node: Box<str>,
-    /// Its port.
+    /// Port name.
     pub port: Box<str>,
-    /// Position in [`TOTALS`].
+    /// Index in [`TOTALS`].
     pub metric: u8,
     /// The total.
     pub value: u64,
-    /// When it was read, nanoseconds since 1970, where the line says so.
+    /// Time of the reading, nanoseconds since 1970, if the line contains one.
     pub time_ns: Option<u64>,
 }
 
-/// Reads lines. Returns the totals, and how many lines speak of something else.
+/// Parses lines. Returns the totals, and the number of lines of other metrics.
 pub fn parse(text: &str) -> Result<(Vec<Point>, usize), Refusal> {
     let (mut points, mut others) = (Vec::new(), 0);
     for (line, number) in text.lines().zip(1..) {
@@ -114,7 +115,7 @@ fn point(line: &str) -> Result<Option<Point>, &'static str> {
     }))
 }
 
-/// Before and behind the first separator that no backslash hides.
+/// Splits at the first separator that is not escaped by a backslash.
 fn cut(text: &str, separator: u8) -> Option<(&str, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -129,7 +130,7 @@ fn cut(text: &str, separator: u8) -> Option<(&str, &str)> {
     None
 }
 
-/// A tag without its backslashes.
+/// A tag value without escapes.
 fn plain(value: &str) -> String {
     let mut hidden = false;
     value
@@ -151,7 +152,7 @@ fn total(text: &str) -> Option<u64> {
     (number.is_finite() && (0.0..1.8e19).contains(&number)).then_some(number as u64)
 }
 
-/// A time in seconds, milli-, micro- or nanoseconds, told apart by its size.
+/// Converts a time in seconds, milli-, micro- or nanoseconds; its magnitude tells the unit.
 fn nanoseconds(time: u64) -> u64 {
     let factor = match time {
         0..100_000_000_000 => 1_000_000_000,

@@ -1,4 +1,4 @@
-//! What did every link of the fabric carry in this tick? Reports of nodes become snapshots of links.
+//! Snapshots of links from the reports of nodes: the traffic of every link of the fabric in a tick.
 
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState, Shapes};
@@ -8,8 +8,8 @@ use hopbyte_observe::counters::reading::{Layout, Reading};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Follows the reports of a cluster. Of each source the last two readings are kept, so that a tick of
-/// any stream (a collector's, a store's, one log after another) costs the same.
+/// Follows the reports of a cluster. It holds the last two readings of each source, so that the cost of a
+/// tick does not depend on its stream (a collector's, a store's, one log after another).
 #[derive(Debug, Default)]
 pub struct Links {
     nodes: HashMap<Box<str>, Node>,
@@ -18,31 +18,31 @@ pub struct Links {
     left_out: LeftOut,
 }
 
-/// The sources of a node.
+/// Sources of a node.
 #[derive(Debug, Default)]
 struct Node {
     devices: Vec<Option<Device>>,
-    /// Of the devices that have a first reading, in their order.
+    /// Join of the devices that have a first reading, in their order.
     joint: Option<Joint>,
-    /// Whether there are other devices than the joint knows.
+    /// Whether the set of devices differs from the join's.
     changed: bool,
 }
 
 /// A source of a node.
 #[derive(Debug)]
 struct Device {
-    /// As the stream has it, without the node.
+    /// Shape from the stream, without the node.
     shape: Arc<Layout>,
-    /// The first reading that had a value.
+    /// The first reading with a value.
     first: Option<Reading>,
     before: Option<Reading>,
     last: Reading,
-    /// Whether it reported since the last tick closed.
+    /// Whether the source reported since the last closing.
     fresh: bool,
 }
 
 impl Links {
-    /// With links for ports that no rule finds.
+    /// `ports` assigns links to ports that no rule resolves.
     pub fn new(ports: PortMap) -> Self {
         Self {
             ports,
@@ -50,7 +50,7 @@ impl Links {
         }
     }
 
-    /// Takes the latest report of a node.
+    /// Handles the latest report of a node.
     pub fn report(&mut self, fabric: &Fabric, cluster: &Cluster, id: u32) {
         let Some(node) = cluster.node(id) else { return };
         if !self.nodes.contains_key(&node.name) {
@@ -91,8 +91,8 @@ impl Links {
         }
     }
 
-    /// What the links carried since the reports before: nothing of a node that did not report in this
-    /// tick. `None` while no source has two readings.
+    /// Increase of every link since the previous reports; missing for nodes that did not report in this
+    /// tick. `None` until a source has two readings.
     pub fn close(&mut self, fabric: &Fabric, closing: &Closing, source: &str) -> Option<Increase> {
         let mut increase = Increase::new(fabric, source);
         let mut compared = false;
@@ -116,18 +116,18 @@ impl Links {
         compared.then_some(increase)
     }
 
-    /// A tick of which nobody wants the snapshot.
+    /// Handles a closing without a snapshot.
     pub fn pass(&mut self) {
         let devices = self.nodes.values_mut().flat_map(|n| &mut n.devices);
         devices.flatten().for_each(|device| device.fresh = false);
     }
 
-    /// Ports that speak for no link, of nodes that were joined since the last call.
+    /// Ports without a link, on nodes joined since the last call.
     pub fn left_out(&mut self) -> LeftOut {
         std::mem::take(&mut self.left_out)
     }
 
-    /// The first report that does not fit the fabric, in a sentence.
+    /// The first mismatch of a report with the fabric, as a message.
     pub fn mismatch(&mut self) -> Option<String> {
         self.mismatch.take()
     }
@@ -163,7 +163,7 @@ impl Device {
             && self.last.layout.coordinate.as_deref() == held.origin.coordinate.as_deref()
     }
 
-    /// Whether this is the first reading with a value.
+    /// Stores a reading; returns whether it is the first one with a value.
     fn take(&mut self, node: &NodeState, held: &Held) -> bool {
         let next = Reading {
             layout: self.last.layout.clone(),

@@ -1,4 +1,4 @@
-//! What is known of a node: its sources and their latest values. Collector and readers share it.
+//! State of a node: its sources and their latest values. Shared by the collector and readers of blocks.
 
 use crate::Refusal;
 use crate::bytes::Take;
@@ -11,10 +11,10 @@ use hopbyte_observe::counters::values::Values;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most different shapes that are kept.
+/// Maximum number of different shapes.
 pub const MOST_SHAPES: usize = 4096;
 
-/// Shapes of sources, each once.
+/// Shapes of sources, without duplicates.
 #[derive(Debug, Default)]
 pub struct Shapes {
     by_bytes: HashMap<Arc<[u8]>, u32>,
@@ -22,7 +22,7 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// The number of a shape, which is checked and kept when it is new.
+    /// The number of a shape; a new shape is checked and added.
     pub fn intern(&mut self, bytes: &[u8]) -> Result<u32, Refusal> {
         if let Some(&id) = self.by_bytes.get(bytes) {
             return Ok(id);
@@ -41,7 +41,7 @@ impl Shapes {
         Ok(id)
     }
 
-    /// The layout of a shape, without a node's name and place.
+    /// The layout of a shape, without a node's name and coordinates.
     pub fn layout(&self, id: u32) -> &Arc<Layout> {
         &self.all[id as usize].1
     }
@@ -51,12 +51,12 @@ impl Shapes {
         &self.all[id as usize].0
     }
 
-    /// How many there are.
+    /// Number of shapes.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no shapes.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -65,39 +65,39 @@ impl Shapes {
 /// A source of a node and its latest values.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// Its shape.
+    /// Number of the shape.
     pub shape: u32,
-    /// What it has of its own.
+    /// Properties of this source that are not part of its shape.
     pub origin: Origin,
     /// Latest values.
     pub values: Values,
-    /// How the latest part began.
+    /// Head of the latest part.
     pub part: Part,
-    /// Whether the values were ever sent whole, so that differences have a base.
+    /// Whether absolute values were received, so that differences have a base.
     based: bool,
 }
 
-/// What a report showed of a node besides its values.
+/// Findings about a node in a report, besides its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// A counter fell although it could not have wrapped, or a device started anew.
+    /// A counter decreased without a possible wrap, or a device restarted.
     pub reset: bool,
-    /// A device's own clock stands still.
+    /// A device's own clock stopped.
     pub frozen: bool,
-    /// Sources that could not be read.
+    /// Number of sources that failed to read.
     pub failed: u32,
-    /// Whether all values were sent whole.
+    /// Whether all values are absolute.
     pub key: bool,
 }
 
 /// A node and its sources.
 #[derive(Clone, Debug)]
 pub struct NodeState {
-    /// Its name.
+    /// Node name.
     pub name: Box<str>,
     /// Hash of its boot id.
     pub boot: u64,
-    /// When its agent started.
+    /// Start of its agent.
     pub start: u64,
     /// Sources by index.
     pub sources: Vec<Option<Held>>,
@@ -106,7 +106,7 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    /// A node of which nothing was heard.
+    /// A node without reports.
     pub fn new(name: &str, boot: u64, start: u64) -> Self {
         Self {
             name: name.into(),
@@ -117,7 +117,7 @@ impl NodeState {
         }
     }
 
-    /// From now on differences have no base until values come whole (a new connection).
+    /// Drops the base of differences (new connection): the next values must be absolute.
     pub fn forget_base(&mut self) {
         self.sources
             .iter_mut()
@@ -125,7 +125,7 @@ impl NodeState {
             .for_each(|s| s.based = false);
     }
 
-    /// Declares a source. Values are kept if its shape is the same as before.
+    /// Declares a source. Values are retained if its shape is unchanged.
     pub fn declare(&mut self, origin: Origin, shape: u32, shapes: &Shapes) -> Result<(), Refusal> {
         let at = usize::from(origin.source);
         if at >= MOST_SOURCES {
@@ -142,7 +142,7 @@ impl NodeState {
                 *slot = Some(Held {
                     shape,
                     values: Values::new(shapes.layout(shape).counters.len()),
-                    // Of a source that was never read, too, its number is written.
+                    // The number is written even if the source was never read.
                     part: Part {
                         source: origin.source,
                         ..Part::default()
@@ -155,7 +155,7 @@ impl NodeState {
         Ok(())
     }
 
-    /// Takes the values of a report.
+    /// Applies the values of a report.
     pub fn apply(&mut self, body: &[u8], shapes: &Shapes) -> Result<Seen, Refusal> {
         let mut take = Take(body);
         let header = Header::take(&mut take)?;
@@ -177,14 +177,14 @@ impl NodeState {
             };
             if !part.read {
                 seen.failed += 1;
-                // All missing is a base too: what comes back differs from nothing.
+                // All values missing is a valid base too.
                 held.values.unread();
                 held.based = true;
                 held.part.read = false;
                 continue;
             }
             if !part.key && !held.based {
-                return Err(Refusal::new("differences before whole values"));
+                return Err(Refusal::new("differences before absolute values"));
             }
             let before = held.part.moment(&self.header, held.origin.boot);
             let now = part.moment(&header, held.origin.boot);
@@ -209,7 +209,7 @@ impl NodeState {
         Ok(seen)
     }
 
-    /// The latest readings of all sources that were read.
+    /// The latest readings of all sources whose reading succeeded.
     pub fn readings<'a>(&'a self, shapes: &'a Shapes) -> impl Iterator<Item = Reading> + 'a {
         self.sources
             .iter()
@@ -222,7 +222,7 @@ impl NodeState {
             })
     }
 
-    /// The layout of a source, with the node's name and the place of its router.
+    /// The layout of a source with the node's name and its router's coordinates.
     pub fn layout(&self, held: &Held, shapes: &Shapes) -> Arc<Layout> {
         let mut layout = Layout::clone(shapes.layout(held.shape));
         layout.node = self.name.to_string();
@@ -230,7 +230,7 @@ impl NodeState {
         Arc::new(layout)
     }
 
-    /// When a source's values were read, and in which life of the node.
+    /// The moment of a source's values, with the node's boot.
     pub fn moment(&self, held: &Held) -> Moment {
         held.part
             .moment(&self.header, held.origin.boot.or(Some(self.boot)))

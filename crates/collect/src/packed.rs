@@ -1,15 +1,14 @@
-//! Values of a source's counters, and their differences, in few bytes.
+//! Compact encoding of a source's counter values and their differences.
 //!
-//! A packed row is half a byte a counter, which says how many bytes its difference takes (15: not read),
-//! then those bytes. Differences are taken modulo 2^64 and folded so that small falls are short too.
-//! A counter that did not move costs half a byte. What was not read counts as zero when differences are
-//! taken.
+//! A packed row is half a byte per counter, the number of bytes of its difference (15: missing), then those
+//! bytes. Differences are taken modulo 2^64 and zigzag-encoded, so that small decreases are short too. An
+//! unchanged counter takes half a byte. Missing values count as zero in differences.
 
 use crate::Refusal;
 use crate::bytes::{Take, unzigzag, zigzag};
 use hopbyte_observe::counters::values::Values;
 
-/// Marks a counter that was not read.
+/// Marks a missing value.
 const NOT_READ: u8 = 15;
 
 /// Appends the differences of values from `base`, or from zero.
@@ -31,18 +30,18 @@ pub fn put(values: &Values, base: Option<&Values>, out: &mut Vec<u8>) {
     }
 }
 
-/// Is told the number of a counter, what it was and what it is.
+/// Callback with a counter's number, old value and new value.
 type Fell<'a> = &'a mut dyn FnMut(usize, u64, u64);
 
-/// Reads what [`put`] wrote, on top of the values as they are or of zeroes (`key`), and calls `fell` with
-/// counter, old and new value where a counter that was read before is less now, modulo 2^64.
+/// Decodes the output of [`put`] on top of the current values, or of zeroes (`key`). Calls `fell` with
+/// counter, old and new value for every counter that decreases modulo 2^64 and had a value before.
 pub fn take(
     values: &mut Values,
     take: &mut Take<'_>,
     key: bool,
     fell: Fell<'_>,
 ) -> Result<(), Refusal> {
-    // Two loops, neither of which asks at every counter which one it is.
+    // Two monomorphised loops: no test of `key` per counter.
     if key {
         unpack::<true>(values, take, fell)
     } else {
@@ -88,7 +87,7 @@ fn unpack<const KEY: bool>(
     Ok(())
 }
 
-/// The lowest bytes of a number, by their number.
+/// Masks of the lowest 0 to 8 bytes of a number.
 const MASKS: [u64; 9] = [
     0,
     0xff,
@@ -157,7 +156,7 @@ mod tests {
                     ((b.wrapping_sub(a) as i64) < 0).then_some((i, a, b))
                 });
                 prop_assert_eq!(fell, falls.collect::<Vec<_>>());
-                // Every other row comes whole.
+                // Every other row has absolute values.
                 sent = sent.is_none().then_some(now);
             }
         }
@@ -180,10 +179,10 @@ mod tests {
     fn bytes_stay_as_they_are() {
         let row = [Some(0), Some(1), None, Some(300), Some(u64::MAX)];
         let bytes = [
-            0x10, 0x2f, 0x01, // lengths 0 and 1, not read and 2, 1
-            0x02, // 1, folded
-            0x58, 0x02, // 300, folded
-            0x01, // -1, folded
+            0x10, 0x2f, 0x01, // lengths 0 and 1, missing and 2, 1
+            0x02, // 1, zigzag
+            0x58, 0x02, // 300, zigzag
+            0x01, // -1, zigzag
         ];
         let mut out = Vec::new();
         put(&of(&row), None, &mut out);
@@ -213,8 +212,8 @@ mod tests {
             fell.push((i, a, b));
         })
         .unwrap();
-        // What was missing before has no base to fall from.
-        // A counter of 64 bits that went round did not fall.
+        // A counter that was missing has no base to decrease from.
+        // A wrapped 64-bit counter did not decrease.
         assert_eq!(fell, [(1, 7, 3)]);
         assert_eq!(got, now);
     }

@@ -1,7 +1,7 @@
 //! The counters of a source on the wire: names, units and behaviour, sent once.
 //!
-//! A shape is a [`Layout`] without its node and the place of its router, so that ten thousand nodes of one
-//! kind share one.
+//! A shape is a [`Layout`] without its node and its router's coordinates, so that thousands of equal nodes
+//! share one.
 
 use crate::Refusal;
 use crate::bytes::{Take, put_number, put_u64, put_word};
@@ -10,12 +10,12 @@ use hopbyte_observe::counters::delta::Behaviour;
 use hopbyte_observe::counters::reading::{Combine, Counter, Layout, Port};
 use std::sync::Arc;
 
-/// Most counters of one source.
+/// Maximum number of counters per source.
 pub const MOST_COUNTERS: usize = 4096;
-/// Most ports of one source.
+/// Maximum number of ports per source.
 pub const MOST_PORTS: usize = 1024;
 
-/// Largest unit of a counter in ours: no total and no rate of 64 bits leaves the numbers that there are.
+/// Maximum factor from a counter's unit to ours: no 64-bit total or rate may overflow a float.
 const MOST_FACTOR: f64 = 1e18;
 const STICKY: u8 = 1;
 const DEPARTURES: u8 = 2;
@@ -56,7 +56,7 @@ pub fn put(layout: &Layout, out: &mut Vec<u8>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads what [`put`] wrote, for a node.
+/// Decodes the output of [`put`], for a node.
 pub fn take(take: &mut Take<'_>, node: &str) -> Result<Layout, Refusal> {
     let mut layout = Layout::new(node, take.word("source")?);
     for _ in 0..take.count("ports", MOST_PORTS)? {
@@ -111,7 +111,7 @@ fn counter(take: &mut Take<'_>, ports: usize) -> Result<Counter, Refusal> {
     })
 }
 
-/// The name of a quantity as JSON has it.
+/// The name of a quantity in JSON.
 pub fn quantity_name(quantity: Quantity) -> String {
     match serde_json::to_value(quantity) {
         Ok(serde_json::Value::String(name)) => name,
@@ -119,7 +119,7 @@ pub fn quantity_name(quantity: Quantity) -> String {
     }
 }
 
-/// The quantity of a name.
+/// The quantity with a name.
 pub fn quantity_of(name: &str) -> Result<Quantity, Refusal> {
     serde_json::from_value(name.into()).map_err(|_| {
         Refusal::new(format!(
@@ -128,7 +128,7 @@ pub fn quantity_of(name: &str) -> Result<Quantity, Refusal> {
     })
 }
 
-/// A layout as the bytes of its shape; equal for equal layouts of different nodes.
+/// Encoded shape of a layout; equal for equal layouts of different nodes.
 pub fn of(layout: &Layout) -> Result<Arc<[u8]>, Refusal> {
     let mut out = Vec::new();
     put(layout, &mut out)?;
@@ -156,11 +156,11 @@ mod tests {
         assert!(rest.end().is_ok());
         layout.node = "n2".to_owned();
         assert_eq!(back, layout);
-        // A cut, or any byte of another value, is refused or another layout: never a panic.
+        // Truncated or modified bytes give a refusal or another layout, never a panic.
         for cut in 0..shape.len() {
             assert!(take(&mut Take(&shape[..cut]), "n").is_err(), "{cut}");
         }
-        // A unit that no total survives.
+        // A unit that makes every total overflow.
         layout.counters[0].factor = 1e300;
         let shape = of(&layout).unwrap();
         assert!(take(&mut Take(&shape), "n").is_err());

@@ -1,4 +1,4 @@
-//! Blocks from a collector as they close, or from a store at any speed: the same to whoever reads them.
+//! Blocks from a running collector or from a store at any speed, through one interface.
 
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
 use crate::store::{LogReader, logs};
@@ -10,7 +10,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where blocks come from.
+/// A source of blocks.
 pub struct Stream {
     way: Way,
     cluster: Cluster,
@@ -21,30 +21,30 @@ enum Way {
     Store(Box<Replay>),
 }
 
-/// A store that is read again.
+/// A replay of a store.
 struct Replay {
     logs: VecDeque<PathBuf>,
     reader: Option<LogReader>,
-    /// Seconds of the store in a second; zero: as fast as it can be read.
+    /// Seconds of the store per second; zero: as fast as possible.
     speed: f64,
-    /// When the first tick was shown, and which.
+    /// Time of the first tick's delivery, and the tick's number.
     began: Option<(Instant, u64)>,
     from_ns: u64,
     to_ns: u64,
-    /// The store, where the end is not the end: somebody writes to it.
+    /// The store's folder, if the replay waits at its end for new blocks.
     follow: Option<PathBuf>,
 }
 
-/// How often a store that is written to is looked at.
+/// Polling interval of a store that is being written.
 const LOOK: Duration = Duration::from_millis(10);
-/// Logs before the end that are read when a store is followed: the last one may hold one tick.
+/// Logs before the end that are read when following a store: the last one may hold a single tick.
 const LOOK_BACK: usize = 3;
 
-/// Longest answer before the blocks.
+/// Maximum length of an answer before the blocks.
 const LONGEST_ANSWER: usize = LONGEST_BLOCK + HEAD + 1;
 
 impl Stream {
-    /// The blocks of a collector from its next tick on. Reading fails when nothing comes for ten seconds.
+    /// The blocks of a collector from its next tick on. Reading fails after ten seconds of silence.
     pub fn connect(
         address: &str,
         token: Option<&Token>,
@@ -77,7 +77,7 @@ impl Stream {
         })
     }
 
-    /// The blocks of a store whose ticks lie between two times (nanoseconds since 1970).
+    /// The blocks of a store with ticks between two times (nanoseconds since 1970).
     pub fn replay(folder: &Path, speed: f64, from_ns: u64, to_ns: u64) -> io::Result<Self> {
         let logs: VecDeque<PathBuf> = logs(folder)
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?
@@ -100,8 +100,8 @@ impl Stream {
         })
     }
 
-    /// The last blocks of a store, then those that are written to it. An empty store, or a folder that is
-    /// not there yet, is waited for.
+    /// The last blocks of a store, then new ones as they are written. Waits if the store is empty or its
+    /// folder does not exist yet.
     pub fn follow(folder: &Path) -> Self {
         let mut logs: VecDeque<PathBuf> = logs(folder).unwrap_or_default().into();
         logs.drain(..logs.len().saturating_sub(LOOK_BACK));
@@ -119,7 +119,7 @@ impl Stream {
         }
     }
 
-    /// Whether the next tick is there already, so that nobody needs to dwell on this one.
+    /// Whether the next tick is already available, so that readers can skip this one.
     pub fn is_behind(&self) -> bool {
         match &self.way {
             Way::Collector(_, came) => matches!(next_frame(came, LONGEST_ANSWER), Ok(Some(_))),
@@ -130,7 +130,7 @@ impl Stream {
         }
     }
 
-    /// The next tick, after `report` saw its reports; `None` at the end of a store.
+    /// The next tick, after `report` was called for its reports; `None` at the end of a store.
     pub fn next(
         &mut self,
         report: impl FnMut(&Cluster, u32, Arrival),
@@ -141,7 +141,7 @@ impl Stream {
                 match kind {
                     Kind::Block => {
                         let block = split(&body).map_err(invalid)?;
-                        let (entries, _) = block.ok_or_else(|| invalid("a torn block"))?;
+                        let (entries, _) = block.ok_or_else(|| invalid("an incomplete block"))?;
                         return self
                             .cluster
                             .read(entries, report)
@@ -163,7 +163,7 @@ impl Stream {
         }
     }
 
-    /// The cluster as the ticks so far describe it.
+    /// The state of the cluster after the ticks so far.
     pub fn cluster(&self) -> &Cluster {
         match &self.way {
             Way::Store(replay) => replay.reader.as_ref().map_or(&self.cluster, |r| &r.cluster),
@@ -209,7 +209,7 @@ impl Replay {
         }
     }
 
-    /// At the end of a log: goes on with the next one, or waits where somebody writes; `false` at the end
+    /// At the end of a log: opens the next one, or waits if the store is being written. `false` at the end
     /// of the store.
     fn turn(&mut self) -> io::Result<bool> {
         if self.logs.is_empty()
@@ -218,7 +218,7 @@ impl Replay {
             let newer = logs(folder)?.into_iter();
             let newer: VecDeque<PathBuf> = newer.filter(|log| **log > *reader.path()).collect();
             if reader.has_block() {
-                // Written after its end was seen and before the newer one began.
+                // Written between the last read of this log and the start of the newer one.
                 return Ok(true);
             }
             if newer.is_empty() {
@@ -251,12 +251,14 @@ fn invalid(error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("found {error}"))
 }
 
-/// The next frame, of which `came` holds the beginning.
+/// The next frame; `came` holds received bytes.
 fn receive(stream: &mut Wire, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)> {
     let mut room = vec![0; 256 * 1024];
     loop {
         if came.starts_with(&TLS_ALERT) {
-            return Err(io::Error::other("the collector speaks TLS (--tls-ca FILE)"));
+            return Err(io::Error::other(
+                "the collector requires TLS (--tls-ca FILE)",
+            ));
         }
         if let Some((kind, body, whole)) = next_frame(came, LONGEST_ANSWER).map_err(invalid)? {
             let body = body.to_vec();

@@ -1,9 +1,9 @@
-//! A closed tick with the names of its nodes: a line of text, or `hopbyte.tick/1` for scripts.
+//! A closing with node names: a line of text, or `hopbyte.tick/1` for scripts.
 
 use crate::block::{Absence, Closing};
 use serde::Serialize;
 
-/// How a tick closed, with names.
+/// A closing with node names.
 #[derive(Serialize)]
 pub struct TickLine {
     schema: &'static str,
@@ -36,7 +36,7 @@ struct Late {
 }
 
 impl TickLine {
-    /// With the names that a collector or a store has.
+    /// `name` returns a node's name by its number.
     pub fn of(closing: &Closing, name: impl Fn(u32) -> String) -> Self {
         let names = |list: &[u32]| list.iter().map(|&id| name(id)).collect();
         let time_ns = closing.tick * closing.period_ns;
@@ -73,7 +73,7 @@ impl TickLine {
         }
     }
 
-    /// One line for people.
+    /// One line of text.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}: {} of {} nodes, closed after {:.0} ms",
@@ -123,7 +123,7 @@ impl TickLine {
     }
 }
 
-/// Names a line of text lists; JSON has all.
+/// Names listed in a line of text; JSON has all.
 const SHOWN: usize = 8;
 
 /// Time of day in UTC.

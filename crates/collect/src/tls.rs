@@ -1,7 +1,7 @@
-//! Connections as they are, or within TLS 1.3.
+//! Connections in plain TCP or TLS 1.3.
 //!
-//! The token proves who may talk; TLS keeps what they say from others on the way, and tells an agent that
-//! it talks to its collector. Nobody is asked for a certificate but the collector.
+//! The token authenticates agents and viewers. TLS encrypts the connection and authenticates the
+//! collector, the only side with a certificate.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -16,16 +16,16 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How a TLS end that does not understand says so; no frame is of its kind.
+/// TLS alert that a TLS peer sends on unintelligible input; no frame kind has this first byte.
 pub const TLS_ALERT: [u8; 5] = [0x15, 3, 3, 0, 2];
 
 /// A connection.
 pub enum Wire {
-    /// As it is.
+    /// Plain TCP.
     Plain(TcpStream),
     /// The collector's end.
     Collector(Box<StreamOwned<ServerConnection, TcpStream>>),
-    /// The other end.
+    /// The agent's or viewer's end.
     Guest(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
@@ -39,13 +39,13 @@ impl Wire {
         }
     }
 
-    /// Whether bytes may wait in our memory although the socket is empty.
+    /// Whether the socket is unencrypted. A TLS connection may hold received bytes while its socket is empty.
     pub fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 
-    /// Whether it waits for room in the socket, when the caller `has_more` to write: within a handshake
-    /// only what the handshake says next counts.
+    /// Whether the connection waits for write space in the socket when the caller `has_more` to write.
+    /// During a handshake only the handshake's own pending bytes count.
     pub fn waits_for_room(&self, has_more: bool) -> bool {
         match self {
             Self::Plain(_) => has_more,
@@ -87,8 +87,8 @@ impl Write for Wire {
     }
 }
 
-/// Appends what waits at a stream in non-blocking mode, at most a `room` full of it; `None`: nothing at the
-/// moment, or not connected yet; zero: the other end closed it.
+/// Appends the bytes available from a non-blocking stream, at most `room.len()`. `None`: no bytes available,
+/// or not connected yet; zero: closed by the peer.
 pub fn receive(
     stream: &mut impl Read,
     room: &mut [u8],
@@ -107,7 +107,7 @@ pub fn receive(
     }
 }
 
-/// Writes what fits into a stream in non-blocking mode; the rest stays in `goes`.
+/// Writes as many bytes as a non-blocking stream accepts; the rest stays in `goes`.
 pub fn send(stream: &mut impl Write, goes: &mut Vec<u8>) -> io::Result<()> {
     let mut done = 0;
     let sent = loop {
@@ -128,7 +128,7 @@ pub fn send(stream: &mut impl Write, goes: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// Whether a stream cannot at the moment, or is not connected yet.
+/// Whether the operation would block, or the stream is not connected yet.
 fn is_for_later(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected
 }
@@ -144,7 +144,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// From a chain of certificates and the key of the first, PEM.
+    /// Reads a certificate chain and the key of its first certificate, PEM.
     pub fn read(certificates: &Path, key: &Path) -> io::Result<Self> {
         let chain = read_certificates(certificates)?;
         let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, "a key", &e))?;
@@ -166,7 +166,7 @@ impl Identity {
     }
 }
 
-/// Whose certificates are believed.
+/// Trusted certificates.
 #[derive(Clone)]
 pub struct Trust(Arc<ClientConfig>);
 
@@ -177,7 +177,7 @@ impl fmt::Debug for Trust {
 }
 
 impl Trust {
-    /// In those that certificates of a file vouch for, PEM: an authority's, or the collector's own.
+    /// Reads trusted certificates from a PEM file: an authority's, or the collector's own.
     pub fn read(certificates: &Path) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in read_certificates(certificates)? {
@@ -193,7 +193,7 @@ impl Trust {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Our end of a connection to `HOST:PORT`, whose certificate must be of that host.
+    /// The client's end of a connection to `HOST:PORT`; the certificate must be valid for that host.
     pub fn connect(&self, address: &str, socket: TcpStream) -> io::Result<Wire> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');

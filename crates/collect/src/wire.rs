@@ -1,20 +1,20 @@
-//! What agents and collectors say to each other.
+//! The wire protocol between agents and collectors.
 //!
-//! A stream begins with [`PREAMBLE`] on the agent's side. Then either side sends frames: four bytes of
-//! length (little endian), one byte of kind, the body. Values go as differences from the report before
-//! on the same connection; the first of a connection, and every datagram, carries them whole (`key`).
+//! The agent opens a stream with [`PREAMBLE`]. Then either side sends frames: four bytes of length (little
+//! endian), one byte of kind, the body. Values are differences from the previous report on the same
+//! connection. The first report of a connection and every datagram carry absolute values (`key`).
 //!
 //! | kind | from | body |
 //! |---|---|---|
-//! | `C` challenge | collector | 16 random bytes; only where a token is required, first of all |
+//! | `C` challenge | collector | 16 random bytes; only if a token is required, before all other frames |
 //! | `H` hello | agent | node, boot, start, period, proof of the token |
-//! | `W` welcome | collector | highest sequence number that is kept already |
+//! | `W` welcome | collector | highest sequence number already stored |
 //! | `S` source | agent | [`Origin`], [`crate::shape`] |
-//! | `R` report | agent | [`Header`], then per source its values |
-//! | `A` acknowledged | collector | sequence number: all up to it are kept |
-//! | `V` viewer | viewer | proof of the token; from now on come blocks |
+//! | `R` report | agent | [`Header`], then the values of each source |
+//! | `A` acknowledged | collector | sequence number: all reports up to it are stored |
+//! | `V` viewer | viewer | proof of the token; blocks follow from now on |
 //! | `B` block | collector | a [block](crate::block) |
-//! | `N` no | either | a sentence; the connection ends |
+//! | `N` no | either | the reason for a refusal; the connection ends |
 
 use crate::Refusal;
 use crate::bytes::{LONGEST_WORD, Take, put_difference, put_number, put_u64, put_word};
@@ -29,19 +29,19 @@ use sha2::Sha256;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// First bytes of a stream and of a packet, with the version of the protocol. Version 3: the boot of a node is
-/// the hash that [`hopbyte_observe::sources::boot`] states; before, it depended on the release of the compiler.
+/// First bytes of a stream and of a packet, with the protocol version. Version 3: the boot of a node is the
+/// hash that [`hopbyte_observe::sources::boot`] defines; before, it depended on the compiler release.
 pub const PREAMBLE: [u8; 6] = *b"hopb\x003";
-/// Longest frame.
+/// Maximum length of a frame.
 pub const LONGEST_FRAME: usize = 256 * 1024;
-/// Most sources of one node.
+/// Maximum number of sources per node.
 pub const MOST_SOURCES: usize = 64;
-/// Longest token.
+/// Maximum length of a token.
 const LONGEST_TOKEN: u64 = 4096;
 /// Bytes of a challenge and of a proof.
 pub const PROOF: usize = 16;
 
-/// Why bytes that do not begin with [`PREAMBLE`] are refused.
+/// The refusal of bytes that do not begin with [`PREAMBLE`].
 pub fn stranger(bytes: &[u8]) -> Refusal {
     let (name, version) = PREAMBLE.split_at(5);
     match bytes.strip_prefix(name).and_then(<[u8]>::first) {
@@ -52,29 +52,29 @@ pub fn stranger(bytes: &[u8]) -> Refusal {
             char::from(version[0])
         )),
         None => Refusal::new(format!(
-            "bytes that are not of an agent ({:?})",
+            "data that is not an agent's ({:?})",
             String::from_utf8_lossy(&bytes[..bytes.len().min(16)])
         )),
     }
 }
 
-/// What a frame is, by the byte that says it.
+/// The kind of a frame, as its byte on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Random bytes to prove the token on.
+    /// Random bytes for the proof of the token.
     Challenge = b'C',
-    /// An agent says who it is.
+    /// An agent identifies itself.
     Hello = b'H',
-    /// The collector knows the agent.
+    /// The collector accepts the agent.
     Welcome = b'W',
     /// A source and its counters.
     Source = b'S',
     /// The values of a tick.
     Report = b'R',
-    /// Everything up to a sequence number is kept.
+    /// All reports up to a sequence number are stored.
     Acknowledged = b'A',
-    /// Somebody wants to see the blocks.
+    /// A viewer subscribes to the blocks.
     Viewer = b'V',
     /// A block.
     Block = b'B',
@@ -110,10 +110,10 @@ pub fn frame<T>(out: &mut Vec<u8>, kind: Kind, write: impl FnOnce(&mut Vec<u8>) 
     result
 }
 
-/// A frame's kind and body, and the bytes it takes.
+/// A frame's kind and body, and its length with the head.
 pub type Found<'a> = (Kind, &'a [u8], usize);
 
-/// The first whole frame of `bytes`; `None` when more must come.
+/// The first complete frame of `bytes`; `None` if more bytes are needed.
 pub fn next_frame(bytes: &[u8], longest: usize) -> Result<Option<Found<'_>>, Refusal> {
     let Some(head) = bytes.first_chunk::<5>() else {
         return Ok(None);
@@ -134,7 +134,7 @@ pub fn next_frame(bytes: &[u8], longest: usize) -> Result<Option<Found<'_>>, Ref
     Ok(bytes.get(5..whole).map(|body| (kind, body, whole)))
 }
 
-/// A secret that agents and collector share.
+/// A secret shared by agents and collector.
 #[derive(Clone)]
 pub struct Token(Hmac<Sha256>);
 
@@ -145,7 +145,7 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// A token of at least 16 bytes; white space around it does not count.
+    /// A token of at least 16 bytes; leading and trailing white space is ignored.
     pub fn new(secret: &[u8]) -> Result<Self, Refusal> {
         let secret = secret.trim_ascii();
         let mac = (secret.len() >= 16).then(|| Hmac::new_from_slice(secret).ok());
@@ -155,7 +155,7 @@ impl Token {
         })
     }
 
-    /// The token in a file.
+    /// Reads the token from a file.
     pub fn read(file: &Path) -> io::Result<Self> {
         let named =
             |kind, text: String| io::Error::new(kind, format!("token {}: {text}", file.display()));
@@ -171,14 +171,14 @@ impl Token {
             .map_err(|refusal| named(io::ErrorKind::InvalidData, format!("found {refusal}")))
     }
 
-    /// Proof that we know the token, on parts that an eavesdropper cannot use again.
+    /// Proof of the token: the MAC over `parts`. Callers choose parts that are useless to an eavesdropper.
     pub fn proof(&self, parts: &[&[u8]]) -> [u8; PROOF] {
         let mut proof = [0; PROOF];
         proof.copy_from_slice(&self.mac(parts).finalize().into_bytes()[..PROOF]);
         proof
     }
 
-    /// Whether a proof is right, in the same time whatever it is.
+    /// Whether a proof is correct, compared in constant time.
     pub fn agrees(&self, parts: &[&[u8]], proof: &[u8]) -> bool {
         proof.len() == PROOF && self.mac(parts).verify_truncated_left(proof).is_ok()
     }
@@ -193,7 +193,7 @@ impl Token {
     }
 }
 
-/// Whether a word can name a node.
+/// Checks that a word is a valid node name.
 pub fn check_node(name: &str) -> Result<(), Refusal> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
     if !name.is_empty() && name.len() <= LONGEST_WORD && name.bytes().all(plain) {
@@ -204,21 +204,21 @@ pub fn check_node(name: &str) -> Result<(), Refusal> {
     )))
 }
 
-/// Who an agent is.
+/// The identity of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Node name.
     pub node: String,
-    /// The node's boot ([`hopbyte_observe::sources::boot`]; 0: not known).
+    /// The node's boot ([`hopbyte_observe::sources::boot`]; 0: unknown).
     pub boot: u64,
-    /// When the agent started, nanoseconds since 1970: tells two agents of one name apart.
+    /// Start of the agent, nanoseconds since 1970: distinguishes two agents with one node name.
     pub start: u64,
-    /// Length of its ticks in nanoseconds.
+    /// Tick length in nanoseconds.
     pub period_ns: u64,
 }
 
 impl Hello {
-    /// Appends everything but the proof.
+    /// Appends all fields except the proof.
     pub fn put(&self, out: &mut Vec<u8>) {
         put_word(out, &self.node);
         put_u64(out, self.boot);
@@ -226,7 +226,7 @@ impl Hello {
         put_u64(out, self.period_ns);
     }
 
-    /// Reads what [`Hello::put`] wrote.
+    /// Decodes the output of [`Hello::put`].
     pub fn take(take: &mut Take<'_>) -> Result<Self, Refusal> {
         let node = take.word("node")?;
         check_node(node)?;
@@ -239,35 +239,35 @@ impl Hello {
     }
 }
 
-/// What a report says before its values.
+/// The header of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Counts the agent's reports from 1.
+    /// The agent's report number, from 1.
     pub sequence: u64,
-    /// Number of the tick: time over period.
+    /// Tick number: time divided by period.
     pub tick: u64,
-    /// Clock of the node when reading began, nanoseconds since 1970.
+    /// The node's clock at the start of the reading, nanoseconds since 1970.
     pub time_ns: u64,
-    /// Its clock that nobody sets, at the same moment.
+    /// The node's monotonic clock at the same moment.
     pub steady_ns: u64,
-    /// How long reading took, nanoseconds.
+    /// Duration of the reading, nanoseconds.
     pub took_ns: u64,
-    /// What the agent costs.
+    /// The agent's resource use and losses.
     pub cost: Cost,
 }
 
-/// What an agent costs and what it lost since it started.
+/// Resource use and losses of an agent since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Processor time in microseconds.
     pub cpu_us: u64,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// Ticks at which it did not read.
+    /// Ticks without a reading.
     pub missed_ticks: u64,
-    /// Readings of sources that failed.
+    /// Failed readings of sources.
     pub failed_reads: u64,
-    /// Reports given up because no collector took them in time.
+    /// Reports discarded because no collector accepted them in time.
     pub dropped_reports: u64,
 }
 
@@ -284,7 +284,7 @@ impl Header {
         rest.for_each(|n| put_number(out, n));
     }
 
-    /// Reads what [`Header::put`] wrote.
+    /// Decodes the output of [`Header::put`].
     pub fn take(take: &mut Take<'_>) -> Result<Self, Refusal> {
         Ok(Self {
             sequence: take.number()?,
@@ -303,24 +303,24 @@ impl Header {
     }
 }
 
-/// Most coordinates of a router.
+/// Maximum number of coordinates of a router.
 const MOST_COORDINATES: usize = 16;
 const HAS_BOOT: u8 = 1;
 const HAS_COORDINATE: u8 = 2;
 
-/// What one source of a node has of its own, besides the shape that many share.
+/// Properties of one source of one node that are not part of its shape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Which source of the node.
+    /// Index of the source on its node.
     pub source: u8,
-    /// The device's boot, where it has one of its own.
+    /// The device's boot, if it is not the node's.
     pub boot: Option<u64>,
-    /// Coordinates of the router, where the source says them.
+    /// Coordinates of the router, if the source reports them.
     pub coordinate: Option<Box<[u32]>>,
 }
 
 impl Origin {
-    /// Of a source with this layout.
+    /// The origin of a source with this layout.
     pub fn new(source: u8, boot: Option<u64>, layout: &Layout) -> Self {
         let coordinate = layout.coordinate.as_deref().map(Box::from);
         Self {
@@ -330,7 +330,7 @@ impl Origin {
         }
     }
 
-    /// Appends it.
+    /// Appends the encoded origin.
     pub fn put(&self, out: &mut Vec<u8>) {
         let boot = u8::from(self.boot.is_some()) * HAS_BOOT;
         let coordinate = u8::from(self.coordinate.is_some()) * HAS_COORDINATE;
@@ -342,7 +342,7 @@ impl Origin {
         }
     }
 
-    /// Reads what [`Origin::put`] wrote.
+    /// Decodes the output of [`Origin::put`].
     pub fn take(take: &mut Take<'_>) -> Result<Self, Refusal> {
         let source = take.byte()?;
         let flags = take.byte()?;
@@ -385,23 +385,23 @@ const KEY: u8 = 2;
 const OWN_TIME: u8 = 4;
 const OWN_STEADY: u8 = 8;
 
-/// How a source's part of a report begins.
+/// The head of a source's part of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Which source of the node.
+    /// Index of the source on its node.
     pub source: u8,
-    /// Whether it could be read; if not, nothing follows.
+    /// Whether the reading succeeded; if not, no values follow.
     pub read: bool,
-    /// Whether values are whole.
+    /// Whether values are absolute, not differences.
     pub key: bool,
-    /// The device's own clocks, where it has some.
+    /// The device's own clocks, if it has any.
     pub time_ns: Option<u64>,
     /// See [`Moment::steady_ns`].
     pub steady_ns: Option<u64>,
 }
 
 impl Part {
-    /// Appends it.
+    /// Appends the encoded part.
     pub fn put(&self, header: &Header, out: &mut Vec<u8>) {
         let flag = |on, flag| if on { flag } else { 0 };
         out.push(self.source);
@@ -422,7 +422,7 @@ impl Part {
         }
     }
 
-    /// Reads what [`Part::put`] wrote.
+    /// Decodes the output of [`Part::put`].
     pub fn take(take: &mut Take<'_>, header: &Header) -> Result<Self, Refusal> {
         let source = take.byte()?;
         let flags = take.byte()?;
@@ -441,7 +441,7 @@ impl Part {
         })
     }
 
-    /// The moment of its values: by the device's clock where it has one, else the node's.
+    /// The moment of the values: the device's clock if it has one, else the node's.
     pub fn moment(&self, header: &Header, boot: Option<u64>) -> Moment {
         let own = self.time_ns.is_some() || self.steady_ns.is_some();
         Moment {
@@ -452,18 +452,18 @@ impl Part {
     }
 }
 
-/// A source's values in a report, as it is being written.
+/// A source's values in a report that is being written.
 pub struct Sampled<'a> {
-    /// How it begins.
+    /// Head of the part.
     pub part: Part,
-    /// Its values.
+    /// The source's values.
     pub values: &'a Values,
-    /// Values of the report before, the base of differences.
+    /// Values of the previous report, the base of differences.
     pub base: Option<&'a Values>,
 }
 
 impl<'a> Sampled<'a> {
-    /// Values that were read, of a node's first source: whole, or their differences from `base`.
+    /// Values read from a node's first source: absolute, or as differences from `base`.
     pub fn new(values: &'a Values, base: Option<&'a Values>) -> Self {
         let part = Part {
             read: true,
@@ -505,10 +505,7 @@ mod tests {
              nodes and collectors need the same hopbyte"
         );
         let other = stranger(b"GET / HTTP/1.1").to_string();
-        assert!(
-            other.starts_with("bytes that are not of an agent"),
-            "{other}"
-        );
+        assert!(other.starts_with("data that is not an agent's"), "{other}");
     }
 
     #[test]

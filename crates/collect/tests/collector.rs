@@ -206,7 +206,7 @@ fn garbage_is_answered_with_a_sentence_and_the_rest_goes_on() {
     let text = refused(collector.tcp, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(
         text,
-        "bytes that are not of an agent (\"GET / HTTP/1.1\\r\\n\")"
+        "data that is not an agent's (\"GET / HTTP/1.1\\r\\n\")"
     );
     let mut long = PREAMBLE.to_vec();
     long.extend_from_slice(b"\xff\xff\xff\x7fH");

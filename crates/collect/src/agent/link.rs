@@ -269,7 +269,9 @@ impl Link {
             };
             let came = std::mem::take(&mut self.came);
             if came.starts_with(&TLS_ALERT) {
-                return Err(io::Error::other("the collector speaks TLS (--tls-ca FILE)"));
+                return Err(io::Error::other(
+                    "the collector requires TLS (--tls-ca FILE)",
+                ));
             }
             let mut rest = &came[..];
             while let Some((kind, body, whole)) =

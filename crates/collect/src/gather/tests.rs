@@ -467,7 +467,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     let id = a.connect(&mut g, 1, now).unwrap();
     a.base = Some(Values::new(2));
     let error = g.report(id, &a.report(T0, now, [1, 1]), now).unwrap_err();
-    assert_eq!(error.to_string(), "differences before whole values");
+    assert_eq!(error.to_string(), "differences before absolute values");
     g.rules.memory_bytes = 100;
     assert!(no(a.connect(&mut g, 1, now)).contains("--memory"));
 }

@@ -1,4 +1,4 @@
-//! A log: a line that says what it is, then blocks.
+//! A log file: a title line, then blocks.
 
 use crate::Refusal;
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// First line of a log.
 const TITLE: &[u8] = b"hopbyte log 2\n";
 
-/// A log that grows.
+/// A log that is being written.
 #[derive(Debug)]
 pub struct Log {
     file: File,
@@ -20,13 +20,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// A new log, named after the time of its first tick (nanoseconds since 1970).
+    /// Creates a log, named after the time of its first tick (nanoseconds since 1970).
     pub fn create(folder: &Path, first_ns: u64) -> io::Result<Self> {
         let mut open = OpenOptions::new();
         open.append(true).create_new(true);
         let seconds = first_ns / 1_000_000_000;
         let name = |n: u32| folder.join(format!("{seconds:011}-{n:02}.log"));
-        // A clock that was set back, or a restart within the tick, must not spoil an older log.
+        // After a clock step or a restart within the same tick, an older log must not be overwritten.
         let mut tries = (0..100).map(|n| open.open(name(n)));
         let taken = |found: &io::Result<File>| matches!(found, Err(e) if e.kind() == io::ErrorKind::AlreadyExists);
         let file = tries.find(|found| !taken(found));
@@ -51,12 +51,12 @@ impl Log {
         Ok(())
     }
 
-    /// Its length.
+    /// Length of the log.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The time it covers.
+    /// Time span of the log.
     pub fn seconds(&self) -> u64 {
         self.last_ns.saturating_sub(self.first_ns) / 1_000_000_000
     }
@@ -64,7 +64,7 @@ impl Log {
 
 /// Reads a log block by block.
 pub struct LogReader {
-    /// The cluster as the blocks read so far describe it.
+    /// The state of the cluster after the blocks read so far.
     pub cluster: Cluster,
     path: PathBuf,
     input: BufReader<File>,
@@ -73,7 +73,7 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Opens a log. One that ends within its first line is empty.
+    /// Opens a log. A file that ends within the title line is an empty log.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut input = BufReader::with_capacity(1 << 20, File::open(path)?);
         let mut title = vec![0; TITLE.len()];
@@ -81,7 +81,7 @@ impl LogReader {
         if title[..n] != TITLE[..n] {
             return Err(invalid(
                 path,
-                &Refusal::new("a file that is no log of hopbyte"),
+                &Refusal::new("a file that is not a hopbyte log"),
             ));
         }
         Ok(Self {
@@ -93,9 +93,9 @@ impl LogReader {
         })
     }
 
-    /// The next block's closing, after its reports; `None` at the end, where it can be asked again when the
-    /// log has grown. A block that was torn by a kill is the end; one in the middle whose check sum is
-    /// wrong is an error.
+    /// The next block's closing, after its reports; `None` at the end. Call again after the log has grown. A
+    /// last block that is incomplete because its writer was killed is the end; a block with a wrong checksum
+    /// before the end is an error.
     pub fn next_block(
         &mut self,
         report: impl FnMut(&Cluster, u32, Arrival),
@@ -139,7 +139,7 @@ impl LogReader {
         Ok((got == length).then_some((HEAD + length) as u64))
     }
 
-    /// Whether another whole block follows.
+    /// Whether another complete block follows.
     pub fn has_block(&self) -> bool {
         let mut head = [0; 4];
         let file = self.input.get_ref();
@@ -152,17 +152,17 @@ impl LogReader {
         })
     }
 
-    /// Whether its first line was all there when it was opened.
+    /// Whether the title line was complete when the log was opened.
     pub fn is_titled(&self) -> bool {
         self.position >= TITLE.len() as u64
     }
 
-    /// Where it is.
+    /// Path of the log.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes up to the end of the last whole block.
+    /// Bytes up to the end of the last complete block.
     pub fn position(&self) -> u64 {
         self.position
     }

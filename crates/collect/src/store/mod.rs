@@ -1,7 +1,7 @@
-//! The store: blocks appended to a log, which is sealed into Parquet when it is full.
+//! The store: blocks are appended to a log, which is sealed into Parquet when it is full.
 //!
-//! A log holds whole blocks; a kill in the midst of a write leaves a last block whose length or check sum
-//! is wrong, which is cut off when the store is opened again. What was acknowledged was written before.
+//! A log holds complete blocks. A collector killed during a write leaves a last block with a wrong length or
+//! checksum; it is truncated when the store is opened again. Reports are written before they are acknowledged.
 
 mod log;
 mod seal;
@@ -19,19 +19,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// How a store keeps.
+/// Parameters of a store.
 #[derive(Clone, Debug)]
 pub struct Keeping {
-    /// Bytes of a log at which the next one begins.
+    /// Size in bytes at which a log ends.
     pub segment_bytes: u64,
-    /// Seconds that a log covers at most.
+    /// Maximum time span of a log in seconds.
     pub segment_seconds: u64,
-    /// Whether every block is forced to the disk before it is acknowledged (a power cut loses nothing
-    /// then; a killed process never does).
+    /// Whether every block is synced to the disk before it is acknowledged. Without it a power failure can
+    /// lose blocks; a killed process cannot.
     pub sync: bool,
-    /// Seconds after which a segment, log and Parquet, is deleted; `None`: never.
+    /// Age in seconds at which a segment, log and Parquet, is deleted; `None`: never.
     pub retain_seconds: Option<u64>,
-    /// Whether logs that ended are written as Parquet as well.
+    /// Whether finished logs are also written as Parquet.
     pub seal: bool,
 }
 
@@ -47,12 +47,12 @@ impl Default for Keeping {
     }
 }
 
-/// A node as the last logs leave it.
+/// A node as recorded in the last logs.
 #[derive(Debug)]
 pub struct Remembered {
-    /// Its agent, and what of it is kept.
+    /// State of the node and its agent after the last stored report.
     pub state: NodeState,
-    /// Its sources, each with the bytes of its shape.
+    /// The node's sources, each with the bytes of its shape.
     pub sources: Vec<(Origin, Arc<[u8]>)>,
 }
 
@@ -66,7 +66,7 @@ impl Remembered {
     }
 }
 
-/// A folder of segments, open for writing.
+/// A folder of segments, opened for writing.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -79,8 +79,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or makes a store. Another process that writes to it is an error; a torn last block is cut
-    /// off. Logs that a former process left stay readable as they are.
+    /// Opens or creates a store. Fails if another process has it open for writing. An incomplete last block
+    /// is truncated; logs of earlier processes are not modified otherwise.
     pub fn open(folder: &Path, keeping: Keeping) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let lock = fs::File::create(folder.join("lock"))?;
@@ -109,8 +109,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Has a thread seal every log that ended and is not sealed, and delete what is too old. One at a time:
-    /// what ends meanwhile is its successor's.
+    /// Starts a thread that seals finished logs and deletes old ones. One thread at a time: logs that finish
+    /// meanwhile are left to the next.
     fn tidy(&mut self) {
         if self.sealer.as_ref().is_some_and(|s| !s.is_finished()) {
             return;
@@ -118,7 +118,7 @@ impl Store {
         if let Some(Ok(notes)) = self.sealer.take().map(JoinHandle::join) {
             self.notes.extend(notes);
         }
-        // Listed now: the log that is written to next does not exist yet.
+        // Listed here, so that the list excludes the log that is created next.
         let ended = logs(&self.folder);
         let (folder, keeping) = (self.folder.clone(), self.keeping.clone());
         self.sealer = Some(std::thread::spawn(move || {
@@ -131,24 +131,24 @@ impl Store {
         }));
     }
 
-    /// What the sealing thread has to say.
+    /// Messages of the sealing thread.
     pub fn notes(&mut self) -> impl Iterator<Item = String> + '_ {
         self.notes.drain(..)
     }
 
-    /// Nodes as the last logs leave them: what of their agents is kept.
+    /// Nodes as recorded in the last logs, with the sequence number of their last stored report.
     pub fn remembered(&self) -> impl Iterator<Item = &Remembered> {
         self.remembered.iter()
     }
 
-    /// Keeps a note beside the logs, in place of the one before it.
+    /// Writes a note beside the logs; replaces an earlier one of that name.
     pub fn put_note(&self, name: &str, text: &str) -> io::Result<()> {
         let temporary = self.folder.join(format!("{name}.part"));
         fs::write(&temporary, text)?;
         fs::rename(&temporary, self.folder.join(name))
     }
 
-    /// A note that was kept.
+    /// Reads a note.
     pub fn note(&self, name: &str) -> io::Result<Option<String>> {
         match fs::read_to_string(self.folder.join(name)) {
             Ok(text) => Ok(Some(text)),
@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Keeps a block. Returns whether the log ends with it: the next one must begin a segment.
+    /// Appends a block. Returns whether the log is full: the next block must begin a segment.
     pub fn append(&mut self, closing: &Closing, block: &[u8]) -> io::Result<bool> {
         let mut log = match self.log.take() {
             Some(log) => log,
@@ -176,19 +176,19 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Its work is worth a moment; what it writes has a temporary name until it is whole.
+        // Waiting is optional: an interrupted sealing leaves only temporary names.
         if let Some(sealer) = self.sealer.take() {
             let _ = sealer.join();
         }
     }
 }
 
-/// Logs that are read at the start, and their bytes, to know what is kept. A collector that is killed again
-/// and again leaves logs in which not every agent reported.
+/// Limits on logs and bytes read at the start to find stored sequence numbers. A collector that is killed
+/// repeatedly leaves logs in which some agents did not report.
 const LOOK_BACK: usize = 32;
 const LOOK_BACK_BYTES: u64 = 1 << 30;
 
-/// Cuts a torn last block off, and returns nodes as the last logs leave them.
+/// Truncates an incomplete last block, and returns nodes as recorded in the last logs.
 fn remember(folder: &Path) -> io::Result<Vec<Remembered>> {
     let logs = logs(folder)?;
     let mut nodes: HashMap<Box<str>, Remembered> = HashMap::new();
@@ -211,7 +211,7 @@ fn remember(folder: &Path) -> io::Result<Vec<Remembered>> {
             nodes: all, shapes, ..
         } = reader.cluster;
         for node in all.into_iter().flatten() {
-            // A name without a report was only missed.
+            // Without a report the node was only listed as missing.
             if node.header.sequence > 0 {
                 let entry = nodes.entry(node.name.clone());
                 entry.or_insert_with(|| Remembered::new(node, &shapes));
@@ -221,7 +221,7 @@ fn remember(folder: &Path) -> io::Result<Vec<Remembered>> {
     Ok(nodes.into_values().collect())
 }
 
-/// Seals logs that ended, and deletes those that are too old.
+/// Seals finished logs, and deletes old ones.
 fn tidy(folder: &Path, keeping: &Keeping, ended: &[PathBuf]) -> io::Result<()> {
     let newest = ended.last().map_or(0, |log| started(log));
     for log in ended {
@@ -237,7 +237,7 @@ fn tidy(folder: &Path, keeping: &Keeping, ended: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// The second in a log's name.
+/// The start time in a log's name, in seconds.
 fn started(log: &Path) -> u64 {
     let name = log.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
     name.split('-')
@@ -246,7 +246,7 @@ fn started(log: &Path) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Deletes a segment, the log last.
+/// Deletes a segment; its log last.
 fn delete(folder: &Path, log: &Path) -> io::Result<()> {
     let stem = log.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
     for entry in fs::read_dir(folder)? {
@@ -286,7 +286,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Keeps a block without nodes; returns whether the log ended with it.
+    /// Appends a block without nodes; returns whether the log ended with it.
     fn keep(store: &mut Store, tick: u64) -> bool {
         let closing = Closing {
             tick,
@@ -321,7 +321,7 @@ mod tests {
         let ended: Vec<bool> = (100..108).map(|t| keep(&mut store, t)).collect();
         let full = [false, false, false, true];
         assert_eq!(ended, [full, full].concat());
-        // The clock is set back: an older log of the same second stays as it is.
+        // The clock is set back: an older log of the same second is not overwritten.
         store.keeping.segment_bytes = 1;
         assert!(keep(&mut store, 100));
         drop(store);
@@ -358,7 +358,7 @@ mod tests {
         drop(store);
         fs::write(folder.path().join("notes.txt"), "mine").unwrap();
         tidy(folder.path(), &keeping, &logs(folder.path()).unwrap()).unwrap();
-        // Of 130 − 20 the log of 110 is the oldest that stays.
+        // Retention of 20 s before 130: the log of 110 is the oldest one left.
         let expected = [
             "00000000110-00.log",
             "00000000110-00.ticks.parquet",

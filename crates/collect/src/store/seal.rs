@@ -1,8 +1,8 @@
-//! A log as Parquet: one file a kind of source, one row a node and tick, one column a counter; and one
-//! file of how the ticks closed.
+//! Sealing of a log into Parquet: one file per kind of source, with a row per node and tick and a column per
+//! counter; and one file with the closings of the ticks.
 //!
-//! Values are totals as the device counts them, `NULL` where they were not read. What a column counts, in
-//! which unit and width, is in the file's metadata (`hopbyte.counters`, JSON).
+//! Values are the device's totals, `NULL` if missing. Quantity, unit and width of each column are in the
+//! file's metadata (`hopbyte.counters`, JSON).
 
 use super::log::LogReader;
 use crate::block::{Arrival, Closing, Cluster};
@@ -16,11 +16,11 @@ use serde_json::json;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Values that are held before they are written, all columns of a file together.
+/// Maximum number of values held before a row group is written, over all columns of a file.
 const MOST_VALUES: usize = 4 << 20;
 
-/// Writes the Parquet files of a log beside it and returns them. Each is written under a temporary name
-/// and renamed; the log stays.
+/// Writes the Parquet files of a log beside it and returns their paths. Each is written under a temporary
+/// name and renamed; the log is not modified.
 pub fn seal(log: &Path) -> io::Result<Vec<PathBuf>> {
     let mut reader = LogReader::open(log)?;
     let mut tables: Vec<Option<Table>> = Vec::new();
@@ -93,7 +93,7 @@ fn file(
     Ok(())
 }
 
-/// A file name for a source, other than those given already.
+/// A unique file name for a source.
 fn file_name(source: &str, names: &mut Vec<String>) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' {
@@ -120,7 +120,7 @@ struct Key {
     arrival: Arrival,
 }
 
-/// One file that grows.
+/// A file that is being written.
 struct Table {
     output: Output,
     counters: usize,
@@ -171,7 +171,7 @@ impl Table {
         })
     }
 
-    /// Writes a row group, nodes one after the other: a counter's differences are small then.
+    /// Writes a row group, sorted by node: a counter's differences are small in that order.
     fn flush(&mut self) -> io::Result<()> {
         if self.keys.is_empty() {
             return Ok(());
@@ -213,7 +213,7 @@ impl Table {
     }
 }
 
-/// The Parquet file `name` of a log.
+/// Creates the Parquet file `name` of a log.
 fn create(
     log: &Path,
     name: &str,
@@ -235,7 +235,7 @@ fn arrival(arrival: Arrival) -> &'static str {
     }
 }
 
-/// How ticks closed.
+/// Closings of ticks.
 #[derive(Default)]
 struct Ticks {
     numbers: [Vec<i64>; 6],

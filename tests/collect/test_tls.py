@@ -54,7 +54,7 @@ def test_a_collector_without_tls_says_so(site: Site, certificate: list[str]) -> 
     assert certificate
     site.collect()
     site.agent("n1", "--tls-ca", "cert.pem")
-    said = "TLS, which this collector does not speak"
+    said = "TLS, for which this collector has no certificate"
     wait("a sentence", lambda: said in (site.folder / "log").read_text())
 
 

@@ -1,4 +1,4 @@
-//! Live agents: sources that vanish and return, collectors that are slower than their agents.
+//! Live agents: sources that fail and recover, collectors that are slower than their agents.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 const PERIOD: u64 = 50_000_000;
 
-/// Registers of a router as text, replaced in one step.
+/// A router's registers as text, replaced atomically.
 fn registers(path: &Path, value: u64) {
     let text = format!("AR_RTR_0_0_INQ_PRF_INCOMING_FLIT_VC0 {value}\n");
     let next = path.with_extension("next");
@@ -27,7 +27,7 @@ fn registers(path: &Path, value: u64) {
     fs::rename(next, path).unwrap();
 }
 
-/// An agent in a thread of its own.
+/// An agent in its own thread.
 struct Running {
     stop: Arc<AtomicBool>,
     state: Arc<Mutex<(Header, u64)>>,
@@ -102,7 +102,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// How a tick closed: source failures, and the first node's values.
+/// Closings, each with the first node's values.
 type Seen = Arc<Mutex<Vec<(Closing, Vec<Option<u64>>)>>>;
 
 /// A collector that runs until the test's process ends.
@@ -183,7 +183,7 @@ fn a_collector_that_is_slower_than_its_agents_costs_the_oldest_reports() {
     registers(&file, 1);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let agent = Running::start("n1", listener.local_addr().unwrap(), 5, vec![file.clone()]);
-    // One that says welcome and then neither reads nor acknowledges.
+    // A collector that sends its welcome and then neither reads nor acknowledges.
     let (mut stream, _) = listener.accept().unwrap();
     let mut welcome = Vec::new();
     frame(&mut welcome, Kind::Welcome, |b| {
@@ -195,7 +195,7 @@ fn a_collector_that_is_slower_than_its_agents_costs_the_oldest_reports() {
     assert_eq!(acknowledged, 0);
     let waiting = header.sequence - header.cost.dropped_reports;
     assert!(waiting <= 6, "{waiting} reports wait, --keep is 5");
-    // It wakes: everything that was sent is there in order, and what it acknowledges is let go.
+    // It resumes: all sent reports arrive in order, and acknowledged ones are released.
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
@@ -224,7 +224,7 @@ fn a_collector_that_is_slower_than_its_agents_costs_the_oldest_reports() {
     });
     stream.write_all(&answer).unwrap();
     agent.until("the acknowledgement", |_, a| a >= last);
-    // It goes away for good; the agent goes on with what there is, and says so.
+    // It closes the connection; the agent continues with its ring and prints a message.
     drop((stream, listener));
     agent.until("it reads on", |h, _| h.sequence > last + 40);
     let said = agent.said.lock().unwrap();

@@ -1,4 +1,4 @@
-//! A collector on real sockets: whoever misbehaves is told so, and the rest goes on.
+//! A collector on real sockets: misbehaving peers are refused with a reason, others are unaffected.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -134,7 +134,7 @@ fn report(out: &mut Vec<u8>, sequence: u64, tick: u64, value: u64) {
     });
 }
 
-/// A node that reports every tick in a thread of its own until it is dropped.
+/// A node that reports every tick from its own thread until dropped.
 struct Node(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Node {
@@ -216,10 +216,7 @@ fn garbage_is_answered_with_a_sentence_and_the_rest_goes_on() {
     );
     let mut early = PREAMBLE.to_vec();
     report(&mut early, 1, 1, 1);
-    assert_eq!(
-        refused(collector.tcp, &early),
-        "a frame Report that nobody expects here"
-    );
+    assert_eq!(refused(collector.tcp, &early), "an unexpected frame Report");
     let mut evil = PREAMBLE.to_vec();
     frame(&mut evil, Kind::Hello, |b| hello("../../etc").put(b));
     assert!(refused(collector.tcp, &evil).starts_with("node name \"../../etc\", expected letters"));
@@ -242,8 +239,8 @@ fn garbage_is_answered_with_a_sentence_and_the_rest_goes_on() {
                 .iter()
                 .all(|c| c.reported == 1)
     });
-    // A flood of sentences is cut.
-    collector.noted("more of the kind");
+    // The number of messages per tick is limited.
+    collector.noted("more messages");
 }
 
 #[test]
@@ -287,7 +284,7 @@ fn a_token_is_required_where_others_can_connect() {
         attempt(Some(other)).1,
         "a token that is not this collector's"
     );
-    // Packets are signed whole.
+    // The proof of a packet covers all of its bytes.
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (mut frames, mut packet) = (Vec::new(), Vec::new());
     frame(&mut frames, Kind::Hello, |b| hello("n2").put(b));
@@ -310,19 +307,19 @@ fn five_thousand_idle_connections_are_closed_and_cost_little() {
     let mut idle: Vec<TcpStream> = (0..5000)
         .map(|_| TcpStream::connect(collector.tcp).unwrap())
         .collect();
-    collector.noted("too many connections that do not say hello");
+    collector.noted("too many connections without a hello");
     let grown = resident_bytes().saturating_sub(before);
     assert!(
         grown < 20_000_000,
         "{grown} bytes for 5,000 idle connections"
     );
-    // The last one is closed for its silence, with a sentence.
+    // The last connection is closed with a refusal after its timeout.
     let (kind, body) = answer(idle.last_mut().unwrap());
     assert_eq!((kind, &body[..]), (Kind::No, &b"no hello within 5 s"[..]));
     let closings = collector.closings.lock().unwrap();
     let since = closings.iter().skip_while(|c| c.reported == 0);
     let lost = since.filter(|c| c.reported == 0).count();
-    // Other tests load the machine; the node is never refused, at most late.
+    // Other tests load the machine; the node may be late but is never refused.
     assert!(
         lost <= closings.len() / 4,
         "{lost} of {} ticks without the node",
@@ -337,7 +334,7 @@ fn of_two_agents_with_one_name_the_first_is_heard() {
     collector.until("the first", |closings, _| {
         closings.last().is_some_and(|c| c.reported == 1)
     });
-    // Of this machine and of another one.
+    // A second agent on this machine, and one on another machine.
     for (boot, whose) in [(1, "of the same machine"), (2, "of another machine")] {
         let twin = Hello {
             boot,
@@ -377,10 +374,7 @@ fn an_agent_that_connects_anew_is_heard_there_alone() {
     let (kind, body) = answer(&mut old);
     let text = String::from_utf8(body).unwrap();
     assert_eq!(kind, Kind::No);
-    assert_eq!(
-        text,
-        "a report of n1, under which name another connection reports"
-    );
+    assert_eq!(text, "a report of n1, whose name another connection uses");
     out.clear();
     report(&mut out, 1, now_ns() / PERIOD + 1, 7);
     new.write_all(&out).unwrap();
@@ -440,7 +434,7 @@ fn packets_introduce_themselves_again_when_asked() {
 fn what_is_acknowledged_is_in_the_store_and_viewers_see_it() {
     let folder = tempfile::tempdir().unwrap();
     let collector = Collector::start(None, Some(folder.path()));
-    // A viewer that never reads is no burden; one that reads sees whole blocks.
+    // A viewer that never reads does not slow the collector; one that reads receives complete blocks.
     let viewer = || {
         let mut stream = TcpStream::connect(collector.tcp).unwrap();
         let mut out = PREAMBLE.to_vec();

@@ -1,4 +1,4 @@
-//! The way over a message bus: packets are published, answers come to the agent's inbox.
+//! The agent's connection to a message bus: it publishes packets and receives answers in its inbox.
 
 use super::ring::Ring;
 use super::sending::{connect, packet};
@@ -11,39 +11,39 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Where reports are published.
+/// The subject on which an agent publishes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The server.
     pub url: Url,
     /// Name of the cluster.
     pub cluster: String,
-    /// Block of the node; by default the one of its name.
+    /// Block of the node; by default derived from its name.
     pub block: Option<u32>,
-    /// Whether a stream of the server keeps reports, and they wait until it says so.
+    /// Whether reports wait for the acknowledgement of a JetStream stream.
     pub jetstream: bool,
 }
 
-/// Reports after which collectors are told the sources again: one may have come that does not ask,
-/// because it reads what was published long ago.
+/// Reports after which sources are declared again: a collector that reads a stream's history cannot ask
+/// for them.
 const INTRODUCE_EVERY: u32 = 64;
-/// Reports that are published in one go.
+/// Maximum number of reports published in one call.
 const MOST_AT_ONCE: usize = 32;
-/// How long a stream may take to acknowledge.
+/// Timeout of a stream's acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Our subscription.
+/// The agent's subscription.
 const INBOX: u64 = 1;
 
 /// A connection to a server.
 pub struct Line {
     pub talk: Talk,
-    /// Whether the server let us in.
+    /// Whether the server accepted the connection.
     open: bool,
-    /// Reports since collectors were told who we are; `None`: they must be told.
+    /// Reports since the last declaration of the sources; `None`: declare them with the next report.
     introduced: Option<u32>,
-    /// Since when a stream owes us an acknowledgement.
+    /// Since when an acknowledgement is pending.
     owed: Option<Instant>,
-    /// The last refusal of a collector that was said.
+    /// The last refusal of a collector that was printed.
     refused: String,
 }
 
@@ -58,12 +58,13 @@ impl Line {
         })
     }
 
-    /// Whether there is something to attend to before the next tick.
+    /// Whether the connection has work before the next tick.
     pub fn is_busy(&self) -> bool {
         !self.open || !self.talk.goes.is_empty() || self.owed.is_some()
     }
 
-    /// Takes what came and publishes what was not yet. Returns whether the server let us in just now.
+    /// Handles received data and publishes unsent reports. Returns whether the server just accepted the
+    /// connection.
     pub fn converse(
         &mut self,
         to: &Subject,
@@ -81,7 +82,7 @@ impl Line {
         if self.owed.is_some_and(|since| since.elapsed() > PATIENCE) {
             let subject = self.subject(to, hello);
             return Err(io::Error::other(format!(
-                "no stream acknowledges what is published on {subject}"
+                "no stream acknowledges reports on {subject}"
             )));
         }
         Ok(self.open && !before)
@@ -111,7 +112,7 @@ impl Line {
             } else {
                 ring.forget();
             }
-            // What does not fit into the socket now goes before the next report.
+            // Bytes that the socket does not accept now go before the next report.
             if self.talk.flush().is_err() {
                 break;
             }
@@ -160,7 +161,7 @@ impl Line {
     ) -> io::Result<()> {
         let of = message.subject.rsplit('.').next().unwrap_or_default();
         let Ok(sequence) = of.parse::<u64>() else {
-            // A collector does not know us, or has nothing to do with us and says why.
+            // A collector asks for a hello, or refuses the report with a reason.
             self.introduced = None;
             if let Ok(Some((Kind::No, text, _))) = next_frame(message.payload, 4096) {
                 let text = String::from_utf8_lossy(text).into_owned();
@@ -172,7 +173,7 @@ impl Line {
             return Ok(());
         };
         if message.status == Some(503) {
-            let text = "no stream keeps what is published here (hopbyte collect --jetstream)";
+            let text = "no stream stores reports of this subject (hopbyte collect --jetstream)";
             return Err(io::Error::other(text));
         }
         match bus::acknowledgement(message.payload) {

@@ -1,4 +1,4 @@
-//! The way to the collector: a connection that comes back, single packets, or a message bus.
+//! The agent's connection to its collector: TCP with reconnection, single packets, or a message bus.
 
 use super::bus::{Line, Subject};
 use super::ring::Ring;
@@ -12,12 +12,12 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Instant;
 
-/// Where reports go.
+/// Destination of reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
     /// A collector's `HOST:PORT`.
     Tcp(String),
-    /// The same for packets, which nobody acknowledges.
+    /// A collector's `HOST:PORT` for packets, without acknowledgements.
     Udp(String),
     /// A subject of a message bus.
     Bus(Subject),
@@ -46,21 +46,21 @@ impl Target {
     }
 }
 
-/// Reports that are sent in one go, so that a backlog does not flood the collector.
+/// Maximum number of reports sent in one call, so that a backlog does not flood the collector.
 const MOST_AT_ONCE: usize = 32;
-/// Longest answer of a collector.
+/// Maximum length of a collector's answer.
 const LONGEST_ANSWER: usize = 4096;
 
 enum State {
-    /// Not before this moment.
+    /// Waiting until this moment to reconnect.
     Pausing(Instant),
     /// Waiting for the connection, the challenge or the welcome.
     Greeting(Wire),
-    /// Welcome.
+    /// The collector accepted the agent.
     Open(Wire),
-    /// Packets.
+    /// Single packets.
     Packets(UdpSocket, bool),
-    /// A bus.
+    /// A message bus.
     Bus(Box<Line>),
 }
 
@@ -72,12 +72,12 @@ pub struct Link {
     trust: Option<Trust>,
     state: State,
     failures: u32,
-    /// What the collector sent and is no whole frame yet.
+    /// Received bytes of an incomplete frame.
     came: Vec<u8>,
-    /// What does not fit into the socket at the moment.
+    /// Bytes that the socket has not accepted yet.
     goes: Vec<u8>,
     greeted: bool,
-    /// Whether the connection was made.
+    /// Whether the TCP connection is established.
     reached: bool,
 }
 
@@ -97,12 +97,12 @@ impl Link {
         }
     }
 
-    /// When the agent started.
+    /// Start of the agent.
     pub fn start(&self) -> u64 {
         self.hello.start
     }
 
-    /// Whether there is something to attend to before the next tick.
+    /// Whether the connection has work before the next tick.
     pub fn is_busy(&self) -> bool {
         match &self.state {
             State::Greeting(_) => true,
@@ -113,7 +113,7 @@ impl Link {
         }
     }
 
-    /// Attends to the connection for at most `left_ns`; `true` when they are over.
+    /// Waits for events of the connection for at most `left_ns` and handles them; `true` on timeout.
     pub fn attend(
         &mut self,
         left_ns: u64,
@@ -132,7 +132,7 @@ impl Link {
                 (s.socket(), !self.reached || s.waits_for_room(has_more))
             }
         };
-        // Only what has something to write is woken by room for it.
+        // Poll for write space only if bytes are pending.
         let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, writes);
         let wait = timespec(left_ns);
@@ -148,7 +148,7 @@ impl Link {
         Ok(false)
     }
 
-    /// Takes the collector's answers and sends what was not sent yet.
+    /// Handles the collector's answers and sends unsent reports.
     pub fn push(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
         let result = match &self.state {
             State::Pausing(_) => Ok(()),
@@ -162,7 +162,7 @@ impl Link {
     }
 
     fn fail(&mut self, error: &io::Error, say: &mut impl FnMut(&str)) {
-        // Said once, not at every attempt.
+        // Printed at the first failure only.
         if self.failures == 0 {
             say(&format!(
                 "{}: {error}; readings wait",
@@ -261,8 +261,8 @@ impl Link {
                     return Err(io::Error::other("the collector closed the connection"));
                 }
                 Some(0) => {
-                    let text = "the collector closed the connection without a word; \
-                                does it speak TLS (--tls-ca FILE)?";
+                    let text = "the collector closed the connection without an answer; \
+                                does it require TLS (--tls-ca FILE)?";
                     return Err(io::Error::other(text));
                 }
                 Some(n) => n,
@@ -281,7 +281,7 @@ impl Link {
                 self.answer(kind, body, ring, say)?;
             }
             self.came = rest.to_vec();
-            // Less than there was room for: to ask again would be in vain.
+            // The socket is drained: another read would return no bytes.
             if got < room.len() {
                 return Ok(());
             }
@@ -336,7 +336,7 @@ impl Link {
         tls::send(stream, &mut self.goes)
     }
 
-    /// Sends the newest sample whole, with hello and sources where the collector may not know them.
+    /// Sends unsent samples with absolute values; hello and sources precede them if the collector asked.
     fn packets(&mut self, ring: &mut Ring) -> io::Result<()> {
         let State::Packets(socket, known) = &mut self.state else {
             return Ok(());
@@ -344,7 +344,7 @@ impl Link {
         let mut room = [0; 512];
         loop {
             match socket.recv(&mut room) {
-                // It does not know us, or lost what it knew.
+                // The collector asks for a hello.
                 Ok(_) => *known = false,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => *known = false,

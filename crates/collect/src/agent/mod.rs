@@ -1,8 +1,8 @@
 //! The agent: reads this node's counters at the start of every tick and pushes them.
 //!
-//! One thread that sleeps between ticks. Reports stay in a ring until the collector says that they are
-//! kept; when a connection breaks, what was not acknowledged is sent again on the next one. A source that
-//! fails is marked as not read and tried again at the next tick.
+//! The agent is one thread that sleeps between ticks. Reports stay in a ring until the collector
+//! acknowledges them. After a reconnection, unacknowledged reports are sent again. A failed source is
+//! marked as missing and read again at the next tick.
 
 mod bus;
 mod link;
@@ -27,20 +27,20 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How an agent is set up.
+/// Parameters of an agent.
 #[derive(Debug)]
 pub struct Setup {
     /// Name of the node.
     pub node: String,
-    /// Where reports go.
+    /// Destination of reports.
     pub to: Target,
     /// The collector's secret.
     pub token: Option<Token>,
-    /// Whose certificates are believed; without it connections are not encrypted.
+    /// Trusted certificates; without them connections are not encrypted.
     pub trust: Option<Trust>,
-    /// Length of a tick.
+    /// Tick length.
     pub period_ns: u64,
-    /// Reports that are kept for a collector that does not answer.
+    /// Capacity of the ring in reports, for times without a collector.
     pub keep: usize,
 }
 
@@ -62,16 +62,16 @@ fn clock_ns(clock: ClockId) -> u64 {
     time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_nsec.max(0) as u64
 }
 
-/// Ticks between looks at what the agent costs itself.
+/// Ticks between measurements of the agent's own resource use.
 const LOOK_EVERY: u64 = 16;
 
 impl Agent {
-    /// When it started, by which collectors tell it from others of its name.
+    /// Start of the agent, by which collectors distinguish agents with the same node name.
     pub fn start(&self) -> u64 {
         self.link.start()
     }
 
-    /// An agent of these sources.
+    /// An agent that reads these sources.
     pub fn new(setup: Setup, sources: Vec<Source>) -> Self {
         let reader = Reader::new(sources);
         let hello = Hello {
@@ -92,8 +92,8 @@ impl Agent {
         }
     }
 
-    /// Reads and pushes until `go_on` says no; it gets the newest report's header and the highest sequence
-    /// number that is kept, after every tick. `say` gets sentences for a person.
+    /// Reads and pushes until `go_on` returns false. After every tick it receives the newest report's header
+    /// and the highest acknowledged sequence number. `say` receives messages for the user.
     pub fn run(
         &mut self,
         mut say: impl FnMut(&str),
@@ -111,12 +111,12 @@ impl Agent {
         }
     }
 
-    /// Sleeps until the next tick begins. While there is no connection, its news are attended to.
+    /// Sleeps until the next tick; handles the connection's events meanwhile.
     fn wait(&mut self, say: &mut impl FnMut(&str)) -> io::Result<()> {
         loop {
             let now = clock_ns(ClockId::Realtime);
             let left = self.period_ns - now % self.period_ns;
-            // Never longer than a tick, so that a clock that is set back does not put us to sleep.
+            // At most one tick: a clock that is set back must not extend the sleep.
             if self.link.is_busy() {
                 if self.link.attend(left, &mut self.ring, say)? {
                     return Ok(());
@@ -134,7 +134,7 @@ impl Agent {
         let tick = (time_ns + self.period_ns / 2) / self.period_ns;
         if let Some(last) = self.last_tick {
             if tick == last {
-                // Woken a moment early; the tick was read already.
+                // Woken slightly early, in a tick that is already read.
                 return;
             }
             let missed = tick.checked_sub(last + 1).filter(|&n| n < 1 << 16);

@@ -1,4 +1,4 @@
-//! Samples that wait to be kept, and the sources they come from.
+//! Samples that wait for acknowledgement, and the sources they are read from.
 
 use crate::wire::{Header, Kind, Part, Sampled, frame, put_report, put_source};
 use hopbyte_observe::counters::reading::{Layout, Reading};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Sample {
     header: Header,
     parts: Vec<Read>,
-    /// Whether it is kept although an older one is not yet.
+    /// Acknowledged before an older sample.
     kept: bool,
 }
 
@@ -25,7 +25,7 @@ struct Read {
     values: Values,
 }
 
-/// Sources, and whether each could be read at last.
+/// Sources, with the state of their last reading.
 pub struct Reader {
     sources: Vec<(Source, bool)>,
 }
@@ -37,7 +37,8 @@ impl Reader {
         }
     }
 
-    /// Reads all sources into a sample; returns how many failed. The first failure in a row is told.
+    /// Reads all sources into a sample; returns the number of failures. Prints the first of consecutive
+    /// failures of a source.
     pub fn read(&mut self, sample: &mut Sample, say: &mut impl FnMut(&str)) -> u64 {
         let mut failed = 0;
         for ((source, well), index) in self.sources.iter_mut().zip(0..) {
@@ -95,7 +96,7 @@ impl Sample {
     }
 }
 
-/// What the other end knows of a source on this connection.
+/// Receiver's state of a source on this connection.
 #[derive(Debug)]
 struct Told {
     layout: Arc<Layout>,
@@ -103,7 +104,7 @@ struct Told {
     values: Option<Values>,
 }
 
-/// Samples in order of their sequence numbers; the oldest is given up when there is no room.
+/// Samples in order of their sequence numbers; if the ring is full, the oldest is evicted.
 #[derive(Debug)]
 pub struct Ring {
     samples: VecDeque<Sample>,
@@ -112,7 +113,7 @@ pub struct Ring {
     dropped: u64,
     acknowledged: u64,
     begun: Option<Sample>,
-    /// How many from the front were sent on this connection.
+    /// Number of samples from the front that were sent on this connection.
     sent: usize,
     told: Vec<Told>,
 }
@@ -131,7 +132,7 @@ impl Ring {
         }
     }
 
-    /// A sample to fill.
+    /// An empty sample; evicts the oldest one if the ring is full.
     pub fn begin(&mut self) -> &mut Sample {
         if self.samples.len() == self.most {
             self.dropped += 1;
@@ -141,7 +142,7 @@ impl Ring {
         self.begun.insert(spare)
     }
 
-    /// The sample is filled.
+    /// Adds the filled sample.
     pub fn end(&mut self, header: Header) {
         if let Some(mut sample) = self.begun.take() {
             sample.header = header;
@@ -150,12 +151,12 @@ impl Ring {
         }
     }
 
-    /// Samples given up so far.
+    /// Number of evicted samples.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// The highest sequence number that is kept.
+    /// The highest acknowledged sequence number.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
@@ -165,7 +166,7 @@ impl Ring {
         self.samples.back().map(|s| s.header)
     }
 
-    /// Everything up to a sequence number is kept.
+    /// Handles the acknowledgement of all samples up to a sequence number.
     pub fn kept(&mut self, sequence: u64) {
         self.acknowledged = self.acknowledged.max(sequence);
         while self
@@ -177,14 +178,14 @@ impl Ring {
         }
     }
 
-    /// The oldest sample is done with; its memory may be used again.
+    /// Removes the oldest sample; its memory is reused.
     fn pass(&mut self) {
         self.sent = self.sent.saturating_sub(1);
         let oldest = self.samples.pop_front();
         self.spare.extend(oldest.filter(|_| self.spare.len() < 2));
     }
 
-    /// One sample is kept, perhaps before those in front of it.
+    /// Handles the acknowledgement of one sample, in any order.
     pub fn kept_one(&mut self, sequence: u64) {
         let at = self
             .samples
@@ -199,39 +200,39 @@ impl Ring {
         }
     }
 
-    /// A new connection, whose other end knows nothing.
+    /// Handles a new connection: the receiver has no state.
     pub fn anew(&mut self) {
         self.sent = 0;
         self.told.clear();
     }
 
-    /// The other end lost what it was told.
+    /// Handles the loss of the receiver's state.
     pub fn restart(&mut self) {
         self.told.clear();
     }
 
-    /// What was sent needs no answer (single packets).
+    /// Removes sent samples without an acknowledgement (single packets).
     pub fn forget(&mut self) {
         (0..self.sent).for_each(|_| self.pass());
     }
 
-    /// Sequence number of the sample that is sent next.
+    /// Sequence number of the next sample to send.
     pub fn next_sequence(&self) -> Option<u64> {
         self.samples.get(self.sent).map(|s| s.header.sequence)
     }
 
-    /// Whether something was sent and is not kept.
+    /// Whether samples were sent without an acknowledgement so far.
     pub fn has_sent(&self) -> bool {
         self.sent > 0
     }
 
-    /// Whether something was not sent on this connection.
+    /// Whether samples are unsent on this connection.
     pub fn has_news(&self) -> bool {
         self.sent < self.samples.len()
     }
 
-    /// Appends the frames of the next report: sources that the other end does not know, then the report.
-    /// With `whole`, values are not differences.
+    /// Appends the frames of the next report: sources unknown to the receiver, then the report. With
+    /// `whole`, values are absolute.
     pub fn next(&mut self, whole: bool, out: &mut Vec<u8>) {
         let Some(sample) = self.samples.get(self.sent) else {
             return;
@@ -239,7 +240,7 @@ impl Ring {
         self.sent += 1;
         for (i, read) in sample.parts.iter().enumerate() {
             let told = self.told.get(i);
-            // A reading that failed does not know the device's boot.
+            // A failed reading does not contain the device's boot.
             let new = told.is_none_or(|t| {
                 !Arc::ptr_eq(&t.layout, &read.layout) || (read.part.read && t.boot != read.boot)
             });
@@ -319,7 +320,7 @@ mod tests {
             (sent, ring.dropped(), ring.next_sequence()),
             (5, 3, Some(8))
         );
-        // A new connection begins with what is not kept.
+        // A new connection begins with the first unacknowledged sample.
         ring.kept(5);
         ring.anew();
         assert_eq!((ring.acknowledged(), ring.next_sequence()), (5, Some(6)));

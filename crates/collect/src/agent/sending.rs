@@ -1,5 +1,4 @@
-//! Common to the ways to a collector: a connection begins, a report becomes a packet, a failure is followed
-//! by a pause.
+//! Functions shared by the agent's transports: connecting, packets from reports, pauses after failures.
 
 use super::ring::Ring;
 use crate::datagram;
@@ -8,7 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The next report as a packet, with hello and sources when it is to `introduce` the agent.
+/// The next report as a packet; with `introduce`, hello and sources precede it.
 pub fn packet(hello: &Hello, token: Option<&Token>, introduce: bool, ring: &mut Ring) -> Vec<u8> {
     let mut frames = Vec::new();
     if introduce {
@@ -21,7 +20,7 @@ pub fn packet(hello: &Hello, token: Option<&Token>, introduce: bool, ring: &mut 
     packet
 }
 
-/// Begins a connection.
+/// Begins a non-blocking connection.
 pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let family = if address.is_ipv4() {
@@ -35,14 +34,14 @@ pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
     }
-    // A collector whose machine went away never says so.
+    // A collector whose host fails sends no FIN: without this timeout the connection would stay open.
     rustix::net::sockopt::set_tcp_user_timeout(&socket, 10_000)?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// How long to wait before another attempt, after `failures` of them.
+/// Pause before the next attempt after `failures` attempts.
 pub fn pause(failures: u32) -> Duration {
     Duration::from_millis(500 << failures.min(6))
 }

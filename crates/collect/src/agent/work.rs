@@ -1,9 +1,8 @@
-//! An agent from start to end, as `hopbyte agent` or, after it read the command line, the small program
-//! `hopbyte-agent` runs it.
+//! The agent's main function, for `hopbyte agent` and the small program `hopbyte-agent`.
 //!
-//! The command line's tables and everything else that `hopbyte` can do would stay in the memory of every
-//! node. So the command hands its [`Options`] on and becomes the small program where that is installed
-//! beside it.
+//! `hopbyte agent` parses the command line and then executes `hopbyte-agent` with the [`Options`], if it is
+//! installed beside `hopbyte`. The small program needs less memory: the rest of `hopbyte` is not in the
+//! process.
 
 use super::{Agent, Setup, Target};
 use crate::tls::Trust;
@@ -13,42 +12,42 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// The environment variable in which options are handed on.
+/// The environment variable that passes the options.
 pub const HANDED_ON: &str = "HOPBYTE_AGENT_OPTIONS";
 
-/// What an agent was told.
+/// Options of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Version of the command that hands them on.
+    /// Version of the command that passes them.
     pub version: String,
     /// Name of the node.
     pub node: String,
-    /// Where reports go.
+    /// Destination of reports.
     pub to: Target,
     /// File with the collector's secret.
     pub token: Option<PathBuf>,
-    /// File of certificates that vouch for the collector's.
+    /// File of trusted certificates.
     pub tls_ca: Option<PathBuf>,
-    /// Length of a tick, nanoseconds.
+    /// Tick length, nanoseconds.
     pub period_ns: u64,
-    /// Reports that are kept for a collector that does not answer.
+    /// Capacity of the ring in reports, for times without a collector.
     pub keep: usize,
     /// Captured tree to read instead of this machine.
     pub root: Option<PathBuf>,
-    /// Interfaces to read.
+    /// Network interfaces to read.
     pub interfaces: Vec<String>,
-    /// Further files of counters.
+    /// Additional files of counters.
     pub files: Vec<PathBuf>,
-    /// Ticks after which it stops.
+    /// Number of ticks after which the agent stops.
     pub ticks: Option<u64>,
     /// Whether every tick is printed.
     pub json: bool,
-    /// Whether nothing else is said.
+    /// Whether other output is suppressed.
     pub quiet: bool,
 }
 
-/// What `--json` prints for every tick.
+/// Output of `--json` for every tick.
 #[derive(Serialize)]
 struct Tick {
     schema: &'static str,
@@ -82,7 +81,7 @@ impl Tick {
     }
 }
 
-/// Reads and pushes until it is stopped.
+/// Reads and pushes until stopped.
 pub fn work(options: &Options) -> io::Result<()> {
     let say = |text: &str| {
         if !options.quiet {
@@ -103,7 +102,7 @@ pub fn work(options: &Options) -> io::Result<()> {
         }
     }
     if found.is_empty() {
-        let help = "no counters were found; `hopbyte doctor` says what would help";
+        let help = "no counters were found; `hopbyte doctor` reports the reasons";
         return Err(io::Error::other(help));
     }
     for source in &found {

@@ -1,4 +1,4 @@
-//! The agent alone, in as little memory as it takes. `hopbyte agent` becomes it.
+//! The agent in a small process of its own, which `hopbyte agent` executes.
 
 use hopbyte_collect::agent::{HANDED_ON, Options, work};
 use std::io::ErrorKind;

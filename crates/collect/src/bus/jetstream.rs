@@ -1,13 +1,13 @@
-//! JetStream: requests to a server that keeps what is published, and its answers. JSON on subjects.
+//! JetStream: requests to a server that stores published messages, and its answers. JSON on subjects.
 //!
 //! Reference: "JetStream API" in the NATS documentation (`$JS.API.*`); acknowledgements of deliveries
-//! name their place on the reply subject `$JS.ACK.*`.
+//! contain the message's stream sequence in the reply subject `$JS.ACK.*`.
 
 use crate::Refusal;
 use serde_json::{Value, json};
 
-/// Subject and payload of the request for a stream of a cluster's subjects. One that is there
-/// already with other limits stays as it is.
+/// Subject and payload of the request for a stream of a cluster's subjects. An existing stream with other
+/// limits is not modified.
 pub fn stream(name: &str, cluster: &str, most_seconds: Option<u64>) -> (String, String) {
     let max_age = most_seconds.map_or(0, |s| s.saturating_mul(1_000_000_000));
     let config = json!({
@@ -18,21 +18,21 @@ pub fn stream(name: &str, cluster: &str, most_seconds: Option<u64>) -> (String, 
     (format!("$JS.API.STREAM.CREATE.{name}"), config.to_string())
 }
 
-/// What a collector asks a stream for.
+/// Parameters of a consumer of a stream.
 #[derive(Clone, Debug)]
 pub struct Consumer<'a> {
     /// The stream.
     pub stream: &'a str,
-    /// Subjects of it.
+    /// Subject filter.
     pub filter: &'a str,
-    /// Where they are delivered.
+    /// Subject of deliveries.
     pub deliver: &'a str,
-    /// First place in the stream that is wanted.
+    /// First stream sequence to deliver.
     pub from: u64,
 }
 
-/// Subject and payload of the request. The consumer lives as long as somebody listens; the server says
-/// every five seconds that it is there.
+/// Subject and payload of the request. The consumer is ephemeral: it ends with its last subscriber. The
+/// server sends a heartbeat every five seconds.
 pub fn consumer(wanted: &Consumer<'_>) -> (String, String) {
     let config = json!({
         "stream_name": wanted.stream,
@@ -47,22 +47,22 @@ pub fn consumer(wanted: &Consumer<'_>) -> (String, String) {
     (subject, config.to_string())
 }
 
-/// Whether a published message is kept.
+/// Whether a published message was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is.
+    /// Stored.
     Yes,
-    /// It is not.
+    /// Not stored.
     No,
 }
 
-/// Reads the answer to a request or a publication: an error is a refusal with the server's words.
+/// Decodes the answer to a request or a publication: an error becomes a refusal with the server's text.
 pub fn acknowledgement(payload: &[u8]) -> Result<Stored, Refusal> {
-    let wrong = || Refusal::new("an answer that is not of JetStream");
+    let wrong = || Refusal::new("an answer that is not JetStream's");
     let answer: Value = serde_json::from_slice(payload).map_err(|_| wrong())?;
     if let Some(error) = answer.get("error") {
         let text = error.get("description").and_then(Value::as_str);
-        return Err(Refusal::new(text.unwrap_or("an error without words")));
+        return Err(Refusal::new(text.unwrap_or("an unexplained error")));
     }
     let place = answer.get("seq").and_then(Value::as_u64);
     Ok(if place.is_some() {
@@ -72,7 +72,7 @@ pub fn acknowledgement(payload: &[u8]) -> Result<Stored, Refusal> {
     })
 }
 
-/// The place in its stream of a message that was delivered with this reply subject.
+/// The stream sequence of a message that was delivered with this reply subject.
 pub fn delivered(reply: &str) -> Option<u64> {
     let words: Vec<&str> = reply.split('.').collect();
     if words.len() < 9 || words[..2] != ["$JS", "ACK"] {

@@ -1,10 +1,9 @@
-//! NATS: how agents and collectors meet on an existing message bus, beyond one machine's connections.
+//! NATS transport: agents publish reports to an existing message bus, and collectors subscribe to them.
 //!
-//! Agents publish packets ([`datagram`](crate::datagram)) to `hopbyte.CLUSTER.BLOCK`, where a block is a
-//! range of neighbouring nodes, so that several collectors share a cluster's blocks among them. What a
-//! collector wants to say to an agent goes to the agent's inbox. With JetStream the server keeps what is
-//! published; then its acknowledgement lets an agent forget, and a collector reads on from where its
-//! store ends.
+//! Agents publish packets ([`datagram`](crate::datagram)) to `hopbyte.CLUSTER.BLOCK`. A block is a range of
+//! neighbouring nodes, so that several collectors can share a cluster. A collector answers to the agent's
+//! inbox. With JetStream the server stores published reports. Its acknowledgement then lets an agent
+//! release a report, and a collector resumes after the last stored report.
 
 mod jetstream;
 mod protocol;
@@ -18,12 +17,12 @@ pub use url::Url;
 
 use crate::Refusal;
 
-/// Blocks of a cluster.
+/// Number of blocks of a cluster.
 pub const BLOCKS: u32 = 64;
-/// Neighbouring nodes of one block, where names are numbered.
+/// Number of neighbouring nodes in a block, for numbered names.
 const NODES_A_BLOCK: u64 = 64;
 
-/// Whether a word can name a cluster: a part of a subject.
+/// Checks that a word is a valid cluster name: one token of a subject.
 pub fn check_cluster(name: &str) -> Result<(), Refusal> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     if !name.is_empty() && name.len() <= 64 && name.bytes().all(plain) {
@@ -34,12 +33,12 @@ pub fn check_cluster(name: &str) -> Result<(), Refusal> {
     )))
 }
 
-/// The block of a node by its name: of numbered nodes 64 neighbours share one, others are spread.
+/// The block of a node by its name: 64 neighbouring numbers share a block, other names are hashed.
 pub fn block(node: &str) -> u32 {
     let end = node.trim_end_matches(|c: char| !c.is_ascii_digit());
     let digits = end.len() - end.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let number = end[end.len() - digits..].parse::<u64>();
-    // Names such as c0-1c2s3n1 number the node within its blade: the blade is what neighbours share.
+    // Names such as c0-1c2s3n1 number the node within its blade: use the blade's position instead.
     let simple = end[..end.len() - digits]
         .bytes()
         .all(|b| !b.is_ascii_digit());
@@ -50,12 +49,12 @@ pub fn block(node: &str) -> u32 {
     }
 }
 
-/// Where the nodes of a block report.
+/// The subject of a block's reports.
 pub fn subject(cluster: &str, block: u32) -> String {
     format!("hopbyte.{cluster}.{block}")
 }
 
-/// Where an agent hears: that a report is kept (its number), or that it is not known (`ask`).
+/// The subject of an agent's acknowledgements (`of` is the sequence number) and requests (`ask`).
 pub fn inbox(start: u64, of: &str) -> String {
     format!("_INBOX.hopbyte.{start:016x}.{of}")
 }
@@ -71,7 +70,7 @@ impl Shard {
     /// The only collector.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Reads `INDEX/COUNT`.
+    /// Parses `INDEX/COUNT`.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let numbers = text.split_once('/');
         let numbers = numbers.and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
@@ -83,12 +82,12 @@ impl Shard {
         }
     }
 
-    /// Whether it gathers a block.
+    /// Whether a block belongs to this collector.
     pub fn has(self, block: u32) -> bool {
         block % self.of == self.index
     }
 
-    /// The subjects that it gathers.
+    /// The subjects of this collector.
     pub fn subjects(self, cluster: &str) -> Vec<String> {
         if self.of == 1 {
             return vec![format!("hopbyte.{cluster}.*")];

@@ -6,44 +6,44 @@ use super::url::Url;
 use crate::Refusal;
 use serde_json::json;
 
-/// Longest line that a server may send (its INFO lists every server of a cluster).
+/// Maximum length of a line from a server (its INFO lists every server of a cluster).
 const LONGEST_LINE: usize = 64 * 1024;
-/// Longest payload that is taken.
+/// Maximum length of a payload.
 const LONGEST_PAYLOAD: usize = 8 << 20;
 
-/// A message that somebody published.
+/// A published message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Where it was published.
+    /// Its subject.
     pub subject: &'a str,
-    /// Number of our subscription.
+    /// Number of the subscription.
     pub id: u64,
-    /// Where an answer goes.
+    /// Subject for answers.
     pub reply: Option<&'a str>,
-    /// Status of the server's own messages (100: idle, 503: nobody listens), where it is one.
+    /// Status of a message from the server itself (100: heartbeat, 503: no subscribers).
     pub status: Option<u16>,
     /// Content.
     pub payload: &'a [u8],
 }
 
-/// What a server says.
+/// An operation from a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
-    /// About itself, JSON.
+    /// Server information, JSON.
     Info(&'a str),
     /// A message.
     Message(Message<'a>),
-    /// Whether we are there.
+    /// Liveness check of the client.
     Ping,
-    /// It is there.
+    /// Answer to a ping.
     Pong,
-    /// It did it.
+    /// Success of an operation.
     Ok,
-    /// It did not, and why.
+    /// Failure of an operation, with the reason.
     Error(&'a str),
 }
 
-/// The first whole operation of `bytes` and what it takes; `None` when more must come.
+/// The first complete operation of `bytes` and its length; `None` if more bytes are needed.
 pub fn next(bytes: &[u8]) -> Result<Option<(Op<'_>, usize)>, Refusal> {
     let Some(end) = memchr(bytes) else {
         if bytes.len() > LONGEST_LINE {
@@ -102,7 +102,7 @@ fn message<'a>(
         return Ok(None);
     };
     let (head, payload) = content[..length].split_at(header);
-    // "NATS/1.0 503", then names and values that nobody needs here.
+    // "NATS/1.0 503", then header fields that are not used here.
     let status = head
         .strip_prefix(b"NATS/1.0 ")
         .and_then(|s| std::str::from_utf8(s.get(..3)?).ok()?.parse().ok());
@@ -125,7 +125,7 @@ fn unknown(line: &[u8]) -> Refusal {
     Refusal::new(format!("{line:?}, expected a NATS server"))
 }
 
-/// Answers what a server says of itself, with who we are and a ping; the pong says that we are let in.
+/// Appends the answer to the server's INFO: CONNECT and a ping, whose pong confirms the connection.
 pub fn greet(info: &str, url: &Url, name: &str, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let info: serde_json::Value =
         serde_json::from_str(info).map_err(|_| unknown(info.as_bytes()))?;

@@ -1,4 +1,4 @@
-//! A connection to a server of the bus, whoever of us holds it.
+//! A connection to a server of the bus, used by agents and collectors.
 
 use super::protocol::greet;
 use super::url::Url;
@@ -7,19 +7,19 @@ use crate::tls::{self, Trust, Wire};
 use std::io;
 use std::net::TcpStream;
 
-/// What goes to and fro between us and a server.
+/// A socket with its buffers.
 pub struct Talk {
     stream: Wire,
-    /// Whether the server said who it is; only from then on it talks TLS.
+    /// Whether INFO was received; a TLS handshake begins only after it.
     greeted: bool,
-    /// What came and is no whole operation yet.
+    /// Received bytes of an incomplete operation.
     pub came: Vec<u8>,
-    /// What does not fit into the socket at the moment.
+    /// Bytes that the socket has not accepted yet.
     pub goes: Vec<u8>,
 }
 
 impl Talk {
-    /// Over a socket in non-blocking mode, which may not be connected yet.
+    /// Over a non-blocking socket, which may not be connected yet.
     pub fn new(socket: TcpStream, to: &Url, trust: Option<&Trust>) -> io::Result<Self> {
         let stream = match trust {
             Some(trust) if to.tls => trust.connect(&to.address, socket)?,
@@ -41,12 +41,12 @@ impl Talk {
         self.stream.socket()
     }
 
-    /// Whether something waits to be written.
+    /// Whether bytes wait to be written.
     pub fn writes(&self) -> bool {
         self.greeted && self.stream.waits_for_room(!self.goes.is_empty())
     }
 
-    /// Takes what waits at the socket, at most a `room` full of it; false when nothing did.
+    /// Receives available bytes, at most `room.len()`; false if there were none.
     pub fn receive(&mut self, room: &mut [u8]) -> io::Result<bool> {
         let got = if self.greeted {
             tls::receive(&mut self.stream, room, &mut self.came)
@@ -60,7 +60,7 @@ impl Talk {
         }
     }
 
-    /// The server says who it is (`INFO`): to its first word we answer, and say whether it was.
+    /// Handles INFO: answers the first one, and returns whether it was the first.
     pub fn greet(&mut self, info: &str, url: &Url, name: &str) -> io::Result<bool> {
         if std::mem::replace(&mut self.greeted, true) {
             return Ok(false);
@@ -69,7 +69,7 @@ impl Talk {
         Ok(true)
     }
 
-    /// Writes what fits into the socket, when the server said who it is.
+    /// Writes pending bytes, after INFO was received.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.greeted {
             return Ok(());
@@ -78,7 +78,7 @@ impl Talk {
     }
 }
 
-/// What a server said is not understood.
+/// Converts a refusal of a server's data.
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err(found)`")]
 pub fn found(refusal: Refusal) -> io::Error {
     io::Error::other(format!("found {refusal}"))

@@ -1,4 +1,4 @@
-//! Where a server of the bus is.
+//! The address of a server of the bus.
 
 use crate::Refusal;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Url {
     /// `HOST:PORT`.
     pub address: String,
-    /// Whether what is said to it is encrypted.
+    /// Whether the connection is encrypted.
     pub tls: bool,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Url {
 }
 
 impl Url {
-    /// Reads one; the scheme may be left out.
+    /// Parses an address; the scheme is optional.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let (tls, rest) = match text.strip_prefix("tls://") {
             Some(rest) => (true, rest),

@@ -1,4 +1,4 @@
-//! Influx line protocol with the tags of ClusterCockpit: rates of every port, a line a value.
+//! Influx line protocol with the tags of ClusterCockpit: rates of every port, one line per value.
 //!
 //! `net_bytes_in_bw,cluster=c,hostname=n1,type=node,stype=network,stype-id=eth0 value=125000 1700000000`
 
@@ -7,7 +7,7 @@ use crate::flows::Flows;
 use hopbyte_fabric::Quantity;
 use std::fmt::Write;
 
-/// ClusterCockpit's names where it has some, else ours.
+/// ClusterCockpit's names where defined, else hopbyte's.
 const NAMES: [(Quantity, &str, f64); 8] = [
     (Quantity::ReceivedBytes, "net_bytes_in_bw", 1.0),
     (Quantity::SentBytes, "net_bytes_out_bw", 1.0),
@@ -19,8 +19,8 @@ const NAMES: [(Quantity, &str, f64); 8] = [
     (Quantity::Errors, "net_errors", 1.0),
 ];
 
-/// The rates of the last tick, one line each, of a cluster of this name; what is not known has no line.
-/// Times in seconds.
+/// The rates of the last tick, one line each, with the cluster's `name`. Missing values have no line. Times
+/// are in seconds.
 pub fn text(name: &str, cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
     let mut out = String::new();
     let seconds = closing.tick as u128 * u128::from(closing.period_ns) / 1_000_000_000;
@@ -41,7 +41,7 @@ pub fn text(name: &str, cluster: &Cluster, flows: &Flows, closing: &Closing) -> 
     out
 }
 
-/// A tag as the protocol wants it.
+/// A tag value with the protocol's escapes.
 fn escaped(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for c in word.chars() {

@@ -1,4 +1,4 @@
-//! What other tools read: OpenMetrics text, and Influx lines as ClusterCockpit takes them.
+//! Output for other tools: OpenMetrics text, and Influx lines as ClusterCockpit reads them.
 
 pub mod lines;
 pub mod openmetrics;

@@ -1,4 +1,4 @@
-//! The cluster as OpenMetrics text (version 1.0): totals in base units, a reset as a new `_created`.
+//! The cluster as OpenMetrics text (version 1.0): totals in base units; a reset changes `_created`.
 
 use crate::block::{Closing, Cluster};
 use crate::flows::{Flow, Flows};
@@ -6,10 +6,10 @@ use crate::wire::Cost;
 use hopbyte_fabric::{Quantity, Side};
 use std::fmt::Write;
 
-/// What a metric family of ports is called, its help, and our unit in its unit.
+/// A metric family of ports: name, help, and the factor to its unit.
 struct Family {
     quantity: Quantity,
-    /// Of lanes and capacities: which way.
+    /// Direction, for lanes and capacities.
     side: Option<Side>,
     name: &'static str,
     help: &'static str,
@@ -81,7 +81,7 @@ const FAMILIES: [Family; 13] = [
     outwards(
         Quantity::Capacity,
         "sent_capacity_bytes_per_second",
-        "Capacity outwards: what was negotiated, or what a shaper lets through",
+        "Capacity for departures: negotiated, or the limit of a shaper",
     ),
     family(
         Quantity::QueuedBytes,
@@ -104,7 +104,7 @@ const fn family(quantity: Quantity, name: &'static str, help: &'static str, fact
     }
 }
 
-/// What a port says of departures, where the same is said of arrivals.
+/// The counterpart for departures of a family for arrivals.
 const fn outwards(quantity: Quantity, name: &'static str, help: &'static str) -> Family {
     Family {
         side: Some(Side::Departures),
@@ -245,32 +245,32 @@ fn ticks(closing: &Closing, out: &mut String) {
         ("time_seconds", "Time of the last tick", time),
         (
             "expected_nodes",
-            "Nodes that should be in it",
+            "Nodes expected in the tick",
             closing.expected as f64,
         ),
         (
             "reported_nodes",
-            "Nodes that are in it",
+            "Nodes reported in the tick",
             closing.reported as f64,
         ),
         (
             "late_reports",
-            "Reports of earlier ticks that came since",
+            "Reports of earlier ticks received since the previous tick",
             closing.late.len() as f64,
         ),
         (
             "reset_nodes",
-            "Nodes that began anew",
+            "Nodes that rebooted or whose counters were reset",
             closing.reset.len() as f64,
         ),
         (
             "frozen_nodes",
-            "Nodes that stand",
+            "Connected nodes without reports, and nodes whose device clock stopped",
             closing.frozen.len() as f64,
         ),
         (
             "closed_after_seconds",
-            "From its beginning to its closing",
+            "From the start of the tick to its closing",
             after,
         ),
     ];

@@ -1,14 +1,14 @@
-//! The nodes that the collector knows, by number and by name.
+//! The nodes known to the collector, by number and by name.
 
 use crate::node::NodeState;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 
-/// How a node talks to us.
+/// The path on which a node reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// Not at the moment.
+    /// None at the moment.
     None,
     /// A connection.
     Stream(u32),
@@ -16,34 +16,34 @@ pub enum Channel {
     Datagrams(SocketAddr),
     /// A subject of a message bus.
     Bus,
-    /// A stream of a bus, that is read from where the store ends: an agent and its successor may come
-    /// in one go.
+    /// A JetStream stream, read from the last stored report on: reports of an agent and its successor may
+    /// arrive in one read.
     Log,
-    /// Lines of other tools, at times of their own: nobody waits for them.
+    /// Lines of other tools at their own times; no tick waits for them.
     Lines,
 }
 
-/// A node as the collector knows it.
+/// The collector's state of a node.
 #[derive(Debug)]
 pub struct Member {
     pub(super) state: NodeState,
     pub(super) channel: Channel,
     pub(super) expected: bool,
     pub(super) heard_ns: u64,
-    /// Latest tick that was reported.
+    /// Latest reported tick.
     pub(super) tick: u64,
-    /// Highest sequence number that came, and that is kept.
+    /// Highest received and highest stored sequence number.
     pub(super) sequence: u64,
     pub(super) kept: u64,
     pub(super) acknowledged: u64,
-    /// Segments in which it was introduced, and in which it was named, last.
+    /// Last segment that defines the node with its sources, and last one with its name.
     pub(super) segment: u32,
     pub(super) named: u32,
     pub(super) reset: bool,
     pub(super) frozen: bool,
     pub(super) failed: bool,
     pub(super) ahead: bool,
-    /// Whether a report of an earlier tick came since the last closing.
+    /// Whether a report of an earlier tick arrived since the last closing.
     pub(super) behind: bool,
     pub(super) bytes: usize,
 }
@@ -56,7 +56,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Adds a node of another name than all others; returns its number.
+    /// Adds a node with a new name; returns its number.
     pub(super) fn add(&mut self, state: NodeState, expected: bool) -> u32 {
         let id = self.all.len() as u32;
         self.by_name.insert(state.name.clone(), id);
@@ -86,7 +86,7 @@ impl Members {
         self.by_name.get(name).copied()
     }
 
-    /// Whether the agent of a node began at this moment.
+    /// Whether the node's agent started at this moment.
     pub fn began_at(&self, id: u32, start: u64) -> bool {
         self[id].state.start == start
     }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const SECOND: u64 = 1_000_000_000;
 const T0: u64 = 1_800_000_000;
 
-/// An agent of two counters, of which the second is a state.
+/// An agent with two counters, the second one a gauge.
 struct Agent {
     hello: Hello,
     sequence: u64,
@@ -79,7 +79,7 @@ fn gathering(expected: &[&str]) -> Gathering {
     Gathering::new(rules, (T0 - 1) * SECOND)
 }
 
-/// What an agent sends when it connects, and two reports, the second as differences.
+/// An agent's frames: the connection, and two reports, the second with differences.
 fn session() -> Vec<(Kind, Vec<u8>)> {
     let mut agent = Agent::new("n1", 5);
     let mut hello = Vec::new();
@@ -97,7 +97,7 @@ fn session() -> Vec<(Kind, Vec<u8>)> {
     said
 }
 
-/// Hands a session to a collector, as far as it takes it.
+/// Passes a session to a collector until its first refusal.
 fn take_session(g: &mut Gathering, said: &[(Kind, Vec<u8>)]) -> Result<(), Refusal> {
     let now_ns = (T0 + 1) * SECOND;
     let mut id = 0;
@@ -144,7 +144,7 @@ fn close(g: &mut Gathering, now_ns: u64, cluster: &mut Cluster) -> Closing {
     closing
 }
 
-/// A block as version 0.1 stores it.
+/// A block in the format of version 0.1.
 const STORED: &str = "ef000000907554026e00026e310700000000000000050000000000000068005d04746573740104657468300200056279\
     7465730e72656365697665645f6279746573000040000000000000f03f000000000000f87f00067175657565640c7175\
     657565645f6279746573020040000000000000f03f000000000000f87f73000001030000000000000000720000220180\
@@ -201,7 +201,7 @@ fn a_tick_closes_when_all_reported_or_the_deadline_passed() {
     assert_eq!(first.missing, [(2, Absence::Never)]);
     assert_eq!(cluster.name(2), "c");
 
-    // All three: closed at once. The late report of c is named in the next closing.
+    // All three reported: closed at once. The late report of c is in the next closing.
     let mut c = Agent::new("c", 1);
     let ic = c.connect(&mut g, 3, now).unwrap();
     g.report(ic, &c.report(T0, now, [9, 9]), now + 300_000_000)
@@ -250,7 +250,7 @@ fn a_frozen_node_is_named_and_never_shown_as_consistent() {
         g.report(id, &agent.report(T0, now, [5, 1]), now).unwrap();
     }
     assert!(close(&mut g, now, &mut cluster).frozen.is_empty());
-    // The agent of a stands (SIGSTOP); b reports, but its device's clock stands.
+    // The agent of a is stopped (SIGSTOP); b reports, but its device's clock stopped.
     let now = now + SECOND;
     g.report(ib, &b.report(T0 + 1, now, [5, 1]), now).unwrap();
     let closing = close(&mut g, now + SECOND / 4, &mut cluster);
@@ -270,7 +270,7 @@ fn a_source_that_was_never_read_takes_no_other_s_place() {
     let mut body = Vec::new();
     put_source(1, None, &agent_layout(), &mut body).unwrap();
     g.source(id, &body).unwrap();
-    // Its second source cannot be read from the first report on.
+    // Its second source fails from the first report on.
     let header = Header {
         sequence: 1,
         tick: T0,
@@ -307,10 +307,10 @@ fn resets_are_named_and_wraps_are_not() {
         g.report(id, &a.report(T0 + i, now, row), now).unwrap();
         resets.push(close(&mut g, now, &mut cluster).reset.len());
     }
-    // The wrap over 2^64 and the state that fell are none; 95 to 3 is one.
+    // The wrap over 2^64 and the decreasing gauge are no resets; 95 to 3 is one.
     assert_eq!(resets, [0, 0, 0, 1]);
-    // Another boot of the node takes the name over, although its connection seems to live, when nothing
-    // came for three ticks: before that it may as well be another machine.
+    // Another boot of the node takes over its name after three silent ticks, although the old connection is
+    // still open. Before that it may be another machine.
     let mut again = Agent::new("a", 2);
     again.hello.boot = 8;
     let twin = again.connect(&mut g, 2, now + 4 * SECOND).unwrap_err();
@@ -331,11 +331,11 @@ fn two_agents_of_one_name_are_told_apart() {
     let error = twin.connect(&mut g, 2, now + 1).unwrap_err().to_string();
     assert!(error.starts_with("a second agent named a"), "{error}");
     assert_eq!(g.channel(id), Channel::Stream(1));
-    // The same agent on a new connection is no second one, and its old end does not unhook it.
+    // The same agent on a new connection is accepted, and the end of the old connection has no effect.
     a.connect(&mut g, 3, now + 2).unwrap();
     g.gone(id, Channel::Stream(1));
     assert_eq!(g.channel(id), Channel::Stream(3));
-    // After silence the other one may have the name.
+    // After the silence the other agent may use the name.
     assert!(twin.connect(&mut g, 2, now + 4 * SECOND).is_ok());
 }
 
@@ -354,7 +354,7 @@ fn what_is_sent_again_is_kept_once() {
     });
     assert_eq!(acknowledged, [(Channel::Stream(1), 1)]);
 
-    // The connection breaks; report 1 comes again before report 2.
+    // The connection breaks; report 1 is sent again before report 2.
     a.sequence = 0;
     a.connect(&mut g, 2, now).unwrap();
     let now = now + SECOND;
@@ -384,7 +384,7 @@ fn every_segment_stands_for_itself() {
         g.report(id, &a.report(T0 + i, now, [100 + i, 1]), now)
             .unwrap();
         if i == 2 {
-            // A later block alone is not enough.
+            // A later block of a segment cannot be decoded alone.
             let (entries, _) = split(g.close(now).1).unwrap().unwrap();
             let error = Cluster::default().read(entries, |_, _, _| {}).unwrap_err();
             assert_eq!(error.to_string(), "node 0, which was not introduced");
@@ -539,7 +539,7 @@ fn a_large_torus_of_routers_with_coordinates_has_one_shape() {
         let reading = node.readings(&cluster.shapes).next().unwrap();
         assert_eq!(reading.layout.coordinate, Some(place(i)));
     }
-    // A collector that starts anew knows them from the store.
+    // A restarted collector restores them from the store.
     store.append(&closing, block).unwrap();
     drop(store);
     let store = Store::open(folder.path(), Keeping::default()).unwrap();

@@ -13,33 +13,33 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// How a collector hears a bus.
+/// A collector's parameters of a message bus.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The server.
     pub url: Url,
-    /// Whose certificates are believed, where the server is to be talked to in TLS.
+    /// Trusted certificates, if the server uses TLS.
     pub trust: Option<Trust>,
     /// Name of the cluster.
     pub cluster: String,
-    /// Which of the cluster's blocks are ours.
+    /// The share of the cluster's blocks that this collector gathers.
     pub shard: Shard,
-    /// The stream that keeps reports for us; without one, what is published while we are away is lost.
+    /// The JetStream stream that stores reports; without one, reports are lost while the collector is down.
     pub stream: Option<String>,
     /// Subject on which other tools publish Influx lines.
     pub lines: Option<String>,
-    /// Seconds that a stream that we make keeps them; `None`: for ever.
+    /// Retention in seconds of a stream that the collector creates; `None`: unlimited.
     pub keep_seconds: Option<u64>,
 }
 
-/// The note in a store that says up to where streams were read.
+/// The note in a store that contains the last stored sequence of every stream and subject.
 const PLACES: &str = "jetstream";
-/// Subscription of answers to our requests; those of subjects are their position.
+/// Subscription of answers to requests; a subject's subscription is its index.
 const ANSWERS: u64 = 1 << 32;
 const LINES: u64 = ANSWERS + 1;
-/// Bytes that are read before the clock is looked at again.
+/// Maximum number of bytes read before other work of the collector.
 const AT_ONCE: usize = 8 << 20;
-/// After so much silence the server is asked whether it is there, and then given up.
+/// Silence after which the collector sends a ping, and after which it reconnects.
 const ASK_NS: u64 = 5_000_000_000;
 const GIVE_UP_NS: u64 = 20_000_000_000;
 
@@ -50,13 +50,13 @@ pub struct Bus {
     attempt: usize,
     inbox: String,
     subjects: Vec<String>,
-    /// Last place of each subject's stream that came, and that is kept.
+    /// Last received and last stored stream sequence of each subject.
     places: Vec<u64>,
     kept: Vec<u64>,
     line: Option<Line>,
-    /// Whether the last failure was said.
+    /// Whether the last failure was printed.
     said: bool,
-    /// Not before this moment.
+    /// Earliest time of the next attempt.
     again_ns: u64,
 }
 
@@ -64,12 +64,12 @@ pub struct Bus {
 struct Line {
     talk: Talk,
     open: bool,
-    /// Whether more waits in the socket.
+    /// Whether the socket may hold unread bytes.
     more: bool,
     heard_ns: u64,
-    /// When each subject's consumer was heard.
+    /// Time of the last message from each subject's consumer.
     delivered_ns: Vec<u64>,
-    /// How many consumers were made.
+    /// Number of confirmed consumers.
     consumers: usize,
 }
 
@@ -83,7 +83,7 @@ impl Bus {
             .collect();
         if !has_token && addresses.iter().any(|a| !a.ip().is_loopback()) {
             return Err(wrong(format!(
-                "reports by way of {host}, on which others can publish, need a token\n\
+                "reports through {host}, on which others can publish, need a token\n\
                  hint: --token FILE with at least 16 random bytes"
             )));
         }
@@ -99,7 +99,8 @@ impl Bus {
                 }
             }
             (None, Some(_)) => {
-                let text = "--jetstream reads on from where a store ends: it needs --store FOLDER";
+                let text =
+                    "--jetstream resumes after the last stored report: it needs --store FOLDER";
                 return Err(wrong(text.to_owned()));
             }
             _ => {}
@@ -120,12 +121,12 @@ impl Bus {
         })
     }
 
-    /// Whether to come back without waiting.
+    /// Whether to read again without waiting for an event.
     pub fn has_more(&self) -> bool {
         self.line.as_ref().is_some_and(|l| l.more)
     }
 
-    /// Everything that came is in the store.
+    /// Records the received stream sequences as stored.
     pub fn keep_places(&mut self, store: &Store) -> io::Result<()> {
         let Some(stream) = self
             .setup
@@ -144,7 +145,7 @@ impl Bus {
         Ok(())
     }
 
-    /// What came could not be kept: it is read again.
+    /// Returns to the last stored sequences after a failed write; the messages are delivered again.
     pub fn rewind(&mut self) {
         self.places.clone_from(&self.kept);
         if self.setup.stream.is_some() {
@@ -167,7 +168,7 @@ impl Bus {
         self.line.as_mut().map_or(Ok(()), |line| line.talk.flush())
     }
 
-    /// The server let us in: ask for reports.
+    /// The server accepted the connection: subscribe to reports.
     fn opened(&mut self, now: u64) {
         let Some(line) = &mut self.line else { return };
         line.open = true;
@@ -194,8 +195,8 @@ impl Bus {
         bus::publish(&subject, Some(&reply), body.as_bytes(), &mut line.talk.goes);
     }
 
-    /// An answer of JetStream: to the stream that we asked for, then to the consumers of it. Returns
-    /// whether it was the last one.
+    /// Handles a JetStream answer: first to the request for the stream, then to those for its consumers.
+    /// Returns whether it was the last one.
     fn answered(&mut self, message: &Message<'_>) -> io::Result<bool> {
         let (Some(line), Some(stream)) = (&mut self.line, &self.setup.stream) else {
             return Ok(false);
@@ -205,7 +206,7 @@ impl Bus {
         }
         let of_stream = message.subject.ends_with(".stream");
         if let Err(refusal) = bus::acknowledgement(message.payload) {
-            // It is there with other limits than ours, which its owner chose.
+            // The stream exists with other limits, set by its owner.
             let text = refusal.to_string();
             if !(of_stream && text.contains("already in use")) {
                 return Err(io::Error::other(format!("stream {stream}: {text}")));
@@ -238,7 +239,7 @@ fn place(line: &str) -> Option<(&str, u64)> {
 }
 
 impl Server {
-    /// Connects to the bus when it is time to.
+    /// Connects to the bus when the next attempt is due.
     pub(super) fn attend_bus(&mut self, now: u64) {
         let Some(bus) = &mut self.bus else { return };
         if bus.line.is_some() {
@@ -276,7 +277,7 @@ impl Server {
     fn bus_failed(&mut self, error: &io::Error) {
         let Some(bus) = &mut self.bus else { return };
         bus.line = None;
-        // What came and was not kept yet comes again; it is known by its sequence numbers.
+        // Messages that were received and not stored are delivered again; sequence numbers remove duplicates.
         bus.places.clone_from(&bus.kept);
         if !std::mem::replace(&mut bus.said, true) {
             let text = format!("{:?}: {error}; trying again every second", bus.setup.url);
@@ -284,16 +285,16 @@ impl Server {
         }
     }
 
-    /// After a tick closed: is the server there?
+    /// Checks the server's liveness after a tick closed.
     pub(super) fn bus_tick(&mut self, now: u64) {
         let Some(bus) = &mut self.bus else { return };
         let has_stream = bus.setup.stream.is_some();
         let Some(line) = &mut bus.line else { return };
         let silent = now.saturating_sub(line.heard_ns);
-        // The server says every five seconds that a consumer is there.
+        // The server sends a heartbeat per consumer every five seconds.
         let heard = line.delivered_ns.iter().min().copied().unwrap_or(now);
         if silent > GIVE_UP_NS || (has_stream && now.saturating_sub(heard) > GIVE_UP_NS) {
-            let error = io::Error::new(io::ErrorKind::TimedOut, "nothing heard for 20 s");
+            let error = io::Error::new(io::ErrorKind::TimedOut, "no messages for 20 s");
             return self.bus_failed(&error);
         }
         if silent > ASK_NS && line.open && line.talk.goes.is_empty() {
@@ -302,7 +303,7 @@ impl Server {
         self.bus_news(now);
     }
 
-    /// Takes what came over the bus.
+    /// Handles received data.
     pub(super) fn bus_news(&mut self, now: u64) {
         let Some(mut bus) = self.bus.take() else {
             return;
@@ -323,7 +324,7 @@ impl Server {
                 line.more = full;
             }
             if full || !bus.fill(&mut self.room, now)? {
-                // A handshake that went on lets go what waited for it.
+                // Progress of a TLS handshake may allow pending writes.
                 return bus.flush();
             }
             let line = bus.line.as_mut();
@@ -404,7 +405,7 @@ impl Server {
             None => Channel::Bus,
         };
         if let Err(refusal) = self.packet(message.payload, channel, now) {
-            // An agent that is alive introduces itself when it is asked to.
+            // A live agent answers the request with its hello.
             if let Ok((_, start, _)) = datagram::unwrap(message.payload, self.token.as_ref()) {
                 let mut answer = Vec::new();
                 let text = refusal.to_string();

@@ -1,4 +1,4 @@
-//! One connection: who is at its other end, what waits to be read or written.
+//! One connection: the peer's role and buffers for reading and writing.
 
 use crate::Refusal;
 use crate::bytes::Take;
@@ -7,26 +7,26 @@ use crate::wire::{Hello, Kind, PROOF, Token, frame};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 
-/// Who is at the other end.
+/// Role of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Nobody said so yet.
+    /// Not yet known.
     Stranger {
-        /// Whether the preamble came.
+        /// Whether the preamble was received.
         greeted: bool,
     },
     /// The agent of a node.
     Agent(u32),
-    /// Somebody who wants to see the blocks, from the next one on.
+    /// A viewer that receives its first block at the next closing.
     Newcomer,
-    /// Somebody who sees the blocks.
+    /// A viewer that receives blocks.
     Viewer,
 }
 
-/// Frames that a connection may send at once, and per tick after that.
+/// Rate limit: frames in a burst, and frames per tick after that.
 const BURST: u32 = 512;
 const PER_TICK: u32 = 64;
-/// Bytes that wait for an agent at most: acknowledgements.
+/// Maximum number of pending bytes for an agent (acknowledgements).
 const MOST_WAITING: usize = 64 * 1024;
 
 /// A connection.
@@ -37,7 +37,7 @@ pub struct Connection {
     pub role: Role,
     pub born_ns: u64,
     pub challenge: [u8; PROOF],
-    /// The beginning of a frame.
+    /// Received bytes of an incomplete frame.
     pub partial: Vec<u8>,
     waiting: Vec<u8>,
     frames_left: u32,
@@ -69,7 +69,7 @@ impl Connection {
         })
     }
 
-    /// Pays for a frame.
+    /// Counts a frame against the rate limit.
     pub fn spend(&mut self) -> Result<(), Refusal> {
         self.frames_left = self.frames_left.checked_sub(1).ok_or_else(|| {
             Refusal::new(format!(
@@ -79,21 +79,21 @@ impl Connection {
         Ok(())
     }
 
-    /// A tick passed.
+    /// Refills the rate limit after a tick.
     pub fn refill(&mut self) {
         self.frames_left = (self.frames_left + PER_TICK).min(BURST);
     }
 
-    /// Sends a frame, or as much of it as fits now; the end comes with the next event.
+    /// Queues a frame and writes as much as the socket accepts; the rest follows on the next event.
     pub fn send_frame(&mut self, kind: Kind, body: &[u8]) {
         if self.waiting.len() < MOST_WAITING {
             frame(&mut self.waiting, kind, |out| out.extend_from_slice(body));
-            // A connection that broke tells so with an event of its own.
+            // Errors are reported by an event of their own.
             let _ = self.flush();
         }
     }
 
-    /// Shows a block to a viewer; `false` when too much waits already.
+    /// Queues a block for a viewer; `false` if its backlog would exceed `most` bytes.
     pub fn show(&mut self, block: &[u8], most: usize) -> bool {
         if self.waiting.len() + block.len() > most {
             return false;
@@ -105,7 +105,7 @@ impl Connection {
         true
     }
 
-    /// Writes what waits.
+    /// Writes pending bytes.
     pub fn flush(&mut self) -> io::Result<()> {
         let sent = send(&mut self.stream, &mut self.waiting);
         if self.waiting.is_empty() {
@@ -115,7 +115,7 @@ impl Connection {
     }
 }
 
-/// Reads a hello and checks its proof.
+/// Decodes a hello and checks its proof.
 pub fn hello(body: &[u8], token: Option<&Token>, challenge: &[u8]) -> Result<Hello, Refusal> {
     let mut take = Take(body);
     let hello = Hello::take(&mut take)?;
@@ -125,7 +125,7 @@ pub fn hello(body: &[u8], token: Option<&Token>, challenge: &[u8]) -> Result<Hel
     Ok(hello)
 }
 
-/// Checks a proof where a token is required.
+/// Checks a proof if a token is required.
 pub fn check(
     proof: &[u8],
     parts: &[&[u8]],

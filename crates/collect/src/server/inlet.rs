@@ -1,4 +1,4 @@
-//! Readings that come as lines from other tools' collectors.
+//! Readings from other tools' collectors, as lines.
 
 use super::{INLET, Server};
 use crate::Refusal;
@@ -15,12 +15,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Batches that wait for the collector at most.
+/// Capacity of the queue to the collector, in batches.
 const MOST_BATCHES: usize = 64;
-/// Ticks after which the lines of one moment are taken to be complete when nothing newer came.
+/// Ticks of silence after which the lines of one moment are considered complete.
 const COMPLETE_TICKS: u64 = 2;
 
-/// Where other threads put lines.
+/// The sending end of the queue, for other threads.
 #[derive(Clone, Debug)]
 pub struct Inlet {
     send: SyncSender<Vec<Point>>,
@@ -28,16 +28,16 @@ pub struct Inlet {
 }
 
 impl Inlet {
-    /// Hands lines to the collector; `false` when too many wait.
+    /// Queues lines for the collector; `false` if the queue is full.
     pub fn give(&self, points: Vec<Point>) -> bool {
         let given = self.send.try_send(points).is_ok();
-        // The counter of an eventfd cannot be full: it is read at every wake.
+        // The eventfd counter cannot overflow: every wake-up reads it.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
         given
     }
 }
 
-/// The other end, and the nodes that lines spoke of.
+/// The receiving end of the queue, and the nodes named in lines.
 pub struct Fed {
     receive: Receiver<Vec<Point>>,
     wake: Arc<OwnedFd>,
@@ -45,13 +45,13 @@ pub struct Fed {
     nodes: HashMap<Box<str>, Node>,
 }
 
-/// A node as its lines describe it.
+/// State of a node from its lines.
 struct Node {
     id: u32,
     layout: Layout,
     at: HashMap<(Box<str>, u8), usize>,
     values: Vec<Option<u64>>,
-    /// Moment of the values, and when the last of them came.
+    /// Moment of the values, and arrival time of the last one.
     time_ns: u64,
     heard_ns: u64,
     declared: bool,
@@ -75,7 +75,7 @@ impl Fed {
         })
     }
 
-    /// Takes points; those of one node and moment make one report.
+    /// Handles points; the points of one node and moment form one report.
     pub fn take(
         &mut self,
         points: Vec<Point>,
@@ -101,7 +101,7 @@ impl Fed {
         Ok(())
     }
 
-    /// Reports what seems to be complete.
+    /// Reports nodes whose lines are considered complete.
     pub fn tick(&mut self, gathering: &mut Gathering, now: u64) -> Result<(), Refusal> {
         let wait_ns = COMPLETE_TICKS * gathering.period_ns();
         let due = |n: &&mut Node| now > n.heard_ns + wait_ns;
@@ -155,7 +155,7 @@ impl Node {
             self.values.fill(None);
             let name = gathering.name(self.id);
             return Err(Refusal::new(format!(
-                "lines of {name}, of which an agent reports"
+                "lines of {name}, which an agent reports"
             )));
         }
         if !self.declared {
@@ -177,7 +177,7 @@ impl Node {
         rows.for_each(|(i, value)| values.set(i, value.take()));
         let mut body = Vec::new();
         put_report(&header, [Sampled::new(&values, None)], &mut body);
-        // A node that was silent for long was forgotten, and says again what it counts.
+        // After a long silence the node's sources were dropped: declare them again.
         gathering
             .report(self.id, &body, now)
             .inspect_err(|_| self.declared = false)
@@ -185,12 +185,12 @@ impl Node {
 }
 
 impl Server {
-    /// Where other threads put lines for this collector.
+    /// The queue's sending end.
     pub fn inlet(&self) -> Inlet {
         self.fed.inlet.clone()
     }
 
-    /// Takes what other threads put.
+    /// Handles queued lines.
     pub(super) fn inlet_news(&mut self, now: u64) {
         let _ = rustix::io::read(&*self.fed.wake, &mut [0; 8]);
         for _ in 0..MOST_BATCHES {

@@ -1,4 +1,4 @@
-//! The collector: one thread, one epoll, connections of agents and viewers.
+//! The collector: one thread with epoll for the connections of agents and viewers.
 
 mod bus;
 mod connection;
@@ -27,42 +27,42 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use self::bus::Setup as BusSetup;
 pub use self::inlet::Inlet;
 
-/// How a collector is set up.
+/// Parameters of a collector.
 #[derive(Debug)]
 pub struct Setup {
-    /// Where agents and viewers connect.
+    /// Addresses for agents and viewers.
     pub listen: Vec<SocketAddr>,
-    /// Where datagrams arrive.
+    /// Address for datagrams.
     pub udp: Option<SocketAddr>,
-    /// The certificate that connections to these addresses see; without one they are not encrypted.
+    /// The certificate for TLS on these addresses; without one connections are not encrypted.
     pub identity: Option<Identity>,
-    /// A message bus on which agents report too.
+    /// A message bus with reports of further agents.
     pub bus: Option<bus::Setup>,
-    /// The secret that agents must know; required where an address is not of this machine alone.
+    /// The secret shared with agents; required if an address is not a loopback one.
     pub token: Option<Token>,
-    /// Most connections at a time.
+    /// Maximum number of connections.
     pub most_connections: usize,
-    /// When ticks close.
+    /// Rules for closing ticks.
     pub rules: Rules,
 }
 
-/// What a collector tells its owner.
+/// Events for the caller of a collector.
 pub enum Told<'a> {
-    /// A tick was closed and, where there is a store, kept.
+    /// A tick was closed and, with a store, stored.
     Closed(&'a Closing, &'a Gathering, &'a [u8]),
-    /// Something that a person should know.
+    /// A message for the user.
     Note(String),
 }
 
-/// Connections that did not say hello yet: how many, and how long they have.
+/// Connections without a hello: their maximum number, and their timeout.
 const MOST_STRANGERS: usize = 4096;
 const STRANGERS_NS: u64 = 5_000_000_000;
-/// Sentences a tick.
+/// Maximum number of messages per tick.
 const MOST_NOTES: usize = 10;
-/// Bytes that wait for a viewer at most.
+/// Maximum backlog of a viewer in bytes.
 const MOST_UNSEEN: usize = 256 << 20;
-/// After some news we wait a moment for more: at the start of a tick all nodes report at once, and waking
-/// for each of them costs more than reading it.
+/// Pause after an event: all nodes report at the start of a tick, and a wake-up costs more than reading a
+/// report.
 const NAP: Duration = Duration::from_millis(2);
 /// First byte of a TLS connection.
 const TLS_HELLO: u8 = 0x16;
@@ -101,7 +101,7 @@ pub fn now_ns() -> u64 {
 }
 
 impl Server {
-    /// Opens its sockets. With a store, nothing is acknowledged that is not in it.
+    /// Opens the sockets. With a store, only stored reports are acknowledged.
     pub fn new(setup: Setup, store: Option<Store>) -> io::Result<Self> {
         let addresses = setup.listen.iter().chain(&setup.udp);
         if let Some(open) = addresses.clone().find(|a| !a.ip().is_loopback())
@@ -117,7 +117,7 @@ impl Server {
         }
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut listeners = Vec::new();
-        // What looks at the collector from within this machine needs no certificate.
+        // Local viewers (metrics, lines) connect without TLS.
         let within = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let within = setup.identity.is_some().then_some(&within);
         for (address, i) in setup.listen.iter().chain(within).zip(0..) {
@@ -167,14 +167,14 @@ impl Server {
         })
     }
 
-    /// Addresses of the sockets, with the ports that the system chose.
+    /// Addresses of the sockets, with the ports that the kernel assigned.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let tcp = self.listeners.iter().map(TcpListener::local_addr);
         tcp.chain(self.udp.iter().map(UdpSocket::local_addr))
             .collect()
     }
 
-    /// Where it is reached without TLS from within this machine.
+    /// Address for local connections without TLS.
     pub fn within(&self) -> io::Result<SocketAddr> {
         let of = match self.identity {
             Some(_) => self.listeners.last(),
@@ -186,7 +186,7 @@ impl Server {
         )
     }
 
-    /// Gathers until `told` says stop (returns false).
+    /// Runs until `told` returns false.
     pub fn run(&mut self, mut told: impl FnMut(Told<'_>) -> bool) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(4096);
         loop {
@@ -285,9 +285,9 @@ impl Server {
                 });
             }
             Err(error) => {
-                // What could not be kept is not acknowledged: agents connect anew and send it again.
+                // Reports that were not stored are not acknowledged: agents reconnect and send them again.
                 self.note(format!(
-                    "nothing is kept: {error}; agents will send it again"
+                    "nothing is stored: {error}; agents will send it again"
                 ));
                 self.gathering.begin_segment();
                 self.gathering.next(now, false);
@@ -317,7 +317,7 @@ impl Server {
         }
         if self.unsaid > 0 {
             told(Told::Note(format!(
-                "and {} more of the kind",
+                "and {} more messages",
                 std::mem::take(&mut self.unsaid)
             )));
         }
@@ -325,7 +325,7 @@ impl Server {
     }
 
     fn accept(&mut self, listener: usize, now: u64) {
-        // Not for ever: those who are connected want to be heard too.
+        // Bounded, so that established connections are served too.
         for _ in 0..256 {
             let (stream, peer) = match self.listeners[listener].accept() {
                 Ok(accepted) => accepted,
@@ -341,10 +341,7 @@ impl Server {
                 && let Some((slot, serial)) = self.strangers.pop_front()
                 && self.is_stranger(slot, serial)
             {
-                self.refuse(
-                    slot,
-                    &Refusal::new("too many connections that do not say hello"),
-                );
+                self.refuse(slot, &Refusal::new("too many connections without a hello"));
             }
             self.serial = self.serial.wrapping_add(1);
             let slot = self.free.pop().unwrap_or_else(|| {
@@ -441,7 +438,7 @@ impl Server {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // A handshake that went on may let go what waited for it.
+                    // Progress of a TLS handshake may allow pending writes.
                     if !is_plain && let Err(error) = connection.flush() {
                         self.broke(slot, &error);
                     }
@@ -457,7 +454,7 @@ impl Server {
         self.room = room;
     }
 
-    /// Takes the frames in `bytes`, after what waited for its end before.
+    /// Handles the frames in `bytes`, which continue the connection's incomplete frame.
     fn received(&mut self, slot: u32, bytes: &[u8], now: u64) -> Result<(), Refusal> {
         let Some(connection) = &mut self.connections[slot as usize] else {
             return Ok(());
@@ -477,7 +474,7 @@ impl Server {
                 let n = rest.len().min(PREAMBLE.len());
                 if rest.first() == Some(&TLS_HELLO) {
                     return Err(Refusal::new(
-                        "TLS, which this collector does not speak (--tls-cert FILE --tls-key FILE)",
+                        "TLS, for which this collector has no certificate (--tls-cert FILE --tls-key FILE)",
                     ));
                 }
                 if rest[..n] != PREAMBLE[..n] {
@@ -511,10 +508,10 @@ impl Server {
             return Ok(());
         };
         match (connection.role, kind) {
-            // Differences of two agents must never meet on one base.
+            // Differences from two agents must not be mixed on one base.
             (Role::Agent(node), _) if self.gathering.channel(node) != Channel::Stream(slot) => {
                 Err(Refusal::new(format!(
-                    "a report of {}, under which name another connection reports",
+                    "a report of {}, whose name another connection uses",
                     self.gathering.name(node)
                 )))
             }
@@ -539,13 +536,11 @@ impl Server {
                 self.gathering.begin_segment();
                 Ok(())
             }
-            (_, kind) => Err(Refusal::new(format!(
-                "a frame {kind:?} that nobody expects here"
-            ))),
+            (_, kind) => Err(Refusal::new(format!("an unexpected frame {kind:?}"))),
         }
     }
 
-    /// Ends a connection with a sentence.
+    /// Closes a connection with a refusal.
     fn refuse(&mut self, slot: u32, refusal: &Refusal) {
         if let Some(connection) = &mut self.connections[slot as usize] {
             connection.send_frame(Kind::No, refusal.to_string().as_bytes());
@@ -555,7 +550,7 @@ impl Server {
         self.drop_connection(slot);
     }
 
-    /// Ends a connection that failed; of one that should speak TLS it is said how.
+    /// Closes a failed connection; prints the error of a TLS handshake.
     fn broke(&mut self, slot: u32, error: &io::Error) {
         if let Some(connection) = &self.connections[slot as usize]
             && !connection.stream.is_plain()
@@ -576,7 +571,7 @@ impl Server {
             Role::Viewer | Role::Newcomer => self.viewers.retain(|&v| v != slot),
             Role::Stranger { .. } => {}
         }
-        // Dropping the stream takes it out of epoll as well.
+        // Dropping the stream also removes it from epoll.
         self.free.push(slot);
         self.open -= 1;
     }

@@ -1,4 +1,4 @@
-//! Reports in single packets, from UDP or a bus.
+//! Reports in single packets, from UDP or a message bus.
 
 use super::Server;
 use crate::Refusal;
@@ -9,12 +9,11 @@ use crate::wire::{Hello, Kind, LONGEST_FRAME, frame, next_frame};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-/// Packets that are taken before the clock is looked at.
+/// Maximum number of packets read before other work of the collector.
 const MOST_AT_ONCE: usize = 1024;
 
 impl Server {
-    /// Takes the packets that wait, or as many as may be taken before the clock is looked at; says whether
-    /// more wait.
+    /// Handles received packets, up to the maximum; returns whether more are waiting.
     pub(super) fn datagrams(&mut self, now: u64) -> bool {
         let Some(udp) = self.udp.take() else {
             return false;
@@ -50,12 +49,12 @@ impl Server {
         frame(&mut answer, Kind::No, |b| {
             b.extend_from_slice(text.as_bytes());
         });
-        // No longer than the packet: its sender address may be forged, and the answer must not amplify.
+        // At most the packet's length: its source address may be forged, and the answer must not amplify.
         answer.truncate(packet.len());
         let _ = udp.send_to(&answer, peer);
     }
 
-    /// Takes a packet that stands for itself.
+    /// Handles a packet.
     pub(super) fn packet(
         &mut self,
         packet: &[u8],

@@ -1,9 +1,9 @@
-//! Sockets as the kernel gives them: many descriptors, long queues.
+//! Sockets with kernel limits raised: many descriptors, long queues.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
-/// Descriptors that this process may open, after asking for as many as it may ask for.
+/// Maximum number of open descriptors, after raising the soft limit to the hard limit.
 pub fn descriptors() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -20,7 +20,7 @@ fn named(address: SocketAddr, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("listening on {address}: {error}"))
 }
 
-/// A listener whose queue takes a whole cluster.
+/// A listener with a backlog for a whole cluster.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
     let family = if address.is_ipv4() {
@@ -33,19 +33,19 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
             rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         rustix::net::bind(&socket, &address)?;
-        // All agents of a cluster may come back in the same second.
+        // All agents of a cluster may reconnect in the same second.
         rustix::net::listen(&socket, 32_768)?;
         Ok(socket.into())
     };
     open().map_err(|e| named(address, &e))
 }
 
-/// A socket whose buffer takes a whole tick.
+/// A UDP socket with a buffer for the reports of a whole tick.
 pub fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     use rustix::net::sockopt;
     let socket = UdpSocket::bind(address).map_err(|e| named(address, &e))?;
     socket.set_nonblocking(true)?;
-    // All reports of a tick may lie there before we come; the privileged form first.
+    // The buffer may have to hold all reports of a tick; the privileged option comes first.
     let bytes = 256 << 20;
     if sockopt::set_socket_recv_buffer_size_force(&socket, bytes).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, bytes)?;

@@ -89,7 +89,7 @@ def test_idle_connections_in_tls_are_bounded(site: Site, certificate: list[str])
     assert grown < 60_000, grown
     # More than are allowed are closed at once, and said.
     more = [socket.create_connection(address) for _ in range(60)]
-    wait("a sentence", lambda: "80 connections are the most" in (site.folder / "log").read_text())
+    wait("a sentence", lambda: "the maximum is 80 connections" in (site.folder / "log").read_text())
     wait("their end", lambda: "no hello within 5 s" in (site.folder / "log").read_text())
     wait("the node still", lambda: site.last_tick()["reported"] == 1)
     assert resident(collector) - before < 60_000 * len(idle)

@@ -190,7 +190,7 @@ fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
     for (question, said) in [
         ("{", "EOF"),
         ("{\"metric\":\"speed\"}", "credit-stall"),
-        ("{\"from\":0}", "half a pair"),
+        ("{\"from\":0}", "expected both"),
         ("{\"from\":64,\"to\":0}", "node 64 of 64"),
         ("{\"from\":\"x\",\"to\":0}", "node"),
         ("{\"colour\":1}", "colour"),
@@ -209,7 +209,7 @@ fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
     (&stream).write_all(b"{\"packed\":9999999999}\n").unwrap();
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
-    assert!(line.contains("are the most"), "{line}");
+    assert!(line.contains("the maximum is"), "{line}");
     assert_eq!(lines.read_line(&mut line).unwrap(), 0);
 
     let get = |what: &str| {

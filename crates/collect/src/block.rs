@@ -173,7 +173,9 @@ fn choice<T: Copy>(byte: u8, all: &[T]) -> Result<T, Refusal> {
 fn node_number(take: &mut Take<'_>) -> Result<u32, Refusal> {
     let n = take.number()?;
     if n >= MOST_NODES as u64 {
-        return Err(Refusal::new(format!("node {n}, {MOST_NODES} are the most")));
+        return Err(Refusal::new(format!(
+            "node {n}, the maximum is {MOST_NODES}"
+        )));
     }
     Ok(n as u32)
 }
@@ -413,5 +415,5 @@ impl Cluster {
 }
 
 fn unknown(id: u32) -> Refusal {
-    Refusal::new(format!("node {id}, which was not introduced"))
+    Refusal::new(format!("node {id}, which is not defined"))
 }

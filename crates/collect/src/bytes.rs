@@ -117,7 +117,7 @@ impl<'a> Take<'a> {
         match usize::try_from(n) {
             Ok(n) if n <= most && n <= self.0.len() => Ok(n),
             Ok(n) if n <= most => Err(Refusal::new(format!("{n} {what} in a shorter frame"))),
-            _ => Err(Refusal::new(format!("{n} {what}, {most} are the most"))),
+            _ => Err(Refusal::new(format!("{n} {what}, the maximum is {most}"))),
         }
     }
 

@@ -48,7 +48,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Takes the latest report of a node.
+    /// Handles the latest report of a node.
     pub fn report(&mut self, cluster: &Cluster, id: u32) {
         let Some(node) = cluster.node(id) else { return };
         for (index, held) in (0u8..).zip(&node.sources) {

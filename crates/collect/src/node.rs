@@ -29,7 +29,7 @@ impl Shapes {
         }
         if self.all.len() == MOST_SHAPES {
             return Err(Refusal::new(format!(
-                "one more kind of source, {MOST_SHAPES} are the most"
+                "one more kind of source, the maximum is {MOST_SHAPES}"
             )));
         }
         let mut take = Take(bytes);

@@ -24,7 +24,7 @@ const DEPARTURES: u8 = 2;
 pub fn put(layout: &Layout, out: &mut Vec<u8>) -> Result<(), Refusal> {
     if layout.counters.len() > MOST_COUNTERS || layout.ports.len() > MOST_PORTS {
         return Err(Refusal::new(format!(
-            "{} counters at {} ports in source {}, {MOST_COUNTERS} at {MOST_PORTS} are the most",
+            "{} counters at {} ports in source {}, the maximum is {MOST_COUNTERS} at {MOST_PORTS}",
             layout.counters.len(),
             layout.ports.len(),
             layout.source

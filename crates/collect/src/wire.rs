@@ -127,7 +127,7 @@ pub fn next_frame(bytes: &[u8], longest: usize) -> Result<Option<Found<'_>>, Ref
     };
     if length > longest {
         return Err(Refusal::new(format!(
-            "a frame of {length} bytes, {longest} are the most"
+            "a frame of {length} bytes, the maximum is {longest}"
         )));
     }
     let whole = 4 + length;
@@ -525,7 +525,7 @@ mod tests {
         assert_eq!(no(b"GET / HTTP/1.1\r\n"), "a frame of kind '/'");
         assert_eq!(
             no(b"\0\0\0\x7fH"),
-            "a frame of 2130706432 bytes, 100 are the most"
+            "a frame of 2130706432 bytes, the maximum is 100"
         );
         assert_eq!(no(b"\0\0\0\0H"), "a frame of kind 'H'");
     }

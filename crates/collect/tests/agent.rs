@@ -168,7 +168,7 @@ fn a_source_that_vanishes_is_missing_until_it_returns() {
     let said = agent.said.lock().unwrap();
     let told = |text: &str| said.iter().filter(|s| s.contains(text)).count();
     assert_eq!(
-        (told("the other sources go on"), told("readable again")),
+        (told("other sources are still read"), told("readable again")),
         (1, 1),
         "{said:?}"
     );
@@ -228,5 +228,8 @@ fn a_collector_that_is_slower_than_its_agents_costs_the_oldest_reports() {
     drop((stream, listener));
     agent.until("it reads on", |h, _| h.sequence > last + 40);
     let said = agent.said.lock().unwrap();
-    assert!(said.iter().any(|s| s.contains("readings wait")), "{said:?}");
+    assert!(
+        said.iter().any(|s| s.contains("readings are buffered")),
+        "{said:?}"
+    );
 }

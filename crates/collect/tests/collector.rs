@@ -212,7 +212,7 @@ fn garbage_is_answered_with_a_sentence_and_the_rest_goes_on() {
     long.extend_from_slice(b"\xff\xff\xff\x7fH");
     assert_eq!(
         refused(collector.tcp, &long),
-        "a frame of 2147483647 bytes, 1024 are the most"
+        "a frame of 2147483647 bytes, the maximum is 1024"
     );
     let mut early = PREAMBLE.to_vec();
     report(&mut early, 1, 1, 1);

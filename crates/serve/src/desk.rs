@@ -1,4 +1,4 @@
-//! Questions to a running oracle and their answers: each from one snapshot, whichever comes meanwhile.
+//! Requests to a running oracle and their answers, each computed from one snapshot.
 
 use crate::http::{self, Request, Room};
 use hopbyte_fabric::{Fabric, LinkState, NodeId};
@@ -9,16 +9,16 @@ use hopbyte_oracle::{Aggregate, Metric, Over, View};
 use serde::Serialize;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What is served: a machine, and the view of it that holds now.
+/// The machine that is served, with its current view.
 pub struct Desk<'a> {
     machine: &'a Machine,
     fingerprint: String,
     now: RwLock<Now<'a>>,
-    /// Room for large questions.
+    /// Memory bound for large requests.
     pub room: Room,
 }
 
-/// The view and where it comes from.
+/// The current view with its source.
 struct Now<'a> {
     view: Arc<View<'a>>,
     source: String,
@@ -26,22 +26,22 @@ struct Now<'a> {
     error: Option<String>,
 }
 
-/// A reading of the links, to be served from now on.
+/// A new link state to serve.
 pub struct Fresh {
-    /// What the links carried.
+    /// State of the links.
     pub state: LinkState,
-    /// Grows from reading to reading, the same for every oracle that follows the same source.
+    /// Increases with every reading; equal for all oracles that follow the same source.
     pub version: u64,
-    /// When it was read.
+    /// Time of the reading.
     pub time_seconds: Option<f64>,
-    /// Rows that named a link, and rows that did not.
+    /// Number of rows matched to a link, and of rows without a link.
     pub rows: (usize, usize),
 }
 
-/// An answer: a line, and floats behind it.
+/// An answer: a line, and packed floats after it.
 #[derive(Default)]
 pub struct Answered {
-    /// JSON, without its line end.
+    /// JSON without the newline.
     pub line: Vec<u8>,
     /// Packed costs.
     pub packed: Vec<f32>,
@@ -49,7 +49,7 @@ pub struct Answered {
     pub refused: bool,
 }
 
-/// Every field that answers have.
+/// Fields of all answers.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 struct Line<'a> {
@@ -95,14 +95,14 @@ struct List {
     /// Rows and columns of an allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<usize>,
-    /// `null` is not measured, or no route.
+    /// `null`: not measured, or no route.
     #[serde(skip_serializing_if = "Option::is_none")]
     costs: Option<Vec<Option<f32>>>,
-    /// Floats behind the line.
+    /// Number of packed floats after the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     packed: Option<usize>,
     unknown: usize,
-    /// Positions in the list that have no route.
+    /// Indices of pairs without a route.
     no_route: Vec<usize>,
 }
 
@@ -121,18 +121,18 @@ struct Status<'a> {
     error: Option<String>,
 }
 
-/// Share of the hops of which a metric is known.
+/// Share of the hops with a known value of a metric.
 #[derive(Serialize)]
 struct Known {
     metric: Metric,
     coverage: f64,
 }
 
-/// Positions without a route that an answer lists.
+/// Maximum number of pairs without a route listed in an answer.
 const MOST_LISTED: usize = 1000;
 
 impl<'a> Desk<'a> {
-    /// A machine of which nothing was read yet.
+    /// A machine without readings.
     pub fn new(machine: &'a Machine, source: &str) -> Self {
         let view = View::new(&machine.fabric, &machine.routing, None, 0, None);
         Self {
@@ -148,7 +148,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Serves a reading from now on; who is being answered keeps what he has.
+    /// Replaces the view. Answers in progress continue with the previous one.
     pub fn publish(&self, fresh: Fresh) {
         let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
         let (version, time) = (fresh.version, fresh.time_seconds);
@@ -157,24 +157,24 @@ impl<'a> Desk<'a> {
         let before = std::mem::replace(&mut now.view, view);
         now.rows = fresh.rows;
         now.error = None;
-        // Freed, where nobody holds it, without the lock.
+        // Dropped outside the lock: freeing a view takes time.
         drop(now);
         drop(before);
     }
 
-    /// Says why there is nothing newer.
+    /// Records the error of the last reading, for the status.
     pub fn fail(&self, error: &str) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         now.error = Some(error.into());
     }
 
-    /// The view that holds now.
+    /// The current view.
     pub fn view(&self) -> Arc<View<'a>> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         now.view.clone()
     }
 
-    /// Answers a line of JSON and the node numbers behind it.
+    /// Answers a line of JSON and the packed node numbers after it.
     pub fn answer(&self, line: &[u8], packed: &[u8]) -> Answered {
         match Ask::read(line) {
             Ok(ask) => self.ask(&ask, packed),
@@ -182,14 +182,14 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Answers a question.
+    /// Answers a request.
     pub fn ask(&self, ask: &Ask, packed: &[u8]) -> Answered {
         let view = self.view();
         let answered = self.respond(&view, ask, packed);
         answered.unwrap_or_else(|error| refusal(&view, error))
     }
 
-    /// Why a question is not answered.
+    /// An error as the answer to a request.
     pub fn refuse(&self, error: &str) -> Answered {
         refusal(&self.view(), error.to_owned())
     }
@@ -227,7 +227,7 @@ impl<'a> Desk<'a> {
             } => {
                 if nodes.len().saturating_mul(nodes.len()) > MOST_PAIRS {
                     return Err(format!(
-                        "{} nodes, {MOST_PAIRS} pairs are the most",
+                        "{} nodes, the maximum is {MOST_PAIRS} pairs",
                         nodes.len()
                     ));
                 }
@@ -237,7 +237,7 @@ impl<'a> Desk<'a> {
                 return list(view, asked, matrix.into_vec(), size, ask.pack);
             }
             Ask { from: Some(_), .. } | Ask { to: Some(_), .. } => {
-                return Err("half a pair, expected from and to".into());
+                return Err("only one of from and to, expected both".into());
             }
             Ask { names: true, .. } => What::Names {
                 names: fabric.nodes().iter().map(|n| n.name.as_str()).collect(),
@@ -248,7 +248,7 @@ impl<'a> Desk<'a> {
         said(view, what, Vec::new())
     }
 
-    /// What every link carried.
+    /// The state of every link.
     fn links(&self, view: &View<'a>, pack: bool) -> Result<Answered, String> {
         let columns = view.state().map_or(Vec::new(), State::columns_of);
         let links = view.fabric().links().len();
@@ -270,7 +270,10 @@ impl<'a> Desk<'a> {
 
     fn named(&self, pairs: &[(Place, Place)]) -> Result<Vec<(NodeId, NodeId)>, String> {
         if pairs.len() > MOST_PAIRS {
-            return Err(format!("{} pairs, {MOST_PAIRS} are the most", pairs.len()));
+            return Err(format!(
+                "{} pairs, the maximum is {MOST_PAIRS}",
+                pairs.len()
+            ));
         }
         let fabric = &self.machine.fabric;
         let pair = |(a, b): &(Place, Place)| Ok((node(fabric, a)?, node(fabric, b)?));
@@ -301,7 +304,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Answers a request over HTTP.
+    /// Answers an HTTP request.
     pub fn http(&self, request: &Request) -> http::Answer {
         let answered = match (&request.body, request.name.as_str()) {
             (Some(body), "ask") => {
@@ -327,7 +330,7 @@ impl<'a> Desk<'a> {
             ),
             _ => {
                 let text =
-                    "there are GET /status, /pair?from=A&to=B, /links and /names, and POST /ask";
+                    "expected GET /status, /pair?from=A&to=B, /links and /names, and POST /ask";
                 return http::Answer::words(404, text);
             }
         };
@@ -344,7 +347,7 @@ impl<'a> Desk<'a> {
 }
 
 impl Answered {
-    /// As it goes out.
+    /// The bytes of the answer on a socket.
     pub fn bytes(self) -> Vec<u8> {
         let mut bytes = self.line;
         bytes.push(b'\n');
@@ -408,11 +411,11 @@ fn node(fabric: &Fabric, place: &Place) -> Result<NodeId, String> {
 
 fn unpack(fabric: &Fabric, n: usize, packed: &[u8]) -> Result<Vec<(NodeId, NodeId)>, String> {
     if n > MOST_PAIRS {
-        return Err(format!("{n} pairs, {MOST_PAIRS} are the most"));
+        return Err(format!("{n} pairs, the maximum is {MOST_PAIRS}"));
     }
     if packed.len() != 8 * n {
         return Err(format!(
-            "{} bytes behind the line, expected {}",
+            "{} bytes after the line, expected {}",
             packed.len(),
             8 * n
         ));
@@ -443,7 +446,7 @@ fn pair_asked(request: &Request) -> Ask {
     }
 }
 
-/// A value of a query with its `+` and `%20` as they were meant.
+/// Decodes `+` and `%20` in a query value.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

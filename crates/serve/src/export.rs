@@ -1,7 +1,7 @@
-//! What a running collector passes on: OpenMetrics to who asks, Influx lines to a database.
+//! Exports of a running collector: OpenMetrics over HTTP, and Influx lines sent to a database.
 //!
-//! Both look at the collector as any viewer does, in a thread of their own, so that a slow reader is no
-//! burden to it.
+//! Both are viewers of the collector in their own threads, so that a slow client does not delay the
+//! collector.
 
 use crate::http::{Answer, Server};
 use hopbyte_collect::export::{lines, openmetrics};
@@ -16,13 +16,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long who asks waits for a tick to close.
+/// Timeout of a scrape that waits for a tick to close.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// For how long after a question texts are written, and how old a text may be.
+/// Time after a scrape during which texts are written, and the maximum age of a text.
 const INTEREST: Duration = Duration::from_secs(5);
 const FRESH: Duration = Duration::from_secs(2);
 
-/// The collector to look at.
+/// The collector to follow.
 #[derive(Clone)]
 pub struct Source {
     /// Its address.
@@ -32,7 +32,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Calls `tick` after every tick, for ever; after a break from the next tick on.
+    /// Calls `tick` after every tick without end; reconnects after an error, from the next tick on.
     fn follow(&self, mut tick: impl FnMut(&Stream, &Flows, &hopbyte_collect::block::Closing)) {
         loop {
             let mut flows = Flows::default();
@@ -51,7 +51,7 @@ impl Source {
     }
 }
 
-/// The text of the last tick, as long as somebody asks for it.
+/// The text of the last tick, written only while clients scrape it.
 #[derive(Default)]
 struct Board {
     state: Mutex<Said>,
@@ -70,7 +70,7 @@ fn within(moment: Option<Instant>, time: Duration) -> bool {
     moment.is_some_and(|m| m.elapsed() < time)
 }
 
-/// Answers `GET /metrics` on an address. Beyond this machine, who asks shows the bearer token.
+/// Serves `GET /metrics` on an address. Other than on loopback, clients must send the bearer token.
 pub fn serve_metrics(
     address: SocketAddr,
     bearer: Option<String>,
@@ -93,7 +93,7 @@ pub fn serve_metrics(
     std::thread::spawn(move || {
         server.run(&move |request| match request.name.as_str() {
             "metrics" | "" => board.answer(),
-            _ => Answer::words(404, "there is /metrics"),
+            _ => Answer::words(404, "expected /metrics"),
         });
     });
     Ok(address)
@@ -118,12 +118,12 @@ impl Board {
     }
 }
 
-/// Longest post of lines.
+/// Maximum length of a post of lines.
 const LONGEST_LINES: usize = 4 << 20;
-/// Connections of who posts lines, at a time.
+/// Maximum number of connections for lines.
 const POSTING: usize = 64;
 
-/// Takes `POST /write` of Influx lines on an address, as other tools' collectors send them.
+/// Accepts `POST /write` of Influx lines on an address, the format of other tools' collectors.
 pub fn take_lines(
     address: SocketAddr,
     bearer: Option<String>,
@@ -131,13 +131,13 @@ pub fn take_lines(
 ) -> io::Result<SocketAddr> {
     let server = Server::open(address, bearer)?.takes(LONGEST_LINES, POSTING);
     let address = server.address();
-    // Shared by the threads of the connections.
+    // Shared by the connections' threads.
     let inlet = Mutex::new(inlet);
     std::thread::spawn(move || {
         server.run(&move |request| {
             let body = request.body.as_deref().map(std::str::from_utf8);
             let Some(Ok(text)) = body else {
-                return Answer::words(400, "POST lines of text here");
+                return Answer::words(400, "expected a POST of lines");
             };
             match lines_of(text) {
                 Ok((points, _)) => {
@@ -149,7 +149,7 @@ pub fn take_lines(
                             body: Vec::new(),
                         };
                     }
-                    Answer::words(503, "more lines than can be taken")
+                    Answer::words(503, "the queue of lines is full")
                 }
                 Err(refusal) => Answer::words(400, &format!("found {refusal}")),
             }
@@ -158,14 +158,14 @@ pub fn take_lines(
     Ok(address)
 }
 
-/// Longest wait for the database, and longest answer of it that is read.
+/// Timeout of the database, and maximum length of its answer.
 const POST_PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_REFUSAL: u64 = 64 << 10;
 
 /// Sends Influx lines of every tick to a database's `http://HOST:PORT/PATH`, or `https://…`.
 ///
 /// # Errors
-/// The address is none.
+/// The address is invalid.
 pub fn push_lines(
     url: &str,
     cluster: &str,
@@ -187,7 +187,7 @@ pub fn push_lines(
             match post(&client, &url, &text) {
                 Ok(()) => well = true,
                 Err(error) if std::mem::replace(&mut well, false) => {
-                    // What follows a question mark may be a secret.
+                    // The query may contain a secret.
                     let place = url.split('?').next().unwrap_or_default();
                     say(format!("lines to {place}: {error}"));
                 }

@@ -1,22 +1,22 @@
-//! As much of HTTP/1.1 as a page for one person and an oracle for programs need: GET, POST with a body
-//! where somebody takes one, a token, and limits everywhere.
+//! A minimal HTTP/1.1 server for the live page and the oracle: GET, optional POST with a body, tokens,
+//! bounds on all sizes and times.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest request that is read.
+/// Maximum length of a request head.
 const LONGEST: usize = 8 * 1024;
-/// Connections served at a time, where nobody says more; one more is told to come back.
+/// Default maximum number of connections; further ones receive status 503.
 const MOST: usize = 16;
-/// Bytes from which a request is large, and large requests at a time.
+/// Size in bytes of a large request, and the maximum number of concurrent large requests.
 pub const LARGE: usize = 64 * 1024;
 const MOST_LARGE: usize = 8;
-/// How long a client may take to send its request or to read the answer.
+/// Timeout for a client's request, and for reading the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is answered.
+/// An HTTP answer.
 pub struct Answer {
     /// Status code.
     pub status: u16,
@@ -27,7 +27,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer in a sentence.
+    /// A plain-text answer.
     pub fn words(status: u16, text: &str) -> Self {
         Self {
             status,
@@ -37,18 +37,18 @@ impl Answer {
     }
 }
 
-/// A request that showed the token.
+/// An authorised request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Last part of the path: proxies may put something before it.
+    /// Last component of the path: proxies may add a prefix.
     pub name: String,
-    /// What follows the question mark.
+    /// Query, the text after the question mark.
     pub query: String,
-    /// What was posted; `None` for GET.
+    /// Body of a POST; `None` for GET.
     pub body: Option<Vec<u8>>,
 }
 
-/// Room for large requests: as many at a time as the memory is meant for.
+/// Bound on concurrent large requests, which limits their memory.
 #[derive(Debug, Default)]
 pub struct Room(AtomicUsize);
 
@@ -56,7 +56,7 @@ pub struct Room(AtomicUsize);
 pub struct Taken<'a>(&'a Room);
 
 impl Room {
-    /// Takes a share; `None` when all are taken.
+    /// Takes a share; `None` if all are taken.
     pub fn take(&self) -> Option<Taken<'_>> {
         let taken = Taken(self);
         (self.0.fetch_add(1, Ordering::AcqRel) < MOST_LARGE).then_some(taken)
@@ -70,13 +70,13 @@ impl Drop for Taken<'_> {
 }
 
 impl Request {
-    /// A value of the query.
+    /// The value of a query parameter.
     pub fn value(&self, key: &str) -> Option<&str> {
         value(&self.query, key)
     }
 }
 
-/// A listener on the loopback address that answers those who know its token.
+/// A listener that answers clients with its token.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -87,13 +87,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a port of 127.0.0.1; 0 takes any that is free.
+    /// Listens on a port of 127.0.0.1; 0 selects a free one.
     pub fn bind(port: u16, token: String) -> io::Result<Self> {
         Self::open((Ipv4Addr::LOCALHOST, port).into(), Some(token))
     }
 
-    /// Listens on an address; everybody is answered where there is no token. Without one, the address must
-    /// be of this machine alone.
+    /// Listens on an address. Without a token all clients are answered, and the address must be a loopback
+    /// address.
     pub fn open(address: SocketAddr, token: Option<String>) -> io::Result<Self> {
         if token.is_none() && !address.ip().is_loopback() {
             let text = format!("answering on {address}, which others can reach, needs a token");
@@ -110,18 +110,18 @@ impl Server {
         })
     }
 
-    /// Takes posts of so many bytes at most, and so many connections at a time.
+    /// Sets the maximum length of a body and the maximum number of connections.
     pub fn takes(mut self, longest_body: usize, connections: usize) -> Self {
         (self.longest_body, self.connections) = (longest_body, connections);
         self
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What to open in a browser.
+    /// URL for a browser.
     pub fn url(&self) -> String {
         match &self.token {
             Some(token) => format!("http://{}/?token={token}", self.address),
@@ -134,7 +134,7 @@ impl Server {
         let busy = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for stream in self.listener.incoming() {
-                // A connection that failed before it began concerns nobody.
+                // A connection that failed before `accept` needs no answer.
                 let Ok(stream) = stream else { continue };
                 if busy.fetch_add(1, Ordering::AcqRel) >= self.connections {
                     refuse(stream);
@@ -143,7 +143,7 @@ impl Server {
                 }
                 let busy = &busy;
                 scope.spawn(move || {
-                    // The client went away or was too slow: nothing to tell it.
+                    // The client disconnected or timed out: no answer is possible.
                     let _ = self.serve(stream, answer);
                     busy.fetch_sub(1, Ordering::AcqRel);
                 });
@@ -193,7 +193,7 @@ fn busy() -> Answer {
     Answer::words(503, "too many large requests at a time")
 }
 
-/// The body, of which `body` came with the head.
+/// Reads the body; `body` holds its bytes that were received with the head.
 fn read_body(stream: &mut TcpStream, mut body: Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + 4 * PATIENCE;
     body.truncate(length);
@@ -211,7 +211,7 @@ fn read_body(stream: &mut TcpStream, mut body: Vec<u8>, length: usize) -> io::Re
     Ok(body)
 }
 
-/// The request up to its empty line and what came behind it, or `None` when it is too long.
+/// Reads the head up to its empty line, and the bytes received after it; `None` if it is too long.
 fn read_head(stream: &mut TcpStream) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let deadline = Instant::now() + PATIENCE;
     let mut head = Vec::new();
@@ -224,7 +224,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
         if head.len() >= LONGEST {
             return Ok(None);
         }
-        // A byte now and then would keep the line open for ever.
+        // One deadline for the whole head: a slow client must not hold the connection.
         if Instant::now() > deadline {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -235,7 +235,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     }
 }
 
-/// The request and the length of its body, or what to say to one that is not let in.
+/// Parses the request and the length of its body; the error is the answer to an invalid or unauthorised one.
 fn parse(
     head: &[u8],
     token: Option<&str>,
@@ -245,7 +245,7 @@ fn parse(
     let mut parsed = httparse::Request::new(&mut headers);
     let whole = parsed.parse(head).is_ok_and(|status| status.is_complete());
     let (Some(method), Some(target), true) = (parsed.method, parsed.path, whole) else {
-        return Err(Answer::words(400, "no HTTP request"));
+        return Err(Answer::words(400, "not an HTTP request"));
     };
     let posted = method == "POST" && longest_body > 0;
     if method != "GET" && !posted {
@@ -262,11 +262,11 @@ fn parse(
                 .ok()
         });
     let length = match (lengths.next().filter(|_| posted), lengths.next()) {
-        (None, _) if posted => return Err(Answer::words(411, "a post needs its length")),
+        (None, _) if posted => return Err(Answer::words(411, "missing Content-Length")),
         (None, _) => 0,
         (Some(Some(length)), None) if length <= longest_body => length,
-        (Some(Some(_)), None) => return Err(Answer::words(413, "too long a post")),
-        _ => return Err(Answer::words(400, "no HTTP request")),
+        (Some(Some(_)), None) => return Err(Answer::words(413, "the body is too long")),
+        _ => return Err(Answer::words(400, "not an HTTP request")),
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let shown = |shown: &str| token.is_none_or(|token| same(shown, token));
@@ -286,7 +286,7 @@ fn parse(
         .any(|value| value.strip_prefix("Bearer ").is_some_and(shown));
     let known = token.is_none() || cookie || bearer || value(query, "token").is_some_and(shown);
     if !known {
-        let text = "this page is for whoever started it: open the address that hopbyte printed";
+        let text = "missing or wrong token: open the address that hopbyte printed";
         return Err(Answer::words(403, text));
     }
     let request = Request {
@@ -304,7 +304,7 @@ fn value<'a>(query: &'a str, key: &str) -> Option<&'a str> {
         .find_map(|(name, value)| (name == key).then_some(value))
 }
 
-/// Equality in a time that does not tell how much is right.
+/// Constant-time comparison.
 fn same(shown: &str, token: &str) -> bool {
     let (shown, token) = (shown.as_bytes(), token.as_bytes());
     let differing = shown.iter().zip(token).fold(0, |d, (a, b)| d | (a ^ b));
@@ -339,7 +339,7 @@ fn write(stream: &mut TcpStream, answer: &Answer, cookie: Option<&str>) -> io::R
     stream.flush()
 }
 
-/// A token that cannot be guessed: 128 bits of the operating system's randomness.
+/// A random token: 128 bits from the operating system.
 pub fn token() -> io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,6 +1,6 @@
 //! HTTP: the oracle's endpoint, the live page, and a collector's metrics and line protocol.
 //!
-//! Every server binds to the loopback address unless told otherwise, and asks for a token beyond it.
+//! Every server binds to the loopback address by default, and requires a token on other addresses.
 
 #![forbid(unsafe_code)]
 

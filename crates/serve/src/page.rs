@@ -1,8 +1,8 @@
-//! The page that follows its counters: read again when their files change, served on the loopback
-//! address to whoever has the token.
+//! The live page: reads its counters again when their files change. It is served on the loopback address
+//! to browsers with the token.
 //!
-//! The page is the same as the still one. Its script asks for news; what has changed comes as the
-//! same fragments that the still page is made of, and numbers for the tables.
+//! Its HTML is the same as that of the static page. A script polls for updates: fragments of the static
+//! page that changed, and numbers for the tables.
 
 use crate::http::{Answer, Request};
 use anyhow::Result;
@@ -18,10 +18,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Moments that the charts remember.
+/// Number of moments in the charts.
 const REMEMBERED: usize = 720;
 
-/// What to follow.
+/// A live page with its counters.
 pub struct Live {
     machine: Machine,
     files: Mutex<Files>,
@@ -30,18 +30,18 @@ pub struct Live {
     now: Mutex<Now>,
 }
 
-/// What was read last, and what was before.
+/// The current reading and the history.
 struct Now {
-    /// Counts readings; 0 before the first.
+    /// Number of the reading; 0 before the first.
     sequence: u64,
     loads: Vec<LinkLoads>,
     source: String,
-    /// Largest end of the scale so far, by quantity: pictures of different moments stay comparable.
+    /// Largest end of the scale so far, by quantity, so that pictures of different moments are comparable.
     scales: Vec<(String, Scale)>,
     history: VecDeque<Moment>,
-    /// Remarks on the reading.
+    /// Notes on the reading.
     notes: Vec<String>,
-    /// Why the last reading failed, if it did.
+    /// The error of the last reading.
     error: Option<String>,
 }
 
@@ -49,11 +49,11 @@ struct Now {
 #[derive(Clone, Serialize)]
 struct Moment {
     unix_seconds: f64,
-    /// Largest and mean load by quantity, `null` where nothing is known.
+    /// Largest and mean load by quantity; `null` if missing.
     values: Vec<Option<[f64; 2]>>,
 }
 
-/// News for the page.
+/// Updates for the page.
 #[derive(Serialize)]
 struct News {
     sequence: u64,
@@ -64,7 +64,7 @@ struct News {
     history: Vec<Moment>,
 }
 
-/// A quantity as it is now.
+/// The current state of a quantity.
 #[derive(Serialize)]
 struct Fresh {
     max: f64,
@@ -76,7 +76,7 @@ struct Fresh {
 }
 
 impl Live {
-    /// Follows the given counters; fails when they cannot be read to begin with.
+    /// Follows the given counters; fails if the first reading fails.
     pub fn new(
         machine: Machine,
         files: Vec<PathBuf>,
@@ -103,8 +103,8 @@ impl Live {
         Ok(live)
     }
 
-    /// Reads again every so often, for ever. An error is shown on the page and stays until the next
-    /// reading that works.
+    /// Reads the counters periodically without end. An error is shown on the page until the next successful
+    /// reading.
     pub fn follow(&self, every: Duration) {
         loop {
             std::thread::sleep(every);
@@ -117,11 +117,11 @@ impl Live {
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
-        // A reading either replaces everything or nothing: a panic elsewhere leaves nothing half done.
+        // Readings are replaced as a whole, so a panic in another thread leaves a consistent state.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the counters if a file has changed.
+    /// Reads the counters again if a file changed.
     fn update(&self) -> Result<()> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(change) = files.look(&self.machine.fabric)? else {
@@ -137,12 +137,12 @@ impl Live {
         Ok(())
     }
 
-    /// Answers the browser.
+    /// Answers a request of the browser.
     pub fn answer(&self, request: &Request) -> Answer {
         match request.name.as_str() {
             "" => self.page(),
             "state" => self.news(request),
-            _ => Answer::words(404, "there is one page here"),
+            _ => Answer::words(404, "no such page"),
         }
     }
 
@@ -219,7 +219,7 @@ impl Now {
         self.scales.iter().find_map(of)
     }
 
-    /// Adds what was just read to the history, and widens the scales if it must be.
+    /// Adds the current reading to the history, and extends the scales if necessary.
     fn remember(&mut self, time: Option<SystemTime>) {
         let values = self
             .loads

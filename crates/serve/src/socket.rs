@@ -1,4 +1,4 @@
-//! The oracle's Unix socket: one question a line, answered in order.
+//! The oracle's Unix socket: one request per line, answered in order.
 
 use crate::desk::Desk;
 use crate::http::LARGE;
@@ -12,18 +12,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Connections at a time, of either kind.
+/// Maximum number of connections, on the socket and over HTTP each.
 pub const CONNECTIONS: usize = 256;
-/// How long a connection may say nothing, and how long it may take to read an answer.
+/// Idle timeout of a connection, and timeout for reading an answer.
 const IDLE: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const BUSY: &str = "too many large requests at a time";
 
-/// Listens on a socket; one that a killed oracle left is taken over, one that is answered is not.
+/// Listens on a socket. A stale socket of a killed oracle is replaced, a live one is not.
 ///
 /// # Errors
-/// Another process answers there, or the path cannot be bound.
+/// Another process listens on the socket, or the path cannot be bound.
 pub fn bind(path: &Path) -> Result<UnixListener> {
     let name = path.display();
     if let Ok(found) = std::fs::symlink_metadata(path) {
@@ -31,20 +31,20 @@ pub fn bind(path: &Path) -> Result<UnixListener> {
             bail!("--socket: found a file {name}, expected a socket or nothing");
         }
         if UnixStream::connect(path).is_ok() {
-            return Err(Lacking(format!("{name}: another process answers there")).into());
+            return Err(Lacking(format!("{name}: another process listens on it")).into());
         }
         std::fs::remove_file(path)?;
     }
     UnixListener::bind(path).map_err(|e| Lacking(format!("{name}: {e}")).into())
 }
 
-/// Answers every connection, for ever.
+/// Answers all connections without end.
 pub fn serve(listener: &UnixListener, desk: &Desk) {
     let busy = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else {
-                // Out of descriptors, say: not a reason to spin.
+                // For example too many open files: pause instead of a busy loop.
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
             };
@@ -55,7 +55,7 @@ pub fn serve(listener: &UnixListener, desk: &Desk) {
             }
             let busy = &busy;
             scope.spawn(move || {
-                // The other end went away or was too slow: nothing to tell it.
+                // The client disconnected or timed out: no answer is possible.
                 let _ = converse(stream, desk);
                 busy.fetch_sub(1, Ordering::AcqRel);
             });
@@ -63,7 +63,7 @@ pub fn serve(listener: &UnixListener, desk: &Desk) {
     });
 }
 
-/// Answers one question after the other.
+/// Answers the requests of a connection in order.
 fn converse(stream: UnixStream, desk: &Desk) -> io::Result<()> {
     stream.set_read_timeout(Some(IDLE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -88,14 +88,15 @@ fn converse(stream: UnixStream, desk: &Desk) -> io::Result<()> {
             let more = (LONGEST_LINE - LARGE) as u64;
             (&mut stream).take(more).read_until(b'\n', &mut line)?;
             if line.last() != Some(&b'\n') {
-                return out.write_all(&desk.refuse("a line that is too long or torn").bytes());
+                return out
+                    .write_all(&desk.refuse("a line that is too long or incomplete").bytes());
             }
         }
         let answered = match Ask::read(&line) {
             Ok(ask) => match ask.packed {
                 Some(n) => {
                     if n > MOST_PAIRS {
-                        let text = format!("{n} pairs, {MOST_PAIRS} are the most");
+                        let text = format!("{n} pairs, the maximum is {MOST_PAIRS}");
                         return out.write_all(&desk.refuse(&text).bytes());
                     }
                     if large.is_none() && 8 * n > LARGE {

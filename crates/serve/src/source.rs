@@ -1,4 +1,4 @@
-//! Where a running oracle's readings come from: files, a collector, its store, or a store at speed.
+//! Sources of a running oracle's readings: files, a collector, its store, or a replay of a store.
 
 use crate::desk::{Desk, Fresh};
 use anyhow::Result;
@@ -14,42 +14,42 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long to wait before a source that failed is tried again.
+/// Pause before a failed source is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// A source of readings.
 pub enum Source {
-    /// Nothing is read: hops and bandwidths only.
+    /// No readings: hops and bandwidths only.
     None,
-    /// Files of counters, read again when they change.
+    /// Files of counters, read again after changes.
     Files(Box<Files>, Duration),
     /// A running collector.
     Collector(Box<Collector>),
-    /// The folder that a collector keeps.
+    /// A collector's store.
     Store(PathBuf),
-    /// A store from its beginning, so many seconds in one.
+    /// A replay of a store from its start, with its speed factor.
     Replay(PathBuf, f64),
 }
 
-/// A running collector, and how to talk to it.
+/// A running collector and the parameters of its connection.
 pub struct Collector {
     /// Its address.
     pub address: String,
     /// Its secret.
     pub token: Option<Token>,
-    /// Certificates that vouch for it.
+    /// Trusted certificates.
     pub trust: Option<Trust>,
-    /// Links for ports that no rule finds.
+    /// Links for ports that no rule resolves.
     pub ports: PortMap,
 }
 
 impl Source {
-    /// Files of counters, looked at so often.
+    /// Files of counters, polled at an interval.
     pub fn files(files: Vec<PathBuf>, about: CounterOptions, every: Duration) -> Self {
         Self::Files(Box::new(Files::new(files, about)), every)
     }
 
-    /// For people and the status.
+    /// The source for messages and the status.
     pub fn words(&self) -> String {
         match self {
             Self::None => "no counters".into(),
@@ -60,7 +60,7 @@ impl Source {
         }
     }
 
-    /// Publishes what comes, for ever; `ready` is called once what lay there already is published.
+    /// Publishes readings without end; calls `ready` once, after readings that already exist are published.
     pub fn follow(
         self,
         machine: &Machine,
@@ -96,7 +96,7 @@ impl Source {
                 });
             }
             Self::Store(folder) => {
-                // Where nothing was kept yet, there is nothing to wait for.
+                // An empty store has no readings to wait for.
                 if hopbyte_collect::store::logs(&folder).is_ok_and(|logs| logs.is_empty()) {
                     ready();
                 }
@@ -116,11 +116,11 @@ impl Source {
     }
 }
 
-/// Tries again and again, and says once why it must.
+/// Retries without end, and prints each new reason once.
 fn endless(desk: &Desk, talk: &dyn Fn(&str), mut run: impl FnMut() -> io::Result<()>) {
     let mut said = String::new();
     loop {
-        let text = run().map_or_else(|e| e.to_string(), |()| "the ticks ended".into());
+        let text = run().map_or_else(|e| e.to_string(), |()| "the stream of ticks ended".into());
         desk.fail(&text);
         if said != text {
             talk(&text);
@@ -147,7 +147,7 @@ fn ticks(
         for words in links.left_out().sentences() {
             talk(&words);
         }
-        // After a break the first ticks may be older than what is served.
+        // After a reconnection the first ticks may be older than the current view.
         if stream.is_behind() || closing.tick <= desk.view().version() {
             links.pass();
             if !stream.is_behind() {
@@ -172,8 +172,8 @@ fn ticks(
     Ok(())
 }
 
-/// A reading of files that changed; its version is the time of the last change in milliseconds. Remarks on
-/// it that differ from those said last are talked of.
+/// A reading of changed files; its version is the time of the last change in milliseconds. New notes on it
+/// are printed.
 fn fresh_files(
     files: &mut Files,
     machine: &Machine,

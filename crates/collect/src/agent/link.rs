@@ -165,7 +165,7 @@ impl Link {
         // Printed at the first failure only.
         if self.failures == 0 {
             say(&format!(
-                "{}: {error}; readings wait",
+                "{}: {error}; readings are buffered",
                 self.target.address()
             ));
         }

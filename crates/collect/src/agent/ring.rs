@@ -52,7 +52,7 @@ impl Reader {
                 Err(error) => {
                     failed += 1;
                     if std::mem::replace(well, false) {
-                        say(&format!("{error}; the other sources go on"));
+                        say(&format!("{error}; other sources are still read"));
                     }
                     sample.take(index, None, source.layout());
                 }

@@ -98,7 +98,7 @@ pub fn work(options: &Options) -> io::Result<()> {
     for source in sources::open(&places) {
         match source {
             Ok(source) => found.push(source),
-            Err(error) => say(&format!("{error}; the other sources go on")),
+            Err(error) => say(&format!("{error}; other sources are still read")),
         }
     }
     if found.is_empty() {

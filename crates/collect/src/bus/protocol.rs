@@ -95,7 +95,7 @@ fn message<'a>(
     let id = id.parse().map_err(|_| wrong())?;
     if length > LONGEST_PAYLOAD || header > length {
         return Err(Refusal::new(format!(
-            "a message of {length} bytes, {LONGEST_PAYLOAD} are the most"
+            "a message of {length} bytes, the maximum is {LONGEST_PAYLOAD}"
         )));
     }
     let Some(content) = bytes.get(start..start + length + 2) else {
@@ -137,7 +137,7 @@ pub fn greet(info: &str, url: &Url, name: &str, out: &mut Vec<u8>) -> Result<(),
     }
     if url.tls && !says("tls_required") && !says("tls_available") {
         return Err(Refusal::new(format!(
-            "a NATS server without TLS, and {url:?} asks for it"
+            "a NATS server without TLS, which {url:?} requires"
         )));
     }
     connect(url, name, out);

@@ -71,7 +71,11 @@ const FAMILIES: [Family; 13] = [
         "Lanes in service for arrivals",
         1.0,
     ),
-    outwards(Quantity::Lanes, "sent_lanes", "Lanes in service outwards"),
+    outwards(
+        Quantity::Lanes,
+        "sent_lanes",
+        "Lanes in service for departures",
+    ),
     family(
         Quantity::Capacity,
         "capacity_bytes_per_second",
@@ -86,7 +90,7 @@ const FAMILIES: [Family; 13] = [
     family(
         Quantity::QueuedBytes,
         "queued_bytes",
-        "Bytes that wait to leave",
+        "Bytes queued for departure",
         1.0,
     ),
 ];
@@ -112,7 +116,7 @@ const fn outwards(quantity: Quantity, name: &'static str, help: &'static str) ->
     }
 }
 
-/// A metric of an agent: name, whether it is a state, help, value.
+/// A metric of an agent: name, whether it is a gauge, help, value.
 type AgentMetric = (&'static str, bool, &'static str, fn(&Cost) -> f64);
 
 /// The content type of the text.
@@ -208,19 +212,13 @@ fn nodes(cluster: &Cluster, closing: &Closing, out: &mut String) {
         ("resident_bytes", true, "Memory of the agent", |c| {
             c.resident_bytes as f64
         }),
-        (
-            "missed_ticks",
-            false,
-            "Ticks at which the agent did not read",
-            |c| c.missed_ticks as f64,
-        ),
-        (
-            "failed_reads",
-            false,
-            "Sources that could not be read",
-            |c| c.failed_reads as f64,
-        ),
-        ("dropped_reports", false, "Reports given up", |c| {
+        ("missed_ticks", false, "Ticks without a reading", |c| {
+            c.missed_ticks as f64
+        }),
+        ("failed_reads", false, "Failed readings of sources", |c| {
+            c.failed_reads as f64
+        }),
+        ("dropped_reports", false, "Discarded reports", |c| {
             c.dropped_reports as f64
         }),
     ];

@@ -387,7 +387,7 @@ fn every_segment_stands_for_itself() {
             // A later block of a segment cannot be decoded alone.
             let (entries, _) = split(g.close(now).1).unwrap().unwrap();
             let error = Cluster::default().read(entries, |_, _, _| {}).unwrap_err();
-            assert_eq!(error.to_string(), "node 0, which was not introduced");
+            assert_eq!(error.to_string(), "node 0, which is not defined");
             g.begin_segment();
             g.next(now, true);
         } else {

@@ -260,10 +260,7 @@ impl Server {
             self.gathering.block(),
         ));
         for slot in lagging {
-            self.refuse(
-                slot,
-                &Refusal::new("a viewer that is slower than the cluster"),
-            );
+            self.refuse(slot, &Refusal::new("a viewer whose backlog is full"));
         }
         match kept {
             Ok(full) => {
@@ -334,7 +331,7 @@ impl Server {
             };
             if self.open >= self.most_connections {
                 let most = self.most_connections;
-                self.note(format!("{peer} refused: {most} connections are the most"));
+                self.note(format!("{peer} refused: the maximum is {most} connections"));
                 continue;
             }
             if self.strangers.len() >= MOST_STRANGERS

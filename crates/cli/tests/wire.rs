@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const FABRIC: &str = "gemini:2x2x4";
+const FABRIC: &str = "gemini:2x2x8";
 
 fn hopbyte(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hopbyte"));

@@ -403,7 +403,6 @@ mod tests {
             "aries:400x6x16:blue=2",
             "hyperx:256x256",
             "gemini:65536x16x8",
-            "torus:1000000",
             "torus:1024x1024:nodes=1024",
             "mesh:4294967295x1",
             "dragonfly:65536x8",

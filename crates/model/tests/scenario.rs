@@ -259,7 +259,7 @@ fn protection_throttles_who_floods_and_who_lost_its_controller() {
     let free = flooded("");
     let rules = "period_s = 0.001, throttle = 0.1";
     let saved = flooded(&format!(
-        "protection = {{ stalls_per_forwarded = 0.3, {rules} }}"
+        "protection = {{ stalls_per_forwarded = 0.2, {rules} }}"
     ));
     let first = &saved.throttled[0];
     assert_eq!(
@@ -315,7 +315,7 @@ fn the_books_page_shows_scenarios_that_are_read() {
     // What an option changes is checked behind it.
     let guarded = toml(
         HALO,
-        "protection = { stalls_per_forwarded = 0.3, throttle = 0.1 }",
+        "protection = { stalls_per_forwarded = 0.2, throttle = 0.1 }",
     );
     assert!(Scenario::parse("t", &guarded).is_err());
     let mut scenario = Scenario::read("t", &guarded).unwrap();

@@ -1,50 +1,50 @@
-//! How to launch with each launcher's file, and what the launcher would spoil.
+//! Launch commands for each launcher's file, and warnings about launchers that override a placement.
 
 use crate::blocks;
 use crate::layout::Layout;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Longest process mapping that every Cray MPICH starts with: 9.1.0 is reported to fail above.
+/// Longest process mapping accepted by every Cray MPICH: 9.1.0 is reported to fail on longer ones.
 const CRAY_MAPPING: usize = 1023;
 
-/// How to launch with a rendered file, and what to know before.
+/// The launch command for a rendered file, with its caveats.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// The command line (or settings), with `FILE` where the file's name goes.
+    /// The command line (or settings), with `FILE` in place of the file name.
     pub command: String,
-    /// Why the file should not be used: the launcher obeys it and the run is worse for it, or does not obey it.
+    /// Reason not to use the file: the launcher ignores it, or follows it at a cost in performance.
     pub refused: Option<Refusal>,
-    /// What the launcher may spoil, depending on what is not known here.
+    /// Possible side effects, if the MPI library or the order of hosts is unknown.
     pub warnings: Vec<String>,
 }
 
-/// What a launcher would do to a placement.
+/// The side effect of a launcher on a placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// What would be lost.
+    /// The loss.
     pub why: String,
-    /// What to do instead.
+    /// The alternative.
     pub instead: String,
 }
 
-/// A file for launchers with which every rank keeps its node's shared memory.
+/// Launcher files that keep the shared memory of each node's ranks.
 const KEEPS_MEMORY: &str = "mpich-rank-order keeps it: Cray's MPICH reads that file by itself, any other MPI with the preload library \
      libhopbyte_reorder; with Open MPI, openmpi-rankfile";
 
-/// How the ranks of a launcher's file get to the cores of their slots, where these are known.
+/// How a launcher's file binds ranks to the cores of their slots, if the cores are known.
 #[derive(Clone, Copy)]
 pub(crate) enum Binding {
     /// The file names the core of every rank.
     Rankfile,
-    /// The launcher does not bind; its advice says so.
+    /// The launcher does not bind; its advice reports that.
     Unbound,
-    /// Ranks are exchanged and processes stay: the i-th process of a node has its i-th slot.
+    /// Ranks are exchanged between processes: the i-th process of a node keeps its i-th slot.
     Slots,
-    /// An option before the program: the words before a list of processors, the same on every node, and the
-    /// separator of the list.
+    /// An option before the program: the option text before a list of processors (the same list on every node) and
+    /// the separator of the list.
     Option(&'static str, &'static str),
-    /// By nothing.
+    /// No binding.
     Lost,
 }
 
@@ -61,8 +61,8 @@ impl Advice {
         self
     }
 
-    /// The command with an option that binds every rank to the core of its slot, where these are known and the
-    /// launcher has words for them.
+    /// Adds an option that binds every rank to the core of its slot, if the cores are known and the launcher has such
+    /// an option.
     pub(crate) fn bound(mut self, binding: Binding, layout: &Layout<'_>) -> Self {
         let list = |processors: &[u32], between: &str| {
             let words: Vec<String> = processors.iter().map(u32::to_string).collect();
@@ -184,7 +184,7 @@ pub(crate) fn hydra(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     .warn(["inside Slurm, MPICH refuses a host that is named several times"])
 }
 
-/// Intel's Hydra counts ranks by host name: 2021.17 keeps shared memory however they are named.
+/// Intel's Hydra groups ranks by host name: 2021.17 keeps shared memory for any order of the file.
 pub(crate) fn intel(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     let n = layout.ranks();
     Advice::new(format!("mpiexec -n {n} -machinefile FILE ./app"))
@@ -217,7 +217,7 @@ pub(crate) fn node_order(_: &Layout<'_>, _: Option<bool>) -> Advice {
     )
 }
 
-/// The mapping as PMI tells it to MPICH: `(vector,(first node,nodes,ranks each),…)`.
+/// The process mapping that PMI passes to MPICH: `(vector,(first node,nodes,ranks each),…)`.
 fn process_mapping(layout: &Layout<'_>) -> String {
     let mut text = String::from("(vector");
     for (place, ranks) in layout.runs() {

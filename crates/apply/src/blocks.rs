@@ -1,10 +1,10 @@
-//! Launchers that know runs of ranks on a node, and what is lost where a node comes twice.
+//! Launchers that place runs of ranks on a node, and the loss if a node has several runs.
 
 use crate::error::ApplyError;
 use crate::layout::Layout;
 use std::fmt::Write;
 
-/// `host:ranks` for every run of neighbouring ranks, in rank order.
+/// `host:ranks` for every run of consecutive ranks, in rank order.
 pub(crate) fn host_counts(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let text = layout
         .runs()
@@ -17,7 +17,7 @@ pub(crate) fn host_counts(layout: &Layout<'_>) -> Result<String, ApplyError> {
     Ok(text)
 }
 
-/// What MPICH's Hydra does with a node that comes more than once, if one does.
+/// Loss with MPICH's Hydra if a node has more than one run of ranks.
 pub(crate) fn split_nodes(layout: &Layout<'_>) -> Option<String> {
     let runs = layout.runs();
     let mut places: Vec<u32> = runs.iter().map(|r| r.0).collect();
@@ -50,8 +50,8 @@ pub(crate) fn task_map(layout: &Layout<'_>) -> Result<String, ApplyError> {
     ))
 }
 
-/// The nodes in rank order, for launchers that put the same number of ranks on each in turn: the number
-/// and the hosts. `None` where ranks of a node are not neighbours or nodes differ.
+/// The nodes in rank order, for launchers that put the same number of ranks on each node in turn: that number and the
+/// hosts. `None` if the ranks of a node are not consecutive or the numbers differ.
 fn even_blocks<'a>(layout: &Layout<'a>) -> Option<(u32, Vec<&'a str>)> {
     let runs = layout.runs();
     let each = runs.first()?.1;
@@ -79,19 +79,19 @@ fn only_blocks(format: &'static str) -> ApplyError {
     }
 }
 
-/// Options of PALS' mpiexec.
+/// Options of PALS `mpiexec`.
 pub(crate) fn pals(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let (each, hosts) = even_blocks(layout).ok_or_else(|| only_blocks("pals"))?;
     Ok(format!("--hosts {} --ppn {each}\n", hosts.join(",")))
 }
 
-/// A host a line: node ranks of torchrun, indices of an indexed Kubernetes job.
+/// One host per line: node ranks of torchrun, indices of an indexed Kubernetes job.
 pub(crate) fn node_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let (_, hosts) = even_blocks(layout).ok_or_else(|| only_blocks("node-order"))?;
     Ok(hosts.join("\n") + "\n")
 }
 
-/// Slurm's `plane=N`: blocks of N ranks to the nodes in turn.
+/// Slurm's `plane=N`: blocks of N ranks, dealt to the nodes in turn.
 pub(crate) fn plane(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let runs = layout.runs();
     let size = runs.first().map_or(1, |r| r.1) as usize;

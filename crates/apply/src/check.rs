@@ -1,38 +1,38 @@
-//! Did the ranks start where the placement has them?
+//! Compares the hosts and cores of running ranks with the placement.
 
 use crate::error::ApplyError;
 use crate::layout::{Launch, Layout};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most processors of a host that are believed.
+/// Upper limit on the processors of a host; larger lists are rejected.
 const MOST_PROCESSORS: u32 = 1 << 16;
 
-/// What one rank says of itself.
+/// The report of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Its host.
     pub host: String,
-    /// Ranks that share memory with it, itself among them, where it can tell.
+    /// Number of ranks that share memory with it, including itself; `None` if unknown.
     pub shared: Option<u32>,
-    /// Processors that it may use, as `0-3,8`, where it can tell.
+    /// Processors in its affinity mask, as `0-3,8`; `None` if unknown.
     pub cpus: Option<String>,
-    /// Cores that these are part of, numbered as rankfiles do, where it can tell.
+    /// Cores of these processors, numbered as in rankfiles; `None` if unknown.
     pub cores: Option<String>,
 }
 
-/// A rank that is elsewhere.
+/// A rank on another host than the placement's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The rank.
     pub rank: usize,
-    /// Host of the placement; `None` for a rank that it has not.
+    /// Host in the placement; `None` for a rank beyond the placement.
     pub expected: Option<String>,
-    /// Host that it started on; `None` for a rank that did not start.
+    /// Host that the rank started on; `None` if it did not start.
     pub found: Option<String>,
 }
 
-/// A host whose ranks do not all share memory.
+/// A host with ranks that do not all share memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Split {
     /// The host.
@@ -43,7 +43,7 @@ pub struct Split {
     pub most_shared: u32,
 }
 
-/// A rank that is not bound to the core of its slot, and nothing else.
+/// A rank that is not bound to exactly the core of its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OffCore {
     /// The rank.
@@ -52,26 +52,26 @@ pub struct OffCore {
     pub host: String,
     /// The core of its slot.
     pub expected: u32,
-    /// The cores that it may use.
+    /// The cores in its affinity mask.
     pub found: String,
 }
 
-/// What comparing found.
+/// The result of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Ranks of the placement.
     pub ranks: usize,
-    /// Ranks that are elsewhere, in rank order.
+    /// Ranks on another host, in rank order.
     pub elsewhere: Vec<Difference>,
-    /// Hosts that the launcher took for several.
+    /// Hosts that the launcher treats as several nodes.
     pub split: Vec<Split>,
-    /// Ranks that are not on the core of their slot, where the launcher was given cores.
+    /// Ranks not bound to the core of their slot, if the launcher received cores.
     pub off_core: Vec<OffCore>,
-    /// Whether the ranks could tell who shares memory with them.
+    /// Whether the ranks reported the number of ranks they share memory with.
     pub memory_known: bool,
-    /// Whether they could tell their cores.
+    /// Whether the ranks reported their cores.
     pub cores_known: bool,
-    /// What else is worth knowing.
+    /// Further findings.
     pub notes: Vec<String>,
 }
 
@@ -83,11 +83,11 @@ impl Checked {
 }
 
 impl Launch<'_> {
-    /// Compares the placement with what the ranks say, `seen[rank]`; a rank that said nothing is `None`. `cores`
-    /// says that the launcher was told a core for every rank: that of its slot, or the one of the slot's number.
+    /// Compares the placement with the reports of the ranks, `seen[rank]`; `None` for a rank without a report.
+    /// `cores` states that the launcher received a core for every rank: the core of its slot, or the slot's number.
     ///
     /// # Errors
-    /// A host name that is not one, or two allocated endpoints of one host, which ranks cannot tell apart.
+    /// An invalid host name, or two allocated endpoints of one host, which ranks cannot tell apart.
     pub fn check(&self, seen: &[Option<Seen>], cores: bool) -> Result<Checked, ApplyError> {
         let layout = Layout::new(self, "a check")?;
         Ok(compared(&layout, seen, cores))
@@ -116,7 +116,7 @@ fn compared(layout: &Layout<'_>, seen: &[Option<Seen>], cores: bool) -> Checked 
             });
         }
     }
-    // Who shares memory or a core is only worth a word where everybody is in the right place.
+    // Shared memory and cores are reported only if every rank is on its host.
     if checked.elsewhere.is_empty() {
         checked.split = split(layout, seen);
         checked.notes = crowded(layout, seen);
@@ -127,7 +127,7 @@ fn compared(layout: &Layout<'_>, seen: &[Option<Seen>], cores: bool) -> Checked 
     checked
 }
 
-/// Whether two names mean one host: one may have its domain behind it, and case does not matter.
+/// Whether two names are the same host: a domain suffix is optional, case is ignored.
 fn same_host(a: &str, b: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or("").to_ascii_lowercase();
     let whole = a.contains('.') && b.contains('.');
@@ -155,7 +155,7 @@ fn split(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<Split> {
     all
 }
 
-/// Ranks that may use other cores than that of their slot.
+/// Ranks with an affinity mask other than the core of their slot.
 fn off_core(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<OffCore> {
     let ranks = (0..layout.ranks()).filter_map(|rank| {
         let found = seen.get(rank)?.as_ref()?.cores.as_ref()?;
@@ -170,8 +170,8 @@ fn off_core(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<OffCore> {
     ranks.collect()
 }
 
-/// Hosts where more ranks may use the same processors than there are of these, or where some are bound to
-/// processors that others use too.
+/// Hosts with more ranks than processors in a shared affinity mask, or with ranks bound to overlapping sets of
+/// processors.
 fn crowded(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<String> {
     let mut notes = Vec::new();
     for (place, ranks) in layout.ranks_by_place().iter().enumerate() {
@@ -208,7 +208,7 @@ fn crowded(layout: &Layout<'_>, seen: &[Option<Seen>]) -> Vec<String> {
     notes
 }
 
-/// Processors of a list such as `0-3,8`; `None` when it is cut off or is no such list.
+/// Processors of a list such as `0-3,8`; `None` if the list is truncated or malformed.
 fn processors(list: &str) -> Option<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
     for part in list.split(',') {

@@ -1,21 +1,21 @@
-//! What can go wrong between a placement and a launcher.
+//! Errors of writing a placement or machine.
 
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a launcher's input cannot be written.
+/// Why a launcher's file cannot be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// A launcher that nobody knows.
+    /// An unknown launcher.
     #[error("no launcher '{found}'\nhint: one of {known}")]
     UnknownLauncher {
-        /// What was asked for.
+        /// The requested name.
         found: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
-    /// A host name that a launcher's file cannot carry safely.
+    /// A host name with characters that a launcher's file cannot carry safely.
     #[error(
         "host name {found:?} of node {node}: expected letters, digits, '.', '-' and '_' only\nhint: give the hosts their names with --names"
     )]
@@ -39,27 +39,27 @@ pub enum ApplyError {
         /// The launcher.
         launcher: &'static str,
     },
-    /// A format of machines that nobody knows.
+    /// An unknown machine format.
     #[error("no format '{found}'\nhint: one of {known}")]
     UnknownFormat {
-        /// What was asked for.
+        /// The requested name.
         found: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
-    /// A placement or machine that a launcher or format has no words for.
+    /// A placement or machine that the launcher or format cannot express.
     #[error("{format} cannot express this {what}: {why}\nhint: {instead}")]
     Inexpressible {
         /// "placement" or "machine".
         what: &'static str,
         /// The launcher or format.
         format: &'static str,
-        /// What does not fit.
+        /// The reason.
         why: String,
-        /// What to do.
+        /// The alternative.
         instead: String,
     },
-    /// A placement that is not one of the allocation.
+    /// A placement on a node outside the allocation.
     #[error("rank {rank} is on {node}, which is not in the allocation")]
     OutsideAllocation {
         /// The rank.
@@ -72,7 +72,7 @@ pub enum ApplyError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }

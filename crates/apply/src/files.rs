@@ -1,15 +1,15 @@
-//! Files that appear whole or not at all.
+//! Atomic writing of files.
 
 use crate::error::ApplyError;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes a file under a temporary name beside its place and renames it, so that a launcher never
-/// sees half of it. An existing file keeps its permissions; a link is followed.
+/// Writes a temporary file in the same folder and renames it, so that readers never see a partial file. An existing
+/// file keeps its permissions; symbolic links are followed.
 ///
 /// # Errors
-/// The folder is missing, not writable, or full; nothing is left behind then.
+/// The folder is missing, not writable, or full; the temporary file is removed then.
 pub fn write_atomic(path: &Path, contents: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), ApplyError> {
     let fail = |source| ApplyError::Write {
         path: path.to_owned(),
@@ -19,7 +19,7 @@ pub fn write_atomic(path: &Path, contents: &(impl AsRef<[u8]> + ?Sized)) -> Resu
     let temporary = beside(&target).map_err(fail)?;
     let written = fill(&temporary, &target, contents.as_ref());
     if written.is_err() {
-        // The first error is the one to tell; the leftover may not even be there.
+        // The first error is the one to report; the temporary file may not exist.
         let _ = fs::remove_file(&temporary);
     }
     written.map_err(fail)
@@ -38,7 +38,7 @@ fn fill(temporary: &Path, target: &Path, contents: &[u8]) -> std::io::Result<()>
     fs::rename(temporary, target)
 }
 
-/// A name in the same folder that nobody else uses.
+/// A unique name in the same folder.
 fn beside(target: &Path) -> std::io::Result<PathBuf> {
     let name = target.file_name().ok_or_else(|| {
         std::io::Error::new(std::io::ErrorKind::InvalidInput, "this is not a file name")

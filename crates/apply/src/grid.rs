@@ -1,9 +1,9 @@
-//! Placements that are blocks of a grid of ranks, which Cray's tools have words for.
+//! Placements that are blocks of a grid of ranks, as Cray's tools express them.
 
 use crate::error::ApplyError;
 use crate::layout::Layout;
 
-/// A grid of ranks, its last dimension running fastest, cut into equal cells: one a node, in row-major order.
+/// A grid of ranks, its last dimension fastest, divided into equal cells: one per node, in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cells {
     grid: Vec<usize>,
@@ -11,7 +11,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// The grid of two or three dimensions whose cells are the nodes' ranks in this order.
+    /// The grid of two or three dimensions with cells equal to the nodes' ranks, in this order.
     fn of(order: &[u32], each: usize) -> Option<Self> {
         for dims in [2, 3] {
             for grid in factors(order.len(), dims) {
@@ -50,7 +50,7 @@ impl Cells {
     }
 }
 
-/// Coordinates of the `index`-th place of a box, the last dimension running fastest.
+/// Coordinates of position `index` in a box, the last dimension fastest.
 fn coordinates(mut index: usize, lengths: &[usize]) -> Vec<usize> {
     let mut at = vec![0; lengths.len()];
     for (d, &length) in lengths.iter().enumerate().rev() {
@@ -60,7 +60,7 @@ fn coordinates(mut index: usize, lengths: &[usize]) -> Vec<usize> {
     at
 }
 
-/// All ways to write a number as a product of so many factors, in order.
+/// All factorisations of a number into a given number of factors, in order.
 fn factors(n: usize, count: usize) -> Vec<Vec<usize>> {
     if count == 1 {
         return vec![vec![n]];
@@ -111,7 +111,7 @@ pub(crate) fn grid_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
     ))
 }
 
-/// Options of Cray MPICH's rank reordering method 4: the grid, whose cells the library chooses.
+/// Options of Cray MPICH's rank reordering method 4: the grid; the library chooses the cells.
 pub(crate) fn method_4(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let cells = cells(layout, "mpich-method-4")?;
     Ok(format!(
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn cells_are_found_and_nothing_else_is() {
-        // What `grid_order -R -g 4,4 -c 2,2` prints.
+        // Output of `grid_order -R -g 4,4 -c 2,2`.
         let order = [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15];
         let found = Cells::of(&order, 4).unwrap();
         assert_eq!((found.grid, found.cell), (vec![4, 4], vec![2, 2]));

@@ -1,4 +1,4 @@
-//! The table of launchers: help, `--emit`, writers, advice, tests and the book are made from it.
+//! The table of launchers: the source of help, `--emit`, writers, advice, tests and the book.
 
 use crate::advice::{self, Advice, Binding};
 use crate::blocks;
@@ -12,29 +12,29 @@ use std::str::FromStr;
 struct Syntax {
     /// Name on the command line.
     name: &'static str,
-    /// The use of the file, in one line.
+    /// Purpose of the file, in one line.
     about: &'static str,
-    /// Name that the file usually has.
+    /// Default file name.
     file_name: &'static str,
-    /// What the launcher does to a placement, and what that loses.
+    /// The launcher's effect on a placement, and the loss.
     effect: &'static str,
-    /// Where a job was started with it.
+    /// Versions tested by starting a job.
     seen_on: &'static str,
-    /// Whether it has words for blocks of ranks alone.
+    /// Whether it can express only blocks of consecutive ranks.
     blocks_only: bool,
     write: Write,
-    /// How the ranks get to the cores of their slots.
+    /// How ranks are bound to the cores of their slots.
     binding: Binding,
-    /// The reader of placements (by its name in `hopbyte_observe::placement`) that takes the file back.
+    /// The reader of placements (by its name in `hopbyte_observe::placement`) that reads the file back.
     read_back: Option<&'static str>,
 }
 
-/// What makes a file.
+/// The writer of the file.
 enum Write {
-    /// From nodes, whatever their hosts are called: nothing starts with it.
+    /// From nodes; host names are not checked, since no launcher reads the file.
     Plain(fn(&Launch<'_>) -> String),
-    /// From checked host names, with advice on the launch; `mpich` says whether the program's MPI is MPICH or a
-    /// relative, where that is known.
+    /// From checked host names, with advice on the launch; `mpich` states whether the program's MPI is MPICH or a
+    /// derivative, if known.
     Hosts {
         text: fn(&Layout<'_>) -> Result<String, ApplyError>,
         advice: fn(&Layout<'_>, Option<bool>) -> Advice,
@@ -44,7 +44,7 @@ enum Write {
 /// The enum and its table from one list.
 macro_rules! launchers {
     ($($launcher:ident: $about:literal => $row:expr,)*) => {
-        /// Something that starts ranks where we say, or a plain file for people and scripts.
+        /// A program that starts ranks by a placement, or a plain file format for people and scripts.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Launcher {
@@ -52,7 +52,7 @@ macro_rules! launchers {
         }
 
         impl Launcher {
-            /// All of them, in the order of help texts.
+            /// All launchers, in the order of help texts.
             pub const ALL: [Self; TABLE.len()] = [$(Self::$launcher),*];
         }
 
@@ -192,17 +192,17 @@ impl Launcher {
         self.syntax().name
     }
 
-    /// The use of its file, in one line.
+    /// Purpose of its file, in one line.
     pub fn about(self) -> &'static str {
         self.syntax().about
     }
 
-    /// Name that the file usually has; where the launcher looks for one by itself, that.
+    /// Default file name; the name that the launcher looks for, if it does.
     pub fn file_name(self) -> &'static str {
         self.syntax().file_name
     }
 
-    /// What the launcher does to a placement, and what that loses.
+    /// The launcher's effect on a placement, and the loss.
     pub fn effect(self) -> &'static str {
         self.syntax().effect
     }
@@ -212,17 +212,17 @@ impl Launcher {
         self.syntax().seen_on
     }
 
-    /// Whether it has words for blocks of ranks alone, so that most placements are beyond it.
+    /// Whether it can express only blocks of consecutive ranks, which excludes most placements.
     pub fn blocks_only(self) -> bool {
         self.syntax().blocks_only
     }
 
-    /// Whether its file gives every rank a core, known or assumed.
+    /// Whether its file assigns a core to every rank, known or assumed.
     pub fn names_cores(self) -> bool {
         matches!(self.syntax().binding, Binding::Rankfile)
     }
 
-    /// Name of the reader of placements that takes the file back, if there is one.
+    /// Name of the reader of placements that reads the file back, if there is one.
     pub fn read_back(self) -> Option<&'static str> {
         self.syntax().read_back
     }
@@ -242,21 +242,20 @@ impl FromStr for Launcher {
     }
 }
 
-/// What a launcher reads, and how to use it.
+/// A launcher's file with its launch command.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// The file.
     pub text: String,
-    /// How to launch with it, and what the launcher would spoil.
+    /// The launch command, with its caveats.
     pub advice: Advice,
 }
 
 impl Launch<'_> {
-    /// Writes the placement in a launcher's syntax, and says how to launch with it.
+    /// Writes the placement in a launcher's syntax, with its launch command.
     ///
     /// # Errors
-    /// A host name that is not one, two allocated endpoints of one host, or a placement that the launcher
-    /// has no words for.
+    /// An invalid host name, two allocated endpoints of one host, or a placement that the launcher cannot express.
     pub fn prepare(&self, launcher: Launcher) -> Result<Prepared, ApplyError> {
         let syntax = launcher.syntax();
         Ok(match syntax.write {

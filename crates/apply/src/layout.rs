@@ -1,26 +1,26 @@
-//! A placement as launchers see it: hosts by rank, ranks by host.
+//! A placement from the launcher's side: host of each rank, ranks of each host.
 
 use crate::error::ApplyError;
 use hopbyte_fabric::{Allocation, Fabric, Placement};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// A placement on its way to a launcher.
+/// A placement to be written for a launcher.
 #[derive(Clone, Copy)]
 pub struct Launch<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
     /// The nodes of the job, in the scheduler's order.
     pub allocation: &'a Allocation,
-    /// Where the ranks go.
+    /// The node and slot of every rank.
     pub placement: &'a Placement,
-    /// Whether the program's MPI is MPICH or a relative, where that is known.
+    /// Whether the program's MPI is MPICH or a derivative, if known.
     pub mpich: Option<bool>,
-    /// What the slots of a node are, where that is known.
+    /// The cores of a node's slots, if known.
     pub cores: Option<&'a SlotCores>,
 }
 
-/// Where the slots of a node are inside it, all nodes being alike.
+/// The cores of a node's slots, the same on every node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotCores {
     /// The core of each slot, numbered as hwloc and rankfiles number them.
@@ -29,7 +29,7 @@ pub struct SlotCores {
     pub processors: Vec<u32>,
 }
 
-/// Hosts in the allocation's order and where every rank is.
+/// Hosts in the allocation's order and the position of every rank.
 pub(crate) struct Layout<'a> {
     /// Host names by position in the allocation, checked.
     pub(crate) hosts: Vec<&'a str>,
@@ -39,12 +39,12 @@ pub(crate) struct Layout<'a> {
     pub(crate) place: Vec<u32>,
     /// Slot on its node by rank.
     pub(crate) slot: Vec<u32>,
-    /// What the slots are, where that is known.
+    /// The cores of the slots, if known.
     pub(crate) cores: Option<&'a SlotCores>,
 }
 
 impl<'a> Layout<'a> {
-    /// Checks host names; no two allocated nodes may share one, since `launcher` places by host.
+    /// Checks host names; two allocated nodes may not share a name, since `launcher` places by host.
     pub(crate) fn new(launch: &Launch<'a>, launcher: &'static str) -> Result<Self, ApplyError> {
         let (fabric, allocation, placement) = (launch.fabric, launch.allocation, launch.placement);
         let mut hosts: Vec<&str> = Vec::new();
@@ -93,20 +93,20 @@ impl<'a> Layout<'a> {
         self.hosts[self.place[rank] as usize]
     }
 
-    /// Core of a rank: its slot, where nothing else is known.
+    /// Core of a rank: by default the number of its slot.
     pub(crate) fn core(&self, rank: usize) -> u32 {
         let slot = self.slot[rank];
         let core = self.cores.and_then(|c| c.cores.get(slot as usize));
         core.copied().unwrap_or(slot)
     }
 
-    /// The processors of a node's slots; `None` where they are not known.
+    /// The processors of a node's slots; `None` if unknown.
     pub(crate) fn processors_by_slot(&self) -> Option<&'a [u32]> {
         let all = &self.cores?.processors;
         all.get(..self.most())
     }
 
-    /// The processors of a node's ranks in the order of ranks, where they are known and the same on every node.
+    /// The processors of a node's ranks in rank order; `None` if unknown or different between nodes.
     pub(crate) fn processors_by_rank(&self) -> Option<Vec<u32>> {
         let all = &self.cores?.processors;
         let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); self.hosts.len()];
@@ -137,13 +137,13 @@ impl<'a> Layout<'a> {
         by_place
     }
 
-    /// Most ranks of a node.
+    /// Largest number of ranks on a node.
     pub(crate) fn most(&self) -> usize {
         let counts = self.ranks_by_place().into_iter().map(|r| r.len());
         counts.max().unwrap_or(0)
     }
 
-    /// What to know where hosts are not in the order of their names, in which Slurm and others take them.
+    /// Warning for hosts that are not sorted by name: Slurm and others number nodes in name order.
     pub(crate) fn order_note(&self) -> Option<String> {
         let out_of_order = |pair: &&[&str]| natural(pair[0]) > natural(pair[1]);
         let pair = self.hosts.windows(2).find(out_of_order)?;
@@ -153,7 +153,7 @@ impl<'a> Layout<'a> {
         ))
     }
 
-    /// Runs of neighbouring ranks on one node: (position, number of ranks).
+    /// Runs of consecutive ranks on one node: (position, number of ranks).
     pub(crate) fn runs(&self) -> Vec<(u32, u32)> {
         self.place
             .chunk_by(|a, b| a == b)
@@ -162,7 +162,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// A name as people sort it: its numbers as numbers.
+/// Natural sort key of a name: digits compare as numbers.
 fn natural(name: &str) -> Vec<(bool, u64, &str)> {
     let digit = |c: char| c.is_ascii_digit();
     name.as_bytes()
@@ -175,7 +175,7 @@ fn natural(name: &str) -> Vec<(bool, u64, &str)> {
         .collect()
 }
 
-/// Whether a name can stand in a launcher's file or on its command line as it is.
+/// Whether a name is safe unquoted in a launcher's file or command line.
 pub(crate) fn is_host_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     (1..=255).contains(&name.len()) && !name.starts_with('-') && name.chars().all(plain)

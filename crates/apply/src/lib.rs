@@ -1,9 +1,9 @@
-//! How does a placement become what a launcher reads?
+//! Writes placements for launchers, and machines for other tools.
 //!
-//! [`Launch`] writes a [`Placement`](hopbyte_fabric::Placement) in a launcher's own syntax and says how to launch
-//! with it and what the launcher would spoil, and compares it with what the ranks of a job say, [`write_fabric`] writes a machine in the formats of other tools, [`write_atomic`] puts a
-//! file in place whole or not at all. Host names come from networks and files and end up in files that
-//! shells and launchers read, so they are checked first.
+//! [`Launch`] writes a [`Placement`](hopbyte_fabric::Placement) in a launcher's syntax with the launch command and
+//! its caveats, and compares a placement with the reports of a job's ranks. [`write_fabric`] writes a machine in the
+//! formats of other tools. [`write_atomic`] replaces files atomically. Host names come from networks and files and
+//! end up in files that shells and launchers read, so they are checked first.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! Launchers that take a place for every rank, and the plain files for people and scripts.
+//! Launchers that place every rank individually, and plain files for people and scripts.
 
 use crate::error::ApplyError;
 use crate::layout::{Launch, Layout};
@@ -31,8 +31,8 @@ pub(crate) fn rank_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
     Ok(comma_lines(&order))
 }
 
-/// Numbers joined by commas, on lines of at most [`LINE`] characters, none ending in a comma (as
-/// `grid_order` writes them).
+/// Numbers joined by commas, on lines of at most [`LINE`] characters, without trailing commas (the format of
+/// `grid_order`).
 fn comma_lines(numbers: &[u32]) -> String {
     let mut text = String::new();
     let mut width = 0;
@@ -53,7 +53,7 @@ fn comma_lines(numbers: &[u32]) -> String {
     text
 }
 
-/// `rank N=HOST slot=CORE`, a line a rank.
+/// `rank N=HOST slot=CORE`, one line per rank.
 pub(crate) fn rankfile(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let mut text = String::new();
     for rank in 0..layout.ranks() {
@@ -68,7 +68,7 @@ pub(crate) fn rankfile(layout: &Layout<'_>) -> Result<String, ApplyError> {
     Ok(text)
 }
 
-/// A host for each rank; Flux wants every allocated host among them.
+/// A host for each rank; Flux requires every allocated host to appear.
 pub(crate) fn flux_hosts(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let by_place = layout.ranks_by_place();
     match by_place.iter().position(Vec::is_empty) {
@@ -85,7 +85,7 @@ pub(crate) fn flux_hosts(layout: &Layout<'_>) -> Result<String, ApplyError> {
     }
 }
 
-/// A host a line, by rank.
+/// One host per line, by rank.
 pub(crate) fn host_a_rank(layout: &Layout<'_>) -> Result<String, ApplyError> {
     let text = (0..layout.ranks()).fold(String::new(), |mut text, rank| {
         text.push_str(layout.host(rank));

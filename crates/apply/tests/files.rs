@@ -1,4 +1,4 @@
-//! What launchers read: exact text of a small map, and maps read back from it.
+//! Launcher files: exact text of a small map, and maps read back from it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Eight ranks, two a node, on n1 n0 n0 n1 n3 n2 n2 n3.
+/// Eight ranks, two per node, on n1 n0 n0 n1 n3 n2 n2 n3.
 fn example() -> (Fabric, Allocation, Placement) {
     let fabric = spec::fabric("torus:4").unwrap();
     let nodes = (0..4).map(|n| (NodeId(n), 2)).collect();
@@ -84,8 +84,8 @@ fn the_example_reads_as_each_launcher_wants_it() {
     assert!("aprun".parse::<Launcher>().is_err());
 }
 
-/// Every row of the table against `golden/launchers.txt`: a new launcher has no section there and fails.
-/// `GOLDEN=overwrite` writes the file anew.
+/// Every row of the table against `golden/launchers.txt`: a new launcher without a section there fails.
+/// `GOLDEN=overwrite` rewrites the file.
 #[test]
 fn every_launcher_writes_its_golden_text() {
     let (f, a, mixed) = example();
@@ -179,7 +179,7 @@ fn what_a_launcher_would_spoil_is_refused() {
         prepared.unwrap().advice
     };
     let why = |launcher, p: &Placement, mpich| said(launcher, p, mpich).refused.map(|r| r.why);
-    // Hydra makes a node of each run of neighbours; Intel's, which counts by host name, does not.
+    // Hydra treats each run of consecutive ranks as a node; Intel's Hydra groups by host name and does not.
     let split = why(Launcher::HydraHostfile, &mixed, None).unwrap();
     assert!(
         split.starts_with("2 of 4 nodes hold ranks that are not neighbours"),
@@ -187,7 +187,7 @@ fn what_a_launcher_would_spoil_is_refused() {
     );
     assert_eq!(why(Launcher::HydraHostfile, &turned, None), None);
     assert_eq!(why(Launcher::IntelMachinefile, &mixed, None), None);
-    // Slurm's arbitrary distribution costs MPICH its shared memory, neighbours or not, and nobody else.
+    // Slurm's arbitrary distribution disables shared memory for MPICH only, with consecutive ranks too.
     for (p, mpich, refused) in [
         (&mixed, Some(true), true),
         (&turned, Some(true), true),
@@ -204,7 +204,7 @@ fn what_a_launcher_would_spoil_is_refused() {
     }
     let alone = Placement::on_nodes(&f, &a, [3, 1].map(NodeId)).unwrap();
     assert_eq!(why(Launcher::SlurmHostfile, &alone, Some(true)), None);
-    // Slurm deals to its nodes in its own order; others that count nodes have an order that is not known here.
+    // Slurm numbers nodes in its own order; the order of other launchers is not known here.
     let wide = spec::fabric("torus:11").unwrap();
     let nodes = [10, 9, 2, 1].map(|n| (NodeId(n), 2));
     let nodes = Allocation::new(&wide, nodes.to_vec()).unwrap();
@@ -245,7 +245,7 @@ fn ranks_get_the_cores_of_their_slots() {
             .starts_with("rank 0=n1 slot=4\nrank 1=n0 slot=4\nrank 2=n0 slot=1\n")
     );
     let said = |p, launcher| prepared(p, launcher).advice;
-    // A rank order keeps processes where they are; others bind the ranks of a node in the order of ranks.
+    // A rank order does not move processes; others bind the ranks of a node in rank order.
     let order = said(&p, Launcher::MpichRankOrder).command;
     assert!(
         order.contains("map_cpu:8,2 or mpiexec -bind-to user:8,2"),
@@ -259,7 +259,7 @@ fn ranks_get_the_cores_of_their_slots() {
         intel.contains("-genv I_MPI_PIN_PROCESSOR_LIST 8,2 ./app"),
         "{intel}"
     );
-    // The ranks of one node the other way round: no list is right for all of them.
+    // The ranks of one node reversed: no single list fits all nodes.
     let mut slots = p.slots().to_vec();
     slots.swap(0, 3);
     let turned = Placement::new(&f, &a, slots).unwrap();
@@ -278,7 +278,7 @@ fn ranks_get_the_cores_of_their_slots() {
     assert_eq!(lost(Launcher::SlurmHostfile), (true, false));
     assert_eq!(lost(Launcher::FluxTaskmap), (true, false));
     assert_eq!(lost(Launcher::MpichRankOrder), (false, true));
-    // What the check expects.
+    // The cores expected by the check.
     let seen = |core: u32, host: &str| {
         Some(Seen {
             host: host.into(),
@@ -306,7 +306,7 @@ fn a_rank_order_cannot_leave_holes() {
             .contains("default launch, which has 2 on n0"),
         "{error}"
     );
-    // The rankfile has words for it.
+    // The rankfile can express it.
     assert!(render(Launcher::OpenmpiRankfile, &f, &a, &holes).is_ok());
 }
 
@@ -355,7 +355,7 @@ fn files_appear_whole_or_not_at_all() {
     let missing = folder.path().join("no/such/rankfile");
     let error = write_atomic(&missing, "x").unwrap_err();
     assert!(error.to_string().contains("rankfile"), "{error}");
-    // A folder in the file's place: refused, and nothing left beside it.
+    // A folder in place of the file: refused, without leftovers.
     std::fs::create_dir(folder.path().join("taken")).unwrap();
     assert!(write_atomic(&folder.path().join("taken"), "x").is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
@@ -436,7 +436,7 @@ fn a_job_is_compared_with_its_placement() {
     assert_eq!(checked.elsewhere[0].expected.as_deref(), Some("n1"));
     assert_eq!(checked.elsewhere[0].found.as_deref(), Some("n0"));
 
-    // Every run of ranks taken for a node of its own: right hosts, memory lost on two of four.
+    // Every run of ranks treated as a node: correct hosts, shared memory lost on two of four.
     let mut lost = right.clone();
     for r in [0, 3, 4, 7] {
         lost[r].as_mut().unwrap().shared = Some(1);
@@ -464,7 +464,7 @@ fn a_job_is_compared_with_its_placement() {
     assert_eq!(checked.notes, ["2 ranks of n0 share 1 processors (1)"]);
     assert!(!checked.cores_known);
 
-    // Each on the core of its slot, then two of them exchanged, one not bound, and sets that overlap.
+    // Each on the core of its slot; then two exchanged, one unbound, and overlapping sets.
     let mut bound = crowded;
     for (r, core) in [0, 0, 1, 1, 0, 0, 1, 1].into_iter().enumerate() {
         let seen = bound[r].as_mut().unwrap();

@@ -1,15 +1,15 @@
-//! How matrix kernels write and join link values: unknown is a number, so that loops stay free of
-//! branches and rows hold 4-byte floats.
+//! Encoding of link values in matrix kernels: unknown is a number, so that loops have no branches and rows hold
+//! 4-byte floats.
 
 use crate::metric::{Aggregate, Metric};
 
 /// The largest 4-byte float below 1.
 const BELOW_ONE: f64 = 1.0 - f32::EPSILON as f64 / 2.0;
-/// The next one below.
+/// The next smaller one.
 const NEXT_BELOW_ONE: f64 = 1.0 - f32::EPSILON as f64;
 
-/// Sums: unknown is so large that it outweighs every known value. Maxima of ratios: unknown is the
-/// largest number below 1, so that a known 1 still decides the maximum. No route is infinite.
+/// Sums: unknown is so large that it outweighs every known value. Maxima of ratios: unknown is the largest number
+/// below 1, so that a known 1 still determines the maximum. No route is infinite.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code {
     max: bool,
@@ -40,19 +40,19 @@ impl Code {
         if value.is_nan() {
             self.unknown
         } else if (BELOW_ONE..1.0).contains(&value) {
-            // These are the same number in a matrix, and the first of them may mean unknown.
+            // These are the same number in a matrix, and the former may mean unknown.
             NEXT_BELOW_ONE
         } else {
             value
         }
     }
 
-    /// Whether parts of a route join to their maximum.
+    /// Whether parts of a route are combined by maximum.
     pub(crate) fn is_max(self) -> bool {
         self.max
     }
 
-    /// What a matrix shows for a code.
+    /// The matrix entry for a code.
     #[inline(always)]
     pub(crate) fn decode(self, code: f32) -> f32 {
         if code >= self.unknown_from && code < self.unknown_below {
@@ -62,7 +62,7 @@ impl Code {
         }
     }
 
-    /// The code of two parts of a route.
+    /// The code of two parts of a route combined.
     #[inline(always)]
     pub(crate) fn join(self, a: f64, b: f64) -> f64 {
         if !self.max {
@@ -75,7 +75,7 @@ impl Code {
     }
 }
 
-/// A sum over a number of links; codes of unknown and of no route stay what they are.
+/// A sum divided by a number of links; codes of unknown and of no route are unchanged.
 #[inline(always)]
 pub(crate) fn mean_of(sum: f64, links: f64) -> f64 {
     if links > 0.0 { sum / links } else { sum }

@@ -1,4 +1,4 @@
-//! One route at a time.
+//! Route costs, one route at a time.
 
 use crate::code::{Code, mean_of};
 use crate::grid::Grid;
@@ -7,29 +7,29 @@ use hopbyte_fabric::{Fabric, LinkId, LinkState, NodeId, Routing, Unroutable};
 use rayon::prelude::*;
 use std::sync::{Arc, OnceLock};
 
-/// Lists shorter than this are walked: tables for a grid would take longer.
+/// Shorter lists are walked: building the tables of a grid would take longer.
 const TABLES_FROM: usize = 512;
 
-/// What a pair costs, with bounds where values of links are unknown.
+/// The cost of a pair, with bounds if some link values are unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteCost {
-    /// The least that the cost can be: unknown links taken as 0.
+    /// Lower bound: unknown links as 0.
     pub lower: f64,
-    /// The most that it can be: unknown links taken as 1 for ratios, else infinite.
+    /// Upper bound: unknown links as 1 for ratios, otherwise infinite.
     pub upper: f64,
-    /// Links that counted.
+    /// Links that count.
     pub links: usize,
-    /// Links among them whose value is known.
+    /// Links among them with known values.
     pub known: usize,
 }
 
 impl RouteCost {
-    /// The cost, if what is known decides it.
+    /// The cost, if the known values determine it.
     pub fn value(&self) -> Option<f64> {
         (self.lower == self.upper).then_some(self.lower)
     }
 
-    /// Share of the route's links whose value is known (1 for a route without links).
+    /// Share of the route's links with known values (1 for a route without links).
     pub fn coverage(&self) -> f64 {
         if self.links == 0 {
             1.0
@@ -47,18 +47,18 @@ pub struct RouteCosts<'a> {
     pub(crate) metric: Metric,
     pub(crate) aggregate: Aggregate,
     pub(crate) over: Over,
-    /// By link; not-a-number is unknown.
+    /// By link id; NaN is unknown.
     pub(crate) values: Arc<[f64]>,
-    /// Tables of a grid, made when the first long list asks for them.
+    /// Tables of a grid, built at the first long list.
     grid: OnceLock<Option<(Grid, Code)>>,
 }
 
-/// What a walk has seen.
+/// Accumulated state of a walk.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     sum: f64,
     max: f64,
-    /// Links, by share of the traffic that uses them.
+    /// Links, weighted by the share of the pair's traffic on them.
     weight: f64,
     unknown_weight: f64,
     links: usize,
@@ -79,7 +79,7 @@ impl<'a> RouteCosts<'a> {
         Self::of_values(fabric, routing, values, metric, aggregate, over)
     }
 
-    /// From the values of all links, shared with other aggregates of the same moment.
+    /// From the values of all links, which other aggregates of the same view share.
     pub(crate) fn of_values(
         fabric: &'a Fabric,
         routing: &'a Routing,
@@ -114,7 +114,7 @@ impl<'a> RouteCosts<'a> {
         self.over
     }
 
-    /// Share of all hops of the fabric whose value is known.
+    /// Share of all hops of the fabric with known values.
     pub fn coverage(&self) -> f64 {
         let hops = self.fabric.link_ids().filter(|&l| self.fabric.is_hop(l));
         let (mut all, mut known) = (0usize, 0usize);
@@ -125,7 +125,7 @@ impl<'a> RouteCosts<'a> {
         known as f64 / all.max(1) as f64
     }
 
-    /// The cost from `from` to `to` as far as it is known, or why there is no route.
+    /// The cost from `from` to `to` with its bounds, or why there is no route.
     pub fn explain(&self, from: NodeId, to: NodeId) -> Result<RouteCost, Unroutable> {
         let mut seen = Seen::default();
         let mut shares = Vec::new();
@@ -138,7 +138,7 @@ impl<'a> RouteCosts<'a> {
         Ok(self.cost(&seen))
     }
 
-    /// The cost from `from` to `to`; `None` when unknown links leave it open.
+    /// The cost from `from` to `to`; `None` if unknown links leave it undetermined.
     pub fn pair(&self, from: NodeId, to: NodeId) -> Result<Option<f64>, Unroutable> {
         Ok(self.explain(from, to)?.value())
     }
@@ -152,8 +152,8 @@ impl<'a> RouteCosts<'a> {
             .collect()
     }
 
-    /// The costs of a list of pairs as a matrix shows them: not-a-number is unknown, infinite has no
-    /// route. On a healthy grid whose hosts sit on their router's board a pair is a few look-ups.
+    /// The costs of a list of pairs, encoded as in a matrix: NaN is unknown, infinite is no route. On a healthy grid
+    /// with on-board hosts a pair costs a few table look-ups.
     pub fn many(&self, pairs: &[(NodeId, NodeId)]) -> Vec<f32> {
         let mut costs = vec![0f32; pairs.len()];
         let each = costs.par_iter_mut().with_min_len(1024).zip(pairs);
@@ -171,7 +171,7 @@ impl<'a> RouteCosts<'a> {
         costs
     }
 
-    /// Tables for a number of pairs, where they pay and the machine is a grid.
+    /// Tables for a number of pairs, if the machine is a grid and the pairs are enough to repay them.
     pub(crate) fn tables(&self, pairs: usize) -> Option<&(Grid, Code)> {
         if pairs < TABLES_FROM && self.grid.get().is_none() {
             return None;
@@ -241,7 +241,7 @@ impl<'a> RouteCosts<'a> {
     }
 
     fn cost(&self, seen: &Seen) -> RouteCost {
-        // Where nothing is unknown nothing may be added, not even infinity times zero.
+        // Without unknown links nothing may be added: infinity times zero is NaN.
         let open = |weight: f64| match self.metric.ceiling() {
             _ if seen.known == seen.links => 0.0,
             ceiling => ceiling * weight,
@@ -264,7 +264,7 @@ impl<'a> RouteCosts<'a> {
     }
 }
 
-/// A metric's value of every link by id; not-a-number is unknown.
+/// A metric's value of every link by id; NaN is unknown.
 pub(crate) fn link_values(
     fabric: &Fabric,
     state: Option<&LinkState>,

@@ -1,14 +1,13 @@
 //! Dimension-order routes between all routers, from tables of ring segments.
 //!
-//! A route is one segment a dimension, and a segment's cost depends only on the ring it lies on and
-//! its two ends. With the costs of all segments in tables, a row of the matrix is a few table rows
-//! joined element by element.
+//! A route has one segment per dimension, and a segment's cost depends only on its ring and its two ends. With tables
+//! of all segment costs, a row of the matrix is the element-wise combination of a few table rows.
 
 use crate::code::Code;
 use hopbyte_fabric::routing::DimensionOrder;
 use hopbyte_fabric::{Direction, Fabric, RouterId};
 
-/// Stands for a grid position without a router.
+/// Marks a grid position without a router.
 const NO_ROUTER: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -25,12 +24,12 @@ pub(crate) struct Grid {
     /// Router by position, position by router.
     routers: Vec<u32>,
     positions: Vec<usize>,
-    /// Coordinates by position, so that a pair costs no division.
+    /// Coordinates by position: avoids a division per pair.
     coords: Vec<u32>,
 }
 
 impl Grid {
-    /// Tables from link values by id, infinite for links without a route over them.
+    /// Tables from link values by id; infinite for links out of service.
     pub(crate) fn new(fabric: &Fabric, order: &DimensionOrder, values: &[f64], code: Code) -> Self {
         let shape = order.shape();
         let dims: Vec<usize> = shape.dims.iter().map(|&d| d as usize).collect();
@@ -49,7 +48,7 @@ impl Grid {
             dims,
         };
         for router in fabric.router_ids() {
-            // Fabrics that route in dimension order have a coordinate for every router.
+            // With dimension-order routing every router has a coordinate.
             let at = fabric.coord(router).and_then(|c| shape.position(c));
             let at = at.unwrap_or(0);
             grid.routers[at] = router.0;
@@ -137,13 +136,13 @@ impl Grid {
         (0..all * n).map(|i| table[i % n * all + i / n]).collect()
     }
 
-    /// Joins the cost of the route from `a` to every position.
+    /// Combines the costs of the routes from `a` to every position.
     pub(crate) fn join_requests(&self, a: usize, code: Code, costs: &mut [f64]) {
         let (all, last) = (self.positions(), self.dims.len() - 1);
         let n = self.dims[last];
         for (line, row) in costs.chunks_exact_mut(n).enumerate() {
             let b = line * n;
-            // Where the route stands before each dimension: the finished ones at b, the others at a.
+            // The route's position before each dimension: finished dimensions at b, the others at a.
             let mut at = a;
             let mut moved_last = false;
             let mut scalar = 0.0;
@@ -167,12 +166,12 @@ impl Grid {
         }
     }
 
-    /// Joins the cost of the route from every position back to `a`.
+    /// Combines the costs of the routes from every position back to `a`.
     pub(crate) fn join_responses(&self, a: usize, code: Code, costs: &mut [f64]) {
         let (all, last) = (self.positions(), self.dims.len() - 1);
         let n = self.dims[last];
         for (line, row) in costs.chunks_exact_mut(n).enumerate() {
-            // Where the route stands before each dimension, for the first source of the line.
+            // The route's position before each dimension, for the first source of the line.
             let mut at = line * n;
             let mut moved_last = false;
             let mut scalar = 0.0;

@@ -1,12 +1,12 @@
-//! What does a route cost? Any metric × aggregate along request and response routes.
+//! Route costs: any metric × aggregate along request and response routes.
 //!
-//! [`RouteCosts`] answers for one pair of nodes, a list of pairs, all pairs among some nodes, or all
-//! pairs of routers (the Resource Oracle of paper 003). A route's links here are its hops
-//! ([`hopbyte_fabric::Fabric::is_hop`]): on-board host links cost nothing, as in paper 003, where two
-//! nodes of one Gemini are no hop apart; cabled hosts (InfiniBand) are hops.
+//! [`RouteCosts`] computes them for one pair of nodes, a list of pairs, all pairs among some nodes, or all pairs of
+//! routers (the Resource Oracle of paper 003). Only hops ([`hopbyte_fabric::Fabric::is_hop`]) count as a route's
+//! links: on-board host links cost nothing, as in paper 003, where two nodes of one Gemini are zero hops apart;
+//! cabled hosts (InfiniBand) are hops.
 //!
-//! A [`View`] is one version of a machine's state with the costs that were asked of it; a running oracle
-//! answers each question from one of them.
+//! A [`View`] is one version of a machine's state with a cache of its costs; the oracle service answers each request
+//! from one view.
 //!
 //! With several paths between a pair ([`hopbyte_fabric::routing::MinimalPaths`]), sum and mean are
 //! expectations over the path set, and the maximum is over every link that any path uses.

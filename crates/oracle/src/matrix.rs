@@ -11,24 +11,24 @@ use thiserror::Error;
 
 /// Most entries of a matrix (4 bytes each).
 const MAX_ENTRIES: usize = 1 << 31;
-/// With fewer nodes than this share of the routers, walking each route beats growing whole trees.
+/// With fewer nodes than this share of the routers, walking each route is faster than building whole trees.
 const WALK_BELOW: usize = 16;
 
-/// Why no matrix could be made.
+/// Why a matrix could not be computed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OracleError {
-    /// The matrix does not fit.
+    /// The matrix is too large.
     #[error(
         "cost matrix: found {found} x {found} entries, expected at most {MAX_ENTRIES} and as much free memory\nhint: ask among the nodes of a job"
     )]
     TooLarge {
-        /// Rows asked for.
+        /// Requested rows.
         found: usize,
     },
 }
 
-/// Costs from row to column: not-a-number is unknown, infinite has no route.
+/// Costs from row to column: NaN is unknown, infinite is no route.
 #[derive(Clone, Debug)]
 pub struct CostMatrix {
     size: usize,
@@ -51,7 +51,7 @@ impl CostMatrix {
         self.size
     }
 
-    /// The cost from the `from`-th to the `to`-th; `None` when unknown, infinite without a route.
+    /// The cost from the `from`-th to the `to`-th; `None` if unknown, infinite without a route.
     #[inline]
     pub fn get(&self, from: usize, to: usize) -> Option<f32> {
         let value = self.values[from * self.size + to];
@@ -80,7 +80,7 @@ impl CostMatrix {
     }
 }
 
-/// A place where routes begin.
+/// A starting point of routes.
 struct Source {
     router: RouterId,
     /// Cost code and hops of the injection link.
@@ -88,12 +88,11 @@ struct Source {
 }
 
 impl RouteCosts<'_> {
-    /// Costs between all routers, by [`RouterId`]; only links between routers count. Under
-    /// forwarding tables, which lead to nodes, a router stands for its first node, and costs to a
-    /// router without nodes are unknown.
+    /// Costs between all routers, by [`RouterId`]; only links between routers count. Forwarding tables lead to nodes,
+    /// so a router is represented by its first node, and costs to a router without nodes are unknown.
     ///
     /// # Errors
-    /// [`OracleError::TooLarge`] when the matrix does not fit.
+    /// [`OracleError::TooLarge`] for a matrix above the limit.
     pub fn all_routers(&self) -> Result<CostMatrix, OracleError> {
         let matrix = CostMatrix::zeroed(self.fabric.routers().len())?;
         let (values, code) = self.encoded();
@@ -112,10 +111,10 @@ impl RouteCosts<'_> {
         Ok(self.fill_trees(matrix, &targets, &values, code))
     }
 
-    /// Costs between nodes, in the order of the list; a node named twice has two rows.
+    /// Costs between nodes, in the order of the list; a node listed twice has two rows.
     ///
     /// # Errors
-    /// [`OracleError::TooLarge`] when the matrix does not fit.
+    /// [`OracleError::TooLarge`] for a matrix above the limit.
     pub fn among(&self, nodes: &[NodeId]) -> Result<CostMatrix, OracleError> {
         let mut matrix = CostMatrix::zeroed(nodes.len())?;
         if let Some((grid, code)) = self.tables(nodes.len() * nodes.len()) {
@@ -136,7 +135,7 @@ impl RouteCosts<'_> {
         Ok(self.fill_trees(matrix, &targets, &values, code))
     }
 
-    /// Link values for the kernels; links that are down have no route over them.
+    /// Link values for the kernels; links that are down are infinite.
     pub(crate) fn encoded(&self) -> (Vec<f64>, Code) {
         let code = Code::new(self.metric, self.aggregate);
         let value = |link: LinkId| {
@@ -149,13 +148,13 @@ impl RouteCosts<'_> {
         (self.fabric.link_ids().map(value).collect(), code)
     }
 
-    /// Whether the routes to one destination share their ways, so that growing its tree finds them all;
-    /// not so where a pair chooses its order of dimensions or its intermediate group.
+    /// Whether the routes to one destination form a tree, so that one traversal finds them all. They do not if each
+    /// pair chooses its order of dimensions or its intermediate group.
     fn routes_are_trees(&self) -> bool {
         self.routing.is_destination_based() && !matches!(self.routing, Routing::Groups(_))
     }
 
-    /// Every entry by walking its routes; costs to and from nothing are unknown.
+    /// Every entry by walking its routes; costs to and from absent nodes are unknown.
     fn fill_walks(&self, mut matrix: CostMatrix, nodes: &[Option<NodeId>]) -> CostMatrix {
         let rows = matrix.values.par_chunks_mut(nodes.len().max(1));
         rows.zip(nodes).for_each(|(row, &from)| {
@@ -202,8 +201,8 @@ impl RouteCosts<'_> {
         matrix
     }
 
-    /// Rows by trees. The tree of a target gives the costs of the routes to it from everywhere,
-    /// which is the target's row of the response matrix.
+    /// Rows by trees. The tree of a target gives the costs of the routes to it from all sources, which is the
+    /// target's row of the response matrix.
     fn fill_trees(
         &self,
         mut matrix: CostMatrix,
@@ -251,12 +250,12 @@ impl RouteCosts<'_> {
         matrix
     }
 
-    /// Turns a matrix of responses into the one that was asked for.
+    /// Transposes a matrix of responses.
     fn turn(&self, responses: &mut [f32], n: usize, join: impl Fn(f32, f32) -> f32) {
         if self.over == Over::Response || responses.is_empty() {
             return;
         }
-        /// Both triangles of a block of this many rows and columns stay in the cache.
+        /// Block size with both triangles in the cache.
         const BLOCK: usize = 64;
         for top in (0..n).step_by(BLOCK) {
             for left in (top..n).step_by(BLOCK) {

@@ -1,12 +1,12 @@
-//! The tables of metrics, aggregates and route choices: what is counted on a link, and how a route's links become
-//! one number. Names on every face, units, help and the book come from here.
+//! The tables of metrics, aggregates and route choices. Names in the CLI, C and Python, units, help and the book come
+//! from here.
 
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// An enum with a name and a line of help for every value, from one list; a row is what else belongs to it.
+/// An enum with a name and a help line for every value, from one list; further columns of a row are passed on.
 macro_rules! named {
     (
         $(#[$doc:meta])* $kind:ident, $what:literal, $row:ty:
@@ -19,7 +19,7 @@ macro_rules! named {
         }
 
         impl $kind {
-            /// All of them, in the order of help texts and of the numbers in C.
+            /// All values, in the order of help texts and of the numbers in C.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
             const ROWS: &[(&str, &str, $row)] = &[$(($name, $about, $value)),+];
@@ -44,7 +44,7 @@ macro_rules! named {
         impl FromStr for $kind {
             type Err = String;
 
-            /// Reads the name; the error lists the names there are.
+            /// Parses the name; the error lists the valid names.
             fn from_str(text: &str) -> Result<Self, String> {
                 let found = Self::ALL.into_iter().find(|k| k.name() == text);
                 found.ok_or_else(|| {
@@ -69,10 +69,10 @@ macro_rules! named {
     };
 }
 
-/// Where a metric's values come from.
+/// The source of a metric's values.
 #[derive(Clone, Copy)]
 enum Source {
-    /// 1 a link.
+    /// 1 per link.
     One,
     /// 1 over the capacity of the lanes in service.
     Capacity,
@@ -80,13 +80,13 @@ enum Source {
     Counters(fn(&LinkState) -> &Column),
 }
 
-/// What belongs to a metric beside its name and meaning.
+/// Properties of a metric besides name and meaning.
 struct Measure {
     unit: &'static str,
     source: Source,
-    /// The highest value of a link that was not read; infinite where there is no limit.
+    /// Upper bound of an unread link's value; infinite if there is no limit.
     ceiling: f64,
-    /// How a route's links become one number where the question does not say.
+    /// The default aggregate.
     aggregate: Aggregate,
 }
 
@@ -126,7 +126,7 @@ named! {
 }
 
 named! {
-    /// How the values of a route's links become one number; a route without links costs 0.
+    /// How the link values of a route are aggregated; a route without links costs 0.
     Aggregate, "aggregate", ():
     Max = "max": "The highest value" => (),
     Sum = "sum": "The sum" => (),
@@ -142,7 +142,7 @@ named! {
 }
 
 impl Default for Metric {
-    /// The first of the table.
+    /// The first value of the table.
     fn default() -> Self {
         Self::ALL[0]
     }
@@ -163,19 +163,19 @@ impl Metric {
         matches!(self.measure().source, Source::Counters(_))
     }
 
-    /// The aggregate of a mapping's route costs where none is asked for: hops are added up (the longest hop of a
-    /// route is one hop, whatever the route), of the others the worst link counts.
+    /// The default aggregate of a mapping's route costs: the sum for hops (the maximum would be 1 for any route), the
+    /// maximum for the others.
     pub fn default_aggregate(self) -> Aggregate {
         self.measure().aggregate
     }
 
-    /// The highest value that a link which was not read can have; infinite where there is no limit.
+    /// Upper bound of an unread link's value; infinite if there is no limit.
     pub(crate) fn ceiling(self) -> f64 {
         self.measure().ceiling
     }
 
-    /// The value of one link. The state has filed the records of both ends under the link already:
-    /// used and input stall were read where it ends, credit stall where it begins.
+    /// The value of one link. The state has already assigned the readings of both ends to the link: used and input
+    /// stall are read at its receiving end, credit stall at its sending end.
     pub fn of_link(self, fabric: &Fabric, state: Option<&LinkState>, link: LinkId) -> Option<f64> {
         match self.measure().source {
             Source::One => Some(1.0),

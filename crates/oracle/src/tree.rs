@@ -4,7 +4,7 @@ use crate::code::Code;
 use hopbyte_fabric::routing::MinimalPaths;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 
-/// Where routes lead.
+/// Destination of routes.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     /// To a router: links to its nodes do not count.
@@ -13,7 +13,7 @@ pub(crate) enum Target {
     Node(NodeId),
 }
 
-/// Where a link leads that does not end at a router.
+/// End of a link that does not end at a router.
 const NO_ROUTER: u32 = u32::MAX;
 
 fn leads_to(end: End) -> u32 {
@@ -23,20 +23,20 @@ fn leads_to(end: End) -> u32 {
     }
 }
 
-/// Routers that have no cost yet, those on the stack, and those that are done.
+/// States of a router: unvisited, on the stack, done.
 const ON_STACK: u32 = 1;
 const DONE: u32 = 2;
 
-/// Costs towards one destination at a time; routes that meet share the rest of their way, so each
-/// router is visited once a destination.
+/// Costs towards one destination at a time; routes that merge share their remaining links, so each router is visited
+/// once per destination.
 pub(crate) struct Tree<'a> {
     fabric: &'a Fabric,
     routing: &'a Routing,
     values: &'a [f64],
     code: Code,
-    /// Router that a link leads to, packed for the walk.
+    /// Router at the end of a link, in a compact array for the walk.
     leads_to: Vec<u32>,
-    /// `epoch + ON_STACK` or `epoch + DONE`; lower is untouched.
+    /// `epoch + ON_STACK` or `epoch + DONE`; lower values are unvisited.
     mark: Vec<u32>,
     epoch: u32,
     cost: Vec<f64>,
@@ -74,7 +74,7 @@ impl<'a> Tree<'a> {
         (self.cost[from.index()], self.hops[from.index()])
     }
 
-    /// Works out the costs from every source to the target.
+    /// Computes the costs from every source to the target.
     pub(crate) fn grow(&mut self, target: Target, sources: impl Iterator<Item = RouterId>) {
         let (router, arrival) = match target {
             Target::Router(router) => (router, (0.0, 0.0)),
@@ -102,7 +102,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Follows the one route from a router until it meets what is known, then returns along it.
+    /// Follows the single route from a router to the first visited router, then returns along it.
     fn follow(&mut self, source: RouterId, node: NodeId, arrival: (f64, f64)) {
         let mut at = source;
         let (mut cost, mut hops) = loop {
@@ -142,8 +142,8 @@ impl<'a> Tree<'a> {
         (cost, hops)
     }
 
-    /// All shortest paths: nearest routers first, each from its nearer neighbours. Sums are
-    /// expectations over the shares of the paths, maxima are over all paths.
+    /// All shortest paths: nearest routers first, each from its closer neighbours. Sums are expectations over the
+    /// shares of the paths, maxima are over all paths.
     fn grow_minimal(&mut self, paths: &MinimalPaths, target: RouterId, arrival: (f64, f64)) {
         let fabric = self.fabric;
         let far = |r: &RouterId| paths.distance(*r, target).map_or(u32::MAX, u32::from);
@@ -181,7 +181,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Cost code and hops of a host link: nothing where it is no hop, infinite where it is down.
+/// Cost code and hops of a host link: none if it is not a hop, infinite if it is down.
 pub(crate) fn host_link(fabric: &Fabric, values: &[f64], link: LinkId) -> (f64, f64) {
     if !fabric.link(link).is_up() {
         (f64::INFINITY, 0.0)

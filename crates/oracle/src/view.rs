@@ -1,4 +1,4 @@
-//! One version of a machine's state, and all costs that can be asked of it.
+//! One version of a machine's state, with its costs.
 
 use crate::costs::{RouteCosts, link_values};
 use crate::metric::{Aggregate, Metric, Over};
@@ -7,8 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 const KINDS: usize = Metric::ALL.len() * Aggregate::ALL.len() * Over::ALL.len();
 
-/// A machine at one moment. Whoever holds it gets answers of this moment, however long that takes;
-/// a new moment is a new view.
+/// A machine's state at one time. Immutable: a holder's answers all refer to that time; a new state is a new view.
 #[derive(Debug)]
 pub struct View<'a> {
     fabric: &'a Fabric,
@@ -21,8 +20,8 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A moment: `version` grows with each, `time_seconds` is when its counters were read (Unix time).
-    /// Without a state, metrics that need one are unknown.
+    /// A view: `version` increases with each, `time_seconds` is the time of the counter reading (Unix time). Without
+    /// a state, metrics that need one are unknown.
     pub fn new(
         fabric: &'a Fabric,
         routing: &'a Routing,
@@ -41,12 +40,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Which moment it is.
+    /// Version of the state.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// When the counters were read, in seconds since 1970 where the source has a clock.
+    /// Time of the counter reading in seconds since 1970, if the source has a clock.
     pub fn time_seconds(&self) -> Option<f64> {
         self.time_seconds
     }
@@ -56,12 +55,12 @@ impl<'a> View<'a> {
         self.fabric
     }
 
-    /// What the links carried; `None` before the first reading.
+    /// The link state; `None` before the first reading.
     pub fn state(&self) -> Option<&LinkState> {
         self.state.as_ref()
     }
 
-    /// Costs of this moment; what they compute on the way is kept as long as the view.
+    /// Costs at this time; intermediate results are cached in the view.
     pub fn costs(&self, metric: Metric, aggregate: Aggregate, over: Over) -> &RouteCosts<'a> {
         let kinds = (aggregate as usize, over as usize);
         let at = (metric as usize * Aggregate::ALL.len() + kinds.0) * Over::ALL.len() + kinds.1;

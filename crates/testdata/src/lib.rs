@@ -1,8 +1,8 @@
-//! Where do tests find their captures?
+//! Paths of the test captures.
 //!
-//! `data/` holds captures made for this repository and is always there. Dumps of real machines that
-//! may not be copied live in a folder beside the checkout (`../shared/data`, or `$HOPBYTE_SHARED/data`);
-//! tests on them run when it is present and say so when it is not.
+//! `data/` holds captures made for this repository and is always present. Dumps of real machines that may not be
+//! copied are in a folder beside the checkout (`../shared/data`, or `$HOPBYTE_SHARED/data`); tests on them are
+//! skipped with a message if it is absent.
 
 #![forbid(unsafe_code)]
 
@@ -18,10 +18,10 @@ pub fn own(relative: &str) -> PathBuf {
     workspace().join("data").join(relative)
 }
 
-/// A file or folder of the shared captures, or `None` (after saying so on stderr) where they are absent.
+/// A file or folder of the shared captures, or `None` with a message on stderr if absent.
 ///
 /// Set `HOPBYTE_SHARED` to the folder that holds `data/`; the default is `../shared` beside the checkout.
-/// With `HOPBYTE_REQUIRE_SHARED=1` an absent file is a failed test.
+/// With `HOPBYTE_REQUIRE_SHARED=1` an absent file fails the test.
 pub fn shared(relative: &str) -> Option<PathBuf> {
     let root = std::env::var_os("HOPBYTE_SHARED")
         .map_or_else(|| workspace().join("../shared"), PathBuf::from);

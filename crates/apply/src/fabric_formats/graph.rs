@@ -4,7 +4,7 @@ use super::{Edge, Vertex, Written, edges, xml};
 use hopbyte_fabric::{Fabric, LinkId};
 use std::fmt::Write;
 
-/// What graphs have no words for.
+/// Properties that graphs cannot express.
 const LOST: &str = "the routing is not in it: a graph has edges, no routes";
 
 fn vertex(v: Vertex) -> String {
@@ -28,7 +28,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether the link back is the same in all but direction, so that one edge says both.
+/// Whether the reverse link differs only in direction, so that one edge stands for both.
 fn is_symmetric(fabric: &Fabric, id: LinkId) -> bool {
     fabric.reverse(id).is_some_and(|back| {
         let (a, b) = (fabric.link(id), fabric.link(back));
@@ -38,8 +38,8 @@ fn is_symmetric(fabric: &Fabric, id: LinkId) -> bool {
     })
 }
 
-/// Graphviz: an undirected graph with one edge a cable; directed, with one edge each way, where some
-/// cable's two directions differ.
+/// Graphviz: an undirected graph with one edge per cable; a directed graph with one edge per direction if the
+/// directions of any cable differ.
 pub fn dot(fabric: &Fabric) -> Written {
     let undirected = fabric.link_ids().all(|l| is_symmetric(fabric, l));
     let (kind, arrow) = if undirected {
@@ -101,7 +101,7 @@ fn numbers(list: &[u32]) -> String {
     words.join(",")
 }
 
-/// Attributes of vertices and edges in GraphML: id, what it is about, name, type.
+/// Attributes of vertices and edges in GraphML: id, domain, name, type.
 const KEYS: [(&str, &str, &str, &str); 12] = [
     ("v0", "node", "type", "string"),
     ("v1", "node", "name", "string"),
@@ -117,7 +117,7 @@ const KEYS: [(&str, &str, &str, &str); 12] = [
     ("e6", "edge", "ports", "string"),
 ];
 
-/// GraphML: one edge for each directed link.
+/// GraphML: one edge per directed link.
 pub fn graphml(fabric: &Fabric) -> Written {
     let mut text = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
@@ -178,7 +178,7 @@ pub fn graphml(fabric: &Fabric) -> Written {
     }
 }
 
-/// An element with those of its data that are not empty.
+/// An element with its non-empty data.
 fn element(text: &mut String, head: &str, name: &str, data: &[(&str, String)]) {
     let _ = write!(text, "    <{head}>");
     for (key, value) in data.iter().filter(|(_, v)| !v.is_empty()) {

@@ -1,7 +1,7 @@
 //! A machine as an InfiniBand subnet: `ibnetdiscover` records, and OpenSM's forwarding tables.
 //!
-//! `ibsim` takes the first, OpenSM's file engine the second (`opensm -R file -U FILE`), so that a machine
-//! of any make can be held against a real subnet manager.
+//! `ibsim` reads the first, OpenSM's file engine the second (`opensm -R file -U FILE`), so that any machine can be
+//! compared with a real subnet manager.
 
 use super::{Edge, FabricFormat, Vertex, Written, cannot, edges};
 use crate::error::ApplyError;
@@ -10,8 +10,7 @@ use hopbyte_fabric::{Fabric, LinkId, NodeId, RouterId, Routing};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// Names of rates with what they carry each way, in bytes/s (InfiniBand Architecture Specification 1,
-/// 5.6 and 5.11).
+/// Names of rates with their capacity each way in bytes/s (InfiniBand Architecture Specification 1, 5.6 and 5.11).
 const RATES: [(&str, f64); 15] = [
     ("1xSDR", 0.25e9),
     ("1xDDR", 0.5e9),
@@ -50,7 +49,7 @@ struct Cable {
 struct Subnet<'a> {
     fabric: &'a Fabric,
     cables: Vec<Vec<Cable>>,
-    /// Whether LIDs go round.
+    /// Whether there are enough LIDs for all ports.
     has_lids: bool,
 }
 
@@ -114,7 +113,7 @@ impl<'a> Subnet<'a> {
             Vertex::Router(r) => &self.fabric.router(r).name,
             Vertex::Node(n) => &self.fabric.node(n).name,
         };
-        // Descriptions hold anything but quotes and line ends.
+        // Descriptions may hold any character except quotes and line ends.
         let plain = |c: char| if c == '"' || c.is_control() { '\'' } else { c };
         name.chars().map(plain).collect()
     }
@@ -127,7 +126,7 @@ fn guid(of: Vertex) -> u64 {
     }
 }
 
-/// How many cables a link is: one for each pair of ports, at least one.
+/// Cables of a link: one for each pair of ports, at least one.
 fn width(fabric: &Fabric, edge: &Edge) -> usize {
     match edge.to {
         Vertex::Router(_) => fabric.ports(edge.link).len().max(1),
@@ -135,7 +134,7 @@ fn width(fabric: &Fabric, edge: &Edge) -> usize {
     }
 }
 
-/// Ports of every link at its sending router: those of the machine where they are a switch's, else
+/// Ports of every link at its sending router: the machine's own port numbers if they are those of a switch, otherwise
 /// counted from 1.
 fn port_numbers(
     fabric: &Fabric,
@@ -186,7 +185,7 @@ fn port_numbers(
     Ok(numbers)
 }
 
-/// The nearest rate's name, and whether it is near.
+/// The nearest rate's name, and whether it is close to the capacity.
 fn rate(capacity: BytesPerSecond) -> (&'static str, bool) {
     let far = |r: f64| (capacity.0 / r).ln().abs();
     let nearest = RATES.iter().min_by(|a, b| far(a.1).total_cmp(&far(b.1)));
@@ -258,7 +257,7 @@ pub fn subnet(fabric: &Fabric) -> Result<Written, ApplyError> {
     })
 }
 
-/// The switch port of every node, in the order of nodes.
+/// The switch port of every node, by node id.
 fn node_ports(subnet: &Subnet<'_>) -> Vec<(NodeId, Option<u16>)> {
     let mut ports = vec![None; subnet.fabric.nodes().len()];
     for cable in subnet.cables.iter().flatten() {
@@ -294,7 +293,7 @@ fn adapter(text: &mut String, subnet: &Subnet<'_>, node: NodeId, port: Option<u1
     text.push('\n');
 }
 
-/// Writes the forwarding tables of [`subnet`]'s switches, `opensm-lfts.dump` without its remarks.
+/// Writes the forwarding tables of [`subnet`]'s switches: `opensm-lfts.dump` without comments.
 pub fn tables(fabric: &Fabric, routing: &Routing) -> Result<Written, ApplyError> {
     let format = FabricFormat::Lfts;
     let instead = "name a routing with one, such as --routing updown";
@@ -362,7 +361,7 @@ fn table(
     bytes.extend(format!("{lines} valid lids dumped\n\n").as_bytes());
 }
 
-/// `0x0001 036`, without the general machinery: there are tens of millions of them.
+/// `0x0001 036`, without the formatting machinery: there are tens of millions of entries.
 fn entry(bytes: &mut Vec<u8>, lid: usize, port: u16) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let hex = |shift: usize| HEX[lid >> shift & 15];

@@ -1,7 +1,7 @@
-//! How does a machine become what other tools read?
+//! Writes a machine in the formats of other tools.
 //!
-//! [`write_fabric`] writes a machine in one of [`FabricFormat`]. hopbyte's own formats hold all of it; of
-//! the others each says in [`Written::lost`] what it has no words for, and refuses what it would get wrong.
+//! [`write_fabric`] writes a machine in one of [`FabricFormat`]. hopbyte's own formats are lossless; the others list
+//! the lost properties in [`Written::lost`] and refuse machines that they would misrepresent.
 
 mod graph;
 mod infiniband;
@@ -16,14 +16,14 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::str::FromStr;
 
-/// A format that a machine can be written in.
+/// A file format for machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FabricFormat {
-    /// hopbyte's own, as JSON.
+    /// hopbyte's own format, as JSON.
     Json,
-    /// hopbyte's own, compact.
+    /// hopbyte's own format, compact.
     Binary,
     /// Graphviz.
     Dot,
@@ -35,14 +35,14 @@ pub enum FabricFormat {
     SlurmYaml,
     /// SimGrid platform, DTD version 4.1.
     Simgrid,
-    /// A subnet as `ibnetdiscover` prints it, which `ibsim` takes too.
+    /// A subnet as printed by `ibnetdiscover`; also read by `ibsim`.
     Ibnetdiscover,
-    /// Forwarding tables as OpenSM dumps them, which its file engine takes too.
+    /// Forwarding tables as dumped by OpenSM; also read by its file engine.
     Lfts,
 }
 
 impl FabricFormat {
-    /// All of them, in the order of help texts.
+    /// All formats, in the order of help texts.
     pub const ALL: [Self; 9] = [
         Self::Json,
         Self::Binary,
@@ -70,7 +70,7 @@ impl FabricFormat {
         }
     }
 
-    /// The format that a file's name asks for.
+    /// The format for a file name.
     pub fn of_path(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match ending.as_str() {
@@ -107,7 +107,7 @@ impl FromStr for FabricFormat {
 pub struct Written {
     /// The file's content.
     pub bytes: Vec<u8>,
-    /// What the format has no words for, one sentence each.
+    /// Properties that the format cannot express, one sentence each.
     pub lost: Vec<String>,
 }
 
@@ -123,8 +123,7 @@ impl Written {
 /// Writes a machine.
 ///
 /// # Errors
-/// A machine that the format cannot express, or a host name that its readers would take for something
-/// else.
+/// A machine that the format cannot express, or a host name that would be misread.
 pub fn write_fabric(
     format: FabricFormat,
     fabric: &Fabric,
@@ -146,14 +145,14 @@ pub fn write_fabric(
     }
 }
 
-/// An end of an edge in formats that know no shared host links.
+/// An end of an edge in formats without shared host links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Vertex {
     Router(RouterId),
     Node(NodeId),
 }
 
-/// A link as an edge between two vertices; a router's shared host link is one edge for each node.
+/// A link as an edge between two vertices; a router's shared host link is one edge per node.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     link: LinkId,
@@ -161,8 +160,8 @@ struct Edge {
     to: Vertex,
 }
 
-/// All links as edges, in the order of links. Links to what is no node (the adapters inside switches that
-/// aggregate) are none.
+/// All links as edges, in link order. Links to adapters inside aggregating switches are left out: these are not
+/// nodes.
 fn edges(fabric: &Fabric) -> Vec<Edge> {
     let mut edges = Vec::with_capacity(fabric.links().len());
     for link in fabric.link_ids() {
@@ -190,7 +189,7 @@ fn edges(fabric: &Fabric) -> Vec<Edge> {
     edges
 }
 
-/// Text inside XML: quoted, and without the characters that XML cannot carry.
+/// Text for XML: quoted, without characters that are invalid in XML.
 fn xml(text: &str) -> Cow<'_, str> {
     let plain = |c: char| !matches!(c, '<' | '>' | '&' | '"' | '\'') && !c.is_control();
     if text.chars().all(plain) {

@@ -1,10 +1,10 @@
-//! hopbyte's own format as JSON: one record a line, so that `grep` and `diff` work on it.
+//! hopbyte's own format as JSON: one record per line, which suits `grep` and `diff`.
 
 use hopbyte_fabric::document::{Document, RoutingRecord};
 use hopbyte_fabric::{Fabric, Routing};
 use serde::Serialize;
 
-/// Entries of forwarding tables on one line.
+/// Entries of forwarding tables per line.
 const ENTRIES: usize = 64;
 
 /// Writes [`Document`].
@@ -31,7 +31,7 @@ pub fn json(fabric: &Fabric, routing: &Routing) -> Vec<u8> {
                     out.extend(if i > 0 { &b",\n"[..] } else { b"" });
                     let start = out.len();
                     value(&mut out, &part);
-                    // The brackets of the part: its entries belong to the row.
+                    // Removes the brackets of the part: its entries belong to the row.
                     out.remove(start);
                     out.pop();
                 }
@@ -65,8 +65,8 @@ fn list(out: &mut Vec<u8>, name: &str, items: &[impl Serialize]) {
     out.extend(b"],\n");
 }
 
-/// Records serialise without fail: no maps with other keys than words, no numbers that JSON lacks (the
-/// builder refuses them), and memory does not refuse bytes.
+/// Serialising records cannot fail: map keys are strings, the builder rejects numbers outside JSON, and writing to
+/// memory cannot fail.
 fn value(out: &mut Vec<u8>, of: &impl Serialize) {
     let _ = serde_json::to_writer(out, of);
 }

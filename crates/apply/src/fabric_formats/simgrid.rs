@@ -1,17 +1,17 @@
 //! SimGrid platform files (DTD 4.1).
 //!
-//! A small machine with one path a pair becomes a zone with `Full` routing: every route link by link, as
-//! hopbyte has it. Others become a `Dijkstra` zone, in which SimGrid finds shortest paths itself.
+//! A small machine with one path per pair becomes a zone with `Full` routing: every route link by link, as in
+//! hopbyte. Others become a `Dijkstra` zone, in which SimGrid computes shortest paths.
 
 use super::{Vertex, Written, edges, xml};
 use hopbyte_fabric::{Fabric, LinkId, Routing};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-/// Most ordered pairs of nodes whose routes are written out.
+/// Largest number of ordered pairs of nodes with explicit routes.
 const PAIRS: usize = 1 << 18;
 
-/// Flop/s of every host, which SimGrid asks for and no fabric knows.
+/// Flop/s of every host: SimGrid requires a value, fabrics have none.
 const SPEED: &str = "1Gf";
 
 /// Writes a platform.
@@ -78,7 +78,7 @@ fn link_names(fabric: &Fabric) -> Vec<String> {
         .collect()
 }
 
-/// One link each way, with what its lanes in service carry; none that is down.
+/// One link per direction, with the capacity of its lanes in service; links that are down are left out.
 fn links(text: &mut String, fabric: &Fabric, names: &[String]) {
     for (id, name) in fabric.link_ids().zip(names) {
         let link = fabric.link(id);
@@ -132,7 +132,7 @@ fn one_route(text: &mut String, from: &str, to: &str, links: &[LinkId], names: &
     text.push_str("</route>\n");
 }
 
-/// Every link as a route of one hop; of parallel links the widest, for a pair has one route.
+/// Every link as a route of one hop. SimGrid allows one route per pair, so the widest of parallel links is used.
 fn dijkstra(text: &mut String, fabric: &Fabric, names: &[String], lost: &mut Vec<String>) {
     let name = |v| match v {
         Vertex::Router(r) => format!("router {}", fabric.router(r).name),

@@ -14,7 +14,7 @@ struct Switch {
     hosts: Vec<String>,
 }
 
-/// What every form loses.
+/// Properties lost in every Slurm topology.
 fn lost(switches: &[Switch], routers: usize) -> Vec<String> {
     let mut lost = vec!["speeds, ports, coordinates and routing have no place in it".to_owned()];
     if switches.len() < routers {
@@ -84,8 +84,7 @@ pub fn yaml(fabric: &Fabric) -> Result<Written, ApplyError> {
     })
 }
 
-/// Hosts of a ring or a 3-D torus with one host a router, the first dimension fastest; `None` for other
-/// machines.
+/// Hosts of a ring or a 3-D torus with one host per router, the first dimension fastest; `None` for other machines.
 fn grid(fabric: &Fabric) -> Result<Option<Vec<String>>, ApplyError> {
     let Some(shape) = fabric.shape() else {
         return Ok(None);
@@ -132,8 +131,8 @@ fn host(name: &str, node: &str) -> Result<String, ApplyError> {
     })
 }
 
-/// The switches as a tree, leaves first. Switches of one level that share a child become one: above the
-/// leaves of a fat tree Slurm wants to know only which leaves meet there.
+/// The switches as a tree, leaves first. Switches of one level that share a child are merged: above the leaves of a
+/// fat tree, Slurm needs only the grouping of leaves.
 fn tree(fabric: &Fabric, format: FabricFormat) -> Result<Vec<Switch>, ApplyError> {
     let rank = ranks(fabric);
     check_tree(fabric, &rank, format)?;
@@ -235,7 +234,7 @@ fn neighbours(fabric: &Fabric, router: RouterId) -> impl Iterator<Item = RouterI
     })
 }
 
-/// Hops from the nearest router with nodes; `None` where none is reached.
+/// Hops from the nearest router with nodes; `None` for unreachable routers.
 fn ranks(fabric: &Fabric) -> Vec<Option<u32>> {
     let mut rank = vec![None; fabric.routers().len()];
     let mut queue = VecDeque::new();
@@ -258,7 +257,7 @@ fn ranks(fabric: &Fabric) -> Vec<Option<u32>> {
     rank
 }
 
-/// A tree has no links inside a level.
+/// A tree has no links within a level.
 fn check_tree(
     fabric: &Fabric,
     rank: &[Option<u32>],
@@ -276,7 +275,7 @@ fn check_tree(
     Ok(())
 }
 
-/// Switch names as Slurm takes them: no blanks, commas or brackets, each once.
+/// Unique switch names valid in Slurm: no blanks, commas or brackets.
 #[derive(Default)]
 struct Names(HashSet<String>);
 
@@ -300,7 +299,7 @@ impl Names {
     }
 }
 
-/// Splits a name into what is before its last digits, and those.
+/// Splits a name into prefix and trailing digits.
 fn numbered(name: &str) -> Option<(&str, &str, u64)> {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (prefix, digits) = name.split_at(name.len() - digits);

@@ -1,4 +1,4 @@
-//! One cost asked for in several ways: in lists, in matrices, on any number of threads.
+//! The same cost by several methods: lists, matrices, any number of threads.
 
 use crate::hops;
 use crate::machines::state;

@@ -1,4 +1,4 @@
-//! Cases worked out by hand.
+//! Cases calculated by hand.
 
 use crate::hops;
 use crate::naive::close;
@@ -41,7 +41,7 @@ fn inverse_bandwidth_on_gemini_by_hand() {
         cost(Aggregate::Max, Over::Request, &a, &b),
         1.0 / 4.6875e9
     ));
-    // Response: half way round Y both ways are equal and the positive one is taken: 2-3, 3-0.
+    // Response: half way round Y both directions are equally long and the positive one is taken: 2-3, 3-0.
     assert!(close(
         cost(Aggregate::Sum, Over::Response, &a, &b),
         expected
@@ -83,7 +83,7 @@ fn only_the_routes_own_links_count() {
     };
     let request = of(Aggregate::Max, Over::Request);
     assert_eq!((request.value(), request.coverage()), (Some(0.61), 1.0));
-    // The response starts X- at (1,1,1), which was not read: between 0 and 1.
+    // The response starts at X- of (1,1,1), which was not read: between 0 and 1.
     let response = of(Aggregate::Max, Over::Response);
     assert_eq!(
         (
@@ -97,7 +97,7 @@ fn only_the_routes_own_links_count() {
     assert_eq!(response.value(), None);
     let both = of(Aggregate::Mean, Over::Both);
     assert!(close(both.lower, 0.61 / 6.0) && close(both.upper, 1.61 / 6.0));
-    // A full link decides the maximum although another one was not read.
+    // A full link determines the maximum although another was not read.
     state.used_ratio.set(at(&[0, 0, 0], "X+"), Some(1.0));
     let costs = RouteCosts::new(
         &fabric,

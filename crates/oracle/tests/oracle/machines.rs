@@ -1,4 +1,4 @@
-//! Machines drawn at random: grids with faults, graphs, tables with mistakes, counters with gaps.
+//! Random machines: grids with faults, graphs, tables with errors, counters with gaps.
 
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::routing::{ForwardingTables, MinimalPaths};
@@ -56,7 +56,7 @@ pub fn grid(dims: &[u32], wrap: &[bool], seed: u64) -> Fabric {
         c.reverse();
         c
     };
-    // Ids in another order than positions.
+    // Ids are not in the order of positions.
     let mut at: Vec<usize> = (0..routers.len()).collect();
     if chance(&mut random, 2) {
         at.reverse();
@@ -128,7 +128,7 @@ pub fn graph(switches: u32, seed: u64) -> Fabric {
     b.finish().unwrap()
 }
 
-/// Shortest ways with some entries missing or wrong.
+/// Shortest paths with some entries missing or wrong.
 pub fn tables(fabric: &Fabric, seed: u64) -> Routing {
     let mut random = Random::new(seed ^ 0xdead);
     let paths = MinimalPaths::new(fabric);

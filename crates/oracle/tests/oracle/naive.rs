@@ -1,4 +1,4 @@
-//! Every cost by the definitions alone, along every path, on random machines.
+//! Every cost directly from the definitions, along every path, on random machines.
 
 use crate::machines::{graph, grid, state, tables};
 use hopbyte_fabric::routing::{DimensionOrder, MinimalPaths};
@@ -6,8 +6,8 @@ use hopbyte_fabric::{End, Fabric, LinkId, LinkState, NodeId, RouterId, Routing};
 use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts};
 use proptest::prelude::*;
 
-/// Cost of all links of some paths, each with its probability, by the definitions alone.
-/// `None` is unknown; links of probability 1 on a single path.
+/// Cost of the links of some paths, each with its probability, directly from the definitions. `None` is unknown;
+/// links of probability 1 on a single path.
 fn naive(
     fabric: &Fabric,
     state: &LinkState,
@@ -152,8 +152,7 @@ fn check(fabric: &Fabric, routing: &Routing, state: &LinkState) {
                             label(),
                             among.get(i, j)
                         );
-                        // Between routers: as between their first nodes, without the host links,
-                        // where these are up.
+                        // Between routers: as between their first nodes, without the host links, if these are up.
                         let (ra, rb) = (fabric.node(a).router, fabric.node(b).router);
                         let first = |r: RouterId, n: NodeId| fabric.nodes_on(r).first() == Some(&n);
                         if first(ra, a) && first(rb, b) && expected.is_some() {

@@ -1,8 +1,8 @@
 //! Cray Aries: names, numbers and capacities.
 //!
-//! A group is two cabinets: 6 chassis of 16 slots, one Aries and four nodes a slot. Tiles are green
-//! inside a chassis, black between chassis, blue between groups. The naming rules hold for the dumps
-//! of Edison, Theta and Mutrino.
+//! A group is two cabinets: 6 chassis of 16 slots, with one Aries and four nodes per slot. Tiles are green inside a
+//! chassis, black between chassis, blue between groups. The naming rules agree with the dumps of Edison, Theta and
+//! Mutrino.
 
 use crate::dragonfly::{Dragonfly, LinkClass};
 use crate::error::FabricError;
@@ -15,12 +15,12 @@ pub const LANES_PER_TILE: u16 = 3;
 pub const LOCAL_TILE: BytesPerSecond = BytesPerSecond(5.25e9);
 /// Capacity of a blue (optical) tile, one direction: three lanes at 12.5 Gbit/s.
 pub const GLOBAL_TILE: BytesPerSecond = BytesPerSecond(4.6875e9);
-/// Capacity of a node's link, one direction: what PCI Express 3 ×16 carries at most.
+/// Capacity of a node's link, one direction: the maximum rate of PCI Express 3 ×16.
 pub const HOST: BytesPerSecond = BytesPerSecond(16e9);
 /// Latency of one hop, about 100 ns.
 pub const HOP_LATENCY: Seconds = Seconds(100e-9);
 
-/// Cabinets of an Aries machine: their names follow from the number of cabinet columns.
+/// Cabinets of an Aries machine: names follow from the number of cabinet columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// Cabinets in a row.
@@ -58,7 +58,7 @@ impl Floor {
     }
 }
 
-/// nid of a node: 384 a group, 64 a chassis, 4 a slot.
+/// nid of a node: 384 per group, 64 per chassis, 4 per slot.
 pub fn nid([group, chassis, slot]: [u32; 3], node: u32) -> u32 {
     384 * group + 64 * chassis + 4 * slot + node
 }
@@ -68,8 +68,8 @@ pub fn of_nid(nid: u32) -> ([u32; 3], u32) {
     ([nid / 384, nid % 384 / 64, nid % 64 / 4], nid % 4)
 }
 
-/// Parameters of an Aries machine: the groups, chassis a group, slots a chassis, and blue tiles
-/// between each two groups (an even number: cables carry two to the same router).
+/// Parameters of an Aries machine: groups, chassis per group, slots per chassis, and blue tiles between any two
+/// groups (an even number: a cable carries two to the same router).
 pub fn machine(groups: Vec<u32>, chassis: u32, slots: u32, blue_tiles: u32) -> Dragonfly {
     let class = |name, tiles, tile_capacity| LinkClass {
         name,
@@ -92,7 +92,7 @@ pub fn machine(groups: Vec<u32>, chassis: u32, slots: u32, blue_tiles: u32) -> D
     }
 }
 
-/// Builds an Aries machine with Cray's names for a floor of `columns` cabinets a row.
+/// Builds an Aries machine with Cray's names for rows of `columns` cabinets.
 pub fn build(machine: &Dragonfly, floor: Floor, source: &str) -> Result<Fabric, FabricError> {
     machine.build(source, |coord, node| {
         let &[group, chassis, slot] = coord else {
@@ -126,7 +126,7 @@ mod tests {
                 }
             }
         }
-        // First lines of Edison's interconnect: c2-0c0s0a0 is group 1, c2-2c0s0a0 group 9.
+        // From the interconnect file of Edison: c2-0c0s0a0 is group 1, c2-2c0s0a0 group 9.
         assert_eq!(floor.coordinate("c2-0c0s0a0"), Some([1, 0, 0]));
         assert_eq!(floor.coordinate("c2-2c0s0a0"), Some([9, 0, 0]));
         for bad in [
@@ -147,7 +147,7 @@ mod tests {
         let m = machine((0..15).collect(), 6, 16, 24);
         let f = build(&m, Floor { columns: 8 }, "aries:15x6x16:blue=24").unwrap();
         assert_eq!((f.routers().len(), f.nodes().len()), (1440, 5760));
-        // 15 green, 3 × 5 black and 14 × 24 / 96 blue tiles a router.
+        // 15 green, 3 × 5 black and 14 × 24 / 96 blue tiles per router.
         assert_eq!(f.port_count(), 1440 * (15 + 15) + 15 * 14 * 24);
         assert_eq!(f.components(), 1);
     }

@@ -1,15 +1,15 @@
-//! Sets of small numbers, a bit each.
+//! Bit sets of small integers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORD: usize = u64::BITS as usize;
 
-/// A set of numbers below a size that is fixed when it is made.
+/// A set of integers below a fixed size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BitSet(Vec<u64>);
 
 impl BitSet {
-    /// An empty set with room for the numbers below `size`.
+    /// An empty set for integers below `size`.
     pub fn new(size: usize) -> Self {
         Self(vec![0; size.div_ceil(WORD)])
     }
@@ -20,25 +20,25 @@ impl BitSet {
         self.0[number / WORD] |= 1 << (number % WORD);
     }
 
-    /// Takes a number out.
+    /// Removes a number.
     #[inline]
     pub fn remove(&mut self, number: usize) {
         self.0[number / WORD] &= !(1 << (number % WORD));
     }
 
-    /// Whether a number is in it.
+    /// Whether the set contains a number.
     #[inline]
     pub fn contains(&self, number: usize) -> bool {
         self.0[number / WORD] >> (number % WORD) & 1 == 1
     }
 
-    /// Adds all numbers of another set of the same size.
+    /// Adds all members of another set of the same size.
     pub fn union_with(&mut self, other: &Self) {
         let words = self.0.iter_mut().zip(&other.0);
         words.for_each(|(word, other)| *word |= other);
     }
 
-    /// The lowest member that is not below `from`.
+    /// The lowest member that is at least `from`.
     #[inline]
     pub fn next_from(&self, from: usize) -> Option<usize> {
         let mut at = from / WORD;
@@ -50,19 +50,19 @@ impl BitSet {
         Some(at * WORD + word.trailing_zeros() as usize)
     }
 
-    /// The members 64 at a time: word `i` has a bit for each of 64 `i` to 64 `i` + 63.
+    /// The members as words of 64 bits: word `i` holds members 64 `i` to 64 `i` + 63.
     #[inline]
     pub fn words(&self) -> &[u64] {
         &self.0
     }
 }
 
-/// A set that several threads add to at the same time.
+/// A set with concurrent insertion.
 #[derive(Debug)]
 pub struct SharedBitSet(Vec<AtomicU64>);
 
 impl SharedBitSet {
-    /// An empty set with room for the numbers below `size`.
+    /// An empty set for integers below `size`.
     pub fn new(size: usize) -> Self {
         Self(
             (0..size.div_ceil(WORD))
@@ -71,30 +71,30 @@ impl SharedBitSet {
         )
     }
 
-    /// Adds a number, which must be below the size; whether it was not in the set before.
+    /// Adds a number, which must be below the size; returns whether it is new.
     #[inline]
     pub fn insert(&self, number: usize) -> bool {
         let (word, mask) = (&self.0[number / WORD], 1 << (number % WORD));
-        // Reading first leaves the cache line shared when the number is in the set already.
+        // Reading first keeps the cache line shared if the bit is already set.
         word.load(Ordering::Relaxed) & mask == 0
             && word.fetch_or(mask, Ordering::Relaxed) & mask == 0
     }
 
-    /// The set, when all threads are done.
+    /// The plain set, after all threads have finished.
     pub fn into_set(self) -> BitSet {
         BitSet(self.0.into_iter().map(AtomicU64::into_inner).collect())
     }
 }
 
-/// The lowest member of a set of numbers below 64 from `turn` on, else the lowest of all (64 of the empty
-/// set): round robin.
+/// Round robin: the lowest member of a set of numbers below 64 that is at least `turn`, else the lowest of all (64 if
+/// the set is empty).
 #[inline]
 pub fn first_from(set: u64, turn: u8) -> u8 {
     let later = set & u64::MAX.checked_shl(u32::from(turn)).unwrap_or(0);
     (if later != 0 { later } else { set }).trailing_zeros() as u8
 }
 
-/// Takes the lowest member out of a set of numbers below 64, which must not be empty.
+/// Removes and returns the lowest member of a set of numbers below 64, which must not be empty.
 #[inline]
 pub fn take_lowest(set: &mut u64) -> usize {
     let lowest = set.trailing_zeros() as usize;

@@ -1,4 +1,4 @@
-//! Building a [`Fabric`]: readers add what they find, `finish` checks and indexes it once.
+//! Building a [`Fabric`]: readers add parts, `finish` checks and indexes them once.
 
 use crate::bounds::{CAPACITY, MAX_LATENCY};
 use crate::error::FabricError;
@@ -9,10 +9,10 @@ use crate::ids::{KindId, LinkId, NodeId, RouterId};
 use crate::units::{BytesPerSecond, Seconds};
 use std::collections::HashMap;
 
-/// Most grid positions: a dense table of them is kept.
+/// Largest number of grid positions: they index a dense table.
 const MAX_POSITIONS: usize = 1 << 26;
 
-/// A directed link to add; lanes default to one of one in service.
+/// A directed link to add; by default one lane, in service.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkSpec {
     /// Sending end.
@@ -21,15 +21,15 @@ pub struct LinkSpec {
     pub to: End,
     /// Kind, from [`FabricBuilder::kind`].
     pub kind: KindId,
-    /// Direction on the grid, where there is one.
+    /// Direction on the grid, if any.
     pub direction: Option<Direction>,
     /// Capacity with all lanes in service.
     pub capacity: BytesPerSecond,
     /// Unloaded latency of link and receiving router.
     pub latency: Seconds,
-    /// Lanes that the link has (at least 1).
+    /// Total lanes of the link (at least 1).
     pub lanes: u16,
-    /// Lanes that work.
+    /// Lanes in service.
     pub lanes_in_service: u16,
 }
 
@@ -55,7 +55,7 @@ impl LinkSpec {
     }
 }
 
-/// Collects a fabric's parts. Order of calls is order of ids.
+/// Collects a fabric's parts. Ids follow the order of calls.
 #[derive(Debug)]
 pub struct FabricBuilder {
     family: Family,
@@ -91,12 +91,12 @@ impl FabricBuilder {
         }
     }
 
-    /// Declares a grid; every router then needs a coordinate.
+    /// Declares a grid; then every router needs a coordinate.
     pub fn shape(&mut self, shape: Shape) {
         self.shape = Some(shape);
     }
 
-    /// The id of a link kind, made at first use.
+    /// The id of a link kind, created at first use.
     pub fn kind(&mut self, name: &str, onboard: bool) -> KindId {
         if let Some(&id) = self.kind_index.get(name) {
             return id;
@@ -118,12 +118,12 @@ impl FabricBuilder {
         id
     }
 
-    /// Another name (GUID, LID) by which a router is found.
+    /// An alias (GUID, LID) of a router.
     pub fn router_alias(&mut self, alias: impl Into<String>, router: RouterId) {
         self.router_aliases.push((alias.into(), router));
     }
 
-    /// Another name by which a node is found.
+    /// An alias of a node.
     pub fn node_alias(&mut self, alias: impl Into<String>, node: NodeId) {
         self.node_aliases.push((alias.into(), node));
     }
@@ -144,7 +144,7 @@ impl FabricBuilder {
         id
     }
 
-    /// Changes a link that was added before (readers that sum tiles use it).
+    /// Access to an added link (for readers that sum tiles).
     pub fn link_mut(&mut self, link: LinkId) -> &mut Link {
         &mut self.links[link.index()]
     }
@@ -206,22 +206,22 @@ impl FabricBuilder {
         self.node(name, host, Some(nid), router, inject, eject)
     }
 
-    /// Gives a node the number that the machine's own tools use.
+    /// Sets the node's number in the machine's own tools.
     pub fn set_nid(&mut self, node: NodeId, nid: u32) {
         self.nodes[node.index()].nid = Some(nid);
     }
 
-    /// Name of a router that was added before.
+    /// Name of an added router.
     pub fn router_name(&self, router: RouterId) -> &str {
         &self.routers[router.index()].name
     }
 
-    /// How many routers there are so far.
+    /// Number of routers so far.
     pub fn router_count(&self) -> usize {
         self.routers.len()
     }
 
-    /// How many nodes there are so far (the next node's id).
+    /// Number of nodes so far (the next node's id).
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -431,7 +431,7 @@ fn group<'a, T: 'a>(
     (list, offsets)
 }
 
-/// Name → id; names must be unique, aliases never displace a name.
+/// Name → id; names must be unique, aliases never override a name.
 fn index<'a, Id: Copy>(
     what: &'static str,
     names: impl Iterator<Item = &'a String>,
@@ -453,7 +453,7 @@ fn index<'a, Id: Copy>(
     Ok(index)
 }
 
-/// Adds nids (`12`, `nid00012`) and the names of hosts with a single endpoint, where they are free.
+/// Adds nids (`12`, `nid00012`) and the names of hosts with a single endpoint, unless already in use.
 fn index_numbers_and_hosts(nodes: &[Node], index: &mut HashMap<String, NodeId>) {
     let mut endpoints: HashMap<&str, usize> = HashMap::with_capacity(nodes.len());
     for node in nodes {
@@ -470,7 +470,7 @@ fn index_numbers_and_hosts(nodes: &[Node], index: &mut HashMap<String, NodeId>) 
     }
 }
 
-/// For every link the one back over the same ports, or [`NONE`].
+/// For every link its reverse link over the same ports, or [`NONE`].
 fn reverse_links(fabric: &Fabric) -> Vec<u32> {
     let mut from_node: HashMap<End, Vec<LinkId>> = HashMap::new();
     for id in fabric.link_ids() {

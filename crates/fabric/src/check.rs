@@ -1,4 +1,4 @@
-//! Is this machine sound? Connected, routable, free of credit loops, and cabled as it should be.
+//! Checks of a machine: connectivity, routability, credit loops, cabling.
 
 use crate::fabric::{Direction, End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
@@ -8,38 +8,38 @@ use crate::routing::{DimensionOrder, Routing};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Most links that one finding lists.
+/// Largest number of links listed in a finding.
 const LISTED: usize = 50;
 
-/// One thing worth knowing about a fabric.
+/// A finding about a fabric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Word to filter by: `disconnected`, `unroutable`, `credit_loop`, `asymmetric_cable`,
-    /// `link_down`, `degraded_link`, `slow_link`, `oversubscribed_link`, `isolated_router`, `no_route_order`.
+    /// Category for filters: `disconnected`, `unroutable`, `credit_loop`, `asymmetric_cable`, `link_down`,
+    /// `degraded_link`, `slow_link`, `oversubscribed_link`, `isolated_router`, `no_route_order`.
     pub kind: &'static str,
-    /// Whether it makes the answer of the check "no".
+    /// Whether it fails the check.
     pub fatal: bool,
-    /// One sentence.
+    /// Description, one sentence.
     pub text: String,
-    /// The links concerned, at most 50.
+    /// The affected links, at most 50.
     pub links: Vec<LinkId>,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     /// Pairs, distances, unroutable pairs.
     pub reach: Reach,
     /// Connected parts.
     pub components: usize,
-    /// The order of dimensions that serves all pairs, as letters; `None` where there is no such notion
-    /// or no such order.
+    /// The order of dimensions that routes all pairs, as letters; `None` if there is none or the routing is not
+    /// dimension-order.
     pub order: Option<String>,
     /// No credit loop, given `virtual_channels`.
     pub deadlock_free: bool,
-    /// What virtual channels were assumed.
+    /// The assumed virtual channels.
     pub virtual_channels: VirtualChannels,
-    /// Everything worth knowing, fatal ones first.
+    /// All findings, fatal ones first.
     pub findings: Vec<Finding>,
 }
 
@@ -49,8 +49,8 @@ impl Check {
         !self.findings.iter().any(|f| f.fatal)
     }
 
-    /// Checks a machine. `healthy` is the same machine before its faults, with its routing, to say
-    /// which links carry more than they did.
+    /// Checks a machine. `healthy` is the same machine before its faults, with its routing, as the reference for
+    /// increased loads.
     pub fn of(fabric: &Fabric, routing: &Routing, healthy: Option<(&Fabric, &Routing)>) -> Self {
         let reach = Reach::of(fabric, routing);
         let components = fabric.components();
@@ -111,7 +111,7 @@ pub fn letters(order: &DimensionOrder) -> String {
         .join("-")
 }
 
-/// Parts that do not hang together, and routers without a working link.
+/// Disconnected parts, and routers without a working link.
 fn part_findings(fabric: &Fabric, components: usize) -> Vec<Finding> {
     let mut found = Vec::new();
     let alone: Vec<&str> = fabric
@@ -210,8 +210,8 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
         .collect()
 }
 
-/// Seconds that each link needs when every node sends one byte to every other: routes through the link
-/// over its capacity; infinite on links that are down but used.
+/// Seconds on each link if every node sends one byte to every other: routes over the link divided by its capacity;
+/// infinite on links that are down but on a route.
 pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
     let trees = routing.is_destination_based() && routing.is_single_path();
     let targets: Vec<u32> = if trees {
@@ -221,7 +221,7 @@ pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
     }
     .collect();
     let zero = || vec![0f64; fabric.links().len()];
-    // A fixed number of parts, added up in order: the same sums on any number of threads.
+    // A fixed number of parts, added up in order: identical sums for any number of threads.
     let chunk = targets.len().div_ceil(16).max(1);
     let parts: Vec<Vec<f64>> = targets
         .par_chunks(chunk)
@@ -249,7 +249,7 @@ pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
     total
 }
 
-/// Adds the routes of all nodes to the nodes of one router; those between two routers are walked once.
+/// Adds the routes of all nodes to the nodes of one router; the route between two routers is walked once.
 fn add_router_load(fabric: &Fabric, routing: &Routing, to: RouterId, load: &mut [f64]) {
     let mut shares = Vec::new();
     for from in fabric.router_ids() {
@@ -299,7 +299,7 @@ fn add_tree_load(fabric: &Fabric, routing: &Routing, to: NodeId, load: &mut [f64
             load[fabric.node(from).inject.index()] += 1.0;
         }
     }
-    // Routers are taken once all that send through them were: leaves of the tree first.
+    // Routers in topological order, from the leaves of the tree: a router follows all that send through it.
     let mut ready: Vec<_> = fabric
         .router_ids()
         .filter(|r| waiting[r.index()] == 0)
@@ -319,7 +319,7 @@ fn add_tree_load(fabric: &Fabric, routing: &Routing, to: NodeId, load: &mut [f64
     }
 }
 
-/// Links that need more time for uniform traffic than the healthy machine's slowest link did.
+/// Links with a longer time for uniform traffic than the healthy machine's slowest link.
 fn oversubscribed(
     fabric: &Fabric,
     routing: &Routing,

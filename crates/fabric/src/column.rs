@@ -1,24 +1,24 @@
-//! One value a link, or the reason why there is none: the one encoding of missing values.
+//! One value per link, or the reason for its absence: the single encoding of missing values.
 
 use crate::ids::LinkId;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Why a value is not known.
+/// Reason for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missing {
-    /// No source counts it.
+    /// No source has this counter.
     Uncounted,
     /// The source could not read it.
     Unread,
-    /// The device began to count anew: another boot, a fall that is no wrap, or a rise that the link
-    /// cannot have carried.
+    /// The device reset its counters: another boot, a decrease that is not a wrap, or an increase above the link's
+    /// capacity.
     Reset,
-    /// The counter stands at its highest value, where it sticks.
+    /// The counter saturated at its highest value.
     Stuck,
-    /// So much time lies between the readings that the counter may have wrapped unseen.
+    /// The window is so long that the counter may have wrapped unnoticed.
     Gap,
     /// No time passed between the readings.
     ZeroInterval,
@@ -37,7 +37,7 @@ impl Missing {
         Self::Down,
     ];
 
-    /// The reason in words, for messages.
+    /// The reason as text for messages.
     pub fn words(self) -> &'static str {
         match self {
             Self::Uncounted => "no source counts it",
@@ -50,22 +50,22 @@ impl Missing {
         }
     }
 
-    /// Not-a-number with the reason in its lowest bits.
+    /// NaN with the reason in its lowest bits.
     fn encoded(self) -> f64 {
         f64::from_bits(f64::NAN.to_bits() & !0xff | self as u64)
     }
 
-    /// The reason inside a not-a-number; [`Missing::Unread`] where it says none of ours.
+    /// The reason inside a NaN; [`Missing::Unread`] for other bits.
     fn decoded(value: f64) -> Self {
         let code = (value.to_bits() & 0xff) as usize;
         Self::ALL.get(code).copied().unwrap_or(Self::Unread)
     }
 }
 
-/// One value a link: known, or [`Missing`] for a reason.
+/// One value per link: known, or [`Missing`] with a reason.
 ///
-/// In memory a missing value is a not-a-number that carries its reason, so that NumPy and pictures take
-/// the array as it is; everything else asks [`Column::read`] or [`Column::get`].
+/// In memory a missing value is a NaN that carries its reason, so NumPy and plots can use the array directly; other
+/// users call [`Column::read`] or [`Column::get`].
 #[derive(Clone, Debug)]
 pub struct Column(Vec<f64>);
 
@@ -82,7 +82,7 @@ impl Column {
         Self(vec![Missing::Uncounted.encoded(); links])
     }
 
-    /// The value of a link, or why it is not known.
+    /// The value of a link, or the reason for its absence.
     #[inline]
     pub fn read(&self, link: LinkId) -> Result<f64, Missing> {
         let value = self.0[link.index()];
@@ -99,18 +99,18 @@ impl Column {
         (!value.is_nan()).then_some(value)
     }
 
-    /// Sets a value, or clears it: then no source counts it.
+    /// Sets a value, or clears it to [`Missing::Uncounted`].
     pub fn set(&mut self, link: LinkId, value: Option<f64>) {
         self.put(link, value.ok_or(Missing::Uncounted));
     }
 
-    /// Sets a value, or says why it is not known. Not-a-number is [`Missing::Unread`].
+    /// Sets a value or the reason for its absence. NaN is [`Missing::Unread`].
     pub fn put(&mut self, link: LinkId, value: Result<f64, Missing>) {
         let value = value.and_then(|v| (!v.is_nan()).then_some(v).ok_or(Missing::Unread));
         self.0[link.index()] = value.unwrap_or_else(Missing::encoded);
     }
 
-    /// Order of links with the largest value first and unknown ones last.
+    /// Links ordered by descending value, missing values last.
     pub fn largest_first(&self, a: LinkId, b: LinkId) -> Ordering {
         match (self.get(a), self.get(b)) {
             (Some(a), Some(b)) => b.total_cmp(&a),
@@ -118,7 +118,7 @@ impl Column {
         }
     }
 
-    /// The raw array, unknown as not-a-number (the form NumPy and plots want).
+    /// The raw array, missing values as NaN (for NumPy and plots).
     pub fn as_slice(&self) -> &[f64] {
         &self.0
     }

@@ -1,10 +1,10 @@
-//! The compact binary form of a machine: a few bytes a link, read in milliseconds.
+//! The compact binary format of a machine: a few bytes per link, read in milliseconds.
 //!
-//! After [`MAGIC`] follow the parts of a [`Document`] in order, all numbers as LEB128 (seven bits a byte,
-//! lowest first), and at the end [`seal`]'s hash of everything before it. Names repeat as little as
-//! their neighbours allow: how many bytes they share with the name before, then the rest. Capacities and
-//! latencies are numbers in a table of the different ones. A row of forwarding tables is told as the
-//! difference to the row before: runs that are the same, and runs of one entry.
+//! After [`MAGIC`] come the parts of a [`Document`] in order, all numbers as LEB128 (seven bits per byte, lowest
+//! first), and at the end [`seal`]'s hash of all preceding bytes. Names are stored as the length of the prefix shared
+//! with the previous name, and the rest. Capacities and latencies are indices into a table of distinct values. A row
+//! of forwarding tables is stored as the difference from the previous row: runs of equal entries, and runs with one
+//! new entry.
 
 use crate::document::{
     self, Document, EndRecord, KindRecord, LinkRecord, NodeRecord, RouterRecord, RoutingRecord,
@@ -17,7 +17,7 @@ use crate::routing::{ForwardingTables, Routing};
 use std::collections::HashMap;
 use thiserror::Error;
 
-/// The first bytes; a zero among them says that this is no text.
+/// The first bytes; the zero byte marks the file as binary.
 pub const MAGIC: &[u8; 8] = b"hopb\0fb1";
 
 /// Families by number; the order is part of the format.
@@ -34,18 +34,18 @@ const FAMILIES: [Family; 10] = [
     Family::Generic,
 ];
 
-/// Why binary content is no machine.
+/// Errors of reading binary content.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Damage {
-    /// A byte is not what belongs there.
+    /// An unexpected byte.
     #[error("byte {at}: expected {expected}")]
     At {
-        /// Byte from the beginning.
+        /// Offset in bytes.
         at: usize,
-        /// What should be there.
+        /// The expected content.
         expected: &'static str,
     },
-    /// The parts make no machine.
+    /// The parts do not form a valid machine.
     #[error(transparent)]
     Machine(#[from] FabricError),
 }
@@ -75,7 +75,7 @@ pub fn to_bytes(fabric: &Fabric, routing: &Routing) -> Vec<u8> {
             w.number(0);
             w.text(name);
         }
-        // Only forwarding tables are told in rows.
+        // Only forwarding tables are stored as rows.
         (_, RoutingRecord::Tables(_)) => {}
     }
     seal(&mut w.bytes);
@@ -88,10 +88,10 @@ pub fn seal(bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&hash.to_le_bytes());
 }
 
-/// Reads a machine. Sizes in it are believed only as far as there are bytes for them.
+/// Reads a machine. Sizes are limited by the remaining bytes.
 ///
 /// # Errors
-/// Content that is cut, damaged, or makes no machine.
+/// Truncated, damaged or invalid content.
 pub fn from_bytes(bytes: &[u8]) -> Result<(Fabric, Routing), Damage> {
     let damage = |at, expected| Damage::At { at, expected };
     if !bytes.starts_with(MAGIC) {
@@ -191,7 +191,7 @@ impl Writer {
         texts.iter().for_each(|t| self.text(t));
     }
 
-    /// Number in the table of different values; the first time the value itself follows.
+    /// Index in the table of distinct values; a new value follows its first index.
     fn float(&mut self, value: f64) {
         let bits = value.to_bits();
         let next = self.floats.len() as u64;
@@ -238,7 +238,7 @@ impl Writer {
         }
     }
 
-    /// Rows as differences: a run's length and whether it is new; new ones with their entry.
+    /// Rows as differences: a run's length and whether it is new; new runs with their entry.
     fn tables(&mut self, fabric: &Fabric, tables: &ForwardingTables) {
         let mut before = vec![0u16; fabric.nodes().len()];
         let mut row = Vec::new();
@@ -348,7 +348,7 @@ impl Reader<'_> {
         u16::try_from(number).map_err(|_| self.damage("a number of at most 16 bits"))
     }
 
-    /// 0 for none, else the number plus one.
+    /// 0 for none, otherwise the number plus one.
     fn u33(&mut self) -> Result<Option<u32>, Damage> {
         match self.number()? {
             0 => Ok(None),
@@ -366,7 +366,7 @@ impl Reader<'_> {
             .ok_or_else(|| self.damage(expected))
     }
 
-    /// A list; every item takes at least a byte, so its length is bounded by what is left.
+    /// A list; every item takes at least a byte, so its length is bounded by the remaining bytes.
     fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, Damage>,
@@ -383,7 +383,7 @@ impl Reader<'_> {
         let rest = rest.ok_or_else(|| self.damage("a name within the file"))?;
         self.last.extend_from_slice(rest);
         self.at += more;
-        // Names that grow by sharing must not grow without bound.
+        // Shared prefixes could otherwise grow names without bound.
         if self.last.len() > 4096 {
             return Err(self.damage("a name of at most 4096 bytes"));
         }

@@ -1,5 +1,5 @@
-//! Traffic described in a word: `stencil:16x16x16:27`, `collective:allreduce:64:1000000:ring`,
-//! `plan:dp=8,tp=4`, and the options of Cray's rank reordering.
+//! Traffic described by a spec: `stencil:16x16x16:27`, `collective:allreduce:64:1000000:ring`, `plan:dp=8,tp=4`, and
+//! the options of Cray's rank reordering.
 
 use crate::bounds::{MAX_BYTES, MAX_PAIRS};
 use crate::collective::{Algorithms, Collective, Operation, Sizes, Used};
@@ -9,7 +9,7 @@ use crate::plan;
 use crate::spec::{count, dims};
 use crate::traffic::{Exchange, Phase, Stencil, Traffic};
 
-/// Forms of traffic specs with what they mean, for help texts.
+/// Forms of traffic specs with their meanings, for help texts.
 pub const TRAFFIC_SPECS: [(&str, &str); 4] = [
     (
         "stencil:AxBx…:POINTS[:BYTES[,BYTES…]][:periodic]",
@@ -39,7 +39,7 @@ pub fn is_traffic_spec(text: &str) -> bool {
 /// Builds the traffic of a spec (see [`TRAFFIC_SPECS`]).
 ///
 /// # Errors
-/// Specs that are not understood, with what would be; more tasks or pairs than can be held.
+/// Invalid specs, with the expected form; too many tasks or pairs.
 pub fn traffic(text: &str) -> Result<Traffic, FabricError> {
     match text.split_once(':') {
         Some(("stencil", _)) => stencil(text),
@@ -51,9 +51,8 @@ pub fn traffic(text: &str) -> Result<Traffic, FabricError> {
 
 /// Builds the traffic of a `stencil:DIMS:POINTS[:BYTES[,BYTES…]][:periodic]` spec.
 ///
-/// POINTS is 2d+1 (faces only) or 3^d (faces, edges, corners) for d dimensions. BYTES are those sent
-/// to neighbours across a face, an edge, a corner; the default 80000,800,8 is a 100×100 face of
-/// doubles, its edge and its corner.
+/// POINTS is 2d+1 (faces only) or 3^d (faces, edges, corners) for d dimensions. BYTES are sent to neighbours across a
+/// face, an edge, a corner; the default 80000,800,8 is a 100×100 face of doubles, its edge and its corner.
 fn stencil(text: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: String| {
         InputError::new(text, found, expected).hint(
@@ -100,11 +99,10 @@ fn stencil(text: &str) -> Result<Traffic, FabricError> {
     .traffic(text)
 }
 
-/// Builds a grid of Cray's words: `--ndims=3 --dims=16,16,16 --nearest`, values behind `=` or a blank.
+/// Builds a grid from Cray's options: `--ndims=3 --dims=16,16,16 --nearest`, values after `=` or a blank.
 ///
-/// Neighbours across faces (`--nearest`, which is also what is meant without it) send `--halo` bytes, 1
-/// where there is none: Cray's option says who, not how much. With `--halo=F,E,C` faces, edges and
-/// corners. `--periodic` closes the grid.
+/// Neighbours across faces (`--nearest`, the default) send `--halo` bytes, by default 1: Cray's options define
+/// partners, not sizes. With `--halo=F,E,C` faces, edges and corners. `--periodic` closes the grid.
 fn grid(text: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: &str| {
         InputError::new(text, found, expected)
@@ -178,7 +176,7 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     let word = words.next().unwrap_or("");
     let most = Stencil::MAX_TASKS as u32;
     let ranks = count(word, most).ok_or_else(|| wrong(word, format!("1 to {most} ranks")))?;
-    // No algorithm but those of all pairs, which are bounded apart, sends more messages.
+    // Only the all-to-all algorithms, which have their own bound, send more messages.
     let messages = u64::from(ranks) * u64::from(ranks.ilog2() + 1);
     if messages > MAX_PAIRS {
         let found = format!("{ranks} ranks, up to {messages} messages");
@@ -237,7 +235,7 @@ mod tests {
     #[test]
     fn stencils_are_built_or_refused() {
         assert_eq!(traffic("stencil:4x4x4:7:20000").unwrap().tasks, 64);
-        // A million ranks with 26 neighbours each are admitted.
+        // A million ranks with 26 neighbours each are accepted.
         assert_eq!(traffic("stencil:100x100x100:27").unwrap().tasks, 1_000_000);
         for bad in [
             "stencil:",
@@ -281,7 +279,7 @@ mod tests {
     fn collectives_are_built_or_refused() {
         let ring = traffic("collective:allreduce:6:600:ring").unwrap();
         let exchange = &ring.phases[0].exchange;
-        // Everybody sends 2 (n-1)/n vectors to the next.
+        // Every rank sends 2 (n-1)/n vectors to its successor.
         assert_eq!(exchange.pairs(), 6);
         assert!(
             exchange

@@ -1,11 +1,11 @@
-//! What changed between two readings of one machine?
+//! Differences between two readings of one machine.
 
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use crate::routing::Routing;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A link that is in both readings and not the same.
+/// A link that is in both readings but differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkChange {
     /// Name of the link.
@@ -20,7 +20,7 @@ pub struct LinkChange {
     pub to_after: String,
 }
 
-/// Differences between two fabrics; parts are recognised by name (links by sending end and port).
+/// Differences between two fabrics; parts are matched by name (links by sending end and port).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
     /// Routers only in the second.
@@ -39,9 +39,9 @@ pub struct Diff {
     pub links_changed: Vec<LinkChange>,
     /// Next hops (router and destination) that differ, by router.
     pub entries_changed: BTreeMap<String, usize>,
-    /// Ordered pairs of nodes, in both readings, whose route differs or came or went.
+    /// Ordered pairs of nodes in both readings with a changed, new or lost route.
     pub routes_changed: u64,
-    /// Ordered pairs of nodes that are in both readings.
+    /// Ordered pairs of nodes in both readings.
     pub pairs_compared: u64,
 }
 
@@ -121,7 +121,7 @@ impl Diff {
         let count = common.len() as u64;
         self.pairs_compared = count * count.saturating_sub(1);
         for &(to_a, to_b) in &common {
-            // A route differs when the next hop does, or the rest of the way from the next router.
+            // A route differs if the next hop or the remaining route from the next router differs.
             let mut differs: Vec<Option<bool>> = vec![None; a.routers().len()];
             for router in a.router_ids() {
                 let mut passed = Vec::new();
@@ -130,7 +130,7 @@ impl Diff {
                     if let Some(known) = differs[at.index()] {
                         break known;
                     }
-                    // Loops end here: what is on the way counts as unchanged until shown otherwise.
+                    // Ends loops: routers on the current path count as unchanged until a difference is found.
                     differs[at.index()] = Some(false);
                     passed.push(at);
                     let Some(at_b) = router_in_b[at.index()] else {
@@ -204,7 +204,7 @@ mod tests {
         let diff = Diff::between((&whole.fabric, &whole.routing), (&broken, &routing));
         let changed: Vec<&str> = diff.links_changed.iter().map(|c| c.link.as_str()).collect();
         assert_eq!(changed, ["r0-0 X+", "r1-0 X-"]);
-        // Pairs whose route used the cable, counted by walking all of them.
+        // Pairs with a route over the cable, counted by walking all of them.
         let mut used = 0;
         for from in whole.fabric.node_ids() {
             for to in whole.fabric.node_ids() {

@@ -1,7 +1,7 @@
 //! A machine as plain records: hopbyte's own format, for JSON and for the compact binary form.
 //!
-//! A [`Document`] holds everything that a [`Fabric`] and its [`Routing`] consist of, by number, so that
-//! reading it back gives the same ids, names, links and routes. Nothing in it is trusted when it is read.
+//! A [`Document`] holds the complete [`Fabric`] and its [`Routing`], by number, so that reading it back gives the
+//! same ids, names, links and routes. Input is untrusted and fully checked.
 
 use crate::bounds::{MAX_DISTANCES, MAX_ENTRIES};
 use crate::builder::{FabricBuilder, LinkSpec};
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 /// Name and version of the format.
 pub const SCHEMA: &str = "hopbyte.machine/1";
 
-/// Grid positions that any machine may declare; larger grids must be at least a 64th full.
+/// Grid positions that any machine may declare; larger grids must be at least 1/64 full.
 const POSITIONS: usize = 1 << 20;
 
 /// A machine as records.
@@ -28,7 +28,7 @@ pub struct Document {
     pub schema: String,
     /// Network family.
     pub family: Family,
-    /// Where the description came from.
+    /// Source of the description.
     pub source: String,
     /// The grid, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct Document {
     pub nodes: Vec<NodeRecord>,
     /// Links, by number.
     pub links: Vec<LinkRecord>,
-    /// How it routes.
+    /// Routing.
     pub routing: RoutingRecord,
 }
 
@@ -62,10 +62,10 @@ pub struct KindRecord {
 pub struct RouterRecord {
     /// Name.
     pub name: String,
-    /// Coordinate, on a grid.
+    /// Coordinate on a grid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coord: Vec<u32>,
-    /// Other names.
+    /// Aliases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
 }
@@ -87,7 +87,7 @@ pub struct NodeRecord {
     pub inject: u32,
     /// Link out of it.
     pub eject: u32,
-    /// Other names.
+    /// Aliases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
 }
@@ -123,23 +123,23 @@ pub struct LinkRecord {
     pub latency_seconds: f64,
     /// Lanes.
     pub lanes: u16,
-    /// Lanes that work.
+    /// Lanes in service.
     pub lanes_in_service: u16,
     /// Pairs of ports, sending and receiving.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<(u16, u16)>,
 }
 
-/// How a machine routes.
+/// The routing of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RoutingRecord {
-    /// A name that [`Routing::named`] understands.
+    /// A name accepted by [`Routing::named`].
     Named(String),
-    /// Up and down a pure fat tree in closed form: children and parents of a switch, by level (see
+    /// Closed-form up/down routing of a pure fat tree: children and parents of a switch, by level (see
     /// [`FatTree::down`] and [`FatTree::up`]).
     Tree {
-        /// Children, from the leaves.
+        /// Children, by level from the leaves.
         down: Vec<u32>,
         /// Parents.
         up: Vec<u32>,
@@ -148,7 +148,7 @@ pub enum RoutingRecord {
     Tables(Vec<Vec<Option<u32>>>),
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for a reference
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde requires a reference
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -205,8 +205,8 @@ impl Document {
     /// Checks the records and builds the machine.
     ///
     /// # Errors
-    /// Numbers of things that are not there, links that are not their nodes', directions that lead
-    /// elsewhere, sizes that no machine has, or a routing that does not fit.
+    /// Indices out of range, links that do not belong to their nodes, directions that do not match the link's ends,
+    /// sizes above the bounds, or a routing that does not fit.
     pub fn build(mut self) -> Result<(Fabric, Routing), FabricError> {
         let record = std::mem::replace(&mut self.routing, RoutingRecord::Named(String::new()));
         let fabric = self.build_fabric()?;
@@ -258,7 +258,7 @@ impl Document {
         b.finish()
     }
 
-    /// What builder and routing rely on.
+    /// Preconditions of builder and routing.
     fn check(&self) -> Result<(), FabricError> {
         self.check_shape()?;
         let mut names: Vec<&str> = self.kinds.iter().map(|k| k.name.as_str()).collect();
@@ -437,7 +437,7 @@ pub(crate) fn routing_record(fabric: &Fabric, routing: &Routing) -> RoutingRecor
     rule(routing)
 }
 
-/// The record of a routing that follows a rule; tables have none and are taken as shortest paths.
+/// The record of a rule-based routing; tables have none and are recorded as shortest paths.
 pub(crate) fn rule(routing: &Routing) -> RoutingRecord {
     RoutingRecord::Named(match routing {
         Routing::Tree(tree) => {
@@ -450,7 +450,7 @@ pub(crate) fn rule(routing: &Routing) -> RoutingRecord {
             Spread::Valiant => "valiant".into(),
             Spread::Adaptive(share) => format!("adaptive:{share}"),
         },
-        // A single other order was chosen; the usual one adapts to the faults, which are in the links.
+        // A single non-default order was chosen; the default order adapts to the faults, which are in the links.
         Routing::DimensionOrder(order) if order.is_one_order() && !order.order().is_sorted() => {
             let letters = order.order().iter().map(|&d| Direction::letter(d.into()));
             format!("dimension-order:{}", letters.collect::<String>())
@@ -480,7 +480,7 @@ fn tables(fabric: &Fabric, rows: &[Vec<Option<u32>>]) -> Result<ForwardingTables
     Ok(tables)
 }
 
-/// Refuses tables that would not fit memory.
+/// Rejects tables that would not fit in memory.
 pub(crate) fn check_table_size(fabric: &Fabric) -> Result<(), FabricError> {
     let (routers, nodes) = (fabric.routers().len(), fabric.nodes().len());
     if routers.saturating_mul(nodes) as u64 <= MAX_ENTRIES {
@@ -494,7 +494,7 @@ pub(crate) fn check_table_size(fabric: &Fabric) -> Result<(), FabricError> {
     ))
 }
 
-/// Names beside the usual ones, by what they name.
+/// Aliases, by router and by node.
 struct Aliases {
     routers: HashMap<RouterId, Vec<String>>,
     nodes: HashMap<NodeId, Vec<String>>,
@@ -515,7 +515,7 @@ impl Aliases {
         let mut nodes: HashMap<NodeId, Vec<String>> = HashMap::new();
         for (name, &id) in &fabric.node_index {
             let node = fabric.node(id);
-            // The builder finds these again by itself.
+            // The builder generates these again.
             let is_number = node
                 .nid
                 .is_some_and(|nid| *name == nid.to_string() || *name == format!("nid{nid:05}"));

@@ -1,4 +1,4 @@
-//! Dragonflies: groups of routers, all groups joined to each other (Aries, Slingshot, canonical).
+//! Dragonflies: fully connected groups of routers (Aries, Slingshot, canonical).
 
 use crate::bounds::{Size, product, sum};
 use crate::builder::{FabricBuilder, LinkSpec};
@@ -7,16 +7,16 @@ use crate::fabric::{End, Fabric, Family, Shape};
 use crate::ids::{NodeId, RouterId};
 use crate::units::{BytesPerSecond, Seconds};
 
-/// Links of one class: how many tiles or cables join two routers, and what one carries.
+/// Links of one class: number of tiles or cables between two routers, and the capacity of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkClass {
     /// Name of the kind.
     pub name: &'static str,
-    /// Parallel tiles or cables that make one link.
+    /// Parallel tiles or cables per link.
     pub tiles: u16,
-    /// Lanes of one of them.
+    /// Lanes of each.
     pub lanes_per_tile: u16,
-    /// Capacity of one of them, one direction.
+    /// Capacity of each, one direction.
     pub tile_capacity: BytesPerSecond,
 }
 
@@ -26,21 +26,21 @@ impl LinkClass {
     }
 }
 
-/// Parameters of a dragonfly whose groups are all-to-all along each of their own dimensions.
+/// Parameters of a dragonfly with groups that are all-to-all along each of their dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dragonfly {
     /// Family (Aries, Slingshot or Dragonfly).
     pub family: Family,
     /// Numbers of the groups; gaps are allowed (Edison has no group 12).
     pub groups: Vec<u32>,
-    /// Routers along each dimension of a group with the links that join them: chassis and slots of an
-    /// Aries group, one dimension elsewhere.
+    /// Routers along each dimension of a group with their links: chassis and slots of an Aries group, one dimension
+    /// otherwise.
     pub local: Vec<(u32, LinkClass)>,
     /// Links between two groups.
     pub global_links: u32,
-    /// Class of those.
+    /// Class of these links.
     pub global: LinkClass,
-    /// Nodes on a router.
+    /// Nodes per router.
     pub nodes_per_router: u32,
     /// Capacity of each node's link, one direction.
     pub host: BytesPerSecond,
@@ -54,12 +54,11 @@ impl Dragonfly {
         self.local.iter().map(|(n, _)| n).product()
     }
 
-    /// Builds it; `names` gives router and node names from coordinates (group, position in each local
-    /// dimension) and the node's number on its router, with the node's own number.
+    /// Builds it; `names` gives router and node names from coordinates (group, position in each local dimension) and
+    /// the node's index on its router, with the node's own number.
     ///
-    /// Global links are handed to the routers of a group in order, as many to each as fit evenly, peer
-    /// group after peer group: the consecutive arrangement. Real machines wire other routers; where the
-    /// wiring matters, read the machine's own dump.
+    /// Global links are assigned to the routers of a group in order and as evenly as possible, peer group after peer
+    /// group: the consecutive arrangement. Real machines differ; if the wiring matters, read the machine's own dump.
     pub fn build(
         &self,
         source: &str,
@@ -95,7 +94,7 @@ impl Dragonfly {
         b.finish()
     }
 
-    /// What [`Dragonfly::build`] will make.
+    /// The size of the fabric that [`Dragonfly::build`] creates.
     fn size(&self) -> Size {
         let groups = self.groups.len() as u64;
         let each = product(self.local.iter().map(|(n, _)| u64::from(*n)));
@@ -158,7 +157,7 @@ impl Dragonfly {
         let each = (groups.saturating_sub(1) * self.global_links)
             .div_ceil(size)
             .max(1);
-        // Position of the k-th link of a group to a peer among all links of the group.
+        // Index of the k-th link of a group to a peer among all links of the group.
         let router = |group: u32, peer: u32, k: u32| {
             let rank = if peer > group { peer - 1 } else { peer };
             RouterId(group * size + (rank * self.global_links + k) / each)
@@ -243,8 +242,8 @@ pub fn slingshot(groups: u32, switches: u32, nodes: u32, global_links: u32) -> D
     }
 }
 
-/// A canonical dragonfly (Kim et al. 2008): `a` routers a group, `h` global links and `p` nodes each,
-/// up to a·h + 1 groups.
+/// A canonical dragonfly (Kim et al. 2008): `a` routers per group, each with `h` global links and `p` nodes, up to
+/// a·h + 1 groups.
 pub fn canonical(
     groups: u32,
     a: u32,

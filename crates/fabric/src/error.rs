@@ -1,25 +1,25 @@
-//! Errors that name the place, what stood there and what was expected.
+//! Errors with location, found value and expected value.
 
 use std::fmt;
 use thiserror::Error;
 
-/// Longest excerpt of somebody's input that an error repeats.
+/// Longest excerpt of untrusted input in an error.
 const EXCERPT: usize = 80;
 
-/// Input that could not be read: where, what was found, what was expected, and what to do.
+/// Unreadable input: location, found value, expected value, hint.
 ///
 /// The text form is one line, `FILE:LINE: found …, expected …`, with an optional `hint: …` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// File name, or the name of the argument that was read.
+    /// File name, or the name of the argument.
     pub file: String,
-    /// Line (from 1), where a line makes sense.
+    /// Line (from 1), if applicable.
     pub line: Option<u64>,
-    /// What stood there, shortened and with control characters made visible.
+    /// The found value, shortened and with control characters escaped.
     pub found: String,
-    /// What would have been accepted.
+    /// The accepted values.
     pub expected: String,
-    /// What the reader of the message can do.
+    /// Advice for the user.
     pub hint: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl InputError {
         self
     }
 
-    /// The same error with advice.
+    /// The same error with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -91,14 +91,14 @@ fn excerpt(text: &str) -> String {
     }
 }
 
-/// What can be wrong with a fabric, a placement or a traffic matrix as a whole.
+/// Errors of a fabric, a placement or a traffic matrix.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum FabricError {
-    /// A piece of input that could not be read.
+    /// Unreadable input.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Two routers or two nodes have one name.
+    /// Two routers or two nodes have the same name.
     #[error("two {what}s are called '{name}'\nhint: names identify; give one of them another name")]
     DuplicateName {
         /// "router" or "node".
@@ -106,30 +106,30 @@ pub enum FabricError {
         /// The name.
         name: String,
     },
-    /// A name or number that the fabric does not have.
+    /// An unknown name or number.
     #[error("no {what} '{name}' in this fabric{}", near(.similar))]
     Unknown {
         /// "router", "node" or "link".
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Names that look alike, if any.
+        /// Similar names, if any.
         similar: Vec<String>,
     },
-    /// A name that fits more than one node.
+    /// A name that matches several nodes.
     #[error("'{name}' names {count} nodes, among them {}\nhint: give the full node name", .examples.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// How many nodes it fits.
+        /// Number of matching nodes.
         count: usize,
         /// Some of them.
         examples: Vec<String>,
     },
-    /// A count that does not fit the data structure or makes no sense.
+    /// A value outside its range.
     #[error("{what}: found {found}, expected {expected}")]
     OutOfRange {
-        /// What was counted.
+        /// The quantity.
         what: String,
         /// The value.
         found: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// What sort of network this is; decides defaults, never correctness.
+/// The network family; determines defaults only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ pub enum Family {
     FatTree,
     /// HyperX (all-to-all in each dimension).
     HyperX,
-    /// Anything else.
+    /// Any other network.
     Generic,
 }
 
@@ -59,16 +59,16 @@ pub struct Direction {
 const DIMENSIONS: &[u8; 6] = b"XYZWVU";
 
 impl Direction {
-    /// Most dimensions a grid may have.
+    /// Largest number of dimensions of a grid.
     pub const MAX_DIMENSIONS: usize = DIMENSIONS.len();
 
-    /// Position in arrays with two entries a dimension, plus first.
+    /// Index into arrays with two entries per dimension: 2 × dimension, plus 1 for the positive direction.
     #[inline]
     pub fn index(self) -> usize {
         2 * self.dim as usize + usize::from(!self.positive)
     }
 
-    /// The direction at an array position of [`Direction::index`].
+    /// The direction at index [`Direction::index`].
     pub fn of(index: usize) -> Self {
         Self {
             dim: (index / 2) as u8,
@@ -76,7 +76,7 @@ impl Direction {
         }
     }
 
-    /// The other way along the same dimension.
+    /// The opposite direction.
     #[must_use]
     pub fn opposite(self) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Direction {
         }
     }
 
-    /// Reads `X+`, `Y-`, …
+    /// Parses `X+`, `Y-`, …
     pub fn parse(text: &str) -> Option<Self> {
         let [letter, sign] = *text.as_bytes() else {
             return None;
@@ -123,12 +123,12 @@ impl fmt::Display for Direction {
     }
 }
 
-/// A kind of link, as people of that network call it (`X cable`, `backplane`, `4xQDR`).
+/// A kind of link, in the network's usual terms (`X cable`, `backplane`, `4xQDR`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kind {
     /// Name, unique in the fabric.
     pub name: String,
-    /// A host link inside the router's board, which no dump lists and which is not a hop.
+    /// A host link inside the router's board: absent from dumps, and not a hop.
     pub onboard: bool,
 }
 
@@ -141,20 +141,20 @@ pub struct Link {
     pub to: End,
     /// Kind.
     pub kind: KindId,
-    /// Direction on the grid, where there is one.
+    /// Direction on the grid, if any.
     pub direction: Option<Direction>,
     /// Capacity with all lanes in service.
     pub nominal: BytesPerSecond,
-    /// Time for the head of a packet to cross link and receiving router, without load.
+    /// Time for the head of a packet to cross the link and the receiving router, without load.
     pub latency: Seconds,
-    /// Lanes that the link has.
+    /// Total lanes.
     pub lanes: u16,
-    /// Lanes that work; 0 is a link that is down.
+    /// Lanes in service; 0 is a link that is down.
     pub lanes_in_service: u16,
 }
 
 impl Link {
-    /// Capacity with the lanes in service (paper 002, II.C: the link goes on with what is left).
+    /// Capacity of the lanes in service (paper 002, II.C: the link continues with the remaining lanes).
     #[inline]
     pub fn capacity(&self) -> BytesPerSecond {
         if self.lanes_in_service == self.lanes {
@@ -163,7 +163,7 @@ impl Link {
         BytesPerSecond(self.nominal.0 * f64::from(self.lanes_in_service) / f64::from(self.lanes))
     }
 
-    /// Whether any lane works.
+    /// Whether any lane is in service.
     pub fn is_up(&self) -> bool {
         self.lanes_in_service > 0
     }
@@ -192,9 +192,9 @@ pub struct Node {
     pub name: String,
     /// Host name, shared by the endpoints of one host.
     pub host: String,
-    /// Number that the machine's own tools use, if any.
+    /// Number in the machine's own tools, if any.
     pub nid: Option<u32>,
-    /// The router it hangs on.
+    /// Its router.
     pub router: RouterId,
     /// Link into the network.
     pub inject: LinkId,
@@ -207,7 +207,7 @@ pub struct Node {
 pub struct Shape {
     /// Routers along each dimension.
     pub dims: Vec<u32>,
-    /// Whether a dimension closes to a ring.
+    /// Whether a dimension is a ring.
     pub wrap: Vec<bool>,
 }
 
@@ -254,7 +254,7 @@ pub struct Fabric {
     pub(crate) node_index: HashMap<String, NodeId>,
 }
 
-/// Stands for "none" in the packed index arrays.
+/// Represents "none" in the packed index arrays.
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl Fabric {
@@ -263,7 +263,7 @@ impl Fabric {
         self.family
     }
 
-    /// Where the description came from: file name or spec.
+    /// Source of the description: file name or spec.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -278,7 +278,7 @@ impl Fabric {
         &self.nodes
     }
 
-    /// All directed links, by [`LinkId`]; implied host links are among them.
+    /// All directed links, by [`LinkId`], including implied host links.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
@@ -331,30 +331,30 @@ impl Fabric {
         &self.kinds[self.link(link).kind.0 as usize]
     }
 
-    /// Whether crossing the link is a hop: true for every cable and backplane trace, false for host
-    /// links inside a router's board (two nodes of one Gemini are 0 hops apart, paper 003).
+    /// Whether crossing the link is a hop: true for every cable and backplane trace, false for host links inside a
+    /// router's board (two nodes of one Gemini are 0 hops apart, paper 003).
     pub fn is_hop(&self, link: LinkId) -> bool {
         !self.kind(link).onboard
     }
 
-    /// The port pairs of a link, in the order of the dump; empty for links that no dump lists.
+    /// The port pairs of a link, in the order of the dump; empty for links that are not in dumps.
     pub fn ports(&self, link: LinkId) -> &[PortPair] {
         let i = link.index();
         &self.ports[self.port_offsets[i] as usize..self.port_offsets[i + 1] as usize]
     }
 
-    /// All link ends that the dump lists (tiles or cabled ports).
+    /// All link ends in the dump (tiles or cabled ports).
     pub fn port_count(&self) -> usize {
         self.ports.len()
     }
 
-    /// The link of the other direction over the same cable or tiles.
+    /// The reverse link over the same cable or tiles.
     pub fn reverse(&self, link: LinkId) -> Option<LinkId> {
         let r = self.reverse[link.index()];
         (r != NONE).then_some(LinkId(r))
     }
 
-    /// Links that leave a router, to routers and to its nodes.
+    /// Links from a router, to routers and to its nodes.
     #[inline]
     pub fn links_from(&self, router: RouterId) -> &[LinkId] {
         let i = router.index();
@@ -367,7 +367,7 @@ impl Fabric {
         &self.nodes_of[self.nodes_of_offsets[i] as usize..self.nodes_of_offsets[i + 1] as usize]
     }
 
-    /// Coordinates of a router, when the fabric is a grid.
+    /// Coordinates of a router, if the fabric is a grid.
     pub fn coord(&self, router: RouterId) -> Option<&[u32]> {
         let n = self.shape.as_ref()?.dims.len();
         let at = router.index() * n;
@@ -381,7 +381,7 @@ impl Fabric {
         (r != NONE).then_some(RouterId(r))
     }
 
-    /// The link that leaves `router` in `direction`.
+    /// The link from `router` in `direction`.
     pub fn link_towards(&self, router: RouterId, direction: Direction) -> Option<LinkId> {
         self.links_from(router)
             .iter()
@@ -400,8 +400,8 @@ impl Fabric {
         Err(self.unknown("router", text, self.routers.iter().map(|r| r.name.as_str())))
     }
 
-    /// Finds a node by name, alias (GUID, LID), host name (where the host has one endpoint), nid
-    /// (`1234` or `nid01234`), or the name of a router that has exactly one node.
+    /// Finds a node by name, alias (GUID, LID), host name (if the host has one endpoint), nid (`1234` or `nid01234`),
+    /// or the name of a router that has exactly one node.
     pub fn find_node(&self, text: &str) -> Result<NodeId, FabricError> {
         if let Some(&id) = self.node_index.get(text) {
             return Ok(id);
@@ -501,7 +501,7 @@ impl Fabric {
             })
     }
 
-    /// Number of connected parts, links taken in both directions; routers and their nodes count as one.
+    /// Number of connected components of the undirected graph; a router and its nodes count as one vertex.
     pub fn components(&self) -> usize {
         let mut parent: Vec<u32> = (0..self.routers.len() as u32).collect();
         fn root(parent: &mut [u32], mut at: u32) -> u32 {
@@ -524,9 +524,8 @@ impl Fabric {
         parts
     }
 
-    /// A number in 16 hexadecimal digits that two fabrics share when their nodes, routers and links have
-    /// the same names, ends, capacities and order: link numbers of one are those of the other. What is
-    /// down does not count.
+    /// A fingerprint of 16 hexadecimal digits, equal for fabrics with the same names, ends, capacities and order of
+    /// nodes, routers and links: link numbers of one are valid for the other. Faults do not affect it.
     pub fn fingerprint(&self) -> String {
         let mut hash = Fnv::default();
         let mut add = |bytes: &[u8]| hash.part(bytes);
@@ -545,7 +544,7 @@ impl Fabric {
         hash.hex()
     }
 
-    /// Links and most frequent capacity of every kind, by kind name.
+    /// Number of links and most frequent capacity of every kind, by kind name.
     pub fn kind_summary(&self) -> BTreeMap<&str, (usize, BytesPerSecond)> {
         let mut capacities: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();
         for id in self.link_ids() {
@@ -570,7 +569,7 @@ impl Fabric {
     }
 }
 
-/// Reads `x,y,z` with optional parentheses.
+/// Parses `x,y,z` with optional parentheses.
 fn parse_coord(text: &str) -> Option<Vec<u32>> {
     let inner = text
         .strip_prefix('(')

@@ -7,17 +7,16 @@ use crate::fabric::{End, Fabric, Family};
 use crate::ids::{NodeId, RouterId};
 use crate::units::{BytesPerSecond, Seconds};
 
-/// A tree of switches: each switch of level `l` has `down[l-1]` children (nodes at level 1) and
-/// `up[l]` parents; `up[0]`, the switches that a node hangs on, is 1. Every parent is joined to a child
-/// by one cable (Öhring et al. 1995, XGFT).
+/// A tree of switches: each switch of level `l` has `down[l-1]` children (nodes at level 1) and `up[l]` parents;
+/// `up[0]`, the number of switches per node, is 1. One cable joins a child and a parent (Öhring et al. 1995, XGFT).
 #[derive(Clone, Debug, PartialEq)]
 pub struct FatTree {
     /// Children of a switch, by level from the leaves.
     pub down: Vec<u32>,
-    /// Parents of a switch, by level: entry `l` is what a level-`l` switch has; entry 0 is 1.
+    /// Parents of a switch, by level: entry `l` is for level-`l` switches; entry 0 is 1.
     pub up: Vec<u32>,
-    /// Endpoints of one host: endpoint `r` of every host in a unit hangs on the unit's leaf `r`
-    /// (rail-optimised). 1 is the ordinary tree.
+    /// Endpoints per host: endpoint `r` of every host in a unit is on the unit's leaf `r` (rail-optimised). 1 is the
+    /// ordinary tree.
     pub rails: u32,
     /// Capacity of every cable, one direction.
     pub link: BytesPerSecond,
@@ -26,8 +25,8 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// Tree of switches with `radix` ports: 2 or 3 levels, all ports used; `over` hosts' ports for
-    /// each port upwards at the leaves.
+    /// Tree of switches with `radix` ports: 2 or 3 levels, all ports used; `over` is the ratio of host ports to
+    /// uplinks at the leaves.
     pub fn of_radix(radix: u32, levels: u32, over: u32) -> Option<Self> {
         if radix < 2 || !radix.is_multiple_of(2) || over == 0 || !radix.is_multiple_of(over + 1) {
             return None;
@@ -49,8 +48,8 @@ impl FatTree {
         })
     }
 
-    /// Tree with these children and parents by level, see [`FatTree::down`] and [`FatTree::up`]; `None`
-    /// when they make none, or one of more than eight levels or 2^32 switches or nodes.
+    /// Tree with these children and parents by level, see [`FatTree::down`] and [`FatTree::up`]; `None` if they do
+    /// not form a tree, or one of more than eight levels or 2^32 switches or nodes.
     pub fn of_levels(down: Vec<u32>, up: Vec<u32>) -> Option<Self> {
         let whole = |sizes: &[u32]| {
             let product = sizes.iter().try_fold(1u32, |n, &s| n.checked_mul(s));
@@ -70,7 +69,7 @@ impl FatTree {
         (tree.size().routers <= u64::from(u32::MAX)).then_some(tree)
     }
 
-    /// What [`FatTree::build`] will make.
+    /// The size of the fabric that [`FatTree::build`] creates.
     fn size(&self) -> Size {
         let all = |sizes: &[u32]| product(sizes.iter().map(|&s| u64::from(s)));
         let switches =
@@ -137,7 +136,7 @@ impl FatTree {
         (level, rest / self.width(level), rest % self.width(level))
     }
 
-    /// Far ends of a switch's links, as [`FatTree::build`] adds them: children, then parents.
+    /// Far ends of a switch's links, in the order of [`FatTree::build`]: children, then parents.
     fn far_ends(&self, router: RouterId) -> Vec<End> {
         let (level, subtree, copy) = self.place(router);
         let below = u64::from(self.down[level - 1]);
@@ -159,8 +158,8 @@ impl FatTree {
             .collect()
     }
 
-    /// Whether a fabric is this tree: same switches, nodes and links in the same order, so that its
-    /// closed form routes it.
+    /// Whether a fabric is this tree, with the same switches, nodes and links in the same order, so that its
+    /// closed-form routing applies.
     pub fn describes(&self, fabric: &Fabric) -> bool {
         let counts = (fabric.routers().len() as u64, fabric.nodes().len() as u64);
         if counts != (self.routers(), self.nodes()) {
@@ -179,8 +178,8 @@ impl FatTree {
         fabric.router_ids().all(is_joined) && fabric.node_ids().all(is_placed)
     }
 
-    /// Builds it. Switches are called `leaf3`, `l2-5`, `l3-0`, nodes `h12` (`h12-r3` with rails), in
-    /// the order of their leaves. The links of a switch are its children's in order, then its parents'.
+    /// Builds it. Switches are named `leaf3`, `l2-5`, `l3-0`, nodes `h12` (`h12-r3` with rails), in the order of
+    /// their leaves. The links of a switch are its children's in order, then its parents'.
     pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
         self.size().check_distances(source)?;
         let mut b = FabricBuilder::new(Family::FatTree, source);
@@ -251,7 +250,7 @@ impl FatTree {
         }
     }
 
-    /// Links that each leaf adds: leaves come first, so the ejection links are found by counting.
+    /// Links added per leaf: leaves come first, so the ids of ejection links follow from counts.
     fn leaf_ejects(&self) -> u64 {
         let parents = if self.levels() > 1 {
             u64::from(self.up[1])

@@ -1,11 +1,11 @@
-//! What is broken? Links, lanes and routers out of service, and the machine without them.
+//! Faults: links, lanes and routers out of service, and the machine without them.
 
 use crate::error::{FabricError, InputError};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, RouterId};
 use std::collections::HashMap;
 
-/// Something out of service.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A cable: both directions of a link.
@@ -16,24 +16,24 @@ pub enum Fault {
     Lanes {
         /// The link.
         link: LinkId,
-        /// How many of its lanes are lost.
+        /// Number of lanes lost.
         lost: u16,
     },
-    /// A router with all its links, those of its nodes included.
+    /// A router with all its links, including those of its nodes.
     Router(RouterId),
 }
 
-/// Lanes of one tile that a `netwatch` lane mask leaves in service: 7 all three, 3, 5 and 6 two, 1, 2
-/// and 4 one (paper 002, II.F). `None` beyond three bits.
+/// Lanes in service by `netwatch` lane mask of a tile: 7 all three, 3, 5 and 6 two, 1, 2 and 4 one (paper 002, II.F).
+/// `None` beyond three bits.
 pub fn lanes_of_mask(mask: u32) -> Option<u16> {
     (mask <= 7).then(|| mask.count_ones() as u16)
 }
 
-/// Reads faults, one a line, from text called `file` in errors.
+/// Reads faults, one per line; `file` is the name of the text in errors.
 ///
-/// Lines: a link name (`c0-0c0s0g0 X+`, `ibcore01[29]`: the cable, both directions), the same behind
-/// `one-way`, a router name, or a log line that names a Cray tile and a `lanemask`. Empty lines and
-/// `#` comments are passed over. Log lines that name neither are returned as they stand.
+/// Lines: a link name (`c0-0c0s0g0 X+`, `ibcore01[29]`: the cable, both directions), the same after `one-way`, a
+/// router name, or a log line with a Cray tile and a `lanemask`. Empty lines and `#` comments are skipped. Other log
+/// lines are returned verbatim.
 pub fn parse<'a>(
     fabric: &Fabric,
     file: &str,
@@ -75,7 +75,7 @@ pub fn parse<'a>(
     Ok((faults, other))
 }
 
-/// A log line with `lanemask N`: the fault of the tile that it names, if any lane is lost.
+/// A log line with `lanemask N`: the fault of its tile, if any lane is lost.
 fn log_line(
     fabric: &Fabric,
     line: &str,
@@ -116,7 +116,7 @@ fn log_line(
 }
 
 impl Fabric {
-    /// The machine with faults: links keep their names and ids, their lanes in service fall.
+    /// The machine with faults: links keep their names and ids, their lanes in service decrease.
     #[must_use]
     pub fn with_faults(mut self, faults: &[Fault]) -> Self {
         for &fault in faults {

@@ -1,7 +1,7 @@
 //! Cray Gemini: capacities, tiles, names and numbers, and the builder of a whole machine.
 //!
-//! Sources: paper 000 Tables I and II and Figs. 2 and 3, paper 002 II; the naming rules hold for the
-//! published system maps of Cielo (16×12×24) and Hopper (17×8×24), every node.
+//! Sources: paper 000 Tables I and II and Figs. 2 and 3, paper 002 II; the naming rules agree with the published
+//! system maps of Cielo (16×12×24) and Hopper (17×8×24) for every node.
 
 use crate::bounds::{Size, product};
 use crate::builder::{FabricBuilder, LinkSpec};
@@ -10,7 +10,7 @@ use crate::fabric::{Direction, End, Fabric, Family, Shape};
 use crate::ids::RouterId;
 use crate::units::{BytesPerSecond, Seconds};
 
-/// What carries a tile's link.
+/// The medium of a tile's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// Inside a module, between its two Geminis.
@@ -22,7 +22,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Reads `LinkType:` words; cables carry a length and a dimension behind the word (`cable11x`).
+    /// Parses `LinkType:` values; cables have a length and a dimension after the word (`cable11x`).
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "mezzanine" => Some(Self::Mezzanine),
@@ -31,7 +31,7 @@ impl Carrier {
         }
     }
 
-    /// The word.
+    /// The value in dumps.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mezzanine => "mezzanine",
@@ -57,11 +57,11 @@ pub const HOST_TILE: BytesPerSecond = BytesPerSecond(1.3e9);
 pub const HOST_TILES: u16 = 8;
 /// Lanes of a tile (paper 002, II.C: lane masks have three bits).
 pub const LANES_PER_TILE: u16 = 3;
-/// Latency of one hop, router and wire: 105 ns at best in the vendor's Gemini white paper.
+/// Latency of one hop, router and wire: at best 105 ns in the vendor's Gemini white paper.
 pub const HOP_LATENCY: Seconds = Seconds(105e-9);
 
-/// Tile groups as on the first Gemini of Cielo (paper 000 Fig. 3). Lists of facing groups are in the
-/// order of their joints: `A[i]` is wired to `B[i]`, `C[i]` to `D[i]`, `F[i]` to `E[i]`.
+/// Tile groups as on the first Gemini of Cielo (paper 000 Fig. 3). Lists of facing groups are in joint order: `A[i]`
+/// is wired to `B[i]`, `C[i]` to `D[i]`, `F[i]` to `E[i]`.
 const A: [u16; 8] = [0o41, 0o31, 0o40, 0o30, 0o02, 0o12, 0o03, 0o13];
 const B: [u16; 8] = [0o04, 0o05, 0o14, 0o15, 0o36, 0o37, 0o46, 0o47];
 const C: [u16; 8] = [0o00, 0o01, 0o10, 0o11, 0o25, 0o26, 0o27, 0o35];
@@ -77,13 +77,13 @@ pub struct Machine {
     columns: Vec<u32>,
     /// Cabinet row by y / 2.
     rows: Vec<u32>,
-    /// A one-cabinet machine, in which X runs over the cages.
+    /// A one-cabinet machine, with X across the cages.
     one_cabinet: bool,
 }
 
 impl Machine {
-    /// `None` unless Y is even and Z is 8, 16 or 24 (two Geminis a module, eight slots a cage, three
-    /// cages a cabinet).
+    /// `None` unless Y is even and Z is 8, 16 or 24 (two Geminis per module, eight slots per cage, three cages per
+    /// cabinet).
     pub fn new(dims: [u32; 3]) -> Option<Self> {
         let [x, y, z] = dims;
         if x == 0 || y == 0 || y % 2 != 0 || !matches!(z, 8 | 16 | 24) {
@@ -118,7 +118,7 @@ impl Machine {
         )
     }
 
-    /// nid of the first of a Gemini's two nodes: the serpentine order in which ALPS numbers them.
+    /// nid of the first of a Gemini's two nodes: the serpentine order of ALPS.
     pub fn nid(&self, [x, y, z]: [u32; 3]) -> u32 {
         let [nx, ny, nz] = self.dims;
         let plane = (nx - x) % nx;
@@ -126,8 +126,8 @@ impl Machine {
         2 * (line * nz + if line % 2 == 0 { z } else { nz - 1 - z })
     }
 
-    /// Coordinate of a Gemini name or of a node name (`c1-0c2s5g1`, `c1-0c2s5n3`); `None` for other text
-    /// and places outside the machine.
+    /// Coordinate of a Gemini name or of a node name (`c1-0c2s5g1`, `c1-0c2s5n3`); `None` for other text and places
+    /// outside the machine.
     pub fn coordinate(&self, cname: &str) -> Option<[u32; 3]> {
         let (cabinet, rest) = cname.strip_prefix('c')?.split_once('c')?;
         let (column, row) = cabinet.split_once('-')?;
@@ -163,7 +163,7 @@ impl Machine {
         Some([x, 2 * ring + gemini, 8 * cage + slot])
     }
 
-    /// Coordinate of the Gemini that a nid hangs on.
+    /// Coordinate of the Gemini of a nid.
     pub fn of_nid(&self, nid: u32) -> Option<[u32; 3]> {
         let [nx, ny, nz] = self.dims;
         let (step, line) = (nid / 2, nid / 2 / nz);
@@ -184,8 +184,8 @@ impl Machine {
         Some([(nx - plane) % nx, y, z])
     }
 
-    /// Tiles that leave `at` towards `direction`, in joint order. Which of the two groups of a
-    /// dimension points up changes along the folded cabling.
+    /// Tiles from `at` in `direction`, in joint order. Which of the two groups of a dimension is the positive one
+    /// alternates along the folded cabling.
     fn tiles(&self, direction: Direction, at: u32) -> &'static [u16] {
         let first_up = match direction.dim {
             0 => self.first_x_group_is_up(at),
@@ -200,7 +200,7 @@ impl Machine {
         }
     }
 
-    /// Group A faces lower cabinet columns, B higher ones; at both ends of the fold they turn round.
+    /// Group A faces lower cabinet columns, B higher ones; at both ends of the fold they are swapped.
     fn first_x_group_is_up(&self, at: u32) -> bool {
         let n = self.dims[0];
         let column = |x: u32| self.columns[(x % n) as usize];
@@ -214,7 +214,7 @@ impl Machine {
     }
 }
 
-/// The carrier of the joint between `lower` and `lower + 1` along a dimension (paper 000, III).
+/// The medium of the joint between `lower` and `lower + 1` along a dimension (paper 000, III).
 fn carrier(dim: usize, lower: u32) -> Carrier {
     match dim {
         1 if lower.is_multiple_of(2) => Carrier::Mezzanine,
@@ -223,16 +223,16 @@ fn carrier(dim: usize, lower: u32) -> Carrier {
     }
 }
 
-/// Ring order of a folded line of `n` cabinets: 0, then those of one parity upwards, then the others
-/// back down.
+/// Ring order of a folded line of `n` cabinets: 0, then those of one parity in increasing order, then the others in
+/// decreasing order.
 fn folded(n: u32, upwards: impl Fn(u32) -> bool) -> Vec<u32> {
     let up = (1..n).filter(|&c| upwards(c));
     let down = (1..n).rev().filter(|&c| !upwards(c));
     std::iter::once(0).chain(up).chain(down).collect()
 }
 
-/// Builds a whole Gemini machine without faults: `X·Y·Z` routers, two nodes each, 40 network tiles.
-/// Sizes that Cray's cabinets cannot hold get coordinates for names.
+/// Builds a whole Gemini machine without faults: `X·Y·Z` routers, two nodes each, 40 network tiles. Sizes that do not
+/// fit Cray's cabinets use coordinates as names.
 pub fn build(dims: [u32; 3], source: &str) -> Result<Fabric, FabricError> {
     let routers = product(dims.map(u64::from));
     let size = Size {

@@ -1,14 +1,13 @@
-//! The hash of everything that leaves a process: fingerprints, the end of a binary machine, boot identities
-//! on the wire and in a store.
+//! The hash in external data: fingerprints, the end of a binary machine, boot identities on the wire and in a store.
 //!
-//! 64-bit FNV-1a (Fowler, Noll and Vo; RFC 9923): start with [`OFFSET_BASIS`]; for every byte, exclusive or
-//! with the byte, then multiply by [`PRIME`] modulo 2^64. It tells accidents apart, not forgeries: proofs on
-//! the wire are HMAC-SHA-256, check sums of stored blocks CRC-32.
+//! 64-bit FNV-1a (Fowler, Noll and Vo; RFC 9923): start with [`OFFSET_BASIS`]; for every byte, exclusive or with the
+//! byte, then multiply by [`PRIME`] modulo 2^64. It detects accidental changes, not forgeries: authentication on the
+//! wire is HMAC-SHA-256, check sums of stored blocks are CRC-32.
 
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
-/// A 64-bit FNV-1a hash under way.
+/// State of a 64-bit FNV-1a hash.
 #[derive(Clone, Debug)]
 pub struct Fnv(u64);
 
@@ -27,13 +26,13 @@ impl Fnv {
         });
     }
 
-    /// Adds bytes and a zero byte, so that the borders between parts count.
+    /// Adds bytes and a zero byte, so that the boundaries of parts affect the hash.
     pub fn part(&mut self, bytes: &[u8]) {
         self.bytes(bytes);
         self.bytes(&[0]);
     }
 
-    /// The hash of everything added so far.
+    /// The hash of all bytes so far.
     pub fn value(&self) -> u64 {
         self.0
     }

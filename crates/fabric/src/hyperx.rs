@@ -7,8 +7,8 @@ use crate::fabric::{Direction, End, Fabric, Family, Shape};
 use crate::ids::RouterId;
 use crate::units::{BytesPerSecond, Seconds};
 
-/// Builds a HyperX (Ahn et al. 2009) with equal links and `nodes` nodes on each router. Routers are
-/// called `r0-0`, nodes `r0-0-n1`; kinds are called after the dimension (`X`, `Y`, …).
+/// Builds a HyperX (Ahn et al. 2009) with equal links and `nodes` nodes on each router. Routers are named `r0-0`,
+/// nodes `r0-0-n1`; kinds have the name of the dimension (`X`, `Y`, …).
 pub fn build(
     dims: &[u32],
     nodes: u32,

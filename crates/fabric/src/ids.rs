@@ -1,4 +1,4 @@
-//! Index types: one per index space, so that a link number never stands for a node.
+//! Index types: one per index space, so that the compiler rejects a link id in place of a node id.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,13 +11,13 @@ macro_rules! index_type {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The index as an array position.
+            /// The id as an array index.
             #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
             }
 
-            /// The id of an array position; positions never exceed the id's range (the builder checks).
+            /// The id of an array index; indices never exceed the id's range (the builder checks).
             #[inline]
             pub fn of(position: usize) -> Self {
                 debug_assert!(position <= <$inner>::MAX as usize);

@@ -1,10 +1,9 @@
-//! What are the words of the project? Routers, nodes, directed links, routes, readings, traffic and
-//! placements, with the laws that hold between them.
+//! The domain types: routers, nodes, directed links, routes, readings, traffic and placements, with their invariants.
 //!
-//! Everything here is pure: no files, no network, no clock, no environment. Readers in `observe`
-//! build a [`Fabric`] through [`FabricBuilder`], which checks it once; after that it never changes.
-//! [`Routing`] says which way bytes go, [`LinkState`] what every link carries, [`Traffic`] what an
-//! application sends and [`Placement`] where its tasks are.
+//! Everything here is pure: no files, no network, no clock, no environment. Readers in `observe` build a [`Fabric`]
+//! through [`FabricBuilder`], which checks it once; then it is immutable. [`Routing`] gives the route of every pair,
+//! [`LinkState`] the load of every link, [`Traffic`] the messages of an application and [`Placement`] the nodes of
+//! its tasks.
 //!
 //! # Example
 //!

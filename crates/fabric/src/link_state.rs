@@ -1,4 +1,4 @@
-//! What does every link carry? Rates and ratios over a window, with their coverage.
+//! Load of every link: rates and ratios over a window, with their coverage.
 
 use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
@@ -7,42 +7,42 @@ use crate::snapshot::{Increase, LinkCounts, Quantity, Side, Totals};
 
 /// Load of every directed link over a window.
 ///
-/// For the hop A→B the received bytes, used ratio and input stall come from B's record, the credit
-/// stall from A's (paper 000, V.B); the snapshot has done that join.
+/// For the hop A→B the received bytes, used ratio and input stall come from B's counters, the credit stall from A's
+/// (paper 000, V.B); the snapshot has already joined them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkState {
-    /// Length of the window, if the source says it; the longest where devices have their own.
+    /// Length of the window, if known; the maximum if devices have their own.
     pub window_seconds: Option<f64>,
-    /// Seconds that the bytes of each link cover, where the source says it.
+    /// Seconds covered by each link's bytes, if known.
     pub window: Column,
-    /// Bytes that arrived in the window.
+    /// Bytes received in the window.
     pub received_bytes: Column,
-    /// Packets that arrived (or, where only the sender counts, were sent) in the window.
+    /// Packets received in the window (sent, if only the sender counts them).
     pub packets: Column,
-    /// Received bytes over what the lanes in service could have carried (USED_BW of paper 003, 0..1).
+    /// Received bytes over the bytes that the lanes in service could have carried (USED_BW of paper 003, 0..1).
     pub used_ratio: Column,
-    /// Share of the window that arrivals waited in the input queue (INQ_STALL, 0..1).
+    /// Share of the window in which arrivals waited in the input queue (INQ_STALL, 0..1).
     pub input_stall_ratio: Column,
-    /// Share of the window that departures lacked credits (CREDIT_STALL, 0..1).
+    /// Share of the window in which departures lacked credits (CREDIT_STALL, 0..1).
     pub credit_stall_ratio: Column,
-    /// Input stall in seconds, mean over the link's ports, known also without a window.
+    /// Input stall in seconds, mean over the link's ports; needs no window.
     pub input_stall_seconds: Column,
-    /// Credit stall in seconds, mean over the link's ports, known also without a window.
+    /// Credit stall in seconds, mean over the link's ports; needs no window.
     pub credit_stall_seconds: Column,
-    /// Times or ticks that departures were held back, where the source knows no times.
+    /// Count or ticks of blocked departures, from sources without times.
     pub credit_stall_count: Column,
-    /// Bytes that waited to enter the link at the end of the window.
+    /// Bytes queued for the link at the end of the window.
     pub queued_bytes: Column,
     /// Transmission errors in the window.
     pub errors: Column,
     /// Lanes in service at the end of the window.
     pub lanes: Column,
-    /// Share of the quantities of the source that were read for the link (0..1).
+    /// Share of the source's quantities that were read for the link (0..1).
     pub coverage: Vec<f64>,
 }
 
 impl LinkState {
-    /// Nothing known.
+    /// All values unknown.
     pub fn unknown(fabric: &Fabric) -> Self {
         let n = fabric.links().len();
         Self {
@@ -63,11 +63,11 @@ impl LinkState {
         }
     }
 
-    /// The state that an increase describes.
+    /// The state from an increase.
     ///
-    /// Ratios divide by the window of the link's own end and by the capacity of the lanes in service,
-    /// those of the reading where it knows them. Without a window they are the source's own, if it
-    /// printed any, else unknown. A link without lanes has no used ratio.
+    /// Ratios divide by the window of the link's own end and by the capacity of the lanes in service, from the
+    /// reading if it has them. Without a window they are the source's own ratios, if any, otherwise unknown. A link
+    /// without lanes has no used ratio.
     pub fn of_increase(fabric: &Fabric, increase: &Increase) -> Self {
         let window = |side, link| increase.window(side, link);
         let mut state = Self::of(fabric, increase, &window);
@@ -75,8 +75,7 @@ impl LinkState {
         state
     }
 
-    /// What links carried since their counters began, over a time that is not known: there are no
-    /// ratios but those that the source printed.
+    /// Totals since the counters began, over an unknown time: no ratios except the source's own.
     pub fn of_totals(fabric: &Fabric, totals: &Totals) -> Self {
         Self::of(fabric, totals, &|_, _| None)
     }
@@ -93,7 +92,7 @@ impl LinkState {
             let read = |quantity| counts.read(quantity, link);
             let known = quantities.iter().filter(|&&q| read(q).is_ok()).count();
             state.coverage[link.index()] = known as f64 / quantities.len().max(1) as f64;
-            // Where both ends count, the receiving end is the truth: what arrived used the link.
+            // If both ends count, the receiving end is used: bytes that arrived did occupy the link.
             let first = |received: Q, sent: Q| {
                 let side = |q: Q| read(q).map(|v| (v, q.side()));
                 either(side(received), side(sent))
@@ -104,7 +103,7 @@ impl LinkState {
             let lost = read(Q::CreditStallBytes)
                 .and_then(|bytes| Ok(bytes / capacity.ok_or(Missing::Down)?));
             let credit = either(read(Q::CreditStallNs).map(|ns| ns * 1e-9), lost);
-            // Without a window or a capacity there is no ratio, whatever was counted.
+            // Without a window or a capacity there is no ratio.
             let over = |value: f64, side, rate: Option<f64>| {
                 let most = window(side, link).zip(rate).map(|(w, rate)| w * rate);
                 most.map(|most| value / most).ok_or(Missing::Uncounted)
@@ -137,7 +136,7 @@ impl LinkState {
         state
     }
 
-    /// All columns of figures with their names.
+    /// All columns with their names.
     pub fn columns(&self) -> [(&'static str, &Column); 11] {
         [
             ("received_bytes", &self.received_bytes),
@@ -154,7 +153,7 @@ impl LinkState {
         ]
     }
 
-    /// Figures of a link that its sources count and that are not known, by name.
+    /// Names of the missing values of a link, among those that its sources count.
     pub fn missing(&self, link: LinkId) -> impl Iterator<Item = (&'static str, Missing)> {
         self.columns()
             .into_iter()
@@ -164,7 +163,7 @@ impl LinkState {
             })
     }
 
-    /// Whether any source speaks of a link, even if none of its values is known.
+    /// Whether any source covers a link, even if none of its values is known.
     pub fn is_spoken_of(&self, link: LinkId) -> bool {
         self.coverage[link.index()] > 0.0 || self.missing(link).next().is_some()
     }
@@ -176,7 +175,7 @@ impl LinkState {
     }
 }
 
-/// The first that is known, else the reason of the first that is counted.
+/// The first known value, else the reason of the first that is counted.
 fn either<T>(first: Result<T, Missing>, second: Result<T, Missing>) -> Result<T, Missing> {
     match (first, second) {
         (Err(Missing::Uncounted), second) => second,
@@ -185,8 +184,8 @@ fn either<T>(first: Result<T, Missing>, second: Result<T, Missing>) -> Result<T,
     }
 }
 
-/// Capacity of a link in bytes per second: with the lanes that the reading saw in service, else with
-/// those of the fabric, and never more than a device says that it negotiated.
+/// Capacity of a link in bytes per second, with the lanes in service from the reading, else from the fabric; limited
+/// to the rate that a device negotiated.
 fn capacity(fabric: &Fabric, counts: &LinkCounts, id: LinkId) -> f64 {
     let link = fabric.link(id);
     let lanes = counts.get(Quantity::Lanes, id);

@@ -1,4 +1,4 @@
-//! Where are the tasks? Allocations and checked placements.
+//! Allocations and checked placements.
 
 use crate::bounds::{MAX_ALLOCATION, MAX_SLOTS};
 use crate::error::FabricError;
@@ -6,16 +6,16 @@ use crate::fabric::Fabric;
 use crate::ids::NodeId;
 use std::collections::HashMap;
 
-/// A place for one task: the `slot`-th core of a node.
+/// A slot for one task on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
     /// Node.
     pub node: NodeId,
-    /// Position on the node, from 0.
+    /// Index on the node, from 0.
     pub slot: u32,
 }
 
-/// The nodes a job was given, in the launcher's order, with the tasks each may hold.
+/// The nodes of a job, in the launcher's order, with the slots of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     nodes: Vec<(NodeId, u32)>,
@@ -23,7 +23,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// From (node, capacity) pairs; a node named twice or a capacity of 0 is refused.
+    /// From (node, capacity) pairs; duplicate nodes and capacities of 0 are refused.
     pub fn new(fabric: &Fabric, nodes: Vec<(NodeId, u32)>) -> Result<Self, FabricError> {
         let mut index = HashMap::with_capacity(nodes.len());
         for (i, &(node, capacity)) in nodes.iter().enumerate() {
@@ -95,7 +95,7 @@ impl Allocation {
     }
 }
 
-/// A slot for every task: an injection of tasks into an allocation's slots.
+/// A slot for every task, no slot twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     slots: Vec<Slot>,
@@ -130,7 +130,7 @@ impl Placement {
         Ok(Self { slots })
     }
 
-    /// From a node for every task; slots are handed out in task order.
+    /// From a node for every task; slots are assigned in task order.
     pub fn on_nodes(
         fabric: &Fabric,
         allocation: &Allocation,
@@ -151,7 +151,7 @@ impl Placement {
         Self::new(fabric, allocation, slots)
     }
 
-    /// Tasks fill the nodes one after the other: what launchers do by default.
+    /// Tasks fill the nodes one after the other: the default of launchers.
     pub fn in_order(allocation: &Allocation, tasks: usize) -> Result<Self, FabricError> {
         allocation.check_tasks(tasks)?;
         Ok(Self {
@@ -159,7 +159,7 @@ impl Placement {
         })
     }
 
-    /// Tasks go to the nodes in turn (cyclic distribution), skipping full ones.
+    /// Tasks are dealt to the nodes in turn (cyclic distribution), skipping full ones.
     pub fn round_robin(allocation: &Allocation, tasks: usize) -> Result<Self, FabricError> {
         allocation.check_tasks(tasks)?;
         let deepest = allocation.nodes.iter().map(|&(_, c)| c).max().unwrap_or(0);
@@ -198,7 +198,7 @@ impl Placement {
         &self.slots
     }
 
-    /// Tasks whose node differs between two placements.
+    /// Tasks on different nodes in two placements.
     pub fn moved(&self, other: &Self) -> usize {
         self.slots
             .iter()

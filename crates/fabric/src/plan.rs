@@ -1,10 +1,10 @@
-//! What does one training step of a large model send? A parallelism plan as traffic.
+//! Traffic of one training step of a large model, from a parallelism plan.
 //!
-//! Ranks are numbered as Megatron-LM does: tensor-parallel fastest, then data-parallel, pipeline stages
-//! slowest (Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC'21).
-//! Expert-parallel groups are runs of the data-parallel ones. For each rank and step, with h the hidden
-//! size, s the sequence length, b the micro-batch, m micro-batches, L layers over p stages, t tensor
-//! ranks, and w bytes a word, one activation is a = b·s·h·w, and
+//! Ranks are numbered as in Megatron-LM: tensor-parallel fastest, then data-parallel, pipeline stages slowest
+//! (Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC'21). Expert-parallel groups
+//! are runs of the data-parallel ones. For each rank and step, with h the hidden size, s the sequence length, b the
+//! micro-batch, m micro-batches, L layers over p stages, t tensor ranks, and w bytes per word, one activation is a =
+//! b·s·h·w, and
 //!
 //! - tensor: 4 allreduces of an activation for each layer and micro-batch (two forward, two backward):
 //!   4·m·(L/p)·a;
@@ -19,7 +19,7 @@ use crate::error::{FabricError, InputError};
 use crate::spec::{count, positive};
 use crate::traffic::{Exchange, Phase, Stencil, Traffic};
 
-/// A plan with what it moves.
+/// A parallelism plan with the model's sizes.
 struct Plan {
     data: u32,
     tensor: u32,
@@ -33,12 +33,12 @@ struct Plan {
     batches: f64,
     word: f64,
     topk: f64,
-    /// Given bytes of a rank and step: data, tensor, pipeline, expert.
+    /// Bytes per rank and step from the spec: data, tensor, pipeline, expert.
     given: [Option<f64>; 4],
 }
 
 impl Default for Plan {
-    /// The sizes of a model of 7 thousand million parameters.
+    /// The sizes of a model with 7 × 10⁹ parameters.
     fn default() -> Self {
         Self {
             data: 1,
@@ -58,7 +58,7 @@ impl Default for Plan {
     }
 }
 
-/// Bytes that a rank puts into each kind of communication in a step.
+/// Bytes per rank for each kind of communication in a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Amounts {
     data: f64,
@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-/// Builds the traffic of `dp=…,tp=…,pp=…,ep=…`: a phase for each kind of parallelism.
+/// Builds the traffic of `dp=…,tp=…,pp=…,ep=…`: one phase for each kind of parallelism.
 pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: &str| {
         InputError::new(text, found, expected).hint(
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(phase(&t, "pipeline").total_bytes(), 32.0 * 2.0 * 50.0);
         // Each keeps its own quarter.
         assert_eq!(phase(&t, "expert").total_bytes(), 64.0 * 75.0);
-        // Tensor neighbours are next to each other, data neighbours 4 apart, stages 32.
+        // Tensor neighbours are adjacent, data neighbours 4 apart, stages 32.
         assert_eq!(phase(&t, "tensor").sends(5)[0].to, 6);
         assert_eq!(phase(&t, "data").sends(5)[0].to, 9);
         assert_eq!(phase(&t, "pipeline").sends(5)[0].to, 37);

@@ -1,9 +1,9 @@
-//! Machines that people know, by name.
+//! Well-known machines by name.
 //!
-//! Sizes are published; wiring between groups of dragonflies and host names are ours where no dump is
-//! public, so read the machine's own dump where that matters.
+//! Sizes are published. Host names and the wiring between dragonfly groups are assumed if no dump is public; if they
+//! matter, read the machine's own dump.
 
-/// Name, spec and where the size comes from.
+/// Name, spec and source of the size.
 pub const PRESETS: [(&str, &str, &str); 11] = [
     (
         "cielo",
@@ -25,8 +25,8 @@ pub const PRESETS: [(&str, &str, &str); 11] = [
         "gemini:24x24x24",
         "Cray XE6/XK7, 27,648 nodes (paper 003)",
     ),
-    // SeaStar links carry 3.092 GB/s each way; injection reaches 62.5 % of HyperTransport's 3.2 GB/s
-    // (paper 001). Red Storm closes only its Z dimension to a ring.
+    // SeaStar links carry 3.092 GB/s each way; injection reaches 62.5 % of HyperTransport's 3.2 GB/s (paper 001). In
+    // Red Storm only the Z dimension is a ring.
     (
         "redstorm",
         "torus:27x20x24:open=XY,link=3.092,host=2.0,latency=50",
@@ -42,7 +42,7 @@ pub const PRESETS: [(&str, &str, &str); 11] = [
         "aries:9x6x16:blue=24,columns=10",
         "Cray XC40, nine groups (published description)",
     ),
-    // 74 compute groups of 32 switches, 16 endpoints each; 128 nodes a group with four NICs each.
+    // 74 compute groups of 32 switches, 16 endpoints each; 128 nodes per group with four NICs each.
     (
         "frontier-like",
         "slingshot:74x32:nodes=16,global=4",

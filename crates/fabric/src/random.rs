@@ -1,19 +1,19 @@
-//! Random numbers that are the same on every machine and in every release.
+//! Random numbers, identical on every platform and in every release.
 //!
-//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a
-//! counter that grows by an odd constant, and a mix of it.
+//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a counter that
+//! increases by an odd constant, and a mixing function.
 
-/// A stream of random numbers.
+/// A random number generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed: SplitMix64 as published.
+    /// The generator for a seed: SplitMix64 as published.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// One of many independent streams of a seed.
+    /// One of many independent generators for a seed.
     pub fn stream(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95));
         random.next_u64();
@@ -30,7 +30,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n` (0 when `n` is 0).
+    /// A number below `n` (0 if `n` is 0).
     #[inline]
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
@@ -42,8 +42,8 @@ impl Random {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// About normally distributed, mean 0 and variance 1: the sum of twelve uniform numbers, which needs no
-    /// function of the platform's mathematical library.
+    /// Approximately normal with mean 0 and variance 1: the sum of twelve uniform numbers, independent of the
+    /// platform's mathematical library.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn streams_stay_as_they_are() {
-        // A stream begins at the second number of its seed; mappings of a seed depend on it.
+        // A generator begins at the second number of its seed; mappings for a seed depend on it.
         assert_eq!(first(Random::stream(0, 0)), [0x6e78_9e6a_a1b9_65f4]);
         assert_eq!(
             first(Random::stream(7, 3)),

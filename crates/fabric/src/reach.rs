@@ -1,4 +1,4 @@
-//! Which pairs of nodes can talk, and how far apart are they?
+//! Routability and distances of all pairs of nodes.
 
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
@@ -6,7 +6,7 @@ use crate::routing::{Routing, Unroutable};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Most unroutable pairs that are kept by name; all are counted.
+/// Largest number of unroutable pairs that are listed; all are counted.
 const EXAMPLES: usize = 1000;
 
 /// Routability and distance over all ordered pairs of different nodes.
@@ -22,10 +22,11 @@ pub struct Reach {
     pub unroutable: Vec<Unroutable>,
 }
 
-/// Destinations that one thread takes in a run.
+/// Destinations per unit of work.
 const RUN: usize = 32;
 
-/// The nodes of a router as sources: how many inject without a hop, by a hop, and not at all.
+/// The nodes of a router as sources: number with an on-board injection link, with a cabled one, and with one that is
+/// down.
 #[derive(Clone, Copy, Debug)]
 struct Sources {
     router: RouterId,
@@ -49,7 +50,7 @@ impl Sources {
     }
 }
 
-/// What a node's link adds to a route, as a position in [`Sources::counts`].
+/// Hops of a node's injection link as an index into [`Sources::counts`]; 2 is a link that is down.
 fn injection(fabric: &Fabric, link: LinkId) -> usize {
     match fabric.link(link).is_up() {
         true => usize::from(fabric.is_hop(link)),
@@ -57,14 +58,13 @@ fn injection(fabric: &Fabric, link: LinkId) -> usize {
     }
 }
 
-/// What is known of the way from a router to one destination: nothing, that it is dead, or its hops
-/// plus [`HOPS`].
+/// State of the route from a router to one destination: unknown, dead, or its hops plus [`HOPS`].
 type Way = u32;
 const UNKNOWN: Way = 0;
 const DEAD: Way = 1;
 const HOPS: Way = 2;
 
-/// Where every link leads, in four bytes: the router, and whether it is a hop.
+/// End of every link in four bytes: the router, and whether the link is a hop.
 struct Ends(Vec<u32>);
 
 /// A link that leads to nodes, plus one if it is a hop.
@@ -86,7 +86,7 @@ impl Ends {
     }
 }
 
-/// Ways of all routers to a run of destinations, router by router, with room to walk.
+/// Routes from all routers to a run of destinations, router by router, with scratch space.
 #[derive(Default)]
 struct Ways {
     of: Vec<Way>,
@@ -95,12 +95,12 @@ struct Ways {
 }
 
 impl Reach {
-    /// Looks at all pairs, in time proportional to routers × nodes where the next hop depends on the
-    /// destination alone. Same result on any number of threads.
+    /// Examines all pairs, in time proportional to routers × nodes if the next hop depends only on the destination.
+    /// Same result on any number of threads.
     pub fn of(fabric: &Fabric, routing: &Routing) -> Self {
         let parts: Vec<Self> = if routing.is_destination_based() {
             let mut nodes: Vec<NodeId> = fabric.node_ids().collect();
-            // Where the next hop depends on the destination's router, its nodes share the way there.
+            // If the next hop depends on the destination's router, its nodes share the route.
             let shared = !matches!(routing, Routing::Tables(_) | Routing::Tree(_));
             if shared {
                 nodes.sort_by_key(|&n| fabric.node(n).router);
@@ -167,7 +167,7 @@ impl Reach {
         self.unroutable.extend(part.unroutable);
     }
 
-    /// Pairs that have no route.
+    /// Number of pairs without a route.
     pub fn unroutable_pairs(&self) -> u64 {
         self.pairs - self.routable
     }
@@ -177,8 +177,8 @@ impl Reach {
         *self.hops.entry(hops).or_default() += 1;
     }
 
-    /// All pairs with their destination on one router; the route between two routers is walked once,
-    /// for it does not depend on which of their nodes talk.
+    /// All pairs with their destination on one router; the route between two routers is walked once, since it is the
+    /// same for all of their nodes.
     fn into_router(fabric: &Fabric, routing: &Routing, to: RouterId) -> Self {
         let mut part = Self::default();
         let mut route = Vec::new();
@@ -211,9 +211,9 @@ impl Reach {
         part
     }
 
-    /// Adds all sources to a run of destinations over the trees of next hops; the sources of a router
-    /// that inject alike are counted at once. Router by router, for a row of the tables has the entries
-    /// of neighbouring destinations side by side.
+    /// Adds all sources to a run of destinations over the trees of next hops; sources of a router with equal
+    /// injection are counted together. Router by router, because a table row stores neighbouring destinations side by
+    /// side.
     fn add_trees(&mut self, walks: &[Walk<'_>], sources: &[Sources], ways: &mut Ways) {
         for at in sources {
             for walk in walks {
@@ -252,7 +252,7 @@ impl Reach {
         }
     }
 
-    /// Notes the nodes of a router that have no way to a node.
+    /// Records the nodes of a router without a route to a node.
     fn note_router(&mut self, fabric: &Fabric, routing: &Routing, at: RouterId, to: NodeId) {
         for &from in fabric.nodes_on(at).iter().filter(|&&n| n != to) {
             if self.unroutable.len() >= EXAMPLES {
@@ -271,7 +271,7 @@ impl Reach {
     }
 }
 
-/// Walks the failing route once more for its reason.
+/// Repeats the walk of a failing route to find the reason.
 fn explain(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> Unroutable {
     let at = fabric.node(from).router;
     let reason = crate::routing::Dead::NoEntry;
@@ -286,24 +286,24 @@ fn explain(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> Unro
         })
 }
 
-/// The way to one node.
+/// The routes to one node.
 struct Walk<'a> {
     fabric: &'a Fabric,
     routing: &'a Routing,
     ends: &'a Ends,
     to: NodeId,
-    /// Column of [`Ways::of`]; destinations that share their way have the same.
+    /// Column of [`Ways::of`]; destinations with a shared route have the same one.
     column: usize,
 }
 
 impl Walk<'_> {
-    /// Where the way from a router is kept.
+    /// Storage of the state for a router.
     #[inline]
     fn place(&self, router: RouterId) -> usize {
         router.index() * RUN + self.column
     }
 
-    /// The way from `router`, filling in every router passed.
+    /// The state of `router`; also stores it for every router on the route.
     fn follow(&self, router: RouterId, ways: &mut Ways) -> Way {
         ways.passed.clear();
         let mut at = router;

@@ -1,5 +1,5 @@
-//! One consistent reading of a machine's counters, already joined to directed links: [`Totals`] since
-//! the counters began, or their [`Increase`] over an interval.
+//! One consistent reading of a machine's counters, joined to directed links: [`Totals`] since the counters began, or
+//! their [`Increase`] over an interval.
 
 use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
@@ -8,50 +8,49 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
-/// What a counter counts, over all networks. Units are part of the meaning.
+/// A counter's quantity, for all networks. Units are part of the meaning.
 ///
-/// Gemini's tiles count phits, packets and input stalls of what **arrives**, and output (credit)
-/// stalls of what waits to **leave** (paper 000, V.B). A reading files each under the directed link
-/// it speaks of: arrivals under the link that ends at the tile, credit stalls under the link that
-/// begins there.
+/// Gemini's tiles count phits, packets and input stalls of **arrivals**, and output (credit) stalls of **departures**
+/// (paper 000, V.B). A reading assigns each to its directed link: arrivals to the link that ends at the tile, credit
+/// stalls to the link that begins there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Quantity {
-    /// Bytes that arrived over the link.
+    /// Bytes received over the link.
     ReceivedBytes,
-    /// Packets that arrived over the link.
+    /// Packets received over the link.
     ReceivedPackets,
     /// Bytes sent into the link.
     SentBytes,
     /// Packets sent into the link.
     SentPackets,
-    /// Nanoseconds that arrived packets waited in the input queue, mean over the link's ports.
+    /// Nanoseconds that received packets waited in the input queue, mean over the link's ports.
     InputStallNs,
     /// Nanoseconds that packets waited to enter the link for lack of credits, mean over its ports.
     CreditStallNs,
     /// Bytes that the link could have carried while departures lacked credits (InfiniBand's ticks).
     CreditStallBytes,
-    /// Times that departures were held back, or ticks of a length that nobody knows.
+    /// Count of blocked departures, or ticks of unknown length.
     CreditStallCount,
-    /// Transmission errors, and packets dropped at either end.
+    /// Transmission errors, and dropped packets at either end.
     Errors,
     /// Lanes in service.
     Lanes,
-    /// Capacity that the device negotiated, bytes per second.
+    /// Capacity negotiated by the device, bytes per second.
     Capacity,
-    /// Bytes that wait to enter the link.
+    /// Bytes queued for the link.
     QueuedBytes,
-    /// USED_BW as the source itself printed it, 0..1 (paper 003).
+    /// USED_BW as printed by the source, 0..1 (paper 003).
     UsedRatio,
-    /// INQ_STALL as the source itself printed it, 0..1.
+    /// INQ_STALL as printed by the source, 0..1.
     InputStallRatio,
-    /// CREDIT_STALL as the source itself printed it, 0..1.
+    /// CREDIT_STALL as printed by the source, 0..1.
     CreditStallRatio,
 }
 
 impl Quantity {
-    /// Whether the value is a state of the moment rather than a count that grows.
+    /// Whether the value is a gauge, as opposed to a counter.
     pub fn is_gauge(self) -> bool {
         matches!(
             self,
@@ -64,7 +63,7 @@ impl Quantity {
         )
     }
 
-    /// Whether it is a share of the window that the source computed.
+    /// Whether it is a ratio computed by the source.
     pub fn is_ratio(self) -> bool {
         matches!(
             self,
@@ -72,12 +71,12 @@ impl Quantity {
         )
     }
 
-    /// Whether it is a time that something waited.
+    /// Whether it is a stall time.
     pub fn is_stall(self) -> bool {
         matches!(self, Self::InputStallNs | Self::CreditStallNs)
     }
 
-    /// The end of the link whose device counts it.
+    /// The end of the link with the counter.
     pub fn side(self) -> Side {
         match self {
             Self::SentBytes
@@ -92,7 +91,7 @@ impl Quantity {
     }
 }
 
-/// An end of a directed link, as the place of a counter.
+/// The end of a directed link where a counter is located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The receiving end.
@@ -101,15 +100,15 @@ pub enum Side {
     Departures,
 }
 
-/// Things that were read and have no part in the figures, counted by reason.
+/// Readings left out of the result, counted by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<String, (usize, Vec<String>)>);
 
-/// Names of left-out things that a sentence lists for each reason.
+/// Largest number of names listed for each reason.
 const NAMED: usize = 3;
 
 impl LeftOut {
-    /// Counts one thing by its name.
+    /// Counts one left-out item by its name.
     pub fn note(&mut self, reason: impl Into<String>, name: impl Into<String>) {
         let (count, names) = self.0.entry(reason.into()).or_default();
         let name = name.into();
@@ -119,7 +118,7 @@ impl LeftOut {
         }
     }
 
-    /// Adds the things of another reading.
+    /// Adds the items of another reading.
     pub fn extend(&mut self, other: &Self) {
         for (reason, (count, names)) in &other.0 {
             let own = self.0.entry(reason.clone()).or_default();
@@ -139,12 +138,12 @@ impl LeftOut {
         self.0.is_empty()
     }
 
-    /// Reasons in order, with the number of things that each left out.
+    /// Reasons in order, each with its number of left-out items.
     pub fn counts(&self) -> impl Iterator<Item = (&str, usize)> {
         self.0.iter().map(|(reason, (n, _))| (reason.as_str(), *n))
     }
 
-    /// One sentence a reason: `2 left out, loopback interface: n1 lo, n2 lo`.
+    /// One sentence per reason: `2 left out, loopback interface: n1 lo, n2 lo`.
     pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
         self.0.iter().map(|(reason, (count, names))| {
             let more = if *count > names.len() { ", …" } else { "" };
@@ -153,18 +152,18 @@ impl LeftOut {
     }
 }
 
-/// Values of one moment or interval by quantity and link, and where they come from.
+/// Values of one time or interval by quantity and link, with their source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkCounts {
-    /// Where it came from.
+    /// The source.
     pub source: String,
-    /// Time of the reading in seconds (Unix time where the source has a clock).
+    /// Time of the reading in seconds (Unix time if the source has a clock).
     pub time_seconds: Option<f64>,
-    /// Rows of the source that named a link of the fabric.
+    /// Rows of the source that matched a link of the fabric.
     pub matched: usize,
-    /// Rows that named no link of the fabric.
+    /// Rows that matched no link of the fabric.
     pub unmatched: usize,
-    /// Further things that were read and have no part in the figures.
+    /// Other readings left out of the result.
     pub left_out: LeftOut,
     links: usize,
     columns: BTreeMap<Quantity, Column>,
@@ -188,7 +187,7 @@ impl LinkCounts {
         self.columns.get(&quantity)?.get(link)
     }
 
-    /// The value of one quantity on one link, or why it is not known.
+    /// The value of one quantity on one link, or the reason for its absence.
     pub fn read(&self, quantity: Quantity, link: LinkId) -> Result<f64, Missing> {
         let column = self.columns.get(&quantity);
         column.map_or(Err(Missing::Uncounted), |c| c.read(link))
@@ -199,7 +198,7 @@ impl LinkCounts {
         self.put(quantity, link, Ok(value));
     }
 
-    /// Sets a value, or says why it is not known.
+    /// Sets a value, or the reason for its absence.
     pub fn put(&mut self, quantity: Quantity, link: LinkId, value: Result<f64, Missing>) {
         let links = self.links;
         let column = self.columns.entry(quantity);
@@ -214,18 +213,18 @@ impl LinkCounts {
         self.set(quantity, link, sum);
     }
 
-    /// Says why a value is not known; clears it if it was set.
+    /// Sets the reason for a missing value; clears the value if it was set.
     pub fn lose(&mut self, quantity: Quantity, link: LinkId, why: Missing) {
         self.put(quantity, link, Err(why));
     }
 
-    /// Why a value that a source counts is not known.
+    /// The reason for a missing value that a source counts.
     pub fn missing(&self, quantity: Quantity, link: LinkId) -> Option<Missing> {
         let why = self.read(quantity, link).err();
         why.filter(|&why| why != Missing::Uncounted)
     }
 
-    /// All values that a source counts and that are not known, in order.
+    /// All missing values that a source counts, in order.
     pub fn lost(&self) -> impl Iterator<Item = (Quantity, LinkId, Missing)> + '_ {
         self.columns.keys().flat_map(move |&quantity| {
             let links = (0..self.links).map(LinkId::of);
@@ -233,7 +232,7 @@ impl LinkCounts {
         })
     }
 
-    /// Quantities that were read at all.
+    /// Quantities that were read.
     pub fn quantities(&self) -> impl Iterator<Item = Quantity> + '_ {
         self.columns.keys().copied()
     }
@@ -244,23 +243,23 @@ impl LinkCounts {
     }
 }
 
-/// Counter values of one moment, counted since the devices began. Two of them make no increase:
-/// only the readings that they were made of know widths, wraps and clocks.
+/// Counter values at one time, since the devices began to count. The difference of two of them is not an increase:
+/// only the original readings have widths, wraps and clocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Totals(LinkCounts);
 
 impl Totals {
-    /// Nothing read so far.
+    /// Without values.
     pub fn new(fabric: &Fabric, source: impl Into<String>) -> Self {
         Self(LinkCounts::new(fabric, source.into()))
     }
 }
 
-/// What counters grew by over an interval, and states at its end.
+/// Increases of counters over an interval, and gauges at its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Increase {
     counts: LinkCounts,
-    /// The interval that it covers, if it is known; the longest where devices have intervals of their own.
+    /// The interval, if known; the maximum if devices have intervals of their own.
     pub window_seconds: Option<f64>,
     windows: BTreeMap<Side, Column>,
 }
@@ -294,7 +293,7 @@ impl DerefMut for Increase {
 }
 
 impl Increase {
-    /// Nothing read so far.
+    /// Without values.
     pub fn new(fabric: &Fabric, source: impl Into<String>) -> Self {
         Self {
             counts: LinkCounts::new(fabric, source.into()),
@@ -303,8 +302,7 @@ impl Increase {
         }
     }
 
-    /// Sets the interval that the device at one end of a link measured between its own readings,
-    /// where devices have clocks of their own.
+    /// Sets the interval that the device at one end of a link measured with its own clock.
     pub fn set_window(&mut self, side: Side, link: LinkId, seconds: f64) {
         let links = self.counts.links;
         let windows = self.windows.entry(side);
@@ -313,7 +311,7 @@ impl Increase {
             .set(link, Some(seconds));
     }
 
-    /// Length of the interval that values at one end of a link cover; never zero or less.
+    /// Length of the interval for values at one end of a link; positive.
     pub fn window(&self, side: Side, link: LinkId) -> Option<f64> {
         let own = self.own_window(side, link);
         own.or(self.window_seconds).filter(|&w| w > 0.0)
@@ -323,11 +321,11 @@ impl Increase {
         self.windows.get(&side)?.get(link)
     }
 
-    /// Adds the increase over the next interval, of the same fabric: counts and windows add up, states are the
-    /// later ones, and a value that is lost in one interval is lost in the sum.
+    /// Adds the increase over the next interval, of the same fabric: counts and windows are summed, gauges are the
+    /// later ones, and a value missing in one interval is missing in the sum.
     ///
-    /// A device that says nothing in one of the intervals keeps the counts and the window of the others, so
-    /// that its rates stay true; where no window says so, its counts are lost ([`Missing::Unread`]).
+    /// A device without values in one of the intervals keeps the counts and the window of the others, so that its
+    /// rates stay correct; without a window of its own, its counts become missing ([`Missing::Unread`]).
     pub fn extend_by(&mut self, next: &Self) {
         let quantities: BTreeSet<Quantity> = self.quantities().chain(next.quantities()).collect();
         let links = self.counts.links;

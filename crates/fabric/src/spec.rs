@@ -1,4 +1,4 @@
-//! Machines described in a word: `gemini:16x12x24`, `fattree:k=16,levels=3`.
+//! Machines described by a spec: `gemini:16x12x24`, `fattree:k=16,levels=3`.
 
 use crate::bounds::{CAPACITY, MAX_LATENCY, Size, product};
 use crate::error::{FabricError, InputError};
@@ -9,7 +9,7 @@ use crate::torus::Grid;
 use crate::units::{BytesPerSecond, Seconds};
 use crate::{aries, dragonfly, gemini, hyperx, presets};
 
-/// Forms of fabric specs with what they mean, for help texts.
+/// Forms of fabric specs with their meanings, for help texts.
 pub const FABRIC_SPECS: [(&str, &str); 8] = [
     ("gemini:XxYxZ", "Cray XE/XK torus, two nodes a router"),
     (
@@ -39,16 +39,16 @@ pub const FABRIC_SPECS: [(&str, &str); 8] = [
     ),
 ];
 
-/// A machine described by a spec: the fabric and how it routes.
+/// The fabric of a spec with its routing.
 #[derive(Clone, Debug)]
 pub struct Described {
     /// The fabric.
     pub fabric: Fabric,
-    /// Its usual routing.
+    /// Its default routing.
     pub routing: Routing,
 }
 
-/// Whether the text looks like a fabric spec or preset rather than a file name.
+/// Whether the text is a fabric spec or preset, as opposed to a file name.
 pub fn is_fabric_spec(text: &str) -> bool {
     let named = |name: &str| {
         FABRIC_SPECS
@@ -106,7 +106,7 @@ pub fn machine(text: &str) -> Result<Described, FabricError> {
     Ok(Described { fabric, routing })
 }
 
-/// A spec cut into its parts.
+/// A parsed spec.
 struct Words<'a> {
     spec: &'a str,
     name: &'a str,
@@ -148,8 +148,7 @@ impl Words<'_> {
         Ok(dims)
     }
 
-    /// Hands every `key=value` behind the dimensions to `set`, which returns `None` for what it does
-    /// not accept.
+    /// Calls `set` for every `key=value` after the dimensions; `set` returns `None` to reject.
     fn options(&self, mut set: impl FnMut(&str, &str) -> Option<()>) -> Result<(), FabricError> {
         let text = self.rest.split_once(':').map_or("", |(_, options)| options);
         self.each_option(text, &mut set)
@@ -195,7 +194,7 @@ impl Words<'_> {
                     grid.hop_latency =
                         Seconds(positive(value).filter(|ns| *ns <= MAX_LATENCY * 1e9)? * 1e-9);
                 }
-                // Letters of the dimensions that do not close to a ring: `open=XY`.
+                // Letters of the dimensions without wrap-around: `open=XY`.
                 "open" if wrap => {
                     for letter in value.chars() {
                         let d = Direction::parse(&format!("{letter}+"))?.dim as usize;
@@ -230,7 +229,7 @@ impl Words<'_> {
             .filter(|g| Some(*g) != absent)
             .take(dims[0] as usize)
             .collect();
-        // Ten blue tiles a router, in pairs, spread over the other groups.
+        // Ten blue tiles per router, in pairs, distributed over the other groups.
         let fitting = dims[1] * dims[2] * 10 / (dims[0] - 1).max(1) / 2 * 2;
         if fitting == 0 {
             let found = format!("{} groups of {} routers", dims[0], dims[1] * dims[2]);
@@ -326,7 +325,7 @@ pub(crate) fn count(text: &str, most: u32) -> Option<u32> {
     text.parse().ok().filter(|n| (1..=most).contains(n))
 }
 
-/// A capacity in GB/s that a link can have.
+/// A capacity in GB/s within the bounds of a link.
 fn rate(text: &str) -> Option<f64> {
     positive(text).filter(|gb| (CAPACITY.0..=CAPACITY.1).contains(&BytesPerSecond::from_gb(*gb).0))
 }
@@ -338,7 +337,7 @@ pub(crate) fn positive(text: &str) -> Option<f64> {
         .filter(|v: &f64| v.is_finite() && *v > 0.0)
 }
 
-/// Reads `4x4x4` with sizes of at least 1 and a product that fits.
+/// Parses `4x4x4`: sizes of at least 1, product within bounds.
 pub(crate) fn dims(text: &str) -> Option<Vec<u32>> {
     let dims: Vec<u32> = text
         .split('x')

@@ -23,8 +23,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Builds it. Routers are called `r0-0-0`, nodes `n0-0-0` (`n0-0-0-1` where a router has several);
-    /// a ring of two has two cables between its routers, a ring of one none.
+    /// Builds it. Routers are named `r0-0-0`, nodes `n0-0-0` (`n0-0-0-1` for several nodes per router); a ring of two
+    /// has two cables between its routers, a ring of one none.
     pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
         let routers = product(self.shape.dims.iter().map(|&d| u64::from(d)));
         let nodes = routers.saturating_mul(self.nodes_per_router.into());

@@ -1,7 +1,7 @@
-//! What does every rank do, and in which order? A recorded program, before it is put on a machine.
+//! The operations of every rank, in order: a recorded program, independent of a machine.
 //!
-//! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are
-//! those of the world: who reads a trace resolves communicators.
+//! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are world ranks:
+//! readers translate ranks of communicators.
 
 use crate::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};
 use crate::error::FabricError;
@@ -15,12 +15,12 @@ pub use called::Called;
 /// One call of a rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Call {
-    /// Computes.
+    /// Computation.
     Compute {
-        /// For how long, on the machine where the trace was taken.
+        /// Duration on the machine of the trace.
         seconds: f64,
     },
-    /// Computes at a speed that the trace does not say (SimGrid).
+    /// Computation with unknown speed (SimGrid).
     Work {
         /// Floating-point operations or instructions.
         operations: f64,
@@ -33,67 +33,67 @@ pub enum Call {
         tag: u32,
         /// Communicator, an index of [`Trace::groups`]: messages match within one.
         group: u32,
-        /// Number under which a wait names it; without one the call ends when the buffer is free.
+        /// Request number for a wait; without one the call ends when the buffer is free.
         request: Option<u32>,
         /// Size.
         bytes: f64,
     },
     /// Receives a message.
     Receive {
-        /// Sender; anybody when absent.
+        /// Sender; any if absent.
         from: Option<u32>,
-        /// Tag; any when absent.
+        /// Tag; any if absent.
         tag: Option<u32>,
-        /// Communicator, as of a send.
+        /// Communicator, as for a send.
         group: u32,
-        /// Number under which a wait names it; without one the call ends with the message.
+        /// Request number for a wait; without one the call ends with the message.
         request: Option<u32>,
     },
-    /// Waits for a request that was begun before. Numbers are used again after their wait.
+    /// Waits for a pending request. Numbers can be reused after the wait.
     Wait {
-        /// Which.
+        /// The request.
         request: u32,
     },
-    /// Waits for everything that was begun before.
+    /// Waits for all pending requests.
     WaitAll,
     /// Takes part in a collective operation of a group.
     Collective {
-        /// Which.
+        /// The operation.
         kind: Collective,
         /// Group, an index of [`Trace::groups`].
         group: u32,
         /// Position of the root in the group (0 without a root).
         root: u32,
-        /// This rank's size, as [`crate::collective`] counts it.
+        /// This rank's size, as defined in [`crate::collective`].
         bytes: f64,
-        /// Where this rank's row of an all-to-all with different sizes begins in [`RankTrace::rows`]; it
-        /// has a value for each member.
+        /// Start of this rank's row in [`RankTrace::rows`], for an all-to-all with different sizes; it has a value
+        /// for each member.
         row: Option<u32>,
     },
 }
 
-/// An order between two calls of a rank.
+/// A dependency between two calls of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependency {
     /// The call that waits.
     pub later: u32,
-    /// The call that it waits for.
+    /// The call that it depends on.
     pub earlier: u32,
-    /// Whether it waits only until the other began, not until it ended.
+    /// Whether it depends only on the start of the other call, not on its end.
     pub begun: bool,
 }
 
-/// Order of the calls of a rank.
+/// Execution order of a rank's calls.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Order {
-    /// One after the other, as MPI programs are written.
+    /// Sequential, as in MPI programs.
     #[default]
     InTurn,
-    /// All at once but for these (GOAL).
+    /// Concurrent except for these dependencies (GOAL).
     Graph(Vec<Dependency>),
 }
 
-/// What one rank does.
+/// The operations of one rank.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct RankTrace {
     /// Its calls.
@@ -104,24 +104,24 @@ pub struct RankTrace {
     pub order: Order,
 }
 
-/// What every rank of a job did.
+/// The operations of all ranks of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// Where it came from.
+    /// Source of the trace.
     pub source: String,
-    /// What each rank does.
+    /// The operations of each rank.
     pub ranks: Vec<RankTrace>,
     /// Members of each group, in order; the first is the world.
     pub groups: Vec<Vec<u32>>,
 }
 
 impl Trace {
-    /// Everything that is sent: point-to-point messages as they are, collectives as the messages of
-    /// [`Algorithms::default`], each kind a phase of its own.
+    /// All messages: point-to-point messages as recorded, collectives as the messages of [`Algorithms::default`],
+    /// each kind as its own phase.
     ///
     /// # Errors
-    /// Ranks and groups that do not exist; members of a group that call different collectives; all-to-alls
-    /// of so many ranks that their pairs could not be held.
+    /// Ranks and groups that do not exist; members of a group that call different collectives; all-to-alls with too
+    /// many pairs.
     pub fn traffic(&self) -> Result<Traffic, FabricError> {
         self.traffic_by(&Algorithms::default())
     }
@@ -129,7 +129,7 @@ impl Trace {
     /// [`Trace::traffic`] with another choice of algorithms.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Trace::traffic`].
     pub fn traffic_by(&self, rules: &Algorithms) -> Result<Traffic, FabricError> {
         let tasks = self.ranks.len();
         let mut phases = Vec::new();
@@ -152,7 +152,7 @@ impl Trace {
         Ok(traffic)
     }
 
-    /// Point-to-point messages, those of a pair added up.
+    /// Point-to-point messages, summed by pair.
     fn messages(&self) -> Vec<(u32, u32, f64, u64)> {
         let mut list = Vec::new();
         for (from, rank) in (0u32..).zip(&self.ranks) {
@@ -239,13 +239,13 @@ fn wrong(rank: u32, found: impl Into<String>, expected: impl Into<String>) -> Fa
     }
 }
 
-/// The collectives of one group while they are expanded.
+/// The collectives of one group during expansion.
 struct Group<'a> {
     trace: &'a Trace,
     members: &'a [u32],
     /// Calls of each member.
     lists: Vec<&'a [u32]>,
-    /// How often calls that are alike come.
+    /// Number of identical calls.
     alike: HashMap<Alike, u64>,
     found: &'a mut BTreeMap<Collective, Pairs>,
     rules: &'a Algorithms,
@@ -370,7 +370,7 @@ mod tests {
         let p2p = &traffic.phases[0].exchange.sends(0)[0];
         assert_eq!((p2p.bytes, p2p.messages), (7.0, 2));
         assert_eq!(traffic.phases[0].exchange.sends(1), []);
-        // Two allreduces by recursive doubling: each sends its vector once each time.
+        // Two allreduces by recursive doubling: each rank sends its vector once in each.
         for rank in 0..2 {
             let m = &traffic.phases[1].exchange.sends(rank)[0];
             assert_eq!((m.bytes, m.messages), (16.0, 2));
@@ -382,7 +382,7 @@ mod tests {
         let gather = |bytes| vec![collective(Collective::Gather, 1, bytes)];
         let t = trace(vec![gather(3.0), gather(4.0), gather(5.0)]);
         let total = t.traffic().unwrap().total();
-        // The last rank's block reaches the root through no other one, or the first one's does.
+        // Both blocks go directly to the root: 3 + 5 bytes.
         assert_eq!(total.total_bytes(), 8.0);
         let mut t = trace(vec![vec![], vec![]]);
         for (i, rank) in t.ranks.iter_mut().enumerate() {

@@ -1,20 +1,20 @@
-//! What does an application send? Tasks × tasks, bytes and messages, by phase.
+//! Messages of an application: bytes and counts between tasks, by phase.
 
 use crate::bounds::{MAX_BYTES, MAX_MESSAGES, MAX_PAIRS};
 use crate::error::FabricError;
 
-/// What one task sends to another in one phase.
+/// Data sent from one task to another in one phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
     /// Receiving task.
     pub to: u32,
     /// Payload bytes.
     pub bytes: f64,
-    /// Number of messages (0 where the source does not say).
+    /// Number of messages (0 if unknown).
     pub messages: u64,
 }
 
-/// Directed sparse traffic of one phase, rows sorted by receiver, no task to itself.
+/// Directed sparse traffic of one phase, rows sorted by receiver, without messages to the sender itself.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Exchange {
     offsets: Vec<usize>,
@@ -22,7 +22,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Of tasks that send nothing.
+    /// Of tasks without messages.
     pub fn empty(tasks: usize) -> Self {
         Self {
             offsets: vec![0; tasks + 1],
@@ -30,9 +30,9 @@ impl Exchange {
         }
     }
 
-    /// From (sender, receiver, bytes, messages) in any order; entries of one pair are added up and
-    /// what a task sends to itself is dropped, because it crosses no link. Refused: tasks beyond
-    /// `tasks`, and bytes and messages outside their [bounds](crate::bounds).
+    /// From (sender, receiver, bytes, messages) in any order; entries of one pair are summed, and entries from a task
+    /// to itself are dropped, because they cross no link. Refused: tasks beyond `tasks`, and bytes and messages
+    /// outside their [bounds](crate::bounds).
     pub fn new(
         tasks: usize,
         entries: impl IntoIterator<Item = (u32, u32, f64, u64)>,
@@ -101,7 +101,7 @@ impl Exchange {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// What `task` sends.
+    /// The messages from `task`.
     #[inline]
     pub fn sends(&self, task: u32) -> &[Message] {
         &self.messages[self.offsets[task as usize]..self.offsets[task as usize + 1]]
@@ -120,7 +120,7 @@ impl Exchange {
 
     /// Sum of bytes.
     pub fn total_bytes(&self) -> f64 {
-        // A sum of nothing is -0.
+        // The sum of an empty f64 iterator is -0.
         self.messages.iter().map(|m| m.bytes).sum::<f64>() + 0.0
     }
 }
@@ -128,22 +128,22 @@ impl Exchange {
 /// A named part of the run (a code region, a time step, an exchange).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// Name, as the recorder or file gives it.
+    /// Name from the recorder or file.
     pub name: String,
-    /// What is sent.
+    /// The messages.
     pub exchange: Exchange,
 }
 
-/// Everything an application sends, by phase.
+/// All messages of an application, by phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// Where it came from.
+    /// Source of the traffic.
     pub source: String,
     /// Number of tasks (MPI ranks).
     pub tasks: usize,
     /// Phases, in order; at least one.
     pub phases: Vec<Phase>,
-    /// What was assumed or left out, a sentence each.
+    /// Assumptions and omissions, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ impl Traffic {
         }
     }
 
-    /// Traffic of several phases; where there is none, of an empty one.
+    /// Traffic of several phases; an empty phase is added if there is none.
     pub fn phased(source: impl Into<String>, tasks: usize, phases: Vec<Phase>) -> Self {
         let source = source.into();
         if phases.is_empty() {
@@ -176,7 +176,7 @@ impl Traffic {
         }
     }
 
-    /// All phases added up.
+    /// The sum of all phases.
     pub fn total(&self) -> Exchange {
         if let [one] = &self.phases[..] {
             return one.exchange.clone();
@@ -191,20 +191,20 @@ impl Traffic {
     }
 }
 
-/// A grid of tasks that exchange halos with their neighbours; last dimension fastest, as
-/// `MPI_Cart_create` numbers ranks.
+/// A grid of tasks that exchange halos with their neighbours; last dimension fastest, the rank order of
+/// `MPI_Cart_create`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stencil {
     /// Tasks along each dimension.
     pub dims: Vec<u32>,
-    /// Bytes to neighbours that differ in one, two, three, … dimensions; 0 is not sent.
+    /// Bytes to neighbours that differ in one, two, three, … dimensions; 0 means no message.
     pub bytes: Vec<f64>,
-    /// Whether the grid closes to a torus.
+    /// Whether the grid wraps around.
     pub periodic: bool,
 }
 
 impl Stencil {
-    /// Most tasks a stencil may have.
+    /// Largest number of tasks in a stencil.
     pub const MAX_TASKS: usize = crate::bounds::MAX_TASKS;
 
     /// The traffic of one exchange.
@@ -244,7 +244,7 @@ impl Stencil {
         Ok(Traffic::single(source, Exchange::new(tasks, entries)?))
     }
 
-    /// All steps to a neighbour with the bytes sent there.
+    /// All steps to a neighbour with their bytes.
     fn offsets(&self) -> Vec<(Vec<i64>, f64)> {
         let mut steps: Vec<Vec<i64>> = vec![Vec::new()];
         for _ in &self.dims {

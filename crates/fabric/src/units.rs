@@ -9,7 +9,7 @@ use std::fmt;
 pub struct BytesPerSecond(pub f64);
 
 impl BytesPerSecond {
-    /// A rate given in GB/s (10^9 bytes per second), as the papers print it.
+    /// From GB/s (10^9 bytes per second), the unit of the papers.
     pub const fn from_gb(gb_per_s: f64) -> Self {
         Self(gb_per_s * 1e9)
     }
@@ -32,7 +32,7 @@ impl fmt::Display for BytesPerSecond {
 pub struct Seconds(pub f64);
 
 impl fmt::Display for Seconds {
-    /// Three significant digits in s, ms, us or ns, whichever fits.
+    /// Three significant digits in s, ms, us or ns, by magnitude.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0.abs() {
             x if x == 0.0 || x >= 1.0 => (self.0, "s"),
@@ -44,7 +44,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Bytes for people: `12.3 MB`, decimal units, three significant digits.
+/// Bytes as text: `12.3 MB`, decimal units, three significant digits.
 pub fn bytes_text(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut value = bytes;
@@ -61,7 +61,7 @@ pub fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
-    // Round first: 999.6 has four digits before the point once it is rounded to three.
+    // Round first: 999.6 has four digits before the point after rounding to three.
     let rounded: f64 = format!("{value:.*e}", (digits - 1).max(0) as usize)
         .parse()
         .unwrap_or(value);
@@ -69,7 +69,7 @@ pub fn significant(value: f64, digits: i32) -> String {
     format!("{rounded:.*}", decimals as usize)
 }
 
-/// The unit and its factor in which the largest of some values has up to three digits before the point.
+/// The unit and its factor that give the largest of some values up to three digits before the point.
 pub fn scale(largest: f64, units: &[(&'static str, f64)]) -> (&'static str, f64) {
     let fits = units
         .iter()

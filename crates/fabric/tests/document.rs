@@ -1,4 +1,4 @@
-//! hopbyte's own form of a machine: what is written is read back, and nothing in it is believed.
+//! hopbyte's own format of a machine: round trips, and checks of untrusted input.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use hopbyte_fabric::{
 };
 use proptest::prelude::*;
 
-/// Both forms give the same machine: all of the fabric, and the shares of all pairs of small ones.
+/// Both forms give the same machine: the whole fabric, and the shares of all pairs for small ones.
 fn comes_back(fabric: &Fabric, routing: &Routing) {
     let (a, ra) = Document::of(fabric, routing).build().unwrap();
     assert_eq!(&a, fabric, "{}", fabric.source());
@@ -70,8 +70,7 @@ fn faults_come_back() {
     comes_back(&fabric, &routing);
 }
 
-/// A machine of any shape: names with anything in them, kinds, lanes, ports, one-way links, holes in
-/// the tables.
+/// A random machine: arbitrary names, kinds, lanes, ports, one-way links, missing table entries.
 fn random_machine() -> impl Strategy<Value = (Fabric, Routing)> {
     let link = (
         0..6usize,
@@ -159,7 +158,7 @@ proptest! {
         }
     }
 
-    /// All pairs at once are all pairs one by one.
+    /// All pairs at once agree with all pairs one by one.
     #[test]
     fn reach_is_what_routes_say((fabric, routing) in random_machine()) {
         let reach = Reach::of(&fabric, &routing);
@@ -179,7 +178,7 @@ proptest! {
         prop_assert_eq!(reach.routable, hops.values().sum::<u64>());
     }
 
-    /// Any byte changed: refused by the hash; with the hash made good, refused or read, never a panic.
+    /// Any byte changed: refused by the hash; with a corrected hash, refused or read, never a panic.
     #[test]
     fn damage_is_found(at in 0usize..4000, bits in 1u8..=255, machine in 0usize..4) {
         let spec = ["gemini:2x2x3", "fattree:k=4,levels=2", "aries:1x2x3", "mesh:2x3"][machine];

@@ -1,4 +1,4 @@
-//! Laws of the other families: fat trees, dragonflies, HyperX, arbitrary graphs.
+//! Invariants of the other families: fat trees, dragonflies, HyperX, arbitrary graphs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use hopbyte_fabric::{
 };
 use proptest::prelude::*;
 
-/// What enters a router leaves it, and what leaves the source arrives.
+/// Flow conservation: inflow equals outflow at every router, and the whole flow arrives.
 fn assert_conserved(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> f32 {
     let mut shares = Vec::new();
     routing.shares(fabric, from, to, &mut shares).unwrap();
@@ -134,7 +134,7 @@ proptest! {
 
 #[test]
 fn a_pure_fat_tree_spreads_shift_traffic_evenly() {
-    // D-mod-k gives every upper link the same number of destinations: uniform traffic is even by level.
+    // D-mod-k assigns every uplink the same number of destinations: uniform traffic is equal within a level.
     let m = spec::machine("fattree:k=8,levels=3").unwrap();
     let load = uniform_load(&m.fabric, &m.routing);
     let upward: Vec<f64> = m
@@ -208,7 +208,7 @@ fn tables_that_turn_in_a_circle_have_a_credit_loop() {
         .find(|f| f.kind == "credit_loop")
         .unwrap();
     assert_eq!(found.links.len(), 4);
-    // The cables are one-way, which the check says too.
+    // The cables are one-way, which the check reports too.
     assert!(check.findings.iter().any(|f| f.kind == "asymmetric_cable"));
 }
 

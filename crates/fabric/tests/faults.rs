@@ -1,4 +1,4 @@
-//! Rerouting round faults, checked against searching by hand.
+//! Rerouting around faults, checked against a brute-force search.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,8 +7,8 @@ use hopbyte_fabric::routing::DimensionOrder;
 use hopbyte_fabric::{Direction, Fabric, LinkId, Reach, RouterId, Routing, spec};
 use proptest::prelude::*;
 
-/// Whether some order serves the pair, found by walking: in each dimension try the short way, then the
-/// long way, link by link.
+/// Whether some order connects the pair, by walking: in each dimension the short direction, then the long one, link
+/// by link.
 fn some_order_serves(fabric: &Fabric, from: RouterId, to: RouterId) -> bool {
     let dims = fabric.shape().unwrap().dims.len();
     let mut orders: Vec<Vec<usize>> = vec![vec![]];
@@ -37,7 +37,7 @@ fn some_order_serves(fabric: &Fabric, from: RouterId, to: RouterId) -> bool {
     })
 }
 
-/// Goes one way round a ring until the coordinate is reached, over links that are up.
+/// Walks in one direction of a ring until the coordinate is reached, over links that are up.
 fn travel(
     fabric: &Fabric,
     mut at: RouterId,
@@ -99,7 +99,7 @@ proptest! {
                 if serves {
                     prop_assert!(route.iter().all(|&l| fabric.link(l).is_up()));
                     prop_assert!(route.windows(2).all(|w| fabric.link(w[0]).to == fabric.link(w[1]).from));
-                    // One order: a dimension that was left is not entered again.
+                    // One order: a finished dimension is not entered again.
                     let mut seen: Vec<u8> = route.iter().filter_map(|&l| fabric.link(l).direction).map(|d| d.dim).collect();
                     seen.dedup();
                     let distinct = seen.iter().collect::<std::collections::BTreeSet<_>>().len();
@@ -128,13 +128,13 @@ fn two_failures_in_one_z_loop_are_found_and_named() {
         Reach::of(&one, &Routing::DimensionOrder(routing)).unroutable_pairs(),
         0
     );
-    // Two: within the loop itself no order helps, because only Z moves.
+    // Two: within the loop itself no order helps, because only Z changes.
     let two = whole
         .clone()
         .with_faults(&[Fault::Cable(z(1)), Fault::Cable(z(5))]);
     let routing = Routing::DimensionOrder(DimensionOrder::rerouted(&two).unwrap());
     let reach = Reach::of(&two, &routing);
-    // The loop falls into routers 2-5 and 6-1: 4 x 4 x 2 ordered router pairs, 2 x 2 nodes each.
+    // The loop splits into routers 2-5 and 6-1: 4 x 4 x 2 ordered router pairs, 2 x 2 nodes each.
     assert_eq!(reach.unroutable_pairs(), 4 * 4 * 2 * 4);
     assert!(
         reach.unroutable[0]

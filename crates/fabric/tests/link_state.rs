@@ -1,4 +1,4 @@
-//! What a link carried, from readings: ratios, lanes, windows, what is not known and why.
+//! Link state from readings: ratios, lanes, windows, missing values and their reasons.
 
 #![allow(clippy::unwrap_used)]
 
@@ -124,7 +124,7 @@ fn a_device_that_misses_an_interval_keeps_its_own_window() {
         );
         assert_eq!(state.coverage[other.index()], 1.0);
     }
-    // Without a window of its own its rate would be wrong: lost, and said.
+    // Without a window of its own its rate would be wrong: missing, with the reason.
     let mut sum = interval(&[link, other], false);
     sum.extend_by(&interval(&[link], false));
     let state = LinkState::of_increase(&fabric, &sum);

@@ -1,4 +1,4 @@
-//! Laws of routes: they are connected, as long as the metric says, and complete.
+//! Invariants of routes: connected, of the length given by the metric, and complete.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +46,7 @@ proptest! {
             .sum();
         prop_assert_eq!(routing.hops(&fabric, from, to).unwrap(), expected as usize);
         prop_assert_eq!(u32::from(minimal.distance(a, b).unwrap()), expected);
-        // The same as asking every router on the way for its next link.
+        // The same as a lookup of the next link at every router.
         let mut at = a;
         for &link in &route[1..] {
             prop_assert_eq!(routing.next_link(&fabric, at, to), Ok(link));
@@ -54,7 +54,7 @@ proptest! {
                 at = next;
             }
         }
-        // Dimensions never come back once left.
+        // A dimension is not entered again after it was left.
         let order: Vec<u8> = route.iter().filter_map(|&l| fabric.link(l).direction).map(|d| d.dim).collect();
         prop_assert!(order.is_sorted());
     }
@@ -72,7 +72,7 @@ proptest! {
             prop_assert!(shares.is_empty());
             return Ok(());
         }
-        // What enters a router leaves it.
+        // Flow conservation at every router.
         for r in fabric.router_ids() {
             let sum = |f: &dyn Fn(End, End) -> bool| -> f32 {
                 shares.iter().filter(|(l, _)| f(fabric.link(*l).from, fabric.link(*l).to)).map(|s| s.1).sum()
@@ -103,10 +103,10 @@ fn request_and_response_differ() {
     };
     assert_eq!(names(a, b), ["X+", "Y+", "Z+"]);
     assert_eq!(names(b, a), ["X-", "Y-", "Z-"]);
-    // Half way round a ring of four both ways are equal: the positive one, in both directions.
+    // Half way round a ring of four both directions are equally long: the positive one, both ways.
     assert_eq!(names(a, at(&[2, 0, 0])), ["X+", "X+"]);
     assert_eq!(names(at(&[2, 0, 0]), a), ["X+", "X+"]);
-    // Two nodes of one Gemini are no hop apart.
+    // Two nodes of one Gemini are zero hops apart.
     let nodes = fabric.nodes_on(fabric.router_at(&[0, 0, 0]).unwrap());
     assert_eq!(routing.hops(&fabric, nodes[0], nodes[1]), Ok(0));
 }

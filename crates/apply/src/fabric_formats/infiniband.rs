@@ -49,7 +49,7 @@ struct Cable {
 struct Subnet<'a> {
     fabric: &'a Fabric,
     cables: Vec<Vec<Cable>>,
-    /// Whether there are enough LIDs for all ports.
+    /// Whether switches and nodes fit into the unicast LIDs; if not, all LIDs are 0.
     has_lids: bool,
 }
 

@@ -1,19 +1,19 @@
-//! Which algorithm an MPI library uses for a collective, by ranks and bytes.
+//! Algorithm selection of MPI libraries for collectives, by ranks and bytes.
 //!
-//! Thresholds are those that the libraries use unless told otherwise. MPICH: Thakur, Rabenseifner, Gropp,
-//! "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005, sections 4 and 5, which are
-//! still the defaults of its `MPIR_CVAR_*_MSG_SIZE` variables. Open MPI: the fixed decisions of component
-//! `coll/tuned` from release 4.1 on for commutative operations (documented as `coll_tuned_*_algorithm`, see
-//! "Tuning collectives" in its manual). Where Open MPI uses a shape that is not in [`Algorithm`], the nearest one
-//! stands for it: trees of another arity are binomial, a chain of several chains is linear (up to seven ranks), the
-//! neighbour exchange is a ring, the butterfly is recursive halving, reduce followed by scatter is recursive halving.
-//! Where it falls back for fewer elements than ranks (rings), the fallback is meant.
+//! Thresholds are the libraries' defaults. MPICH: Thakur, Rabenseifner, Gropp, "Optimization of Collective
+//! Communication Operations in MPICH", IJHPCA 19(1), 2005, sections 4 and 5, which are still the defaults of its
+//! `MPIR_CVAR_*_MSG_SIZE` variables. Open MPI: the fixed decisions of component `coll/tuned` from release 4.1 on for
+//! commutative operations (documented as `coll_tuned_*_algorithm`, see "Tuning collectives" in its manual).
+//! Algorithms of Open MPI that [`Algorithm`] lacks are replaced by the nearest one: trees of another arity by
+//! binomial, several chains by linear (up to seven ranks), neighbour exchange by ring, butterfly by recursive
+//! halving, reduce followed by scatter by recursive halving. If Open MPI has a fallback for fewer elements than ranks
+//! (rings), the fallback is assumed.
 
 use super::{Algorithm, Collective};
 use crate::error::{FabricError, InputError};
 use std::collections::BTreeMap;
 
-/// An MPI library whose decisions are known.
+/// An MPI library with known decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// Open MPI from 4.1 on, component `coll/tuned`.
@@ -23,7 +23,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// The library of which `MPI_Get_library_version` says this.
+    /// The library for a text of `MPI_Get_library_version`.
     pub fn of_version(version: &str) -> Option<Self> {
         if version.starts_with("Open MPI") {
             Some(Self::OpenMpi)
@@ -35,7 +35,7 @@ impl Library {
     }
 }
 
-/// A choice of algorithms: those of a library, except where one is given.
+/// A choice of algorithms: a library's rules, with individual overrides.
 ///
 /// ```
 /// use hopbyte_fabric::collective::{Algorithm, Algorithms, Collective};
@@ -51,10 +51,10 @@ pub struct Algorithms {
 }
 
 impl Algorithms {
-    /// Reads `openmpi`, `mpich`, `allreduce=ring`, or a comma list of these.
+    /// Parses `openmpi`, `mpich`, `allreduce=ring`, or a comma-separated list of these.
     ///
     /// # Errors
-    /// Names of no library, collective or algorithm; an algorithm that the collective does not have.
+    /// An unknown library, collective or algorithm; an algorithm that the collective does not support.
     pub fn parse(text: &str) -> Result<Self, FabricError> {
         let mut rules = Self::default();
         for word in text.split(',') {
@@ -88,22 +88,22 @@ impl Algorithms {
         }
     }
 
-    /// The same rules, with those of `library` where no library is given.
+    /// The same rules, with those of `library` if none is set.
     #[must_use]
     pub fn or(mut self, library: Option<Library>) -> Self {
         self.library = self.library.or(library);
         self
     }
 
-    /// The same rules with one algorithm given.
+    /// The same rules with one algorithm overridden.
     #[must_use]
     pub fn with(mut self, collective: Collective, algorithm: Algorithm) -> Self {
         self.fixed.push((collective, algorithm));
         self
     }
 
-    /// The algorithm for `ranks` ranks and a size of `bytes` (see the module for what a size counts). Without a
-    /// library the rules of MPICH are assumed.
+    /// The algorithm for `ranks` ranks and a size of `bytes` (see the module for the meaning of sizes). The default
+    /// library is MPICH.
     pub fn choose(&self, collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
         if let Some(algorithm) = self.given(collective) {
             return algorithm;
@@ -114,7 +114,7 @@ impl Algorithms {
         }
     }
 
-    /// Where the choice for `collective` comes from.
+    /// Origin of the choice for `collective`.
     pub fn basis(&self, collective: Collective) -> &'static str {
         match (self.given(collective), self.library) {
             (Some(_), _) => "given",
@@ -130,7 +130,7 @@ impl Algorithms {
     }
 }
 
-/// A library by the name that users write.
+/// A library by its command-line name.
 fn library_named(name: &str) -> Option<Library> {
     match name {
         "openmpi" => Some(Library::OpenMpi),
@@ -164,7 +164,8 @@ fn mpich(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
     }
 }
 
-/// For groups of fewer ranks than the first number: the algorithm for fewer bytes than each limit, and beyond.
+/// For groups with fewer ranks than the first number: the algorithm below each limit in bytes, and the one above all
+/// limits.
 type Row = (usize, &'static [(f64, Algorithm)], Algorithm);
 
 fn open_mpi(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
@@ -190,7 +191,7 @@ fn open_mpi(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
         let limit = limits.iter().find(|l| bytes < l.0);
         limit.map_or(beyond, |l| l.1)
     });
-    // Its recursive doubling of an allgather is Bruck's where ranks are no power of two.
+    // Its recursive doubling of an allgather is Bruck's algorithm if ranks are not a power of two.
     match (collective, chosen) {
         (Collective::Allgather, A::RecursiveDoubling) if !ranks.is_power_of_two() => A::Bruck,
         _ => chosen,
@@ -372,10 +373,10 @@ const ALLTOALL: &[Row] = &[
     (ANY, &[(2048.0, Bruck)], Linear),
 ];
 
-// Not in `tuned`: that of component `basic`.
+// Not in `tuned`: from component `basic`.
 const SCAN: &[Row] = &[(ANY, &[], Linear)];
 
-/// Which algorithms an expansion used, to be stated with the answer.
+/// Algorithms used by an expansion, to be reported with the result.
 #[derive(Clone, Debug, Default)]
 pub struct Used {
     by: BTreeMap<(Collective, &'static str, &'static str), Span>,
@@ -389,7 +390,7 @@ struct Span {
 }
 
 impl Used {
-    /// Notes `calls` calls of `ranks` ranks, of a (mean) size of `bytes`.
+    /// Counts `calls` calls of `ranks` ranks, of a (mean) size of `bytes`.
     pub fn add(
         &mut self,
         what: (Collective, Algorithm),
@@ -409,8 +410,8 @@ impl Used {
         span.bytes = (span.bytes.0.min(bytes), span.bytes.1.max(bytes));
     }
 
-    /// A line for each collective and algorithm: `allreduce by rabenseifner (as MPICH decides): 3 calls, 64 ranks,
-    /// 4096 to 1000000 B`.
+    /// One line per collective and algorithm: `allreduce by rabenseifner (as MPICH decides): 3 calls, 64 ranks, 4096
+    /// to 1000000 B`.
     pub fn lines(&self) -> Vec<String> {
         let line = |(&(collective, algorithm, basis), s): (&(Collective, _, _), &Span)| {
             let Span {

@@ -1,9 +1,9 @@
-//! Which messages is a collective operation made of? Pairs and rounds, by algorithm.
+//! Expansion of collective operations into messages and rounds, by algorithm.
 //!
-//! Algorithms are those of MPICH, Open MPI and NCCL as their authors describe them: recursive doubling
-//! and halving and Rabenseifner's reduction (Thakur, Rabenseifner, Gropp, "Optimization of Collective
-//! Communication Operations in MPICH", 2005), Bruck's (Bruck et al., 1997), rings, and the double
-//! binary trees of Sanders, Speck and Träff (2009) that NCCL builds.
+//! Algorithms of MPICH, Open MPI and NCCL as described by their authors: recursive doubling and halving and
+//! Rabenseifner's reduction (Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
+//! MPICH", 2005), Bruck's (Bruck et al., 1997), rings, and NCCL's double binary trees (Sanders, Speck and Träff,
+//! 2009).
 //!
 //! Sizes are in bytes: the whole vector of a broadcast, reduction or scan; the block of one rank in a
 //! gather, scatter, allgather, all-to-all or reduce-scatter.
@@ -19,78 +19,78 @@ use steps::{Blocks, Out};
 /// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Collective {
-    /// Nobody goes on before everybody came.
+    /// No rank leaves before all have entered.
     Barrier,
-    /// The root's vector to all.
+    /// The root's vector to all ranks.
     Broadcast,
-    /// All vectors combined at the root.
+    /// All vectors reduced at the root.
     Reduce,
-    /// All vectors combined at all.
+    /// All vectors reduced at every rank.
     Allreduce,
-    /// Everybody's block to the root.
+    /// Every rank's block to the root.
     Gather,
-    /// A block of the root's to everybody.
+    /// A block of the root's to every rank.
     Scatter,
-    /// Everybody's block to everybody.
+    /// Every rank's block to every rank.
     Allgather,
-    /// All vectors combined, a block of the result at each.
+    /// All vectors reduced, a block of the result at each rank.
     ReduceScatter,
-    /// A block from each to each.
+    /// A separate block from each rank to each.
     Alltoall,
-    /// Vectors combined from the first rank up to each.
+    /// Vectors of the ranks up to and including each, reduced.
     Scan,
 }
 
-/// How the operation is done.
+/// The algorithm of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// The root, or everybody, with each partner directly; for a scan, a chain.
+    /// Direct messages: the root, or every rank, with each partner; for a scan, a chain.
     Linear,
-    /// A binomial tree; for an allreduce, up to the first rank and down again.
+    /// A binomial tree; for an allreduce, up to the first rank and back down.
     Binomial,
-    /// Blocks round a ring of the ranks in order; for rooted operations a chain.
+    /// Blocks around a ring of the ranks in order; for rooted operations a chain.
     Ring,
     /// Pairs at distances 1, 2, 4, …
     RecursiveDoubling,
-    /// Pairs at halving distances with halves of the data.
+    /// Pairs at halving distances, half of the data each time.
     RecursiveHalving,
-    /// Reduce-scatter by halves, then gathered or allgathered.
+    /// Reduce-scatter by recursive halving, then gather or allgather.
     Rabenseifner,
-    /// Blocks for several ranks together at distances 1, 2, 4, …
+    /// Blocks for several ranks combined, at distances 1, 2, 4, …
     Bruck,
-    /// One partner a round, n-1 rounds.
+    /// One partner per round, n-1 rounds.
     Pairwise,
-    /// Everybody to the rank 1, 2, 4, … further on.
+    /// Every rank to the rank 1, 2, 4, … ahead.
     Dissemination,
-    /// Two binary trees, half of the data each, up and down (NCCL).
+    /// Two binary trees, each with half of the data, up and down (NCCL).
     Tree,
-    /// Scattered by a binomial tree, then allgathered round a ring.
+    /// Binomial-tree scatter, then ring allgather.
     ScatterAllgather,
 }
 
 /// A message of a collective, between positions in its group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Round in which it is sent; what a rank sends waits for what it received in rounds before.
+    /// Round of sending; a rank's messages depend on those it received in earlier rounds.
     pub round: u32,
-    /// How many rounds on end it is sent (rings).
+    /// Number of consecutive rounds in which it is sent (rings).
     pub times: u32,
     /// Sender.
     pub from: u32,
     /// Receiver.
     pub to: u32,
-    /// Bytes each time; where blocks differ, their mean over the rounds of a ring.
+    /// Bytes each time; if blocks differ, their mean over the rounds of a ring.
     pub bytes: f64,
 }
 
-/// How much is moved; see the module for what a size counts.
+/// Data sizes; see the module for their meaning.
 #[derive(Clone, Copy, Debug)]
 pub enum Sizes<'a> {
-    /// The same for all.
+    /// The same for all ranks.
     Same(f64),
     /// The block of each rank.
     Each(&'a [f64]),
-    /// What each rank sends to each (all-to-all only), a row after the other.
+    /// Bytes from each rank to each (all-to-all only), row by row.
     Matrix(&'a [f64]),
 }
 
@@ -134,7 +134,7 @@ const ALGORITHMS: [(&str, Algorithm); 11] = [
 ];
 
 impl Collective {
-    /// By its name, `allreduce`; MPI's `bcast` and `reduce_scatter` are known too.
+    /// By name, `allreduce`; MPI's `bcast` and `reduce_scatter` are accepted too.
     pub fn named(name: &str) -> Option<Self> {
         let name = match name {
             "bcast" => "broadcast",
@@ -168,7 +168,7 @@ impl Collective {
         names.join(", ")
     }
 
-    /// Ways to do it, the usual one for large data first.
+    /// Its algorithms, the usual one for large data first.
     pub fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm as A;
         match self {
@@ -203,7 +203,7 @@ impl Collective {
 }
 
 impl Algorithm {
-    /// By its name, `recursive-doubling`.
+    /// By name, `recursive-doubling`.
     pub fn named(name: &str) -> Option<Self> {
         ALGORITHMS.iter().find(|a| a.0 == name).map(|a| a.1)
     }
@@ -218,7 +218,7 @@ impl Algorithm {
 }
 
 impl Algorithm {
-    /// An upper bound of the messages, a ring's repeated ones counted once.
+    /// An upper bound on the messages; a ring's repeated messages count once.
     pub fn most_messages(self, collective: Collective, ranks: usize) -> u64 {
         let n = ranks as u64;
         let rounds = u64::from(ranks.max(1).ilog2()) + 1;
@@ -237,23 +237,23 @@ impl Algorithm {
 /// A collective of `ranks` ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
-    /// Which.
+    /// The operation.
     pub collective: Collective,
-    /// How.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// Members of the group.
     pub ranks: u32,
-    /// Position of the root, where there is one.
+    /// Position of the root, if any.
     pub root: u32,
-    /// How much.
+    /// The data sizes.
     pub sizes: Sizes<'a>,
 }
 
-/// Most pairs into which a collective of everybody with everybody is expanded (4,096 ranks).
+/// Largest number of pairs for expanding an all-to-all collective (4,096 ranks).
 pub const MAX_PAIRS: u64 = 1 << 24;
 
 impl Operation<'_> {
-    /// Whether everybody sends to everybody.
+    /// Whether every rank sends to every rank.
     fn is_all_pairs(&self) -> bool {
         match self.collective {
             Collective::Alltoall => {
@@ -266,11 +266,11 @@ impl Operation<'_> {
         }
     }
 
-    /// Gives every message to `each`, by rounds.
+    /// Calls `each` with every message, by rounds.
     ///
     /// # Errors
-    /// Algorithms that do not do this collective, or not with this number of ranks; sizes that do not fit;
-    /// more pairs than [`MAX_PAIRS`].
+    /// Algorithms that do not support this collective or number of ranks; sizes that do not fit; more pairs than
+    /// [`MAX_PAIRS`].
     pub fn steps(&self, each: &mut impl FnMut(Step)) -> Result<(), FabricError> {
         self.check()?;
         let n = self.ranks as usize;
@@ -391,7 +391,7 @@ impl Operation<'_> {
                 out.doubling(core, |mask| whole * mask as f64 / core as f64);
                 out.unfold(core, |_| whole);
             }
-            // Each sends on all blocks but the one of its successor.
+            // Each forwards all blocks except its successor's.
             (C::Allgather, A::Ring) => {
                 let all = blocks.of(0, n);
                 out.ring(|i| (all - blocks.of((i + 1) % n, 1)) / (n - 1) as f64);
@@ -402,7 +402,7 @@ impl Operation<'_> {
             }
             (C::Allgather, A::Linear) => out.all_pairs(false, |i, _| blocks.of(i, 1)),
             (C::Allgather, _) => out.all_pairs(true, |i, _| blocks.of(i, 1)),
-            // Each sends on partial sums of all blocks but its own.
+            // Each forwards partial sums of all blocks except its own.
             (C::ReduceScatter, A::Ring) => {
                 let all = blocks.of(0, n);
                 out.ring(|i| (all - blocks.of(i, 1)) / (n - 1) as f64);
@@ -417,10 +417,10 @@ impl Operation<'_> {
     fn alltoall(&self, out: &mut Out<'_, impl FnMut(Step)>, algorithm: Algorithm, blocks: &Blocks) {
         let n = out.n;
         match (self.sizes, algorithm) {
-            // Rows that differ are sent as they are: Bruck's would need all of them everywhere.
+            // Unequal rows are sent directly: Bruck's algorithm would need all rows at every rank.
             (Sizes::Matrix(rows), _) => out.all_pairs(true, |i, to| rows[i * n + to]),
             (_, Algorithm::Bruck) => out.doubling_bits(|i, k| {
-                // Numbers below n that have bit k.
+                // Numbers below n with bit k set.
                 let count = n / (2 * k) * k + (n % (2 * k)).saturating_sub(k);
                 blocks.of(i, 1) * count as f64
             }),

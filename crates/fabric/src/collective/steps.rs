@@ -1,8 +1,8 @@
-//! Writes the messages of collectives, round by round.
+//! Messages of collectives, round by round.
 
 use super::{Sizes, Step};
 
-/// Sums of blocks, by position from the root on.
+/// Prefix sums of blocks, by position relative to the root.
 pub(super) struct Blocks {
     same: f64,
     sums: Vec<f64>,
@@ -22,7 +22,7 @@ impl Blocks {
         }
     }
 
-    /// Bytes of `count` blocks from `first` on, round the end.
+    /// Bytes of `count` blocks from `first` on, cyclic.
     pub fn of(&self, first: usize, count: usize) -> f64 {
         if self.sums.is_empty() {
             return self.same * count as f64;
@@ -37,13 +37,13 @@ impl Blocks {
     }
 }
 
-/// Writes steps; positions count from the root.
+/// Emits steps; positions are relative to the root.
 pub(super) struct Out<'a, F> {
     pub n: usize,
     pub root: usize,
     pub round: u32,
-    /// Who of a folded pair takes part: 1 the odd rank, as in allreduces, 0 the even one, as in reduces, whose root it may
-    /// be (both in MPICH and in Open MPI).
+    /// The active rank of a folded pair: 1 is the odd rank, as in allreduces; 0 is the even one, as in reduces, since
+    /// it may be the root (both in MPICH and in Open MPI).
     pub odd: usize,
     pub each: &'a mut F,
 }
@@ -69,7 +69,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         self.send(b, a, bytes);
     }
 
-    /// A binomial tree whose edge to a subtree (first position, size) carries `bytes`.
+    /// A binomial tree; the edge to a subtree (first position, size) carries `bytes`.
     pub fn tree(&mut self, up: bool, bytes: impl Fn((usize, usize)) -> f64) {
         let n = self.n;
         let rounds = n.next_power_of_two().trailing_zeros();
@@ -114,7 +114,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         self.round += n as u32 - 1;
     }
 
-    /// Distances 1, 2, 4, …: `bytes` of the first block and their number; backward as Bruck's allgather.
+    /// Distances 1, 2, 4, …: `bytes` of the first block and the number of blocks; backward as in Bruck's allgather.
     pub fn doubling_ring(&mut self, backward: bool, bytes: impl Fn(usize, usize) -> f64) {
         let n = self.n;
         let mut k = 1;
@@ -151,7 +151,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
-    /// Everybody with everybody's partner at 1, 2, 4, …; `bytes` by sender and distance.
+    /// Every rank with its partner at 1, 2, 4, …; `bytes` by sender and distance.
     pub fn exchange(&mut self, bytes: impl Fn(usize, usize) -> f64) {
         let mut mask = 1;
         while mask < self.n {
@@ -176,13 +176,13 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
-    /// Ranks that take part when a power of two is left: position of the `j`th.
+    /// Active ranks after reduction to a power of two: position of the `j`th.
     fn core_rank(&self, core: usize, j: usize) -> usize {
         let rest = self.n - core;
         if j < rest { 2 * j + self.odd } else { j + rest }
     }
 
-    /// One rank of each of the first pairs hands over its vector; returns the power of two that is left.
+    /// One rank of each of the first pairs sends its vector to the other; returns the remaining power of two.
     pub fn fold(&mut self, bytes: f64) -> usize {
         let core = 1usize << self.n.ilog2();
         for j in 0..self.n - core {
@@ -192,7 +192,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         core
     }
 
-    /// Gives each rank that handed over its result, `bytes` by its position.
+    /// Sends the result to each rank that was folded, `bytes` by its position.
     pub fn unfold(&mut self, core: usize, bytes: impl Fn(usize) -> f64) {
         for j in 0..self.n - core {
             let other = 2 * j + 1 - self.odd;
@@ -201,18 +201,18 @@ impl<F: FnMut(Step)> Out<'_, F> {
         self.round += u32::from(core < self.n);
     }
 
-    /// Vectors swapped at distances 1, 2, 4, …, with the ranks beyond a power of two folded in.
+    /// Vectors exchanged at distances 1, 2, 4, …, with the ranks beyond a power of two folded.
     pub fn allreduce_doubling(&mut self, bytes: f64) {
         let core = self.fold(bytes);
         self.doubling(core, |_| bytes);
         self.unfold(core, |_| bytes);
     }
 
-    /// Halves of what is left swapped from far to near, until each rank has its block.
+    /// Halves of the remaining data exchanged from far to near, until each rank has its block.
     pub fn scatter_halving(&mut self, blocks: &Blocks) {
         let n = self.n;
         let core = self.fold(blocks.of(0, n));
-        // Blocks of the ranks before the `j`th that takes part.
+        // Blocks of the ranks before the `j`th active one.
         let start = |j: usize| (2 * j).min(j + n - core);
         let mut mask = core / 2;
         while mask > 0 {
@@ -266,7 +266,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
-    /// Two binary trees; the second is the first mirrored, or moved by one where ranks are odd.
+    /// Two binary trees; the second is the first mirrored, or shifted by one for an odd number of ranks.
     pub fn double_tree(&mut self, bytes: f64) {
         let n = self.n;
         let second = |i: usize| {
@@ -292,7 +292,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
     }
 }
 
-/// Parent in the in-order binary tree over 0..n, with 0 above its top; leaves are the odd ones.
+/// Parent in the in-order binary tree over 0..n, with 0 above its top; leaves have odd numbers.
 fn parent(i: usize, n: usize) -> Option<usize> {
     if i == 0 {
         return None;

@@ -38,8 +38,8 @@ fn every(mut look: impl FnMut(Operation<'_>)) {
     }
 }
 
-/// Who has (directly or not) heard of whom after all rounds: everybody's word must get where the
-/// operation says, whatever the algorithm.
+/// Transitive flow of data over all rounds: each rank's contribution must reach the ranks that the operation defines,
+/// with any algorithm.
 #[test]
 fn everybody_hears_of_whom_it_must() {
     every(|o| {
@@ -73,8 +73,7 @@ fn everybody_hears_of_whom_it_must() {
     });
 }
 
-/// Bytes that have to move, by what the data is: algorithms that move each byte once move exactly them,
-/// and no algorithm moves fewer.
+/// Lower bound on bytes moved: algorithms that move each byte once reach it, and none is below it.
 #[test]
 fn bytes_are_conserved() {
     every(|o| {
@@ -85,7 +84,7 @@ fn bytes_are_conserved() {
             Collective::Barrier => 0.0,
             Collective::Broadcast | Collective::Reduce | Collective::Scan => (n - 1.0) * b,
             Collective::Gather | Collective::Scatter | Collective::ReduceScatter => {
-                // A reduce-scatter combines n vectors of n blocks: each block crosses n-1 times.
+                // A reduce-scatter combines n vectors of n blocks: each block is sent n-1 times.
                 let times = if o.collective == Collective::ReduceScatter {
                     n
                 } else {
@@ -129,7 +128,7 @@ fn formulas_of_the_papers() {
     };
     use Algorithm as A;
     use Collective as C;
-    // n log2 n vectors; a rest of r hands over and gets back one each.
+    // n log2 n vectors; each of the r folded ranks sends one and receives one.
     assert_eq!(
         sum(C::Allreduce, A::RecursiveDoubling, 16),
         16.0 * 4.0 * 840.0
@@ -140,7 +139,7 @@ fn formulas_of_the_papers() {
     );
     // Bruck's all-to-all: n/2 blocks of each rank in each of log2 n rounds.
     assert_eq!(sum(C::Alltoall, A::Bruck, 16), 16.0 * 4.0 * 8.0 * 840.0);
-    // Every rank of a ring sends 2 (n-1)/n vectors, always to its successor.
+    // Every rank of a ring sends 2 (n-1)/n vectors, all to its successor.
     let ring = steps(Operation {
         collective: C::Allreduce,
         algorithm: A::Ring,
@@ -154,7 +153,7 @@ fn formulas_of_the_papers() {
         let bytes: f64 = own.iter().map(|s| s.bytes * f64::from(s.times)).sum();
         assert!((bytes - 2.0 * 6.0 / 7.0 * 840.0).abs() < 1e-9);
     }
-    // Double trees: no rank sends or receives more than two vectors' worth each way up and down.
+    // Double trees: no rank sends or receives more than two vectors each way, up and down.
     let tree = steps(Operation {
         collective: C::Allreduce,
         algorithm: A::Tree,
@@ -166,7 +165,7 @@ fn formulas_of_the_papers() {
         let sent: f64 = tree.iter().filter(|s| s.from == i).map(|s| s.bytes).sum();
         assert!(sent <= 2.0 * 840.0, "rank {i} sends {sent}");
     }
-    // Gathering through a tree passes a block once for every level of its rank's bits.
+    // A tree gather forwards a block once for every bit set in its rank.
     assert_eq!(sum(C::Gather, A::Binomial, 8), 12.0 * 840.0);
 }
 
@@ -192,7 +191,7 @@ fn unequal_blocks_are_all_delivered() {
         let sum = moved(&steps(o));
         assert!((sum - 4.0 * total).abs() < 1e-9, "{o:?}: {sum}");
     }
-    // From and to a root, without its own block.
+    // To and from a root, without its own block.
     for collective in [Collective::Gather, Collective::Scatter] {
         let sizes = Sizes::Each(&each);
         let algorithm = Algorithm::Linear;
@@ -297,7 +296,7 @@ fn rules_are_those_of_the_library_except_where_one_is_given() {
     use Algorithm as A;
     use Collective as C;
     let open_mpi = Algorithms::of(Library::OpenMpi);
-    // Of the tables that choice.rs cites.
+    // From the tables cited in choice.rs.
     for (collective, ranks, bytes, expected) in [
         (C::Allreduce, 64, 1e6, A::Rabenseifner),
         (C::Allreduce, 64, 262_143.0, A::RecursiveDoubling),
@@ -346,7 +345,7 @@ fn rules_are_those_of_the_library_except_where_one_is_given() {
     }
 }
 
-/// Without a power of two the two ranks of a folded pair get their blocks in the end.
+/// Without a power of two, the two ranks of a folded pair get their blocks at the end.
 #[test]
 fn recursive_halving_folds_the_rest() {
     let sizes = [1.0, 2.0, 4.0, 8.0, 16.0];

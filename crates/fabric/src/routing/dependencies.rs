@@ -1,8 +1,8 @@
-//! Can this routing deadlock? The channel dependency graph and its cycles.
+//! Deadlock analysis of a routing: the channel dependency graph and its cycles.
 //!
-//! A channel is a link and a virtual channel on it. A packet that holds one channel waits for the next;
-//! if such waits can form a ring of credits, all of it can stop for good. No cycle: deadlock-free
-//! (Dally and Seitz 1987).
+//! A channel is a link with one of its virtual channels. A packet holds one channel while it waits for the next; a
+//! cycle of such waits (a credit loop) can deadlock. Without a cycle the routing is deadlock-free (Dally and Seitz
+//! 1987).
 
 use super::{ForwardingTables, Routing, position};
 use crate::bits::{BitSet, SharedBitSet};
@@ -10,23 +10,23 @@ use crate::fabric::{End, Fabric, Link};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
 
-/// Parts that are looked at side by side.
+/// Parts for parallel processing.
 const PARTS: usize = 16;
 
-/// What virtual channels a routing is taken to use.
+/// The assumed virtual channels of a routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualChannels {
-    /// One for all (what forwarding tables alone say; service levels may add more).
+    /// One channel (all that forwarding tables define; service levels may add more).
     One,
-    /// Two a ring: a packet changes to the second where it crosses the ring's wrap-around link, and
-    /// back when it leaves the dimension (the usual dateline rule of torus routers).
+    /// Two per ring: a packet changes to the second at the ring's wrap-around link, and back on leaving the dimension
+    /// (the usual dateline rule of torus routers).
     Dateline,
     /// A new one at each hop (adaptive dragonfly routers); never cyclic.
     PerHop,
 }
 
 impl VirtualChannels {
-    /// What routers of this routing use.
+    /// The channels of routers with this routing.
     pub fn of(routing: &Routing) -> Self {
         match routing {
             Routing::DimensionOrder(_) => Self::Dateline,
@@ -35,7 +35,7 @@ impl VirtualChannels {
         }
     }
 
-    /// One line for people.
+    /// A one-line description.
     pub fn describe(self) -> &'static str {
         match self {
             Self::One => "one virtual lane for all traffic",
@@ -45,18 +45,17 @@ impl VirtualChannels {
     }
 }
 
-/// Follows all routes and finds a cycle of channel dependencies: the links along it, in order, or
-/// `None` when there is none.
+/// Follows all routes and searches for a cycle of channel dependencies: its links, in order, or `None`.
 pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
     let channels = VirtualChannels::of(routing);
     if channels == VirtualChannels::PerHop {
         return None;
     }
     let acyclic = match routing {
-        // Dimensions come in a fixed order and each ring is cut at its dateline: a route is shorter than
-        // the ring and crosses the dateline at most once.
+        // Dimensions come in a fixed order and each ring is cut at its dateline: a route is shorter than the ring and
+        // crosses the dateline at most once.
         Routing::DimensionOrder(order) => order.is_one_order(),
-        // Never up again after down, and links between two levels depend only on those of one side.
+        // Never up after down, and links between two levels depend only on those of one side.
         Routing::Tree(_) => true,
         _ => false,
     };
@@ -67,7 +66,7 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
     if let Routing::Tables(tables) = routing {
         graph.add_tables(tables);
     } else {
-        // One node a router is enough: routes between routers do not depend on which.
+        // One node per router is enough: routes between routers are the same for all of their nodes.
         let ends: Vec<NodeId> = fabric
             .router_ids()
             .filter_map(|r| fabric.nodes_on(r).first().copied())
@@ -94,14 +93,14 @@ pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
     graph.cycle()
 }
 
-/// Dependencies between channels: for each channel (2 × link + virtual channel) a bit for each link
-/// that leaves the router it ends at, and each virtual channel on it.
+/// Dependencies between channels: for each channel (2 × link + virtual channel), one bit per link from its receiving
+/// router and virtual channel on it.
 struct Graph<'a> {
     fabric: &'a Fabric,
     /// First bit of each channel.
     offsets: Vec<usize>,
     bits: BitSet,
-    /// Router that each link leads to.
+    /// Router at the end of each link.
     routers: Vec<Option<RouterId>>,
 }
 
@@ -140,11 +139,11 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Dependencies of all routes that some node's traffic takes: row by row, from the routers with
-    /// nodes on, and wherever traffic comes from there.
+    /// Dependencies on all routes with traffic: row by row, starting at the routers with nodes and following the
+    /// traffic.
     fn add_tables(&mut self, tables: &ForwardingTables) {
         let fabric = self.fabric;
-        // Rows in words of their own: threads work on different routers.
+        // Rows start at word boundaries: threads work on different routers.
         let row = fabric.nodes().len().next_multiple_of(64);
         let seen = SharedBitSet::new(row * fabric.routers().len());
         let bits = SharedBitSet::new(self.offsets[self.offsets.len() - 1]);
@@ -269,7 +268,7 @@ struct Step {
     bit: Option<usize>,
 }
 
-/// Nodes that a router's own nodes send to: all, but not its only one.
+/// Number of destinations of a router's own nodes: all, except a single node itself.
 fn begins(fabric: &Fabric, router: RouterId) -> impl Iterator<Item = NodeId> + use<> {
     let (nodes, own) = match fabric.nodes_on(router) {
         [] => (0, None),

@@ -1,4 +1,4 @@
-//! Dimension-order routing in closed form, with Cray's way round faults.
+//! Dimension-order routing in closed form, with Cray's rerouting around faults.
 
 use super::rings::Rings;
 use super::unroutable::{Dead, Unroutable};
@@ -6,19 +6,20 @@ use crate::fabric::{Direction, End, Fabric, Family, NONE, Shape};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
 
-/// Routes that finish one dimension before they begin the next and take the shorter way round each
-/// ring (paper 000, V.C: X, then Y, then Z). Both ways equally long: the positive one.
+/// Routes that finish one dimension before they begin the next, in the shorter direction of each ring (paper 000,
+/// V.C: X, then Y, then Z). Ties go in the positive direction.
 ///
-/// With links down, a ring is travelled the longer way where the shorter one is broken; a ring with
+/// With links down, a ring is travelled in the longer direction if the shorter one is broken; two breaks disconnect a
+/// ring (paper 002, II.E). [`DimensionOrder::rerouted`] then tries other orders.
 /// two breaks falls apart (paper 002, II.E). [`DimensionOrder::rerouted`] then tries other orders.
 #[derive(Clone, Debug)]
 pub struct DimensionOrder {
     shape: Shape,
-    /// Orders to try for a pair; the first that serves it is taken. One, unless rerouted.
+    /// Orders to try for a pair; the first that connects it is used. One, unless rerouted.
     orders: Vec<Vec<u8>>,
-    /// Link by router and [`Direction::index`], and the router it leads to.
+    /// Link by router and [`Direction::index`], with its receiving router.
     links: Vec<[u32; 2]>,
-    /// Breaks in the rings; `None` when every link is up.
+    /// Breaks in the rings; `None` if every link is up.
     rings: Option<Rings>,
 }
 
@@ -35,7 +36,7 @@ impl DimensionOrder {
         Self::with_order(fabric, (0..dims as u8).collect())
     }
 
-    /// The given order of dimensions; `None` when it is not a permutation of the grid's dimensions.
+    /// The given order of dimensions; `None` if it is not a permutation of the grid's dimensions.
     pub fn with_order(fabric: &Fabric, order: Vec<u8>) -> Option<Self> {
         let shape = fabric.shape()?.clone();
         let dims = shape.dims.len();
@@ -62,14 +63,14 @@ impl DimensionOrder {
         Some(routing)
     }
 
-    /// Routing as Cray's link recovery computes it (paper 002, II.E): X-Y-Z if that serves every pair
-    /// of routers with nodes; otherwise the first other order that serves them all; otherwise each
-    /// pair takes the first order that serves it, and pairs that none serves have no route.
+    /// Rerouting as in Cray's link recovery (paper 002, II.E): X-Y-Z if that connects every pair of routers with
+    /// nodes; otherwise the first other order that connects them all; otherwise each pair uses the first order that
+    /// connects it, and pairs without one have no route.
     pub fn rerouted(fabric: &Fabric) -> Option<Self> {
         Self::new(fabric)?.try_orders(fabric)
     }
 
-    /// The same with links that are taken to be down beside those that are.
+    /// The same with further links assumed down.
     pub fn rerouted_without(fabric: &Fabric, down: &[LinkId]) -> Option<Self> {
         let mut routing = Self::new(fabric)?;
         routing.set_down(fabric, down);
@@ -115,7 +116,7 @@ impl DimensionOrder {
         }
     }
 
-    /// Whether every pair of routers that have nodes in service has a route in one of the orders.
+    /// Whether each pair of routers with nodes in service has a route in one of the orders.
     pub fn serves_all(&self, fabric: &Fabric) -> bool {
         let Some(rings) = &self.rings else {
             return true;
@@ -142,22 +143,22 @@ impl DimensionOrder {
         &self.shape
     }
 
-    /// The order of dimensions; the first one tried, after rerouting.
+    /// The order of dimensions; after rerouting, the first one tried.
     pub fn order(&self) -> &[u8] {
         &self.orders[0]
     }
 
-    /// Whether all pairs use one order (a route then depends on the destination alone).
+    /// Whether all pairs use one order (a route then depends only on the destination).
     pub fn is_one_order(&self) -> bool {
         self.orders.len() == 1
     }
 
-    /// Whether every link of the grid is there and up.
+    /// Whether every link of the grid exists and is up.
     pub fn is_healthy(&self) -> bool {
         self.rings.is_none()
     }
 
-    /// One line for people.
+    /// A one-line description.
     pub fn describe(&self) -> String {
         let letters: Vec<String> = self
             .order()
@@ -180,13 +181,13 @@ impl DimensionOrder {
         )
     }
 
-    /// The link leaving `router` in `direction`, in constant time.
+    /// The link from `router` in `direction`, in constant time.
     #[inline]
     pub fn link(&self, router: RouterId, direction: Direction) -> Option<LinkId> {
         Some(self.step(router, direction)?.0)
     }
 
-    /// The link and the router it leads to.
+    /// The link and its receiving router.
     #[inline]
     fn step(&self, router: RouterId, direction: Direction) -> Option<(LinkId, RouterId)> {
         let at = router.index() * 2 * self.shape.dims.len() + direction.index();
@@ -194,8 +195,8 @@ impl DimensionOrder {
         (link != NONE).then_some((LinkId(link), RouterId(to)))
     }
 
-    /// Appends the links between two routers of a whole grid, ring by ring: what following
-    /// [`DimensionOrder::next`] finds, without asking at every router.
+    /// Appends the links between two routers of a healthy grid, ring by ring: same result as following
+    /// [`DimensionOrder::next`], without a lookup at every router.
     pub(super) fn extend_healthy(
         &self,
         fabric: &Fabric,
@@ -223,8 +224,7 @@ impl DimensionOrder {
         Ok(())
     }
 
-    /// Which way dimension `dim` is travelled from coordinate `at` to `to` without faults; `None` when
-    /// equal.
+    /// Direction in dimension `dim` from coordinate `at` to `to` without faults; `None` if equal.
     #[inline]
     pub fn direction(&self, dim: usize, at: u32, to: u32) -> Option<Direction> {
         if at == to {
@@ -243,8 +243,8 @@ impl DimensionOrder {
         })
     }
 
-    /// The direction from coordinate `here` along `dim` to `to`, round what is broken; `Err` when the
-    /// ring has fallen apart between them, `Ok(None)` when there is nothing to travel.
+    /// The direction from coordinate `here` along `dim` to `to`, avoiding breaks; `Err` if the ring is disconnected
+    /// between them, `Ok(None)` if they are equal.
     fn direction_around(
         &self,
         dim: usize,
@@ -266,7 +266,7 @@ impl DimensionOrder {
         Err(Dead::NoLink)
     }
 
-    /// The first order that serves a pair of routers; `None` when none does.
+    /// The first order that connects a pair of routers; `None` if there is none.
     pub fn order_for(&self, fabric: &Fabric, from: RouterId, to: RouterId) -> Option<usize> {
         if self.rings.is_none() {
             return Some(0);
@@ -305,7 +305,7 @@ impl DimensionOrder {
         Err(Dead::NoEntry)
     }
 
-    /// The order that a route between two nodes takes.
+    /// The order of a route between two nodes.
     pub(super) fn order_of(
         &self,
         fabric: &Fabric,

@@ -6,21 +6,20 @@ use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use std::collections::BTreeMap;
 
-/// Which paths between groups carry how much.
+/// Distribution of traffic over the paths between groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
     /// One global link: local, global, local. All links between the two groups share the traffic in
     /// proportion to their capacity, local legs take shortest paths.
     Minimal,
-    /// Through a random other group (Valiant): each intermediate group equally likely, minimal on both
-    /// halves.
+    /// Through a random other group (Valiant): uniform choice of intermediate group, minimal in both halves.
     Valiant,
-    /// What an adaptive router does on average: this share minimal, the rest Valiant. The share depends
-    /// on load and bias, so it is a parameter, not a prediction.
+    /// The average behaviour of an adaptive router: this share minimal, the rest Valiant. The share depends on load
+    /// and bias, so it is a parameter, not a prediction.
     Adaptive(f32),
 }
 
-/// Routing on a fabric whose routers have a group as first coordinate.
+/// Routing on a fabric with a group as the first coordinate of routers.
 #[derive(Clone, Debug)]
 pub struct GroupPaths {
     spread: Spread,
@@ -33,7 +32,7 @@ pub struct GroupPaths {
 }
 
 impl GroupPaths {
-    /// `None` when routers have no coordinates.
+    /// `None` if routers have no coordinates.
     pub fn new(fabric: &Fabric, spread: Spread) -> Option<Self> {
         let group: Vec<u32> = fabric
             .router_ids()
@@ -65,12 +64,12 @@ impl GroupPaths {
         })
     }
 
-    /// How traffic spreads.
+    /// The distribution of traffic.
     pub fn spread(&self) -> Spread {
         self.spread
     }
 
-    /// One line for people.
+    /// A one-line description.
     pub fn describe(&self) -> String {
         match self.spread {
             Spread::Minimal => "dragonfly minimal, all global links between two groups".into(),
@@ -81,8 +80,8 @@ impl GroupPaths {
         }
     }
 
-    /// A shortest minimal route's next link, lowest ids first: to the destination within a group, else
-    /// by the global link with the fewest hops in all.
+    /// The next link of a shortest minimal route, lowest ids first: to the destination within a group, otherwise over
+    /// the global link that gives the fewest total hops.
     pub fn next(&self, fabric: &Fabric, at: RouterId, to: RouterId) -> Option<LinkId> {
         let (here, there) = (self.group[at.index()], self.group[to.index()]);
         if here == there {
@@ -104,7 +103,7 @@ impl GroupPaths {
         }
     }
 
-    /// See [`super::Routing::shares`]; links that several paths use stand once, in id order.
+    /// See [`super::Routing::shares`]; links of several paths appear once, in id order.
     pub fn shares(
         &self,
         fabric: &Fabric,
@@ -124,8 +123,7 @@ impl GroupPaths {
             Spread::Valiant => 0.0,
             Spread::Adaptive(share) => share,
         };
-        // Where no other group can serve as intermediate, everything goes the minimal way, and the
-        // other way round.
+        // Without a usable intermediate group, all traffic is minimal, and vice versa.
         let mut detour = Vec::new();
         let detoured = share < 1.0 && self.valiant(fabric, a, b, 1.0 - share, &mut detour);
         let minimal_share = if detoured { share } else { 1.0 };
@@ -153,7 +151,7 @@ impl GroupPaths {
         Ok(())
     }
 
-    /// Adds minimal paths between routers with `weight`; false (and nothing added) when there is none.
+    /// Adds minimal paths between routers with `weight`; returns false without adding if there is none.
     fn minimal(
         &self,
         fabric: &Fabric,
@@ -192,7 +190,7 @@ impl GroupPaths {
         !usable.is_empty()
     }
 
-    /// Adds Valiant paths with `weight`; false (and nothing added) when no other group can serve.
+    /// Adds Valiant paths with `weight`; returns false without adding if no other group is usable.
     fn valiant(
         &self,
         fabric: &Fabric,
@@ -213,8 +211,8 @@ impl GroupPaths {
                     && self.gateways.contains_key(&(*g, gb))
             })
             .collect();
-        // A packet enters the group over any link from the source group and leaves it over any link to
-        // the destination group, as long as the legs between them hold.
+        // A packet enters the group over any link from the source group and leaves it over any link to the
+        // destination group, provided that the local legs exist.
         let ways: Vec<Vec<Detour>> = through
             .into_iter()
             .map(|g| {
@@ -273,8 +271,8 @@ impl GroupPaths {
     }
 }
 
-/// One way through an intermediate group: local to `exit`, over `first` to `middle`, local to `leave`,
-/// over `second` to `entry`, local to the destination.
+/// One path through an intermediate group: local to `exit`, over `first` to `middle`, local to `leave`, over `second`
+/// to `entry`, local to the destination.
 struct Detour {
     exit: RouterId,
     first: LinkId,

@@ -6,12 +6,12 @@ use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
 use std::collections::VecDeque;
 
-/// Distance of routers that cannot reach each other.
+/// Distance between disconnected routers.
 const FAR: u16 = u16::MAX;
 
-/// Shortest paths between routers over links that are up. Traffic splits at every router over the
-/// links that lead nearer, in proportion to their capacity: the expectation of an adaptive minimal
-/// router without other traffic, and the usual assumption where no tables are known.
+/// Shortest paths between routers over links that are up. Traffic splits at every router over the links of shortest
+/// paths, in proportion to their capacity: the expectation of an adaptive minimal router without other traffic, and
+/// the usual assumption without tables.
 #[derive(Clone, Debug)]
 pub struct MinimalPaths {
     routers: usize,
@@ -20,12 +20,12 @@ pub struct MinimalPaths {
 }
 
 impl MinimalPaths {
-    /// Distances between all routers: two bytes a pair, one breadth-first search a router.
+    /// Distances between all routers: two bytes per pair, one breadth-first search per router.
     pub fn new(fabric: &Fabric) -> Self {
         Self::over(fabric, |_| true)
     }
 
-    /// Distances over the links that `keep` accepts.
+    /// Distances over the links accepted by `keep`.
     pub fn over(fabric: &Fabric, keep: impl Fn(LinkId) -> bool) -> Self {
         let n = fabric.routers().len();
         let mut into: Vec<Vec<RouterId>> = vec![Vec::new(); n];
@@ -63,14 +63,14 @@ impl MinimalPaths {
         }
     }
 
-    /// Hops between two routers, or `None` when there is no path.
+    /// Hops between two routers, or `None` without a path.
     #[inline]
     pub fn distance(&self, from: RouterId, to: RouterId) -> Option<u16> {
         let d = self.distance[to.index() * self.routers + from.index()];
         (d != FAR).then_some(d)
     }
 
-    /// Links from `at` that lead nearer to `to`, with the routers they lead to.
+    /// Links from `at` on shortest paths to `to`, with their receiving routers.
     pub fn nearer<'a>(
         &'a self,
         fabric: &'a Fabric,
@@ -93,7 +93,7 @@ impl MinimalPaths {
             })
     }
 
-    /// The nearer link with the lowest id.
+    /// The link with the lowest id among those on shortest paths.
     pub fn next(&self, fabric: &Fabric, at: RouterId, to: RouterId) -> Option<LinkId> {
         self.nearer(fabric, at, to).map(|(l, _)| l).min()
     }
@@ -124,8 +124,8 @@ impl MinimalPaths {
         Ok(())
     }
 
-    /// Adds the links of all shortest paths between two routers, traffic `weight` split over them;
-    /// false when there is no path.
+    /// Adds the links of all shortest paths between two routers, with traffic `weight` split over them; returns false
+    /// without a path.
     pub(super) fn spread(
         &self,
         fabric: &Fabric,

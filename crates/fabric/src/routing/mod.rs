@@ -1,8 +1,8 @@
-//! Which way do bytes go from one node to another?
+//! Routes between nodes.
 //!
-//! A route is a slice of link ids: the injection link, the links between routers, the ejection
-//! link. The request of a transaction takes the route from source to target, the response the
-//! static route back, which is another one in general (paper 000, V.C); both carry load.
+//! A route is a slice of link ids: the injection link, the links between routers, the ejection link. The request of a
+//! transaction takes the route from source to target, the response the static route back, which generally differs
+//! (paper 000, V.C); both carry load.
 
 pub mod dependencies;
 mod dimension_order;
@@ -27,14 +27,14 @@ use crate::error::{FabricError, InputError};
 use crate::fabric::{Direction, End, Fabric, Family};
 use crate::ids::{LinkId, NodeId, RouterId};
 
-/// How a fabric routes.
+/// The routing of a fabric.
 #[derive(Clone, Debug)]
 pub enum Routing {
-    /// One dimension after the other, shorter way round (Gemini, SeaStar, Blue Gene).
+    /// One dimension after the other, in the shorter direction (Gemini, SeaStar, Blue Gene).
     DimensionOrder(DimensionOrder),
-    /// Next hop by router and destination, as a subnet manager installed it.
+    /// Next hop by router and destination, as installed by a subnet manager.
     Tables(ForwardingTables),
-    /// Up and down a pure fat tree, in closed form.
+    /// Closed-form up/down routing of a pure fat tree.
     Tree(TreeRouting),
     /// All shortest paths, traffic split over them.
     Minimal(MinimalPaths),
@@ -43,8 +43,8 @@ pub enum Routing {
 }
 
 impl Routing {
-    /// The routing that a fabric has when no tables are given: dimension order (round faults, if any)
-    /// on a torus or mesh, minimal between groups on a dragonfly, otherwise all minimal paths.
+    /// The default routing of a fabric without tables: dimension order (around faults, if any) on a torus or mesh,
+    /// minimal between groups on a dragonfly, otherwise all shortest paths.
     pub fn default_for(fabric: &Fabric) -> Self {
         if let Some(order) = DimensionOrder::rerouted(fabric) {
             return Self::DimensionOrder(order);
@@ -110,8 +110,8 @@ impl Routing {
         })
     }
 
-    /// The routing after links went down: recomputed where the network computes it itself; forwarding
-    /// tables stay as they were read, because what a subnet manager would install is not known.
+    /// The routing after links went down: recomputed if the network does so itself; forwarding tables are unchanged,
+    /// because the subnet manager's new tables are unknown.
     #[must_use]
     pub fn rerouted(&self, fabric: &Fabric) -> Self {
         match self {
@@ -132,7 +132,7 @@ impl Routing {
         }
     }
 
-    /// One line for people: the name and what is assumed.
+    /// One line: the name and the assumptions.
     pub fn describe(&self) -> String {
         match self {
             Self::DimensionOrder(order) => order.describe(),
@@ -145,13 +145,12 @@ impl Routing {
         }
     }
 
-    /// Whether every pair has at most one path, so that [`Routing::route`] says everything.
+    /// Whether every pair has at most one path, so that [`Routing::route`] is complete.
     pub fn is_single_path(&self) -> bool {
         !matches!(self, Self::Minimal(_) | Self::Groups(_))
     }
 
-    /// Whether the next hop depends on router and destination alone, so that all routes to a node form
-    /// a tree.
+    /// Whether the next hop depends only on router and destination, so that all routes to a node form a tree.
     pub fn is_destination_based(&self) -> bool {
         match self {
             Self::DimensionOrder(order) => order.is_one_order(),
@@ -159,8 +158,8 @@ impl Routing {
         }
     }
 
-    /// Appends the links from `from` to `to` to `out`; nothing for a node to itself. With several
-    /// paths this is the one with the lowest link ids. On error `out` is as before the call.
+    /// Appends the links from `from` to `to` to `out`; none if they are equal. Among several paths it chooses the one
+    /// with the lowest link ids. On error `out` is unchanged.
     pub fn route(
         &self,
         fabric: &Fabric,
@@ -231,8 +230,8 @@ impl Routing {
         Err(dead(at, Dead::Loop))
     }
 
-    /// The link that router `at` uses for packets to node `to` (the first of several). Says nothing
-    /// about sources that take another order; see [`Routing::is_destination_based`].
+    /// The link that router `at` uses for packets to node `to` (the first of several). Not valid for sources that use
+    /// another order; see [`Routing::is_destination_based`].
     #[inline]
     pub fn next_link(&self, fabric: &Fabric, at: RouterId, to: NodeId) -> Result<LinkId, Dead> {
         self.next_in(fabric, 0, at, to)
@@ -257,8 +256,8 @@ impl Routing {
         }
     }
 
-    /// Appends every link that traffic from `from` to `to` uses, with the share of it (1 on single
-    /// paths; shares into the destination sum to 1). On error `out` is as before the call.
+    /// Appends every link for traffic from `from` to `to`, with its share (1 on single paths; shares into the
+    /// destination sum to 1). On error `out` is unchanged.
     pub fn shares(
         &self,
         fabric: &Fabric,

@@ -1,16 +1,16 @@
-//! Where are the rings of a torus broken?
+//! Broken links in the rings of a torus.
 
 use crate::fabric::{Direction, Fabric, Shape};
 use crate::ids::LinkId;
 
-/// Broken links by grid position, with running counts along each ring, so that "is the way from a to b
-/// open?" takes constant time.
+/// Broken links by grid position, with prefix counts along each ring, for constant-time queries of whether the path
+/// from a to b is open.
 #[derive(Clone, Debug)]
 pub(super) struct Rings {
     shape: Shape,
     strides: Vec<usize>,
-    /// For each position and [`Direction::index`]: broken links at lower positions of the same ring
-    /// (upper 31 bits) and whether the link leaving here is broken (lowest bit).
+    /// For each position and [`Direction::index`]: number of broken links at lower positions of the same ring (upper
+    /// 31 bits) and whether the link from this position is broken (lowest bit).
     breaks: Vec<u32>,
 }
 
@@ -59,7 +59,7 @@ impl Rings {
         (position / self.strides[dim]) as u32 % self.shape.dims[dim]
     }
 
-    /// Broken links leaving positions `0..upto` of the ring through `base` (its position 0).
+    /// Broken links from positions `0..upto` of the ring through `base` (its position 0).
     fn broken_below(&self, base: usize, direction: Direction, upto: u32) -> u32 {
         if upto == 0 {
             return 0;
@@ -80,7 +80,7 @@ impl Rings {
         let base = position - at as usize * self.strides[dim];
         let n = self.shape.dims[dim];
         let below = |upto| self.broken_below(base, direction, upto);
-        // Links used leave positions [at, to) going up, (to, at] going down, cyclically.
+        // Links used start at positions [at, to) going up, (to, at] going down, cyclically.
         let (first, end) = if direction.positive {
             (at, to)
         } else {
@@ -94,8 +94,8 @@ impl Rings {
         broken == 0
     }
 
-    /// Whether in every ring each position still reaches each other one: at most one joint is broken
-    /// in each direction, and if in both then the same one.
+    /// Whether all positions of each ring reach each other: at most one joint is broken in each direction, and if in
+    /// both then the same one.
     pub fn all_whole(&self) -> bool {
         (0..self.shape.positions()).all(|position| {
             (0..self.shape.dims.len())

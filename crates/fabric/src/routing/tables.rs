@@ -1,18 +1,17 @@
-//! Forwarding tables as a subnet manager installs them.
+//! Forwarding tables as installed by a subnet manager.
 
 use crate::fabric::Fabric;
 use crate::ids::{LinkId, NodeId, RouterId};
 
-/// Next hop by router and destination node. An entry is a position in the router's list of outgoing
-/// links: one byte where no router has more than 255 of them, else two.
+/// Next hop by router and destination node. An entry is an index into the router's list of outgoing links: one byte
+/// if no router has more than 255 of them, otherwise two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardingTables {
     nodes: usize,
     next: Entries,
 }
 
-/// Positions plus one, router by router; 0 is no entry, so that empty tables cost no memory until
-/// they are filled.
+/// Indices plus one, router by router; 0 is no entry, so that empty tables take no memory until they are filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entries {
     Bytes(Vec<u8>),
@@ -33,13 +32,12 @@ impl ForwardingTables {
         Self { nodes, next }
     }
 
-    /// Sets the entry of router `at` for node `to`; false when `link` does not leave `at`.
+    /// Sets the entry of router `at` for node `to`; returns false if `link` does not leave `at`.
     pub fn set(&mut self, fabric: &Fabric, at: RouterId, to: NodeId, link: LinkId) -> bool {
         position(fabric, at, link).is_some_and(|p| self.set_position(at, to, p))
     }
 
-    /// Sets an entry by its [`position`], for readers that look it up once a port; false when it is
-    /// too large to be kept.
+    /// Sets an entry by its [`position`], for readers with one lookup per port; returns false if it is too large.
     #[inline]
     pub fn set_position(&mut self, at: RouterId, to: NodeId, position: u16) -> bool {
         let index = at.index() * self.nodes + to.index();
@@ -65,7 +63,7 @@ impl ForwardingTables {
         fabric.links_from(at).get(usize::from(position)).copied()
     }
 
-    /// The same as a position among the links that leave the router.
+    /// The same as an index into the router's outgoing links.
     #[inline]
     pub(crate) fn position(&self, at: RouterId, to: NodeId) -> Option<u16> {
         let index = at.index() * self.nodes + to.index();
@@ -76,7 +74,7 @@ impl ForwardingTables {
         .checked_sub(1)
     }
 
-    /// The row of a router: positions plus one by node, 0 for none.
+    /// The row of a router: indices plus one by node, 0 for none.
     pub(crate) fn row(&self, at: RouterId, out: &mut Vec<u16>) {
         let range = at.index() * self.nodes..(at.index() + 1) * self.nodes;
         out.clear();
@@ -86,7 +84,7 @@ impl ForwardingTables {
         }
     }
 
-    /// Writes a row of [`ForwardingTables::row`]; false when a value is too large.
+    /// Writes a row of [`ForwardingTables::row`]; returns false if a value is too large.
     pub(crate) fn set_row(&mut self, fabric: &Fabric, at: RouterId, row: &[u16]) -> bool {
         let most = row.iter().copied().max().unwrap_or(0);
         if usize::from(most) > fabric.links_from(at).len() || row.len() != self.nodes {
@@ -114,9 +112,9 @@ impl ForwardingTables {
     }
 }
 
-/// Position of a link among those that leave a router; `None` when it does not leave it.
+/// Index of a link among the outgoing links of a router; `None` if it is not one of them.
 pub fn position(fabric: &Fabric, at: RouterId, link: LinkId) -> Option<u16> {
-    // The list is in the order of ids: the builder groups links as they were added.
+    // The list is in id order: the builder groups links in the order of addition.
     let position = fabric.links_from(at).binary_search(&link).ok()?;
     u16::try_from(position).ok().filter(|&p| p < u16::MAX)
 }

@@ -4,9 +4,9 @@ use crate::fabric::Fabric;
 use crate::fat_tree::FatTree;
 use crate::ids::{LinkId, NodeId, RouterId};
 
-/// Up until the destination is below, then down; which parent is destination modulo the number of
-/// parents (D-mod-k, what OpenSM's ftree engine installs on a pure fat tree). No tables: memory grows
-/// with the switches alone.
+/// Up until the destination is below, then down; the parent is chosen as destination modulo number of parents
+/// (D-mod-k, as in OpenSM's ftree engine on a pure fat tree). No tables: memory is proportional to the number of
+/// switches.
 #[derive(Clone, Debug)]
 pub struct TreeRouting {
     levels: Vec<Level>,
@@ -14,7 +14,7 @@ pub struct TreeRouting {
     places: Vec<(u8, u32)>,
 }
 
-/// Arithmetic of one level of switches.
+/// Parameters of one level of switches.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     /// Nodes below one switch.
@@ -25,7 +25,7 @@ struct Level {
     children: u32,
     /// Parents of a switch; 0 at the top.
     parents: u32,
-    /// Destinations that share a choice of parent at the levels below.
+    /// Destinations with the same choice of parents at the levels below.
     width: u32,
 }
 
@@ -72,7 +72,7 @@ impl TreeRouting {
         let position = if to.0 / level.below == subtree {
             to.0 / level.below_child % level.children
         } else {
-            // Consecutive destinations take parents in turn, the choices of the levels below used up.
+            // Consecutive destinations alternate between parents, after the choices of the levels below.
             level.children + (to.0 / level.width).checked_rem(level.parents)?
         };
         fabric.links_from(at).get(position as usize).copied()

@@ -7,17 +7,17 @@ use thiserror::Error;
 /// Why a pair of nodes has no route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dead {
-    /// The router knows no way to the destination.
+    /// The router has no entry for the destination.
     NoEntry,
-    /// The way leads over a link that is down or not there.
+    /// The route uses a link that is down or missing.
     NoLink,
-    /// The way comes back to a router it passed.
+    /// The route loops.
     Loop,
-    /// The way ends at another node.
+    /// The route ends at another node.
     WrongNode,
 }
 
-/// A pair of nodes that has no route, and where the route ends.
+/// A pair of nodes without a route, and the end of the partial route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("no route from node {from} to node {to}: {reason:?} at router {at}")]
 pub struct Unroutable {
@@ -25,14 +25,14 @@ pub struct Unroutable {
     pub from: NodeId,
     /// Destination.
     pub to: NodeId,
-    /// Where the route ends.
+    /// Last router of the partial route.
     pub at: RouterId,
-    /// Why.
+    /// The reason.
     pub reason: Dead,
 }
 
 impl Unroutable {
-    /// The same in the machine's names.
+    /// The same with the machine's names.
     pub fn describe(&self, fabric: &Fabric) -> String {
         let reason = match self.reason {
             Dead::NoEntry => "has no entry for it",
@@ -49,7 +49,7 @@ impl Unroutable {
     }
 }
 
-/// Both ends of a pair of different nodes, whose host links must be in service.
+/// Both ends of a pair of different nodes; their host links must be in service.
 pub(super) fn hosts_up(
     fabric: &Fabric,
     from: NodeId,

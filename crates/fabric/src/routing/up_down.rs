@@ -9,10 +9,10 @@ use std::collections::{BinaryHeap, VecDeque};
 /// Unreached.
 const FAR: u32 = u32::MAX;
 
-/// Shortest routes that never go up again after they went down, which cannot deadlock (Autonet; the
-/// idea of OpenSM's updn engine). Up is towards the routers farthest from any node; equal ranks are
-/// ordered by id. Among equally short ways each router takes the link that fewest destinations use so
-/// far. Routers that such routes cannot reach keep an empty entry.
+/// Shortest routes without an up link after a down link, which cannot deadlock (Autonet; the idea of OpenSM's updn
+/// engine). Up is towards the routers farthest from any node; equal ranks are ordered by id. Among equally short
+/// routes each router takes the link with the fewest destinations so far. Routers without such a route keep an empty
+/// entry.
 pub fn up_down(fabric: &Fabric) -> ForwardingTables {
     let rank = ranks(fabric);
     let key = |r: RouterId| (rank[r.index()], Reverse(r.0));
@@ -43,7 +43,7 @@ pub fn up_down(fabric: &Fabric) -> ForwardingTables {
                         return false;
                     };
                     let (far, down) = distance[next.index()];
-                    // A router that can go down all the way must: its neighbours rely on it.
+                    // A router with an all-down route must use it: its neighbours rely on it.
                     let goes_down = key(next) < key(at);
                     far != FAR
                         && far + 1 == total
@@ -60,7 +60,7 @@ pub fn up_down(fabric: &Fabric) -> ForwardingTables {
     tables
 }
 
-/// Distance of each router from the nearest one that has nodes.
+/// Distance of each router from the nearest router with nodes.
 fn ranks(fabric: &Fabric) -> Vec<u32> {
     let mut rank = vec![FAR; fabric.routers().len()];
     let mut queue: VecDeque<RouterId> = fabric
@@ -81,8 +81,8 @@ fn ranks(fabric: &Fabric) -> Vec<u32> {
     rank
 }
 
-/// Length of the route that each router takes to `root`, and whether it only goes down. A router with a
-/// way that only goes down takes the shortest such; others go up first.
+/// Length of each router's route to `root`, and whether it is all-down. A router with an all-down route takes the
+/// shortest of these; others go up first.
 fn distances<K: Ord>(
     fabric: &Fabric,
     into: &[Vec<(LinkId, RouterId)>],
@@ -91,7 +91,7 @@ fn distances<K: Ord>(
 ) -> Vec<(u32, bool)> {
     let mut distance = vec![(FAR, false); fabric.routers().len()];
     distance[root.index()] = (0, true);
-    // Down only: backwards from the root to ever higher routers.
+    // All-down: backwards from the root to ever higher routers.
     let mut queue = VecDeque::from([root]);
     while let Some(at) = queue.pop_front() {
         for &(_, previous) in &into[at.index()] {

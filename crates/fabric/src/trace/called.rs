@@ -1,27 +1,27 @@
-//! One collective operation: what its members' calls say together.
+//! One collective operation, combined from its members' calls.
 
 use super::{Call, Trace, wrong};
 use crate::collective::{Algorithm, Algorithms, Collective, MAX_PAIRS, Sizes};
 use crate::error::FabricError;
 
-/// A collective as all members of a group called it.
+/// A collective call of all members of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called {
-    /// Which.
+    /// The operation.
     pub kind: Collective,
     /// Position of the root in the group (0 without a root).
     pub root: u32,
-    /// Of each member.
+    /// Bytes of each member.
     sizes: Vec<f64>,
-    /// From each member to each; empty where no member gave a row.
+    /// Bytes from each member to each; empty if no member has a row.
     matrix: Vec<f64>,
 }
 
 impl Called {
-    /// The calls of `members`, each given with the number of its call.
+    /// Combines the calls of `members`, each with the number of its call.
     ///
     /// # Errors
-    /// Members that call something else than the first one, short rows, and more than [`MAX_PAIRS`] pairs.
+    /// Members that call different operations, short rows, and more than [`MAX_PAIRS`] pairs.
     pub fn gather(
         trace: &Trace,
         members: impl ExactSizeIterator<Item = (u32, usize)>,
@@ -73,8 +73,8 @@ impl Called {
         })
     }
 
-    /// How much is moved: a matrix where there are rows; a size for each member where they differ and
-    /// the operation knows what that means; else the largest one for all.
+    /// Data sizes: a matrix if there are rows; a size for each member if they differ and the operation supports that;
+    /// otherwise the largest for all.
     pub fn sizes(&self) -> Sizes<'_> {
         let most = self.sizes.iter().copied().fold(0.0, f64::max);
         let each = matches!(
@@ -93,7 +93,7 @@ impl Called {
         }
     }
 
-    /// Its algorithm by `rules`, for the mean of the members' bytes; rows go pair by pair.
+    /// Its algorithm by `rules`, for the mean of the members' bytes; pairwise if there are rows.
     pub fn algorithm(&self, rules: &Algorithms) -> Algorithm {
         match self.sizes() {
             Sizes::Matrix(_) => Algorithm::Pairwise,

@@ -1,28 +1,28 @@
 //! Gemini: packets and phits, request and response.
 //!
-//! Gemini moves everything as transactions of up to 64 bytes: one request packet on virtual channel 0,
-//! one response packet on virtual channel 1 (paper 000, V.A). MPI chooses among four protocols by
-//! message size (paper 000, V.D, Fig. 5).
+//! All Gemini traffic consists of transactions of up to 64 bytes: one request packet on virtual channel 0, one
+//! response packet on virtual channel 1 (paper 000, V.A). MPI chooses among four protocols by message size (paper
+//! 000, V.D, Fig. 5).
 
 use super::message::Wire;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a phit (paper 000, Table I).
 pub const PHIT_BYTES: f64 = 3.0;
-/// Most user bytes of a transaction.
+/// Largest number of user bytes in a transaction.
 pub const TRANSACTION_BYTES: f64 = 64.0;
-/// Phits of a packet without data that asks for something: the head of a PUT request, a GET request.
+/// Phits of a request without data: the header of a PUT request, a GET request.
 const REQUEST_PHITS: f64 = 8.0;
-/// Phits of a response without data: a PUT acknowledgement, the head of a GET reply.
+/// Phits of a response without data: a PUT acknowledgement, the header of a GET reply.
 const RESPONSE_PHITS: f64 = 3.0;
 /// Phits of an 8-byte word of data: 24 for the 64 bytes of a full transaction.
 const WORD_PHITS: f64 = 3.0;
 const WORD_BYTES: f64 = 8.0;
-/// Phits that a run of equal bits takes, however long it is within a packet: one word. Paper 000 (V.A)
-/// says that runs are compressed, not how far; its zeroed message shrank to about a third.
+/// Phits of a run of equal bits of any length within a packet: one word. Paper 000 (V.A) states that runs are
+/// compressed, without the ratio; its zeroed message shrank to about a third.
 const RUN_PHITS: f64 = 3.0;
 
-/// Phits of some bytes of data, of which a share lies in runs of equal bits.
+/// Phits of some bytes of data, a share of them in runs of equal bits.
 fn data_phits(bytes: f64, in_runs: f64) -> f64 {
     let phits = (bytes / WORD_BYTES).ceil() * WORD_PHITS;
     (phits * (1.0 - in_runs) + RUN_PHITS * in_runs).min(phits)
@@ -38,8 +38,8 @@ pub fn put(bytes: f64, in_runs: f64) -> Wire {
     wire
 }
 
-/// A GET of up to 64 bytes by the *receiver* of the data: 8 phits there, 27 back when full. Forward is
-/// the way of the data.
+/// A GET of up to 64 bytes by the *receiver* of the data: 8 phits of request, 27 of response when full. Forward is
+/// the direction of the data.
 pub fn get(bytes: f64, in_runs: f64) -> Wire {
     let mut wire = Wire::default();
     wire.backward.vc0_packets = 1.0;
@@ -52,35 +52,35 @@ pub fn get(bytes: f64, in_runs: f64) -> Wire {
 /// Equal transactions of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batch {
-    /// Who asks.
+    /// The requester.
     pub by: Side,
-    /// What is asked.
+    /// The operation.
     pub kind: Transaction,
     /// User bytes of each.
     pub bytes: f64,
-    /// How many.
+    /// Number of transactions.
     pub count: f64,
     /// Share of the bytes in runs of equal bits.
     pub in_runs: f64,
-    /// Whether they carry the message's data, so that it has arrived when they have.
+    /// Whether they carry the message's data; the message has arrived when they have.
     pub data: bool,
 }
 
 /// A side of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who sends the message.
+    /// The sender of the message.
     Sender,
-    /// Who receives it.
+    /// The receiver of the message.
     Receiver,
 }
 
 /// A transaction of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transaction {
-    /// Data there, acknowledgement back.
+    /// Request with data, acknowledgement back.
     Put,
-    /// Request there, data back.
+    /// Request without data, data back.
     Get,
 }
 
@@ -105,7 +105,7 @@ impl Batch {
         }
     }
 
-    /// What all of them put on the wires.
+    /// Total load on the wires.
     pub fn wire(&self) -> Wire {
         let one = match (self.kind, self.by) {
             (Transaction::Put, Side::Sender) => put(self.bytes, self.in_runs),
@@ -117,7 +117,7 @@ impl Batch {
     }
 }
 
-/// Which of its protocols MPI uses (paper 000, V.D).
+/// MPI's protocol for a message size (paper 000, V.D).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Regime {
@@ -131,11 +131,10 @@ pub enum Regime {
     BlockPut,
 }
 
-/// Sizes at which MPI changes its protocol, and what each adds to the data.
+/// MPI's thresholds between protocols, and the overhead of each.
 ///
-/// Paper 000 (V.D) gives the first and last size of every regime it sampled (powers of two); the
-/// limits here lie at the last of each. A single PUT holds 64 bytes and serves messages of up to 16,
-/// which leaves 48 for the envelope.
+/// Paper 000 (V.D) gives the first and last size of every regime it sampled (powers of two); the limits here are the
+/// last of each. A single PUT holds 64 bytes and serves messages of up to 16, which leaves 48 for the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeminiMpi {
@@ -147,11 +146,11 @@ pub struct GeminiMpi {
     pub get_bytes: f64,
     /// Envelope of a message.
     pub envelope_bytes: f64,
-    /// Data for which the receiver returns one mailbox credit.
+    /// Bytes of data per mailbox credit that the receiver returns.
     pub credit_bytes: f64,
     /// GETs of the handshake before a block transfer.
     pub block_gets: f64,
-    /// Share of the data that lies in runs of equal bits (1 for a zeroed buffer).
+    /// Share of the data in runs of equal bits (1 for a zeroed buffer).
     pub in_runs: f64,
 }
 
@@ -210,12 +209,12 @@ impl GeminiMpi {
                 let credits = (bytes / self.credit_bytes).ceil();
                 each(small(Receiver, WORD_BYTES, credits));
             }
-            // Ready to send there, finished back.
+            // Ready to send, then finished back.
             Regime::Get => {
                 each(Batch::control(Sender, Put, 1.0));
                 each(Batch::control(Receiver, Put, 1.0));
             }
-            // Ready to send there, registration fetched by GETs, clear to send back, finished there.
+            // Ready to send, registration fetched by GETs, clear to send back, finished.
             Regime::BlockPut => {
                 each(Batch::control(Sender, Put, 2.0));
                 each(Batch::control(Receiver, Get, self.block_gets));
@@ -277,7 +276,7 @@ mod tests {
         assert_eq!([32.0, 4096.0].map(of), [Regime::MultiPut; 2]);
         assert_eq!([8192.0, 262_144.0].map(of), [Regime::Get; 2]);
         assert_eq!([524_288.0, 4e6].map(of), [Regime::BlockPut; 2]);
-        // Data comes on VC1 between 8 KB and 256 KB, on VC0 elsewhere.
+        // Data is on VC1 between 8 KB and 256 KB, otherwise on VC0.
         let on_vc1 = |b| {
             let wire = mpi.wire(b).forward;
             wire.vc1_phits > wire.vc0_phits

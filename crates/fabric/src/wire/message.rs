@@ -1,4 +1,4 @@
-//! Packets and bytes of a message: on the route to its receiver and on the route back.
+//! Packets and bytes of a message, on the route to its receiver and on the route back.
 
 use super::gemini::PHIT_BYTES;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct OneWay {
     pub vc0_phits: f64,
     /// Phits of responses.
     pub vc1_phits: f64,
-    /// Bytes that are no phits of virtual channels (networks other than Gemini).
+    /// Bytes outside Gemini's virtual channels (other networks).
     pub plain_bytes: f64,
 }
 
@@ -55,7 +55,7 @@ impl Mul<f64> for OneWay {
     }
 }
 
-/// What a message puts on the route to its receiver and on the route back.
+/// Load of a message on the route to its receiver and on the route back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wire {
     /// From sender to receiver.
@@ -65,7 +65,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Of a network without virtual channels: bytes there and back.
+    /// Without virtual channels: bytes forward and back.
     pub fn plain(there: f64, back: f64) -> Self {
         let way = |plain_bytes| OneWay {
             plain_bytes,
@@ -77,7 +77,7 @@ impl Wire {
         }
     }
 
-    /// The same message as seen by the receiver.
+    /// The same message with the directions exchanged.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self {

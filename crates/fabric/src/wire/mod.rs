@@ -1,9 +1,8 @@
-//! Bytes on the wire: what a network's protocol adds to the bytes of messages.
+//! Bytes on the wire: the overhead of a network's protocol.
 //!
-//! Counters see packets with their headers, and acknowledgements on the way back. A prediction that is to be
-//! compared with counters, or that weighs small messages against large ones, counts the same. This is the
-//! only place that says how much that is: [`Protocol::wire`] for one message, [`Overhead::loads`] for all that
-//! the tasks of a job send each other.
+//! Counters include packet headers, and acknowledgements on the way back. A prediction to be compared with counters,
+//! or one that weighs small messages against large ones, includes the same. Only this module defines the overhead:
+//! [`Protocol::wire`] for one message, [`Overhead::loads`] for all messages of a job.
 
 pub mod gemini;
 mod message;
@@ -16,7 +15,7 @@ pub use overhead::{Loads, Overhead};
 use crate::fabric::Family;
 use serde::{Deserialize, Serialize};
 
-/// How a network wraps the bytes of messages.
+/// A network's packet format.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -24,10 +23,10 @@ pub enum Protocol {
     Gemini(GeminiMpi),
     /// Packets with headers, acknowledged by packets on the way back.
     Packets(Packets),
-    /// A fixed number of bytes on the wire for each byte of data, and no response: networks whose capacities are
-    /// given in bytes of messages.
+    /// A fixed number of bytes on the wire per byte of data, and no response: networks with capacities in bytes of
+    /// messages.
     Plain {
-        /// Bytes on the wire for each byte of data.
+        /// Bytes on the wire per byte of data.
         wire_bytes_per_byte: f64,
     },
 }
@@ -45,11 +44,11 @@ impl Protocol {
     }
 }
 
-/// A protocol that cuts messages into packets.
+/// A packet protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packets {
-    /// Most data of a packet.
+    /// Largest payload of a packet.
     pub data_bytes: f64,
     /// Headers and checksums of a packet.
     pub header_bytes: f64,
@@ -57,15 +56,15 @@ pub struct Packets {
     pub padding_bytes: f64,
     /// An acknowledgement.
     pub answer_bytes: f64,
-    /// Packets of a message for which there is one acknowledgement; absent: one for the whole message.
+    /// Packets of a message per acknowledgement; absent: one for the whole message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_answer: Option<f64>,
 }
 
 impl Packets {
-    /// InfiniBand, reliable connection (InfiniBand Architecture Specification, volume 1, chapters 5 to 9): LRH 8,
-    /// BTH 12 and ICRC 4 bytes around up to 4,096 bytes of data, an acknowledgement (with AETH, 4 bytes) for
-    /// each message. The VCRC is left out, because `PortXmitData` and `PortRcvData` leave it out.
+    /// InfiniBand, reliable connection (InfiniBand Architecture Specification, volume 1, chapters 5 to 9): LRH 8, BTH
+    /// 12 and ICRC 4 bytes around up to 4,096 bytes of data, an acknowledgement (with AETH, 4 bytes) for each
+    /// message. The VCRC is excluded, as in `PortXmitData` and `PortRcvData`.
     pub const INFINIBAND: Self = Self {
         data_bytes: 4096.0,
         header_bytes: 24.0,
@@ -74,8 +73,8 @@ impl Packets {
         packets_per_answer: None,
     };
 
-    /// RoCE v2: the same transport under Ethernet 14, FCS 4, IPv4 20 and UDP 8 bytes in place of the LRH. Preamble
-    /// and gap between frames, 20 bytes, are left out, as interfaces' byte counters leave them out.
+    /// RoCE v2: the same transport with Ethernet 14, FCS 4, IPv4 20 and UDP 8 bytes in place of the LRH. Preamble and
+    /// interframe gap, 20 bytes, are excluded, as in the byte counters of interfaces.
     pub const ROCE: Self = Self {
         header_bytes: 62.0,
         answer_bytes: 66.0,
@@ -104,12 +103,12 @@ impl Packets {
         )
     }
 
-    /// Bytes on the wire for each byte of a long message, on the way to the receiver.
+    /// Bytes on the wire per byte of a long message, on the way to the receiver.
     pub fn bytes_per_byte(&self) -> f64 {
         1.0 + self.header_bytes / self.data_bytes
     }
 
-    /// Whether a packet of this kind can be.
+    /// Whether the parameters are consistent.
     pub fn is_valid(&self) -> bool {
         let size = |v: f64| v.is_finite() && v > 0.0;
         let answers = self.packets_per_answer.is_none_or(size);
@@ -122,18 +121,18 @@ impl Packets {
     }
 }
 
-/// A network whose protocol is known.
+/// A network with a known protocol.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
-    /// Name, as command lines and documents have it.
+    /// Name in command lines and documents.
     pub name: &'static str,
-    /// The assumptions, for people.
+    /// The assumptions, as text.
     pub assumed: &'static str,
     /// The protocol.
     pub protocol: Protocol,
 }
 
-/// All networks whose protocol is known.
+/// All networks with a known protocol.
 pub static NETWORKS: [Network; 4] = [
     Network {
         name: "gemini",
@@ -162,12 +161,12 @@ pub static NETWORKS: [Network; 4] = [
 ];
 
 impl Network {
-    /// The network of a family of machines; `None` where the protocol is not known, or not told by the machine.
+    /// The network of a family of machines; `None` if the protocol is unknown or not determined by the family.
     pub fn of(family: Family) -> Option<&'static Self> {
         match family {
             Family::Gemini => Self::named("gemini"),
             Family::InfiniBand => Self::named("infiniband"),
-            // No published description of Aries or of Slingshot's own adapters that we know gives header sizes.
+            // No published description of Aries or of Slingshot's own adapters known to us gives header sizes.
             Family::Aries | Family::Slingshot => None,
             Family::Torus
             | Family::Mesh
@@ -178,7 +177,7 @@ impl Network {
         }
     }
 
-    /// The network of a name.
+    /// The network by name.
     pub fn named(name: &str) -> Option<&'static Self> {
         NETWORKS.iter().find(|n| n.name == name)
     }

@@ -1,4 +1,4 @@
-//! All that the tasks of a job put on the routes to each other.
+//! Load of all messages of a job on their routes.
 
 use super::Network;
 use super::message::Wire;
@@ -7,43 +7,43 @@ use crate::fabric::{Fabric, Family};
 use crate::traffic::{Exchange, Message};
 use crate::units::bytes_text;
 
-/// Size of a message where the traffic does not say how many there are: so large that a protocol adds its
-/// least share, which is the same for every byte.
+/// Assumed size of a message if the number of messages is unknown: so large that the overhead per byte is at its
+/// minimum.
 const LARGE: f64 = 1_048_576.0;
 
-/// Assumption where no protocol is known or wanted.
+/// Assumption for payload only.
 const PAYLOAD: &str = "payload alone";
 
-/// What is counted beside the bytes of messages.
+/// Overhead included with the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Overhead {
-    /// Nothing: payload alone.
+    /// None: payload only.
     #[default]
     Payload,
-    /// So many bytes on the way back for each byte of payload.
+    /// Bytes on the way back per byte of payload.
     Response(f64),
-    /// Everything that a network's protocol adds.
+    /// The complete overhead of a network's protocol.
     Network(&'static Network),
 }
 
-/// Loads of a job, and how they came to be.
+/// Loads of a job, with their assumptions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loads {
-    /// What was counted beside the payload.
+    /// The overhead included.
     pub overhead: Overhead,
-    /// The assumptions, for people.
+    /// The assumptions, as text.
     pub assumed: String,
     /// Bytes of messages.
     pub payload_bytes: f64,
-    /// Bytes of the same messages on the wire, both ways together.
+    /// Bytes of the same messages on the wire, sum of both directions.
     pub wire_bytes: f64,
-    /// Bytes on the route from task to task: what is sent there and what answers messages that came from
-    /// there. `None`: the payload itself.
+    /// Bytes on the route from task to task: its own messages, and the responses to messages in the other direction.
+    /// `None`: equal to the payload.
     pub exchange: Option<Exchange>,
 }
 
 impl Loads {
-    /// In a line for people; `None` where payload alone is what the machine's kind has.
+    /// One line for reports; `None` if payload only is the default of the machine's family.
     pub fn text(&self) -> Option<String> {
         let (payload, wire) = (bytes_text(self.payload_bytes), bytes_text(self.wire_bytes));
         match self.overhead {
@@ -59,7 +59,7 @@ impl Loads {
 }
 
 impl Overhead {
-    /// Names that [`Overhead::named`] takes, with their meanings.
+    /// Names for [`Overhead::named`], with their meanings.
     pub fn choices() -> impl Iterator<Item = (&'static str, &'static str)> {
         let networks = super::NETWORKS.iter().map(|n| (n.name, n.assumed));
         [
@@ -73,7 +73,7 @@ impl Overhead {
         .chain(networks)
     }
 
-    /// Of a machine whose family tells its network, else payload alone.
+    /// The overhead of the machine's family if it determines the network, otherwise payload only.
     pub fn of(fabric: &Fabric) -> Self {
         Network::of(fabric.family()).map_or(Self::Payload, Self::Network)
     }
@@ -81,7 +81,7 @@ impl Overhead {
     /// By name: `auto` (see [`Overhead::of`]), `payload`, or a network.
     ///
     /// # Errors
-    /// A name that is none of these.
+    /// An unknown name.
     pub fn named(name: &str, fabric: &Fabric) -> Result<Self, FabricError> {
         match name {
             "auto" => Ok(Self::of(fabric)),
@@ -97,10 +97,10 @@ impl Overhead {
         }
     }
 
-    /// A share of the payload on the way back.
+    /// A fraction of the payload on the way back.
     ///
     /// # Errors
-    /// A share below zero, or none at all.
+    /// A negative or non-finite fraction.
     pub fn response(fraction: f64) -> Result<Self, FabricError> {
         match fraction.is_finite() && fraction >= 0.0 {
             true => Ok(Self::Response(fraction)),
@@ -112,7 +112,7 @@ impl Overhead {
         }
     }
 
-    /// What is counted, in a word.
+    /// The overhead's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Payload => "payload",
@@ -144,7 +144,7 @@ impl Overhead {
     /// The loads of a job; the size of a message is the mean of its pair of tasks.
     ///
     /// # Errors
-    /// Sums that are beyond any number.
+    /// Sums outside the range of numbers.
     pub fn loads(&self, fabric: &Fabric, exchange: &Exchange) -> Result<Loads, FabricError> {
         let payload_bytes = exchange.total_bytes();
         let uncounted = exchange.iter().filter(|(_, m)| m.messages == 0).count();
@@ -214,7 +214,7 @@ mod tests {
             "auto",
             &[(0, 1, 16.0, 1), (1, 0, 16.0, 1), (2, 0, 16.0, 2)],
         );
-        // One PUT of 48 + 16 bytes is 96 there and 9 back; two of 48 + 8 bytes are 87 each.
+        // One PUT of 48 + 16 bytes is 96 bytes forward and 9 back; two of 48 + 8 bytes are 87 each.
         let exchange = found.exchange.unwrap();
         assert_eq!(exchange.sends(0)[0].bytes, 96.0 + 9.0);
         assert_eq!(exchange.sends(0)[1].bytes, 2.0 * 9.0);

@@ -91,7 +91,7 @@ impl Advice {
                 self.command = self.command.replace(" ./app", &format!(" {option} ./app"));
                 self
             }
-            None => self.warn(["ranks take the cores of their node in the order of ranks here, or in none: which slot each has is lost; openmpi-rankfile and mpich-rank-order keep it"]),
+            None => self.warn(["ranks are bound to their node's cores in rank order here, or not at all: the choice of slots is lost; openmpi-rankfile and mpich-rank-order keep it"]),
         }
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn grid_order(layout: &Layout<'_>, _: Option<bool>) -> Advice {
 
 pub(crate) fn method_4(_: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new("export MPICH_RANK_REORDER_METHOD=4 MPICH_RANK_REORDER_OPTS=\"$(cat FILE)\"").warn([
-        "the library cuts the grid by itself: mpich-rank-order delivers this placement, and `apply --check` shows what came of it",
+        "the library chooses the cells itself: mpich-rank-order gives this placement, and `apply --check` verifies the result",
     ])
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn slurm_hosts(layout: &Layout<'_>, mpich: Option<bool>) -> Advice {
         Some(_) => advice,
         None => advice
             .warn([format!(
-                "{lost}: --flavour says which MPI it is, --check looks"
+                "{lost}: state the MPI with --flavour, or verify with --check"
             )])
             .warn(["Cray PMI refuses this distribution: use mpich-rank-order there"]),
     }

@@ -91,8 +91,8 @@ fn cells(layout: &Layout<'_>, format: &'static str) -> Result<Cells, ApplyError>
     found.ok_or_else(|| ApplyError::Inexpressible {
         what: "placement",
         format,
-        why: "it cuts a grid of ranks into equal boxes, one a node and in order, and the placement does not".into(),
-        instead: "use mpich-rank-order, which has words for any placement of a full launch".into(),
+        why: "it cuts a grid of ranks into equal boxes, one per node and in order, and the placement does not".into(),
+        instead: "use mpich-rank-order, which can express any placement of a full launch".into(),
     })
 }
 

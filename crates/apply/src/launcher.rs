@@ -83,21 +83,21 @@ const fn hosts(
 
 launchers! {
     MpichRankOrder: "Cray/HPE MPICH, rank reordering method 3: the file MPICH_RANK_ORDER" => Syntax {
-        effect: "permutes the ranks of the default launch, so shared memory stays; no words for uneven nodes; warns where names are out of the scheduler's order, and of a mapping too long for Cray MPICH 9.1.0",
+        effect: "permutes the ranks of the default launch, so shared memory is kept; cannot express uneven nodes; warns of names out of the scheduler's order, and of a mapping too long for Cray MPICH 9.1.0",
         seen_on: "a preload library of our own under Open MPI and MPICH; Cray's is closed",
         binding: Binding::Slots,
         read_back: Some("mpich-rank-order"),
         ..row("mpich-rank-order", "MPICH_RANK_ORDER", hosts(ranks::rank_order, advice::rank_order))
     },
     GridOrder: "The command of Cray's grid_order that prints the same file" => Syntax {
-        effect: "only boxes of a grid, one a node and in order; else as mpich-rank-order",
+        effect: "only boxes of a grid, one per node and in order; else as mpich-rank-order",
         seen_on: "the same",
         blocks_only: true,
         binding: Binding::Slots,
         ..row("grid-order", "grid_order.command", hosts(grid::grid_order, advice::grid_order))
     },
     MpichMethod4: "Options of Cray MPICH's reordering method 4" => Syntax {
-        effect: "only boxes of a grid; the library chooses their shape by itself, which is warned of",
+        effect: "only boxes of a grid; the library chooses their shape, with a warning",
         seen_on: "the same",
         blocks_only: true,
         ..row("mpich-method-4", "method4.options", hosts(grid::method_4, advice::method_4))
@@ -109,15 +109,15 @@ launchers! {
         read_back: Some("rankfile"),
         ..row("openmpi-rankfile", "rankfile", hosts(ranks::rankfile, advice::rankfile))
     },
-    OpenmpiHostfile: "Open MPI hostfile for sequential mapping, one host a rank" => Syntax {
-        effect: "ranks are not bound to cores, which is warned of",
+    OpenmpiHostfile: "Open MPI hostfile for sequential mapping, one host per rank" => Syntax {
+        effect: "ranks are not bound to cores, with a warning",
         seen_on: "Open MPI 4.1.4, 5.0.11",
         binding: Binding::Unbound,
         read_back: Some("hostfile"),
         ..row("openmpi-hostfile", "hostfile", hosts(ranks::host_a_rank, advice::openmpi_hosts))
     },
     SlurmHostfile: "Slurm hostfile for --distribution=arbitrary" => Syntax {
-        effect: "MPICH loses shared memory under pmi2, neighbours or not: refused with `--flavour mpich`, else warned of; changes the allocation when sbatch sees it",
+        effect: "MPICH loses shared memory under pmi2, neighbours or not: refused with `--flavour mpich`, otherwise a warning; changes the allocation when sbatch sees it",
         seen_on: "Slurm 22.05 with MPICH 5.0.2",
         binding: Binding::Option("--cpu-bind=map_cpu:", ","),
         read_back: Some("hostfile"),
@@ -138,20 +138,20 @@ launchers! {
         ..row("hydra-hostfile", "hydra.hosts", hosts(blocks::host_counts, advice::hydra))
     },
     IntelMachinefile: "Machine file of Intel MPI: the same syntax, for its Hydra" => Syntax {
-        effect: "nothing is lost: ranks are counted by host name, and shared memory stays",
+        effect: "nothing is lost: ranks are counted by host name, and shared memory is kept",
         seen_on: "Intel MPI 2021.17",
         binding: Binding::Option("-genv I_MPI_PIN_PROCESSOR_LIST ", ","),
         read_back: Some("hostfile"),
         ..row("intel-machinefile", "intel.machines", hosts(blocks::host_counts, advice::intel))
     },
-    FluxHostfile: "Hostfile for Flux's --taskmap=hostfile:, one host a rank" => Syntax {
-        effect: "no words for nodes without a rank",
+    FluxHostfile: "Hostfile for Flux's --taskmap=hostfile:, one host per rank" => Syntax {
+        effect: "cannot express nodes without a rank",
         seen_on: "nowhere: no package has a broker",
         read_back: Some("hostfile"),
         ..row("flux-hostfile", "flux.hosts", hosts(ranks::flux_hosts, advice::flux_hosts))
     },
     FluxTaskmap: "Flux's task map (RFC 34) for --taskmap=manual:" => Syntax {
-        effect: "numbers nodes in Flux's own order, which is warned of",
+        effect: "numbers nodes in Flux's own order, with a warning",
         seen_on: "the same",
         ..row("flux-taskmap", "flux.taskmap", hosts(blocks::task_map, advice::flux_task_map))
     },

@@ -148,7 +148,7 @@ impl<'a> Layout<'a> {
         let out_of_order = |pair: &&[&str]| natural(pair[0]) > natural(pair[1]);
         let pair = self.hosts.windows(2).find(out_of_order)?;
         Some(format!(
-            "nodes are taken in the scheduler's order, whatever order they were asked for in, and here {} comes before {}",
+            "nodes are taken in the scheduler's order, regardless of the requested order; here {} comes before {}",
             pair[0], pair[1]
         ))
     }

@@ -160,8 +160,8 @@ fn trees_go_to_slurm_and_others_are_refused() {
         assert!(matches!(error, ApplyError::Inexpressible { .. }), "{error}");
         error.to_string()
     };
-    assert!(refusal("torus:4x4", FabricFormat::SlurmConf).contains("no tree"));
-    assert!(refusal("gpu-rails", FabricFormat::SlurmConf).contains("hangs on"));
+    assert!(refusal("torus:4x4", FabricFormat::SlurmConf).contains("not a tree"));
+    assert!(refusal("gpu-rails", FabricFormat::SlurmConf).contains("is on both"));
     assert!(refusal("torus:3x3x3:nodes=2", FabricFormat::SlurmYaml).contains("one node"));
     assert!(refusal("slingshot:3x4", FabricFormat::Lfts).contains("minimal"));
     assert!(refusal("fattree:k=64,levels=3", FabricFormat::Lfts).contains("LIDs"));

@@ -128,7 +128,7 @@ fn part_findings(fabric: &Fabric, components: usize) -> Vec<Finding> {
         found.push(finding("isolated_router", false, text, Vec::new()));
     }
     if components > 1 {
-        let text = format!("the fabric falls into {components} parts that no working link joins");
+        let text = format!("the fabric has {components} parts without a working link between them");
         found.push(finding(
             "disconnected",
             components > 1 + alone.len(),
@@ -160,7 +160,7 @@ fn route_findings(fabric: &Fabric, routing: &Routing, reach: &Reach) -> Vec<Find
     if let Routing::DimensionOrder(order) = routing
         && !order.is_one_order()
     {
-        let text = "no single order of dimensions serves all pairs; orders are mixed".to_owned();
+        let text = "no single order of dimensions routes all pairs; orders are mixed".to_owned();
         found.push(finding("no_route_order", false, text, Vec::new()));
     }
     found
@@ -336,7 +336,7 @@ fn oversubscribed(
     links.sort_by(|a, b| is[b.index()].total_cmp(&is[a.index()]).then(a.cmp(b)));
     let first = *links.first()?;
     let text = format!(
-        "{} links carry more uniform traffic than any did before; {} carries {:.2} times the former worst",
+        "{} links exceed the previous highest load under uniform traffic; {} carries {:.2} times that load",
         links.len(),
         fabric.link_name(first),
         is[first.index()] / worst

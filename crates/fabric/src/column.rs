@@ -42,7 +42,7 @@ impl Missing {
         match self {
             Self::Uncounted => "no source counts it",
             Self::Unread => "could not be read",
-            Self::Reset => "counter began anew",
+            Self::Reset => "counter was reset",
             Self::Stuck => "counter stuck at its highest value",
             Self::Gap => "too long between readings, it may have wrapped",
             Self::ZeroInterval => "no time passed",

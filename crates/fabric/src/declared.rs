@@ -25,7 +25,7 @@ pub const TRAFFIC_SPECS: [(&str, &str); 4] = [
     ),
     (
         "--ndims=N --dims=A,B,… [--nearest] [--periodic] [--halo=BYTES]",
-        "a grid in the words of Cray's MPICH_RANK_REORDER_OPTS",
+        "a grid as in Cray's MPICH_RANK_REORDER_OPTS",
     ),
 ];
 
@@ -106,13 +106,13 @@ fn stencil(text: &str) -> Result<Traffic, FabricError> {
 fn grid(text: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: &str| {
         InputError::new(text, found, expected)
-            .hint("write '--ndims=3 --dims=16,16,16 --nearest', with --periodic or --halo=BYTES if it is so")
+            .hint("write '--ndims=3 --dims=16,16,16 --nearest', with --periodic or --halo=BYTES if needed")
     };
     let (mut ndims, mut sizes, mut periodic) = (None, None, false);
     let mut bytes = vec![1.0];
     let mut words = text.split([' ', '=']).filter(|w| !w.is_empty());
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| wrong(word, "a value behind it"));
+        let mut value = || words.next().ok_or_else(|| wrong(word, "a value after it"));
         match word {
             "--nearest" => {}
             "--periodic" => periodic = true,
@@ -267,7 +267,7 @@ mod tests {
             ("--dims=4,4 --diagonal", "--diagonal"),
             ("--dims=4,4 --halo=1,2,3", "at most 2 byte counts"),
             ("--dims=4,4 --halo=nan", "byte counts"),
-            ("--dims", "a value behind it"),
+            ("--dims", "a value after it"),
             ("--dims=99999,99999", "tasks"),
         ] {
             let error = traffic(bad).unwrap_err().to_string();

@@ -99,7 +99,7 @@ pub enum FabricError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// Two routers or two nodes have the same name.
-    #[error("two {what}s are called '{name}'\nhint: names identify; give one of them another name")]
+    #[error("two {what}s have the name '{name}'\nhint: names must be unique; rename one of them")]
     DuplicateName {
         /// "router" or "node".
         what: &'static str,

@@ -52,7 +52,7 @@ pub fn parse<'a>(
         }
         let wrong = |found: &str, expected: &str| {
             InputError::new(file, found, expected).at(number).hint(
-                "one fault a line: a router, a link as `fabric route` prints it, `one-way LINK`, or a log line with a tile and its lanemask",
+                "one fault per line: a router, a link as `fabric route` prints it, `one-way LINK`, or a log line with a tile and its lanemask",
             )
         };
         if let Some(tile_fault) = log_line(fabric, line, &wrong)? {

@@ -11,7 +11,7 @@ use crate::{aries, dragonfly, gemini, hyperx, presets};
 
 /// Forms of fabric specs with their meanings, for help texts.
 pub const FABRIC_SPECS: [(&str, &str); 8] = [
-    ("gemini:XxYxZ", "Cray XE/XK torus, two nodes a router"),
+    ("gemini:XxYxZ", "Cray XE/XK torus, two nodes per router"),
     (
         "torus:AxBx…[:nodes=1,link=12.5,host=12.5,latency=100]",
         "torus, up to six dimensions",
@@ -19,7 +19,7 @@ pub const FABRIC_SPECS: [(&str, &str); 8] = [
     ("mesh:AxBx…[:…]", "the same without wrap-around"),
     (
         "aries:GROUPSxCHASSISxSLOTS[:blue=N,columns=N]",
-        "Cray XC dragonfly, four nodes a router",
+        "Cray XC dragonfly, four nodes per router",
     ),
     (
         "dragonfly:GROUPSxROUTERS[:nodes=4,global=1,link=12.5]",
@@ -27,7 +27,7 @@ pub const FABRIC_SPECS: [(&str, &str); 8] = [
     ),
     (
         "slingshot:GROUPSxSWITCHES[:nodes=16,global=1]",
-        "HPE Slingshot, 25 GB/s a port",
+        "HPE Slingshot, 25 GB/s per port",
     ),
     (
         "fattree:k=16,levels=3[,over=1,rails=1,link=12.5] or fattree:down=4x8,up=1x4",
@@ -166,7 +166,7 @@ impl Words<'_> {
                 .ok_or_else(|| {
                     self.wrong(
                         option,
-                        "a known option with a number above zero that a machine can have",
+                        "a known option with a positive number within its bounds",
                     )
                 })?;
         }
@@ -222,7 +222,7 @@ impl Words<'_> {
         })?;
         if dims[1] > 6 || dims[2] > 16 {
             return Err(self
-                .wrong(self.rest, "at most 6 chassis of 16 slots a group")
+                .wrong(self.rest, "at most 6 chassis of 16 slots per group")
                 .into());
         }
         let groups: Vec<u32> = (0..)
@@ -236,15 +236,15 @@ impl Words<'_> {
             return Err(self
                 .wrong(
                     &found,
-                    "groups with two blue tiles for every other group, ten a router",
+                    "groups with two blue tiles for every other group, ten per router",
                 )
                 .into());
         }
         let machine = aries::machine(groups, dims[1], dims[2], blue.unwrap_or(fitting.min(24)));
         if machine.global_links * 2 > fitting && dims[0] > 1 {
-            let found = format!("{} blue tiles a pair of groups", machine.global_links * 2);
+            let found = format!("{} blue tiles per pair of groups", machine.global_links * 2);
             return Err(self
-                .wrong(&found, &format!("at most {fitting}, ten a router"))
+                .wrong(&found, &format!("at most {fitting}, ten per router"))
                 .into());
         }
         let floor = aries::Floor {

@@ -40,7 +40,7 @@ pub struct Document {
     /// Bytes on the way back for each byte sent.
     #[serde(default)]
     response_fraction: f64,
-    /// Bytes on the wire; absent in documents of versions that counted payload alone.
+    /// Bytes on the wire; absent in documents of versions that counted payload only.
     #[serde(default)]
     wire: Option<OnWire>,
     /// What was minimised.

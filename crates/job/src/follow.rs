@@ -111,7 +111,7 @@ mod tests {
         let change = look(2000, 1_000_000_000_000_000);
         assert_eq!(change.state.used_ratio.known(), 0);
         assert!(
-            change.notes[0].contains("counter began anew"),
+            change.notes[0].contains("counter was reset"),
             "{:?}",
             change.notes
         );

@@ -63,7 +63,7 @@ impl CostMatrix {
         &self.values[from * self.size..(from + 1) * self.size]
     }
 
-    /// All entries, row by row (the form NumPy wants).
+    /// All entries, row by row (the layout of NumPy).
     pub fn as_slice(&self) -> &[f32] {
         &self.values
     }

@@ -111,11 +111,11 @@ const fn known(unit: &'static str, source: Source, aggregate: Aggregate) -> Meas
 named! {
     /// A value of every directed link.
     Metric, "metric", Measure:
-    Hops = "hops": "1 a link"
+    Hops = "hops": "1 per link"
         => known("links", Source::One, Aggregate::Sum),
     InverseBandwidth = "inverse-bandwidth": "Seconds per byte: one over the capacity of the lanes in service"
         => known("s/B", Source::Capacity, Aggregate::Max),
-    Used = "used": "Received bytes over what the link could have carried, 0 to 1 (USED_BW of paper 003)"
+    Used = "used": "Received bytes over the link's capacity in the window, 0 to 1 (USED_BW of paper 003)"
         => counted("ratio", 1.0, |s| &s.used_ratio),
     InputStall = "input-stall": "Share of the window that arrivals waited in the input queue, 0 to 1 (INQ_STALL)"
         => counted("ratio", 1.0, |s| &s.input_stall_ratio),
@@ -130,7 +130,7 @@ named! {
     Aggregate, "aggregate", ():
     Max = "max": "The highest value" => (),
     Sum = "sum": "The sum" => (),
-    Mean = "mean": "The sum over the number of links" => (),
+    Mean = "mean": "The sum divided by the number of links" => (),
 }
 
 named! {

@@ -9,7 +9,7 @@ use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 pub(crate) enum Target {
     /// To a router: links to its nodes do not count.
     Router(RouterId),
-    /// To a node: its ejection link counts where it is a hop.
+    /// To a node: its ejection link counts if it is a hop.
     Node(NodeId),
 }
 

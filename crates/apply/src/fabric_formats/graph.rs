@@ -5,7 +5,7 @@ use hopbyte_fabric::{Fabric, LinkId};
 use std::fmt::Write;
 
 /// Properties that graphs cannot express.
-const LOST: &str = "the routing is not in it: a graph has edges, no routes";
+const LOST: &str = "the routing is left out: a graph has edges only";
 
 fn vertex(v: Vertex) -> String {
     match v {
@@ -28,7 +28,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether the reverse link differs only in direction, so that one edge stands for both.
+/// Whether the reverse link differs only in direction, so that one edge represents both.
 fn is_symmetric(fabric: &Fabric, id: LinkId) -> bool {
     fabric.reverse(id).is_some_and(|back| {
         let (a, b) = (fabric.link(id), fabric.link(back));

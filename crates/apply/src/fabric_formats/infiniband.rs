@@ -241,11 +241,11 @@ pub fn subnet(fabric: &Fabric) -> Result<Written, ApplyError> {
     for (node, port) in node_ports(&subnet) {
         adapter(&mut text, &subnet, node, port);
     }
-    let mut lost = vec!["coordinates, latencies and routing are not in it".to_owned()];
+    let mut lost = vec!["coordinates, latencies and routing are left out".to_owned()];
     if !rounded.is_empty() {
         let count = rounded.len();
         lost.push(format!(
-            "{count} capacities became the nearest rate that InfiniBand has"
+            "{count} capacities were rounded to the nearest InfiniBand rate"
         ));
     }
     if !subnet.has_lids {
@@ -299,7 +299,7 @@ pub fn tables(fabric: &Fabric, routing: &Routing) -> Result<Written, ApplyError>
     let instead = "name a routing with one, such as --routing updown";
     if !routing.is_destination_based() || !routing.is_single_path() {
         let why = format!(
-            "a table has one way from a switch to a node, and it routes by {}",
+            "a table has one path from a switch to a node, and the machine routes by {}",
             routing.describe()
         );
         return Err(cannot(format, why, instead));

@@ -36,9 +36,7 @@ pub fn platform(fabric: &Fabric, routing: &Routing) -> Written {
             xml(&node.name)
         );
     }
-    let mut lost = vec![format!(
-        "what hosts compute is not known: each is given {SPEED}"
-    )];
+    let mut lost = vec![format!("host speeds are unknown: each is set to {SPEED}")];
     if is_full {
         links(&mut text, fabric, &names);
         full(&mut text, fabric, routing, &names, &mut lost);
@@ -49,7 +47,7 @@ pub fn platform(fabric: &Fabric, routing: &Routing) -> Written {
         links(&mut text, fabric, &names);
         dijkstra(&mut text, fabric, &names, &mut lost);
         lost.push(
-            "SimGrid finds shortest paths itself: ties, several paths and detours are not as the machine routes"
+            "SimGrid computes shortest paths itself: ties, multiple paths and detours differ from the machine's routes"
                 .into(),
         );
     }
@@ -115,7 +113,7 @@ fn full(
         }
     }
     if without > 0 {
-        lost.push(format!("{without} pairs have no route and none is written"));
+        lost.push(format!("{without} pairs have no route and are left out"));
     }
 }
 
@@ -155,7 +153,7 @@ fn dijkstra(text: &mut String, fabric: &Fabric, names: &[String], lost: &mut Vec
     }
     if parallel > 0 {
         lost.push(format!(
-            "{parallel} links beside a parallel one are on no route: SimGrid has one route a pair"
+            "{parallel} parallel links are on no route: SimGrid has one route per pair"
         ));
     }
     for ((from, to), link) in between {

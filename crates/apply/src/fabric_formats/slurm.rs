@@ -16,10 +16,10 @@ struct Switch {
 
 /// Properties lost in every Slurm topology.
 fn lost(switches: &[Switch], routers: usize) -> Vec<String> {
-    let mut lost = vec!["speeds, ports, coordinates and routing have no place in it".to_owned()];
+    let mut lost = vec!["speeds, ports, coordinates and routing are left out".to_owned()];
     if switches.len() < routers {
         lost.push(format!(
-            "{routers} switches became {}: those with the same switches below are one, for Slurm wants a tree",
+            "{routers} switches became {}: those with the same switches below are one, because Slurm requires a tree",
             switches.len()
         ));
     }
@@ -103,7 +103,7 @@ fn grid(fabric: &Fabric) -> Result<Option<Vec<String>>, ApplyError> {
                 let nodes = router.map_or(&[][..], |r| fabric.nodes_on(r));
                 let [node] = nodes else {
                     let why = format!(
-                        "a torus of Slurm has one node at each place, and ({x},{y},{z}) has {}",
+                        "a Slurm torus has one node per position, and ({x},{y},{z}) has {}",
                         nodes.len()
                     );
                     return Err(cannot(FabricFormat::SlurmYaml, why, INSTEAD));
@@ -150,8 +150,7 @@ fn tree(fabric: &Fabric, format: FabricFormat) -> Result<Vec<Switch>, ApplyError
                 Some(other) if other == leaf => {}
                 Some(other) => {
                     let [a, b] = [other, leaf].map(|r| &fabric.router(r).name);
-                    let why =
-                        format!("host {name} hangs on {a} and on {b}, and a tree has it once");
+                    let why = format!("host {name} is on both {a} and {b}, and a tree has it once");
                     return Err(cannot(format, why, INSTEAD));
                 }
             }
@@ -268,7 +267,7 @@ fn check_tree(
         if let Some(other) = neighbours(fabric, router).find(same) {
             let (a, b) = (&fabric.router(router).name, &fabric.router(other).name);
             let why =
-                format!("it is no tree: {a} and {b} are joined and equally far from the nodes");
+                format!("it is not a tree: {a} and {b} are joined and equally far from the nodes");
             return Err(cannot(format, why, INSTEAD));
         }
     }

@@ -39,7 +39,7 @@ impl VirtualChannels {
     pub fn describe(self) -> &'static str {
         match self {
             Self::One => "one virtual lane for all traffic",
-            Self::Dateline => "two virtual channels a ring, changed at the wrap-around link",
+            Self::Dateline => "two virtual channels per ring, changed at the wrap-around link",
             Self::PerHop => "a new virtual channel at each hop",
         }
     }

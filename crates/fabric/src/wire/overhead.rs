@@ -12,7 +12,7 @@ use crate::units::bytes_text;
 const LARGE: f64 = 1_048_576.0;
 
 /// Assumption for payload only.
-const PAYLOAD: &str = "payload alone";
+const PAYLOAD: &str = "payload only";
 
 /// Overhead included with the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -65,7 +65,7 @@ impl Overhead {
         [
             (
                 "auto",
-                "the machine's network where its protocol is known, else payload",
+                "the machine's network if its protocol is known, else payload",
             ),
             ("payload", "bytes of messages alone"),
         ]
@@ -176,10 +176,10 @@ impl Overhead {
         match self {
             Self::Payload => match fabric.family() {
                 Family::Aries => {
-                    "payload alone: sizes of Aries's packet headers are not known".into()
+                    "payload only: sizes of Aries's packet headers are not known".into()
                 }
                 Family::Slingshot => {
-                    "payload alone: sizes of Slingshot's packet headers are not known".into()
+                    "payload only: sizes of Slingshot's packet headers are not known".into()
                 }
                 _ => PAYLOAD.into(),
             },
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn machines_without_a_known_protocol_carry_payload() {
         for (fabric, said) in [
-            ("torus:4x4", "payload alone"),
+            ("torus:4x4", "payload only"),
             ("aries:2x1x4", "Aries's"),
             ("slingshot:2x4", "Slingshot's"),
         ] {

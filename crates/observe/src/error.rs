@@ -1,34 +1,34 @@
-//! What can go wrong while reading the world.
+//! Errors of reading inputs.
 
 use hopbyte_fabric::{FabricError, InputError};
 use std::io;
 use std::path::Path;
 use thiserror::Error;
 
-/// Why something could not be read.
+/// Reason why an input could not be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ObserveError {
-    /// The operating system refused: no such file, no permission, a device error.
+    /// Error from the operating system: no such file, no permission, a device error.
     #[error("{path}: {source}{}", hint_line(.hint))]
     Io {
         /// File or folder.
         path: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
-        /// What the reader of the message can do.
+        /// Suggestion for the user.
         hint: Option<String>,
     },
-    /// The content could not be understood.
+    /// The content could not be parsed.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The parts were readable and make no fabric.
+    /// The parts were readable but do not form a valid fabric.
     #[error(transparent)]
     Fabric(#[from] FabricError),
 }
 
 impl ObserveError {
-    /// A refusal of the operating system.
+    /// An error from the operating system.
     pub fn io(path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::NotFound => Some("check the path".to_string()),

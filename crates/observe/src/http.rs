@@ -1,23 +1,23 @@
-//! The one HTTP client: a POST with limits in time and size, over http or https.
+//! The only HTTP client: a POST with limits on time and size, over http or https.
 //!
-//! Certificates are checked against those that the system trusts (`SSL_CERT_FILE` names others).
+//! Certificates are checked against the system's trusted ones (`SSL_CERT_FILE` overrides them).
 
 use std::io;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// Longest wait for a connection.
+/// Connection timeout.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A client that keeps its connections.
+/// A client with persistent connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     agent: Agent,
     longest: u64,
 }
 
-/// An answer: its status and its body.
+/// A response: status and body.
 #[derive(Debug)]
 pub struct Answered {
     /// Status code.
@@ -27,7 +27,7 @@ pub struct Answered {
 }
 
 impl Client {
-    /// A client whose requests take at most `patience`, and which reads answers of at most `longest` bytes.
+    /// A client with a timeout of `patience` per request and a limit of `longest` bytes per response.
     pub fn new(patience: Duration, longest: u64) -> Self {
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
         let config = Agent::config_builder()
@@ -43,7 +43,7 @@ impl Client {
         }
     }
 
-    /// Whether it can be asked: http:// or https:// and a host.
+    /// Whether the URL is supported: http:// or https:// and a host.
     pub fn takes(url: &str) -> bool {
         let rest = url
             .strip_prefix("http://")
@@ -57,7 +57,7 @@ impl Client {
     /// Posts a body.
     ///
     /// # Errors
-    /// No connection, no certificate that is trusted, no answer in time, or one that is too long.
+    /// No connection, no trusted certificate, no response before the timeout, or a response that is too long.
     pub fn post(&self, url: &str, kind: &str, body: &[u8]) -> io::Result<Answered> {
         let mut response = self
             .agent

@@ -1,15 +1,15 @@
-//! A format of an input, as help, hints, the book and the fuzz targets name it.
+//! Description of a supported format, for help, hints, the book and the fuzz targets.
 //!
-//! Every kind of input has a table of its own beside its readers (`fabric/formats.rs`, `counters/formats.rs`,
-//! `traffic/formats.rs`, `trace/mod.rs`, `placement/mod.rs`); a row is a [`Known`] with how the format is recognised
-//! and which function reads it.
+//! Every kind of input has its own table beside its readers (`fabric/formats.rs`, `counters/formats.rs`,
+//! `traffic/formats.rs`, `trace/mod.rs`, `placement/mod.rs`); a row is a [`Known`] with the function that recognises
+//! the format and the function that reads it.
 
-/// A format that is read.
+/// A supported format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Name, as users call the format.
+    /// Name of the format, as users know it.
     pub name: &'static str,
-    /// What it gives, in a few words.
+    /// Its content, in a few words.
     pub about: &'static str,
     /// Page of the book that describes it, below `docs/src`.
     pub page: &'static str,
@@ -17,7 +17,7 @@ pub struct Known {
     pub fuzz: &'static str,
 }
 
-/// A row's words.
+/// A row's descriptions.
 pub(crate) const fn known(
     name: &'static str,
     about: &'static str,

@@ -1,13 +1,12 @@
-//! How does the world come in? Machines, counters, traffic and placements from files and live sources.
+//! Inputs: machines, counters, traffic and placements from files and live sources.
 //!
-//! Every reader takes a file (or the root of a tree of files), so that a captured machine and a live
-//! one run the same code. Input is hostile until checked: readers never panic, their memory is bounded
-//! by [`text::Limits`], and what they refuse they refuse with file, line, what was found, what was
-//! expected and a hint.
+//! Every reader takes a file (or the root of a tree of files), so that a captured machine and a live one run the same
+//! code. Input is untrusted: readers never panic, their memory is bounded by [`text::Limits`], and errors state file,
+//! line, the text found, the text expected and a hint.
 //!
 //! # Example
 //!
-//! Traffic from a text in memory, and the error for a bad line of it:
+//! Traffic from a text in memory, and the error for a bad line:
 //!
 //! ```
 //! use hopbyte_observe::text::{Limits, Text};

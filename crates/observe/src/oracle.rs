@@ -1,10 +1,9 @@
-//! What does a running oracle say? The questions it understands, and a client that asks them.
+//! Client of a running oracle, and the requests it accepts.
 //!
-//! A question is a line of JSON ([`Ask`]), an answer another, over a Unix socket one after the other, over
-//! HTTP one a `POST /ask`. Long lists go packed: after a question with `"packed": N` come N pairs of
-//! 32-bit node numbers, after an answer with `"packed": N` come N 32-bit floats (not-a-number: not
-//! measured, infinite: no route), little endian both. Whatever is in one answer comes from one snapshot,
-//! whose `version` and `time_seconds` it names.
+//! A request is a line of JSON ([`Ask`]), an answer another: over a Unix socket one after the other, over HTTP one
+//! per `POST /ask`. Long lists are packed: a request with `"packed": N` is followed by N pairs of 32-bit node
+//! numbers, an answer with `"packed": N` by N 32-bit floats (not-a-number: not measured, infinite: no route), both
+//! little endian. All values of one answer come from one snapshot, identified by `version` and `time_seconds`.
 
 use crate::ObserveError;
 use crate::http::Client;
@@ -14,38 +13,38 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Longest line of a question, in bytes.
+/// Maximum length of a request line, in bytes.
 pub const LONGEST_LINE: usize = 32 << 20;
-/// Most pairs of one question.
+/// Maximum number of pairs in one request.
 pub const MOST_PAIRS: usize = 4 << 20;
 /// Schema of answers.
 pub const SCHEMA: &str = "hopbyte.oracle/1";
-/// Longest answer that the client takes.
+/// Maximum length of an answer that the client accepts, in bytes.
 const LONGEST_ANSWER: u64 = 512 << 20;
-/// How long the client waits to be answered.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node by name, or by its position among all nodes of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Place {
-    /// Position, as `{"names": true}` lists them.
+    /// Position in the list that `{"names": true}` returns.
     Number(u32),
-    /// Name, host or number of a Cray node, as the command line takes it.
+    /// Name, host or number of a Cray node, as on the command line.
     Name(String),
 }
 
-/// A question. With none of its parts it asks for the status.
+/// A request. Without any of its parts it requests the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ask {
-    /// What counts on a link (default hops).
+    /// Metric of a link (default hops).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// How the links of a route become one number (default sum).
+    /// Aggregate of a route's links (default sum).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<String>,
-    /// Which routes count (default request).
+    /// Routes that count (default request).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// One pair: the sending node.
@@ -60,16 +59,16 @@ pub struct Ask {
     /// All pairs among nodes, row by row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub among: Option<Vec<Place>>,
-    /// So many pairs of node numbers follow the line.
+    /// Number of pairs of node numbers that follow the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packed: Option<usize>,
-    /// Answer a list or an allocation packed.
+    /// Whether the answer to a list or an allocation is packed.
     #[serde(skip_serializing_if = "is_false")]
     pub pack: bool,
-    /// What every link carried.
+    /// Requests the state of every link.
     #[serde(skip_serializing_if = "is_false")]
     pub links: bool,
-    /// The names of all nodes.
+    /// Requests the names of all nodes.
     #[serde(skip_serializing_if = "is_false")]
     pub names: bool,
 }
@@ -78,7 +77,7 @@ impl Ask {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The line is not a valid request; the text describes the error.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(line).map_err(|e| e.to_string())
     }
@@ -89,26 +88,26 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Columns of a state as they are sent: received bytes, used, input stall and credit stall ratio.
+/// Columns of a transmitted state: received bytes, used, input stall and credit stall ratio.
 pub const COLUMNS: usize = 4;
 
-/// What every link carried: with `"pack": true` the columns follow the answer, one after the other.
+/// State of every link: with `"pack": true` the columns follow the answer, one after the other.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct State {
-    /// [`Fabric::fingerprint`] of the machine that the numbers are of.
+    /// [`Fabric::fingerprint`] of the machine.
     pub fingerprint: String,
-    /// Links of the machine.
+    /// Number of links of the machine.
     pub links: usize,
     /// Length of the window.
     pub window_seconds: Option<f64>,
-    /// By column and link number, `null` is not measured; empty where they follow.
+    /// By column and link number, `null` if not measured; empty if the columns follow the line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<Vec<Option<f32>>>,
 }
 
 impl State {
-    /// The columns of a state, one after the other; not-a-number is not measured.
+    /// The columns of a state, one after the other; not-a-number if not measured.
     pub fn columns_of(state: &LinkState) -> Vec<f32> {
         let columns: [&Column; COLUMNS] = [
             &state.received_bytes,
@@ -151,27 +150,27 @@ impl State {
     }
 }
 
-/// The parts of an answer that programs need; what was not asked for is missing.
+/// The parts of an answer that programs need; parts that were not requested are missing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reply {
-    /// Why there is no answer.
+    /// Error of the request.
     pub error: Option<String>,
-    /// Snapshot that everything in the answer comes from; 0 before the first.
+    /// Version of the snapshot that all values come from; 0 before the first.
     pub version: u64,
-    /// When its counters were read (Unix time).
+    /// Time of the counters (Unix time).
     pub time_seconds: Option<f64>,
-    /// Cost of one pair, if what was measured decides it.
+    /// Cost of one pair, if the measured links determine it.
     pub cost: Option<f64>,
-    /// The least it can be.
+    /// Lower bound of the cost.
     pub lower: Option<f64>,
-    /// Why one pair has no route.
+    /// Reason why a pair has no route.
     pub unroutable: Option<String>,
     /// Costs of a list or an allocation.
     pub costs: Option<Vec<Option<f64>>>,
-    /// Floats that follow the line.
+    /// Number of floats that follow the line.
     pub packed: Option<usize>,
-    /// What every link carried.
+    /// State of every link.
     pub state: Option<State>,
     /// Names of all nodes.
     pub names: Option<Vec<String>>,
@@ -181,18 +180,18 @@ impl Reply {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The line is not a valid answer; the text describes the error.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(line).map_err(|e| e.to_string())
     }
 }
 
-/// A running oracle.
+/// Connection to a running oracle.
 #[derive(Debug)]
 pub struct Oracle {
     address: String,
     way: Way,
-    /// Fingerprint of the machine that was asked about last.
+    /// Fingerprint of the machine of the last request.
     machine: Option<String>,
 }
 
@@ -203,10 +202,11 @@ enum Way {
 }
 
 impl Oracle {
-    /// Connects to `http://HOST:PORT` or `https://…` (with `?token=…` where one is needed) or to the path of a Unix socket.
+    /// Connects to `http://HOST:PORT` or `https://…` (with `?token=…` if one is required) or to the path of a Unix
+    /// socket.
     ///
     /// # Errors
-    /// No oracle there, or no address.
+    /// No oracle at the address, or not an address.
     pub fn connect(address: &str) -> Result<Self, ObserveError> {
         let way = match address.split_once("://") {
             Some(_) => {
@@ -238,15 +238,15 @@ impl Oracle {
         })
     }
 
-    /// Where it is, without its token.
+    /// The address without its token.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Asks; `pairs` are those that [`Ask::packed`] counts. Returns the answer and its packed costs.
+    /// Sends a request; `pairs` are those that [`Ask::packed`] counts. Returns the answer and its packed costs.
     ///
     /// # Errors
-    /// The oracle is gone, or what it says.
+    /// The connection was lost, or the oracle returned an error.
     pub fn ask(
         &mut self,
         ask: &Ask,
@@ -274,11 +274,11 @@ impl Oracle {
         Ok((reply, costs.collect()))
     }
 
-    /// What every link carried, with the version and time of the snapshot; `None` before the first. Of
-    /// one oracle ask always with the same fabric.
+    /// State of every link, with the version and time of the snapshot; `None` before the first. Use the same fabric
+    /// for all calls to one oracle.
     ///
     /// # Errors
-    /// As [`Oracle::ask`], and when the oracle serves another machine.
+    /// As [`Oracle::ask`], and if the oracle serves another machine.
     pub fn links(
         &mut self,
         fabric: &Fabric,
@@ -319,7 +319,7 @@ fn invalid(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// A line, and the packed bytes that it announces.
+/// Reads a line, and the packed bytes that it announces.
 fn over_socket(
     stream: &mut BufReader<UnixStream>,
     question: &[u8],
@@ -350,7 +350,7 @@ fn over_http(client: &Client, url: &str, question: &[u8]) -> io::Result<(Vec<u8>
     Ok((line.to_vec(), packed.to_vec()))
 }
 
-/// Bytes that follow a line.
+/// Number of bytes that follow a line.
 fn announced(line: &[u8]) -> io::Result<usize> {
     #[derive(Deserialize)]
     struct Head {

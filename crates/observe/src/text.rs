@@ -1,12 +1,12 @@
 //! Files as bounded text: decompression, lines, words, numbers.
 //!
-//! A [`Text`] is a whole file in memory, decompressed when its content is gzip or zstd, whatever its
-//! name. While it is read, its size and the length of every line are held against [`Limits`], so
-//! that a hundred megabytes without a line end are refused after the first megabyte. Parsing is on
-//! byte slices; only names become strings, with bytes that are not UTF-8 replaced.
+//! A [`Text`] is a whole file in memory, decompressed if its content is gzip or zstd, regardless of its name. While
+//! it is read, its size and the length of every line are checked against [`Limits`]: a hundred megabytes without a
+//! line end are refused after the first megabyte. Parsing works on byte slices; only names become strings, with bytes
+//! that are not UTF-8 replaced.
 //!
-//! [`open`] is where every file of a user is opened: regular files, and pipes that are open already. A named
-//! pipe without a writer, a device or a socket would be read for ever.
+//! [`open`] opens all files of a user: regular files, and pipes that are already open. Reading a named pipe without a
+//! writer, a device or a socket could block for ever.
 
 use crate::ObserveError;
 use flate2::bufread::MultiGzDecoder;
@@ -19,42 +19,42 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// How much of somebody's input is taken before it is refused.
+/// Limits on untrusted input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes, after decompression.
+    /// Maximum number of bytes, after decompression.
     pub bytes: u64,
-    /// Most bytes of one line.
+    /// Maximum number of bytes of one line.
     pub line: usize,
-    /// Whether content with zero bytes is taken, without a limit on lines; refused otherwise.
+    /// Whether content with zero bytes is accepted, without a limit on lines; refused otherwise.
     pub binary: bool,
 }
 
 impl Limits {
-    /// For text: 1 GiB in all, 1 MiB a line.
+    /// For text: 1 GiB in total, 1 MiB per line.
     pub const TEXT: Self = Self {
         bytes: 1 << 30,
         line: 1 << 20,
         binary: false,
     };
-    /// For settings, tokens and lists that a person writes: 1 MiB in all.
+    /// For settings, tokens and lists written by hand: 1 MiB in total.
     pub const SMALL: Self = Self {
         bytes: 1 << 20,
         ..Self::TEXT
     };
-    /// For matrices written one row a line: 1 GiB in all, 64 MiB a line.
+    /// For matrices written one row per line: 1 GiB in total, 64 MiB per line.
     pub const ROWS: Self = Self {
         line: 1 << 26,
         ..Self::TEXT
     };
-    /// For content that may be text or binary: 1 GiB in all, 1 MiB a line of text.
+    /// For content that may be text or binary: 1 GiB in total, 1 MiB per line of text.
     pub const ANY: Self = Self {
         binary: true,
         ..Self::TEXT
     };
 }
 
-/// Bytes that are read at a time.
+/// Read size in bytes.
 const CHUNK: usize = 1 << 18;
 
 /// A whole file, decompressed, within its limits.
@@ -81,7 +81,7 @@ impl Text {
         Self::of_size(name, BufReader::new(file), limits, size)
     }
 
-    /// Reads to the end of a stream; `file` is the name that errors give.
+    /// Reads to the end of a stream; `file` is the name in error messages.
     pub fn from_reader(
         file: impl Into<String>,
         input: impl BufRead,
@@ -112,7 +112,7 @@ impl Text {
         Ok(into.finish())
     }
 
-    /// Text that is in memory already, held against the same limits and decompressed alike.
+    /// Text that is already in memory, with the same limits and decompression.
     pub fn from_bytes(
         file: impl Into<String>,
         bytes: &[u8],
@@ -154,7 +154,7 @@ impl Text {
         self.error(line.text(), expected).at(line.number)
     }
 
-    /// An error at a line that shows a part of it.
+    /// An error at a line that shows part of it.
     pub fn error_in(
         &self,
         line: Line<'_>,
@@ -165,11 +165,11 @@ impl Text {
     }
 }
 
-/// Opens a file to read from: a regular one, or a pipe that is open already (`/dev/stdin`, `/dev/fd/3`).
+/// Opens a file for reading: a regular one, or a pipe that is already open (`/dev/stdin`, `/dev/fd/3`).
 ///
 /// # Errors
-/// Those of the operating system; [`io::ErrorKind::InvalidInput`] for folders, devices, sockets and named
-/// pipes, which are told apart before they are opened.
+/// Those of the operating system; [`io::ErrorKind::InvalidInput`] for folders, devices, sockets and named pipes,
+/// which are recognised before they are opened.
 pub fn open(path: &Path) -> io::Result<File> {
     if let Some(found) = refused(path, std::fs::metadata(path)?.file_type()) {
         let said = format!("found {found}, expected a regular file");
@@ -178,7 +178,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// A short text file as a whole, see [`Limits::SMALL`].
+/// A short text file in one string, see [`Limits::SMALL`].
 ///
 /// # Errors
 /// Those of [`Text::read`].
@@ -186,7 +186,7 @@ pub fn small(path: &Path) -> Result<String, ObserveError> {
     Ok(lossy(Text::read(path, Limits::SMALL)?.bytes()).into_owned())
 }
 
-/// The name of a kind of file that is not read from.
+/// The name of a kind of file that cannot be opened.
 fn refused(path: &Path, kind: FileType) -> Option<&'static str> {
     let is_open = || {
         let folders = ["/dev/fd", "/proc/self/fd"];
@@ -291,7 +291,7 @@ impl Bounded {
             }
             self.line_start = end + 1;
             at = self.line_start;
-            // Between the last line end and here nothing can be too long: skip to the last one.
+            // No line between the last line end and here can be too long: skip to the last one.
             if let Some(last) = memrchr(b'\n', &self.bytes[at..])
                 && last <= longest
             {
@@ -301,7 +301,7 @@ impl Bounded {
         }
     }
 
-    /// A stream that broke: the operating system, or compressed data that does not decompress.
+    /// Error of a broken stream: the operating system's, or invalid compressed data.
     fn failed(&self, error: &io::Error) -> ObserveError {
         InputError::new(
             &self.file,
@@ -384,7 +384,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// What has not been read yet, without blanks at its ends.
+    /// The remaining text, without blanks at its ends.
     pub fn rest(&self) -> &'a [u8] {
         self.rest.trim_ascii()
     }
@@ -413,7 +413,7 @@ pub fn words(bytes: &[u8]) -> Words<'_> {
     Words { rest: bytes }
 }
 
-/// Bytes as text; what is not UTF-8 becomes U+FFFD.
+/// Bytes as text; bytes that are not UTF-8 become U+FFFD.
 pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }

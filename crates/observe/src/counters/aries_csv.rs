@@ -1,11 +1,11 @@
-//! Per-link CSV of Aries counters, as DragonView writes what AriesNCL recorded.
+//! Per-link CSV of Aries counters: AriesNCL recordings in DragonView's form.
 //!
-//! `sg,sr,sc,dg,dr,dc,color,flits,stalls,…,flits_vc_0..7,stalls_vc_0..7,…`: group, chassis and slot of
-//! two routers, colour `g`, `k` (black) or `b`, one row a tile. The older form names its third column
-//! `sg` again. The row is of the tile *on (sg,sr,sc)* that is wired to (dg,dr,dc), and its counters are
-//! `INQ_PRF_INCOMING_FLIT_VC*` and `INQ_PRF_INCOMING_PKT_VC*_FILTER_FLIT*_CNT` (so says the script that
-//! wrote the rows): what *arrives* there. It is filed under the link from (dg,dr,dc) to (sg,sr,sc).
-//! Rows of one router pair and colour are parallel tiles and are added up.
+//! `sg,sr,sc,dg,dr,dc,color,flits,stalls,…,flits_vc_0..7,stalls_vc_0..7,…`: group, chassis and slot of two routers,
+//! colour `g`, `k` (black) or `b`, one row per tile. In the older form the third column is named `sg` too. A row
+//! belongs to the tile *on (sg,sr,sc)* that is wired to (dg,dr,dc). Its counters are `INQ_PRF_INCOMING_FLIT_VC*` and
+//! `INQ_PRF_INCOMING_PKT_VC*_FILTER_FLIT*_CNT` (according to the script that wrote the rows), i.e. *arrivals* at that
+//! tile, so they belong to the link from (dg,dr,dc) to (sg,sr,sc). Rows with the same router pair and colour are
+//! parallel tiles and are summed.
 
 use super::cells;
 use crate::ObserveError;
@@ -13,14 +13,14 @@ use crate::text::{Line, Text, decimal, decimal_u32};
 use hopbyte_fabric::{End, Fabric, Increase, InputError, LinkId, Quantity};
 use std::collections::HashMap;
 
-/// Bytes of a flit: gpcdr scales Aries flits by 20/3.
+/// Bytes per flit: gpcdr scales Aries flits by 20/3.
 const FLIT_BYTES: f64 = 20.0 / 3.0;
-/// Nanoseconds of a stall count: gpcdr scales Aries stalls by 5/4.
+/// Nanoseconds per stall count: gpcdr scales Aries stalls by 5/4.
 const STALL_NS: f64 = 1.25;
 /// Virtual channels.
 const CHANNELS: usize = 8;
 
-/// Reads a file as increases over an interval that it does not say.
+/// Reads a file as increases over an interval of unknown length; the file does not state it.
 pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveError> {
     let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
     let header = lines
@@ -47,8 +47,8 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveErro
     Ok(snapshot)
 }
 
-/// What the tiles of a link counted. Stalls of a tile are the sum over its virtual channels, which
-/// stall each for itself: they may exceed the time.
+/// Sums over the tiles of a link. A tile's stalls are the sum over its virtual channels, which stall independently:
+/// the sum may exceed the time.
 #[derive(Default)]
 struct Sum {
     flits: f64,
@@ -88,12 +88,12 @@ impl Row {
     }
 }
 
-/// Where the columns are.
+/// Column positions.
 struct Columns {
     count: usize,
     flits: Option<usize>,
     stalls: Option<usize>,
-    /// First of eight columns each.
+    /// First of eight consecutive columns, one per virtual channel.
     channel_flits: Option<usize>,
     channel_stalls: Option<usize>,
 }
@@ -104,7 +104,7 @@ impl Columns {
         let place: [&[u8]; 7] = [b"sg", b"sr", b"sc", b"dg", b"dr", b"dc", b"color"];
         for (i, expected) in place.iter().enumerate() {
             let found = names.get(i).copied().unwrap_or_default();
-            // Older files call the source's column of the grid `sg` once more.
+            // Older files name the third column `sg` too.
             if found != *expected && !(i == 2 && found == b"sg") {
                 let expected = format!("column {} to be '{}'", i + 1, crate::text::lossy(expected));
                 return Err(text.error_in(line, found, expected).hint(
@@ -165,7 +165,7 @@ impl Columns {
     }
 }
 
-/// A total, from its column or from the virtual channels; when a row has both they must agree.
+/// A total, from its own column or from the virtual channels; if a row has both, they must agree.
 fn total(
     text: &Text,
     line: Line<'_>,

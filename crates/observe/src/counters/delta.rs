@@ -1,4 +1,4 @@
-//! What did a counter count between two readings? Wraps resolved, everything else told apart.
+//! Increase of a counter between two readings, with wrap, reset, stuck and gap told apart.
 
 use hopbyte_fabric::Missing;
 
@@ -7,12 +7,12 @@ use hopbyte_fabric::Missing;
 pub struct Behaviour {
     /// Width: it counts modulo 2^bits (1 to 64).
     pub bits: u32,
-    /// Whether it stays at its highest value instead of wrapping (error counters of InfiniBand).
+    /// Saturates at its highest value instead of wrapping (InfiniBand error counters).
     pub sticky: bool,
-    /// The most it can count in a second, where the hardware sets a limit.
+    /// Upper limit of its rate per second, if the hardware sets one.
     pub most_per_second: Option<f64>,
-    /// What it counts in a second at the speed that its link is said to have. The fabric or the device
-    /// may be wrong by some factor ([`NOMINAL_ERROR`]).
+    /// Rate per second at the link's nominal speed. The fabric's or the device's value may be wrong by up to
+    /// [`NOMINAL_ERROR`].
     pub nominal_per_second: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ impl Behaviour {
         }
     }
 
-    /// A counter that stays at its highest value.
+    /// A counter that saturates at its highest value.
     pub const fn sticky(bits: u32) -> Self {
         Self {
             bits,
@@ -47,7 +47,7 @@ impl Behaviour {
         self
     }
 
-    /// The same counter at a link of a said speed.
+    /// The same counter on a link with a nominal speed.
     #[must_use]
     pub fn nominally(mut self, per_second: f64) -> Self {
         self.nominal_per_second = Some(per_second);
@@ -60,24 +60,24 @@ impl Behaviour {
     }
 }
 
-/// Seconds by which a reading may lie beside its time stamp, and the share by which clocks may differ.
+/// Uncertainty of a reading's time stamp in seconds, and of the clock rate as a ratio.
 const JITTER_SECONDS: f64 = 0.25;
 const CLOCK_ERROR: f64 = 1.1;
-/// A rise by more than so many times the said speed of the link is not believed.
+/// Increases above this multiple of the link's nominal speed are rejected.
 const NOMINAL_ERROR: f64 = 10.0;
-/// Of a counter without any known speed, the largest part of its range that a wrap may span.
+/// If no speed is known: a fall counts as a wrap up to 1/8 of the counter's range.
 const BLIND_WRAP: u64 = 8;
 
-/// The increase from `earlier` to `later` over `seconds`, if they are known: the one place where wrap,
-/// reset, stuck, gap and impossible rates are told apart.
+/// The increase from `earlier` to `later` over `seconds`, if known. The only function that tells wrap, reset, stuck,
+/// gap and impossible rates apart.
 ///
-/// * At the highest value of a sticky counter: `Stuck`; a fall of one: `Reset`.
-/// * A whole turn was possible in the time, at the hardware's limit or the link's said speed: `Gap`.
-/// * A fall is a wrap when the counter could have counted that far in the time, at the hardware's limit,
-///   else at the said speed; where neither is known, when it went round by an eighth of its range at
-///   most. Any other fall is a `Reset`.
-/// * A rise beyond the hardware's limit, or ten times the said speed, is a `Reset` too: the device was
-///   exchanged, or the value is none.
+/// * A sticky counter at its highest value: `Stuck`; a sticky counter that fell: `Reset`.
+/// * A full wrap was possible within the time, at the hardware's limit or the nominal speed: `Gap`.
+/// * A fall is a wrap if the counter could have advanced that far in the time, at the hardware's limit, else at the
+///   nominal speed; if neither is known, if it advanced by at most an eighth of its range. Any other fall is a
+///   `Reset`.
+/// * An increase beyond the hardware's limit, or ten times the nominal speed, is also a `Reset`: the device was
+///   replaced, or the value is invalid.
 pub fn increase(
     counter: Behaviour,
     earlier: u64,
@@ -117,15 +117,15 @@ pub fn increase(
     }
 }
 
-/// When and in which life a device was read.
+/// Time of a reading, and the boot of the device that it belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Time of the source's own clock in nanoseconds (since 1970 where it knows).
+    /// Wall-clock time of the source in nanoseconds (since 1970 if the source knows the date).
     pub time_ns: Option<u64>,
-    /// A clock that nobody sets (nanoseconds since some start in this life of the device). Intervals
-    /// come from it where both readings have it.
+    /// Monotonic clock of the source: nanoseconds since some start within this boot. Intervals use it if both
+    /// readings have it.
     pub steady_ns: Option<u64>,
-    /// Changes when the device starts anew (a hash of the boot id).
+    /// Changes when the device restarts (a hash of the boot id).
     pub boot: Option<u64>,
 }
 
@@ -138,8 +138,8 @@ impl Moment {
         }
     }
 
-    /// Seconds from `self` to `later`; `None` when the source has no clock. `Reset` when the device
-    /// started anew in between, `ZeroInterval` when its clock stands or went back.
+    /// Seconds from `self` to `later`; `None` if the source has no clock. `Reset` if the device restarted in between,
+    /// `ZeroInterval` if its clock stood still or went back.
     pub fn seconds_to(self, later: Self) -> Result<Option<f64>, Missing> {
         if let (Some(a), Some(b)) = (self.boot, later.boot)
             && a != b
@@ -172,7 +172,7 @@ mod tests {
                 "{bits}"
             );
         }
-        // The wrap that other collectors count one short.
+        // Other collectors get this wrap wrong by one.
         let counter = Behaviour::PLAIN.at_most(2e9);
         assert_eq!(
             increase(counter, u64::MAX - 99, 900, Some(1.0)),
@@ -191,7 +191,7 @@ mod tests {
         let unlimited = Behaviour::PLAIN;
         assert_eq!(increase(unlimited, 1000, 999, None), Err(Missing::Reset));
         assert_eq!(increase(unlimited, u64::MAX, 4, Some(1.0)), Ok(5));
-        // Up by more than the link can carry: another device answers.
+        // An increase beyond the link's capacity: the device was replaced.
         assert_eq!(
             increase(counter, 0, 1 << 40, Some(1.0)),
             Err(Missing::Reset)
@@ -200,13 +200,13 @@ mod tests {
 
     #[test]
     fn the_said_speed_of_a_link_tells_a_reset_from_a_wrap() {
-        // 10 GbE, 64 bits: 10^15 bytes in a second are no traffic, twice the speed may be.
+        // 10 GbE, 64 bits: 10^15 bytes in a second are impossible, twice the nominal speed is accepted.
         let bytes = Behaviour::PLAIN.nominally(1.25e9);
         let second = |earlier, later| increase(bytes, earlier, later, Some(1.0));
         assert_eq!(second(1000, 1_000_000_000_000_000), Err(Missing::Reset));
         assert_eq!(second(1000, 2_500_001_000), Ok(2_500_000_000));
         assert_eq!(second(u64::MAX - 99, 900), Ok(1000));
-        // 32 bits at 100 MB/s that begin anew above half their range.
+        // 32 bits at 100 MB/s, reset above half the range.
         let narrow = Behaviour::bits(32).nominally(1e8);
         assert_eq!(
             increase(narrow, 3_000_000_000, 100, Some(1.0)),
@@ -214,7 +214,7 @@ mod tests {
         );
         assert_eq!(increase(narrow, u32::MAX.into(), 99, Some(1.0)), Ok(100));
         assert_eq!(increase(narrow, 7, 9, Some(60.0)), Err(Missing::Gap));
-        // Without a speed a fall from there is a reset too, near the top a wrap.
+        // Without a speed a fall from there is also a reset; a fall from near the top is a wrap.
         let blind = Behaviour::bits(32);
         assert_eq!(
             increase(blind, 3_000_000_000, 100, Some(1.0)),
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(at(2, 1).seconds_to(at(2, 1)), Err(Missing::ZeroInterval));
         assert_eq!(at(3, 1).seconds_to(at(2, 1)), Err(Missing::ZeroInterval));
         assert_eq!(Moment::default().seconds_to(Moment::at_ns(1)), Ok(None));
-        // The clock of the day was set back by an hour; the steady one was not.
+        // The wall clock was set back by an hour; the monotonic clock was not.
         let steady = |time_ns, ns| Moment {
             steady_ns: Some(ns),
             ..at(time_ns, 1)
@@ -279,7 +279,7 @@ mod tests {
             let counter = Behaviour::bits(bits);
             let top = counter.highest();
             let start = start & top;
-            // As much as the limit allows, short of a whole turn.
+            // The maximum that the limit allows, short of a full wrap.
             let most = top as f64 * share / (seconds * CLOCK_ERROR + JITTER_SECONDS);
             let counted = (most * seconds) as u64;
             let later = start.wrapping_add(counted) & top;

@@ -5,7 +5,7 @@ use super::join::{Mismatch, PortMap};
 use super::reading::{Layout, Port, Reading};
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Quantity, RouterId, Side};
 
-/// Where a layout's device is.
+/// Location of a layout's device in the fabric.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     router: Option<RouterId>,
@@ -25,7 +25,7 @@ impl Place {
     }
 }
 
-/// Links that a port speaks of: usually one each way.
+/// Links of a port: usually one in each direction.
 pub(super) struct Links {
     pub(super) arrivals: Vec<LinkId>,
     pub(super) departures: Vec<LinkId>,
@@ -37,7 +37,7 @@ impl Links {
         departures: Vec::new(),
     };
 
-    /// The links that leave, with their reverses.
+    /// The departing links and their reverses.
     pub(super) fn leaving(fabric: &Fabric, departures: Vec<LinkId>) -> Self {
         let arrivals = departures.iter().filter_map(|&l| fabric.reverse(l));
         Self {
@@ -86,7 +86,7 @@ impl Links {
                 if !by_guid.departures.is_empty() {
                     return by_guid;
                 }
-                // A fabric that knows no GUIDs may know the switch or the host.
+                // A fabric without GUIDs may list the switch or the host by name.
                 match fabric.find_router(&first.layout.node) {
                     Ok(router) => Self::by_port(fabric, router, *port),
                     Err(_) => place.node.map_or(Self::NONE, at_host),
@@ -97,7 +97,7 @@ impl Links {
         }
     }
 
-    /// The same links seen from the router: what hosts inject arrives there.
+    /// The same links seen from the router: hosts' injection is the router's arrivals.
     fn router_side(host: Self) -> Self {
         Self {
             arrivals: host.departures,
@@ -121,7 +121,7 @@ impl Links {
         p: usize,
     ) -> Result<(), Mismatch> {
         if matches!(port, Port::InfiniBand { .. } | Port::Named(_)) {
-            // A fabric in words may know fewer lanes than a cable has.
+            // A fabric in words may list fewer lanes than a cable has.
             return Ok(());
         }
         let all: u64 = self
@@ -144,7 +144,7 @@ impl Links {
     }
 }
 
-/// The link that the caller says is behind a port.
+/// The link that the caller's port map assigns to the port.
 pub(super) fn mapped(first: &Reading, port: &Port, map: &PortMap) -> Option<LinkId> {
     if map.is_empty() {
         return None;
@@ -156,7 +156,7 @@ pub(super) fn mapped(first: &Reading, port: &Port, map: &PortMap) -> Option<Link
 /// The links of an InfiniBand port: of a switch, or of a node's adapter.
 fn cabled(fabric: &Fabric, guid: u64, port: u16) -> Links {
     let name = format!("0x{guid:016x}");
-    // Switches first: a switch with one node stands for the node as well.
+    // Switches first: the name of a switch with one node also matches the node.
     if let Ok(router) = fabric.find_router(&name) {
         return Links::by_port(fabric, router, port);
     }
@@ -167,8 +167,8 @@ fn cabled(fabric: &Fabric, guid: u64, port: u16) -> Links {
     })
 }
 
-/// The part of a port's value that each of its links gets: of bytes, packets and lanes in proportion to
-/// capacity or lanes; of stalls that are sums over a direction's tiles the mean of a tile.
+/// The share of a port's value for each of its links: bytes, packets and lanes in proportion to capacity or lanes;
+/// stalls summed over a direction's tiles give the mean per tile.
 pub(super) fn shares(
     fabric: &Fabric,
     links: &[LinkId],

@@ -1,4 +1,4 @@
-//! Files of counters that are written anew while they are followed.
+//! Counter files that are rewritten while they are followed.
 
 use super::reading::Reading;
 use super::series::{Counted, series};
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// What was read of followed files so far: of every device the last two readings.
+/// State of followed files: the last two readings of every device.
 ///
-/// Increases are taken from readings, never from totals of links, so that they know widths, clocks and
-/// limits as those of [`super::read_counters`] do.
+/// Increases come from readings, never from totals of links: widths, clocks and limits then apply as in
+/// [`super::read_counters`].
 #[derive(Debug, Default)]
 pub struct Follow {
     devices: BTreeMap<(String, String), Device>,
@@ -25,14 +25,14 @@ struct Device {
     last: Reading,
 }
 
-/// A device without a new reading keeps its last increase for so many of its intervals.
+/// Intervals for which a device without a new reading keeps its last increase.
 const KEPT_INTERVALS: u64 = 3;
 
 impl Follow {
-    /// Reads the files. Increases: all added up. Totals: at first as [`super::read_counters`], then the
-    /// increase of each device since its reading before. A device whose file did not change keeps
-    /// its last increase for three of its intervals; then it is left out, and counted as such. Readings
-    /// without a clock have the time that their file was written.
+    /// Reads the files. Increases are summed. Totals: the first call behaves as [`super::read_counters`], later calls
+    /// give each device's increase since its previous reading. A device whose file did not change keeps its last
+    /// increase for three of its intervals, then it is left out and counted as such. Readings without a clock get
+    /// their file's modification time.
     pub fn read(
         &mut self,
         files: &[impl AsRef<Path>],
@@ -67,7 +67,7 @@ impl Follow {
         sum(super::counter_series(texts, fabric, options)?)
     }
 
-    /// The increase of the new readings, and of devices that have none yet their last one.
+    /// The increase of the new readings; devices without a new reading contribute their last one.
     fn chain(
         &mut self,
         readings: Vec<Reading>,
@@ -112,8 +112,8 @@ impl Follow {
 }
 
 impl Device {
-    /// The last known reading with those that are new; where none is, the last two, or the last alone
-    /// as an error where the device was silent for too long.
+    /// The last known reading followed by the new ones. Without new ones: the last two, or the last alone as an error
+    /// if the device has been silent for too long.
     fn continued(&self, own: &[Reading], newest: Option<u64>) -> Result<Vec<Reading>, Reading> {
         let known = own.iter().rposition(|r| *r == self.last);
         let new = own[known.map_or(0, |k| k + 1)..].to_vec();
@@ -137,14 +137,14 @@ impl Device {
                 }
                 Ok(vec![before.clone(), self.last.clone()])
             }
-            // A clock that went back: a new beginning.
+            // The clock went back: start anew.
             [first, ..] if time(first) < time(&self.last) => Ok(new),
             _ => Ok(std::iter::once(self.last.clone()).chain(new).collect()),
         }
     }
 }
 
-/// When a file was written, nanoseconds since 1970.
+/// Modification time of a file, nanoseconds since 1970.
 fn written_ns(file: &Path) -> Option<u64> {
     let modified = std::fs::metadata(file).and_then(|m| m.modified()).ok()?;
     let since = modified.duration_since(UNIX_EPOCH).ok()?;

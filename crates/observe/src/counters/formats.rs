@@ -1,4 +1,4 @@
-//! The table of formats of counters: recognised by content, never by name.
+//! Table of the counter formats: recognised by content, never by name.
 
 use super::delta::Moment;
 use super::reading::Reading;
@@ -14,21 +14,21 @@ use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut};
 /// One row of the table.
 pub(super) struct Format {
     pub(super) known: Known,
-    /// Whether a line is of this format: the first line that a row recognises decides, and of rows that recognise
-    /// the same line the first one.
+    /// Whether a line is in this format. The first recognised line decides; if several rows recognise it, the first
+    /// row wins.
     is_line: fn(&[u8]) -> bool,
     pub(super) read: Read,
 }
 
-/// Reads totals of devices; what has no part in them is counted.
+/// Reads totals of devices; entries that are not used are counted.
 type ReadDevices = fn(&Text, Option<&str>, &mut LeftOut) -> Result<Vec<Reading>, InputError>;
 
-/// What reads a format.
+/// Reader of a format.
 #[derive(Clone, Copy)]
 pub(super) enum Read {
-    /// Totals of devices; a node may be given where the file does not name it.
+    /// Totals of devices; the caller may give the node if the file does not name it.
     Readings(ReadDevices),
-    /// The same of many devices of a fabric, among which no one node is looked for.
+    /// Totals of many devices of a fabric; no single node is selected.
     Devices(ReadDevices),
     /// Increases by link.
     Increases(fn(&Text, &Fabric, &CounterOptions) -> Result<Vec<Increase>, ObserveError>),
@@ -137,12 +137,12 @@ const TABLE: &[Format] = &[
             "registers",
         ),
         is_line: registers::is_line,
-        // A router has a name of its own.
+        // The router has its own name.
         read: Read::Readings(registers::readings),
     },
 ];
 
-/// Lines that are looked at to recognise a format.
+/// Maximum number of lines searched to recognise a format.
 const LINES: usize = 1000;
 
 /// Formats of counters, in the order in which they are tried.

@@ -8,14 +8,14 @@ use hopbyte_fabric::{Direction, Fabric, Family, LinkId, Quantity, RouterId};
 pub(super) const STALL_NS: f64 = 1.25;
 /// Bytes of a phit (paper 000, Table I).
 pub(super) const PHIT_BYTES: f64 = 3.0;
-/// Most that a direction can carry in a second: 16 mezzanine tiles, which is more than any has.
+/// Maximum rate of a direction: 16 mezzanine tiles, more than any direction has.
 pub(super) const MOST_BYTES: f64 = 16.0 * 2.343_75e9;
 /// Bytes of the smallest packet: 8 phits (paper 000, Table I).
 pub(super) const SMALLEST_PACKET: f64 = 24.0;
-/// Most nanoseconds that 16 tiles can stall in a second.
+/// Maximum stall time of 16 tiles per second, in nanoseconds.
 pub(super) const MOST_STALL: f64 = 16e9;
 
-/// Tiles that count at either end of a link; eight for the host link, which no dump lists.
+/// Number of tiles at either end of a link; eight for the host link, which is in no dump.
 pub(super) fn tiles(fabric: &Fabric, link: LinkId) -> f64 {
     match fabric.ports(link).len() {
         0 => f64::from(hopbyte_fabric::gemini::HOST_TILES),
@@ -28,11 +28,10 @@ pub(super) fn is_host_tile(fabric: &Fabric, tile: u16) -> bool {
     fabric.family() == Family::Gemini && (2..6).contains(&(tile / 8)) && matches!(tile % 8, 3 | 4)
 }
 
-/// Links of a direction; none where the router has no link that way.
+/// Links of a direction; empty if the router has no link in it.
 ///
-/// In a dimension of two both ways lead to the same router, and the machine files the tiles of both
-/// under one of them (paper 003 prints 48 lanes for X+): then that record speaks of two links and the
-/// other of none.
+/// In a dimension of size two both directions lead to the same router, and the machine counts the tiles of both under
+/// one of them (paper 003 prints 48 lanes for X+): that record covers two links, the other none.
 pub(super) fn links(
     fabric: &Fabric,
     router: RouterId,
@@ -52,7 +51,7 @@ pub(super) fn links(
     Links::leaving(fabric, departures.collect())
 }
 
-/// Whether a direction's record holds the tiles of the opposite direction too.
+/// Whether a direction's record includes the tiles of the opposite direction.
 fn folds(fabric: &Fabric, router: RouterId, direction: Direction, first: &Reading) -> bool {
     let shape = fabric.shape();
     let length = shape.and_then(|s| s.dims.get(direction.dim as usize));

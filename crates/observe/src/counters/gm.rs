@@ -1,10 +1,9 @@
 //! libgm text: the counters of every Gemini of a job, as paper 000 (IV, Fig. 4) prints them.
 //!
-//! A block begins with the Gemini's coordinate and has up to seven lines, one a link: direction, the
-//! coordinate at the far end, GB/s, and the increase of the six tile counters, added up over the
-//! link's tiles. Phits (3 bytes), packets and input stalls count what arrives (V.B), so they belong to
-//! the link that ends at the block's Gemini; output stalls belong to the one that leaves it. `HH` is
-//! the host link. A coordinate that comes again begins the next sample.
+//! A block begins with the Gemini's coordinate and has up to seven lines, one per link: direction, the coordinate at
+//! the far end, GB/s, and the increase of the six tile counters, summed over the link's tiles. Phits (3 bytes),
+//! packets and input stalls count arrivals (V.B), so they belong to the link that ends at the block's Gemini; output
+//! stalls belong to the link that leaves it. `HH` is the host link. A repeated coordinate begins the next sample.
 
 use crate::ObserveError;
 use crate::counters::gemini::{PHIT_BYTES, STALL_NS, tiles};
@@ -17,7 +16,7 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     matches!(coordinate(line), Some((_, rest)) if rest.is_empty())
 }
 
-/// Reads a file: one snapshot of increases for every sample.
+/// Reads a file: one snapshot of increases per sample.
 pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, ObserveError> {
     let mut series = Vec::new();
     let mut sample = Increase::new(fabric, text.file());
@@ -63,7 +62,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
     Ok(series)
 }
 
-/// Links of a row: the one whose arrivals it counts, the one whose departures.
+/// Links of a row: one for its arrival counters, one for its departure counters.
 #[derive(Clone, Copy)]
 struct Links {
     arrivals: LinkId,
@@ -86,7 +85,7 @@ impl Block {
         }
     }
 
-    /// The links that a row names, if the fabric has them and they lead where the row says.
+    /// The links that a row names, if the fabric has them with the same ends.
     fn links_of(&self, fabric: &Fabric, row: &Row) -> Option<Links> {
         let router = self.router?;
         let Some(direction) = row.direction else {
@@ -151,7 +150,7 @@ impl Row {
         })
     }
 
-    /// Files the six counters. Stalls are means over the link's tiles.
+    /// Stores the six counters. Stalls are means over the link's tiles.
     fn file(&self, fabric: &Fabric, links: Links, snapshot: &mut Increase) {
         let [
             vc0_phits,
@@ -179,7 +178,7 @@ impl Row {
     }
 }
 
-/// Reads `(x,y,z)`, blanks allowed inside; returns what follows.
+/// Reads `(x,y,z)`, blanks allowed inside; returns the remaining text.
 fn coordinate(text: &[u8]) -> Option<([u32; 3], &[u8])> {
     let inner = text.strip_prefix(b"(")?;
     let end = inner.iter().position(|&b| b == b')')?;

@@ -1,10 +1,10 @@
-//! The metrics that Cray's gpcdr makes of the tiles of Gemini and Aries, and that LDMS passes on.
+//! Metrics that Cray's gpcdr computes from Gemini and Aries tiles and LDMS forwards.
 //!
-//! Gemini, by direction: `traffic` = 3 (PC0 + PC1) bytes, `packets` = PC2 + PC3, `inq_stall` = 5/4 PC4 ns,
-//! `credit_stall` = 5/4 PC5 ns, `sendlinkstatus` and `recvlinkstatus` lanes, all added up over the
-//! direction's tiles. Aries, by tile: `traffic_NNN` (flits × 20/3, bytes), `stalled_NNN` (ns), lanes. gpcdr
-//! resolves the wraps of the 48-bit registers; its own sums have 64 bits. Names are `X+_traffic (B)`,
-//! `X+_traffic_(B)` or `traffic_X+`, as the tools print them.
+//! Gemini, per direction: `traffic` = 3 (PC0 + PC1) bytes, `packets` = PC2 + PC3, `inq_stall` = 5/4 PC4 ns,
+//! `credit_stall` = 5/4 PC5 ns, `sendlinkstatus` and `recvlinkstatus` lanes, all summed over the direction's tiles.
+//! Aries, per tile: `traffic_NNN` (flits × 20/3, bytes), `stalled_NNN` (ns), lanes. gpcdr resolves the wraps of the
+//! 48-bit registers; its own sums have 64 bits. Names are `X+_traffic (B)`, `X+_traffic_(B)` or `traffic_X+`,
+//! depending on the tool.
 
 use super::delta::{Behaviour, Moment};
 use super::gemini::{MOST_BYTES, MOST_STALL, SMALLEST_PACKET};
@@ -13,7 +13,7 @@ use crate::text::{Text, decimal, lossy};
 use hopbyte_fabric::{Direction, InputError, LeftOut, Quantity, Side};
 use std::sync::Arc;
 
-/// What a metric counts.
+/// Quantity and scale of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Metric {
     name: &'static str,
@@ -66,7 +66,7 @@ const DIRECTION: [Metric; 6] = [
     metric("recvlinkstatus", Quantity::Lanes, Side::Arrivals, None),
 ];
 
-/// Metrics of an Aries tile. A tile carries at most 5.25 GB/s; eight virtual channels stall each for itself.
+/// Metrics of an Aries tile. A tile carries at most 5.25 GB/s; eight virtual channels stall independently.
 const TILE: [Metric; 4] = [
     metric(
         "traffic",
@@ -97,10 +97,10 @@ pub(super) fn coordinate(name: &str) -> Option<usize> {
     ["X", "Y", "Z"].iter().position(|d| *d == dim)
 }
 
-/// A metric that is none of a link's, or one whose unit is not known.
+/// A metric that does not belong to a link, or has an unknown unit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoMetric {
-    /// Something else.
+    /// Not a link metric.
     Other,
     /// A percentage in an unknown unit.
     Unit,

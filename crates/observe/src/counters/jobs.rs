@@ -1,4 +1,4 @@
-//! Which job is beside a link? Placement of jobs on nodes, as DragonView's jobs files list it.
+//! Jobs next to a link: placement of jobs on nodes, from DragonView's jobs files.
 
 use super::cells;
 use crate::ObserveError;
@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Jobs {
     ids: Vec<String>,
     job_of: HashMap<NodeId, usize>,
-    /// Rows that named no node of the fabric.
+    /// Rows whose node is not in the fabric.
     pub unmatched: usize,
 }
 
@@ -32,11 +32,11 @@ impl Jobs {
         self.job_of.len()
     }
 
-    /// Shares of the jobs beside a link, largest first: of the nodes on the two routers that the link
-    /// joins (the one node, for a node's own link), the part that belongs to the job. Idle nodes count
-    /// in the whole, so shares add up to at most 1.
+    /// Shares of the jobs next to a link, largest first: the fraction of the nodes on the link's two routers that
+    /// belong to the job (for a node's own link, of that node). Idle nodes count in the total, so shares add up to at
+    /// most 1.
     ///
-    /// This says who owns the link's ends, not whose bytes cross it: other jobs' routes may pass.
+    /// The shares describe the link's ends, not its traffic: routes of other jobs may cross it.
     pub fn shares(&self, fabric: &Fabric, link: LinkId) -> Vec<(usize, f64)> {
         let link = fabric.link(link);
         let nodes_at = |end| match end {

@@ -1,8 +1,8 @@
-//! Which link does a counter speak of? Readings of a node's sources become values of directed links.
+//! Joins counters to links: readings of a node's sources become values of directed links.
 //!
-//! A port's received counters and input stalls belong to the link that ends there, its sent counters
-//! and credit stalls to the link that begins there ([`Quantity::side`]). Which of a node's sources
-//! speaks for a link is told by [`super::speakers`].
+//! A port's received counters and input stalls belong to the link that ends there, its sent counters and credit
+//! stalls to the link that begins there ([`Quantity::side`]). [`super::speakers`] selects the source of each link
+//! among a node's sources.
 
 use super::delta::increase;
 use super::ends::{Links, Place, shares};
@@ -13,25 +13,25 @@ use hopbyte_fabric::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A record does not fit the fabric: it is of another machine.
+/// The record does not fit the fabric: it belongs to another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What the record says.
+    /// Value in the record.
     pub found: String,
-    /// What the fabric has.
+    /// Value in the fabric.
     pub expected: String,
 }
 
-/// Links by host and port name, for ports that no rule finds (the interfaces of an emulated machine).
+/// Links by host and port name, for ports that no rule matches (interfaces of an emulated machine).
 ///
-/// The link is the one that leaves through the port; what arrives comes over its reverse.
+/// The value is the link that leaves through the port; arrivals belong to its reverse.
 pub type PortMap = HashMap<(String, String), LinkId>;
 
-/// How the counters of a node's sources make the quantities of links.
+/// Mapping from the counters of a node's sources to quantities of links.
 #[derive(Clone, Debug)]
 pub struct Joint {
     sources: Vec<SourceJoint>,
-    /// Ports that have no part in the figures.
+    /// Ports that are not used.
     pub left_out: LeftOut,
 }
 
@@ -39,15 +39,15 @@ pub struct Joint {
 #[derive(Clone, Debug, Default)]
 struct SourceJoint {
     slots: Vec<Slot>,
-    /// Links at each end that the source speaks of.
+    /// Links at each end that the source covers.
     ends: Vec<(Side, LinkId)>,
-    /// By counter: capacity of its links, and the counter that says the speed of its port.
+    /// Per counter: capacity of its links, and the counter with its port's speed.
     speeds: Vec<(f64, Option<u32>)>,
     matched: usize,
     unmatched: usize,
 }
 
-/// One quantity of one link, and the counters of a source that make it.
+/// One quantity of one link, and the counters of a source that it is computed from.
 #[derive(Clone, Debug)]
 struct Slot {
     quantity: Quantity,
@@ -55,25 +55,25 @@ struct Slot {
     combine: Combine,
     /// (counter, factor).
     terms: Vec<(u32, f64)>,
-    /// Different ports among them, in order.
+    /// The distinct ports of these counters, in order.
     ports: Vec<u16>,
-    /// Sources of the node that make the quantity together: several adapters on one host link.
+    /// Number of the node's sources that share the quantity: several adapters on one host link.
     sharers: usize,
 }
 
 const DOUBLE: &str = "another source of the node counts the same";
 
-/// Slots of a node that have a source, and the kind of port that it reads.
+/// Per quantity and link: the source that supplies it, and the class of its port.
 type Owners = BTreeMap<(Quantity, LinkId), (usize, Class)>;
 
 impl Joint {
-    /// Finds the links of a node's sources by their first readings, which also tell the directions
-    /// of a torus router that are folded into one.
+    /// Finds the links of a node's sources from their first readings, which also show the folded directions of a
+    /// torus router.
     pub fn new(fabric: &Fabric, firsts: &[&Reading], map: &PortMap) -> Result<Self, Mismatch> {
         let speakers = Speakers::of(fabric, firsts, map);
         let mut left_out = LeftOut::default();
         let mut sources = vec![SourceJoint::default(); firsts.len()];
-        // By name, so that live and stored sources of a node agree about which comes first.
+        // Sorted by name, so that live and stored sources of a node have the same order.
         let mut order: Vec<usize> = (0..firsts.len()).collect();
         order.sort_by_key(|&s| &firsts[s].layout.source);
         let mut owners = Owners::new();
@@ -97,7 +97,7 @@ impl Joint {
         Ok(Self { sources, left_out })
     }
 
-    /// Files readings of totals, in the order of the first ones.
+    /// Stores readings of totals, in the order of the first ones.
     pub fn file_totals(&self, readings: &[Option<&Reading>], totals: &mut Totals) {
         let value = |s: usize, i: usize| readings[s]?.get(i).map(|v| Ok(v as f64));
         self.file(totals, value);
@@ -109,7 +109,7 @@ impl Joint {
         }
     }
 
-    /// Files the increases between two readings of each source, in the order of the first ones.
+    /// Stores the increases between two readings of each source, in the order of the first ones.
     pub fn file_increase(&self, pairs: &[Option<(&Reading, &Reading)>], into: &mut Increase) {
         let mut seconds = vec![Ok(None); pairs.len()];
         for ((source, pair), seconds) in self.sources.iter().zip(pairs).zip(&mut seconds) {
@@ -118,7 +118,7 @@ impl Joint {
             };
             *seconds = earlier.moment.seconds_to(later.moment);
             if let Ok(Some(length)) = *seconds {
-                // Of several devices' intervals the longest stands for all; each link keeps its own.
+                // The overall window is the longest of the devices' intervals; each link keeps its own.
                 let longest = into.window_seconds.unwrap_or(0.0).max(length);
                 into.window_seconds = Some(longest);
                 for &(side, link) in &source.ends {
@@ -158,7 +158,7 @@ impl Joint {
     }
 }
 
-/// Files a value where no other node of the same router did.
+/// Stores a value unless another node of the same router already did.
 fn settle(
     counts: &mut LinkCounts,
     quantity: Quantity,
@@ -170,13 +170,13 @@ fn settle(
         (Some(seen), Ok(lanes)) if quantity == Quantity::Lanes => {
             counts.set(quantity, link, seen.min(lanes));
         }
-        // Two nodes of one router tell the same; the first that knows it counts.
+        // Two nodes of one router report the same value; the first one counts.
         (Some(_), _) => {}
         (None, value) => counts.put(quantity, link, value),
     }
 }
 
-/// A quantity that several sources of a node make together, while it is added up.
+/// A quantity that several sources of a node share, while it is summed.
 #[derive(Default)]
 struct Shared {
     whole: f64,
@@ -211,7 +211,7 @@ impl Shared {
     }
 }
 
-/// A node's source while it is joined, beside the others.
+/// A node's source while it is joined, with the other sources of the node.
 struct Joining<'a> {
     fabric: &'a Fabric,
     map: &'a PortMap,
@@ -221,7 +221,7 @@ struct Joining<'a> {
 }
 
 impl SourceJoint {
-    /// Joins the source with a number.
+    /// Joins the source with this index.
     fn new(own: usize, first: &Reading, node: &mut Joining<'_>) -> Result<Self, Mismatch> {
         let (fabric, layout) = (node.fabric, &*first.layout);
         let place = Place::of(fabric, layout);
@@ -243,7 +243,7 @@ impl SourceJoint {
             let links = Links::of(fabric, place, first, port, node.map);
             let value = |i: &u32| first.get(*i as usize);
             if links.departures.is_empty() && links.arrivals.is_empty() {
-                // A port without a link that never counted anything is no row of the source.
+                // A port without a link whose counters are all zero is not reported as left out.
                 let counted = counters.iter().any(|i| value(i).unwrap_or(0) != 0);
                 joint.unmatched += usize::from(counted);
                 continue;
@@ -281,7 +281,7 @@ impl SourceJoint {
         Ok(joint)
     }
 
-    /// What a counter counted between two readings; a state as it is.
+    /// Increase of a counter between two readings; the later value for a state.
     fn grown(
         &self,
         earlier: &Reading,
@@ -305,7 +305,7 @@ impl SourceJoint {
         }
     }
 
-    /// Said speed of a counter's port: the larger of the fabric's and the device's own.
+    /// Nominal speed of a counter's port: the larger of the fabric's and the device's own.
     fn speed(&self, reading: &Reading, i: usize) -> Option<f64> {
         let (capacity, says) = self.speeds[i];
         let own = says.and_then(|c| {
@@ -325,7 +325,7 @@ fn counters_by_port(layout: &Layout) -> Vec<Vec<u32>> {
     by_port
 }
 
-/// The counter that says the speed of a port in a direction, where there is one.
+/// The counter with the speed of a port in a direction, if there is one.
 fn speeds_by_port(layout: &Layout) -> HashMap<(u16, Side), u32> {
     let counters = layout.counters.iter().zip(0u32..);
     let says = counters.filter(|(c, _)| c.quantity == Quantity::Capacity);
@@ -351,7 +351,7 @@ impl Slot {
         }
     }
 
-    /// What its counters make; not known as soon as one of them is not.
+    /// The value computed from its counters; missing if one of them is missing.
     fn value(
         &self,
         value: &impl Fn(usize) -> Option<Result<f64, Missing>>,
@@ -390,7 +390,7 @@ fn latest(time: Option<f64>, reading: &Reading) -> Option<f64> {
     }
 }
 
-/// Of a link that no lane serves nothing is known, whatever its ends counted.
+/// A link with no lane in service has no known values, even if its ends counted something.
 pub fn drop_dead_links(fabric: &Fabric, counts: &mut LinkCounts) {
     if counts.column(Quantity::Lanes).is_none() {
         return;

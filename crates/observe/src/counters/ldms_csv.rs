@@ -1,4 +1,4 @@
-//! Files of LDMS's `store_csv`: a header of metric names, a row for every sample of every producer.
+//! LDMS `store_csv` files: a header of metric names, a row for every sample of every producer.
 //!
 //! `#Time,Time_usec,ProducerName,component_id,job_id,app_id,METRIC[#INSTANCE]…`; Time is seconds with
 //! microseconds, or (format 1) seconds alone with milliseconds beside them. Metrics of a link are
@@ -32,7 +32,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
     let mut readings = Vec::new();
     for line in lines {
         if is_header(line.trimmed()) {
-            // Stores that roll over repeat it.
+            // Stores that roll over repeat the header.
             continue;
         }
         readings.push(columns.reading(text, line, &mut layouts)?);
@@ -40,7 +40,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
     Ok(readings)
 }
 
-/// Columns about a row itself.
+/// Columns that describe the row itself.
 const ABOUT: [&str; 8] = [
     "#Time",
     "Time",
@@ -52,11 +52,11 @@ const ABOUT: [&str; 8] = [
     "instance",
 ];
 
-/// Where the columns are.
+/// Column positions.
 struct Columns {
     count: usize,
     producer: usize,
-    /// Counters of a producer, without its name.
+    /// Counters of a producer, without the producer's name.
     layout: Layout,
     /// Column of each counter.
     of: Vec<usize>,

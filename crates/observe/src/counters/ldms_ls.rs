@@ -1,9 +1,8 @@
-//! `ldms_ls -l`: metric sets of Cray's Gemini samplers, as people paste them.
+//! `ldms_ls -l`: metric sets of Cray's Gemini samplers, as pasted from a terminal.
 //!
-//! A set begins with `HOST/SET: consistent, last update: DATE [Nus]`, followed by one line a metric:
-//! `U64 VALUE NAME [(UNIT)]` (older) or `D u64 NAME VALUE` (LDMS 4). The date has no time zone and is
-//! taken as UTC. Percentages that LDMS computed itself are kept as it printed them, scaled by the unit
-//! beside the name: `(%)` or `(% x1e6)`.
+//! A set begins with `HOST/SET: consistent, last update: DATE [Nus]`, followed by one line per metric: `U64 VALUE
+//! NAME [(UNIT)]` (older) or `D u64 NAME VALUE` (LDMS 4). The date has no time zone and is read as UTC. Percentages
+//! that LDMS computed keep their printed value, scaled by the unit beside the name: `(%)` or `(% x1e6)`.
 
 use super::delta::Moment;
 use super::gpcdr::{self, NoMetric};
@@ -21,7 +20,7 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     line.contains(UPDATED) && line.contains("consistent")
 }
 
-/// All sets that speak of links.
+/// All sets with counters of links.
 pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Reading>, InputError> {
     let mut readings = Vec::new();
     let mut set: Option<Set> = None;
@@ -73,7 +72,7 @@ impl Set {
         })
     }
 
-    /// Takes a metric line; metrics that are none of a link's are passed over.
+    /// Takes a metric line; metrics that do not belong to a link are skipped.
     fn take(&mut self, text: &Text, line: Line<'_>) -> Result<(), InputError> {
         let wrong = || text.error_at(line, "a metric: TYPE VALUE NAME, or FLAG TYPE NAME VALUE");
         let mut words = line.words();
@@ -103,8 +102,8 @@ impl Set {
         Ok(())
     }
 
-    /// Ends the set, if it says anything of links. A set in the middle of an update says only that
-    /// there is one.
+    /// Ends the set, if it has counters of links. A set that was printed during an update gives a reading without
+    /// values.
     fn close(mut self, left_out: &mut LeftOut) -> Option<Reading> {
         let name = || format!("{}/{}", self.layout.node, self.layout.source);
         if self.values.is_empty() {
@@ -122,8 +121,8 @@ impl Set {
     }
 }
 
-/// Reads ` Wed Jan 14 15:08:00 2015 [9395us]` as nanoseconds since 1970, taken as UTC. A zone offset
-/// (`-0600`) before the brackets is heeded.
+/// Reads ` Wed Jan 14 15:08:00 2015 [9395us]` as nanoseconds since 1970 in UTC. A zone offset (`-0600`) before the
+/// brackets is applied.
 fn date_ns(date: &str) -> Option<u64> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -1,4 +1,4 @@
-//! Our own link table: what `hopbyte links --json` prints, one link a line and a summary last.
+//! Hopbyte's own link table: the output of `hopbyte links --json`, one link per line and a summary last.
 
 use crate::ObserveError;
 use crate::text::{Text, lossy};
@@ -6,7 +6,7 @@ use hopbyte_fabric::{Fabric, Increase, LinkId, Missing, Quantity, Side};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// How every line begins.
+/// Common prefix of every line.
 const BEGIN: &[u8] = br#"{"schema":"hopbyte.link/1""#;
 
 pub(super) fn is_line(content: &[u8]) -> bool {
@@ -82,7 +82,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
 }
 
 impl Row {
-    /// Names of figures, the quantities they are, and their values.
+    /// Field names, their quantities and their values.
     fn values(&self) -> [(&'static str, Quantity, Option<f64>); 9] {
         use Quantity as Q;
         let ns = |seconds: Option<f64>| seconds.map(|s| s * 1e9);

@@ -1,9 +1,8 @@
-//! Ports of a whole InfiniBand fabric, as `ibqueryerrors --data --counters` and `perfquery` print them.
+//! Ports of a whole InfiniBand fabric, from the output of `ibqueryerrors --data --counters` and `perfquery`.
 //!
-//! `ibqueryerrors` lists `GUID 0x… port N: [NAME == VALUE (…)]…` under a heading of each device,
-//! `perfquery` a block `NAME:....VALUE` for each port. Data are in words of four bytes. Extended counters
-//! have 64 bits; the older ones have 32 and stay at their highest value, as `PortXmitWait` and the
-//! error counters do.
+//! `ibqueryerrors` prints `GUID 0x… port N: [NAME == VALUE (…)]…` under a heading per device, `perfquery` a block of
+//! `NAME:....VALUE` per port. Data are in words of four bytes. Extended counters have 64 bits; the older ones have 32
+//! bits and saturate, as do `PortXmitWait` and the error counters.
 
 use super::delta::{Behaviour, Moment};
 use super::names;
@@ -13,7 +12,7 @@ use hopbyte_fabric::{InputError, Quantity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Counters by the name of the MAD and by the kernel's, in the order of a reading.
+/// Counters: name in the MAD and the kernel's name, in the order of a reading.
 const COUNTERS: [(&str, &str); 12] = [
     ("PortXmitData", "port_xmit_data"),
     ("PortRcvData", "port_rcv_data"),
@@ -31,14 +30,14 @@ const COUNTERS: [(&str, &str); 12] = [
     ("PortXmitConstraintErrors", "port_xmit_constraint_errors"),
     ("PortRcvConstraintErrors", "port_rcv_constraint_errors"),
 ];
-/// How many of them have 64 bits among the extended counters.
+/// Number of 64-bit counters among them.
 const EXTENDED: usize = 4;
-/// Counters that only the extended set has.
+/// A counter that only the extended set has.
 const ONLY_EXTENDED: &str = "PortUnicastXmitPkts";
 
-/// Bytes that a link of four lanes carries in a tick of `PortXmitWait`, by the system type that NVIDIA's
-/// switches begin their description with (ibdiagnet manual, *Congestion Assessment*): from Quantum on 8
-/// bytes a port, before 32 bytes a lane.
+/// Bytes that a link of four lanes carries in a tick of `PortXmitWait`, by the system type at the start of an NVIDIA
+/// switch's description (ibdiagnet manual, *Congestion Assessment*): 8 bytes per port from Quantum on, 32 bytes per
+/// lane before.
 const TICKS: [(&str, f64); 9] = [
     ("MQM8", 8.0),
     ("CS8", 8.0),
@@ -62,7 +61,7 @@ pub(super) fn is_line(line: &[u8]) -> bool {
     starts.iter().any(|s| line.starts_with(s))
 }
 
-/// A device and what was read of its ports.
+/// A device and the values read for its ports.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Device {
     name: String,
@@ -84,8 +83,8 @@ impl Values {
     }
 }
 
-/// One reading of every device in a text. Blocks of `perfquery` name the device by its LID; `node`
-/// stands for devices without a GUID, where it is given.
+/// One reading of every device in a text. Blocks of `perfquery` name the device by its LID; `node`, if given, names
+/// devices without a GUID.
 pub(crate) fn readings(
     text: &Text,
     node: Option<&str>,
@@ -105,8 +104,8 @@ pub(crate) fn readings(
     Ok(readings.collect())
 }
 
-/// All ports of a text as one reading of one source. `ibqueryerrors` lists only what is above a threshold
-/// of the waits and errors: where that was zero (`above_zero`), what it does not list is zero.
+/// All ports of a text as one reading of one source. `ibqueryerrors` lists waits and errors only above a threshold:
+/// with a threshold of zero (`above_zero`), values that it does not list are zero.
 pub(crate) fn reading_of_all(
     text: &Text,
     moment: Moment,
@@ -149,7 +148,7 @@ impl Device {
     }
 }
 
-/// Devices by GUID, or by name where that is 0.
+/// Devices by GUID, or by name if the GUID is 0.
 type Devices = BTreeMap<(u64, String), Device>;
 
 /// Devices of a text while they are read.
@@ -209,7 +208,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// `200070 port 1: [PortXmitData == 1872 (7.312KB)] …`; sums over all ports are passed over.
+    /// `200070 port 1: [PortXmitData == 1872 (7.312KB)] …`; sums over all ports are skipped.
     fn row(&mut self, line: Line<'_>, row: &str) -> Result<(), InputError> {
         let wrong = || {
             self.text
@@ -239,7 +238,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// `PortXmitData:....................31968` of the port that the block began with.
+    /// `PortXmitData:....................31968`, for the port of the current block.
     fn entry(
         &mut self,
         line: Line<'_>,
@@ -294,7 +293,7 @@ mod tests {
         machine.unwrap().fabric
     }
 
-    /// A switch's port as `ibqueryerrors` prints it.
+    /// A switch's port in the form of `ibqueryerrors`.
     fn row(guid: u64, name: &str, port: u16, data: u64, wait: u64, extended: bool) -> String {
         let unicast = if extended {
             "[PortUnicastXmitPkts == 0 (0.000)]"
@@ -317,7 +316,7 @@ mod tests {
         let leaves = |l: &&LinkId| fabric.ports(**l).iter().any(|p| p.from == port);
         let link = *fabric.links_from(router).iter().find(leaves).unwrap();
         let capacity = fabric.link(link).capacity().0;
-        // A second's worth of data in words; half a second of ticks of eight bytes.
+        // Data for one second, in words; half a second of ticks of eight bytes.
         let (words, ticks) = ((capacity / 4.0) as u64, (capacity / 16.0) as u64);
         let read = |ns, data, wait, name, extended| {
             let text = text(&row(guid, name, port, data, wait, extended));
@@ -342,7 +341,7 @@ mod tests {
             "ticks of unknown length"
         );
         assert_eq!(other.credit_stall_count.get(link), Some(ticks as f64));
-        // The older counters stay at 2^32-1.
+        // The older counters saturate at 2^32-1.
         let top = 0xffff_ffff;
         let stuck = [read(1, top, 0, "s", false), read(9, top, 0, "s", false)];
         let stuck = &series(&fabric, "t", stuck.into(), &PortMap::new())

@@ -1,16 +1,14 @@
-//! What do the counters say? Readings of every network's counters, joined to directed links.
+//! Counters: readings of every network's counters, joined to directed links.
 //!
-//! [`read_counters`] recognises the format from the content: libgm text (paper 000, Fig. 4), per-link
-//! CSV of Aries (AriesNCL as DragonView writes it), link tables of Blue Gene (Boxfish), LDMS (`ldms_ls -l`,
-//! `store_csv`), gpcdr metrics, Gemini and Aries registers, OpenMetrics text, and what
-//! `hopbyte links --json` prints.
-//! All end in [`Totals`] or an [`Increase`]: bytes, packets and stalls filed under the link they speak of. Whatever
-//! a device counts of arrivals belongs to the link that *ends* there, what waits to leave to the link
-//! that *begins* there (paper 000, V.B).
+//! [`read_counters`] recognises the format from the content: libgm text (paper 000, Fig. 4), per-link CSV of Aries
+//! (AriesNCL in DragonView's form), link tables of Blue Gene (Boxfish), LDMS (`ldms_ls -l`, `store_csv`), gpcdr
+//! metrics, Gemini and Aries registers, OpenMetrics text, and the output of `hopbyte links --json`. All are converted
+//! to [`Totals`] or an [`Increase`]: bytes, packets and stalls by link. A device's arrival counters belong to the
+//! link that *ends* there, its departure stalls to the link that *begins* there (paper 000, V.B).
 //!
-//! Counters are compared as the integers they are, by one function ([`delta::increase`]): a wrap is
-//! resolved, a reset, a stuck counter, a gap and a clock that stands are told apart and never become
-//! numbers. Which of a node's sources speaks for a link is told once, for files and live sources (`speakers`).
+//! Counters are compared as integers by one function ([`delta::increase`]): it resolves wraps and tells apart resets,
+//! stuck counters, gaps and stopped clocks, which never become numbers. The source of each link is selected once, for
+//! files and live sources (`speakers`).
 
 mod aries_csv;
 pub mod delta;
@@ -49,26 +47,25 @@ use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What the reader must be told because the file does not say it.
+/// Settings for values that the file does not contain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CounterOptions {
-    /// Length of the interval that increases cover, in seconds, where the source has no clock.
+    /// Length of the interval that increases cover, in seconds, if the source has no clock.
     pub interval_seconds: Option<f64>,
-    /// Code region of a Boxfish table. `None`: the whole run, or all regions added up where the table
-    /// has no region for the whole run.
+    /// Code region of a Boxfish table. `None`: the whole run, or the sum of all regions if the table has no region
+    /// for the whole run.
     pub region: Option<i64>,
-    /// The node or router that counters are of, where the source does not name it.
+    /// The node or router of the counters, if the source does not name it.
     pub node: Option<String>,
-    /// Links behind ports that no rule finds.
+    /// Links behind ports that no rule matches.
     pub ports: PortMap,
 }
 
 /// Reads files of counters as one reading of the links.
 ///
-/// Increases: all records added up. Totals: with one record a device these totals
-/// ([`Counted::Totals`]), with several (in one file or in all) the increase from the first to the
-/// last. Errors name file and line; files none of whose rows names a link of the fabric are refused, and
-/// so are increases beside totals.
+/// Increases: the sum of all records. Totals: with one record per device these totals ([`Counted::Totals`]), with
+/// several (in one file or in all) the increase from the first to the last. Errors name file and line. Files without
+/// a row for a link of the fabric are refused, and so are files that mix increases and totals.
 pub fn read_counters(
     files: &[impl AsRef<Path>],
     fabric: &Fabric,
@@ -95,7 +92,7 @@ pub fn counters(
     sum(counter_series(std::slice::from_ref(text), fabric, options)?)
 }
 
-/// The increase over all intervals of a series; totals as they are.
+/// The increase over all intervals of a series; totals unchanged.
 pub fn sum(series: Series) -> Result<Counted, ObserveError> {
     let series = match series {
         Series::Totals(totals) => return Ok(Counted::Totals(totals)),
@@ -109,8 +106,8 @@ pub fn sum(series: Series) -> Result<Counted, ObserveError> {
     Ok(Counted::Increase(sum))
 }
 
-/// Reads files of counters as a series: an increase for every interval they hold, or the totals of
-/// devices that were read once.
+/// Reads files of counters as a series: an increase for every interval in them, or the totals of devices that were
+/// read once.
 pub fn read_counter_series(
     files: &[impl AsRef<Path>],
     fabric: &Fabric,
@@ -164,7 +161,7 @@ pub fn counter_series(
     Ok(series)
 }
 
-/// Readings of devices, live or from files, as a series like that of [`read_counter_series`].
+/// Readings of devices, live or from files, as a series (see [`read_counter_series`]).
 pub fn join_readings(
     readings: Vec<Reading>,
     source: &str,
@@ -184,7 +181,7 @@ fn mismatch(source: &str, error: Mismatch) -> InputError {
     InputError::new(source, error.found, error.expected).hint("is this the right fabric?")
 }
 
-/// Refuses counters of another machine and fills in what the source does not say.
+/// Refuses counters of another machine and fills in missing settings.
 fn finish(
     mut series: Series,
     source: &str,
@@ -212,7 +209,7 @@ fn finish(
     Ok(series)
 }
 
-/// Where totals come from, for people.
+/// Description of the origin of totals, for people.
 fn source(texts: &[Text]) -> String {
     match texts {
         [] => "nothing".into(),
@@ -221,16 +218,16 @@ fn source(texts: &[Text]) -> String {
     }
 }
 
-/// What a file of counters holds.
+/// Content of a counter file.
 enum Content {
-    /// Totals of devices, at one time or several.
+    /// Totals of devices, at one or several times.
     Readings(Vec<Reading>),
     /// Increases by link.
     Increases(Vec<Increase>),
 }
 
 impl Content {
-    /// Reads a text; what has no part in it is counted in `left_out`.
+    /// Reads a text; unused entries are counted in `left_out`.
     fn of(
         text: &Text,
         fabric: &Fabric,
@@ -247,13 +244,13 @@ impl Content {
     }
 }
 
-/// The newest totals of one node in a file that is read again and again.
+/// The newest totals of one node in a file that is read repeatedly.
 pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
     let Read::Readings(read) = Format::of(text)?.read else {
         let error = text.error("counters of many devices", format!("counters of {node}"));
         return Err(error.hint("hopbyte links FILE --fabric FABRIC reads them"));
     };
-    // An agent sends counters of links; other lines of the file are none of them every time.
+    // An agent sends only counters of links; the file's other lines are skipped on every read.
     let mut unused = LeftOut::default();
     let readings = read(text, Some(node), &mut unused)?;
     let nodes: BTreeSet<String> = readings.iter().map(|r| r.layout.node.clone()).collect();

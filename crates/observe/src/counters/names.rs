@@ -1,19 +1,18 @@
 //! Names of counters that several tools share: Linux interfaces, InfiniBand ports, Slingshot (CXI).
 //!
-//! One table each says what a name counts, in our vocabulary and units, and how wide it is. What the
-//! tables do not name is no counter of a link.
+//! One table each maps a name to its quantity, in our vocabulary and units, and to its width. A name outside the
+//! tables is not a counter of a link.
 
 use super::delta::Behaviour;
 use super::reading::{Combine, Counter, Layout, Port};
 use hopbyte_fabric::{Quantity as Q, Side};
 
-/// Adds a network interface's counter by the kernel's name: `rx_bytes` and its like
-/// (`/sys/class/net/*/statistics`), `tx_speed` and
-/// `rx_speed` in Mbit/s (of the one file `speed`), what its root queueing discipline says (`qdisc_…`,
-/// numbers of 32 bits but for the rate of a shaper) and stalls of its byte queue limits.
+/// Adds a network interface's counter by the kernel's name: `rx_bytes` and the others in
+/// `/sys/class/net/*/statistics`, `tx_speed` and `rx_speed` in Mbit/s (from the single file `speed`), counters of its
+/// root queueing discipline (`qdisc_…`, 32 bits except a shaper's rate) and stalls of its byte queue limits.
 ///
-/// Drops count as errors: a packet that was dropped is lost to the link as one that was damaged. What
-/// could not be sent belongs to the link that leaves.
+/// Drops count as errors: a dropped packet is as lost as a damaged one. Packets that could not be sent belong to the
+/// leaving link.
 pub(crate) fn interface<'a>(
     layout: &'a mut Layout,
     port: &Port,
@@ -49,10 +48,10 @@ pub(crate) fn interface<'a>(
 /// Bytes per second of a Mbit/s.
 const MEGABIT: f64 = 1e6 / 8.0;
 
-/// Bytes of the words that InfiniBand ports count.
+/// Bytes of the words that InfiniBand ports count in.
 const WORD: f64 = 4.0;
 
-/// Adds what both ends of a link share (a rate, its lanes) for either direction.
+/// Adds a property that both directions of a link share (rate, lanes).
 pub(crate) fn both(layout: &mut Layout, port: &Port, name: &str, quantity: Q, factor: f64) {
     for side in [Side::Departures, Side::Arrivals] {
         layout.counter(port, name, quantity, factor).side = side;
@@ -61,10 +60,9 @@ pub(crate) fn both(layout: &mut Layout, port: &Port, name: &str, quantity: Q, fa
 
 /// Adds an InfiniBand port's counter by the kernel's name (`/sys/class/infiniband/*/ports/*/counters`).
 ///
-/// Data are counted in words of four bytes. `port_xmit_wait` counts ticks whose length differs by device
-/// and is not told, so it is a count and no time; it sticks at 2^32-1. Error counters stick too. On Ethernet
-/// (RoCE) nothing waits for credits: there the notifications that made a sender slow down count instead,
-/// and packets that came out of sequence as errors.
+/// Data are counted in words of four bytes. `port_xmit_wait` counts ticks of an unknown length that differs by
+/// device, so it is a count, not a time; it saturates at 2^32-1. Error counters saturate too. Ethernet (RoCE) has no
+/// credits: there congestion notifications to the sender count instead, and out-of-sequence packets as errors.
 pub(crate) fn infiniband<'a>(
     layout: &'a mut Layout,
     port: &Port,
@@ -98,7 +96,7 @@ pub(crate) fn infiniband<'a>(
     Some(counter)
 }
 
-/// Telemetry of a Cassini NIC that speaks of its link, for the agent's choice of files.
+/// Telemetry items of a Cassini NIC's link, for the agent's choice of files.
 pub(crate) fn cxi_items() -> impl Iterator<Item = String> {
     let classes = |stem: &'static str| (0..8).map(move |n| format!("{stem}_{n}"));
     let single = [
@@ -118,10 +116,10 @@ pub(crate) fn cxi_items() -> impl Iterator<Item = String> {
         .chain(classes("hni_discard_cntr"))
 }
 
-/// Clock of a Cassini NIC, which pause counters count in.
+/// Clock of a Cassini NIC: the unit of its pause counters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cassini {
-    /// Nanoseconds of a cycle: 1 for Cassini 1 (1.0 GHz), 1/1.1 for Cassini 2.
+    /// Nanoseconds per cycle: 1 for Cassini 1 (1.0 GHz), 1/1.1 for Cassini 2.
     pub(crate) cycle_ns: f64,
 }
 
@@ -132,10 +130,9 @@ impl Cassini {
     };
 }
 
-/// Adds a Cassini NIC's telemetry item. Its link's counters have 56 bits, those of the
-/// load of its list engine 48 and 52 (`lpe_sts_load_stats_*`, which speak of no link). Transmission pauses by priority are
-/// the credit stall, pauses that the NIC asks for the input stall; priorities pause each for itself, so
-/// the longest counts.
+/// Adds a Cassini NIC's telemetry item. Its link counters have 56 bits; counters of its list engine's load
+/// (`lpe_sts_load_stats_*`, not of a link) have 48 and 52. Transmission pauses by priority are the credit stall,
+/// pauses that the NIC requests the input stall. Priorities pause independently, so the longest pause counts.
 pub(crate) fn cxi<'a>(
     layout: &'a mut Layout,
     port: &Port,

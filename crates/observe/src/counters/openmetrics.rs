@@ -1,8 +1,8 @@
-//! OpenMetrics and Prometheus text from any exporter: families that speak of links.
+//! OpenMetrics and Prometheus text from any exporter: metric families of links.
 //!
-//! Known are node_exporter's `node_infiniband_*` and `node_network_*`, and what `hopbyte collect` exports,
-//! `hopbyte_port_*`. The node is the label `instance`, `hostname`, `host` or `node`, else the one that the
-//! caller names. Values are floating-point numbers and exact up to 2^53.
+//! Supported are node_exporter's `node_infiniband_*` and `node_network_*`, and the `hopbyte_port_*` families of
+//! `hopbyte collect`. The node is the label `instance`, `hostname`, `host` or `node`, else the caller's. Values are
+//! floating-point numbers and exact up to 2^53.
 
 use super::delta::Moment;
 use super::names;
@@ -12,7 +12,7 @@ use hopbyte_fabric::{InputError, LeftOut, Quantity, Side};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What of node_exporter's InfiniBand families is which of the kernel's counters; words are bytes there.
+/// node_exporter's InfiniBand families and the kernel's counters; data are in bytes here, not words.
 const INFINIBAND: [(&str, &str); 10] = [
     ("port_data_received_bytes_total", "port_rcv_data"),
     ("port_data_transmitted_bytes_total", "port_xmit_data"),
@@ -44,7 +44,7 @@ const NETWORK: [(&str, &str); 8] = [
     ("transmit_drop_total", "tx_dropped"),
 ];
 
-/// What of `hopbyte_port_*` is which quantity, and how many of its units are one.
+/// Suffixes of `hopbyte_port_*`, their quantities, and the factor to our units.
 const OURS: [(&str, Quantity, f64); 13] = [
     ("received_bytes_total", Quantity::ReceivedBytes, 1.0),
     ("sent_bytes_total", Quantity::SentBytes, 1.0),
@@ -61,10 +61,10 @@ const OURS: [(&str, Quantity, f64); 13] = [
     ("queued_bytes", Quantity::QueuedBytes, 1.0),
 ];
 
-/// Why samples are left out.
+/// Reason for samples that are left out.
 const OTHER: &str = "sample that speaks of no link";
 
-/// Labels that may name the node, the most telling first.
+/// Labels that may name the node, the most specific first.
 const NODE_LABELS: [&str; 4] = ["hostname", "host", "node", "instance"];
 
 /// Whether a line could be the first of such text.
@@ -126,7 +126,7 @@ struct Scrape {
 }
 
 impl Scrape {
-    /// Whether the sample speaks of a link.
+    /// Whether the sample belongs to a link.
     fn take(&mut self, text: &Text, line: Line<'_>, sample: &Sample) -> Result<bool, InputError> {
         let find = |table: &[(&str, &'static str)], prefix: &str| {
             let family = sample.name.strip_prefix(prefix)?;
@@ -141,7 +141,7 @@ impl Scrape {
         let counter = if let Some(family) = sample.name.strip_prefix("hopbyte_port_") {
             let port = Port::parse(sample.label("port").unwrap_or_default());
             ours(family).map(|&(name, quantity, units)| {
-                // Totals of a factor (flits, words) need not be whole.
+                // Totals times a factor (flits, words) need not be integers.
                 value = (value * units).round();
                 let counter = self.layout.counter(&port, name, quantity, 1.0);
                 if name.starts_with("sent_") {
@@ -151,7 +151,7 @@ impl Scrape {
         } else if let Some(kernel) = find(&INFINIBAND, "node_infiniband_") {
             let port = sample.label("port").unwrap_or("1");
             let port = Port::Named(format!("{device}/{port}"));
-            // Words are bytes already.
+            // Words are already bytes.
             names::infiniband(&mut self.layout, &port, kernel, false).map(|c| c.factor = 1.0)
         } else if let Some(kernel) = find(&NETWORK, "node_network_") {
             let port = Port::Named(device.to_owned());
@@ -220,7 +220,7 @@ impl Sample {
         label.map(|(_, value)| value.as_str())
     }
 
-    /// The node that a label names, an address without its port number.
+    /// The node that a label names: an address without its port number.
     fn node<'a>(&'a self, given: Option<&'a str>) -> Option<&'a str> {
         let own = NODE_LABELS.iter().find_map(|l| self.label(l));
         let own = own.map(|name| match name.rsplit_once(':') {
@@ -247,7 +247,7 @@ fn time_ns(text: &str) -> Option<u64> {
 /// Names and values of labels.
 type Labels = Vec<(String, String)>;
 
-/// Reads labels behind `{`; returns what follows `}`.
+/// Reads labels after `{`; returns the text after `}`.
 fn labels(mut rest: &str) -> Option<(Labels, &str)> {
     let mut labels = Vec::new();
     loop {
@@ -357,7 +357,7 @@ mod tests {
                 "{error}"
             );
         }
-        // An interface that does not know its speed says -1 (or an eighth of a million of it).
+        // An interface of unknown speed reports -1 (or -10^6/8).
         let unknown = read("node_network_speed_bytes{device=\"eth0\"} -125000\n").unwrap();
         assert_eq!(unknown[0].values.known(), 0);
     }

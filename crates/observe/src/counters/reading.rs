@@ -1,9 +1,8 @@
-//! What a source said: counters as they are, with the words to understand them.
+//! Readings: raw counter values with the layout that describes them.
 //!
-//! A [`Layout`] names the ports of a node or router and the counters at each, in the source's own terms
-//! and in ours ([`Quantity`]); a [`Reading`] holds their values at one moment, as integers. Everything
-//! that follows (differences, units, links) is computed from these two, so that a live counter, a
-//! captured tree and a file go the same way.
+//! A [`Layout`] names the ports of a node or router and the counters of each, in the source's own terms and in ours
+//! ([`Quantity`]); a [`Reading`] holds their values at one time, as integers. All later steps (differences, units,
+//! links) use only these two, so that live counters, captured trees and files share one path.
 
 use super::delta::{Behaviour, Moment};
 use super::values::Values;
@@ -11,7 +10,7 @@ use hopbyte_fabric::{Direction, Quantity, Side};
 use std::fmt;
 use std::sync::Arc;
 
-/// A port as the source knows it.
+/// A port in the source's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Port {
     /// A direction of a torus router, all its tiles together.
@@ -44,7 +43,7 @@ impl fmt::Display for Port {
 }
 
 impl Port {
-    /// Reads what [`Port`] prints; what is nothing else is a name.
+    /// Parses the output of [`Port`]'s `Display`; unrecognised text is a name.
     pub fn parse(text: &str) -> Self {
         if text == "HH" {
             return Self::Host;
@@ -68,15 +67,15 @@ impl Port {
     }
 }
 
-/// How the values of several counters make one quantity of a link.
+/// Combination of several counters into one quantity of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Combine {
-    /// They add up (bytes of tiles and of virtual channels).
+    /// Sum (bytes of tiles and of virtual channels).
     #[default]
     Sum,
-    /// Each port's sum, and of the ports the mean (stalls of parallel tiles).
+    /// Mean over ports of each port's sum (stalls of parallel tiles).
     Mean,
-    /// The largest (stalls of priorities that wait each for itself).
+    /// Maximum (stalls of priorities that wait independently).
     Max,
 }
 
@@ -87,9 +86,9 @@ pub struct Counter {
     pub port: u16,
     /// The source's name.
     pub name: String,
-    /// What it counts.
+    /// The quantity it counts.
     pub quantity: Quantity,
-    /// Which of the port's two links it speaks of.
+    /// The port's link that it belongs to: arriving or leaving.
     pub side: Side,
     /// Our unit per count (3 for phits of 3 bytes).
     pub factor: f64,
@@ -103,7 +102,7 @@ pub struct Counter {
 const SMALLEST_PACKET: f64 = 20.0;
 
 impl Counter {
-    /// How it behaves at a port of a said speed in bytes per second. Only bytes and packets follow it.
+    /// Behaviour at a port with a nominal speed in bytes per second. Only bytes and packets depend on it.
     pub fn at_speed(&self, bytes_per_s: Option<f64>) -> Behaviour {
         let unit = match self.quantity {
             Quantity::ReceivedBytes | Quantity::SentBytes => self.factor,
@@ -120,9 +119,9 @@ impl Counter {
 pub struct Layout {
     /// Host name, node name or router name.
     pub node: String,
-    /// Which of the node's sources this is (`gpcdr`, `cxi0`, the name of an LDMS set).
+    /// Name of the source within the node (`gpcdr`, `cxi0`, the name of an LDMS set).
     pub source: String,
-    /// Coordinates of the router, where the source says them.
+    /// Coordinates of the router, if the source has them.
     pub coordinate: Option<Vec<u32>>,
     /// Ports.
     pub ports: Vec<Port>,
@@ -131,7 +130,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A source of a node without counters so far.
+    /// A source of a node, without counters yet.
     pub fn new(node: impl Into<String>, source: impl Into<String>) -> Self {
         Self {
             node: node.into(),
@@ -151,7 +150,7 @@ impl Layout {
         }) as u16
     }
 
-    /// The counter that says the speed of a counter's port in its direction, where the device says one.
+    /// The counter with the speed of a counter's port in its direction, if the device reports one.
     pub fn speed_of(&self, counter: &Counter) -> Option<u32> {
         let of = |c: &Counter| (c.quantity, c.port, c.side);
         let wanted = (Quantity::Capacity, counter.port, counter.side);
@@ -159,7 +158,7 @@ impl Layout {
         at.and_then(|at| u32::try_from(at).ok())
     }
 
-    /// Adds a counter of 64 bits that adds up; returns its position.
+    /// Adds a 64-bit counter that combines as a sum; returns its position.
     pub fn counter(
         &mut self,
         port: &Port,
@@ -185,16 +184,16 @@ impl Layout {
 /// Values of a layout's counters at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// What the values are.
+    /// Description of the values.
     pub layout: Arc<Layout>,
-    /// When, by the source's clock, and in which life of the device.
+    /// Time by the source's clock, and the boot of the device.
     pub moment: Moment,
     /// The values, in the order of the layout's counters.
     pub values: Values,
 }
 
 impl Reading {
-    /// A reading of which nothing was read yet.
+    /// A reading in which all values are missing.
     pub fn new(layout: Arc<Layout>, moment: Moment) -> Self {
         let values = Values::new(layout.counters.len());
         Self {
@@ -213,7 +212,7 @@ impl Reading {
         reading
     }
 
-    /// The value of a counter; `None` when it was not read.
+    /// The value of a counter; `None` if it was not read.
     #[inline]
     pub fn get(&self, counter: usize) -> Option<u64> {
         self.values.get(counter)

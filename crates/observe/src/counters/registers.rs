@@ -1,9 +1,9 @@
 //! Tile counters of Gemini and Aries by their register names.
 //!
 //! Gemini (paper 000, Table I): `GM_r_c_TILE_PERFORMANCE_COUNTERS_k` in the GPCD library,
-//! `GM_TILE_PERF_VC0_PHIT_CNT:r:c` and so on in Cray's documentation. Aries: `AR_RTR_r_c_INQ_PRF_*`. Registers
-//! have 48 bits. Of Aries' two input stalls a tile's `ROWBUS_STALL_CNT` counts where it is read, else the
-//! sum over the virtual channels.
+//! `GM_TILE_PERF_VC0_PHIT_CNT:r:c` and so on in Cray's documentation. Aries: `AR_RTR_r_c_INQ_PRF_*`. Registers have
+//! 48 bits. Aries has two kinds of input stall: a tile's `ROWBUS_STALL_CNT` is used if it was read, else the sum over
+//! the virtual channels.
 
 use super::delta::{Behaviour, Moment};
 use super::gemini::{PHIT_BYTES, STALL_NS};
@@ -17,11 +17,11 @@ use std::sync::Arc;
 const BITS: u32 = 48;
 /// Cycles of the router in a second.
 const CYCLES: f64 = 800e6;
-/// Phits that a tile can take in a second: a mezzanine tile's 2.34375 GB/s.
+/// Phits per second that a tile can receive: a mezzanine tile's 2.34375 GB/s.
 const PHITS: f64 = 2.343_75e9 / PHIT_BYTES;
 /// Bytes of an Aries flit (gpcdr scales by 20/3).
 const FLIT_BYTES: f64 = 20.0 / 3.0;
-/// Flits that an Aries tile can take in a second: 5.25 GB/s.
+/// Flits per second that an Aries tile can receive: 5.25 GB/s.
 const FLITS: f64 = 5.25e9 / FLIT_BYTES;
 
 /// Documented names of Gemini's six, in the order of their GPCD numbers.
@@ -34,13 +34,13 @@ const DOCUMENTED: [&str; 6] = [
     "CREDIT_STALL",
 ];
 
-/// What a register counts.
+/// Tile and quantity of a register.
 struct Register {
     tile: u16,
     quantity: Quantity,
     factor: f64,
     most_per_second: f64,
-    /// A stall of one virtual channel, which a tile's own stall counter makes superfluous.
+    /// A stall of one virtual channel, redundant if the tile's own stall counter is read.
     of_channel: bool,
 }
 
@@ -104,14 +104,14 @@ impl Register {
     }
 }
 
-/// Number of a tile from its row and column; nothing may follow.
+/// Number of a tile from its row and column; trailing text is refused.
 fn tile(row: &str, column: &str, more: Option<&str>) -> Option<u16> {
     let row: u16 = row.parse().ok().filter(|&r| r < 6)?;
     let column: u16 = column.parse().ok().filter(|&c| c < 8)?;
     more.is_none().then_some(8 * row + column)
 }
 
-/// Adds the counters of register names to a layout; returns the positions of the names that became one.
+/// Adds the counters of register names to a layout; returns the positions of the names that were accepted.
 pub(super) fn add(layout: &mut Layout, names: &[&str]) -> Vec<usize> {
     let registers: Vec<(usize, Register)> = names
         .iter()
@@ -139,7 +139,7 @@ pub(super) fn add(layout: &mut Layout, names: &[&str]) -> Vec<usize> {
     taken
 }
 
-/// Whether a line is a register's, as [`readings`] takes it.
+/// Whether [`readings`] accepts the line as a register.
 pub(super) fn is_line(line: &[u8]) -> bool {
     Entry::parse(&lossy(line)).is_some_and(|e| Register::parse(e.name).is_some())
 }
@@ -168,8 +168,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Reads what a program like that of paper 000, Fig. 1 prints: `Counter NAME: Value=N`, one register a
-/// line, or `ROUTER NAME N` for many routers. Lines without a router are of `router`.
+/// Reads the output of a program such as paper 000, Fig. 1: `Counter NAME: Value=N`, one register per line, or
+/// `ROUTER NAME N` for many routers. Lines without a router belong to `router`.
 pub(super) fn readings(
     text: &Text,
     router: Option<&str>,
@@ -244,7 +244,7 @@ mod tests {
         Text::from_bytes("gpcd", content.as_bytes(), Limits::TEXT).unwrap()
     }
 
-    /// All 288 registers of a router, `value(row, column, k)` each, as Fig. 1 prints them.
+    /// All 288 registers of a router, `value(row, column, k)` each, in the form of Fig. 1.
     fn print(value: impl Fn(u64, u64, u64) -> u64) -> String {
         let mut out = String::new();
         for (r, c, k) in (0..288).map(|n| (n / 48, n / 6 % 8, n % 6)) {

@@ -1,4 +1,4 @@
-//! Readings of many devices in the order of their times: totals, or increases from reading to reading.
+//! Readings of many devices in time order: totals, or increases from reading to reading.
 
 use super::join::{Joint, Mismatch, PortMap, drop_dead_links};
 use super::reading::Reading;
@@ -6,7 +6,7 @@ use hopbyte_fabric::{Fabric, Increase, LeftOut, LinkCounts, LinkState, Totals};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
 
-/// What counters say of a fabric's links.
+/// Counter values of a fabric's links.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Counted {
     /// Since the counters began.
@@ -27,7 +27,7 @@ impl Deref for Counted {
 }
 
 impl Counted {
-    /// What the links carry.
+    /// Link state computed from the counters.
     pub fn state(&self, fabric: &Fabric) -> LinkState {
         match self {
             Self::Totals(totals) => LinkState::of_totals(fabric, totals),
@@ -35,7 +35,7 @@ impl Counted {
         }
     }
 
-    /// The interval that an increase covers, if it is known.
+    /// The interval that an increase covers, if known.
     pub fn window_seconds(&self) -> Option<f64> {
         match self {
             Self::Totals(_) => None,
@@ -51,10 +51,10 @@ impl Counted {
     }
 }
 
-/// The same, interval by interval.
+/// Counter values per interval.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Series {
-    /// No device was read twice.
+    /// No device was read more than once.
     Totals(Totals),
     /// One for every interval.
     Increases(Vec<Increase>),
@@ -69,7 +69,7 @@ impl Series {
         }
     }
 
-    /// All values, for what is the same of totals and increases.
+    /// All values, for code that treats totals and increases alike.
     pub(super) fn counts_mut(&mut self) -> Vec<&mut LinkCounts> {
         match self {
             Self::Totals(totals) => vec![totals],
@@ -78,10 +78,9 @@ impl Series {
     }
 }
 
-/// Readings as a series: totals where every device has one reading, else increases from each reading
-/// to the device's next. A device that comes again begins the next interval; one that misses a
-/// reading has a longer interval of its own. Readings and devices without a part in any increase
-/// are counted in [`LinkCounts::left_out`].
+/// Readings as a series: totals if every device has one reading, else increases from each reading to the device's
+/// next. A second reading of a device begins the next interval; a device without a reading in an interval has a
+/// longer interval of its own. Readings and devices that are in no increase are counted in [`LinkCounts::left_out`].
 pub fn series(
     fabric: &Fabric,
     source: &str,
@@ -111,7 +110,7 @@ pub fn series(
 }
 
 fn in_time(mut readings: Vec<Reading>) -> Vec<Reading> {
-    // A wall clock that was set back changes no order where there is a monotonic one.
+    // With a monotonic clock, a wall clock that was set back does not change the order.
     if readings.iter().all(|r| r.moment.steady_ns.is_some()) {
         readings.sort_by_key(|r| r.moment.steady_ns);
     } else {
@@ -133,16 +132,16 @@ pub(super) struct Devices {
 #[derive(Debug, Default)]
 struct Node {
     sources: BTreeMap<String, Device>,
-    /// Of the sources as they are.
+    /// The join of the current sources.
     joint: Option<Joint>,
-    /// Ports left out by the joints so far, said once.
+    /// Ports left out by the joins so far, reported once.
     said: LeftOut,
 }
 
-/// A source whose readings follow each other.
+/// A source with consecutive readings.
 #[derive(Debug)]
 struct Device {
-    /// First reading with a value, of these counters.
+    /// First reading with a value, with the current counters.
     first: Option<Reading>,
     before: Option<Reading>,
     last: Reading,
@@ -150,9 +149,9 @@ struct Device {
     fresh: bool,
     /// Readings that had no value.
     empty: usize,
-    /// Times that its counters changed, so that there was nothing to compare.
+    /// Number of times that its counters changed, which leaves nothing to compare.
     changed: usize,
-    /// Whether it had a part in an increase.
+    /// Whether it was part of an increase.
     compared: bool,
 }
 
@@ -161,7 +160,7 @@ impl Devices {
         (reading.layout.node.clone(), reading.layout.source.clone())
     }
 
-    /// Takes a reading; whether there is one before it to compare with.
+    /// Takes a reading; returns whether there is an earlier one to compare with.
     pub(super) fn take(&mut self, reading: Reading) -> bool {
         let layout = &reading.layout;
         if !self.nodes.contains_key(&layout.node) {
@@ -187,7 +186,7 @@ impl Devices {
         }
     }
 
-    /// The increase of all devices that have a fresh one; `None` where none has.
+    /// The increase of all devices that have a new one; `None` if none has.
     pub(super) fn increase(
         &mut self,
         fabric: &Fabric,
@@ -218,7 +217,7 @@ impl Devices {
         Ok(any.then_some(increase))
     }
 
-    /// The latest reading of every device as it stands.
+    /// The latest reading of every device.
     pub(super) fn totals(
         &mut self,
         fabric: &Fabric,
@@ -238,7 +237,7 @@ impl Devices {
         Ok(totals)
     }
 
-    /// Ports, readings and devices without a part in the figures; `increases`: those of single readings.
+    /// Ports, readings and devices that are not used; with `increases` also devices with a single reading.
     pub(super) fn left_out(&self, increases: bool) -> LeftOut {
         let mut all = LeftOut::default();
         for (name, node) in &self.nodes {
@@ -264,7 +263,7 @@ impl Devices {
 }
 
 impl Node {
-    /// Joins the sources that were read, where that is not done.
+    /// Joins the sources that were read but are not joined yet.
     fn join(&mut self, fabric: &Fabric, map: &PortMap) -> Result<(), Mismatch> {
         if self.joint.is_some() {
             return Ok(());
@@ -292,7 +291,7 @@ impl Device {
         }
     }
 
-    /// Whether there is one to compare with, and whether the joint must be made anew.
+    /// Whether there is a reading to compare with, and whether the join must be rebuilt.
     fn take(&mut self, reading: Reading) -> (bool, bool) {
         let is_empty = reading.values.known() == 0;
         self.empty += usize::from(is_empty);

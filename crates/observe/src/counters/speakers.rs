@@ -1,14 +1,14 @@
-//! Which of a node's ports speak for its links? One set of rules for files and live sources.
+//! Selection of the ports that supply a node's link counters: one set of rules for files and live sources.
 //!
-//! | port | speaks |
+//! | port | used |
 //! |---|---|
 //! | of a router (direction, tile, host link), of an adapter (InfiniBand, `cxi0`, `mlx5_0/1`) | yes |
-//! | of an adapter, without a lane in service | unless another port of the node speaks for the same link |
-//! | network interface (`eth0`, `ib0`, `hsn0`) | where no router or adapter of the node does: an adapter counts what its interfaces carry, and others are no part of the fabric |
-//! | virtual interface ([`virtual_interface`]) | never: a physical one or none carries its bytes |
+//! | of an adapter, without a lane in service | unless another port of the node has the same link |
+//! | network interface (`eth0`, `ib0`, `hsn0`) | if the node has no router or adapter port: an adapter's counters include its interfaces, and other interfaces are not part of the fabric |
+//! | virtual interface ([`virtual_interface`]) | never: a physical interface carries its bytes, or none does |
 //!
-//! A port that the caller maps to a link always speaks. The RDMA part of an Ethernet adapter
-//! (`eth2/rdma`) is an interface that adds to `eth2`.
+//! A port that the caller maps to a link is always used. The RDMA part of an Ethernet adapter (`eth2/rdma`) is an
+//! interface that adds to `eth2`.
 
 use super::ends::{Links, Place, mapped};
 use super::join::PortMap;
@@ -16,7 +16,7 @@ use super::reading::{Port, Reading};
 use hopbyte_fabric::{Fabric, LinkId, Quantity};
 use std::collections::{HashMap, HashSet};
 
-/// What sort of device a port is of.
+/// Class of the device that a port belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Router,
@@ -24,10 +24,10 @@ pub(super) enum Class {
     Interface,
 }
 
-/// What follows the name of an interface for the RDMA traffic of its adapter.
+/// Suffix of an interface's name for the RDMA traffic of its adapter.
 const RDMA: &str = "/rdma";
 
-/// The port of an Ethernet adapter's RDMA traffic, which the counters of its interface do not hold.
+/// The port of an Ethernet adapter's RDMA traffic, which its interface's counters do not include.
 pub(crate) fn rdma_of(interface: &str) -> Port {
     Port::Named(format!("{interface}{RDMA}"))
 }
@@ -44,13 +44,13 @@ impl Class {
         }
     }
 
-    /// Whether several sources of a node with such ports carry one link's traffic together.
+    /// Whether several sources of a node with such ports share one link's traffic.
     pub(super) fn adds_up(self) -> bool {
         self != Self::Router
     }
 }
 
-/// Beginnings of the names of virtual interfaces, and what they are.
+/// Prefixes of the names of virtual interfaces, with a description.
 const PREFIXES: [(&str, &str); 19] = [
     ("docker", "container bridge"),
     ("podman", "container bridge"),
@@ -73,7 +73,7 @@ const PREFIXES: [(&str, &str); 19] = [
     ("macv", "virtual interface"),
 ];
 
-/// The same for names that end in a number.
+/// Prefixes of virtual interfaces whose names end in a number.
 const NUMBERED: [(&str, &str); 11] = [
     ("lo", "loopback"),
     ("br", "bridge"),
@@ -88,7 +88,7 @@ const NUMBERED: [(&str, &str); 11] = [
     ("dummy", "virtual interface"),
 ];
 
-/// What a virtual interface is, by its name; `None` for one with hardware behind it.
+/// Description of a virtual interface, by its name; `None` for one with hardware behind it.
 pub(crate) fn virtual_interface(name: &str) -> Option<&'static str> {
     let vlan = || name.rsplit_once('.').is_some_and(|(_, id)| digits(id));
     match name {
@@ -110,20 +110,20 @@ fn digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The ports of a node's sources that do not speak, and those that two sources have.
+/// Ports of a node's sources that are not used, and ports that two sources share.
 pub(super) struct Speakers {
-    /// By source and port: why it does not speak.
+    /// Per source and port: the reason why it is not used.
     refused: Vec<Vec<Option<&'static str>>>,
-    /// Source by name that has a port first.
+    /// The first source, by name, that has a port.
     first: HashMap<Port, usize>,
 }
 
-/// What the first reading says of a port.
+/// Properties of a port in the first reading.
 #[derive(Clone, Copy, Default)]
 struct Facts {
     /// A count of bytes was read.
     counts: bool,
-    /// Its lanes were read, and there are none.
+    /// Its lanes were read, and none is in service.
     dead: bool,
 }
 
@@ -186,12 +186,12 @@ impl Speakers {
         Self { refused, first }
     }
 
-    /// Why a port does not speak.
+    /// The reason why a port is not used.
     pub(super) fn refusal(&self, source: usize, port: usize) -> Option<&'static str> {
         self.refused[source][port]
     }
 
-    /// Whether another source of the node has the same port and comes first.
+    /// Whether another source of the node has the same port and precedes this one.
     pub(super) fn is_double(&self, source: usize, port: &Port) -> bool {
         self.first.get(port).is_some_and(|&first| first != source)
     }

@@ -1,9 +1,9 @@
-//! Link tables of a torus, as Boxfish writes the counters of Blue Gene.
+//! Link tables of a torus: Blue Gene counters in Boxfish's form.
 //!
-//! Two YAML documents (a key; a list of `[column, type]`), `...`, then rows between blanks: `linkid`,
-//! coordinates of the router (`sx sy sz`) and of its neighbour (`tx ty tz`), `code_region`, `packets`.
-//! The node counts the packets it *sends* into each of its links. A link may have several rows in one
-//! region (the region was entered again): they are added up. A negative region is the whole run.
+//! Two YAML documents (a key; a list of `[column, type]`), `...`, then rows between blanks: `linkid`, coordinates of
+//! the router (`sx sy sz`) and of its neighbour (`tx ty tz`), `code_region`, `packets`. The node counts the packets
+//! it *sends* into each of its links. A link may have several rows in one region (the region was entered repeatedly):
+//! they are summed. A negative region is the whole run.
 
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
@@ -40,7 +40,7 @@ pub(super) fn read(
     Ok(choose(text, fabric, regions, region)?)
 }
 
-/// The wanted region; without a wish the whole run, else all regions added up.
+/// The requested region; by default the whole run, else the sum of all regions.
 fn choose(
     text: &Text,
     fabric: &Fabric,
@@ -68,7 +68,7 @@ fn choose(
     Ok(all)
 }
 
-/// Where the columns are.
+/// Column positions.
 struct Columns {
     count: usize,
     from: Vec<usize>,
@@ -88,7 +88,7 @@ impl Columns {
                     .hint("columns are linkid, sx, sy, sz, tx, ty, tz, code_region and packets")
             })
         };
-        // Coordinates are one letter behind s and t; as many as the torus has dimensions.
+        // Coordinates are `s` and `t` with one letter, one per dimension of the torus.
         let dims: Vec<&str> = names
             .iter()
             .filter_map(|n| n.strip_prefix('s'))
@@ -166,7 +166,7 @@ impl Row {
         }
     }
 
-    /// The link between the two routers; in a dimension of two the link's number says which of both.
+    /// The link between the two routers; in a dimension of size two the link's number selects one of the two.
     fn link(&self, fabric: &Fabric) -> Option<LinkId> {
         let from = fabric.router_at(&self.from)?;
         let to = End::Router(fabric.router_at(&self.to)?);

@@ -1,10 +1,10 @@
-//! Values of a source's counters at one moment, those that were not read told apart.
+//! Values of a source's counters at one time, with missing values told apart.
 
 /// The values of one source's counters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Values {
-    /// The values, then a bit a counter: whether it was read. In one piece, so that a collector of many
-    /// nodes waits for memory once.
+    /// The values, then one bit per counter: whether it was read. A single allocation, so that a collector of many
+    /// nodes misses the cache once.
     words: Box<[u64]>,
     counters: usize,
 }
@@ -17,7 +17,7 @@ impl Clone for Values {
         }
     }
 
-    /// Keeps the memory, as what is derived would not.
+    /// Reuses the allocation, unlike the derived implementation.
     fn clone_from(&mut self, other: &Self) {
         self.words.clone_from(&other.words);
         self.counters = other.counters;
@@ -25,7 +25,7 @@ impl Clone for Values {
 }
 
 impl Values {
-    /// Zeroes, none of them read.
+    /// Zeroes, all of them missing.
     pub fn new(counters: usize) -> Self {
         Self {
             words: vec![0; counters + counters.div_ceil(64)].into(),
@@ -51,14 +51,14 @@ impl Values {
         self.words.split_at_mut(self.counters)
     }
 
-    /// The value of a counter, `None` when it was not read.
+    /// The value of a counter, `None` if it was not read.
     #[inline]
     pub fn get(&self, counter: usize) -> Option<u64> {
         let (values, read) = self.parts();
         (read[counter / 64] >> (counter % 64) & 1 == 1).then(|| values[counter])
     }
 
-    /// Sets a value, or says that it was not read.
+    /// Sets a value, or marks it as missing.
     #[inline]
     pub fn set(&mut self, counter: usize, value: Option<u64>) {
         let (values, read) = self.parts_mut();
@@ -72,12 +72,12 @@ impl Values {
         }
     }
 
-    /// Nothing was read.
+    /// Marks all values as missing.
     pub fn unread(&mut self) {
         self.parts_mut().1.fill(0);
     }
 
-    /// How many values were read.
+    /// Number of values that were read.
     pub fn known(&self) -> usize {
         let read = self.parts().1.iter();
         read.map(|w| w.count_ones() as usize).sum()
@@ -88,20 +88,20 @@ impl Values {
         (0..self.len()).map(|i| self.get(i))
     }
 
-    /// Sixty-four counters at a time: their values, zero or what was read before where they were not
-    /// read, and a bit for each that was.
+    /// Sixty-four counters at a time: their values (zero or the previous value if missing), and a bit for each value
+    /// that was read.
     pub fn rows(&self) -> impl Iterator<Item = (&[u64], u64)> {
         let (values, read) = self.parts();
         values.chunks(64).zip(read.iter().copied())
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn rows_mut(&mut self) -> impl Iterator<Item = (&mut [u64], &mut u64)> {
         let (values, read) = self.parts_mut();
         values.chunks_mut(64).zip(read)
     }
 
-    /// All that lies on the heap, as it lies there.
+    /// The whole heap allocation: values and bits.
     pub fn words(&self) -> &[u64] {
         &self.words
     }

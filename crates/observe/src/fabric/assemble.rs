@@ -1,4 +1,4 @@
-//! A dump and what goes with it become one machine.
+//! Combines a dump and its companion files into one machine.
 
 use super::cray::system_map::SystemMap;
 use super::machine::Machine;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// Files of tables, each with whether it comes from a folder of files.
 pub type Texts<'a> = dyn Iterator<Item = Result<(Text, bool), ObserveError>> + 'a;
 
-/// A dump and what goes with it; files of tables are read one after the other.
+/// A dump and its companions; files of tables are read one after the other.
 pub struct Parts<'a> {
     pub text: &'a Text,
     pub named: &'a [Text],
@@ -22,10 +22,10 @@ pub struct Parts<'a> {
     pub notes: Vec<String>,
 }
 
-/// Reads a Cray dump, with its system map where one was given; remarks go to the notes.
+/// Reads a Cray dump, with its system map if one was given; remarks are added to the notes.
 type ReadCray = fn(&Text, Option<&SystemMap>, &mut Vec<String>) -> Result<Fabric, ObserveError>;
 
-/// A netloc file; it brings its own paths.
+/// A netloc file; it contains its own paths.
 pub fn netloc(mut parts: Parts<'_>) -> Result<Machine, ObserveError> {
     let read = infiniband::netloc::read(parts.text)?;
     let names = parts.names()?;
@@ -37,7 +37,7 @@ pub fn netloc(mut parts: Parts<'_>) -> Result<Machine, ObserveError> {
 }
 
 impl Parts<'_> {
-    /// A Cray machine, with its system map where one was given.
+    /// A Cray machine, with its system map if one was given.
     pub fn cray(mut self, read: ReadCray) -> Result<Machine, ObserveError> {
         let map = self.map.map(cray::system_map::read).transpose()?;
         let fabric = read(self.text, map.as_ref(), &mut self.notes)?;
@@ -91,7 +91,7 @@ impl Parts<'_> {
     }
 }
 
-/// Tables take two bytes for every router and node; hostile scans could ask for terabytes.
+/// Tables take two bytes for every router and node; a hostile scan could require terabytes.
 fn check_tables_fit(fabric: &Fabric) -> Result<(), InputError> {
     let (routers, nodes) = (fabric.routers().len(), fabric.nodes().len());
     if routers.saturating_mul(nodes) as u64 <= MAX_ENTRIES {
@@ -102,8 +102,8 @@ fn check_tables_fit(fabric: &Fabric) -> Result<(), InputError> {
     Err(InputError::new(fabric.source(), found, expected))
 }
 
-/// A fabric with a routing of its own, or the family's: dimension order, dragonfly minimal, all minimal
-/// paths. Routes of a Gemini machine are held against it; other fabrics take no tables.
+/// Combines a fabric with its own routing or the family's default: dimension order, dragonfly minimal, all minimal
+/// paths. Routes of a Gemini machine are checked against it; other fabrics accept no tables.
 pub fn finish(
     fabric: Fabric,
     routing: Option<Routing>,

@@ -6,11 +6,10 @@
 //! intra-group-connections="…/intra-theta";   inter-group-connections="…/inter-theta";
 //! ```
 //!
-//! The files hold little-endian 32-bit numbers: of the links inside each group (source, destination, type 0
-//! green or 1 black), of those between groups (source, destination) with routers numbered over all
-//! groups. Each direction is listed, parallel links repeat. Dragonfly-plus models have
-//! `num_router_leaf` and `num_router_spine` instead of rows and columns and no types; leaves come first
-//! and have the nodes.
+//! The files hold little-endian 32-bit numbers: for links inside each group (source, destination, type 0 green or 1
+//! black), for links between groups (source, destination) with routers numbered across all groups. Each direction is
+//! listed, parallel links repeat. Dragonfly-plus models have `num_router_leaf` and `num_router_spine` instead of rows
+//! and columns, and no types; leaves come first and have the nodes.
 
 use crate::text::{Line, Text, decimal_u32, float};
 use hopbyte_fabric::bounds::{MAX_DISTANCES, MAX_LINKS, MAX_NODES};
@@ -25,13 +24,13 @@ use std::path::{Path, PathBuf};
 
 /// CODES counts bandwidth in GiB/s.
 const GIB: f64 = (1u64 << 30) as f64;
-/// Traversal time of a router where the model does not say: 100 ns.
+/// Default traversal time of a router: 100 ns.
 const ROUTER: Seconds = Seconds(100e-9);
 
 /// Keys of the files.
 const FILES: [&str; 2] = ["intra-group-connections", "inter-group-connections"];
 
-/// Whether a line is one of a model file.
+/// Whether a line belongs to a model file.
 pub fn recognise(line: Line<'_>) -> bool {
     matches!(line.trimmed(), b"LPGROUPS" | b"LPGROUPS {")
         || setting(line.trimmed()).is_some_and(|(key, _)| FILES.iter().any(|f| f.as_bytes() == key))
@@ -45,13 +44,13 @@ fn setting(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((line[..equals].trim_ascii(), &value[..end]))
 }
 
-/// Names of the two files of links, as the model has them.
+/// Names of the two link files, as the model has them.
 pub fn file_names(text: &Text) -> Result<[String; 2], InputError> {
     let model = Model::read(text);
     Ok([model.text(FILES[0])?.into(), model.text(FILES[1])?.into()])
 }
 
-/// Reads a machine; the files of links are those with the names from [`file_names`].
+/// Reads a machine; `files` are the link files named by [`file_names`].
 pub fn read(text: &Text, files: &[Text], notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
     let model = Model::read(text);
     let file = |key| -> Result<&Text, InputError> {
@@ -265,7 +264,7 @@ fn rows(file: &Text, width: usize) -> Result<impl Iterator<Item = Vec<i32>>, Inp
         .map(move |row| row.chunks_exact(4).map(number).collect()))
 }
 
-/// How many parallel links of a class lead from one router to another.
+/// Number of parallel links of each class from one router to another.
 #[derive(Default)]
 struct Joints(BTreeMap<(u32, u32, &'static str), u16>);
 
@@ -284,8 +283,8 @@ impl Joints {
         self.0.iter().map(extra).sum()
     }
 
-    /// Adds a link for every pair and class. The files have no ports: each router's are numbered in the
-    /// order of its neighbours, and the k-th link there is the k-th link back.
+    /// Adds a link for every pair and class. The files have no ports: each router's ports are numbered in the order
+    /// of its neighbours, and the k-th link in one direction pairs with the k-th link back.
     fn links(
         &self,
         b: &mut FabricBuilder,
@@ -332,7 +331,7 @@ impl Joints {
     }
 }
 
-/// Where a file that a model names may lie: at that path from the model, or beside it.
+/// Possible locations of a file that a model names: that path relative to the model, or the model's folder.
 pub fn candidates(model: &Path, name: &str) -> [PathBuf; 2] {
     let folder = model.parent().unwrap_or(Path::new(""));
     [folder.join(name), folder.join(base_name(name))]

@@ -1,4 +1,4 @@
-//! The table of formats that describe a machine or a part of it: recognised by content, never by name.
+//! Table of the formats that describe a machine or a part of it: recognised by content, never by name.
 
 use super::assemble::{self, Parts, finish};
 use super::{Machine, codes, cray, infiniband, inside, own, slingshot, slurm};
@@ -14,25 +14,25 @@ struct FormatRow {
     read: Read,
 }
 
-/// What recognises a format.
+/// Way to recognise a format.
 enum Recognise {
-    /// The whole text, before any line is looked at.
+    /// By the whole text, before any single line is examined.
     Whole(fn(&Text) -> bool),
-    /// One of its lines: the first line that a row recognises decides.
+    /// By one line: the first recognised line decides.
     Line(fn(Line<'_>) -> bool),
 }
 
-/// What reads a format.
+/// Reader of a format.
 enum Read {
-    /// A scan of an InfiniBand subnet, which goes with forwarding tables and coordinates.
+    /// A scan of an InfiniBand subnet, which is combined with forwarding tables and coordinates.
     Subnet(fn(&Text) -> Result<infiniband::Scan, InputError>),
-    /// A machine with what was given beside it.
+    /// A machine with its companion files.
     Machine(fn(Parts<'_>) -> Result<Machine, ObserveError>),
-    /// Nothing: it is a part of a machine, refused with what was found and a hint.
+    /// None: the file is only a part of a machine. It is refused; the strings are the text found and a hint.
     Part(&'static str, &'static str),
 }
 
-/// The enum and its table from one list. Of formats that recognise the same line the first one is taken.
+/// The enum and its table from one list. If several formats recognise the same line, the first one wins.
 macro_rules! formats {
     ($($format:ident: $name:literal, $about:literal, $page:literal, $fuzz:literal => $recognise:expr, $read:expr;)+) => {
         /// A format that describes a machine or a part of it.
@@ -147,7 +147,7 @@ const TABLES: Read = Part(
     "give the fabric (ibnetdiscover) and these as its routes",
 );
 
-/// Lines that are looked at before giving up; scans may begin with a line of progress for every device.
+/// Maximum number of lines examined; scans may begin with a progress line for every device.
 const LINES: usize = 100_000;
 
 impl Format {
@@ -155,18 +155,18 @@ impl Format {
         &TABLE[self as usize]
     }
 
-    /// Its words in help, hints and the book.
+    /// Its description for help, hints and the book.
     pub fn known(self) -> Known {
         self.row().known
     }
 
-    /// Formats of a machine by itself.
+    /// Formats of machines without companions.
     pub(crate) fn machines() -> impl Iterator<Item = Known> {
         let whole = |row: &&FormatRow| !matches!(row.read, Part(..));
         TABLE.iter().filter(whole).map(|row| row.known)
     }
 
-    /// Whether it is a scan of an InfiniBand subnet that goes with forwarding tables.
+    /// Whether it is a scan of an InfiniBand subnet that can be combined with forwarding tables.
     pub fn is_infiniband(self) -> bool {
         matches!(self.row().read, Subnet(_))
     }
@@ -207,7 +207,7 @@ impl Format {
         })
     }
 
-    /// Reads a machine and merges what was given beside it.
+    /// Reads a machine and merges its companions.
     pub(super) fn read(self, parts: Parts<'_>) -> Result<Machine, ObserveError> {
         match self.row().read {
             Subnet(read) => {

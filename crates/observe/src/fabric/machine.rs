@@ -1,4 +1,4 @@
-//! A machine as it is read: from which files, and the result.
+//! Input files of a machine, and the result of reading them.
 
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, Routing};
@@ -9,16 +9,16 @@ use std::path::PathBuf;
 pub struct MachineFiles {
     /// A dump, or a spec such as `gemini:16x12x24`.
     pub main: String,
-    /// Forwarding tables: files, or folders of them. Empty: looked for beside the dump.
+    /// Forwarding tables: files, or folders of them. If empty, files beside the dump are used.
     pub routes: Vec<PathBuf>,
-    /// `rtr --system-map` (or an sst-macro node map). `None`: looked for beside the dump.
+    /// `rtr --system-map` (or an sst-macro node map). `None`: a file beside the dump is used.
     pub system_map: Option<PathBuf>,
     /// Names by GUID.
     pub names: Option<PathBuf>,
 }
 
 impl MachineFiles {
-    /// Only a dump or spec; companions are looked for.
+    /// Only a dump or spec; companions are searched for.
     pub fn new(main: impl Into<String>) -> Self {
         Self {
             main: main.into(),
@@ -27,26 +27,26 @@ impl MachineFiles {
     }
 }
 
-/// A machine as it was read.
+/// A machine that was read.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Routers, nodes and links.
     pub fabric: Fabric,
-    /// How it routes.
+    /// Its routing.
     pub routing: Routing,
-    /// What was completed, left out, assumed or found beside the dump; one sentence each.
+    /// Parts that were completed, left out, assumed or found beside the dump; one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Texts that go with a dump.
+/// Companion texts of a dump.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Companions<'a> {
     /// Forwarding tables.
     pub routes: &'a [Text],
-    /// Which node is where.
+    /// Positions of nodes.
     pub system_map: Option<&'a Text>,
     /// Names by GUID.
     pub names: Option<&'a Text>,
-    /// Files that the dump names: links of a CODES model.
+    /// Files named in the dump: links of a CODES model.
     pub parts: &'a [Text],
 }

@@ -1,7 +1,7 @@
-//! What is the machine? Fabrics and routing tables from the dumps of the networks' own tools.
+//! Machines: fabrics and routing tables from the dumps of the networks' own tools.
 //!
-//! [`read_machine`] recognises the format from the content. What a dump leaves open is said in
-//! [`Machine::notes`], never guessed: pairs that the forwarding tables do not serve have no route.
+//! [`read_machine`] recognises the format from the content. Gaps of a dump are listed in [`Machine::notes`], never
+//! guessed: pairs without forwarding table entries have no route.
 
 mod assemble;
 mod codes;
@@ -25,7 +25,7 @@ use assemble::Parts;
 use hopbyte_fabric::{InputError, spec};
 use std::path::{Path, PathBuf};
 
-/// Reads a machine: recognises the format, merges tables and maps, and says what is missing.
+/// Reads a machine: recognises the format, merges tables and maps, and notes missing parts.
 pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
     let path = Path::new(&files.main);
     if spec::is_fabric_spec(&files.main) && !path.exists() {
@@ -64,7 +64,7 @@ pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
     format.read(parts)
 }
 
-/// Reads a machine from texts in memory; `format` is recognised when it is not given.
+/// Reads a machine from texts in memory; without `format` it is recognised.
 pub fn read_machine_text(
     text: &Text,
     format: Option<Format>,
@@ -103,7 +103,7 @@ fn paths_of(routes: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>, ObserveError> {
     Ok(paths)
 }
 
-/// Their contents, read when they are needed.
+/// Their contents, read on demand.
 fn texts_of(
     paths: &[(PathBuf, bool)],
 ) -> impl Iterator<Item = Result<(Text, bool), ObserveError>> + '_ {

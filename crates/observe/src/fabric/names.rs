@@ -1,11 +1,11 @@
-//! Names as dumps give them, and sentences about lists of them.
+//! Names from dumps, and notes about lists of them.
 
 use crate::text::lossy;
 
-/// Longest name that is taken over from a dump.
+/// Maximum length of a name from a dump.
 pub(super) const NAME: usize = 256;
 
-/// A name as it may be shown: UTF-8, without control characters, not endless.
+/// A name made safe to print: UTF-8, without control characters, limited length.
 pub(super) fn name(bytes: &[u8]) -> String {
     lossy(bytes)
         .trim()
@@ -15,7 +15,7 @@ pub(super) fn name(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Adds a sentence about a list: how many, what of them, and the first few by name.
+/// Adds a note about a list: the count, the remark, and the first few names.
 pub(super) fn note_of(notes: &mut Vec<String>, list: &[String], one: &str, many: &str, what: &str) {
     const SHOWN: usize = 5;
     if list.is_empty() {

@@ -1,7 +1,7 @@
-//! hopbyte's own format, as `hopbyte fabric convert` writes it: JSON, and the compact binary form.
+//! hopbyte's own format, the output of `hopbyte fabric convert`: JSON, and the compact binary form.
 //!
-//! Both hold all of a machine and the way it routes; see [`hopbyte_fabric::document`] and
-//! [`hopbyte_fabric::compact`]. Sizes and numbers in them are checked before they are used.
+//! Both hold the complete machine and its routing; see [`hopbyte_fabric::document`] and [`hopbyte_fabric::compact`].
+//! Sizes and numbers in them are checked before use.
 
 use super::names::NAME;
 use crate::ObserveError;
@@ -46,7 +46,8 @@ pub fn read_compact(text: &Text) -> Result<(Fabric, Routing), ObserveError> {
     Ok((fabric, routing))
 }
 
-/// Names end up on terminals and in launchers' files: they are as other readers make them.
+/// Names are printed on terminals and written to launchers' files: they must pass the same checks as other readers'
+/// names.
 fn check_names(text: &Text, fabric: &Fabric) -> Result<(), InputError> {
     let nodes = fabric.nodes().iter().flat_map(|n| [&n.name, &n.host]);
     let kinds = fabric.kinds().iter().map(|k| &k.name);
@@ -66,7 +67,7 @@ fn check_names(text: &Text, fabric: &Fabric) -> Result<(), InputError> {
     }
 }
 
-/// What the parts say that make no machine, with the file's name.
+/// The error of parts that do not form a machine, with the file's name.
 fn refused(text: &Text, error: &FabricError) -> InputError {
     text.error(error.to_string(), "parts that make a machine")
 }

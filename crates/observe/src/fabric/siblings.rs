@@ -1,10 +1,10 @@
-//! Companions of a dump that lie beside it under the names that the tools give them.
+//! Companions of a dump in the same folder, found by the tools' default names.
 
 use super::formats::Format;
 use super::machine::MachineFiles;
 use std::path::{Path, PathBuf};
 
-/// Fills in what was not given and lies beside the dump, with a note.
+/// Fills in missing companions from the dump's folder, with a note.
 pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut Vec<String>) {
     let Some(name) = path.file_name().and_then(|n| n.to_str()) else {
         return;
@@ -12,7 +12,7 @@ pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut V
     let beside = |name: String| Some(path.with_file_name(name)).filter(|p| p.exists());
     let routes_given = !files.routes.is_empty();
     if format.is_infiniband() && files.system_map.is_none() {
-        // OpenSM's torus-2QoS writes coordinates, and was told the size in its configuration.
+        // OpenSM's torus-2QoS writes coordinates; its configuration contains the size.
         if let Some(found) = variants("opensm-torus.dump").find_map(beside) {
             notes.push(format!(
                 "coordinates found beside the scan: {}",
@@ -57,8 +57,8 @@ pub fn find(path: &Path, format: Format, files: &mut MachineFiles, notes: &mut V
     }
 }
 
-/// netloc's `ib-subnet-X.txt` goes with the folder `ibroutes-X`; `fabric convert` writes `X.ibnetdiscover`
-/// and `X.lfts`; opensm `opensm-lfts.dump` and `opensm.fdbs` (once `osm.fdbs`).
+/// netloc's `ib-subnet-X.txt` belongs to the folder `ibroutes-X`; `fabric convert` writes `X.ibnetdiscover` and
+/// `X.lfts`; opensm `opensm-lfts.dump` and `opensm.fdbs` (formerly `osm.fdbs`).
 fn tables(name: &str, beside: impl Fn(String) -> Option<PathBuf>) -> Option<PathBuf> {
     let subnet = plain(name)
         .strip_prefix("ib-subnet-")
@@ -72,14 +72,14 @@ fn tables(name: &str, beside: impl Fn(String) -> Option<PathBuf>) -> Option<Path
         .or_else(|| variants("osm.fdbs").find_map(&beside))
 }
 
-/// A name without the ending of a compressed file.
+/// A name without its compression suffix.
 fn plain(name: &str) -> &str {
     name.strip_suffix(".zst")
         .or_else(|| name.strip_suffix(".gz"))
         .unwrap_or(name)
 }
 
-/// A name as it is, and with each ending of a compressed file.
+/// A name unchanged, and with each compression suffix.
 fn variants(name: &str) -> impl Iterator<Item = String> {
     let plain = plain(name).to_owned();
     ["", ".zst", ".gz"]

@@ -1,4 +1,4 @@
-//! HPE Slingshot's point-to-point file: one cable a line.
+//! HPE Slingshot's point-to-point file: one cable per line.
 //!
 //! ```text
 //! cable_id,src_conn_a,src_conn_b,dst_conn_a,dst_conn_b,stage,…,link_type,src_group,dst_group,…,route
@@ -6,9 +6,9 @@
 //! l0.x9000c1s0b0.1,x9000c1r3j100,none,x9000c1s0b0n0h0,x9000c1s0b0n1h0,1,…,edge,1,none,…,none
 //! ```
 //!
-//! A connector is a jack of a switch (cabinet, chassis, router, jack) or a network card. A jack has two
-//! ports: cables between switches join both, cables to cards (Y cables) take one to each of two cards.
-//! Cables between the same two switches are one link. `#` lines and a line of column names come first.
+//! A connector is a jack of a switch (cabinet, chassis, router, jack) or a network card. A jack has two ports: cables
+//! between switches join both, cables to cards (Y cables) lead one to each of two cards. Cables between the same two
+//! switches form one link. `#` lines and a line of column names come first.
 
 use crate::fabric::names::name;
 use crate::text::{Line, Text, decimal_u32, float};
@@ -35,12 +35,12 @@ const COLUMNS: [&[u8]; 7] = [
 const LANES: u16 = 4;
 /// Ports of a jack.
 const PORTS: u16 = 2;
-/// Numbers of groups from here on are no counts and make no grid.
+/// Group numbers from here on are not plausible as grid coordinates.
 const MAX_GROUPS: u32 = 4096;
-/// Signals take 5 ns a metre.
+/// Signal propagation: 5 ns per metre.
 const SECONDS_PER_METRE: f64 = 5e-9;
 
-/// Whether a line heads such a file, or is a cable of one.
+/// Whether a line is the header of such a file, or one of its cables.
 pub fn recognise(line: Line<'_>) -> bool {
     let mut cells = cells(line.bytes);
     match cells.next() {
@@ -50,7 +50,7 @@ pub fn recognise(line: Line<'_>) -> bool {
     }
 }
 
-/// Cells of a CSV line; quotes keep commas together and are taken off.
+/// Cells of a CSV line; quotes protect commas and are removed.
 fn cells(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -90,7 +90,7 @@ fn xname(connector: &[u8]) -> Option<String> {
     is_name.then(|| name(&plain))
 }
 
-/// Cabinet, chassis, … as numbers, so that x9 comes before x10.
+/// Cabinet, chassis, … as numbers, so that x9 sorts before x10.
 fn order(switch: &str) -> Vec<u64> {
     let numbers = switch.split(|c: char| !c.is_ascii_digit());
     numbers.filter_map(|n| n.parse().ok()).collect()
@@ -99,7 +99,7 @@ fn order(switch: &str) -> Vec<u64> {
 /// A cable between switches: ports at both ends and length in metres.
 type Cable = (u16, u16, f64);
 
-/// A network card's way into the network.
+/// A network card's connection to the network.
 struct Card {
     switch: String,
     /// Ports of the switch.
@@ -107,7 +107,7 @@ struct Card {
     metres: f64,
 }
 
-/// Everything that the file lists.
+/// Contents of the file.
 #[derive(Default)]
 struct Cables {
     /// Line by jack.
@@ -289,7 +289,7 @@ impl Cables {
         b.finish()
     }
 
-    /// Adds switches; coordinates are group and number in the group, where all groups are known.
+    /// Adds switches; coordinates are the group and the number in the group, if all groups are known.
     fn routers(&self, b: &mut FabricBuilder) -> BTreeMap<String, RouterId> {
         let groups: BTreeSet<u32> = self.switches.values().filter_map(|g| *g).collect();
         let known = self.switches.values().all(Option::is_some);

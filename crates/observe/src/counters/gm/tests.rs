@@ -46,7 +46,7 @@ fn the_figure_is_filed_under_directed_links() {
             .unwrap()
     };
     let get = |q, l| snapshot.get(q, l);
-    // What arrived from X+ came over the link that leaves (1,1,1) towards X-.
+    // Arrivals from X+ belong to the link that leaves (1,1,1) towards X-.
     let arrivals = leaving(at(1, 1, 1), "X-");
     assert_eq!(
         get(Quantity::ReceivedBytes, arrivals),
@@ -61,17 +61,17 @@ fn the_figure_is_filed_under_directed_links() {
         get(Quantity::InputStallNs, arrivals),
         Some(3_533_598_961.0 * 1.25 / 8.0)
     );
-    // What waited to leave waited for the link that leaves (0,1,1) towards X+.
+    // Departure stalls belong to the link that leaves (0,1,1) towards X+.
     let departures = leaving(at(0, 1, 1), "X+");
     assert_eq!(
         get(Quantity::CreditStallNs, departures),
         Some(2_689_080_952.0 * 1.25 / 8.0)
     );
-    // Nobody reported what arrived at (1,1,1), nor what waits there for X-.
+    // The figure has neither the arrivals of (1,1,1) nor its departure stalls towards X-.
     assert_eq!(get(Quantity::ReceivedBytes, departures), None);
     assert_eq!(get(Quantity::CreditStallNs, arrivals), None);
     // Between the two Geminis both ends are known: Y- of (0,1,1) ends at (0,0,1), whose Y+ line counts
-    // what arrived there; four tiles.
+    // the arrivals; four tiles.
     let down = leaving(at(0, 1, 1), "Y-");
     assert_eq!(
         get(Quantity::ReceivedBytes, down),
@@ -81,7 +81,7 @@ fn the_figure_is_filed_under_directed_links() {
         get(Quantity::CreditStallNs, down),
         Some(2_366_983_378.0 * 1.25 / 4.0)
     );
-    // Host link: hosts inject what arrives, and credits lack towards the hosts.
+    // Host link: arrivals are the hosts' injection, credit stalls are towards the hosts.
     let node = fabric.node(fabric.nodes_on(at(0, 1, 1))[0]);
     assert_eq!(
         get(Quantity::ReceivedBytes, node.inject),
@@ -177,7 +177,7 @@ fn bad_lines_are_named() {
         ),
     ] {
         let Err(error) = read(bad, &fabric) else {
-            // A line before the first block that is no comment is passed over by recognition only.
+            // Only recognition skips a line before the first block that is not a comment.
             panic!("{bad:?} was read")
         };
         assert!(
@@ -195,7 +195,7 @@ fn bad_lines_are_named() {
 }
 
 proptest! {
-    /// Every router prints its seven links; every link gets exactly what its two ends printed.
+    /// Every router prints its seven links; every link gets exactly the values of its two ends.
     #[test]
     fn all_links_of_a_machine_get_their_counts(seed: u64) {
         let fabric = spec::fabric("gemini:3x2x8").unwrap();
@@ -231,7 +231,7 @@ proptest! {
         for id in fabric.link_ids() {
             let link = fabric.link(id);
             use hopbyte_fabric::End::{Hosts, Router};
-            // Line of the receiving router and of the sending router that speak of the link.
+            // The link's line of the receiving router and of the sending router.
             let (receiver, sender) = match (link.from, link.to, link.direction) {
                 (Router(a), Router(b), Some(d)) => {
                     (Some((b, d.opposite().index() as u64)), Some((a, d.index() as u64)))

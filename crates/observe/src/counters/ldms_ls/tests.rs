@@ -65,7 +65,7 @@ fn vectors(tiles: [u64; 6], lanes: [u64; 6]) -> [Reading; 2] {
 const TILES: [u64; 6] = [8, 8, 4, 4, 8, 8];
 const LANES: [u64; 6] = [24, 24, 12, 12, 24, 24];
 
-/// Links of a router's directions: (those that arrive, those that leave).
+/// Links of a router's directions: (arriving, leaving).
 fn links(fabric: &Fabric, at: [u32; 3]) -> Vec<(LinkId, LinkId)> {
     let router = fabric.router_at(&at).unwrap();
     DIRECTIONS
@@ -229,7 +229,7 @@ fn a_dimension_of_two_is_one_record_for_two_links() {
         .filter_map(|d| state.received_bytes.get(links[d].0))
         .sum();
     assert_eq!(x, 4_687_500_000.0, "what was counted once is there once");
-    // The same machine with both ways told apart: 24 lanes each, nothing is folded.
+    // The same machine with both directions reported separately: 24 lanes each, nothing is folded.
     let mut apart = vectors(TILES, LANES);
     apart[0].traffic[1] = 0;
     apart[1].traffic[1] = 0;
@@ -277,7 +277,7 @@ fn series_and_sets_that_are_not_consistent() {
         seen,
         [(Some(1.0), Some(4_687_500_000.0)), (Some(2.0), Some(200.0))]
     );
-    // A set in the middle of an update tells nothing, and the interval over it is not known.
+    // A set printed during an update has no values, and the interval over it is unknown.
     let torn = a.print([1, 2, 3]) + &b.print([1, 2, 3]).replace("consistent", "inconsistent");
     let s = read(&torn, &fabric).unwrap();
     assert_eq!(s.missing(Q::ReceivedBytes, arrives), Some(Missing::Unread));

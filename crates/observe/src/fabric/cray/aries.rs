@@ -1,4 +1,4 @@
-//! `rtr --interconnect` of an Aries machine: one line for each of a router's 48 tiles.
+//! `rtr --interconnect` of an Aries machine: one line per tile, 48 tiles per router.
 //!
 //! ```text
 //! c0-0c0s0a0l00(0:0:0) green -> c0-0c0s6a0l10(0:0:6)
@@ -6,7 +6,7 @@
 //! c0-0c0s0a0l50(0:0:0) ptile -> processor
 //! ```
 //!
-//! The coordinate is (group:chassis:slot). Tiles of one pair of routers and colour are one link.
+//! The coordinate is (group:chassis:slot). Tiles of one pair of routers and colour form one link.
 
 use super::system_map::SystemMap;
 use super::tiles::{Joint, Syntax, Tiles};
@@ -28,7 +28,7 @@ const SYNTAX: Syntax = Syntax {
     expected: "a tile with its coordinate such as c0-0c0s0a0l00(0:0:0)",
 };
 
-/// Colours of network tiles with the capacity of one.
+/// Colours of network tiles, with the capacity of one tile.
 const COLOURS: [(&str, BytesPerSecond); 3] = [
     ("green", LOCAL_TILE),
     ("black", LOCAL_TILE),
@@ -43,7 +43,7 @@ fn colour(word: &[u8]) -> Option<usize> {
     COLOURS.iter().position(|c| c.0.as_bytes() == word)
 }
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let mut words = line.words();
     words.next().is_some_and(|w| SYNTAX.parse(w).is_some())
@@ -53,7 +53,7 @@ pub fn recognise(line: Line<'_>) -> bool {
         && words.next() == Some(b"->")
 }
 
-/// Reads a machine; nodes come from the system map, or four a router by Cray's rules.
+/// Reads a machine; nodes come from the system map, or by Cray's rules: four per router.
 pub fn read(
     text: &Text,
     map: Option<&SystemMap>,
@@ -145,7 +145,7 @@ fn parse_line<'a>(
     Ok(())
 }
 
-/// The colour must say where the far router is.
+/// The colour must match the position of the far router.
 fn check_colour(
     text: &Text,
     line: Line<'_>,

@@ -1,12 +1,12 @@
-//! `rtr --interconnect` of a Gemini machine: one line for each of a router's 40 network tiles.
+//! `rtr --interconnect` of a Gemini machine: one line per tile, 40 network tiles per router.
 //!
 //! ```text
 //! c0-0c0s0g0l00[(0,0,0)] Z+ -> c0-0c0s1g0l32[(0,0,1)] LinkType: backplane
 //! c0-0c0s0g0l04[(0,0,0)] X- -> c2-0c0s0g0l41[(15,0,0)] LinkType: cable18x
 //! ```
 //!
-//! Tiles of one router and direction are one link. The direction is the one that is written, never
-//! derived from the tile: which of two tile groups points up changes along the folded cabling.
+//! Tiles of one router and direction form one link. The direction is read from the line, never derived from the tile:
+//! the tile group of the positive direction changes along the folded cabling.
 
 use super::system_map::SystemMap;
 use super::tiles::{Joint, Syntax, Tiles};
@@ -31,7 +31,7 @@ const SYNTAX: Syntax = Syntax {
 
 const CARRIERS: [Carrier; 3] = [Carrier::Mezzanine, Carrier::Backplane, Carrier::Cable];
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let mut words = line.words();
     words.next().is_some_and(|w| SYNTAX.parse(w).is_some())
@@ -39,7 +39,7 @@ pub fn recognise(line: Line<'_>) -> bool {
         && words.nth(1) == Some(b"LinkType:")
 }
 
-/// Reads a machine; nodes come from the system map, or two a router by Cray's rules.
+/// Reads a machine; nodes come from the system map, or by Cray's rules: two per router.
 pub fn read(
     text: &Text,
     map: Option<&SystemMap>,
@@ -126,7 +126,7 @@ fn check_neighbours(text: &Text, tiles: &Tiles<'_>, dims: [u32; 3]) -> Result<()
     Ok(())
 }
 
-/// What the tiles of one router and direction add up to.
+/// Sums over the tiles of one router and direction.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     tiles: u16,
@@ -181,7 +181,7 @@ fn build(
     Ok(b.finish()?)
 }
 
-/// Adds a link for each router and direction that has tiles; returns it by slot (others: none).
+/// Adds a link for each router and direction that has tiles; returns it by slot (none for the others).
 fn add_links(b: &mut FabricBuilder, sums: &[Sum]) -> Vec<LinkId> {
     let mut links = Vec::with_capacity(sums.len());
     for (slot, sum) in sums.iter().enumerate() {
@@ -210,7 +210,7 @@ fn add_links(b: &mut FabricBuilder, sums: &[Sum]) -> Vec<LinkId> {
     links
 }
 
-/// Directions that have some of their tiles, not all: 8 in X and Z, 4 in Y.
+/// Directions that have only some of their tiles: fewer than 8 in X and Z, 4 in Y.
 fn note_partial(tiles: &Tiles<'_>, order: &[u32], sums: &[Sum], notes: &mut Vec<String>) {
     let partial: Vec<String> = sums
         .iter()
@@ -280,7 +280,7 @@ fn add_nodes(
     Ok(())
 }
 
-/// cname of a Gemini's node: n0 and n1 of a blade hang on g0, n2 and n3 on g1.
+/// cname of a Gemini's node: n0 and n1 of a blade are on g0, n2 and n3 on g1.
 fn node_name(gemini: &str, node: u32) -> String {
     match gemini.rsplit_once('g') {
         Some((blade, "1")) => format!("{blade}n{}", 2 + node),

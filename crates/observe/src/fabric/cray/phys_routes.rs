@@ -1,13 +1,13 @@
-//! `rtr --phys-routes`: the way of each pair of Geminis, tile by tile.
+//! `rtr --phys-routes`: the route of each pair of Geminis, tile by tile.
 //!
 //! ```text
 //! {23,24,33,34,43,44,53,54}c0-0c0s0g0{00,01,10,11,25-27,35} -> {06,07,16-22,32}c0-0c0s1g0{23,…,54}
 //! ```
 //!
-//! Each hop is the tiles a packet may enter by, the Gemini, and the tiles it may leave by; the first and the
-//! last set are host tiles. Tiles and ranges of them are octal: 16-22 is 16, 17, 20, 21, 22. A line that
-//! ends with `->` goes on in the next one. The routes are held against the fabric, tile by tile, and
-//! against its own routing; where they differ, the file counts.
+//! Each hop consists of the tiles a packet may enter by, the Gemini, and the tiles it may leave by; the first and the
+//! last set are host tiles. Tiles and tile ranges are octal: 16-22 is 16, 17, 20, 21, 22. A line that ends with `->`
+//! continues on the next line. The routes are checked against the fabric, tile by tile, and against its own routing;
+//! if they differ, the file takes precedence.
 
 use crate::fabric::names::note_of;
 use crate::text::{Line, Text};
@@ -16,7 +16,7 @@ use hopbyte_fabric::{End, Fabric, InputError, LinkId, RouterId, Routing};
 use memchr::memchr;
 use std::collections::HashMap;
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     line.words().next().and_then(Hop::parse).is_some()
 }
@@ -64,7 +64,7 @@ fn tiles(list: &[u8]) -> Option<u64> {
     Some(set)
 }
 
-/// Holds the routes of files against a fabric.
+/// Checks the routes of files against a fabric.
 pub struct PhysRoutes<'a> {
     fabric: &'a Fabric,
     routing: &'a Routing,
@@ -169,7 +169,7 @@ impl<'a> PhysRoutes<'a> {
         Ok(())
     }
 
-    /// A whole route: compared with the fabric's own.
+    /// Compares a complete route with the fabric's own.
     fn whole(&mut self, route: &[(RouterId, u64)]) {
         self.routes += 1;
         let Some(&(to, _)) = route.last() else { return };
@@ -195,7 +195,7 @@ impl<'a> PhysRoutes<'a> {
         }
     }
 
-    /// The routing with what the files say, if that is another one.
+    /// The routing with the routes from the files, if it differs from the fabric's own.
     pub fn finish(self, notes: &mut Vec<String>) -> Option<Routing> {
         if self.differ.is_empty() {
             let own = self.routing.describe();

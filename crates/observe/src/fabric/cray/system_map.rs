@@ -1,4 +1,4 @@
-//! Which node is where: `rtr --system-map`, and sst-macro's node map.
+//! Positions of nodes: `rtr --system-map`, and sst-macro's node map.
 //!
 //! ```text
 //! NID    NIC-Addr  Node          Gemini         X  Y  Z
@@ -9,8 +9,8 @@
 //! nid00006 0 0 3 0
 //! ```
 //!
-//! On Aries the fourth column is `Aries` and the coordinate `Blue Black Green`. Lines stand in any order:
-//! a nid follows neither the coordinate nor the place in the file.
+//! On Aries the fourth column is `Aries` and the coordinate `Blue Black Green`. Lines are in any order: a nid follows
+//! neither the coordinate nor the line number.
 
 use super::tiles::fills;
 use crate::ObserveError;
@@ -51,7 +51,7 @@ pub fn recognise(line: Line<'_>) -> bool {
     words.next() == Some(b"NID") && words.next() == Some(b"NIC-Addr")
 }
 
-/// Whether a line is one of a node map: `nid00006 0 0 3 0`.
+/// Whether a line belongs to a node map: `nid00006 0 0 3 0`.
 pub fn recognise_node_map(line: Line<'_>) -> bool {
     node_map_words(line.bytes).is_some()
 }
@@ -154,9 +154,9 @@ impl SystemMap {
         InputError::new(&self.file, found, expected)
     }
 
-    /// The map's nodes on the given routers (name and coordinate by position), in the order of routers
-    /// and nids. Names that contradict the map are an error; what only one side has is noted. Nodes of
-    /// node maps get the names that `cname` makes of the router's and the node's number on it.
+    /// The map's nodes on the given routers (name and coordinate by position), in the order of routers and nids.
+    /// Names that contradict the map are an error; nodes or routers on one side only are noted. Nodes of node maps
+    /// get the names that `cname` builds from the router's name and the node's number on it.
     pub fn nodes_of(
         &self,
         routers: &[(&[u8], [u32; 3])],
@@ -215,8 +215,8 @@ impl SystemMap {
         Ok(nodes)
     }
 
-    /// A Gemini machine from its map alone: whole, cabled by Cray's rules, and agreeing with the map in
-    /// every name, number and coordinate.
+    /// A Gemini machine from its map alone: complete, cabled by Cray's rules, and equal to the map in every name,
+    /// number and coordinate.
     pub fn whole_gemini(&self, notes: &mut Vec<String>) -> Result<Fabric, ObserveError> {
         if self.is_aries {
             return Err(self
@@ -261,7 +261,7 @@ impl SystemMap {
     }
 }
 
-/// Whether a fabric has a node of the map under the same number, names and coordinate.
+/// Whether a fabric has a node with the map's number, names and coordinate.
 fn agrees(fabric: &Fabric, node: &MapNode) -> bool {
     fabric
         .find_node(&format!("nid{:05}", node.nid))

@@ -1,4 +1,4 @@
-//! What Gemini and Aries interconnects have in common: routers by coordinate, tiles that face tiles.
+//! Common parts of Gemini and Aries interconnects: routers by coordinate, pairs of wired tiles.
 
 use crate::text::{Line, Text};
 use hopbyte_fabric::InputError;
@@ -7,12 +7,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Tile numbers of a router: up to 8 rows of 8 columns.
 const TILES: u32 = 64;
-/// Most routers: several times the largest machine that the numbering allows.
+/// Maximum number of routers: several times the largest machine that the numbering allows.
 const MAX_ROUTERS: u32 = 1 << 20;
 /// Stands for "not listed".
 const NONE: u32 = u32::MAX;
 
-/// Where a tile is: router by order of first mention, and tile number 8·row + column.
+/// Position of a tile: router by order of first mention, and tile number 8·row + column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// Router.
@@ -36,7 +36,7 @@ pub struct Joint {
     pub to: Tile,
     /// Direction (Gemini) or colour (Aries).
     pub way: u8,
-    /// What carries it (Gemini).
+    /// Carrier of the connection (Gemini).
     pub carrier: u8,
     /// Line of the dump.
     pub line: u32,
@@ -67,7 +67,7 @@ impl<'a> Tiles<'a> {
         }
     }
 
-    /// Reads the sending tile of a line; lines of one router follow each other.
+    /// Reads the sending tile of a line; lines of one router are consecutive.
     #[inline]
     pub fn source(
         &mut self,
@@ -119,8 +119,7 @@ impl<'a> Tiles<'a> {
         Ok(Tile { router, tile })
     }
 
-    /// Checks that no tile is listed twice and that wiring is mutual; returns the tiles whose far end is
-    /// not listed.
+    /// Checks that no tile is listed twice and that wiring is mutual; returns the tiles whose far end is missing.
     pub fn check(&self) -> Result<Vec<String>, InputError> {
         let mut far = vec![NONE; self.routers.len() * TILES as usize];
         let wrong = |joint: &Joint, found: String, expected: &str| {
@@ -153,13 +152,13 @@ impl<'a> Tiles<'a> {
         Ok(one_way)
     }
 
-    /// Name of a tile, as the dump has it.
+    /// Name of a tile, as in the dump.
     fn name(&self, tile: Tile) -> String {
         let router = crate::text::lossy(self.routers[tile.router as usize].0);
         format!("{router}l{:02o}", tile.tile)
     }
 
-    /// Extent of each coordinate, if the routers fill enough of that grid to believe it.
+    /// Extent of each coordinate, if the routers fill a plausible share of that grid.
     pub fn extent(&self) -> Result<[u32; 3], InputError> {
         let mut dims = [1u32; 3];
         for (_, coord) in &self.routers {
@@ -186,21 +185,21 @@ impl<'a> Tiles<'a> {
     }
 }
 
-/// Whether so many routers or nodes are believable on a grid; a table of all positions is made of it.
+/// Whether the number of routers or nodes is plausible for the grid; a table of all its positions is allocated.
 pub fn fills(dims: [u32; 3], count: usize) -> bool {
     let positions: u128 = dims.iter().map(|&d| u128::from(d)).product();
     positions <= 64 * count as u128 + 4096
 }
 
-/// How a dump writes a tile with its coordinate.
+/// Syntax of a tile with its coordinate in a dump.
 pub struct Syntax {
     /// Between name and coordinate.
     pub open: &'static [u8],
     /// Between coordinates.
     pub comma: u8,
-    /// Behind the coordinate.
+    /// After the coordinate.
     pub close: u8,
-    /// Behind that, at the end of the word.
+    /// After that, at the end of the word.
     pub end: &'static [u8],
     /// For messages.
     pub expected: &'static str,
@@ -250,7 +249,7 @@ fn number_until(rest: &mut std::slice::Iter<'_, u8>, end: u8) -> Option<u16> {
     }
 }
 
-/// Mixes one 64-bit key; there are at most 2^48 coordinates, so nobody gains much from collisions.
+/// Hash of one 64-bit key; there are at most 2^48 coordinates, so an attack by collisions gains little.
 #[derive(Default)]
 struct Mix(u64);
 

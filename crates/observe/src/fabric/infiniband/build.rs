@@ -1,4 +1,4 @@
-//! From a scan to a fabric.
+//! Builds a fabric from a scan.
 
 use super::torus_dump::Coordinates;
 use super::{Addresses, DeviceKind, End as Listed, Port, PortKey, Scan, Target, guid_text};
@@ -10,16 +10,15 @@ use hopbyte_fabric::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Switch and cable: 100 ns port to port as data sheets of QDR and EDR switches state it, and five
-/// metres of cable at 5 ns/m.
+/// Switch and cable: 100 ns port to port (data sheets of QDR and EDR switches), and five metres of cable at 5 ns/m.
 const HOP_LATENCY: Seconds = Seconds(125e-9);
-/// The cable alone, into a host.
+/// The cable alone, to a host.
 const CABLE_LATENCY: Seconds = Seconds(25e-9);
 
 /// Two adapter ports belong to one adapter when their GUIDs are this close.
 const ONE_ADAPTER: u64 = 8;
 
-/// What a device port becomes.
+/// Endpoint of the fabric for a device port.
 #[derive(Clone, Copy)]
 enum Place {
     Switch(RouterId),
@@ -28,7 +27,7 @@ enum Place {
 }
 
 impl Scan {
-    /// Checks the cables and builds the fabric. Notes say what was completed or left out.
+    /// Checks the cables and builds the fabric. Notes list completed and omitted parts.
     pub fn build(
         mut self,
         given_names: &HashMap<u64, String>,
@@ -65,8 +64,8 @@ impl Scan {
         Ok((b.finish()?, addresses))
     }
 
-    /// Every cable has two ends that agree: completes what is listed from one end only, refuses what
-    /// contradicts itself, and settles the rate.
+    /// Every cable has two consistent ends: adds ends that the scan lacks, refuses contradictions, and settles the
+    /// rate.
     fn check_ends(&mut self, notes: &mut Vec<String>) -> Result<(), InputError> {
         let mut at: HashMap<PortKey, usize> = HashMap::with_capacity(self.ends.len());
         let mut repeated = Vec::new();
@@ -211,8 +210,8 @@ impl Scan {
         );
     }
 
-    /// Declares the grid of a torus, when every switch has its place on it; a dimension closes when a
-    /// cable joins its ends.
+    /// Declares the grid of a torus, if every switch has a position on it; a dimension wraps round if a cable joins
+    /// its ends.
     fn shape<'a>(
         &self,
         coordinates: Option<&'a Coordinates>,
@@ -376,8 +375,8 @@ impl Scan {
         places
     }
 
-    /// Names and host names of nodes. A description that several adapters share (the name they left
-    /// the factory with) says nothing about the host, so it does not make one.
+    /// Names and host names of nodes. A description that several adapters share (the factory default) does not
+    /// identify the host, so it does not become a host name.
     fn node_names(&self, nodes: &[(PortKey, RouterId)]) -> Vec<(String, String)> {
         let mut by_description: HashMap<&str, Vec<u64>> = HashMap::new();
         for ((device, port), _) in nodes {
@@ -513,7 +512,7 @@ fn count<'a>(names: impl Iterator<Item = &'a str>) -> HashMap<&'a str, usize> {
     counts
 }
 
-/// The description where it is unique, else with the GUID (or the scan's id) behind it.
+/// The description if it is unique, else with the GUID (or the scan's id) appended.
 fn unique_name(description: &str, unique: bool, guid: Option<u64>, id: &str) -> String {
     let identity = guid.map_or_else(|| id.to_owned(), guid_text);
     match (description.is_empty(), unique) {

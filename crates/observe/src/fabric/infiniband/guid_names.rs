@@ -1,6 +1,6 @@
-//! Files that give names to GUIDs: `H-003048c74e4a0000 host1`, or `0x003048c74e4a0000 "host1 HCA-1"`.
+//! Files of names for GUIDs: `H-003048c74e4a0000 host1`, or `0x003048c74e4a0000 "host1 HCA-1"`.
 //!
-//! The first is what sites write beside `ibnetdiscover -g`, the second OpenSM's node-name map.
+//! The first form accompanies `ibnetdiscover -g` at some sites, the second is OpenSM's node-name map.
 
 use crate::text::{Text, hexadecimal};
 use hopbyte_fabric::InputError;

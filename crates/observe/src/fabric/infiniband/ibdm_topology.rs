@@ -6,10 +6,10 @@
 //!    P5 -4x-2.5G-> MTS800 SW-1-0-0 P1
 //! ```
 //!
-//! A line TYPE NAME, then one line a cable: port, width and speed if they are given, type, name and port of the
-//! far system. There are no GUIDs and no LIDs. What a system is stands in files of its own (`.ibnl`)
-//! that are not read: types of which any system has a record, or more than two cables, are switches,
-//! the others adapters.
+//! A line TYPE NAME, then one line per cable: port, width and speed (optional), type, name and port of the far
+//! system. There are no GUIDs and no LIDs. The definitions of the types are in separate files (`.ibnl`) that are not
+//! read: a type is a switch if any system of the type has its own record or more than two cables; other types are
+//! adapters.
 
 use super::rate::Rate;
 use super::{DeviceKind, End, PortKey, Scan};
@@ -17,15 +17,15 @@ use crate::text::{Line, Text, decimal, float};
 use hopbyte_fabric::InputError;
 use std::collections::{HashMap, HashSet};
 
-/// Most cables of an adapter.
+/// Maximum number of an adapter's cables.
 const ADAPTER_PORTS: usize = 2;
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     cable(line.bytes).is_some()
 }
 
-/// What ` P1 -4x-2.5G-> TYPE NAME P3` says.
+/// Fields of ` P1 -4x-2.5G-> TYPE NAME P3`.
 struct Cable<'a> {
     near: u16,
     arrow: &'a [u8],
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Finds or adds a system; one name has one type.
+    /// Finds or adds a system; a name has only one type.
     fn system(
         &mut self,
         kind: &'a [u8],
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads `->` (nothing known) or `-4x-2.5G->`.
+/// Reads `->` (unknown rate) or `-4x-2.5G->`.
 fn rate(arrow: &[u8]) -> Option<Rate> {
     if arrow == b"->" {
         return Some(Rate::UNKNOWN);

@@ -1,12 +1,12 @@
-//! `opensm-lid-matrix.dump`: hops from every switch to every switch, by the port taken first.
+//! `opensm-lid-matrix.dump`: hops from every switch to every switch, by first port.
 //!
 //! ```text
 //! Switch: guid 0x0008f1050010851e
 //! 0x0007: 01 03 03 ff … 01 # portguid 0x0008f10500108bba
 //! ```
 //!
-//! LID, the fewest hops, then the hops by way of port 1, 2, …; `ff` is no way. Nothing in it is not in
-//! the scan, so it is held against it: what OpenSM counted and what the cables say must agree.
+//! LID, the minimum number of hops, then the hops via port 1, 2, …; `ff` means no route. The dump adds nothing to the
+//! scan, so it is a check: OpenSM's hop counts and the cables must agree.
 
 use super::{Addresses, Target};
 use crate::text::{Line, Text, hexadecimal};
@@ -80,7 +80,7 @@ pub fn check(
     Ok(())
 }
 
-/// LID and fewest hops of `0x0007: 01 03 03 … # …`.
+/// LID and minimum hops of `0x0007: 01 03 03 … # …`.
 fn entry(line: Line<'_>) -> Option<(u32, u32)> {
     let mut words = line.words();
     let lid = hexadecimal(words.next()?.strip_suffix(b":")?)?;

@@ -8,8 +8,8 @@
 //!       0x0002c9030004829d     78    1[  ] ==( 4X 10.0 Gbps Active/  LinkUp)==>      13    9[  ] "leaf one" ( )
 //! ```
 //!
-//! Ports are named by LID and number, the far ones too, so a device is known by its LID here. With `-l`
-//! every line has GUIDs and descriptions of both ends.
+//! Ports, including the far ones, are named by LID and number, so the LID identifies a device here. With `-l` every
+//! line has GUIDs and descriptions of both ends.
 
 use super::rate::Rate;
 use super::{DeviceKind, End, PortKey, Scan, port_number};
@@ -18,7 +18,7 @@ use hopbyte_fabric::InputError;
 use memchr::{memchr, memmem, memrchr};
 use std::collections::HashMap;
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     memmem::find(line.bytes, b" ==(").is_some() && memmem::find(line.bytes, b")==>").is_some()
 }
@@ -49,7 +49,7 @@ struct Reader<'a> {
     text: &'a Text,
     scan: Scan,
     by_lid: HashMap<u32, (u32, bool)>,
-    /// What the last heading said: kind, GUID of a switch, description.
+    /// Last heading: kind, GUID of a switch, description.
     head: Option<(DeviceKind, Option<u64>, &'a [u8])>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The port that a line is about; its device has the last heading's name.
+    /// The port of the line; its device has the last heading's name.
     fn near(&mut self, line: Line<'a>, near: &[u8]) -> Result<PortKey, InputError> {
         let (guid, lid, number) = self.place(line, near)?;
         let Some((kind, head_guid, name)) = self.head else {

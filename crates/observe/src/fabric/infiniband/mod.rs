@@ -1,9 +1,9 @@
-//! InfiniBand: what a subnet scan lists, and the fabric it makes.
+//! InfiniBand: contents of a subnet scan, and the fabric built from it.
 //!
-//! All forms of scan (`ibnetdiscover` records, `ibnetdiscover -p`, …) fill a [`Scan`]: devices, and one
-//! [`End`] for every cabled port that is listed. Devices are identified by GUID, never by description,
-//! because descriptions are set by anybody and repeat. [`Scan::build`] then makes the [`Fabric`] and the
-//! [`Addresses`] that forwarding tables refer to.
+//! All forms of scan (`ibnetdiscover` records, `ibnetdiscover -p`, …) fill a [`Scan`]: devices, and one [`End`] for
+//! every listed cabled port. Devices are identified by GUID, never by description, because descriptions can be set
+//! freely and are not unique. [`Scan::build`] then makes the [`Fabric`] and the [`Addresses`] that forwarding tables
+//! refer to.
 
 mod build;
 pub(super) mod guid_names;
@@ -24,27 +24,27 @@ use hopbyte_fabric::{InputError, NodeId, RouterId};
 use rate::Rate;
 use std::collections::HashMap;
 
-/// What a device is.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A switch: a router of the fabric.
     Switch,
     /// A channel adapter (or a router to another subnet): its cabled ports are nodes.
     Adapter,
-    /// The adapter inside a switch that aggregates for collectives; not a host.
+    /// The adapter inside a switch for in-network aggregation of collectives; not a host.
     Aggregator,
 }
 
 /// A switch or adapter.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// What it is.
+    /// Kind of device.
     pub kind: DeviceKind,
-    /// Node GUID where the scan has one (`-p` lists port GUIDs of adapters: see [`Port::guid`]).
+    /// Node GUID if the scan has one (`-p` lists port GUIDs of adapters: see [`Port::guid`]).
     pub guid: Option<u64>,
-    /// What the scan calls it.
+    /// Identifier of the device in the scan.
     pub id: String,
-    /// Its description; empty when it has none.
+    /// Its description; empty if it has none.
     pub description: String,
     /// LID of a switch.
     pub lid: Option<u32>,
@@ -66,10 +66,10 @@ pub struct Port {
 /// A port by device and number.
 pub type PortKey = (u32, u16);
 
-/// One end of a cable as a scan lists it: the far port, what the link trained to, and where it says so.
+/// One end of a cable as a scan lists it: the far port, the trained rate, and the line of the scan.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    /// Port that the line is about.
+    /// Port of the line.
     pub port: PortKey,
     /// Port at the other end.
     pub peer: PortKey,
@@ -79,27 +79,27 @@ pub struct End {
     pub line: u64,
 }
 
-/// A subnet as it was scanned.
+/// A scanned subnet.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// File name.
     pub file: String,
     /// Devices in the order of first mention.
     pub devices: Vec<Device>,
-    /// What is known of adapter ports.
+    /// Addresses of adapter ports.
     pub ports: HashMap<PortKey, Port>,
     /// Cabled ports in the order of the file.
     pub ends: Vec<End>,
 }
 
-/// What a LID or GUID stands for.
+/// Target of a LID or GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A switch.
     Switch(RouterId),
     /// An adapter port.
     Node(NodeId),
-    /// Something that is no node: an aggregation node.
+    /// Not a node: an aggregation node.
     Other,
 }
 
@@ -136,8 +136,8 @@ impl Scan {
         (self.devices.len() - 1) as u32
     }
 
-    /// Gives a device its description; aggregation nodes are known by theirs. Empty ones do not
-    /// displace what is known.
+    /// Sets a device's description; aggregation nodes are recognised by theirs. An empty description does not replace
+    /// an existing one.
     pub fn describe(&mut self, device: u32, description: &[u8]) {
         let device = &mut self.devices[device as usize];
         let description = super::names::name(description);
@@ -150,7 +150,7 @@ impl Scan {
         device.description = description;
     }
 
-    /// Notes what is known of an adapter's port, or the LID of a switch.
+    /// Records the addresses of an adapter's port, or the LID of a switch.
     pub fn address(&mut self, port: PortKey, guid: Option<u64>, lid: Option<u32>, lmc: u8) {
         // LID 0 means that none was assigned.
         let lid = lid.filter(|&l| l != 0);
@@ -175,7 +175,7 @@ fn port_number(text: &Text, line: Line<'_>, digits: &[u8]) -> Result<u16, InputE
         .ok_or_else(|| text.error_in(line, digits, "a port number from 0 to 254"))
 }
 
-/// `0x` and 16 digits, the one way in which we write GUIDs.
+/// `0x` and 16 digits, the only form in which GUIDs are written.
 pub fn guid_text(guid: u64) -> String {
     format!("0x{guid:016x}")
 }

@@ -12,10 +12,10 @@
 //! 0002:c903:004e:26b1,78e7:d103:0021:5995,0,29
 //! ```
 //!
-//! A device is GUID, LID, type (0 host, 1 switch), partitions, description, host. A line of edges begins with
-//! the GUID it leaves from; each edge is the far GUID, total Gbit/s, partitions, number of cables, and for each
-//! of them id, near port, far port, width, speed, Gbit/s, descriptions, id of the way back, partitions. A path is
-//! two GUIDs and the ids of the cables, each way its own.
+//! A device is GUID, LID, type (0 host, 1 switch), partitions, description, host. A line of edges begins with the
+//! GUID it leaves from; each edge is the far GUID, total Gbit/s, partitions, number of cables, and for each of them
+//! id, near port, far port, width, speed, Gbit/s, descriptions, id of the reverse direction, partitions. A path is
+//! two GUIDs and the ids of the cables; the two directions of a pair have separate paths.
 
 use super::rate::Rate;
 use super::{Addresses, DeviceKind, End, PortKey, Scan, Target, port_number};
@@ -120,7 +120,7 @@ impl Netloc<'_> {
             return Err(self.text.error_in(line, id, "every GUID once"));
         }
         self.scan.describe(device, description);
-        // Ports are named in the lines of cables; until then the LID waits at port 0.
+        // Ports are only named in the lines of cables; until then the LID is stored at port 0.
         self.scan.address((device, 0), Some(value), Some(lid), 0);
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Netloc<'_> {
         Ok(())
     }
 
-    /// Next hops from the paths. Paths that differ by source are kept as the last one says, and noted.
+    /// Next hops from the paths. If paths differ by source, the last one is used and a note is added.
     pub fn tables(
         &self,
         fabric: &Fabric,
@@ -249,7 +249,7 @@ impl Netloc<'_> {
     }
 }
 
-/// Fields between commas; what stands between `'` and `'` with a comma or blank behind it is one field.
+/// Fields between commas; text between `'` and `'` followed by a comma or blank is one field.
 #[derive(Clone)]
 struct Fields<'a>(&'a [u8]);
 

@@ -5,8 +5,8 @@
 //! SW   142 35 0x0008f10500108c9e 4x ???                                    'switch'
 //! ```
 //!
-//! Type, LID, port number, port GUID, width, speed of a port, then type, LID, port and GUID of the port
-//! it is cabled to. With `-v`, lines `DR path … -> new …` come first.
+//! Type, LID, port number, port GUID, width, speed of a port, then type, LID, port and GUID of the peer port. With
+//! `-v`, lines `DR path … -> new …` come first.
 
 use super::rate::Rate;
 use super::{DeviceKind, End, PortKey, Scan, port_number};
@@ -14,7 +14,7 @@ use crate::text::{Line, Text, Words, decimal_u32, hexadecimal};
 use hopbyte_fabric::InputError;
 use std::collections::HashMap;
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let mut words = line.words();
     words.next().and_then(kind).is_some()
@@ -87,8 +87,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads TYPE LID PORT GUID and finds or adds the device. Of adapters only port GUIDs are listed,
-    /// so each port is a device here.
+    /// Reads TYPE LID PORT GUID and finds or adds the device. Only port GUIDs of adapters are listed, so each port is
+    /// a device here.
     fn port(&mut self, line: Line<'_>, words: &mut Words<'_>) -> Result<PortKey, InputError> {
         let mut next = || words.next().unwrap_or_default();
         let (type_word, lid, number, guid) = (next(), next(), next(), next());
@@ -127,7 +127,7 @@ fn unquote(text: &[u8]) -> &[u8] {
         .unwrap_or(text)
 }
 
-/// Reads `( 'A' - 'B' )`; descriptions may hold anything else.
+/// Reads `( 'A' - 'B' )`; descriptions may contain anything else.
 fn descriptions(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = text.strip_prefix(b"(")?.strip_suffix(b")")?;
     let inner = inner.trim_ascii().strip_prefix(b"'")?.strip_suffix(b"'")?;

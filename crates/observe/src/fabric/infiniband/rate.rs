@@ -3,9 +3,9 @@
 use hopbyte_fabric::units::BytesPerSecond;
 use std::fmt;
 
-/// Signalling speeds by the names of `ibnetdiscover`, with the data rate of four lanes in bytes per
-/// second (InfiniBand Architecture Specification 1, 5.6 and 5.11: 8b/10b coding up to QDR, 64b/66b
-/// from FDR10 on; from EDR on the names are of the data rate).
+/// Signalling speeds by the names of `ibnetdiscover`, with the data rate of four lanes in bytes per second
+/// (InfiniBand Architecture Specification 1, 5.6 and 5.11: 8b/10b coding up to QDR, 64b/66b from FDR10 on; from EDR
+/// on the names refer to the data rate).
 const SPEEDS: [(&str, f64); 9] = [
     ("SDR", 1e9),
     ("DDR", 2e9),
@@ -18,23 +18,23 @@ const SPEEDS: [(&str, f64); 9] = [
     ("XDR", 100e9),
 ];
 
-/// What a link trained to.
+/// Trained width and speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Lanes: 1, 2, 4, 8 or 12.
     pub width: u8,
-    /// Position in the table of speeds; `None` where the dump has `???` or a name we do not know.
+    /// Position in the table of speeds; `None` if the dump has `???` or an unknown name.
     speed: Option<u8>,
 }
 
 impl Rate {
-    /// A rate that nothing is known about: four lanes, unknown speed.
+    /// An unknown rate: four lanes, unknown speed.
     pub const UNKNOWN: Self = Self {
         width: 4,
         speed: None,
     };
 
-    /// Reads `4x` and `QDR`; `None` when the first word is no width.
+    /// Reads `4x` and `QDR`; `None` if the first word is not a width.
     pub fn parse(width: &[u8], speed: &[u8]) -> Option<Self> {
         let width = match width.to_ascii_lowercase().as_slice() {
             b"1x" => 1,
@@ -53,8 +53,8 @@ impl Rate {
         })
     }
 
-    /// From a width such as `4x` and the signalling rate of a lane in Gbit/s, as OpenSM and iblinkinfo
-    /// print it, rounded or not.
+    /// From a width such as `4x` and the signalling rate of a lane in Gbit/s, rounded or not, as in the output of
+    /// OpenSM and iblinkinfo.
     pub fn of_lane(width: &[u8], gbit_per_s: Option<f64>) -> Option<Self> {
         let name: &[u8] = match gbit_per_s {
             Some(g) if g < 4.0 => b"SDR",
@@ -82,13 +82,13 @@ impl Rate {
         self.speed.is_some()
     }
 
-    /// Data rate of one direction. An unknown speed counts as SDR, which every port can do.
+    /// Data rate of one direction. An unknown speed counts as SDR, which every port supports.
     pub fn capacity(self) -> BytesPerSecond {
         let four_lanes = SPEEDS[usize::from(self.speed.unwrap_or(0))].1;
         BytesPerSecond(four_lanes * f64::from(self.width) / 4.0)
     }
 
-    /// What two ends of one cable agree on: the known one, else the slower one.
+    /// Common rate of the two ends of a cable: the known one, else the slower one.
     #[must_use]
     pub fn agreed(self, other: Self) -> Self {
         match (self.speed, other.speed) {

@@ -11,7 +11,7 @@
 //! [1](3048c749cd0001)  "S-0008f10500200b50"[4]   # lid 72 lmc 0 "leaf 3" lid 9 4xDDR
 //! ```
 //!
-//! The short form that ibsim takes (`Switch 8 "Switch1"`, `[1] "Hca1"[1]`) is the same without GUIDs.
+//! ibsim's short form (`Switch 8 "Switch1"`, `[1] "Hca1"[1]`) is the same without GUIDs.
 
 use super::rate::Rate;
 use super::{DeviceKind, End, Scan, port_number};
@@ -28,7 +28,7 @@ const HEADS: [(&[u8], DeviceKind); 4] = [
     (b"Rt", DeviceKind::Adapter),
 ];
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let text = line.bytes;
     text.starts_with(b"vendid=")
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `[4] "H-…"[1](GUID) # "DESC" lid 72 4xDDR`, or with `(GUID)` behind the first bracket for adapters.
+    /// `[4] "H-…"[1](GUID) # "DESC" lid 72 4xDDR`; adapters have `(GUID)` after the first bracket.
     fn port(&mut self, line: Line<'a>) -> Result<(), InputError> {
         let expected = "[PORT] \"ID\"[PORT] # …";
         let wrong = || self.text.error_at(line, expected);
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         let peer = (self.device(id, None, line)?, far_number);
         let comment = split_once(rest, b'#').map_or(&b""[..], |(_, c)| c);
         let rate = words(comment).last().and_then(Rate::parse_joined);
-        // Before the quoted description stands the own LID of an adapter, behind it the peer's.
+        // An adapter's own LID precedes the quoted description, the peer's follows it.
         let own = &comment[..memchr(b'"', comment).unwrap_or(0)];
         let (description, far) = quoted(comment).unwrap_or_default();
         if !self.by_id.get(id).is_some_and(|&(_, seen)| seen) {
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Finds or adds a device; a mention before its record tells its kind by the first letter.
+    /// Finds or adds a device; before its record is read, the first letter of its id gives its kind.
     fn device(
         &mut self,
         id: &'a [u8],
@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
         Ok(device)
     }
 
-    /// Devices without a letter need a record of their own to be known as switch or adapter.
+    /// A device whose id has no such letter needs its own record to be a switch or an adapter.
     fn check_records(&self) -> Result<(), InputError> {
         let unknown = self
             .by_id
@@ -265,20 +265,20 @@ fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&text[..i], &text[i + 1..]))
 }
 
-/// The first quoted string and what follows it.
+/// The first quoted string and the text after it.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, rest) = split_once(text, b'"')?;
     split_once(rest, b'"')
 }
 
-/// What stands in brackets at the beginning (after blanks), and what follows.
+/// The text in brackets at the beginning (after blanks), and the text after it.
 fn bracketed(text: &[u8], open: u8, close: u8) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let rest = text.strip_prefix(&[open])?;
     split_once(rest, close)
 }
 
-/// The number behind a word.
+/// The number after a word.
 fn value_after(text: &[u8], word: &[u8]) -> Option<u32> {
     let mut words = words(text);
     words.find(|&w| w == word)?;

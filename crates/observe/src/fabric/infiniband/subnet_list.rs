@@ -6,8 +6,8 @@
 //!   LID:0009 PN:0E } PHY=4x LOG=ACT SPD=5
 //! ```
 //!
-//! (one line in the file). LIDs and port numbers are hexadecimal; the speed is in Gbit/s a lane and is missing
-//! in dumps of OpenSM before 3. Types with `-SM` run a subnet manager.
+//! (one line in the file). LIDs and port numbers are hexadecimal; the speed is in Gbit/s per lane and is missing in
+//! dumps of OpenSM before version 3. Types with `-SM` run a subnet manager.
 
 use super::rate::Rate;
 use super::{DeviceKind, End, PortKey, Scan};
@@ -16,7 +16,7 @@ use hopbyte_fabric::InputError;
 use memchr::memmem;
 use std::collections::HashMap;
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let text = line.trimmed();
     text.starts_with(b"{ ")
@@ -67,7 +67,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// Reads `{ … }` and returns what follows.
+    /// Reads `{ … }` and returns the text after it.
     fn parse(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let text = text.trim_ascii_start().strip_prefix(b"{ ")?;
         // The description is in braces of its own and may hold any character.
@@ -95,7 +95,7 @@ impl<'a> Side<'a> {
         Some((side, &text[close + 2..]))
     }
 
-    /// Finds or adds the device; `None` when it was of another kind before.
+    /// Finds or adds the device; `None` if it had another kind before.
     fn add(&self, scan: &mut Scan, by_guid: &mut HashMap<u64, u32>) -> Option<PortKey> {
         let device = *by_guid.entry(self.node).or_insert_with(|| {
             let kind = if self.is_switch {

@@ -20,10 +20,10 @@
 //! 0x0002 : UNREACHABLE
 //! ```
 //!
-//! and `guid2lid` says which LIDs a port GUID has: `0x0008f1050010851e 0x0006 0x0006`.
+//! and `guid2lid` lists the LIDs of port GUIDs: `0x0008f1050010851e 0x0006 0x0006`.
 //!
-//! LIDs are hexadecimal, ports decimal; port 0 is the switch itself. An entry is used as it stands; what
-//! no table says stays without a route.
+//! LIDs are hexadecimal, ports decimal; port 0 is the switch itself. Entries are used unchanged; pairs without an
+//! entry have no route.
 
 use super::{Addresses, Target, guid_text, lid_matrix, torus_conf};
 use crate::fabric::names::note_of;
@@ -66,7 +66,7 @@ fn guid_and_lids(line: Line<'_>) -> Option<(u64, u32, u32)> {
 pub struct TableReader<'a> {
     fabric: &'a Fabric,
     addresses: Addresses,
-    /// What a LID stands for, for those of 16 bits.
+    /// Target of each 16-bit LID.
     by_lid: Vec<Option<Target>>,
     tables: ForwardingTables,
     seen: Vec<bool>,
@@ -74,13 +74,13 @@ pub struct TableReader<'a> {
     strangers: BTreeSet<String>,
     /// LIDs in tables that the fabric does not have.
     unknown_lids: BTreeSet<u32>,
-    /// LIDs whose GUID in the tables is another one than in the scan.
+    /// LIDs whose GUID differs between the tables and the scan.
     moved: BTreeSet<u32>,
     /// Entries that leave by a port without a cable.
     uncabled: BTreeSet<String>,
-    /// Nodes that one table has two entries for.
+    /// Nodes with two entries in one table.
     repeated: BTreeSet<String>,
-    /// Tables that end without their count.
+    /// Tables that end without their entry count.
     cut: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ struct Section {
     name: String,
     /// Lines read.
     lines: u64,
-    /// Whether a count of them must follow.
+    /// Whether a count of the lines must follow.
     counted: bool,
     /// Position among the router's links by port number, plus one; 0 for ports without a cable.
     cables: [u16; 256],
@@ -122,8 +122,8 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Reads one file: tables, the LIDs of GUIDs for the tables that follow, or the configuration of a
-    /// torus. A file of a folder that is none of these is passed over with a note.
+    /// Reads one file: tables, the LIDs of GUIDs for the tables that follow, or the configuration of a torus. Any
+    /// other file of a folder is skipped with a note.
     pub fn read(
         &mut self,
         text: &Text,
@@ -199,7 +199,7 @@ impl<'a> TableReader<'a> {
         Ok(())
     }
 
-    /// Ends a table that another one or the end of the file follows.
+    /// Ends a table at the next table or the end of the file.
     fn close_cut(&mut self, section: Option<Section>) {
         let open = section.as_ref().filter(|s| s.counted);
         self.cut.extend(open.map(|s| s.name.clone()));
@@ -236,7 +236,7 @@ impl<'a> TableReader<'a> {
 
     /// Reads `0x0001 036 …`: LID, port, and the node it leads to if it is one.
     fn entry(&mut self, text: &Text, line: Line<'_>) -> Result<Option<(NodeId, u16)>, InputError> {
-        // What most lines of a large subnet are: a LID that is known and a port, and no remark.
+        // Fast path: most lines of a large subnet have a known LID and a port, and no remark.
         if let Some((lid, port)) = plain_entry(line.bytes)
             && let Some(Some(target)) = self.by_lid.get(lid)
         {
@@ -264,7 +264,7 @@ impl<'a> TableReader<'a> {
         {
             self.moved.insert(lid);
         }
-        // Switches forward by LID; the GUID serves scans that were made before LIDs were assigned.
+        // Switches forward by LID; the GUID is used for scans made before LIDs were assigned.
         match by_lid.or(by_guid) {
             Some(Target::Node(node)) => Ok(Some((node, port))),
             Some(_) => Ok(None),
@@ -275,7 +275,7 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Takes over the entries of a switch.
+    /// Stores the entries of a switch.
     fn close(&mut self, section: Option<Section>) {
         let Some(section) = section else { return };
         let Some(router) = section.router else {
@@ -286,7 +286,7 @@ impl<'a> TableReader<'a> {
         let entries = section.ports.iter().enumerate();
         for (node, port) in entries.filter_map(|(i, p)| Some((NodeId::of(i), p.checked_sub(1)?))) {
             match section.cables.get(usize::from(port)).copied().unwrap_or(0) {
-                // 255 says "no way" and 0 the switch itself.
+                // 255 means no route and 0 the switch itself.
                 0 if port == 255 || port == 0 => {}
                 0 => {
                     self.uncabled.insert(format!("{}[{port}]", section.name));
@@ -303,7 +303,7 @@ impl<'a> TableReader<'a> {
         !self.strangers.is_empty() || self.seen.contains(&true)
     }
 
-    /// The tables, with notes on what they leave open.
+    /// The tables, with notes on missing entries.
     pub fn finish(self, notes: &mut Vec<String>) -> ForwardingTables {
         let list = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>();
         let lids = |set: BTreeSet<u32>| set.iter().map(u32::to_string).collect::<Vec<_>>();
@@ -391,8 +391,8 @@ fn is_column_heading(trimmed: &[u8]) -> bool {
         || trimmed.starts_with(b"LID    :")
 }
 
-/// `134 valid lids dumped` must be the number of entries above it; opensm's `102 lids dumped` is the
-/// size of the table, of which some LIDs may be unused.
+/// `134 valid lids dumped` must equal the number of entries above it; opensm's `102 lids dumped` is the size of the
+/// table, in which some LIDs may be unused.
 fn check_count(text: &Text, line: Line<'_>, entries: Option<u64>) -> Result<(), InputError> {
     let Some(entries) = entries else {
         return Err(text.error_at(line, "a heading 'Unicast lids …' first"));
@@ -419,7 +419,7 @@ fn plain_entry(line: &[u8]) -> Option<(usize, u16)> {
     Some((lid as usize, port as u16))
 }
 
-/// The hexadecimal number behind a word.
+/// The hexadecimal number after a word.
 fn guid_after(text: &[u8], word: &[u8]) -> Option<u64> {
     let start = memchr::memmem::find(text, word)? + word.len();
     let rest = text[start..].strip_prefix(b"0x")?;

@@ -7,14 +7,14 @@
 //! max_changes 12
 //! ```
 //!
-//! It says nothing about most switches, so it is held against the coordinates that the torus dump has.
+//! The file does not list most switches; it is only checked against the coordinates of the torus dump.
 
 use super::{Addresses, Target};
 use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal_u32, hexadecimal, lossy};
 use hopbyte_fabric::{Fabric, InputError};
 
-/// Keys with one number behind them.
+/// Keys followed by one number.
 const NUMBERS: [&[u8]; 8] = [
     b"x_dateline",
     b"y_dateline",
@@ -31,7 +31,7 @@ pub fn recognise(line: Line<'_>) -> bool {
     size(line).is_some()
 }
 
-/// Size, and whether each dimension closes.
+/// Size, and whether each dimension wraps round.
 fn size(line: Line<'_>) -> Option<([u32; 3], [bool; 3])> {
     let mut words = line.words();
     let default = match words.next()? {
@@ -104,7 +104,7 @@ pub fn check(
     Ok(())
 }
 
-/// Whether `to` lies one step from `from`; `None` where coordinates are not known.
+/// Whether `to` is one step from `from`; `None` if coordinates are unknown.
 fn is_step(
     fabric: &Fabric,
     addresses: &Addresses,

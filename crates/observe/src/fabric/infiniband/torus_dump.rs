@@ -1,4 +1,4 @@
-//! `opensm-torus.dump`: where OpenSM's torus-2QoS engine placed each switch.
+//! `opensm-torus.dump`: positions of the switches from OpenSM's torus-2QoS engine.
 //!
 //! ```text
 //! switch 3,0,2 GUID 0x10002c (sw-3-0-2)
@@ -11,10 +11,10 @@ use std::collections::HashMap;
 /// Coordinates of switches by node GUID.
 pub type Coordinates = HashMap<u64, [u32; 3]>;
 
-/// Largest extent: torus-2QoS itself stops at 32 a dimension.
+/// Maximum extent: torus-2QoS itself allows 32 per dimension.
 const RADIX: u32 = 1024;
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     switch(line).is_some()
 }

@@ -1,4 +1,4 @@
-//! hwloc XML, 1.x and 2.x (and 3), as `lstopo --of xml` writes it.
+//! hwloc XML, 1.x and 2.x (and 3), the output of `lstopo --of xml`.
 //!
 //! ```text
 //! <topology version="2.0">
@@ -10,9 +10,8 @@
 //!         <object type="OSDev" name="mlx5_0" osdev_type="3"/>
 //! ```
 //!
-//! In 1.x caches are `<object type="Cache" depth="3">`, packages may be called `Socket`, and a NUMA node
-//! holds its cores. Cores are numbered in the order of the file, as hwloc numbers them; hardware threads
-//! are other names of their core.
+//! In 1.x caches are `<object type="Cache" depth="3">`, packages may be named `Socket`, and a NUMA node contains its
+//! cores. Cores are numbered in the order of the file, as in hwloc; hardware threads are aliases of their core.
 
 use super::{BETWEEN_PACKAGES, INSIDE_PACKAGE, Inside, Rate, line, parse, pci_device};
 use crate::ObserveError;
@@ -58,8 +57,8 @@ fn children<'a, 'i>(of: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
     of.children().filter(|e| e.has_tag_name("object"))
 }
 
-/// What the way to a package carries, or to a NUMA node that holds packages (1.x): one of the two is the
-/// way between packages.
+/// Rate of the link to a package, or to a NUMA node that contains packages (1.x): one of the two is the link between
+/// packages.
 fn between(object: Node<'_, '_>) -> Rate {
     let outer = object.ancestors().skip(1).map(kind);
     let is_inside = outer
@@ -89,7 +88,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds an object below router `at`; recursion is as deep as the file, which was checked.
+    /// Adds an object below router `at`; the recursion depth is that of the file, which was checked.
     fn object(&mut self, object: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
         let inside = Rate::assumed(INSIDE_PACKAGE);
         let os_index = object.attribute("os_index");
@@ -99,7 +98,7 @@ impl Reader<'_> {
                 return Err(error.at(line(object)).into());
             }
             "Core" => self.core(object, at),
-            // Without cores, hardware threads stand for themselves.
+            // A file without cores: each hardware thread is a node.
             "PU" => {
                 self.inside.count("hardware thread");
                 let name = format!("pu {}", os_index.unwrap_or("?"));
@@ -130,14 +129,14 @@ impl Reader<'_> {
             "PCIDev" => self.pci(object, at),
             "L3Cache" | "L2Cache" | "L1Cache" | "L1iCache" | "L4Cache" | "L2iCache" | "Cache"
             | "Group" | "Die" | "MemCache" => return self.shared(object, at),
-            // What software made up, or what is no part of a way for bytes.
+            // Software objects, and objects that are not on a data path.
             "Misc" | "OSDev" => {}
             _ => return self.children(object, at),
         }
         Ok(())
     }
 
-    /// A core with its hardware threads as other names.
+    /// A core with its hardware threads as aliases.
     fn core(&mut self, core: Node<'_, '_>, at: RouterId) {
         let n = self.inside.count("core");
         let name = format!("core {n}");
@@ -152,7 +151,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A cache, die or group: a router where cores or devices share it, else nothing.
+    /// A cache, die or group: a router if several cores or devices share it, else omitted.
     fn shared(&mut self, object: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
         let parts = object
             .descendants()
@@ -184,7 +183,7 @@ impl Reader<'_> {
         (1..).find(free).unwrap_or(0)
     }
 
-    /// A PCI bridge; bridges that lead to no device that counts are left out.
+    /// A PCI bridge; bridges without a relevant device below them are left out.
     fn bridge(&mut self, bridge: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
         let devices = bridge.descendants().filter(|o| kind(*o) == "PCIDev");
         if devices
@@ -204,7 +203,7 @@ impl Reader<'_> {
         self.children(bridge, below)
     }
 
-    /// A device of a class that counts, under the name that its driver gives it.
+    /// A device of a relevant class, named as its driver names it.
     fn pci(&mut self, device: Node<'_, '_>, at: RouterId) {
         let Some(what) = class(device).and_then(pci_device) else {
             return;
@@ -216,7 +215,7 @@ impl Reader<'_> {
             .filter(|o| kind(*o) == "OSDev")
             .filter_map(|o| o.attribute("name"))
             .collect();
-        // OpenFabrics names come before those of the network interface, drivers' before files'.
+        // OpenFabrics names precede those of the network interface, drivers' names precede those in files.
         let first = system.iter().find(|n| n.contains('_')).or(system.first());
         let name = first.map_or_else(|| format!("{what} {bus}"), |n| (*n).to_owned());
         let (link, rate) = pci_rate(device);
@@ -234,7 +233,7 @@ fn class(device: Node<'_, '_>) -> Option<u32> {
     u32::from_str_radix(words.split(' ').next()?, 16).ok()
 }
 
-/// What the link above a PCI object carries; hwloc writes GB/s, and 0 where it does not know.
+/// Rate of the link above a PCI object; hwloc uses GB/s, and 0 if it is unknown.
 fn pci_rate(object: Node<'_, '_>) -> (&'static str, Rate) {
     let speed = object
         .attribute("pci_link_speed")

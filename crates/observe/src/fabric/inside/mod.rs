@@ -1,8 +1,8 @@
-//! What is inside a node: cores, memories, GPUs and adapters as nodes of a small network of packages,
-//! caches and PCI bridges.
+//! Topology inside a node: cores, memories, GPUs and adapters as nodes of a small network of packages, caches and PCI
+//! bridges.
 //!
-//! hwloc and NCCL write it as XML. A topology of either is a machine like any other, so that routes
-//! between a core and an adapter, pictures and conversions come for nothing.
+//! Input is the XML of hwloc and NCCL. Either topology is an ordinary machine, so that routes between a core and an
+//! adapter, pictures and conversions need no extra code.
 
 pub(super) mod hwloc;
 pub(super) mod nccl;
@@ -16,20 +16,20 @@ use hopbyte_fabric::{
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::HashMap;
 
-/// Most elements and attributes of a file.
+/// Maximum number of elements and attributes of a file.
 const ELEMENTS: u32 = 1 << 20;
-/// Deepest nesting; the deepest real file at hand has 17 levels.
+/// Maximum nesting; the deepest real file at hand has 17 levels.
 const DEPTH: usize = 64;
 
-/// Crossing a PCI bridge or a hop inside a package: 150 ns, the order of magnitude that vendors state.
+/// Latency of a PCI bridge or a hop inside a package: 150 ns, the order of magnitude that vendors state.
 const HOP_LATENCY: Seconds = Seconds(150e-9);
 
-/// What is assumed where the file has no rate, in GB/s each way.
+/// Default rate inside a package, in GB/s each way.
 const INSIDE_PACKAGE: f64 = 100.0;
 /// Two Intel UPI links at 10.4 GT/s.
 const BETWEEN_PACKAGES: f64 = 41.6;
 
-/// Parses XML within bounds: no entities from outside, no expansion bombs, not too deep.
+/// Parses XML within bounds: no external entities, no entity expansion attacks, limited nesting.
 fn parse(text: &Text) -> Result<Document<'_>, ObserveError> {
     let xml = std::str::from_utf8(text.bytes()).map_err(|e| {
         text.error(
@@ -39,7 +39,7 @@ fn parse(text: &Text) -> Result<Document<'_>, ObserveError> {
     })?;
     check_depth(text, xml)?;
     let options = ParsingOptions {
-        // hwloc names its DTD, which is not fetched.
+        // hwloc's files name a DTD, which is not fetched.
         allow_dtd: true,
         nodes_limit: ELEMENTS,
         ..ParsingOptions::default()
@@ -51,7 +51,7 @@ fn parse(text: &Text) -> Result<Document<'_>, ObserveError> {
     Ok(document)
 }
 
-/// Nesting is counted before anything recurses: tags that open against those that close.
+/// Checks the nesting before any recursion: opening minus closing tags.
 fn check_depth(text: &Text, xml: &str) -> Result<(), InputError> {
     let mut depth = 0usize;
     for (at, _) in xml.match_indices('<') {
@@ -82,7 +82,7 @@ fn line(element: Node<'_, '_>) -> u64 {
         .into()
 }
 
-/// A rate, and whether the file says it.
+/// A rate, and whether it was in the file.
 #[derive(Clone, Copy)]
 struct Rate {
     bytes_per_s: f64,
@@ -97,7 +97,7 @@ impl Rate {
         }
     }
 
-    /// PCI Express by transfers of a lane and lanes (8b/10b coding to 5 GT/s, then 128b/130b; PCI
+    /// PCI Express rate from transfers per lane and the number of lanes (8b/10b coding to 5 GT/s, then 128b/130b; PCI
     /// Express Base Specification).
     fn pci(gt_per_s: f64, lanes: f64) -> Option<Self> {
         let coding = if gt_per_s <= 5.0 { 0.8 } else { 128.0 / 130.0 };
@@ -189,7 +189,7 @@ impl Inside {
         self.b.node(name.clone(), name, None, router, inject, eject)
     }
 
-    /// Checks it, and says what is inside.
+    /// Checks the result, and notes its contents.
     fn finish(self, text: &Text, notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
         if self.b.node_count() == 0 {
             return Err(text
@@ -213,7 +213,7 @@ impl Inside {
     }
 }
 
-/// What a PCI device is, by its class.
+/// Kind of a PCI device, by its class.
 fn pci_device(class: u32) -> Option<&'static str> {
     match class >> 8 {
         // Network controllers, and InfiniBand among the serial buses.

@@ -1,4 +1,4 @@
-//! NCCL topology XML, as `NCCL_TOPO_DUMP_FILE` writes it and `NCCL_TOPO_FILE` takes it.
+//! NCCL topology XML: the output of `NCCL_TOPO_DUMP_FILE`, the input of `NCCL_TOPO_FILE`.
 //!
 //! ```text
 //! <system version="1">
@@ -55,7 +55,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
     Ok(reader.inside.finish(text, notes)?)
 }
 
-/// The far GPU by bus id, and how many links go there.
+/// The router, the far GPU by bus id, and the number of links to it.
 type NvLink = (RouterId, String, f64);
 
 struct Reader<'a> {
@@ -109,7 +109,7 @@ impl Reader<'_> {
         let (router, rate, kind) = if links.is_empty() {
             (at, rate, "PCI")
         } else {
-            // A GPU with links of its own is a place where ways meet.
+            // A GPU with its own links is a junction, so it gets a router.
             let own = self.inside.router(&format!("{name} {bus}"));
             self.inside.join(at, own, "PCI", rate);
             self.gpus.insert(bus.to_ascii_lowercase(), own);
@@ -130,7 +130,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Joins GPUs that name each other; links to switches meet in one router for each switch.
+    /// Joins GPUs that list each other; links to switches end at one router per switch.
     fn join_nvlinks(&mut self, notes: &mut Vec<String>) {
         let nvlinks = std::mem::take(&mut self.nvlinks);
         let mut switches: HashMap<String, RouterId> = HashMap::new();
@@ -139,7 +139,7 @@ impl Reader<'_> {
             let rate = Rate::assumed(NVLINK * count);
             let to = match self.gpus.get(target) {
                 Some(&to) if from < &to => to,
-                // The far GPU's entry joins them, or it is the same.
+                // The far GPU's entry adds this link, or it is the same GPU.
                 Some(_) => continue,
                 None => match switches.get(target) {
                     Some(&to) => to,
@@ -166,7 +166,7 @@ impl Reader<'_> {
     }
 }
 
-/// `8 GT/s` or `16.0 GT/s PCIe` on so many lanes.
+/// `8 GT/s` or `16.0 GT/s PCIe` times the number of lanes.
 fn rate(pci: Node<'_, '_>) -> Option<Rate> {
     let speed = pci
         .attribute("link_speed")?

@@ -8,8 +8,8 @@
 //! RingName=r1 Nodes=node[01-08]            rings
 //! ```
 //!
-//! `scontrol show topology` prints the same with a `Level=`, and behind every switch of switches all nodes
-//! below it. Keys do not care for case, `#` begins a comment, a backslash at the end continues the line.
+//! `scontrol show topology` prints the same with a `Level=`, and for every switch of switches all nodes below it.
+//! Keys are case-insensitive, `#` begins a comment, a backslash at the end continues the line.
 
 use super::{Block, Names, Plan, Switch};
 use crate::fabric::names::note_of;
@@ -19,7 +19,7 @@ use memchr::memchr;
 
 const NAMES: [&str; 3] = ["SwitchName", "BlockName", "RingName"];
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let first = line.words().next().and_then(setting);
     first.is_some_and(|(key, _)| is_key(key, "BlockSizes") || NAMES.iter().any(|n| is_key(key, n)))
@@ -114,7 +114,7 @@ impl Reader<'_> {
                 ));
             }
         }
-        // What a switch of switches has below it is no node of its own.
+        // The nodes that a switch of switches lists are those of the switches below it.
         if level > 0 && switches.is_some() {
             nodes = None;
         }

@@ -1,7 +1,7 @@
 //! Slurm topologies: trees of switches, blocks, rings, tori.
 //!
-//! Slurm knows which node hangs where and nothing about speeds, so every link gets the same capacity,
-//! and a note says so. Tables and real cables are in the dumps of the networks' own tools.
+//! Slurm's files have the positions of nodes but no speeds, so every link gets the same capacity, and a note states
+//! this. Tables and real cables are in the dumps of the networks' own tools.
 
 pub mod conf;
 pub mod topology_yaml;
@@ -22,15 +22,15 @@ const CAPACITY: BytesPerSecond = BytesPerSecond(12.5e9);
 /// Assumed latency of one hop.
 const LATENCY: Seconds = Seconds(100e-9);
 
-/// Most names in a file, so that short lists with huge ranges do not fill the memory.
+/// Maximum number of names in a file, so that short lists with huge ranges do not exhaust the memory.
 const MOST_NAMES: usize = 1 << 21;
 
-/// Expands lists of names, counting what a file has asked for.
+/// Expands lists of names, counting the names of the file so far.
 #[derive(Default)]
 struct Names(usize);
 
 impl Names {
-    /// The names of a list; `None` for none, for what is no list, and when there are too many.
+    /// The names of a list; `None` if there are none, if it is not a list, or if there are too many.
     fn of(&mut self, list: &str) -> Option<Vec<String>> {
         let names = host_list(list)?;
         self.0 += names.len();
@@ -43,7 +43,7 @@ impl Names {
     }
 }
 
-/// A switch with what hangs on it.
+/// A switch with its nodes and child switches.
 #[derive(Clone, Debug)]
 pub struct Switch {
     /// Name.
@@ -80,7 +80,7 @@ pub struct Torus {
     pub line: u64,
 }
 
-/// What a file describes.
+/// Content of a file.
 #[derive(Clone, Debug)]
 pub enum Plan {
     /// Switches, usually a tree.
@@ -125,7 +125,7 @@ impl Plan {
     }
 }
 
-/// Blocks as leaves under switches that stand for the larger sizes, and one for all.
+/// Blocks as leaves under switches for the larger sizes, and one root.
 fn block_tree(sizes: &[u32], blocks: Vec<Block>) -> Vec<Switch> {
     let base = sizes.first().copied().unwrap_or(0).max(1);
     let line = blocks.first().map_or(0, |b| b.line);
@@ -190,7 +190,7 @@ fn tree(text: &Text, switches: &[Switch], notes: &mut Vec<String>) -> Result<Fab
                 let error = text.error(name, "another switch than the one it is under");
                 return Err(error.at(switch.line).into());
             }
-            // Two switches that name each other have one cable.
+            // Two switches that list each other have one cable.
             let pair = (parent.min(child), parent.max(child));
             if cables.insert(pair, switch.line).is_none() {
                 *parents.entry(child).or_default() += 1;
@@ -216,7 +216,7 @@ fn tree(text: &Text, switches: &[Switch], notes: &mut Vec<String>) -> Result<Fab
     b.finish()
 }
 
-/// Says when the switches are a forest or a graph.
+/// Adds a note if the switches form a forest or a graph.
 fn note_shape(
     switches: &[Switch],
     routers: &HashMap<&str, RouterId>,
@@ -297,7 +297,7 @@ fn add_nodes<'a>(
     }
 }
 
-/// Tori of nodes, each node on a router of its own.
+/// Tori of nodes, each node on its own router.
 fn toruses(text: &Text, list: Vec<Torus>) -> Result<Fabric, FabricError> {
     let one = list.len() == 1;
     let family = if one { Family::Torus } else { Family::Generic };

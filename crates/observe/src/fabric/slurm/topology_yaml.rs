@@ -1,4 +1,4 @@
-//! Slurm's `topology.yaml`: several topologies, of which the cluster's default is read.
+//! Slurm's `topology.yaml`: several topologies; the cluster's default is read.
 //!
 //! ```text
 //! - topology: topo1
@@ -24,12 +24,12 @@ use std::cell::RefCell;
 /// The kinds of topology.
 const KINDS: [&str; 5] = ["tree", "block", "ring", "torus3d", "flat"];
 
-/// Whether a line is one of this format.
+/// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     line.trimmed().starts_with(b"- topology:")
 }
 
-/// Reads the topology that is the cluster's default, or the first.
+/// Reads the cluster's default topology, or the first if none is marked.
 pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
     let reader = Reader {
         text,
@@ -88,7 +88,7 @@ impl Reader<'_> {
     fn list<'y>(&self, yaml: &'y Yaml, expected: &str) -> Result<&'y [Yaml], InputError> {
         match &yaml.value {
             Value::List(list) => Ok(list),
-            // One entry may stand without its dash.
+            // A single entry may lack its dash.
             Value::Map(_) => Ok(std::slice::from_ref(yaml)),
             Value::Scalar(_) => Err(self.wrong(yaml, expected)),
         }

@@ -1,10 +1,10 @@
-//! As much YAML as configuration files use: block mappings and lists, plain and quoted scalars, lists in
-//! brackets, comments. No anchors, tags, multi-line scalars or flow mappings.
+//! The YAML subset of configuration files: block mappings and lists, plain and quoted scalars, lists in brackets,
+//! comments. No anchors, tags, multi-line scalars or flow mappings.
 
 use crate::text::{Line, Text, lossy};
 use hopbyte_fabric::InputError;
 
-/// Deepest nesting.
+/// Maximum nesting.
 const DEPTH: usize = 32;
 
 /// A value and the line on which it begins.
@@ -12,14 +12,14 @@ const DEPTH: usize = 32;
 pub struct Yaml {
     /// Line, from 1.
     pub line: u64,
-    /// What it is.
+    /// Its value.
     pub value: Value,
 }
 
-/// What a value is.
+/// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text, number, truth value or nothing, as it is written.
+    /// Text, number, boolean or null, as written.
     Scalar(String),
     /// A list.
     List(Vec<Yaml>),
@@ -28,7 +28,7 @@ pub enum Value {
 }
 
 impl Yaml {
-    /// The value of a key; `None` also for what is no mapping.
+    /// The value of a key; `None` also if this is not a mapping.
     pub fn get(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Map(pairs) => pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v),
@@ -44,7 +44,7 @@ impl Yaml {
         }
     }
 
-    /// Whether there is nothing.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         match &self.value {
             Value::Scalar(text) => matches!(text.as_str(), "" | "~" | "null"),
@@ -83,7 +83,7 @@ pub fn read(text: &Text) -> Result<Yaml, InputError> {
         }
     }
     let mut parser = Parser { text, contents };
-    // Taken from the end.
+    // Items are popped from the end.
     parser.contents.reverse();
     let Some(first) = parser.contents.last() else {
         return Err(text.error("", "YAML"));

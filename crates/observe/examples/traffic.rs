@@ -1,5 +1,5 @@
-//! Prints any traffic that hopbyte reads as CSV, what was assumed on standard error:
-//! `cargo run -p hopbyte-observe --example traffic -- collective:allreduce:8:1000000:openmpi`.
+//! Prints any traffic that hopbyte reads as CSV, with its assumptions on standard error: `cargo run -p
+//! hopbyte-observe --example traffic -- collective:allreduce:8:1000000:openmpi`.
 
 use std::process::ExitCode;
 

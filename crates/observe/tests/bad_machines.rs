@@ -1,4 +1,4 @@
-//! What a refused machine file says: place, what stood there, what was expected, what to do.
+//! Messages for refused machine files: position, text found, text expected, hint.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -8,7 +8,7 @@ use common::parse;
 use hopbyte_observe::{MachineFiles, read_machine};
 use std::io::Write;
 
-/// Input, and what the message must contain.
+/// Input, and the texts that the message must contain.
 const BAD: [(&str, &[&str]); 31] = [
     (
         "",
@@ -213,7 +213,7 @@ fn hostile_names_are_made_printable_and_finite() {
     );
 }
 
-/// hopbyte's own format, changed by hand.
+/// hopbyte's own format, edited by hand.
 #[test]
 fn documents_that_make_no_machine_are_refused() {
     let seed = hopbyte_testdata::workspace().join("fuzz/seeds/document/torus.json");

@@ -1,6 +1,6 @@
-//! Readers of counters, traffic and placements against bent input: they read or refuse, and never panic.
+//! Readers of counters, traffic and placements with corrupted input: they read or refuse, and never panic.
 //!
-//! Seeds are those of the fuzz targets; the changes are random but always the same.
+//! Seeds are those of the fuzz targets; the changes are pseudo-random and reproducible.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> Result<Text, ObserveError> {
     Text::from_bytes("input", bytes, Limits::ANY)
 }
 
-/// Small machines that the seeds speak of, built once.
+/// Small machines of the seeds, built once.
 fn machine(name: &str) -> &'static Fabric {
     static MACHINES: LazyLock<Vec<Fabric>> = LazyLock::new(|| {
         ["gemini:2x2x8", "aries:1x6x16", "torus:4x4"]
@@ -44,7 +44,7 @@ fn subnet() -> &'static Fabric {
     })
 }
 
-/// Reads counters; what they say of links is never negative, infinite, or more than all.
+/// Reads counters; link values are never negative, infinite, or above the maximum.
 fn counters(fabric: &Fabric, bytes: &[u8]) -> Result<(), ObserveError> {
     let options = CounterOptions {
         node: Some(fabric.node(NodeId(0)).name.clone()),
@@ -134,7 +134,7 @@ fn bent_inputs_never_panic() {
                         let house = text.contains("expected") || text.contains("hint: ");
                         assert!(house, "{target}/{name}: {text}");
                         assert!(text.len() < 1000, "{target}/{name}: {text}");
-                        // A profile of TAU has its rank in its name, and mpiP says nothing of receivers.
+                        // TAU profiles have the rank in the file name, and mpiP reports have no receivers.
                         let refused = ["profile.", "refused."].iter().any(|n| name.starts_with(n));
                         assert!(
                             bytes != seed || target == "placement" || refused,

@@ -1,6 +1,6 @@
-//! Every machine reader against bent input: it reads or refuses, and never panics.
+//! Every machine reader with corrupted input: it reads or refuses, and never panics.
 //!
-//! Seeds are those of the fuzz targets; the changes are random but always the same.
+//! Seeds are those of the fuzz targets; the changes are pseudo-random and reproducible.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ fn as_format(bytes: &[u8], format: Format) -> Result<Machine, ObserveError> {
     read_machine_text(&text, Some(format), Companions::default())
 }
 
-/// What a bent text is to a fixed dump.
+/// Role of a corrupted text beside a fixed dump.
 enum As {
     Map,
     Tables,
@@ -49,14 +49,14 @@ fn beside(main: &str, role: &As, bytes: &[u8]) -> Result<Machine, ObserveError> 
     read_machine_text(&main, None, with)
 }
 
-/// With the hash made good, so that damage is met behind it.
+/// With a corrected hash, so that the damage behind it is reached.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     hopbyte_fabric::compact::seal(&mut bytes);
     bytes
 }
 
-/// A CODES model with some of its files bent.
+/// A CODES model with some of its files corrupted.
 fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
     let file = |name: &str, target: &str, seed: &str| {
         let given = bent
@@ -149,7 +149,7 @@ fn bent_machines_never_panic() {
     }
 }
 
-/// A machine that was read holds together: all pairs route or say why not, all names are found.
+/// A machine that was read is consistent: all pairs have a route or a reason, all names are found.
 fn use_it(machine: &Machine) {
     let fabric = &machine.fabric;
     if fabric.nodes().len() <= 32 {
@@ -166,12 +166,12 @@ fn use_it(machine: &Machine) {
     }
 }
 
-/// Seeds are good: a fuzzer that starts from refused input learns little.
+/// Seeds are valid: a fuzzer that starts from refused input explores little.
 #[test]
 fn seeds_are_read_as_they_are() {
     for (target, read) in TARGETS {
         for (name, seed) in seeds(target) {
-            // A map goes with one machine; tables come in parts.
+            // A map belongs to one machine; tables come in parts.
             let whole = !matches!(target, "system_map" | "codes_links");
             if let (Err(error), true) = (read(&seed), whole) {
                 let text = error.to_string();

@@ -19,7 +19,7 @@ fn edison() -> Option<Fabric> {
     Some(machine(&shared("cray/edison.interconnect.txt.zst")?).fabric)
 }
 
-/// Rows of a CSV file behind its header.
+/// Rows of a CSV file after its header.
 fn rows(raw: &str) -> impl Iterator<Item = Vec<&str>> {
     raw.lines().skip(1).map(|l| l.split(',').collect())
 }
@@ -28,7 +28,7 @@ fn coordinate(cells: &[&str]) -> Vec<u32> {
     cells.iter().map(|c| c.parse().unwrap()).collect()
 }
 
-/// Every row's tile exists, is wired as it says, and its counts are under the link that ends there.
+/// Every row's tile exists, is wired as stated, and its counts are under the link that ends there.
 fn check_edison(name: &str, expected_rows: usize) {
     let (Some(fabric), Some(path)) = (edison(), shared(&format!("aries-counters/{name}"))) else {
         return;
@@ -36,7 +36,7 @@ fn check_edison(name: &str, expected_rows: usize) {
     let snapshot = read_counters(&[&path], &fabric, &options()).unwrap();
     assert_eq!((snapshot.matched, snapshot.unmatched), (expected_rows, 0));
     let raw = content(&path);
-    // Added up by text alone: flits and stalls of every (counting router, neighbour, colour).
+    // Summed from the text alone: flits and stalls of every (counting router, neighbour, colour).
     type Pair<'a> = (Vec<u32>, Vec<u32>, &'a str);
     let mut flits: BTreeMap<Pair, (u64, u64, u64)> = BTreeMap::new();
     for row in rows(&raw) {
@@ -87,8 +87,8 @@ fn edison_2014_every_row_finds_its_link() {
     check_edison("edison.2014.net_counters.csv.zst", 5658);
 }
 
-/// The counters are of arrivals: a green link from a router without any job brings packets on their
-/// last hop, so on higher virtual channels than a link between routers of the job.
+/// The counters are of arrivals: a green link from a router without a job carries packets on their last hop, so on
+/// higher virtual channels than a link between routers of the job.
 #[test]
 fn edison_s_channels_show_that_rows_are_arrivals() {
     let (Some(net), Some(jobs)) = (
@@ -127,7 +127,7 @@ fn edison_s_jobs_are_found_and_shared_out() {
             (jobs.nodes(), jobs.ids().len(), jobs.unmatched),
             (nodes, ids, 0)
         );
-        // Node by node: the nid that the coordinates give by rule has the job of the row.
+        // Node by node: the nid that follows from the coordinates has the job of the row.
         let raw = content(&path);
         for row in rows(&raw) {
             let c = coordinate(&row[0..4]);

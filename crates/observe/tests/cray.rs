@@ -175,7 +175,7 @@ fn check_node_map(f: &Fabric, map: &str) {
     assert_eq!((lines, f.nodes().len()), (6528, 6528));
 }
 
-/// Text of an interconnect or map by the generator that lies with the shared captures.
+/// Text of an interconnect or map from the generator beside the shared captures.
 fn generated(size: [u32; 3], what: &[&str]) -> Option<String> {
     let script = shared("make_gemini.py")?;
     let mut command = Command::new("python3");
@@ -234,7 +234,7 @@ fn generated_gemini_machines_equal_their_specs() {
         let by_rule = machine(&dump);
         assert_equal(&by_rule.fabric, &spec);
         assert_eq!(by_rule.fabric.port_count(), interconnect.lines().count());
-        // The map lies beside it from now on and is found.
+        // From now on the map is in the same folder and is found.
         std::fs::write(folder.path().join("system-map.txt"), &map).unwrap();
         let with_map = machine(&dump);
         assert!(
@@ -271,7 +271,7 @@ fn the_golden_gemini_equals_its_spec() {
 #[test]
 fn what_a_gemini_dump_leaves_out_is_noted() {
     let raw = content(&own("cray/gemini-2x2x8.interconnect.txt.zst"));
-    // One tile less at one end: the cable's other end does not face a listed tile.
+    // One tile less at one end: the cable's other end is not wired to a listed tile.
     let cut: String = raw.lines().skip(1).map(|l| format!("{l}\n")).collect();
     let m = parse(&cut).unwrap();
     let notes = m.notes.join("\n");
@@ -300,7 +300,7 @@ fn generated_routes_are_ours() {
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("routes");
-        // As slides break them: after an arrow.
+        // With line breaks after arrows, as on slides.
         std::fs::write(&path, routes.replace(" -> ", " ->\n  ")).unwrap();
         let [x, y, z] = size;
         let mut files = MachineFiles::new(format!("gemini:{x}x{y}x{z}"));
@@ -311,7 +311,7 @@ fn generated_routes_are_ours() {
     }
 }
 
-/// Across half of a ring of eight there are two ways; this machine takes the lower one.
+/// Across half of a ring of eight there are two routes; this machine takes the lower one.
 const OTHER_WAY: &str = "{23,24,33,34,43,44,53,54}c0-0c0s0g0{06,07,16-22,32} -> \
     {00,01,10,11,25-27,35}c0-0c0s7g0{06,07,16-22,32} -> {00,01,10,11,25-27,35}c0-0c0s6g0{06,07,16-22,32} ->\n \
     {00,01,10,11,25-27,35}c0-0c0s5g0{06,07,16-22,32} -> {00,01,10,11,25-27,35}c0-0c0s4g0{23,24,33,34,43,44,53,54}\n";
@@ -354,7 +354,7 @@ fn routes_of_the_machine_count_where_they_differ() {
             "c0-0c0s5g0 Z-"
         ]
     );
-    // The way back and all others are computed.
+    // The route back and all others are computed.
     assert_eq!(Reach::of(&m.fabric, &m.routing).unroutable_pairs(), 0);
     links.clear();
     m.routing

@@ -5,7 +5,7 @@
 use hopbyte_fabric::{aries, gemini};
 use hopbyte_observe::text::{Limits, Text, lossy};
 
-/// Rows of words of a shared file, or `None` (said on stderr) where it is absent.
+/// Rows of words of a shared file, or `None` (with a message on stderr) if it is absent.
 fn rows(file: &str) -> Option<Vec<Vec<String>>> {
     let path = hopbyte_testdata::shared(file)?;
     let text = Text::read(&path, Limits::TEXT).unwrap();

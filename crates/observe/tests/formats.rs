@@ -1,5 +1,5 @@
-//! The tables of formats are whole: every row has a page that names it and a seed that is recognised as it, and every
-//! folder of seeds has a target.
+//! The tables of formats are complete: every row has a page that names it and a seed that is recognised as its
+//! format, and every folder of seeds has a target.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{counters, fabric, placement, traffic};
 use std::collections::BTreeSet;
 
-/// The format that a text is taken for.
+/// The format that a text is recognised as.
 fn recognised(kind: &str, text: &Text) -> Result<Known, InputError> {
     match kind {
         "machines" => fabric::Format::of(text).map(fabric::Format::known),

@@ -1,7 +1,7 @@
 //! InfiniBand scans and tables against an independent reading of the raw text.
 //!
-//! The walker below shares nothing with the readers: it takes lines apart by white space and quotes into
-//! string maps, and follows LIDs through the tables port by port.
+//! The walker below shares nothing with the readers: it splits lines by white space and quotes into string maps, and
+//! follows LIDs through the tables port by port.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 type Guid = u64;
 type Port = (Guid, u16);
 
-/// Cables and adapter LIDs as the text of a scan has them. Adapters are known by port GUID.
+/// Cables and adapter LIDs from the text of a scan. Adapters are identified by port GUID.
 #[derive(Default)]
 struct Raw {
     peer: HashMap<Port, Port>,
@@ -127,7 +127,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
     entries.map(|e| e.unwrap().path()).collect()
 }
 
-/// The ports that a packet leaves by, from adapter to adapter; `None` when the tables do not bring it.
+/// The ports that a packet leaves by, from adapter to adapter; `None` if the tables do not deliver it.
 fn walk(raw: &Raw, tables: &Lft, from: Guid, to: Guid) -> Option<Vec<Port>> {
     let first = (1..=2)
         .map(|p| (from, p))
@@ -271,7 +271,7 @@ fn x5_routes_alike_in_all_forms() {
     let m = machine_of(&with_routes(&records, std::slice::from_ref(&opensm)));
     let (routable, dead, _) = agrees(&raw, &lft(&[opensm]), &m);
     assert_eq!((routable, dead), (89 * 88, 0));
-    // Both forms make one fabric: the same links under the same names.
+    // Both forms give one fabric: the same links under the same names.
     let other = machine(&lines);
     let links = |f: &Fabric| {
         let mut all: Vec<String> = f
@@ -319,7 +319,7 @@ fn the_torus_routes_as_opensm_made_it() {
     assert_eq!((routable, dead), (120 * 119, 0));
     // No pair of a 5×4×3 torus is further than 2 + 2 + 1 switches and the two host links.
     assert_eq!(histogram.keys().max(), Some(&7));
-    // The input that ibsim was given has no LIDs: the tables' GUIDs find the nodes.
+    // The input of ibsim has no LIDs: the nodes are found by the tables' GUIDs.
     let input = machine(&folder.join("torus.net.zst"));
     assert_eq!(hops(&input.fabric, &input.routing), histogram);
     assert!(input.fabric.kind_summary().contains_key("4xQDR"));
@@ -367,7 +367,7 @@ fn the_dgx_fabric_has_its_cables_and_minimal_routes() {
         }
     }
     assert_eq!(hops(&m.fabric, &m.routing), histogram);
-    // Hosts with several adapters are found by host name; factory names make no host.
+    // Hosts with several adapters are found by host name; factory default names do not make a host.
     assert_eq!(m.fabric.find_host("a08-p1-dgx-04-c01").len(), 4);
     assert!(m.fabric.find_host("MT4129").is_empty());
 }

@@ -1,4 +1,4 @@
-//! Other tools' forms of the same InfiniBand fabrics, held against the scans and tables of `ibnetdiscover`.
+//! Other tools' forms of the same InfiniBand fabrics, compared with the scans and tables of `ibnetdiscover`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -137,7 +137,7 @@ fn lids_from_guid2lid_serve_a_scan_without_lids() {
     let folder = own("infiniband/opensm-torus-5x4x3");
     let reference = machine(&folder.join("ibnetdiscover.out.zst"));
     let scratch = tempfile::tempdir().unwrap();
-    // As OpenSM keeps it: a line for each port GUID, blank lines between.
+    // In OpenSM's form: a line for each port GUID, blank lines between.
     let lids: String = reference
         .fabric
         .nodes()
@@ -155,7 +155,7 @@ fn lids_from_guid2lid_serve_a_scan_without_lids() {
         .collect();
     let path = scratch.path().join("guid2lid");
     std::fs::write(&path, lids).unwrap();
-    // fdbs have no GUIDs, the input of ibsim no LIDs: only together they make routes.
+    // fdbs have no GUIDs, the input of ibsim no LIDs: only together they give routes.
     let (scan, tables) = (folder.join("torus.net.zst"), folder.join("opensm.fdbs.zst"));
     let without = hopbyte_observe::read_machine(&with_routes(&scan, std::slice::from_ref(&tables)));
     assert!(
@@ -290,7 +290,7 @@ fn ibdm_topologies_have_their_cables() {
         };
         let raw = content(&path);
         let m = machine(&path);
-        // Every cable once, whichever end lists it.
+        // Every cable once, from either end.
         let mut seen = BTreeSet::new();
         let mut here = "";
         for line in raw

@@ -1,4 +1,4 @@
-//! What is inside a node: hwloc of both versions, NCCL.
+//! Topologies inside a node: both versions of hwloc, NCCL.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ fn node_names(fabric: &Fabric) -> Vec<&str> {
     names
 }
 
-/// What `lstopo` says of the same file: 2 packages, 4 L3, 16 cores, 32 hardware threads, 2 memories.
+/// Output of `lstopo` for the same file: 2 packages, 4 L3, 16 cores, 32 hardware threads, 2 memories.
 #[test]
 fn both_versions_of_hwloc_say_the_same() {
     let read = |file: &str| parse(&content(&own("node-topology").join(file))).unwrap();
@@ -57,7 +57,7 @@ fn both_versions_of_hwloc_say_the_same() {
         ] {
             assert!(note.contains(words), "{words}: {note}");
         }
-        // Two threads of a core, cores of one L3, of two, of two packages.
+        // Two threads of a core, cores of one L3, of two L3s, of two packages.
         let core = |pu: &str| m.fabric.node(m.fabric.find_node(pu).unwrap()).name.clone();
         assert_eq!(
             (core("pu 8"), core("pu 9"), core("pu 31")),
@@ -144,7 +144,7 @@ fn devices_of_real_nodes_are_found() {
 fn nvlinks_are_shorter_than_pci() {
     let (_, seed) = seeds("nccl").remove(0);
     let m = parse(&String::from_utf8(seed).unwrap()).unwrap();
-    // A GPU's own joint, the NVLink, the other's joint.
+    // A GPU's own router, the NVLink, the other GPU's router.
     assert_eq!(hops(&m, "gpu0", "gpu1"), 3);
     assert_eq!(narrowest(&m, "gpu0", "gpu1"), 50.0);
     assert!((narrowest(&m, "gpu1", "mlx5_0") - 7.876_923).abs() < 1e-5);
@@ -196,7 +196,7 @@ fn hostile_xml_is_refused() {
     }
 }
 
-/// OpenSM's own count of hops is that of the cables.
+/// OpenSM's hop counts equal those of the cables.
 #[test]
 fn lid_matrix_agrees_with_the_scan() {
     let Some(folder) = shared("infiniband/opensm-x5-minhop") else {

@@ -1,4 +1,4 @@
-//! Laws of link state: whatever happens between two readings, a figure is exact or it is missing.
+//! Laws of link state: whatever the events between two readings, a value is exact or missing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,21 +11,21 @@ use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 
 static FABRIC: LazyLock<Fabric> = LazyLock::new(|| spec::fabric("gemini:4x4x8").unwrap());
-/// Most bytes a second that a counter of these tests counts, below every link's capacity.
+/// Maximum bytes per second of a counter in these tests, below every link's capacity.
 const MOST: f64 = 4.6875e9;
 
-/// What happens to a counter between two readings.
+/// Event at a counter between two readings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
-    /// It counts on.
+    /// It continues.
     Counts,
     /// The second reading fails.
     Fails,
-    /// The device starts anew and counts from zero.
+    /// The device restarts and counts from zero.
     Restarts,
 }
 
-/// What happens to the device's clock and life.
+/// Event at the device's clock and boot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Life {
     Goes,
@@ -84,7 +84,7 @@ proptest! {
         let ns = match life {
             Life::ClockStands => begin,
             Life::ClockGoesBack => begin - 5,
-            // Longer than 2^48 bytes take; 2^64 take a century.
+            // Longer than 2^48 bytes take; 2^64 bytes take a century.
             Life::SleepsTooLong => begin + 200_000 * 1_000_000_000,
             _ => begin + millis * 1_000_000,
         };
@@ -100,7 +100,7 @@ proptest! {
             Reading::of(layout.clone(), first, &before),
             Reading::of(layout, second, &after),
         ];
-        // Readings are sorted by time; a clock that goes back is a device that went back.
+        // Readings are sorted by time; a clock that goes back means that the device restarted.
         let all = series(&FABRIC, "t", readings, &PortMap::new()).unwrap().all();
         prop_assert_eq!(all.len(), 1);
         let state = all[0].state(&FABRIC);
@@ -115,7 +115,7 @@ proptest! {
             match (life, events[d]) {
                 (Life::Goes, Event::Counts) => prop_assert_eq!(bytes, Some(counted[d] as f64)),
                 (Life::Goes, Event::Fails) => prop_assert_eq!(why, Some(Missing::Unread)),
-                // A device that began anew can look like a wrap only where it stood near its end.
+                // A restart can look like a wrap only if the counter was near its end.
                 (Life::Goes, Event::Restarts) => {
                     let turned = counted[d].wrapping_sub(start[d]) & top;
                     let possible = turned as f64 <= MOST * (seconds * 1.1 + 0.25);

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a command in the thread's namespace; false when it failed.
+/// Runs a command in the thread's namespace; false if it failed.
 fn run(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let done = Command::new(words[0]).args(&words[1..]).output();
@@ -79,7 +79,7 @@ fn a_flooded_cable_shows_its_queue_and_what_it_carried() {
         .filter(|c| c.quantity == Quantity::QueuedBytes);
     assert_eq!(queued.count(), 1);
 
-    // An interface goes, its counters go with it; another comes.
+    // An interface is removed with its counters; another is added.
     assert!(run("ip link del left") && run("ip link add east type veth peer name west"));
     let third = source.sample().unwrap();
     assert_eq!(value(third, "east", "rx_bytes"), Some(0));

@@ -1,4 +1,4 @@
-//! Placements of real jobs; those that `apply` could write, read back; damaged files.
+//! Placements of real jobs; output of `apply`, read back; damaged files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -47,7 +47,7 @@ fn plafrim_s_job_ran_on_three_hosts() {
     assert_eq!(listed, placed.allocation);
 }
 
-/// Forms of a placement: (text, whether slots are told).
+/// Forms of a placement: (text, whether it contains slots).
 fn printed(fabric: &Fabric, allocation: &Allocation, p: &Placement) -> Vec<(String, bool)> {
     let host = |s: &Slot| fabric.node(s.node).host.clone();
     let lines = |f: &dyn Fn(usize, &Slot) -> String| -> String {

@@ -1,4 +1,4 @@
-//! One node by every reader: the same bytes on its links, whatever the source; nothing vanishes unmentioned.
+//! One node by every reader: the same bytes on its links from every source; everything left out is reported.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,8 +29,8 @@ fn options(node: &str) -> CounterOptions {
     }
 }
 
-/// Bytes that arrived by adapter and interfaces in the second reading, all zero in the first: the
-/// adapter counts what ib0 carries, eth0 is no part of the fabric, the others are virtual.
+/// Bytes that arrived by adapter and interfaces in the second reading, all zero in the first: the adapter's counters
+/// include ib0, eth0 is not part of the fabric, the others are virtual.
 const MOVED: [(&str, u64); 5] = [
     ("ib0", 900),
     ("eth0", 70),
@@ -80,7 +80,7 @@ fn an_adapter_speaks_for_its_interfaces_in_every_reader() {
             readings.push(source.sample().unwrap().clone());
         }
     }
-    // Of one reading, too: totals since they began.
+    // Also with a single reading: totals since the counters began.
     for count in [readings.len(), 2] {
         let last = readings[readings.len() - count..].to_vec();
         let joined = join_readings(last, "tree", &fabric, &options(&node)).unwrap();
@@ -142,7 +142,7 @@ fn an_adapter_speaks_for_its_interfaces_in_every_reader() {
             "{reader}: {words:?}"
         );
         let left_out: usize = counted.left_out.counts().map(|(_, n)| n).sum();
-        // The reader of the tree says itself that it does not read virtual interfaces.
+        // The reader of the tree reports that it does not read virtual interfaces.
         assert_eq!(
             left_out,
             if *reader == "sysfs" { 2 } else { 5 },
@@ -262,7 +262,7 @@ fn a_producer_that_misses_a_sample_keeps_its_place() {
     );
 }
 
-/// The states that files give while they are written anew.
+/// The states from files while they are rewritten.
 fn followed(fabric: &Fabric, contents: &[&str], node: &str) -> Vec<LinkState> {
     let folder = tempfile::tempdir().unwrap();
     let mut follow = Follow::default();

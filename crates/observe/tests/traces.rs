@@ -12,7 +12,7 @@ fn phase<'a>(traffic: &'a hopbyte_fabric::Traffic, name: &str) -> &'a Exchange {
     &found.unwrap_or_else(|| panic!("no phase {name}")).exchange
 }
 
-/// Sums counted with a script over the 32 files: bytes that leave a rank are 8 a count.
+/// Sums computed by a script over the 32 files: bytes sent by a rank are 8 per count.
 #[test]
 fn a_simgrid_trace_of_32_ranks() {
     let Some(path) = shared("traces/simgrid-ti-32ranks.tar.zst") else {
@@ -56,7 +56,7 @@ fn a_goal_schedule_of_a_broadcast() {
     );
 }
 
-/// The text of one of four ranks is no trace of the job, and says so.
+/// The text of one of four ranks is not a trace of the job; the error states this.
 #[test]
 fn a_dumpi_trace_without_most_of_its_ranks() {
     let Some(path) = shared("traces/dumpi-testtrace.tar.zst") else {

@@ -26,7 +26,7 @@ fn sums(t: &Traffic, phase: &str) -> (usize, f64, u64) {
     )
 }
 
-/// Sums counted with `awk` over the files of the archives: lines, bytes and messages of each kind.
+/// Sums computed with `awk` over the files of the archives: lines, bytes and messages of each kind.
 #[test]
 fn lammps_on_64_ranks_is_a_periodic_grid() {
     let t = read(&own("comm/lammps-lj-64.prof.tar.zst"));
@@ -35,7 +35,7 @@ fn lammps_on_64_ranks_is_a_periodic_grid() {
     assert_eq!(sums(&t, "library"), (565, 287_076.0, 31_320));
     assert_eq!(t.phases.len(), 2);
     assert_eq!(t.total().total_bytes(), 97_552_052.0);
-    // 4x4x4 ranks, neighbours at 1, 4 and 16, round the corner too.
+    // 4x4x4 ranks, neighbours at distance 1, 4 and 16, with wraparound.
     let p2p = &t.phases[0].exchange;
     for rank in 0..64u32 {
         let c = [rank % 4, rank / 4 % 4, rank / 16];
@@ -54,7 +54,7 @@ fn lammps_on_64_ranks_is_a_periodic_grid() {
     }
 }
 
-/// The same archive counted here once more, member by member, without the reader.
+/// The same archive counted again, member by member, without the reader.
 #[test]
 fn lammps_is_what_its_lines_say() {
     for (name, tasks) in [("lammps-lj-64", 64usize), ("lammps-peptide-48", 48)] {
@@ -145,7 +145,7 @@ fn an_archive_is_its_unpacked_folder() {
         error.contains("files of 63 ranks; rank 17 is missing"),
         "{error}"
     );
-    // Cut anywhere, the archive is refused.
+    // Cut at any byte, the archive is refused.
     let whole = std::fs::read(plain).unwrap();
     for cut in [100, 511, 513, 5000, whole.len() / 2] {
         let name = folder.path().join("cut.tar");
@@ -207,7 +207,7 @@ fn matrices_of_other_projects() {
             assert_eq!(t.total().total_bytes(), sum);
         }
     }
-    // Matrices of coefficients are no traffic, and rectangles no square.
+    // Matrices of coefficients are not traffic, and rectangular ones are not square.
     for (name, found) in [
         ("matrices/west0067", "west0067:1: found -1.863354"),
         ("matrices/lp_afiro.tri", "found 51, expected 27 columns"),
@@ -230,7 +230,7 @@ fn parse(content: &[u8]) -> Result<Traffic, String> {
     traffic(&text).map_err(|e| e.to_string())
 }
 
-/// Every form that a printed exchange can take.
+/// All forms of a printed exchange.
 fn printed(e: &Exchange) -> Vec<(&'static str, String)> {
     let n = e.tasks();
     let list = |separator: &str, base: u32| -> String {

@@ -6,8 +6,8 @@ use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};
 use serde::Deserialize;
 
-/// netloc's `resources.txt`: number of hosts, their names, the slots of each, then (core, rank) for
-/// every slot, host by host; line ends do not matter.
+/// netloc's `resources.txt`: number of hosts, their names, the slots of each, then (core, rank) for every slot, host
+/// by host; line breaks are not significant.
 pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
     let mut words = content_lines(text).flat_map(|line| line.words().map(move |w| (line, w)));
     let mut next = |expected: &str| {
@@ -51,8 +51,8 @@ pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputErr
     Ok(places)
 }
 
-/// Open MPI rankfile: `rank N=HOST slot=LIST`. A slot that is one number keeps it; of lists and
-/// `socket:core` only the order of the lines counts.
+/// Open MPI rankfile: `rank N=HOST slot=LIST`. A slot that is a single number is kept; for lists and `socket:core`
+/// only the order of the lines counts.
 pub(super) fn rankfile(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
     let mut places = Places::default();
     for line in content_lines(text) {
@@ -77,7 +77,7 @@ pub(super) fn rankfile(text: &Text, fabric: &Fabric) -> Result<Places, InputErro
     Ok(places)
 }
 
-/// CSV `rank,node[,slot]` with or without that header; names with commas stand in quotes.
+/// CSV `rank,node[,slot]`, with or without this header; names with commas are quoted.
 pub(super) fn csv(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
     let mut places = Places::default();
     for (line, i) in content_lines(text).zip(0..) {
@@ -103,7 +103,7 @@ pub(super) fn csv(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
     Ok(places)
 }
 
-/// Cells of a CSV line with quotes; `None` when a quote does not close.
+/// Cells of a CSV line with quotes; `None` if a quote is not closed.
 fn quoted_cells(line: Line<'_>) -> Option<Vec<String>> {
     let content = lossy(line.trimmed());
     let mut cells = vec![String::new()];
@@ -124,7 +124,7 @@ fn quoted_cells(line: Line<'_>) -> Option<Vec<String>> {
     (!quoted).then_some(trimmed)
 }
 
-/// A hostfile: one host a line for every rank in turn, or `HOST slots=N` (and `HOST:N`) for N ranks.
+/// A hostfile: one host per line for every rank in turn, or `HOST slots=N` (and `HOST:N`) for N ranks.
 pub(super) fn hostfile(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
     let mut places = Places::default();
     for line in content_lines(text) {
@@ -151,7 +151,7 @@ pub(super) fn hostfile(text: &Text, fabric: &Fabric) -> Result<Places, InputErro
     Ok(places)
 }
 
-/// A number of slots that a machine of this size could have.
+/// A number of slots that is plausible for a machine of this size.
 fn slots(text: &Text, line: Line<'_>, word: &[u8], fabric: &Fabric) -> Result<u32, InputError> {
     let most = (crate::traffic::MAX_TASKS / fabric.nodes().len().max(1)).max(1) as u32;
     decimal_u32(word)
@@ -159,8 +159,8 @@ fn slots(text: &Text, line: Line<'_>, word: &[u8], fabric: &Fabric) -> Result<u3
         .ok_or_else(|| text.error_in(line, word, format!("1 to {most} slots")))
 }
 
-/// `MPICH_RANK_ORDER`: the rank at every slot of the default launch (nodes filled one after the other),
-/// numbers and ranges joined by commas.
+/// `MPICH_RANK_ORDER`: the rank at every slot of the default launch (nodes filled one after the other), numbers and
+/// ranges separated by commas.
 pub(super) fn rank_order(
     text: &Text,
     fabric: &Fabric,
@@ -213,7 +213,7 @@ pub(super) fn rank_order(
     })
 }
 
-/// What `hopbyte map --json` and `hopbyte apply --to json` print.
+/// Output of `hopbyte map --json` and `hopbyte apply --to json`.
 #[derive(Deserialize)]
 struct Saved {
     #[serde(alias = "nodes")]
@@ -228,7 +228,7 @@ struct Room {
     slots: u32,
 }
 
-/// Reads hopbyte's own JSON; its allocation counts where none is given.
+/// Reads hopbyte's own JSON; its allocation is used if none is given.
 pub(super) fn json(
     text: &Text,
     fabric: &Fabric,

@@ -1,9 +1,8 @@
-//! Where do the ranks run? Placements from launchers' files, and lists of nodes.
+//! Placements of ranks from launchers' files, and lists of nodes.
 //!
-//! [`read_placement`] recognises netloc's `resources.txt`, Open MPI rankfiles, hostfiles (a host for
-//! every rank, or `host slots=N`), CSV `rank,node[,slot]`, `MPICH_RANK_ORDER` and hopbyte's own JSON.
-//! Without an allocation the nodes are those of the file, in the order in which they are named, with a
-//! slot for every rank there.
+//! [`read_placement`] recognises netloc's `resources.txt`, Open MPI rankfiles, hostfiles (a host for every rank, or
+//! `host slots=N`), CSV `rank,node[,slot]`, `MPICH_RANK_ORDER` and hopbyte's own JSON. Without an allocation the
+//! nodes are those of the file, in the order of first mention, with one slot for every rank on them.
 
 mod launchers;
 mod nodes;
@@ -19,8 +18,8 @@ use hopbyte_fabric::{Allocation, Fabric, InputError};
 use places::{Places, content_lines};
 use std::path::Path;
 
-/// Reads where every rank runs. `allocation` is the job's, in the launcher's order; a rank order needs
-/// it, because it only permutes the ranks of the default launch.
+/// Reads the placement of every rank. `allocation` is the job's, in the launcher's order; a rank order requires it,
+/// because it only permutes the ranks of the default launch.
 pub fn read_placement(
     path: &Path,
     fabric: &Fabric,
@@ -44,17 +43,17 @@ pub fn placement(
 /// One row of the table of placements.
 struct Format {
     known: Known,
-    /// Whether the text is of this format, by its first line; of several rows the first is taken.
+    /// Whether the text is in this format, by its first line; if several rows match, the first one wins.
     recognise: fn(&Text, Line<'_>) -> bool,
     read: Read,
 }
 
-/// What reads a format.
+/// Reader of a format.
 #[derive(Clone, Copy)]
 enum Read {
-    /// A place by rank; slots are settled afterwards.
+    /// A node by rank; slots are assigned afterwards.
     Places(fn(&Text, &Fabric) -> Result<Places, InputError>),
-    /// All of it.
+    /// The complete placement.
     Whole(fn(&Text, &Fabric, Option<&Allocation>) -> Result<Placed, ObserveError>),
 }
 
@@ -149,8 +148,8 @@ impl Format {
     }
 }
 
-/// Whether numbers are a rank order rather than nodes known by number: they are joined by commas, or
-/// are all the numbers from 0.
+/// Whether numbers are a rank order rather than node numbers: they are separated by commas, or are all the numbers
+/// from 0.
 fn is_rank_order(text: &Text) -> bool {
     let is_order = |l: Line<'_>| {
         l.trimmed()
@@ -170,7 +169,7 @@ fn is_rank_order(text: &Text) -> bool {
     numbers.len() == content_lines(text).count() && numbers.iter().zip(0..).all(|(&a, b)| a == b)
 }
 
-/// Whether a word behind a host is one of a hostfile's options.
+/// Whether a word after a host is one of a hostfile's options.
 fn is_option(word: &[u8]) -> bool {
     word.starts_with(b"slots") || word.starts_with(b"max")
 }

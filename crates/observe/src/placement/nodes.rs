@@ -5,15 +5,14 @@ use crate::text::{Limits, Text, lossy};
 use hopbyte_fabric::{Allocation, Fabric, InputError, NodeId};
 use std::path::Path;
 
-/// Most bracket ranges in a name.
+/// Maximum number of bracket ranges in a name.
 const MAX_RANGES: usize = 8;
-/// Longest pattern with ranges, which is repeated in every name.
+/// Maximum length of a pattern with ranges; every expanded name repeats it.
 const MAX_PATTERN: usize = 1024;
-/// Most names that a list may expand to.
+/// Maximum number of names that a list may expand to.
 const MAX_NAMES: usize = 1 << 20;
 
-/// The allocation of a list of nodes, in its order; nodes without a number of slots in the list hold
-/// `ranks_per_node`.
+/// The allocation of a list of nodes, in its order; nodes without a number of slots in the list get `ranks_per_node`.
 pub fn parse_nodes(
     list: &str,
     ranks_per_node: u32,
@@ -27,9 +26,8 @@ pub fn parse_nodes(
     Ok(Allocation::new(fabric, nodes)?)
 }
 
-/// The nodes of a list with the slots that it says: names between commas, with ranges in brackets
-/// (`c[0-1]n[00-03,7]`), each perhaps with `:SLOTS`; `@FILE` for a file of such lists, one or several
-/// a line; `all` for all nodes.
+/// The nodes of a list with their slots: names separated by commas, with ranges in brackets (`c[0-1]n[00-03,7]`),
+/// each with an optional `:SLOTS`; `@FILE` for a file of such lists, one or several per line; `all` for all nodes.
 pub fn parse_node_list(
     list: &str,
     fabric: &Fabric,
@@ -58,7 +56,7 @@ pub fn parse_node_list(
             file: text.file(),
             line: Some(line.number),
         };
-        // Node names may hold blanks, so only commas and line ends divide.
+        // Node names may contain blanks, so only commas and line ends separate them.
         add(content, fabric, place, &mut nodes)?;
     }
     if nodes.is_empty() {
@@ -67,7 +65,7 @@ pub fn parse_node_list(
     Ok(nodes)
 }
 
-/// Where a list stands, for errors.
+/// Position of a list, for errors.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     file: &'a str,
@@ -96,7 +94,7 @@ fn add(
         if item.is_empty() {
             continue;
         }
-        // A whole name first: names may hold a colon or brackets themselves.
+        // The whole name first: names may contain a colon or brackets.
         if let Ok(node) = fabric.find_node(item) {
             nodes.push((node, None));
             continue;
@@ -129,8 +127,8 @@ fn add(
     Ok(())
 }
 
-/// All names of a list with bracket ranges, without a fabric to find them in; `None` when brackets do not
-/// close, ranges run downwards, or there are more than 2^20 names.
+/// All names of a list with bracket ranges, not resolved in a fabric; `None` if a bracket is not closed, a range is
+/// descending, or there are more than 2^20 names.
 pub fn host_list(list: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for item in items(list)? {
@@ -148,7 +146,7 @@ pub fn host_list(list: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Splits at commas outside brackets and parentheses; `None` when one does not close.
+/// Splits at commas outside brackets and parentheses; `None` if one is not closed.
 fn items(list: &str) -> Option<Vec<&str>> {
     let mut items = Vec::new();
     let (mut depth, mut start) = (0i32, 0);
@@ -170,7 +168,7 @@ fn items(list: &str) -> Option<Vec<&str>> {
     (depth == 0).then_some(items)
 }
 
-/// All names of a pattern with bracket ranges, the last bracket running fastest. Leading zeros stay.
+/// All names of a pattern with bracket ranges, the last bracket varying fastest. Leading zeros are kept.
 fn expand(pattern: &str) -> Option<Vec<String>> {
     if pattern.len() > MAX_PATTERN && pattern.contains('[') {
         return None;
@@ -183,7 +181,7 @@ fn expand(pattern: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for range in ranges.split(',') {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
-        // As many digits as the largest number has, and no more: every name is as wide.
+        // The widths of both bounds must be equal: all names have the same width.
         let digits = |s: &str| (1..=20).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_digit());
         if !digits(from) || !digits(to) {
             return None;
@@ -235,7 +233,7 @@ mod tests {
             names("c0-0c0s[0-1]n[0,3]"),
             ["c0-0c0s0n0", "c0-0c0s0n3", "c0-0c0s1n0", "c0-0c0s1n3"]
         );
-        // nids and host names find their nodes.
+        // nids and host names resolve to the same nodes.
         assert_eq!(names("nid[00000-00001]"), names("0,1"));
         assert_eq!(
             list("nid00003:4,nid[00001,00002]:2,5", &fabric)

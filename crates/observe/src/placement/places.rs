@@ -1,11 +1,11 @@
-//! Ranks and nodes as files name them, until every rank has a slot.
+//! Ranks and nodes as named in files, until every rank has a slot.
 
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal_u32, lossy};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, Placement, Slot};
 use std::collections::{BTreeMap, HashMap};
 
-/// A placement with the allocation it is in.
+/// A placement with its allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Nodes and their slots.
@@ -24,7 +24,7 @@ pub(super) fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// The node of a name, with the place of the name when there is none.
+/// Resolves a node name; the error states its position.
 pub(super) fn node(
     text: &Text,
     line: Line<'_>,
@@ -35,7 +35,7 @@ pub(super) fn node(
     found.map_err(|e| no_node(text.error_in(line, name, "a node of the fabric"), &e))
 }
 
-/// The error of a name that is no node, with what the fabric knows that is like it.
+/// The error for an unknown node name, with similar names from the fabric.
 pub(super) fn no_node(error: InputError, why: &FabricError) -> InputError {
     let why = why.to_string();
     match why.split_once("\nhint: ") {
@@ -51,10 +51,10 @@ pub(super) fn rank(text: &Text, line: Line<'_>, word: &[u8]) -> Result<u32, Inpu
         .ok_or_else(|| text.error_in(line, word, "a rank (a whole number)"))
 }
 
-/// Where ranks are, before slots are settled.
+/// Nodes of the ranks, before slots are assigned.
 #[derive(Default)]
 pub(super) struct Places {
-    /// By rank: node and, where the file says it, the slot or core there.
+    /// By rank: the node and, if given, the slot or core on it.
     pub(super) ranks: BTreeMap<u32, (NodeId, Option<u32>)>,
 }
 
@@ -73,13 +73,13 @@ impl Places {
         Ok(())
     }
 
-    /// A host for the next rank.
+    /// Adds the host of the next rank.
     pub(super) fn push(&mut self, place: (NodeId, Option<u32>)) {
         self.ranks.insert(self.ranks.len() as u32, place);
     }
 
-    /// Settles the slots. Numbers beyond a node's slots are core numbers, and so are all where there
-    /// is no allocation: then their order counts.
+    /// Assigns the slots. Numbers beyond a node's slots are core numbers, and so are all numbers if there is no
+    /// allocation: then only their order counts.
     pub(super) fn finish(
         self,
         text: &Text,

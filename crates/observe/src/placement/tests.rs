@@ -39,7 +39,7 @@ fn rankfiles_keep_slots_or_their_order() {
     let [ranks, _] =
         seen("rank 0=nid00005 slot=0:3\nrank 1=nid00005 slot=1:0-1\nrank 2=nid00003\n");
     assert_eq!(ranks, [(5, 0), (5, 1), (3, 0)]);
-    // Within an allocation the numbers are its slots, as long as they fit.
+    // Within an allocation the numbers are slots, if they are in range.
     let fabric = machine();
     let allocation = parse_nodes("nid00003:4,nid00005:4", 1, &fabric).unwrap();
     let placed = read(

@@ -1,4 +1,4 @@
-//! What can be read here, what cannot, and what would help?
+//! Report of the sources on this machine: readable or not, and remedies.
 
 use super::files::{names, once};
 use super::{Places, Source, open};
@@ -7,36 +7,36 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// How a source stands.
+/// State of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It can be read.
+    /// The source can be read.
     Readable,
-    /// It is there and cannot be read.
+    /// The source exists but cannot be read.
     Unreadable,
-    /// It is not there.
+    /// The source does not exist.
     Absent,
 }
 
-/// What was found of one source.
+/// Result for one source.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// Which source (`linux`, `mlx5_0`, `gpcdr`, …).
+    /// Name of the source (`linux`, `mlx5_0`, `gpcdr`, …).
     pub source: String,
-    /// Where it is, or would be.
+    /// Its path, or the path where it was expected.
     pub place: String,
     /// Whether it can be read.
     pub state: State,
-    /// Counters that it has, and how many of them could be read.
+    /// Number of its counters.
     pub counters: usize,
-    /// Those that could be read.
+    /// Number of counters that could be read.
     pub known: usize,
-    /// What of the vocabulary it counts.
+    /// Quantities of the vocabulary that it has.
     pub says: Vec<Quantity>,
-    /// What of the vocabulary it does not count.
+    /// Quantities of the vocabulary that it lacks.
     pub silent: Vec<Quantity>,
-    /// What would help, one sentence each.
+    /// Remedies, one sentence each.
     pub help: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Finding {
     }
 }
 
-/// What a network may say of its links.
+/// Quantities of links that a network may report.
 const VOCABULARY: [Quantity; 9] = [
     Quantity::ReceivedBytes,
     Quantity::SentBytes,
@@ -73,7 +73,7 @@ const VOCABULARY: [Quantity; 9] = [
     Quantity::Capacity,
 ];
 
-/// The quantity of the vocabulary that another form of it stands for.
+/// The quantity of the vocabulary that covers this variant of it.
 fn plain(quantity: Quantity) -> Quantity {
     match quantity {
         Quantity::CreditStallCount | Quantity::CreditStallBytes => Quantity::CreditStallNs,
@@ -81,7 +81,7 @@ fn plain(quantity: Quantity) -> Quantity {
     }
 }
 
-/// Looks at everything that [`open`] would open, and at what is missing for the rest.
+/// Examines every source that [`open`] would open, and the missing ones.
 pub fn doctor(places: &Places) -> Vec<Finding> {
     let mut findings: Vec<Finding> = open(places)
         .into_iter()
@@ -118,7 +118,7 @@ pub fn doctor(places: &Places) -> Vec<Finding> {
     findings
 }
 
-/// A source that opened: reads it and says what it lacks.
+/// Result for a source that opened: reads it and lists missing quantities.
 fn readable(places: &Places, mut source: Source) -> Finding {
     let (layout, place) = (source.layout().clone(), source.place().to_owned());
     let mut finding = Finding::new(&layout.source, place, State::Readable);
@@ -126,7 +126,7 @@ fn readable(places: &Places, mut source: Source) -> Finding {
     match source.sample() {
         Ok(reading) => {
             finding.known = reading.values.known();
-            // A counter without a value says nothing.
+            // A counter without a value is not available.
             let counters = reading.layout.counters.iter().zip(reading.values.iter());
             let said = counters.filter(|(_, value)| value.is_some());
             let said: BTreeSet<Quantity> = said.map(|(c, _)| plain(c.quantity)).collect();
@@ -162,7 +162,7 @@ fn readable(places: &Places, mut source: Source) -> Finding {
     finding
 }
 
-/// What would make Linux interfaces say more.
+/// Remedies that make Linux interfaces report more quantities.
 fn linux(places: &Places, ports: &[String], has: impl Fn(&str) -> bool) -> Vec<String> {
     let mut help = Vec::new();
     if ports.is_empty() {
@@ -210,7 +210,7 @@ fn infiniband(places: &Places) -> Finding {
     finding.help("an adapter without ports/*/counters: its driver keeps none")
 }
 
-/// What asking the whole fabric would need.
+/// Requirements for reading the whole fabric.
 fn fabric_wide() -> Finding {
     let program = "ibqueryerrors";
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Counters that are files of one value each: opened once, read again and again.
+//! Counter files that hold one value each: opened once, read repeatedly.
 
 use crate::text::{decimal, open};
 use std::fs::File;
@@ -6,18 +6,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Longest content of such a file.
+/// Maximum content of such a file, in bytes.
 const LONGEST: usize = 256;
 
-/// A file that is kept open and read from its beginning. One that fails is opened anew at the next
-/// reading, so that a device that vanished is found when it returns.
+/// A file that is kept open and read from its beginning. After a failure it is reopened at the next reading, so that
+/// a device that disappeared is found when it returns.
 #[derive(Debug)]
 pub(super) struct Kept {
     path: PathBuf,
     file: Option<File>,
 }
 
-/// A value, and the time that the file gives it.
+/// A value, and its time stamp in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamped {
     pub(super) value: u64,
@@ -26,7 +26,7 @@ pub(super) struct Stamped {
 }
 
 impl Kept {
-    /// Opens it, if it is there.
+    /// Opens the file, if it exists.
     pub(super) fn new(path: PathBuf) -> Self {
         let file = open(&path).ok();
         Self { path, file }
@@ -37,7 +37,7 @@ impl Kept {
         self.stamped().map(|s| s.value)
     }
 
-    /// Reads a count, and its time where it has one (`VALUE@SECONDS.NANOSECONDS`).
+    /// Reads a count, with its time if the file has one (`VALUE@SECONDS.NANOSECONDS`).
     pub(super) fn stamped(&mut self) -> Option<Stamped> {
         let mut buffer = [0; LONGEST];
         stamped(self.content(&mut buffer).ok()?)
@@ -92,7 +92,7 @@ pub(super) fn once(path: &Path) -> Option<String> {
     Kept::new(path.to_owned()).text()
 }
 
-/// Names in a folder, sorted; none when it cannot be read.
+/// Names in a folder, sorted; empty if it cannot be read.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries

@@ -1,4 +1,4 @@
-//! `/sys/class/infiniband/*/ports/*/{counters,hw_counters}` and what the port trained to.
+//! `/sys/class/infiniband/*/ports/*/{counters,hw_counters}`, and the trained rate of each port.
 
 use super::files::{Kept, names, once};
 use super::places::Places;
@@ -11,7 +11,7 @@ use crate::fabric::infiniband::rate::Rate;
 use hopbyte_fabric::Quantity;
 use std::path::Path;
 
-/// A source for every device.
+/// One source per device.
 pub(super) fn open(places: &Places) -> Vec<Source> {
     let class = places.sys().join("class/infiniband");
     let devices = names(&class).into_iter();
@@ -43,7 +43,7 @@ fn device(places: &Places, folder: &Path, name: &str) -> Option<Source> {
             }
         }
         if interface.is_none() {
-            // An interface says its speed itself.
+            // The interface reports its own speed.
             slow(&mut builder, &own, &port);
         }
     }
@@ -51,7 +51,7 @@ fn device(places: &Places, folder: &Path, name: &str) -> Option<Source> {
     builder.build(places, folder.display().to_string())
 }
 
-/// The interface of an Ethernet adapter, whose own counters hold what is not RDMA.
+/// The interface of an Ethernet adapter; its counters cover the non-RDMA traffic.
 fn only_interface(folder: &Path) -> Option<String> {
     match &names(&folder.join("device/net"))[..] {
         [one] => Some(one.clone()),
@@ -75,7 +75,7 @@ fn slow(builder: &mut Builder, folder: &Path, port: &Port) {
         counters: 2,
         read: |files| {
             let rate = rate(&files[0].text()?)?;
-            // A port that is not active carries nothing.
+            // A port that is not active has no capacity.
             let active = files[1].text()?.ends_with("ACTIVE");
             Some(if active { u64::from(rate.width) } else { 0 })
         },

@@ -1,9 +1,9 @@
-//! Interfaces of Linux: link statistics and queueing disciplines from the kernel's tables, or, of a
-//! captured tree, `/sys/class/net/*/statistics`.
+//! Linux interfaces: link statistics and queueing disciplines from the kernel's tables, or, in a captured tree,
+//! `/sys/class/net/*/statistics`.
 //!
-//! What waits in an interface's root discipline is the queue in front of the link, and its `overlimits`
-//! (packets wanted to leave and had no tokens) with the stalls of byte queue limits, where their
-//! threshold is set, are the nearest thing to a credit stall.
+//! The backlog of an interface's root discipline is the queue in front of the link. Its `overlimits` (packets that
+//! had to wait for tokens) and the stalls of byte queue limits, if their threshold is set, are the closest equivalent
+//! to a credit stall.
 
 use super::files::{Kept, names, once};
 use super::netlink::{self, Changes, Netlink, attribute, string, u32_at, u64_at};
@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Statistics of `struct rtnl_link_stats64` in its order, as the kernel names their files.
+/// Fields of `struct rtnl_link_stats64` in order, with the names of the kernel's files.
 const STATISTICS: [&str; 8] = [
     "rx_packets",
     "tx_packets",
@@ -32,18 +32,18 @@ const STATISTICS: [&str; 8] = [
 ];
 /// Counters of a root queueing discipline.
 const QUEUE: [&str; 3] = ["qdisc_backlog", "qdisc_drops", "qdisc_overlimits"];
-/// Samples between readings of a link's speed, which asks the driver. Where it is negotiated anew the link
-/// goes down, which the kernel says; of drivers that are told another speed it says nothing.
+/// Samples between readings of a link's speed, which query the driver. A new negotiation takes the link down, which
+/// the kernel reports; a speed set in the driver is not reported.
 const SELDOM: u32 = 60;
 /// `ARPHRD_LOOPBACK`.
 const LOOPBACK: u16 = 772;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
 
-/// Kind of a virtual cable, which an emulated machine has; hardware has no kind at all.
+/// Kind of a virtual cable, as in an emulated machine; hardware has no kind.
 const CABLE: &str = "veth";
 
-/// The kernel's tables, or the tree's files.
+/// The kernel's tables, or the files of the tree.
 pub(super) fn open(places: &Places) -> Option<Result<Source, ObserveError>> {
     if !places.is_this_machine() {
         return tree(places).map(Ok);
@@ -61,7 +61,7 @@ pub(super) fn open(places: &Places) -> Option<Result<Source, ObserveError>> {
             way: Box::new(linux),
             place: place.to_owned(),
         })),
-        // A kernel before 4.7, or one that lets nobody ask: its files still count.
+        // A kernel before 4.7, or no permission: read the files instead.
         Err(error) => {
             let refused = || Some(Err(ObserveError::io(Path::new(place), error)));
             tree(places).map(Ok).or_else(refused)
@@ -98,8 +98,8 @@ fn tree(places: &Places) -> Option<Source> {
     builder.build(places, class.display().to_string())
 }
 
-/// Why an interface of a tree is no cable, if it is none. Without the kernel's word a virtual cable is
-/// known by its name; those of an emulated machine are wanted, whatever they are called.
+/// Why an interface of a tree is not a cable, or `None` if it is one. Without the kernel's kind a virtual cable is
+/// recognised by its name; those of an emulated machine are accepted under any name.
 fn refusal(folder: &Path, name: &str) -> Option<&'static str> {
     let has = |file: &str| folder.join(file).exists();
     let is_loopback = || once(&folder.join("type")).is_some_and(|t| t == LOOPBACK.to_string());
@@ -129,12 +129,12 @@ struct Interface {
     index: u32,
     /// Whether it has a root queueing discipline.
     queued: bool,
-    /// Position of its first counter.
+    /// Index of its first counter.
     first: usize,
-    /// Position of its two capacities: outwards a shaper's rate or the speed, inwards the speed.
+    /// Index of its two capacities: outwards a shaper's rate or the speed, inwards the speed.
     capacity: usize,
     speed: Kept,
-    /// What it was when it was read last.
+    /// Its last value.
     bytes_per_s: Option<u64>,
     /// Stall counts of its transmit queues.
     stalls: Vec<Kept>,
@@ -152,12 +152,12 @@ pub(super) struct Linux {
     class: PathBuf,
     clock: Clock,
     interfaces: Vec<Interface>,
-    /// Virtual ones, as they were when the list was made.
+    /// Virtual interfaces at the time of the last listing.
     left_out: LeftOut,
     turn: u32,
 }
 
-/// What a discipline said.
+/// Statistics of a queueing discipline.
 struct Queue {
     index: u32,
     /// In the order of [`QUEUE`].
@@ -182,7 +182,7 @@ impl Linux {
         })
     }
 
-    /// Lists the interfaces and makes a layout of them.
+    /// Lists the interfaces and builds their layout.
     fn list(&mut self) -> io::Result<Arc<Layout>> {
         let mut found = Vec::new();
         self.netlink.dump(netlink::GET_LINK, &[0; 16], |kind, m| {
@@ -220,10 +220,10 @@ impl Linux {
         Ok(queues)
     }
 
-    /// Reads what was listed.
+    /// Reads the listed interfaces.
     fn read(&mut self, reading: &mut Reading) -> io::Result<()> {
         reading.moment = self.clock.now();
-        // What is not read now is not known.
+        // Values that are not read now are missing.
         reading.values.unread();
         let (interfaces, mut next) = (&self.interfaces, 0);
         // struct if_stats_msg with the mask of IFLA_STATS_LINK_64.
@@ -232,7 +232,7 @@ impl Linux {
         self.netlink.dump(netlink::GET_STATS, &body, |kind, m| {
             let index = u32_at(m, 4).filter(|_| kind == netlink::NEW_STATS);
             let Some(index) = index else { return };
-            // They come in the order of the list.
+            // Messages come in the order of the list.
             let ahead = interfaces.get(next).filter(|i| i.index == index);
             let own = ahead.or_else(|| interfaces.iter().find(|i| i.index == index));
             next += usize::from(own.is_some());
@@ -249,7 +249,7 @@ impl Linux {
                 own.bytes_per_s = own.speed.value().filter(|&s| s > 0);
             }
             (own.capacity..own.capacity + 2).for_each(|i| reading.set(i, own.bytes_per_s));
-            // Behind them, where there are any: the stalls.
+            // Next, if present: the stalls.
             if !own.stalls.is_empty() {
                 let counts = own.stalls.iter_mut().map(Kept::value);
                 let sum = counts.sum::<Option<u64>>();
@@ -293,7 +293,7 @@ impl Sample for Linux {
     }
 }
 
-/// Adds the counters of an interface to a layout, in the order that samples fill them.
+/// Adds the counters of an interface to a layout, in the order of the samples.
 fn interface(layout: &mut Layout, link: &Listed, queues: &[Queue], class: &Path) -> Interface {
     let port = Port::Named(link.name.clone());
     let folder = class.join(&link.name);
@@ -323,7 +323,7 @@ fn interface(layout: &mut Layout, link: &Listed, queues: &[Queue], class: &Path)
     }
 }
 
-/// Stall counts of transmit queues whose threshold is set; without one the kernel counts none.
+/// Stall counts of transmit queues with a threshold; without one the kernel does not count.
 fn stalls(folder: &Path) -> Vec<Kept> {
     let queues = folder.join("queues");
     let limits = names(&queues)
@@ -339,7 +339,7 @@ fn stalls(folder: &Path) -> Vec<Kept> {
         .collect()
 }
 
-/// An interface as the kernel lists it.
+/// An interface in the kernel's list.
 struct Listed {
     index: u32,
     name: String,
@@ -348,7 +348,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// Why it is no cable, if it is none.
+    /// Why it is not a cable, or `None` if it is one.
     fn refusal(&self) -> Option<&'static str> {
         match &self.kind[..] {
             _ if self.loopback => Some("loopback"),
@@ -372,7 +372,7 @@ impl Listed {
 }
 
 impl Queue {
-    /// `struct tcmsg` and its attributes, when it is an interface's root.
+    /// `struct tcmsg` and its attributes, if it is an interface's root discipline.
     fn parse(message: &[u8]) -> Option<Self> {
         if u32_at(message, 12)? != ROOT {
             return None;

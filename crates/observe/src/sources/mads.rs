@@ -1,4 +1,4 @@
-//! All ports of an InfiniBand fabric, asked by `ibqueryerrors` with management packets.
+//! All ports of an InfiniBand fabric, queried by `ibqueryerrors` with management packets.
 
 use super::places::{Clock, Places};
 use super::source::{Sample, Source, Unreadable};
@@ -14,16 +14,16 @@ use std::process::{Command, Stdio};
 const PROGRAM: &str = "ibqueryerrors";
 /// Data and packets of all ports.
 const DATA: [&str; 2] = ["--data", "--counters"];
-/// Waits and errors of the ports where they are above zero: without a file every threshold is that.
+/// Waits and errors of the ports if above zero: with an empty threshold file all thresholds are zero.
 const ABOVE_ZERO: [&str; 2] = ["--threshold-file", "/dev/null"];
 
-/// The program that asks.
+/// The query program.
 #[derive(Debug)]
 pub(super) struct Mads {
     clock: Clock,
 }
 
-/// Asks once.
+/// Runs the first query.
 pub(super) fn open(places: &Places) -> Result<Source, ObserveError> {
     let mads = Mads {
         clock: places.clock(),
@@ -39,8 +39,8 @@ pub(super) fn open(places: &Places) -> Result<Source, ObserveError> {
 
 impl Mads {
     fn read(&self) -> Result<Reading, ObserveError> {
-        // Ports are asked in the same order every time, so that the time between two readings is that
-        // between their beginnings.
+        // Ports are queried in the same order every time, so the time between two readings equals the time between
+        // their starts.
         let moment = self.clock.now();
         let mut said = ask(&DATA)?;
         let errors = ask(&ABOVE_ZERO)?;
@@ -65,10 +65,10 @@ impl Sample for Mads {
     }
 }
 
-/// The line that ends a complete answer.
+/// Last line of a complete answer.
 const SUMMARY: &[u8] = b"## Summary: ";
 
-/// Runs the program. Its exit code only says whether it found errors.
+/// Runs the program. Its exit code only reports whether it found errors.
 fn ask(arguments: &[&str]) -> Result<Vec<u8>, ObserveError> {
     let done = Command::new(PROGRAM)
         .args(arguments)

@@ -1,12 +1,11 @@
-//! Counters that are kept open: this machine's, or those of a tree that was captured from one.
+//! Live counters of this machine, or those of a tree that was captured from one.
 //!
-//! [`open`] finds what there is; [`Source::sample`] reads all counters of one source as a
-//! [`Reading`](crate::counters::reading::Reading),
-//! the same that files of counters make, so that everything behind it (increases, links, ratios) is
-//! one. Descriptors stay open, so that a sample costs a system call a file, or a few in all for Linux
-//! interfaces. A value that could not be read is not known; the source goes on and finds a
-//! device that returns. When interfaces come or go, a sample has another
-//! [`Layout`](crate::counters::reading::Layout): hold on to the reading's, not to a copy of its names.
+//! [`open`] finds the sources; [`Source::sample`] reads all counters of one source as a
+//! [`Reading`](crate::counters::reading::Reading), the same type as from files of counters, so that increases, links
+//! and ratios share one path. Descriptors stay open: a sample costs one system call per file, or a few in total for
+//! Linux interfaces. A value that could not be read is missing; the source continues and finds a device that returns.
+//! When interfaces appear or disappear, a sample has another [`Layout`](crate::counters::reading::Layout): use the
+//! reading's, not a copy of its names.
 
 mod cxi;
 mod doctor;
@@ -26,8 +25,8 @@ pub use doctor::{Finding, State, doctor};
 pub use places::{Places, boot, host_name};
 pub use source::Source;
 
-/// Opens all sources there are, in the same order every time. A source that is there and cannot be
-/// opened is an error beside the others; what is not there is passed over.
+/// Opens all sources, in the same order every time. A source that exists but cannot be opened is an error in the
+/// list; missing sources are skipped.
 pub fn open(places: &Places) -> Vec<Result<Source, ObserveError>> {
     let mut sources = Vec::new();
     for file in &places.files {

@@ -1,7 +1,7 @@
-//! The kernel's answers about network interfaces: rtnetlink messages, as `ip` and `tc` read them.
+//! Network interfaces from the kernel: rtnetlink messages, the interface of `ip` and `tc`.
 //!
-//! Only what counters need: dumps of links, of their statistics and of queueing disciplines, and whether
-//! links or disciplines changed (`linux/rtnetlink.h`, `linux/if_link.h`, `linux/pkt_sched.h`).
+//! Only the parts needed for counters: dumps of links, of their statistics and of queueing disciplines, and
+//! notifications of changed links or disciplines (`linux/rtnetlink.h`, `linux/if_link.h`, `linux/pkt_sched.h`).
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -11,39 +11,39 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Ask for all interfaces.
+/// Request for all interfaces.
 pub(super) const GET_LINK: u16 = 18;
 /// An interface.
 pub(super) const NEW_LINK: u16 = 16;
-/// Ask for all queueing disciplines.
+/// Request for all queueing disciplines.
 pub(super) const GET_QDISC: u16 = 38;
 /// A queueing discipline.
 pub(super) const NEW_QDISC: u16 = 36;
-/// Ask for the statistics of all interfaces.
+/// Request for the statistics of all interfaces.
 pub(super) const GET_STATS: u16 = 94;
 /// Statistics of an interface.
 pub(super) const NEW_STATS: u16 = 92;
 
-/// An interface, or a queueing discipline, is there no longer.
+/// An interface, or a queueing discipline, was removed.
 const DEL_LINK: u16 = 17;
 const DEL_QDISC: u16 = 37;
-/// What changes the list of counters.
+/// Messages that change the list of counters.
 const CHANGED: [u16; 4] = [NEW_LINK, DEL_LINK, NEW_QDISC, DEL_QDISC];
 
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// `RTMGRP_LINK | RTMGRP_TC`: interfaces, and what queues in front of them.
+/// `RTMGRP_LINK | RTMGRP_TC`: interfaces and queueing disciplines.
 const CHANGES: u32 = 0x1 | 0x8;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const DUMP: u16 = 0x301;
-/// The kernel fills its messages up to the reader's buffer. With what it adds this is 16 kB there, and holds
-/// sixty interfaces.
+/// The kernel fills its messages up to the reader's buffer. Including the kernel's overhead this is an allocation of
+/// 16 kB, and holds sixty interfaces.
 const BUFFER: usize = 15 * 1024;
-/// Messages after which an answer is taken to be endless.
+/// Maximum number of messages in an answer.
 const MOST_PARTS: usize = 100_000;
 
-/// A socket to the kernel's tables of the caller's network namespace.
+/// A socket to the kernel's tables, in the caller's network namespace.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
@@ -58,31 +58,31 @@ fn socket(more: SocketFlags) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// What the kernel says by itself when interfaces or queueing disciplines come, go or change.
+/// The kernel's notifications of added, removed or changed interfaces and queueing disciplines.
 #[derive(Debug)]
 pub(super) struct Changes {
     socket: OwnedFd,
 }
 
 impl Changes {
-    /// Listens from now on; needs no rights.
+    /// Subscribes; needs no privileges.
     pub(super) fn open() -> io::Result<Self> {
         let socket = socket(SocketFlags::NONBLOCK)?;
         net::bind(&socket, &SocketAddrNetlink::new(0, CHANGES))?;
         Ok(Self { socket })
     }
 
-    /// Whether there was one since the last time.
+    /// Whether there was one since the last call.
     pub(super) fn any(&self) -> io::Result<bool> {
         let (mut any, mut head) = (false, [0; HEADER]);
         loop {
             match net::recv(&self.socket, &mut head, RecvFlags::empty()) {
                 Ok(_) => {
-                    // Filters and classes are of the same group.
+                    // Filters and classes are in the same group.
                     let kind = u16_at(&head, 4);
                     any |= kind.is_some_and(|k| CHANGED.contains(&k));
                 }
-                // More than the socket holds.
+                // The socket buffer overflowed.
                 Err(Errno::NOBUFS) => any = true,
                 Err(Errno::AGAIN) => return Ok(any),
                 Err(Errno::INTR) => {}
@@ -93,7 +93,7 @@ impl Changes {
 }
 
 impl Netlink {
-    /// Opens it; needs no rights.
+    /// Opens it; needs no privileges.
     pub(super) fn open() -> io::Result<Self> {
         let socket = socket(SocketFlags::empty())?;
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(1)))?;
@@ -104,7 +104,7 @@ impl Netlink {
         })
     }
 
-    /// Asks and hands every message of the answer (its kind and what follows the header) to `each`.
+    /// Sends a request and passes every message of the answer (kind and payload) to `each`.
     pub(super) fn dump(
         &mut self,
         ask: u16,
@@ -130,7 +130,7 @@ impl Netlink {
         Err(io::Error::other("the kernel's answer does not end"))
     }
 
-    /// Messages of one part; true when it was the last.
+    /// Messages of one part; true if it was the last.
     fn messages(
         mut rest: &[u8],
         sequence: u32,
@@ -141,7 +141,7 @@ impl Netlink {
             let (Some(message), Some(kind)) = (rest.get(HEADER..length), u16_at(rest, 4)) else {
                 return Err(io::Error::other("a message of the kernel was cut off"));
             };
-            // What remains of an answer that was given up is passed over.
+            // Skips remaining messages of an abandoned answer.
             let ours = u32_at(rest, 8) == Some(sequence);
             match kind {
                 DONE if ours => return Ok(true),
@@ -163,7 +163,7 @@ pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(rest, 0)?);
-        // The upper two bits say that it is nested, or in network order.
+        // The upper two bits mark nested attributes and network byte order.
         let kind = u16_at(rest, 2)? & 0x3fff;
         let content = rest.get(4..length)?;
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

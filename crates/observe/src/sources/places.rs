@@ -1,4 +1,4 @@
-//! Where sources are looked for, and what time it is there.
+//! Location and clock of the sources.
 
 use super::files;
 use crate::counters::delta::Moment;
@@ -6,22 +6,22 @@ use hopbyte_fabric::hash::fnv1a;
 use rustix::time::{ClockId, clock_gettime};
 use std::path::{Path, PathBuf};
 
-/// Where to look and for whom.
+/// Root folder, node and selection of sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// Root of the file system: `/`, or a folder that holds `sys` (and `proc`) or is itself a copy of
     /// `/sys`.
     pub root: PathBuf,
-    /// Name of the node, as the fabric knows it.
+    /// Name of the node in the fabric.
     pub node: String,
-    /// Whether the root is of a machine that runs now, so that readings are of this host's time. Else
-    /// they have only the time that the source itself tells.
+    /// Whether the root belongs to the running machine, so that readings carry this host's time. Otherwise they only
+    /// have the source's own time.
     pub live: bool,
     /// Network interfaces to read. Empty: those with hardware behind them, and virtual cables (veth).
     pub interfaces: Vec<String>,
     /// Further files of one node's counters: gpcdr's metrics, registers, LDMS, OpenMetrics.
     pub files: Vec<PathBuf>,
-    /// Whether to ask all ports of the InfiniBand fabric, by the program `ibqueryerrors`.
+    /// Whether to query all ports of the InfiniBand fabric with `ibqueryerrors`.
     pub fabric_wide: bool,
 }
 
@@ -52,7 +52,7 @@ impl Places {
         if sys.is_dir() { sys } else { self.root.clone() }
     }
 
-    /// Whether the kernel can be asked instead of its file system.
+    /// Whether to query the kernel instead of the file system.
     pub(super) fn is_this_machine(&self) -> bool {
         self.live && self.root == Path::new("/")
     }
@@ -65,14 +65,14 @@ impl Places {
     }
 }
 
-/// The identity of the present boot of the machine below a root: the 64-bit FNV-1a hash of the kernel's
-/// `boot_id`, without its line end. It goes over the wire and into stores.
+/// Identity of the current boot of the machine below a root: the 64-bit FNV-1a hash of the kernel's `boot_id`,
+/// without its line end. It is part of the wire and store formats.
 pub fn boot(root: &Path) -> Option<u64> {
     let id = files::once(&root.join("proc/sys/kernel/random/boot_id"))?;
     Some(fnv1a(id.as_bytes()))
 }
 
-/// The name that the machine below a root gives itself, up to the first dot.
+/// Host name of the machine below a root, up to the first dot.
 pub fn host_name(root: &Path) -> Option<String> {
     let files = ["proc/sys/kernel/hostname", "etc/hostname"];
     let name = files
@@ -82,7 +82,7 @@ pub fn host_name(root: &Path) -> Option<String> {
     (!short.is_empty()).then(|| short.to_owned())
 }
 
-/// What time it is for a source.
+/// Clock of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     live: bool,

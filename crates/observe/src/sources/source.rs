@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A set of counters that is read together.
+/// Counters that are read together.
 #[derive(Debug)]
 pub struct Source {
     pub(super) way: Box<dyn Sample>,
@@ -16,30 +16,30 @@ pub struct Source {
     pub(super) left_out: LeftOut,
 }
 
-/// A way to read one source.
+/// Reader of one source.
 pub(super) trait Sample: fmt::Debug + Send + Sync {
     /// Reads all counters into the reading.
     fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable>;
 }
 
 impl Source {
-    /// What it counts.
+    /// Description of its counters.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.reading.layout
     }
 
-    /// Where it reads, for people.
+    /// The path it reads, for people.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Interfaces that are there and are not read.
+    /// Interfaces that exist but are not read.
     pub fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
 
-    /// Reads all counters. What could not be read is not known in the reading; an error when nothing
-    /// could (the next call tries again).
+    /// Reads all counters. Values that could not be read are missing in the reading; an error if none could be read
+    /// (the next call tries again).
     pub fn sample(&mut self) -> Result<&Reading, ObserveError> {
         self.way
             .sample(&mut self.reading)
@@ -51,7 +51,7 @@ impl Source {
     }
 }
 
-/// Why a sample holds nothing.
+/// Reason why a sample has no values.
 #[derive(Debug)]
 pub(super) enum Unreadable {
     System(std::io::Error),

@@ -25,7 +25,7 @@ fn a_boot_is_known_by_a_hash_that_is_stated() {
     assert_eq!(boot(folder.path()), None);
     let id = "6c1b28de-6a3a-4b0a-9d3b-0f7f1f0b6a55\n";
     write(folder.path(), &[("proc/sys/kernel/random/boot_id", id)]);
-    // FNV-1a of the 36 bytes; the standard library's hasher says another number.
+    // FNV-1a of the 36 bytes; the standard library's hasher gives another value.
     assert_eq!(boot(folder.path()), Some(BOOT_HASH));
     let places = Places::captured(folder.path(), "n1");
     assert_eq!(places.clock().now().boot, Some(BOOT_HASH));
@@ -37,7 +37,7 @@ fn only(places: &Places) -> Source {
     sources.remove(0).unwrap()
 }
 
-/// Value of a counter by name; of several the first.
+/// Value of a counter by name; the first if there are several.
 fn value(reading: &Reading, name: &str) -> Option<u64> {
     let at = reading.layout.counters.iter().position(|c| c.name == name);
     reading.get(at.unwrap_or_else(|| panic!("no counter {name}")))

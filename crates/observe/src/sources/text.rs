@@ -1,5 +1,5 @@
-//! Sources that are one file of many lines: gpcdr's metric sets, registers of a replayed router, what LDMS
-//! or an exporter writes.
+//! Sources that are one file of many lines: gpcdr's metric sets, registers of a replayed router, files of LDMS or an
+//! exporter.
 
 use super::places::{Clock, Places};
 use super::source::{Sample, Source, Unreadable};
@@ -13,7 +13,7 @@ use std::io::{BufReader, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where Cray's gpcdr module shows what it makes of the tiles.
+/// Path of the metrics of Cray's gpcdr module.
 const METRICS: &str = "devices/virtual/gni/gpcdr0/metricsets/links/metrics";
 
 /// A file that is read from its beginning every time.
@@ -25,13 +25,13 @@ pub(super) struct Text {
     clock: Clock,
 }
 
-/// gpcdr's own file, where there is one.
+/// gpcdr's own file, if it exists.
 pub(super) fn found(places: &Places) -> Option<Result<Source, ObserveError>> {
     let path = places.sys().join(METRICS);
     path.exists().then(|| open(places, &path))
 }
 
-/// A file that somebody names.
+/// A file that the user named.
 pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError> {
     let mut text = Text {
         path: path.to_owned(),
@@ -52,7 +52,7 @@ pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError>
 impl Text {
     fn content(&mut self) -> Result<text::Text, ObserveError> {
         let failed = |error| ObserveError::io(&self.path, error);
-        // A descriptor still reads a file that was deleted or replaced, and would show its values for ever.
+        // A descriptor still reads a deleted or replaced file, and would return its old values for ever.
         let linked = |file: &File| file.metadata().is_ok_and(|m| m.nlink() > 0);
         let mut file = match self.file.take().filter(linked) {
             Some(file) => file,
@@ -61,15 +61,15 @@ impl Text {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let name = self.path.display().to_string();
         let content = text::Text::from_reader(name, BufReader::new(&mut file), Limits::TEXT)?;
-        // Kept only when it could be read: what vanished is opened anew.
+        // Kept only if it could be read; otherwise it is reopened next time.
         self.file = Some(file);
         Ok(content)
     }
 
     fn read(&self, content: &text::Text) -> Result<Reading, ObserveError> {
         let mut reading = newest(content, &self.node)?;
-        // gpcdr has a clock of its own and repeats a sample within its lifetime: only that clock says
-        // how much time lies between two.
+        // gpcdr has its own clock and repeats a sample within its lifetime: only that clock gives the time between
+        // two samples.
         let now = self.clock.now();
         reading.moment.boot = now.boot;
         if reading.moment.time_ns.is_none() {
@@ -83,7 +83,7 @@ impl Sample for Text {
     fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
         let content = self.content().map_err(Unreadable::Content)?;
         let mut new = self.read(&content).map_err(Unreadable::Content)?;
-        // Equal layouts stay one, so that readers see at a glance that nothing changed.
+        // Equal layouts share one allocation, so that readers detect an unchanged layout by pointer.
         if new.layout == reading.layout {
             new.layout = reading.layout.clone();
         }

@@ -1,4 +1,4 @@
-//! A source whose counters are files of one value each.
+//! A source of counter files with one value each.
 
 use super::files::Kept;
 use super::places::{Clock, Places};
@@ -9,16 +9,16 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Samples between readings of what seldom changes and is dear to ask for (rates, states).
+/// Samples between readings of states that rarely change and are expensive to query (rates, states).
 const SELDOM: u32 = 10;
 
 /// The files of a layout's counters.
 #[derive(Debug)]
 pub(super) struct Tree {
     clock: Clock,
-    /// Of the counters in order, those that are read every time.
+    /// Files of the first counters, which are read every time.
     values: Vec<Kept>,
-    /// Of the last counters, those that are asked for seldom.
+    /// Files of the last counters, which are read rarely.
     slow: Vec<Slow>,
     turn: u32,
 }
@@ -34,7 +34,7 @@ impl Sample for Tree {
             stamp = stamp.or(value.and_then(|v| v.time_ns));
             reading.set(i, value.map(|v| v.value));
         }
-        // The first of a device's own times stands for all: they follow each other at once.
+        // The first of a device's time stamps is used for all: the files are read in quick succession.
         reading.moment.time_ns = stamp.or(reading.moment.time_ns);
         let mut next = self.values.len();
         if self.turn == 0 || known == 0 {
@@ -54,18 +54,18 @@ impl Sample for Tree {
     }
 }
 
-/// A state that a device tells in words.
+/// A state that a device reports as text.
 #[derive(Debug)]
 pub(super) struct Slow {
     /// Its files.
     pub(super) files: Vec<Kept>,
-    /// Counters in a row that it is the value of.
+    /// Number of consecutive counters that get this value.
     pub(super) counters: usize,
-    /// What the words mean, as a value of the counter.
+    /// Converts the text to the counter's value.
     pub(super) read: fn(&mut [Kept]) -> Option<u64>,
 }
 
-/// A layout with the files of its counters, while both are made.
+/// A layout with the files of its counters, under construction.
 pub(super) struct Builder {
     pub(super) layout: Layout,
     pub(super) values: Vec<PathBuf>,
@@ -83,7 +83,7 @@ impl Builder {
         }
     }
 
-    /// Puts gauges behind the counters, as samples fill them.
+    /// Moves gauges behind the counters, in the order of the samples.
     pub(super) fn gauges_last(&mut self) {
         let counters = std::mem::take(&mut self.layout.counters);
         let (fast, late): (Vec<_>, Vec<_>) =
@@ -91,7 +91,7 @@ impl Builder {
         self.layout.counters = fast.into_iter().chain(late).collect();
     }
 
-    /// The source, if it counts anything.
+    /// The source, if it has any counters.
     pub(super) fn build(self, places: &Places, place: String) -> Option<Source> {
         if self.values.is_empty() {
             return None;

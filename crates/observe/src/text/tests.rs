@@ -62,7 +62,7 @@ fn a_huge_line_is_refused_early() {
     let text = error.to_string();
     assert!(text.starts_with("f:1: found a line of more than"), "{text}");
     assert!(text.contains("hint:"), "{text}");
-    // Lines just within the limit pass, wherever they lie to the chunks that are read.
+    // Lines just within the limit pass, regardless of their position relative to the read chunks.
     for length in [100, CHUNK - 1, CHUNK, CHUNK + 1, 1 << 20] {
         let mut line = vec![b'y'; length];
         line.push(b'\n');

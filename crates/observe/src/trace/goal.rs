@@ -1,8 +1,8 @@
-//! GOAL schedules of LogGOPSim (`spcl/LogGOPSim`, `src/LogGOPSim/txt2bin.re`): `num_ranks N`, then for
-//! each rank a block of sends, receives and computing with labels, and what requires what.
+//! GOAL schedules of LogGOPSim (`spcl/LogGOPSim`, `src/LogGOPSim/txt2bin.re`): `num_ranks N`, then for each rank a
+//! block of sends, receives and computation with labels, and the dependencies between them.
 //!
-//! `requires` waits for the end of another operation, `irequires` for its beginning. `calc` counts
-//! nanoseconds. Processors (`cpu`) and adapters (`nic`) of an operation are passed over.
+//! `requires` waits for the end of another operation, `irequires` for its beginning. `calc` is in nanoseconds.
+//! Processors (`cpu`) and adapters (`nic`) of an operation are ignored.
 
 use super::{MAX_CALLS, bounded, complete};
 use crate::ObserveError;
@@ -48,7 +48,7 @@ pub(super) fn read(text: &Text) -> Result<Trace, ObserveError> {
     })
 }
 
-/// Statements of a line: what stands between braces, semicolons and comments, and the braces.
+/// Statements of a line: the text between braces, semicolons and comments, and the braces.
 fn statements(line: &[u8], comment: &mut bool) -> Vec<Vec<u8>> {
     let mut parts = vec![Vec::new()];
     let mut rest = line;
@@ -69,7 +69,7 @@ fn statements(line: &[u8], comment: &mut bool) -> Vec<Vec<u8>> {
         match byte {
             b'{' | b'}' => parts.extend([vec![byte], Vec::new()]),
             b';' => parts.push(Vec::new()),
-            // A colon is a word of its own.
+            // A colon is a separate word.
             b':' => parts.last_mut().into_iter().for_each(|p| p.extend(b" : ")),
             _ => parts.last_mut().into_iter().for_each(|p| p.push(byte)),
         }
@@ -82,7 +82,7 @@ fn statements(line: &[u8], comment: &mut bool) -> Vec<Vec<u8>> {
 /// The block of a rank while it is read.
 struct Block {
     rank: u32,
-    /// Whether its brace came.
+    /// Whether its brace was read.
     begun: bool,
     labels: HashMap<Vec<u8>, u32>,
     calls: Vec<Call>,
@@ -160,7 +160,7 @@ fn rank(text: &Text, line: Line<'_>, word: &[u8], tasks: usize) -> Result<u32, I
 }
 
 impl Block {
-    /// Adds an operation or an order; returns how many operations.
+    /// Adds an operation or a dependency; returns the number of operations.
     fn add(
         &mut self,
         text: &Text,
@@ -246,7 +246,7 @@ fn call(text: &Text, line: Line<'_>, words: &[&[u8]], tasks: usize) -> Result<Ca
     }
 }
 
-/// Tag (0 when there is none, `None` for any), `cpu` and `nic`.
+/// Tag (0 if absent, `None` for any), `cpu` and `nic`.
 fn options(text: &Text, line: Line<'_>, words: &[&[u8]]) -> Result<Option<u32>, InputError> {
     let mut tag = Some(0);
     for pair in words.chunks(2) {

@@ -1,9 +1,9 @@
-//! What did every rank do, and in which order? Traces as programs.
+//! Traces: the operations of every rank in order.
 //!
-//! [`read_trace`] recognises the format from the content: SimGrid's time-independent traces, GOAL
-//! schedules, and DUMPI traces as `dumpi2ascii` writes them. Files of ranks are read one after the
-//! other and let go, so that what is held is the calls. Numbers of ranks are held against what the
-//! files can fill before anything is allocated for them.
+//! [`read_trace`] recognises the format from the content: SimGrid's time-independent traces, GOAL schedules, and
+//! DUMPI traces in the form of `dumpi2ascii`. Files of ranks are read and released one after the other, so only the
+//! calls stay in memory. Numbers of ranks are checked against the size of the files before anything is allocated for
+//! them.
 
 mod dumpi;
 mod goal;
@@ -18,14 +18,14 @@ use hopbyte_fabric::trace::RankTrace;
 use hopbyte_fabric::{InputError, Trace};
 use std::collections::BTreeMap;
 
-/// Most calls of all ranks together.
+/// Maximum number of calls of all ranks together.
 const MAX_CALLS: usize = 1 << 28;
 
 /// Reads a trace: a file, a folder or `*` pattern of the ranks' files, a comma list of them, or an
 /// archive of them (`.tar`, compressed or not).
 ///
 /// # Errors
-/// Files that cannot be read or are no trace; ranks that are missing.
+/// Files that cannot be read or are not a trace; missing ranks.
 pub fn read_trace(name: &str) -> Result<Trace, ObserveError> {
     let mut files = Files::open(name)?;
     match Format::first(&mut files)? {
@@ -51,7 +51,7 @@ pub fn trace(text: &Text) -> Result<Trace, ObserveError> {
 /// One row of the table of traces.
 pub(crate) struct Format {
     pub(crate) known: Known,
-    /// Whether a line is of this format; also whether it is the first that is no comment.
+    /// Whether a line is in this format; the flag marks the first line that is not a comment.
     begins: fn(Line<'_>, bool) -> bool,
     read: fn(&str, Texts<'_>) -> Result<Trace, ObserveError>,
 }
@@ -100,11 +100,11 @@ pub fn known_formats() -> impl Iterator<Item = Known> {
     TABLE.iter().map(|f| f.known)
 }
 
-/// Lines in which a format must show.
+/// Number of lines within which a format must be recognised.
 const HEAD: usize = 64;
 
 impl Format {
-    /// By content; `None` for anything that is no trace.
+    /// Recognises a format by content; `None` for anything that is not a trace.
     pub(crate) fn of(text: &Text) -> Option<&'static Self> {
         if text.is_binary() {
             return None;
@@ -124,7 +124,7 @@ impl Format {
         None
     }
 
-    /// The first file that is a trace; others before it are passed over.
+    /// The first file that is a trace; other files before it are skipped.
     pub(crate) fn first(files: &mut Files) -> Result<Option<(&'static Self, Text)>, ObserveError> {
         for text in files.by_ref() {
             let text = text?;
@@ -135,7 +135,7 @@ impl Format {
         Ok(None)
     }
 
-    /// Reads the first file and those that follow it; files of another kind are passed over.
+    /// Reads the first file and those that follow it; files of another kind are skipped.
     pub(crate) fn read(
         &'static self,
         source: &str,
@@ -149,14 +149,14 @@ impl Format {
     }
 }
 
-/// The ranks in order, if none is missing.
+/// The ranks in order, if all are present.
 fn in_order(source: &str, ranks: BTreeMap<u32, RankTrace>) -> Result<Vec<RankTrace>, ObserveError> {
     let tasks = ranks.keys().next_back().map_or(0, |&r| r as usize + 1);
     complete(source, tasks, ranks.keys().copied())?;
     Ok(ranks.into_values().collect())
 }
 
-/// Refuses a trace without some of its ranks.
+/// Refuses a trace with missing ranks.
 fn complete(
     source: &str,
     tasks: usize,
@@ -176,7 +176,7 @@ fn complete(
     .hint("give the folder or archive that holds every rank's file"))
 }
 
-/// Refuses more calls than can be held.
+/// Refuses more calls than the maximum.
 fn bounded(text: &Text, calls: usize) -> Result<(), InputError> {
     if calls <= MAX_CALLS {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Numbers of requests that are under way.
+//! Numbers of pending requests.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Requests under way by a key of the trace, first begun first; numbers are used again.
+/// Pending requests by a key of the trace, oldest first; numbers are reused.
 #[derive(Default)]
 pub(super) struct Requests<K> {
     by_key: HashMap<K, VecDeque<u32>>,
@@ -22,7 +22,7 @@ impl<K: Hash + Eq> Requests<K> {
         number
     }
 
-    /// The number of a request that ends; `None` when none is under way.
+    /// The number of a request that ends; `None` if none is pending.
     pub fn end(&mut self, key: &K) -> Option<u32> {
         let list = self.by_key.get_mut(key)?;
         let number = list.pop_front()?;

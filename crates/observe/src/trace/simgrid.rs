@@ -1,10 +1,10 @@
 //! SimGrid's time-independent traces: `RANK ACTION ARGUMENTS`, a line for each call
 //! (`simgrid/simgrid`, `src/smpi/internals/smpi_replay.cpp`).
 //!
-//! Counts are elements of a datatype, named by its number behind them; where there is none they are
-//! doubles if `init` has an argument and bytes if not. All is in the world: SimGrid's replay knows no
-//! other communicator either. `send`, `isend`, `recv` and `irecv` have a tag as their second argument; with two
-//! arguments in all, as old versions wrote, there is none. `test` and `location` say nothing that lasts.
+//! Counts are elements of a datatype, given by its number after them; by default they are doubles if `init` has an
+//! argument, else bytes. All calls are in the world: SimGrid's replay supports no other communicator either. `send`,
+//! `isend`, `recv` and `irecv` have a tag as their second argument; with two arguments in total, as from old
+//! versions, there is none. `test` and `location` are ignored.
 
 use super::requests::Requests;
 use super::{MAX_CALLS, bounded, in_order, signed};
@@ -52,7 +52,7 @@ const DATATYPES: [u8; 30] = [
     8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8,
 ];
 
-/// Whether a line is one of such a trace.
+/// Whether a line belongs to such a trace.
 pub(super) fn begins(line: Line<'_>) -> bool {
     let mut words = line.words();
     let (rank, action) = (words.next(), words.next());
@@ -63,7 +63,7 @@ fn is_action(word: &[u8]) -> bool {
     ACTIONS.contains(&word) || matches!(word, b"scan" | b"exscan")
 }
 
-/// `3`, in old traces `p3`.
+/// `3`, or `p3` in old traces.
 fn rank_of(word: &[u8]) -> Option<u32> {
     decimal_u32(word.strip_prefix(b"p").unwrap_or(word)).filter(|&r| (r as usize) < MAX_TASKS)
 }
@@ -106,18 +106,18 @@ pub(super) fn read(
     })
 }
 
-/// A call with a list of counts, whose length is known when all ranks are.
+/// A call with a list of counts; its length is known once all ranks are.
 struct Listed {
     call: usize,
     line: u64,
     action: &'static [u8],
-    /// Where its arguments are in [`Rank::lists`], and how many.
+    /// Position and number of its arguments in [`Rank::lists`].
     at: usize,
     len: usize,
     default: f64,
 }
 
-/// What is known of a rank while its lines are read.
+/// State of a rank while its lines are read.
 #[derive(Default)]
 struct Rank {
     trace: RankTrace,
@@ -170,7 +170,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Bytes of the datatype that argument `i` names, of the default when it names none.
+    /// Bytes of the datatype that argument `i` names, or of the default datatype.
     fn datatype(&self, i: usize) -> Result<f64, InputError> {
         let Some(&word) = self.words.get(i) else {
             return Ok(self.default);
@@ -237,7 +237,7 @@ impl Rank {
             b"wait" => {
                 let tag = signed(a.word(2)?).unwrap_or(0);
                 let key = (a.rank(0)?, a.rank(1)?, tag);
-                // A test may have ended it before.
+                // A test may have ended it already.
                 if let Some(request) = self.requests.end(&key) {
                     self.push(Call::Wait { request });
                 }
@@ -270,7 +270,7 @@ impl Rank {
         Ok(())
     }
 
-    /// Receiver or sender, tag, bytes: the tag is left out in old traces.
+    /// Peer, tag and bytes; old traces have no tag.
     fn message(a: &Arguments<'_>) -> Result<(usize, i64), InputError> {
         if a.words.len() < 3 {
             return Ok((1, 0));
@@ -297,7 +297,7 @@ impl Rank {
 
     fn receive(&mut self, a: &Arguments<'_>, rank: u32, begins: bool) -> Result<(), InputError> {
         let word = a.word(0)?;
-        // Negative: from anybody.
+        // Negative: any source.
         let from = match signed(word) {
             Some(n) if n < 0 => None,
             _ => Some(a.rank(0)?),
@@ -314,7 +314,7 @@ impl Rank {
         Ok(())
     }
 
-    /// A collective with a count for every rank: kept until their number is known.
+    /// A collective with a count for every rank: kept until the number of ranks is known.
     fn listed(&mut self, a: &Arguments<'_>, action: &[u8]) -> Result<(), InputError> {
         let Some(&action) = ACTIONS.iter().find(|&&name| name == action) else {
             return Err(a.wrong(action, "an action of SimGrid's replay").hint(
@@ -340,7 +340,7 @@ impl Rank {
         Ok(())
     }
 
-    /// Fills in the collectives with lists, of `n` counts.
+    /// Completes the collectives with lists of `n` counts.
     fn resolve(&mut self, source: &str, rank: u32, n: usize) -> Result<(), InputError> {
         for listed in std::mem::take(&mut self.listed) {
             let list = &self.lists[listed.at..listed.at + listed.len];

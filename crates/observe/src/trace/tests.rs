@@ -68,7 +68,7 @@ fn simgrid_calls_have_their_bytes() {
     );
     assert_eq!(t.ranks[1].calls[1], send(0, 7, 20.0, Some(0)));
     assert_eq!(t.ranks[1].calls[4], Call::Compute { seconds: 2.0 });
-    // Without tags and with p before the rank, as old versions wrote.
+    // Without tags and with p before the rank, as from old versions.
     let old = one("p0 send 1 10\np1 recv 0 10\n").unwrap();
     assert_eq!(old.ranks[0].calls, [send(1, 0, 10.0, None)]);
     let traffic = t.traffic().unwrap();
@@ -156,7 +156,7 @@ fn simgrid_s_list_of_files_is_followed() {
     assert_eq!(read().unwrap().ranks.len(), 2);
     std::fs::write(path("ti.txt"), "ti_files/0.txt\nti_files/2.txt\n").unwrap();
     assert!(read().unwrap_err().contains("2.txt"));
-    // A list names nothing outside its folder.
+    // A list cannot name files outside its folder.
     std::fs::write(path("ti.txt"), "../ti_files/0.txt\n").unwrap();
     assert!(read().unwrap_err().contains("no trace"));
 }
@@ -335,7 +335,7 @@ fn dumpi_requests_and_statuses() {
             ],
         ),
     ]);
-    // The second rank never asks for its number: its file's name says it.
+    // The second rank never queries its number: it is taken from the file's name.
     let t = many(&[
         ("dumpi-0000.txt", zero.clone()),
         ("dumpi-0001.txt", one.clone()),
@@ -395,7 +395,7 @@ fn dumpi_requests_and_statuses() {
 
 #[test]
 fn dumpi_communicators_are_followed() {
-    // A 2 x 2 grid, its rows, and an odd-even split of the world with keys that turn the order.
+    // A 2 x 2 grid, its rows, and an odd-even split of the world with keys that reverse the order.
     let file = |rank: usize| {
         let rank_line = format!("int rank={rank}");
         let color = format!("int color={}", rank % 2);
@@ -468,7 +468,7 @@ fn dumpi_communicators_are_followed() {
     for members in [vec![0, 1], vec![2, 3], vec![2, 0], vec![3, 1]] {
         assert!(t.groups.contains(&members), "{members:?} in {:?}", t.groups);
     }
-    // In its part of the split, rank 0 is the second: its block has 5 numbers.
+    // In its part of the split, rank 0 is the second member: its block has 5 numbers.
     let last = t.ranks[0].calls.last().unwrap();
     assert!(
         matches!(last, Call::Collective { kind: Collective::ReduceScatter, bytes, row: None, .. } if *bytes == 20.0),

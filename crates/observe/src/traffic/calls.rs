@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// A member of a group that is a process of another world.
 pub(super) const OUTSIDE: u32 = u32::MAX;
 
-/// Calls of all members of a group that are expanded alike.
+/// Calls of all members of a group that are expanded together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alike<'a> {
     pub phase: String,
@@ -52,7 +52,7 @@ impl Size {
     }
 }
 
-/// What one rank says of calls that are alike.
+/// One rank's share of such calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part {
     pub bytes: f64,
@@ -62,7 +62,7 @@ pub(super) struct Part {
 /// By rank.
 type Parts = BTreeMap<u32, Part>;
 
-/// Everything that the `K` lines of a record say.
+/// Content of the `K` lines of a record.
 #[derive(Default)]
 pub(super) struct Calls<'a> {
     alike: BTreeMap<Alike<'a>, Parts>,
@@ -70,7 +70,8 @@ pub(super) struct Calls<'a> {
     pub rounded: u64,
 }
 
-/// The kind of a `K` line as a collective, and whether its blocks differ; `None` for kinds that go pair by pair.
+/// The kind of a `K` line as a collective, and whether its blocks differ in size; `None` for kinds that are recorded
+/// pair by pair.
 pub(super) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
     let collective = match name {
         b"barrier" => Collective::Barrier,
@@ -89,19 +90,19 @@ pub(super) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
     Some((collective, vector))
 }
 
-/// World ranks of each group in the group's order, by its name in the files; some that are named no file lists.
+/// World ranks of each group in the group's order, by its name in the files; members may be missing from all files.
 pub(super) type Groups<'a> = HashMap<&'a [u8], Vec<u32>>;
 
-/// Most messages (of a pair and kind) that the collectives of a record may become.
+/// Maximum number of messages (of a pair and kind) that a record's collectives may expand to.
 const MAX_MESSAGES: u64 = 1 << 27;
 
 impl<'a> Calls<'a> {
-    /// Notes a rank's line.
+    /// Adds a rank's line.
     pub fn add(&mut self, alike: Alike<'a>, rank: u32, part: Part) {
         add(self.alike.entry(alike).or_default(), [(rank, part)]);
     }
 
-    /// Adds the messages of all calls to `phases`; returns what was assumed and what is missing.
+    /// Adds the messages of all calls to `phases`; returns assumptions and missing parts.
     pub fn expand(
         self,
         source: &str,
@@ -183,7 +184,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Ranks may have rounded different sizes: where one rank rounded, sizes of that class are rounded for all.
+/// Ranks may have rounded different sizes: if one rank rounded a size class, it is rounded for all.
 fn rounded_alike(alike: BTreeMap<Alike<'_>, Parts>) -> BTreeMap<Alike<'_>, Parts> {
     let rounded = |key: &Alike<'_>| matches!(key.size, Size::From(_));
     if !alike.keys().any(rounded) {
@@ -217,7 +218,7 @@ fn mean(parts: &Parts) -> f64 {
     parts.values().map(|p| p.bytes).sum::<f64>() / calls.max(1.0)
 }
 
-/// One expansion for all calls: what a member sends is taken as often as that member called.
+/// One expansion for all calls: a member's messages are multiplied by its number of calls.
 fn expand(
     alike: &Alike<'_>,
     algorithm: Algorithm,

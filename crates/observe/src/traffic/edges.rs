@@ -7,9 +7,9 @@ use crate::ObserveError;
 use crate::text::{Line, Text, decimal, float, lossy};
 use hopbyte_fabric::{InputError, Traffic};
 
-/// CSV with a header of `src`, `dst`, `bytes` and perhaps `messages` and `phase` in any order, or
-/// without a header in that order. Ranks count from 0. There are as many tasks as the highest rank says;
-/// a line from it to itself, of no bytes, makes room for one that sends and receives nothing.
+/// CSV with a header of `src`, `dst`, `bytes` and optionally `messages` and `phase` in any order, or without a header
+/// in that order. Ranks start at 0. The highest rank gives the number of tasks; a line of zero bytes from it to
+/// itself reserves an idle task.
 pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
     let mut lines = content_lines(text).peekable();
     let mut columns = Columns {
@@ -44,7 +44,7 @@ pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
 
 struct Columns {
     count: usize,
-    /// Of `src`, `dst`, `bytes`, `messages`.
+    /// Columns of `src`, `dst`, `bytes`, `messages`.
     places: [Option<usize>; 4],
     phase: Option<usize>,
 }
@@ -94,7 +94,7 @@ pub(super) fn triplets(text: &Text) -> Result<Traffic, ObserveError> {
     pairs(text, entries)
 }
 
-/// As many tasks as the highest rank says.
+/// The number of tasks follows from the highest rank.
 fn pairs(text: &Text, entries: Vec<Entry>) -> Result<Traffic, ObserveError> {
     single(text, tasks_of(text, &entries)?, entries)
 }
@@ -133,8 +133,8 @@ pub(super) fn topo(text: &Text) -> Result<Traffic, ObserveError> {
     single(text, tasks, entries)
 }
 
-/// CHOLMOD's triplets: a header `rows columns entries stype`, then `i j [value]` from 1. `stype` -1 or 1
-/// is one half of a symmetric matrix.
+/// CHOLMOD's triplets: a header `rows columns entries stype`, then `i j [value]` from 1. `stype` -1 or 1 means that
+/// only one half of a symmetric matrix is listed.
 pub(super) fn cholmod(text: &Text) -> Result<Traffic, ObserveError> {
     let mut lines = content_lines(text);
     let head = lines
@@ -178,7 +178,7 @@ pub(super) fn cholmod(text: &Text) -> Result<Traffic, ObserveError> {
     single(text, tasks, entries)
 }
 
-/// The one size of a square matrix.
+/// Number of rows of a square matrix.
 pub(super) fn square(
     text: &Text,
     line: Line<'_>,
@@ -194,7 +194,7 @@ pub(super) fn square(
     Ok(tasks)
 }
 
-/// An index that counts from 1.
+/// An index that starts at 1.
 pub(super) fn from_one(
     text: &Text,
     line: Line<'_>,
@@ -207,7 +207,7 @@ pub(super) fn from_one(
         .ok_or_else(|| text.error_in(line, word, format!("an index from 1 to {tasks}")))
 }
 
-/// Whether as many entries came as the header said.
+/// Checks the number of entries against the header.
 pub(super) fn same_count(
     text: &Text,
     head: Line<'_>,

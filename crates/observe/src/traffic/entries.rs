@@ -1,11 +1,11 @@
-//! Entries of traffic as files give them: words to checked numbers, entries to phases.
+//! Traffic entries from files: words to checked numbers, entries to phases.
 
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, float, words};
 use hopbyte_fabric::bounds::{MAX_BYTES, MAX_MESSAGES};
 use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic};
 
-/// Most tasks that traffic may have.
+/// Maximum number of tasks.
 pub const MAX_TASKS: usize = Stencil::MAX_TASKS;
 
 /// Limits of traffic files: matrices have long lines, archives are binary.
@@ -24,8 +24,7 @@ pub(super) fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
         .filter(|l| !l.trimmed().is_empty() && !is_comment(l.trimmed()))
 }
 
-/// Fields of a line: between commas, or between blanks where there is no comma. A comma at the end
-/// of a line ends nothing.
+/// Fields of a line: separated by commas, or by blanks if there is no comma. A trailing comma is ignored.
 pub(super) fn fields(line: Line<'_>) -> impl Iterator<Item = &[u8]> {
     let content = line.trimmed();
     let commas = content.contains(&b',');
@@ -45,7 +44,7 @@ pub(super) fn line_of(text: &Text) -> String {
         .map_or_else(String::new, Line::text)
 }
 
-/// A number of bytes: whole or not, but finite and not below zero.
+/// A number of bytes: finite and not negative, not necessarily an integer.
 pub(super) fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, InputError> {
     let value = match decimal(word) {
         Some(whole) => Some(whole as f64),
@@ -73,7 +72,7 @@ pub(super) fn task(
         .ok_or_else(|| text.error_in(line, word, format!("a rank from 0 to {}", tasks - 1)))
 }
 
-/// A number of tasks that a header announces.
+/// A number of tasks from a header.
 pub(super) fn task_count(text: &Text, line: Line<'_>, word: &[u8]) -> Result<usize, InputError> {
     decimal(word)
         .filter(|n| (1..=MAX_TASKS as u64).contains(n))
@@ -108,7 +107,7 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// Gives a phase its place; without entries it will not be there.
+    /// Reserves a phase's position; without entries it is omitted.
     pub(super) fn name(&mut self, phase: &str) {
         self.at(phase);
     }

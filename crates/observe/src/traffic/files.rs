@@ -1,4 +1,4 @@
-//! Which files? One, those of a folder or pattern, a list, or the members of an archive.
+//! Selection of input files: one file, a folder or pattern, a list, or the members of an archive.
 
 use super::entries::LIMITS;
 use super::{profiles, tar};
@@ -7,14 +7,14 @@ use crate::text::Text;
 use hopbyte_fabric::InputError;
 use std::path::{Component, Path, PathBuf};
 
-/// Endings of the files that recorders write for every rank.
+/// Extensions of the recorders' files, one per rank.
 const RANK_FILES: [&str; 2] = ["prof", "hbr"];
 
-/// What a user named: files that are read one after the other.
+/// Files that a user named, read one after the other.
 pub(crate) struct Files {
     texts: std::vec::IntoIter<Text>,
     paths: std::vec::IntoIter<PathBuf>,
-    /// Whether some may be of ranks and the rest is to be passed over.
+    /// Whether only some of them may be rank files and others are skipped.
     mixed: bool,
 }
 
@@ -54,7 +54,7 @@ impl Files {
         })
     }
 
-    /// Whether files of other kinds may lie between those that count.
+    /// Whether files of other kinds may be among the relevant ones.
     pub(crate) fn mixed(&self) -> bool {
         self.mixed
     }
@@ -71,8 +71,8 @@ impl Iterator for Files {
     }
 }
 
-/// Files of a list, one name a line, as SimGrid writes beside its traces. Only files below the list's own
-/// folder: a list from elsewhere names nothing else.
+/// Files of a list, one name per line, as SimGrid writes beside its traces. Only files below the list's own folder: a
+/// list from an untrusted source cannot name others.
 fn listed(list: &Path, text: &Text) -> Option<Vec<PathBuf>> {
     let folder = list.parent()?;
     let mut paths = Vec::new();
@@ -90,7 +90,7 @@ fn listed(list: &Path, text: &Text) -> Option<Vec<PathBuf>> {
     (!paths.is_empty()).then_some(paths)
 }
 
-/// A folder or archive in which nothing is known.
+/// Error for a folder or archive without a recognised file.
 pub(super) fn nothing_known(source: &str) -> InputError {
     InputError::new(
         source,
@@ -128,16 +128,16 @@ fn unpack(text: Text) -> Result<(Vec<Text>, bool), ObserveError> {
     Ok((vec![text], false))
 }
 
-/// The ending of a rank's file, if it has one.
+/// The extension of a rank's file, if it has one.
 fn ending(path: &Path) -> Option<&'static str> {
     let own = path.extension()?.to_str()?;
     RANK_FILES.iter().copied().find(|e| *e == own)
 }
 
-/// Endings of files of ranks that other tools write, beside none at all.
+/// Extensions of other tools' rank files, besides none.
 const OTHER_FILES: [&str; 6] = ["txt", "trace", "ti", "dumpi", "goal", "xml"];
 
-/// Whether a name may be that of a trace's or profile's file, compressed or not.
+/// Whether a name may be that of a trace or profile, compressed or not.
 fn may_be_of_rank(path: &Path) -> bool {
     let name = path
         .file_name()
@@ -154,7 +154,7 @@ fn may_be_of_rank(path: &Path) -> bool {
     own.is_none_or(|e| OTHER_FILES.contains(&e.as_str()))
 }
 
-/// Files of ranks in a folder, of the one recorder that wrote there; else those that may be another tool's.
+/// Rank files of a folder, all from one recorder; else files that may be from another tool.
 fn rank_files(folder: &Path) -> Result<(Vec<PathBuf>, bool), ObserveError> {
     let all = entries(folder)?;
     for wanted in RANK_FILES {
@@ -218,10 +218,10 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ObserveError> {
     Ok(files)
 }
 
-/// Whether a name fits a pattern of `*` (any run) and `?` (any one byte).
+/// Whether a name matches a pattern of `*` (any run) and `?` (any one byte).
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Where to go on after the last star, one byte later each time.
+    // Position to resume after the last star, one byte later each time.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,4 +1,4 @@
-//! The table of formats of traffic: recognised by content, never by name.
+//! Table of the traffic formats: recognised by content, never by name.
 
 use super::{
     content_lines, dense, edges, fields, is_comment, line_of, matrix_market, metis, prof, profiles,
@@ -18,19 +18,19 @@ pub(super) struct Format {
     read: Read,
 }
 
-/// What recognises a format; the kinds are tried in this order, and of the rows of a kind the first is taken.
+/// Way to recognise a format; the kinds are tried in this order, and within a kind the first row wins.
 enum Recognise {
     /// A zero byte.
     Binary,
-    /// A line before the first that is no comment, or that line.
+    /// A line up to and including the first that is not a comment.
     Line(fn(&[u8]) -> bool),
-    /// The first line that is no comment, in its text.
+    /// The first line that is not a comment, together with its text.
     First(fn(&[u8], &Text) -> bool),
-    /// Numbers without a name: the shape of the lines.
+    /// Numbers without a name: recognised by the shape of the lines.
     Shape(fn(&Numbers<'_>) -> bool),
 }
 
-/// What reads a format.
+/// Reader of a format.
 enum Read {
     /// One file.
     One(fn(&Text) -> Result<Traffic, ObserveError>),
@@ -38,7 +38,7 @@ enum Read {
     Ranks(fn(&str, &[Text]) -> Result<Traffic, ObserveError>),
     /// The files of all ranks, with collective calls that are expanded by rules.
     Calls(fn(&str, &[Text], &Algorithms) -> Result<Traffic, ObserveError>),
-    /// Nothing: it does not say to whom.
+    /// None: the format has no receivers.
     Refused(fn(&Text) -> ObserveError),
 }
 
@@ -159,19 +159,19 @@ const TABLE: &[Format] = &[
     },
 ];
 
-/// Formats of traffic that are no traces, in the order in which they are tried.
+/// Formats of traffic other than traces, in the order in which they are tried.
 pub fn known_formats() -> impl Iterator<Item = Known> {
     TABLE.iter().map(|f| f.known)
 }
 
-/// All that traffic is read from, traces among them.
+/// All formats that traffic is read from, including traces.
 pub(crate) fn readable() -> impl Iterator<Item = Known> {
     let read = |f: &&Format| !matches!(f.read, Read::Refused(_));
     let own = TABLE.iter().filter(read).map(|f| f.known);
     own.chain(trace::known_formats())
 }
 
-/// The format of a text, of a trace too.
+/// The format of a text; it may be a trace.
 pub fn format(text: &Text) -> Result<Known, InputError> {
     match trace::Format::of(text) {
         Some(trace) => Ok(trace.known),
@@ -179,7 +179,7 @@ pub fn format(text: &Text) -> Result<Known, InputError> {
     }
 }
 
-/// Content that is no traffic.
+/// Error for binary content that is not traffic.
 fn binary(text: &Text) -> ObserveError {
     text.error("binary data (a zero byte)", "traffic")
         .hint("is this the right file?")
@@ -238,7 +238,7 @@ impl Format {
     /// Reads one file, or the files of all ranks.
     ///
     /// # Errors
-    /// What its reader refuses; `rules` for collective calls where the format has none.
+    /// Errors of the format's reader; `rules` given for a format without collective calls.
     pub(super) fn read(
         &self,
         source: &str,
@@ -269,8 +269,8 @@ impl Format {
     }
 }
 
-/// Numbers without a name, told apart by the shape of the lines. A square of numbers is a dense matrix, whatever else
-/// it could be.
+/// Numbers without a name, told apart by the shape of the lines. A square of numbers is always read as a dense
+/// matrix.
 struct Numbers<'a> {
     text: &'a Text,
     /// Fields of the first line.
@@ -295,7 +295,7 @@ impl<'a> Numbers<'a> {
         })
     }
 
-    /// Whether the first line has so many fields, and the rest is one of these.
+    /// Whether the first line has this number of fields, and the rest one of these shapes.
     fn fits(&self, head: usize, rest: &[Rest]) -> bool {
         self.head.len() == head && rest.contains(&self.shape.rest)
     }
@@ -326,7 +326,7 @@ struct Shape {
     rest: Rest,
 }
 
-/// How many fields the lines behind the first have.
+/// Number of fields in the lines after the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     None,

@@ -1,6 +1,6 @@
-//! Matrix Market: coordinate and array matrices; `pattern`, `real` or `integer`; `general` or
-//! `symmetric`. Entry (i, j) is what task i sends to task j; entries of a pattern are one byte.
-//! As matrices of coefficients ([`sparse`]) also `complex`, `hermitian` and `skew-symmetric` ones.
+//! Matrix Market: coordinate and array matrices; `pattern`, `real` or `integer`; `general` or `symmetric`. Entry (i,
+//! j) is the number of bytes from task i to task j; entries of a pattern are one byte. As matrices of coefficients
+//! ([`sparse`]) also `complex`, `hermitian` and `skew-symmetric` ones.
 
 use super::edges::{from_one, same_count, square};
 use super::entries::{Entry, bytes, single};
@@ -17,7 +17,7 @@ pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
     }
 }
 
-/// Kind, size line, and the lines behind it.
+/// Kind, size line, and the lines after it.
 fn open(
     text: &Text,
     entries: Entries,
@@ -34,11 +34,11 @@ fn open(
     Ok((kind, head, lines))
 }
 
-/// Where a square sparse matrix has entries, whatever they are.
+/// Positions of a square sparse matrix's entries, without their values.
 pub(super) struct Sparse {
     /// Rows, and columns.
     pub rows: usize,
-    /// Bytes of a value: 8, or 16 of complex numbers.
+    /// Bytes of a value: 8, or 16 for complex numbers.
     pub value_bytes: f64,
     /// Row and column of each entry; both halves of a symmetric matrix.
     pub entries: Vec<(u32, u32)>,
@@ -91,18 +91,18 @@ pub(super) fn sparse(text: &Text) -> Result<Sparse, InputError> {
     })
 }
 
-/// What entries of a matrix are.
+/// Meaning of a matrix's entries.
 #[derive(Clone, Copy, PartialEq)]
 enum Entries {
-    /// What tasks send.
+    /// Bytes that tasks send.
     Bytes,
-    /// Numbers that a vector is multiplied with.
+    /// Coefficients of a matrix-vector product.
     Coefficients,
 }
 
 struct Kind {
     dense: bool,
-    /// Numbers of an entry: none, one, or two of a complex one.
+    /// Numbers per entry: none, one, or two if complex.
     values: usize,
     symmetric: bool,
 }

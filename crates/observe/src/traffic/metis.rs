@@ -7,15 +7,15 @@ use crate::ObserveError;
 use crate::text::{Line, Text, decimal};
 use hopbyte_fabric::{InputError, Traffic};
 
-/// Vertices may have no neighbours, so empty lines behind the header count.
+/// Vertices may have no neighbours, so empty lines after the header count.
 fn lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
     text.lines()
         .filter(|l| !is_comment(l.trimmed()))
         .skip_while(|l| l.trimmed().is_empty())
 }
 
-/// Whether a header fits the lines: no more of them than vertices, and as many words as the edges and
-/// weights make. A list of triplets does so only if it is meant to.
+/// Whether a header fits the lines: at most as many lines as vertices, and as many words as the edges and weights
+/// require. A list of triplets is unlikely to match by accident.
 pub(super) fn is_graph(text: &Text, head: &[&[u8]]) -> bool {
     let Some(header) = Header::of(head) else {
         return false;
@@ -76,7 +76,7 @@ impl Header {
     }
 }
 
-/// What the vertex lines hold.
+/// Fields of the vertex lines.
 #[derive(Clone, Copy, Default)]
 struct Flags {
     sizes: bool,
@@ -116,7 +116,7 @@ pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
     let mut entries: Vec<Entry> = Vec::new();
     for vertex in 0..tasks {
         let Some(line) = lines.next() else {
-            // Empty lines at the end are easily lost; vertices without neighbours need none.
+            // Empty lines at the end are easily lost; vertices without neighbours do not need them.
             break;
         };
         vertex_line(text, line, (vertex as u32, tasks), &header, &mut entries)?;
@@ -173,7 +173,7 @@ fn vertex_line(
     Ok(())
 }
 
-/// Whether every edge stands at both ends with one weight.
+/// Checks that every edge is listed at both ends with the same weight.
 pub(super) fn both_ends(text: &Text, traffic: &Traffic) -> Result<(), InputError> {
     let exchange = &traffic.phases[0].exchange;
     for (from, message) in exchange.iter() {

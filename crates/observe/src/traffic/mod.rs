@@ -1,10 +1,9 @@
-//! What does the application send? Traffic matrices from recorders, graphs and sparse matrices.
+//! Traffic of applications: matrices from recorders, graphs and sparse matrices.
 //!
-//! [`read_traffic`] recognises the format from the content. Entries are bytes from the row's task to
-//! the column's; what a task sends to itself crosses no link and is dropped; where a source has no
-//! weights every entry is one byte. An undirected edge carries its weight each way. Numbers that make
-//! no sense (negative, not a number, ranks beyond the header's) are refused where they stand, and
-//! sizes before anything is allocated for them.
+//! [`read_traffic`] recognises the format from the content. Entries are bytes from the row's task to the column's.
+//! Messages of a task to itself cross no link and are dropped; if a source has no weights, every entry is one byte.
+//! An undirected edge carries its weight each way. Invalid numbers (negative, not a number, ranks beyond the
+//! header's) are refused with their line, and sizes are checked before anything is allocated for them.
 
 mod calls;
 mod dense;
@@ -38,11 +37,11 @@ pub use spmv::product;
 
 use entries::{content_lines, fields, is_comment, line_of};
 
-/// Reads traffic from a spec ([`declared::TRAFFIC_SPECS`], or `spmv:RANKS:FILE`), a file, a folder or `*` pattern of files of the
-/// ranks, a comma list of them, or an archive of them (`.tar`, compressed or not).
+/// Reads traffic from a spec ([`declared::TRAFFIC_SPECS`], or `spmv:RANKS:FILE`), a file, a folder or `*` pattern of
+/// rank files, a comma-separated list of them, or an archive of them (`.tar`, compressed or not).
 ///
-/// Formats are those of [`known_formats`], and traces. Behind a record or trace, `:collectives=RULES`
-/// ([`Algorithms::parse`]) chooses the algorithms by which collective calls become messages.
+/// Formats are those of [`known_formats`], and traces. After a record or trace, `:collectives=RULES`
+/// ([`Algorithms::parse`]) selects the algorithms that expand collective calls into messages.
 pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     if declared::is_traffic_spec(path_or_spec) {
         return Ok(declared::traffic(path_or_spec)?);
@@ -59,7 +58,7 @@ pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
     Ok(traffic)
 }
 
-/// Begins the choice of algorithms behind a path.
+/// Separator between a path and the choice of algorithms.
 const RULES: &str = ":collectives=";
 
 /// [`read_traffic`] on one file in memory.
@@ -67,8 +66,8 @@ pub fn traffic(text: &Text) -> Result<Traffic, ObserveError> {
     read_files(text.file(), Files::of(text.clone())?, None)
 }
 
-/// Traces are read file by file; of anything else all files together. Where files of other kinds may lie
-/// between them, the first one that is a rank's says what counts.
+/// Traces are read file by file, other formats from all files together. If files of other kinds may be among them,
+/// the first rank file determines the format.
 fn read_files(
     source: &str,
     mut files: Files,

@@ -1,9 +1,9 @@
-//! Open MPI's monitoring component: a `.prof` file for every rank.
+//! Open MPI's monitoring component: one `.prof` file per rank.
 //!
-//! `E` lines are messages of the application, `I` lines those of the library itself (most of them
-//! collectives), `S` and `R` one-sided: what was put, and what was got, which travels from the second
-//! rank to the first. They become the phases "point-to-point", "library" and "one-sided". `C` and later
-//! lines say the same collectives once more as their caller sees them and are passed over.
+//! `E` lines are messages of the application, `I` lines those of the library itself (most of them collectives), `S`
+//! and `R` one-sided puts and gets; the data of a get travel from the second rank to the first. They become the
+//! phases "point-to-point", "library" and "one-sided". `C` and later lines repeat the same collectives from the
+//! caller's view and are skipped.
 
 use super::entries::{Entry, MAX_TASKS, Phases, messages, task};
 use crate::ObserveError;
@@ -38,7 +38,7 @@ pub(super) fn read(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError
     phases.finish(source, tasks)
 }
 
-/// Refuses to take the files of some ranks, or of none, for the traffic of all.
+/// Refuses files of only some ranks, or of none, as the traffic of all.
 pub(super) fn complete(
     source: &str,
     tasks: usize,
@@ -60,18 +60,18 @@ pub(super) fn complete(
     .hint("give the folder or archive that holds every rank's file"))
 }
 
-/// The number before the ending: `lj64.17.prof`.
+/// The number before the extension: `lj64.17.prof`.
 pub(crate) fn rank_of_name(file: &str) -> Option<u32> {
     let stem = file.rsplit_once('.')?.0;
     let digits = stem.rsplit(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok().filter(|&r| (r as usize) < MAX_TASKS)
 }
 
-/// What a file says of itself.
+/// Header data of a file.
 #[derive(Default)]
 struct File {
     rank: Option<u32>,
-    /// Tasks that there must be for the ranks that it names.
+    /// Number of tasks implied by the ranks in the file.
     mentioned: usize,
 }
 
@@ -105,7 +105,7 @@ impl File {
         Ok(file)
     }
 
-    /// Reads `KIND SRC DST N bytes M msgs sent …` and notes its ranks.
+    /// Reads `KIND SRC DST N bytes M msgs sent …` and records its ranks.
     fn mention(&mut self, text: &Text, line: Line<'_>) -> Result<Entry, InputError> {
         let words: Vec<&[u8]> = line.words().take(8).collect();
         let [_, from, to, size, b"bytes", count, b"msgs", b"sent"] = words[..] else {

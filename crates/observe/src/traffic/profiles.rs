@@ -1,5 +1,4 @@
-//! Profiles of other tools that say who sent how much to whom: IPM, TAU, mpitrace; and mpiP, which does
-//! not.
+//! Profiles of other tools with senders, receivers and sizes: IPM, TAU, mpitrace; and mpiP, which has no receivers.
 
 use super::entries::{Entry, MAX_TASKS, Phases, messages, task};
 use super::prof::complete;
@@ -22,12 +21,12 @@ const SENDS: [&[u8]; 10] = [
     b"MPI_Sendrecv_replace",
 ];
 
-/// Whether the text is a report of mpiP.
+/// Whether the text is an mpiP report.
 pub(super) fn is_mpip(content: &[u8]) -> bool {
     content.starts_with(b"@ mpiP")
 }
 
-/// mpiP adds up by call site: nothing in it says to whom.
+/// mpiP aggregates by call site: its reports have no receivers.
 pub(super) fn refuse_mpip(text: &Text) -> ObserveError {
     text.error("an mpiP report", "a file that says who sends to whom")
         .at(1)
@@ -54,8 +53,8 @@ fn attribute<'a>(tag: &'a [u8], name: &str) -> Option<&'a [u8]> {
     Some(&tag[at..at + end])
 }
 
-/// IPM's XML: `<task mpi_rank mpi_size>` with `<hent call bytes orank count>`, bytes of one call; one file
-/// of all tasks, or a file for each. Collective calls name no partner and are passed over.
+/// IPM's XML: `<task mpi_rank mpi_size>` with `<hent call bytes orank count>`, bytes per call; one file for all
+/// tasks, or a file for each. Collective calls name no peer and are skipped.
 pub(super) fn ipm(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
     let mut phases = Phases::default();
     let mut ranks = BTreeSet::new();
@@ -127,7 +126,7 @@ fn hash_entry(
     Ok(Some((rank, to, each as f64 * count as f64, count)))
 }
 
-/// Whether a first line is that of a TAU profile: `12 templated_functions_MULTI_TIME`.
+/// Whether a first line belongs to a TAU profile: `12 templated_functions_MULTI_TIME`.
 pub(super) fn is_tau(content: &[u8]) -> bool {
     let mut words = words(content);
     words.next().and_then(decimal).is_some()
@@ -138,9 +137,9 @@ pub(super) fn is_tau(content: &[u8]) -> bool {
 
 const TAU_EVENT: &[u8] = b"\"Message size sent to node ";
 
-/// TAU profiles written with `TAU_COMM_MATRIX=1`, a file `profile.RANK.0.0` for each rank: events
-/// `"Message size sent to node N" calls max min mean …`. The same by call path (`… : a => b`) is what the
-/// plain event adds up, and counts only where there is none.
+/// TAU profiles written with `TAU_COMM_MATRIX=1`, a file `profile.RANK.0.0` for each rank: events `"Message size sent
+/// to node N" calls max min mean …`. The plain event is the sum of the events by call path (`… : a => b`), which
+/// count only if there is no plain one.
 pub(super) fn tau(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
     let mut phases = Phases::default();
     let mut ranks = BTreeSet::new();
@@ -208,13 +207,13 @@ fn tau_rank(file: &str) -> Option<u32> {
         .filter(|&r| (r as usize) < MAX_TASKS)
 }
 
-/// Whether a first line is that of a pattern file of mpitrace: `MPI rank 3, host n1`.
+/// Whether a first line belongs to a pattern file of mpitrace: `MPI rank 3, host n1`.
 pub(super) fn is_pattern(content: &[u8]) -> bool {
     content.starts_with(b"MPI rank ") && memchr::memmem::find(content, b", host ").is_some()
 }
 
-/// mpitrace's pattern files (`TRACE_SEND_PATTERN=yes`), one a rank: its line, a header, then
-/// `dest bytes count host`. Ranks without a file sent nothing, or were not asked to write one.
+/// mpitrace's pattern files (`TRACE_SEND_PATTERN=yes`), one per rank: its line, a header, then `dest bytes count
+/// host`. Ranks without a file sent nothing, or were not configured to write one.
 pub(super) fn patterns(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError> {
     let mut phases = Phases::default();
     let mut ranks = BTreeSet::new();
@@ -252,13 +251,13 @@ pub(super) fn patterns(source: &str, texts: &[Text]) -> Result<Traffic, ObserveE
     phases.finish(source, tasks)
 }
 
-/// Numbers of mpitrace's binary `send_bytes.sparse.JOB`: ranks, then for each rank its partners, each with
-/// bytes (a float), messages, rank and padding. `None` when the content is anything else.
+/// Numbers of mpitrace's binary `send_bytes.sparse.JOB`: ranks, then for each rank its peers, each with bytes (a
+/// float), messages, rank and padding. `None` for any other content.
 pub(super) fn sparse(text: &Text) -> Option<Result<Traffic, ObserveError>> {
     let content = text.bytes();
     let word = |at: usize| -> Option<[u8; 4]> { content.get(at..at + 4)?.try_into().ok() };
     let tasks = u32::from_le_bytes(word(0)?) as usize;
-    // Every rank takes at least the count of its partners.
+    // Every rank takes at least the count of its peers.
     if tasks == 0 || tasks > MAX_TASKS || content.len() < 4 + 4 * tasks {
         return None;
     }

@@ -1,9 +1,9 @@
-//! Records of hopbyte's own recorder (`mpi/FORMAT.md`): a `.hbr` file for every rank.
+//! Records of hopbyte's own recorder (`mpi/FORMAT.md`): one `.hbr` file per rank.
 //!
-//! Each phase of the application becomes up to three: its name for point-to-point messages, the name
-//! with ` collectives` for collective calls as messages (`K` lines, expanded by the fabric's expander, and `C` lines,
-//! whose destinations the calls gave), and with ` one-sided` for one-sided operations (`R` lines). Messages to other
-//! worlds are left out.
+//! Each phase of the application becomes up to three: its name for point-to-point messages, the name with `
+//! collectives` for collective calls as messages (`K` lines, expanded by the fabric's expander, and `C` lines, whose
+//! destinations the calls gave), and with ` one-sided` for one-sided operations (`R` lines). Messages to other worlds
+//! are left out.
 
 use super::calls::{Alike, Calls, Groups, OUTSIDE, Part, Size, kind};
 use super::entries::{MAX_TASKS, Phases, messages, task, task_count};
@@ -14,10 +14,10 @@ use hopbyte_fabric::collective::{Algorithms, Library};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::{BTreeSet, HashMap};
 
-/// Most members that all groups together may list.
+/// Maximum number of members in all groups together.
 const MAX_MEMBERS: usize = 1 << 26;
 
-/// Reads the files of all ranks; collectives go by `rules`, which say no more than a user did.
+/// Reads the files of all ranks; `rules` selects the algorithms of collectives and contains only the user's choices.
 pub(super) fn read(
     source: &str,
     texts: &[Text],
@@ -75,7 +75,7 @@ fn cells(line: Line<'_>) -> Vec<&[u8]> {
     line.bytes.split(|&b| b == b'\t').collect()
 }
 
-/// What a file says of itself.
+/// Header data of a file.
 struct Head {
     rank: u32,
     size: usize,
@@ -136,7 +136,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Reads `group ID SIZE RANKS`; `None` for other lines and where the ranks are given elsewhere.
+    /// Reads `group ID SIZE RANKS`; `None` for other lines and for groups whose ranks are given elsewhere.
     fn parse(text: &Text, line: Line<'a>, tasks: usize) -> Result<Option<Self>, InputError> {
         let [b"group", id, size, list, ..] = cells(line)[..] else {
             return Ok(None);
@@ -202,7 +202,7 @@ fn counts<'a>(
             [b"C", phase, _, _, to, size, count, ..] => {
                 (" collectives", phase, to, size, count, false)
             }
-            // Calls whose messages are `C` lines.
+            // Calls whose messages are in `C` lines.
             [b"K", _, _, _, _, b"-", _, _, ..] => continue,
             [b"K", phase, _, _, _, _, size, count, ..] => {
                 (" collectives", phase, &b"-1"[..], size, count, false)

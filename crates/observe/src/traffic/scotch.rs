@@ -8,7 +8,7 @@ use crate::text::{Line, Text, decimal};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::HashMap;
 
-/// Whether the first three lines are those of a Scotch graph: `0`, two counts, base and three flags.
+/// Whether the first three lines belong to a Scotch graph: `0`, two counts, base and three flags.
 pub(super) fn is_graph(text: &Text) -> bool {
     let mut lines = content_lines(text).map(|l| l.words().collect::<Vec<_>>());
     let (first, counts, base) = (lines.next(), lines.next(), lines.next());
@@ -37,7 +37,7 @@ impl Flags {
     }
 }
 
-/// Words with their lines, wherever lines break.
+/// Words with their lines, regardless of line breaks.
 struct Stream<'a, I> {
     text: &'a Text,
     words: I,
@@ -81,7 +81,7 @@ pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
     let (line, word) = stream.word("three flags of 0 or 1")?;
     let flags =
         Flags::parse(word).ok_or_else(|| text.error_in(line, word, "three flags of 0 or 1"))?;
-    // Neighbours are given by label where there are labels; all of them are known at the end.
+    // If there are labels, neighbours are given by label; all labels are known only at the end.
     let mut numbers: HashMap<u64, u32> = HashMap::new();
     let mut entries: Vec<(u32, u64, f64, Line<'_>)> = Vec::new();
     for vertex in 0..tasks as u32 {

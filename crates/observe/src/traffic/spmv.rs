@@ -1,7 +1,7 @@
-//! Products of a sparse matrix and a vector, again and again, as traffic: `spmv:RANKS:FILE`.
+//! Traffic of repeated sparse matrix-vector products: `spmv:RANKS:FILE`.
 //!
-//! Rows lie in blocks of equal length on the ranks, and the vector as they do (PETSc's and Trilinos' default). Before
-//! each product a rank gets every value that its rows need and another rank has, once.
+//! Rows and vector elements are distributed in blocks of equal length (PETSc's and Trilinos' default). Before each
+//! product a rank receives once every value that its rows need and another rank holds.
 
 use super::entries::MAX_TASKS;
 use super::matrix_market;
@@ -9,7 +9,7 @@ use crate::ObserveError;
 use crate::text::{Text, decimal};
 use hopbyte_fabric::{Exchange, InputError, Traffic};
 
-/// How such a spec begins.
+/// Prefix of such a spec.
 pub(super) const START: &str = "spmv:";
 
 /// Traffic of one product: of `spmv:RANKS:FILE`, FILE a sparse matrix (Matrix Market).
@@ -31,10 +31,10 @@ pub(super) fn traffic(spec: &str) -> Result<Traffic, ObserveError> {
     Ok(traffic)
 }
 
-/// What so many ranks send each other before a product of a matrix (Matrix Market) and a vector.
+/// Exchange between `ranks` ranks before a product of a matrix (Matrix Market) and a vector.
 ///
 /// # Errors
-/// What is no square sparse matrix with a row for each rank, by line.
+/// Not a square sparse matrix with a row for each rank; the error names the line.
 pub fn product(text: &Text, ranks: u64) -> Result<Traffic, ObserveError> {
     let matrix = matrix_market::sparse(text)?;
     if ranks == 0 || matrix.rows < ranks as usize {
@@ -46,7 +46,7 @@ pub fn product(text: &Text, ranks: u64) -> Result<Traffic, ObserveError> {
         rows: matrix.rows as u64,
         ranks,
     };
-    // Which value goes to which rank; each once.
+    // Pairs of value and receiving rank, each once.
     let mut needed: Vec<(u32, u32)> = matrix
         .entries
         .into_iter()
@@ -72,7 +72,7 @@ pub fn product(text: &Text, ranks: u64) -> Result<Traffic, ObserveError> {
     Ok(Traffic::single(text.file(), exchange))
 }
 
-/// Rows in blocks whose lengths differ by one at most, longer ones first.
+/// Blocks of rows whose lengths differ by at most one, longer ones first.
 struct Blocks {
     rows: u64,
     ranks: u64,

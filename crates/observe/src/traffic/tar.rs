@@ -11,10 +11,10 @@ pub(super) fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
 }
 
-/// The regular files of an archive, each as a text called `ARCHIVE:MEMBER`.
+/// The regular files of an archive, each as a text named `ARCHIVE:MEMBER`.
 ///
-/// Directories, links and extended headers are passed over, and so are names that long headers
-/// announce: names serve errors only.
+/// Directories, links and extended headers are skipped, including the names in long headers: names are only used in
+/// errors.
 pub(super) fn members(archive: &Text, limits: Limits) -> Result<Vec<Text>, ObserveError> {
     let bytes = archive.bytes();
     let mut files = Vec::new();
@@ -68,7 +68,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// The sum of all header bytes, its own field taken as blanks.
+/// The sum of all header bytes, with the checksum field as blanks.
 fn checksum_holds(header: &[u8]) -> bool {
     let sum: u64 = header
         .iter()

@@ -6,7 +6,7 @@ fn read(content: &str) -> Result<Traffic, String> {
     traffic(&text).map_err(|e| e.to_string())
 }
 
-/// All entries of all phases added up.
+/// The sum of all entries of all phases.
 fn entries(content: &str) -> Vec<Entry> {
     let total = read(content)
         .unwrap_or_else(|e| panic!("{content}: {e}"))
@@ -28,7 +28,7 @@ fn a_square_of_numbers_is_a_dense_matrix() {
     );
     assert_eq!(entries("# one\n\n% two\n0\t5\n2.5\t0"), expected);
     assert_eq!(read("0 5\n2.5 0\n").unwrap().tasks, 2);
-    // Three lines of three: a matrix, though it could be three triplets.
+    // Three lines of three: read as a matrix, although they could be three triplets.
     assert_eq!(
         entries("0 1 5\n0 0 0\n0 0 0\n"),
         [(0, 1, 1.0, 0), (0, 2, 5.0, 0)]
@@ -67,7 +67,7 @@ fn lists_of_pairs() {
         (4, 2, "b")
     );
     assert_eq!(phases.phases[0].exchange.total_bytes(), 10.0);
-    // A .topo says how many ranks there are.
+    // A .topo states the number of ranks.
     let topo = read("1024\n0 1 643976096\n").unwrap();
     assert_eq!((topo.tasks, topo.total().pairs()), (1024, 1));
 }
@@ -131,7 +131,7 @@ fn metis_graphs_with_and_without_weights() {
             (2, 1, 4.0, 0)
         ]
     );
-    // A vertex without neighbours is an empty line, also the last one, and also when it got lost.
+    // A vertex without neighbours is an empty line, also the last one, which may be lost.
     for content in ["4 1\n\n3\n2\n\n", "4 1\n\n3\n2\n", "4 1\n\n3\n2"] {
         let t = read(content).unwrap();
         assert_eq!((t.tasks, t.total().pairs()), (4, 2), "{content:?}");
@@ -171,9 +171,9 @@ fn monitoring_keeps_application_library_and_one_sided_apart() {
     };
     assert_eq!(phase(0), [(0, 1, 100.0, 4), (1, 0, 7.0, 1)]);
     assert_eq!(phase(1), [(0, 1, 8.0, 1)]);
-    // What was put travels there, what was got travels back.
+    // Puts travel to the target, gets travel back.
     assert_eq!(phase(2), [(0, 1, 50.0, 1), (1, 0, 60.0, 1)]);
-    // A rank that said nothing is known by its file's name.
+    // A rank with an empty file is known by the file's name.
     let silent = prof(&[
         ("x.0.prof", PROF_0),
         ("x.1.prof", "# POINT TO POINT\n# OSC\n"),
@@ -464,7 +464,8 @@ fn specs_files_lists_and_what_is_no_traffic() {
     assert!(binary.contains("binary data"), "{binary}");
 }
 
-/// Calls of five ranks: sizes that differ by rank, members that called another number of times, groups that no file lists.
+/// Calls of five ranks: sizes that differ by rank, members with different numbers of calls, groups that no file
+/// lists.
 #[test]
 fn collective_calls_are_expanded_and_what_is_missing_is_said() {
     let body = |rank: u32| {
@@ -474,7 +475,7 @@ fn collective_calls_are_expanded_and_what_is_missing_is_said() {
         let mut body = format!("phase\t0\tmain\ngroup\tab\t4\t{list}\n");
         if rank > 0 {
             body += &format!("K\t0\tab\tallgatherv\t-1\t100\t{block}\t1\n");
-            // Rank 4 did not have to round.
+            // Rank 4 did not need to round.
             let size = if rank == 4 { "70" } else { "~64" };
             body += &format!("K\t0\tab\tbcast\t1\t{size}\t{}\t{calls}\n", 70 * calls);
         }
@@ -497,7 +498,7 @@ fn collective_calls_are_expanded_and_what_is_missing_is_said() {
         let sends = total.sends(from).iter();
         sends.map(|m| (m.to, m.bytes, m.messages)).collect()
     };
-    // Each its own block to each; rank 3, the root, 70 bytes twice as well.
+    // A separate block from each to each; rank 3, the root, also sent 70 bytes twice.
     assert_eq!(sent(1), [(2, 10.0, 1), (3, 10.0, 1), (4, 10.0, 1)]);
     assert_eq!(sent(3), [(1, 170.0, 3), (2, 170.0, 3), (4, 170.0, 3)]);
     assert_eq!(

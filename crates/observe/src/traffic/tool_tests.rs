@@ -1,4 +1,4 @@
-//! Graphs and profiles that other tools write.
+//! Graphs and profiles of other tools.
 
 use super::entries::Entry;
 use super::*;
@@ -43,7 +43,7 @@ fn scotch_graphs_with_labels_and_weights() {
         entries(&read("0\n3 4\n1 001\n9 1 2\n9 2 1 3\n9 1 2\n").unwrap()),
         path
     );
-    // Labels name the neighbours, wherever lines break.
+    // Neighbours are given by labels, regardless of line breaks.
     assert_eq!(
         entries(&read("0\n3 4\n0 100\n10 1 20 20 2 10\n30 30 1 20\n").unwrap()),
         path
@@ -92,7 +92,7 @@ fn ipm_counts_sends() {
     assert!(cut.contains("no rank"), "{cut}");
     let t = read(IPM).unwrap();
     assert_eq!(entries(&t), [(0, 1, 81_920.0, 10), (1, 0, 20_680.0, 7)]);
-    // A file for each task, and a page beside them.
+    // A file for each task, and an HTML page among them.
     let (head, second) = IPM
         .split_once("<task ipm_version=\"2.0.6\" mpi_rank=\"1\"")
         .unwrap();
@@ -156,7 +156,7 @@ fn tau_adds_up_events() {
         let error = folder(&[("profile.0.0.0", &content)]).unwrap_err();
         assert!(error.contains("expected"), "{bad}: {error}");
     }
-    // Cut anywhere it is read or refused.
+    // Cut at any byte it is read or refused.
     for end in 0..TAU.len() {
         let _ = folder(&[("profile.0.0.0", &TAU[..end])]);
     }
@@ -186,7 +186,7 @@ fn mpitrace_as_text_and_binary() {
     binary.extend(connection(500.0, 1, 0));
     let t = traffic(&text("send_bytes.sparse.99", &binary)).unwrap();
     assert_eq!(entries(&t), expected);
-    // Anything that does not end with the last rank's partners is something else.
+    // Content that does not end with the last rank's peers is not in this format.
     for end in 1..binary.len() {
         assert!(traffic(&text("b", &binary[..end])).is_err(), "{end}");
     }

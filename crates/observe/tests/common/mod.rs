@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Helpers of several test files.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use hopbyte_fabric::random::Random;
@@ -38,8 +38,8 @@ pub fn with_routes(main: &Path, routes: &[PathBuf]) -> MachineFiles {
     }
 }
 
-/// Damaged copies of some input, always the same: cut at every byte, and every byte changed to each of
-/// a few that matter to parsers, lines doubled, dropped and swapped.
+/// Damaged copies of an input, reproducible: cut at every byte, every byte changed to each of a few that are special
+/// to parsers, lines doubled, dropped and swapped.
 pub fn damaged(good: &[u8]) -> Vec<Vec<u8>> {
     let mut copies: Vec<Vec<u8>> = (0..good.len()).map(|n| good[..n].to_vec()).collect();
     for at in 0..good.len() {
@@ -84,8 +84,8 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// A copy with several random changes, the same for the same number: bytes, numbers and whole words
-/// replaced by troublesome ones, pieces cut, repeated, moved.
+/// A copy with several pseudo-random changes, reproducible by number: bytes, numbers and whole words replaced by
+/// problematic ones, pieces cut, repeated, moved.
 pub fn bent(good: &[u8], number: u64) -> Vec<u8> {
     const TROUBLE: [&[u8]; 16] = [
         b"",
@@ -127,7 +127,7 @@ pub fn bent(good: &[u8], number: u64) -> Vec<u8> {
                 }
             }
             _ => {
-                // One word becomes trouble.
+                // Replaces one word by a problematic one.
                 let blank = |b: &u8| !b.is_ascii_alphanumeric();
                 let end = copy[start..]
                     .iter()

@@ -11,7 +11,7 @@ use hopbyte_fabric::trace::Call;
 /// Number of `MPI_COMM_WORLD`.
 const WORLD: u32 = 2;
 
-/// The arguments of a call as they are read: names and values.
+/// The arguments of a call: names and values.
 pub(super) struct Fields<'a> {
     text: &'a Text,
     line: Line<'a>,
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         Ok(self.int(name)?.max(0) as f64)
     }
 
-    /// Numbers between brackets; none when they were not recorded.
+    /// Numbers between brackets; empty if they were not recorded.
     fn array(&self, name: &str) -> Result<Vec<i64>, InputError> {
         let Some(inside) = self.value(name).and_then(|v| {
             v.strip_prefix(b"[")
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Does what the call does.
+    /// Applies the call to the rank's state.
     pub fn call(&self, state: &mut Rank) -> Result<(), InputError> {
         let name = self.name.strip_prefix(b"MPI_").unwrap_or(self.name);
         match name {
@@ -156,7 +156,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The one request of a call; none for the null request.
+    /// The single request of a call; `None` for the null request.
     fn request(&self, name: &str) -> Result<Option<u32>, InputError> {
         let first = self.array(name)?.first().copied();
         Ok(first.and_then(|n| u32::try_from(n).ok()))
@@ -224,7 +224,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// A send and a receive at once: the receive ends first, as far as the rank can tell.
+    /// A combined send and receive: the receive ends first, as far as the rank can observe.
     fn both(&self, state: &mut Rank, own_sizes: bool) -> Result<(), InputError> {
         let size = if own_sizes {
             ("sendcount", "sendtype")
@@ -270,7 +270,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Ends what ended: all requests, those at the indices given, or none where a test says no.
+    /// Ends the completed requests: all, those at the given indices, or none if a test failed.
     fn wait(&self, state: &mut Rank, name: &[u8]) -> Result<(), InputError> {
         if name.starts_with(b"Test") && name != b"Testsome" && self.int("flag")? == 0 {
             return Ok(());
@@ -329,7 +329,7 @@ impl<'a> Fields<'a> {
             b"Cart_sub" => How::Part(self.array("remain_dims")?),
             _ => How::Unknown(lossy(self.name).into_owned()),
         };
-        // Between two groups, or of other processes: of no group that is known.
+        // An intercommunicator, or one of other processes: its group is unknown.
         let parent = match self.value(parent_name) {
             Some(_) => Some(self.group(state, parent_name)?),
             None => None,
@@ -355,7 +355,7 @@ impl<'a> Fields<'a> {
             b"Alltoall" => (C::Alltoall, Some("sendcount"), Some("sendtype")),
             b"Alltoallv" => (C::Alltoall, None, Some("sendtype")),
             b"Reduce_scatter" => (C::ReduceScatter, None, Some("datatype")),
-            // Everything else moves no data between ranks, or is passed over.
+            // All other calls move no data between ranks, or are skipped.
             _ => return Ok(()),
         };
         let at = state.trace.calls.len() as u32;
@@ -390,7 +390,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Rank {
-    /// A message begins, of elements of a datatype (sends).
+    /// Starts a message of elements of a datatype (sends).
     fn begin(&mut self, (call, datatype): (Call, u32), request: Option<u32>) {
         let at = self.trace.calls.len() as u32;
         self.trace.calls.push(call);
@@ -402,7 +402,7 @@ impl Rank {
         }
     }
 
-    /// A request ends, if it is under way.
+    /// Ends a request, if it is pending.
     fn end(&mut self, request: u32) {
         if self.under_way.remove(&request).is_some() {
             self.trace.calls.push(Call::Wait { request });

@@ -1,32 +1,32 @@
-//! Communicators: who is in which, from how all their ranks made them.
+//! Membership of communicators, derived from the calls of all ranks that created them.
 //!
-//! Making one is collective: the k-th that a rank makes from a parent is the k-th that every member
-//! makes. So groups follow one from the other, the world first.
+//! Creation is collective: the k-th communicator that a rank creates from a parent is the k-th for every member. So
+//! each group follows from its parent's, beginning with the world.
 
 use super::Rank;
 use hopbyte_fabric::InputError;
 use hopbyte_fabric::trace::Call;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// A communicator as one rank made it.
+/// A communicator created by one rank.
 pub(super) struct Made {
-    /// From which of its others; the world and the rank itself have none.
+    /// Its parent communicator; the world and the rank itself have none.
     pub parent: Option<u32>,
     pub how: How,
 }
 
-/// How a communicator is made.
+/// Way in which a communicator was created.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum How {
     /// All members, in the same order.
     Copy,
-    /// Members of one colour, ordered by key; of no group with a negative colour.
+    /// Members of one colour, ordered by key; a negative colour is in no group.
     Split { color: i64, key: i64 },
-    /// The first members, on a grid; ranks are taken to stay as they are.
+    /// The first members, on a grid; ranks are assumed not to be reordered.
     Grid(Vec<i64>),
-    /// The parts of a grid along the dimensions that remain.
+    /// The parts of a grid along the remaining dimensions.
     Part(Vec<i64>),
-    /// In a way that is not followed.
+    /// An unsupported call.
     Unknown(String),
 }
 
@@ -46,14 +46,14 @@ impl Made {
     }
 }
 
-/// A group that is known, with the communicator of each member that it is, and its grid.
+/// A resolved group, with its communicator at each member, and its grid.
 struct Known {
     group: u32,
     made: Vec<u32>,
     grid: Vec<i64>,
 }
 
-/// Finds all groups and puts ranks of the world and numbers of groups into the calls.
+/// Resolves all groups, and replaces communicators in the calls by ranks of the world and group numbers.
 pub(super) fn resolve(source: &str, ranks: &mut [Rank]) -> Result<Vec<Vec<u32>>, InputError> {
     let n = ranks.len() as u32;
     let children: Vec<HashMap<u32, Vec<u32>>> = ranks.iter().map(children_of).collect();
@@ -61,7 +61,7 @@ pub(super) fn resolve(source: &str, ranks: &mut [Rank]) -> Result<Vec<Vec<u32>>,
     let mut group_of: Vec<Vec<Option<u32>>> =
         ranks.iter().map(|r| vec![None; r.made.len()]).collect();
     group_of.iter_mut().for_each(|g| g[0] = Some(0));
-    // A rank alone with itself; what it sends there goes nowhere.
+    // A rank's own communicator; messages on it cross no link.
     for rank in 0..n {
         group_of[rank as usize][1] = Some(groups.len() as u32);
         groups.push(vec![rank]);
@@ -134,7 +134,7 @@ fn kept(grid: &[i64], remain: &[i64]) -> Vec<i64> {
         .collect()
 }
 
-/// What each communicator of a rank was parent of, in order.
+/// Children of each communicator of a rank, in order.
 fn children_of(rank: &Rank) -> HashMap<u32, Vec<u32>> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for (own, made) in (0u32..).zip(&rank.made) {
@@ -145,8 +145,7 @@ fn children_of(rank: &Rank) -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// Colour and key of a member at a position; `None` for those that are in no new group, or in one that
-/// is not known.
+/// Colour and key of a member at a position; `None` for members in no new group, or in an unknown one.
 fn place(how: &How, position: usize, grid: &[i64]) -> Option<(i64, i64)> {
     let p = position as i64;
     match how {
@@ -174,7 +173,7 @@ fn place(how: &How, position: usize, grid: &[i64]) -> Option<(i64, i64)> {
 }
 
 impl Rank {
-    /// Ranks of communicators become ranks of the world, communicators groups.
+    /// Replaces ranks of communicators by ranks of the world, and communicators by groups.
     fn translate(
         &mut self,
         source: &str,

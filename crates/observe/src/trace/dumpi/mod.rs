@@ -1,10 +1,10 @@
-//! DUMPI traces as `dumpi2ascii` writes them, a file for each rank (`sstsimulator/sst-dumpi`,
+//! DUMPI traces in the text form of `dumpi2ascii`, one file per rank (`sstsimulator/sst-dumpi`,
 //! `dumpi/bin/dumpi2ascii-callbacks.c`).
 //!
-//! A call is the line `MPI_Name entering at walltime S.N, …`, a line for each argument, and the line
-//! `MPI_Name returning …`. What lies between two calls is computing. Sizes of datatypes stand at the end
-//! of the file. Communicators are resolved from how they were made by all their ranks: copies, splits,
-//! Cartesian grids and their parts. One-sided operations and files are passed over.
+//! A call is the line `MPI_Name entering at walltime S.N, …`, a line for each argument, and the line `MPI_Name
+//! returning …`. The time between two calls is computation. Sizes of datatypes are at the end of the file.
+//! Communicators are resolved from their creation by all their ranks: copies, splits, Cartesian grids and their
+//! parts. One-sided operations and files are skipped.
 
 mod call;
 mod comms;
@@ -24,7 +24,7 @@ pub(super) fn begins(line: &[u8]) -> bool {
     line.starts_with(b"MPI_") && event(line).is_some_and(|e| e.enters)
 }
 
-/// A call that begins or returns.
+/// Begin or return of a call.
 struct Event<'a> {
     name: &'a [u8],
     enters: bool,
@@ -53,27 +53,27 @@ fn seconds_between(from: (u64, u64), to: (u64, u64)) -> f64 {
     (to.0 as f64 - from.0 as f64) + (to.1 as f64 - from.1 as f64) * 1e-9
 }
 
-/// What one file says.
+/// Content of one file.
 #[derive(Default)]
 struct Rank {
     trace: RankTrace,
     /// Its rank in the world, once it is known.
     number: u32,
-    /// Rank and size of the world, as the program asked for them.
+    /// Rank and size of the world, from the program's queries.
     rank: Option<u32>,
     size: Option<u32>,
     /// Communicators, the first two the world and the rank itself.
     made: Vec<Made>,
-    /// Which of them a number means at present.
+    /// Index in `made` of the communicator with a number at present.
     current: HashMap<u32, u32>,
-    /// Calls whose sizes are elements of a datatype: call, datatype, and how many sizes of
-    /// [`RankTrace::rows`] go with it.
+    /// Calls whose sizes are in elements of a datatype: call, datatype, and the number of sizes in
+    /// [`RankTrace::rows`] that belong to it.
     typed: Vec<(u32, u32, u32)>,
-    /// Reduce-scatters: call, and where its counts begin and end.
+    /// Reduce-scatters: call, and the range of its counts.
     own_counts: Vec<(u32, usize, usize)>,
-    /// Requests under way: the call that began each.
+    /// Pending requests: the call that began each.
     under_way: HashMap<u32, u32>,
-    /// Persistent requests: what a start begins, with its datatype.
+    /// Persistent requests: the call that a start begins, with its datatype.
     persistent: HashMap<u32, (Call, u32)>,
     /// Bytes of datatypes.
     sizes: HashMap<u32, f64>,
@@ -167,7 +167,7 @@ impl Rank {
         if let [b"Datatype", id, .., b"has", b"size", size] = words[..]
             && let (Some(id), Some(size)) = (decimal_u32(id), decimal(size))
         {
-            // Old versions say that a long long has none.
+            // Old versions report size 0 for a long long.
             let size = if content.ends_with(b"(MPI_LONG_LONG_INT) has size 0") {
                 8
             } else {

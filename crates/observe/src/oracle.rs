@@ -83,7 +83,7 @@ impl Ask {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
 fn is_false(value: &bool) -> bool {
     !value
 }

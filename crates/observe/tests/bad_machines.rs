@@ -14,7 +14,7 @@ const BAD: [(&str, &[&str]); 31] = [
         "",
         &[
             "input: found nothing, expected a description of a machine",
-            "hint: known are",
+            "hint: known formats",
         ],
     ),
     (" \n\n\t\n", &["found nothing"]),

@@ -425,7 +425,7 @@ fn trouble_is_noted_and_never_guessed() {
     assert_eq!(f.find_node("h2").unwrap(), f.find_node("lid:8").unwrap());
     let notes = m.notes.join("\n");
     for expected in [
-        "1 cable is listed from one end only and taken as whole: leaf[1]",
+        "1 cable is listed from one end only and assumed complete: leaf[1]",
         "1 cable has two rates at their ends; the slower one counts: leaf[3] 4xQDR / 4xDDR",
         "1 cable has no known speed; SDR is assumed: leaf[1]",
     ] {

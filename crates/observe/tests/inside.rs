@@ -209,13 +209,15 @@ fn lid_matrix_agrees_with_the_scan() {
     ];
     let m = read_machine(&files).unwrap();
     let note = m.notes.iter().find(|n| n.contains("lid-matrix")).unwrap();
-    // Eleven switches, each to each.
+    // Eleven switches: all ordered pairs, including each to itself.
     assert!(
-        note.contains(": 121 distances between switches as the cables say"),
+        note.contains(": 121 distances between switches agree with the cables"),
         "{note}"
     );
     assert!(
-        !m.notes.iter().any(|n| n.contains("otherwise")),
+        !m.notes
+            .iter()
+            .any(|n| n.contains("different from the cables")),
         "{:?}",
         m.notes
     );
@@ -229,7 +231,7 @@ fn lid_matrix_agrees_with_the_scan() {
     assert!(
         m.notes
             .iter()
-            .any(|n| n.contains("1 distance otherwise than the cables say")),
+            .any(|n| n.contains("1 distance different from the cables")),
         "{:?}",
         m.notes
     );

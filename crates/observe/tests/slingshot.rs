@@ -84,7 +84,7 @@ fn a_file_without_its_header_is_refused() {
     for part in [
         "input:1: found 3000.9000.00.0001,x3000c0r15j1,none",
         "expected column names with src_conn_a among them",
-        "hint: the first line that is no comment must be cable_id",
+        "hint: the first line that is not a comment must be cable_id",
     ] {
         assert!(error.contains(part), "{error}");
     }

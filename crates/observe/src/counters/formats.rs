@@ -47,7 +47,7 @@ const TABLE: &[Format] = &[
     },
     Format {
         known: known(
-            "what `hopbyte links --json` prints",
+            "output of `hopbyte links --json`",
             "increases by link",
             "counters.md",
             "link_lines",
@@ -58,7 +58,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "Aries link CSV",
-            "increases of Aries links (AriesNCL, as DragonView writes it)",
+            "increases of Aries links (AriesNCL in DragonView's form)",
             "counters.md",
             "aries_csv",
         ),
@@ -122,7 +122,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "OpenMetrics text",
-            "totals of nodes, as node_exporter and others print them",
+            "totals of nodes from node_exporter and others",
             "counters.md",
             "openmetrics",
         ),
@@ -132,7 +132,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "Gemini and Aries registers",
-            "totals of a router, a line a register",
+            "totals of a router, one line per register",
             "counters.md",
             "registers",
         ),
@@ -166,7 +166,7 @@ impl Format {
         let first = text.lines().find(|l| !l.trimmed().is_empty());
         let error = text
             .error(first.map_or_else(String::new, Line::text), "counters")
-            .hint(format!("known are {}", names(known_formats())));
+            .hint(format!("known formats: {}", names(known_formats())));
         Err(first.map_or(error.clone(), |l| error.at(l.number)))
     }
 }

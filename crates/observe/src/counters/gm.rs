@@ -30,7 +30,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
         if let Some((at, rest)) = coordinate(content) {
             if !rest.is_empty() {
                 return Err(text
-                    .error_in(line, rest, "nothing behind the coordinate of a Gemini")
+                    .error_in(line, rest, "nothing after the coordinate of a Gemini")
                     .into());
             }
             if !seen.insert(at) {

@@ -139,7 +139,7 @@ pub(super) fn reading(
     let Some(node) = node else {
         return Err(text
             .error("metrics of one node", "the node's name beside them")
-            .hint("gpcdr does not say whose metrics these are: --counters-of nid00064"));
+            .hint("gpcdr does not name the node of its metrics: --counters-of nid00064"));
     };
     let mut layout = Layout::new(node, "gpcdr");
     let mut moment = None;
@@ -158,7 +158,7 @@ pub(super) fn reading(
         } else if add(&mut layout, &lossy(name), &lossy(&unit.join(&b' '))).is_ok() {
             values.push(Some(number));
         } else {
-            left_out.note("metric that speaks of no link", lossy(name));
+            left_out.note("metric of no link", lossy(name));
         }
     }
     let time =

@@ -93,12 +93,12 @@ impl Columns {
         }
         let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !ABOUT.contains(name);
         for (_, name) in all.iter().enumerate().filter(unused) {
-            left_out.note("column that speaks of no link", *name);
+            left_out.note("column of no link", *name);
         }
         if of.is_empty() {
             return Err(text
                 .error_at(line, "metrics of a link")
-                .hint("known are gpcdr's (X+_traffic, traffic_012), registers (GM_…, AR_RTR_…), rx_bytes#eth0 and port_xmit_data#mlx5_0.1"));
+                .hint("known names: gpcdr's (X+_traffic, traffic_012), registers (GM_…, AR_RTR_…), rx_bytes#eth0 and port_xmit_data#mlx5_0.1"));
         }
         Ok(Self {
             count: all.len(),

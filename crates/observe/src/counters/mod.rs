@@ -145,7 +145,7 @@ pub fn counter_series(
         }
         if !readings.is_empty() && !increases.is_empty() {
             let error = text.error("increases beside totals", "files of one kind");
-            let error = error.hint("what grew and what there is cannot be added up");
+            let error = error.hint("increases and totals cannot be added up");
             return Err(error.into());
         }
     }
@@ -260,7 +260,7 @@ pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
         let few: Vec<&str> = nodes.iter().map(String::as_str).take(3).collect();
         let found = format!("counters of {} nodes ({} …)", nodes.len(), few.join(", "));
         let error = text.error(found, format!("counters of {node}"));
-        return Err(error.hint("say whose counters these are: --name, or --counters-of"));
+        return Err(error.hint("name the node of these counters: --name, or --counters-of"));
     };
     ours.try_fold(first, |newest, next| {
         if newest.layout.source != next.layout.source {

@@ -192,7 +192,7 @@ pub(super) fn readings(
         let taken = add(&mut layout, &names);
         for (i, (register, _)) in registers.iter().enumerate() {
             if !taken.contains(&i) {
-                left_out.note("register that speaks of no link", register.as_str());
+                left_out.note("register of no link", register.as_str());
             }
         }
         let values: Vec<Option<u64>> = taken.iter().map(|&i| Some(registers[i].1)).collect();
@@ -225,7 +225,7 @@ fn entry(
         ("", None) => {
             return Err(text
                 .error_at(line, "the router before the name")
-                .hint("say which router these registers are of: --counters-of c0-0c0s0g0"));
+                .hint("name the router of these registers: --counters-of c0-0c0s0g0"));
         }
         (own, _) => own,
     };

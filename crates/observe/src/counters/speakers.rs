@@ -77,9 +77,9 @@ const PREFIXES: [(&str, &str); 19] = [
 const NUMBERED: [(&str, &str); 11] = [
     ("lo", "loopback"),
     ("br", "bridge"),
-    ("bond", "bond, whose members count"),
-    ("team", "team, whose members count"),
-    ("vlan", "VLAN, whose interface counts"),
+    ("bond", "bond (its members are counted)"),
+    ("team", "team (its members are counted)"),
+    ("vlan", "VLAN (its interface is counted)"),
     ("tun", "tunnel"),
     ("tunl", "tunnel"),
     ("tap", "tunnel"),
@@ -93,7 +93,7 @@ pub(crate) fn virtual_interface(name: &str) -> Option<&'static str> {
     let vlan = || name.rsplit_once('.').is_some_and(|(_, id)| digits(id));
     match name {
         "lo" => Some("loopback"),
-        _ if vlan() => Some("VLAN, whose interface counts"),
+        _ if vlan() => Some("VLAN (its interface is counted)"),
         _ => {
             let starts = PREFIXES.iter().find(|(start, _)| name.starts_with(start));
             let found = starts.or_else(|| NUMBERED.iter().find(|(stem, _)| numbered(name, stem)));
@@ -128,7 +128,7 @@ struct Facts {
 }
 
 const BESIDE: &str = "network interface beside a fabric adapter";
-const INACTIVE: &str = "adapter port without a link, beside one that has it";
+const INACTIVE: &str = "adapter port without a link, beside one with a link";
 
 impl Speakers {
     /// Applies the rules to the first readings of all sources of a node.

@@ -176,7 +176,7 @@ impl Format {
         let unknown = |found: &str| {
             text.error(found, "a description of a machine")
                 .hint(format!(
-                    "known are {}, and specs such as gemini:16x12x24 or torus:8x8x8",
+                    "known formats: {}, and specs such as gemini:16x12x24 or torus:8x8x8",
                     names(Self::machines())
                 ))
         };

@@ -134,7 +134,7 @@ pub fn read(text: &Text) -> Result<Fabric, FabricError> {
         *column = cells(header.bytes).position(|c| c == name).ok_or_else(|| {
             let name = crate::text::lossy(name);
             text.error_at(header, format!("column names with {name} among them"))
-                .hint("the first line that is no comment must be cable_id,src_conn_a,…,route")
+                .hint("the first line that is not a comment must be cable_id,src_conn_a,…,route")
         })?;
     }
     let mut cables = Cables::default();

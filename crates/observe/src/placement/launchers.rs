@@ -46,7 +46,7 @@ pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputErr
         }
     }
     if let Some((line, word)) = words.next() {
-        return Err(text.error_in(line, word, "nothing behind the last rank"));
+        return Err(text.error_in(line, word, "nothing after the last rank"));
     }
     Ok(places)
 }
@@ -81,7 +81,7 @@ pub(super) fn rankfile(text: &Text, fabric: &Fabric) -> Result<Places, InputErro
 pub(super) fn csv(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
     let mut places = Places::default();
     for (line, i) in content_lines(text).zip(0..) {
-        let cells = quoted_cells(line).ok_or_else(|| text.error_at(line, "quotes that close"))?;
+        let cells = quoted_cells(line).ok_or_else(|| text.error_at(line, "closed quotes"))?;
         let names: Vec<String> = cells.iter().map(|c| c.to_ascii_lowercase()).collect();
         if i == 0 && matches!(&names[..], [r, n, ..] if r == "rank" && n == "node") {
             continue;
@@ -141,7 +141,7 @@ pub(super) fn hostfile(text: &Text, fabric: &Fabric) -> Result<Places, InputErro
             if let Some(number) = word.strip_prefix(b"slots=") {
                 count = slots(text, line, number, fabric)?;
             } else if !word.starts_with(b"max") {
-                return Err(text.error_in(line, word, "slots=N or nothing behind a host"));
+                return Err(text.error_in(line, word, "slots=N or nothing after a host"));
             }
         }
         for _ in 0..count {

@@ -63,7 +63,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "json",
-            "hopbyte's own: what `map --json` and `apply --emit json` print",
+            "hopbyte's own: output of `map --json` and `apply --emit json`",
             PAGE,
             "placement",
         ),
@@ -118,7 +118,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "hostfile",
-            "a host a line for every rank in turn, `HOST slots=N` or `HOST:N`",
+            "one host per line for every rank in turn, `HOST slots=N` or `HOST:N`",
             PAGE,
             "placement",
         ),
@@ -143,7 +143,7 @@ impl Format {
         let found = first.and_then(|first| TABLE.iter().find(|f| (f.recognise)(text, first)));
         found.ok_or_else(|| {
             text.error("nothing", "a placement")
-                .hint(format!("known are {}", names(known_formats())))
+                .hint(format!("known formats: {}", names(known_formats())))
         })
     }
 }

@@ -89,7 +89,7 @@ fn add(
     place: Place<'_>,
     nodes: &mut Vec<(NodeId, Option<u32>)>,
 ) -> Result<(), ObserveError> {
-    for item in items(list).ok_or_else(|| place.wrong(list, "brackets that close"))? {
+    for item in items(list).ok_or_else(|| place.wrong(list, "closed brackets"))? {
         let item = item.trim();
         if item.is_empty() {
             continue;

@@ -145,7 +145,7 @@ fn readable(places: &Places, mut source: Source) -> Finding {
     }
     if layout.counters.iter().any(|c| c.name == "port_xmit_wait") {
         finding.help.push(
-            "port_xmit_wait has 32 bits and stays at its highest value: clear it now and then with perfquery -R".into(),
+            "port_xmit_wait has 32 bits and stays at its highest value: clear it regularly with perfquery -R".into(),
         );
     }
     if layout.source == "linux" {
@@ -169,7 +169,7 @@ fn linux(places: &Places, ports: &[String], has: impl Fn(&str) -> bool) -> Vec<S
         return help;
     }
     if places.is_this_machine() && !has("qdisc_backlog") {
-        help.push("no interface has a queueing discipline, so nothing says what waits: tc qdisc add dev DEV root fq".into());
+        help.push("no interface has a queueing discipline, so backlogs are unknown: tc qdisc add dev DEV root fq".into());
     }
     let limits = |port: &str| {
         let queues = places.sys().join("class/net").join(port).join("queues");

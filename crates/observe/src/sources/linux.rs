@@ -106,7 +106,7 @@ fn refusal(folder: &Path, name: &str) -> Option<&'static str> {
     match name {
         _ if is_loopback() => Some("loopback"),
         _ if has("bridge") => Some("bridge"),
-        _ if has("bonding") => Some("bond, whose members count"),
+        _ if has("bonding") => Some("bond (its members are counted)"),
         _ if name.starts_with(CABLE) => None,
         _ => virtual_interface(name),
     }

@@ -256,7 +256,7 @@ fn options(text: &Text, line: Line<'_>, words: &[&[u8]]) -> Result<Option<u32>, 
                 Some(decimal_u32(word).ok_or_else(|| text.error_in(line, word, "a tag, or -1"))?)
             }
             [b"cpu" | b"nic", word] if decimal(word).is_some() => tag,
-            _ => return Err(text.error_at(line, "tag T, cpu N or nic N behind an operation")),
+            _ => return Err(text.error_at(line, "tag T, cpu N or nic N after an operation")),
         };
     }
     Ok(tag)

@@ -63,7 +63,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "DUMPI text",
-            "every call with its time, a file a rank",
+            "every call with its time, one file per rank",
             "formats/traffic.md",
             "traffic",
         ),

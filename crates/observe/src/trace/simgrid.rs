@@ -318,7 +318,7 @@ impl Rank {
     fn listed(&mut self, a: &Arguments<'_>, action: &[u8]) -> Result<(), InputError> {
         let Some(&action) = ACTIONS.iter().find(|&&name| name == action) else {
             return Err(a.wrong(action, "an action of SimGrid's replay").hint(
-                "known are init, finalize, compute, sends, receives, waits and collectives",
+                "known actions: init, finalize, compute, sends, receives, waits and collectives",
             ));
         };
         let at = self.lists.len();

@@ -55,7 +55,7 @@ pub(super) fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, Inp
         .ok_or_else(|| {
             let expected = format!("bytes, a number not below zero and at most {MAX_BYTES:e}");
             text.error_in(line, word, expected)
-                .hint("traffic has no negative entries; a matrix of coefficients is none")
+                .hint("traffic has no negative entries; a matrix of coefficients is not traffic")
         })
 }
 

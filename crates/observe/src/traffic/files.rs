@@ -170,7 +170,7 @@ fn rank_files(folder: &Path) -> Result<(Vec<PathBuf>, bool), ObserveError> {
     }
     let file = folder.display().to_string();
     if all.iter().any(|p| ending(p).is_some()) {
-        let expected = "the files of one recorder, one a rank";
+        let expected = "the files of one recorder, one per rank";
         return Err(InputError::new(file, "files of two recorders", expected).into());
     }
     let mut others = all;

@@ -58,7 +58,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "Open MPI monitoring (.prof)",
-            "bytes and messages, a file a rank",
+            "bytes and messages, one file per rank",
             PAGE,
             "archive",
         ),
@@ -68,7 +68,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "hopbyte's recorder (.hbr)",
-            "all of it by phase, a file a rank",
+            "all traffic by phase, one file per rank",
             PAGE,
             "traffic",
         ),
@@ -81,14 +81,19 @@ const TABLE: &[Format] = &[
         read: Read::One(matrix_market::read),
     },
     Format {
-        known: known("mpiP", "refused: it adds up by call site", PAGE, "traffic"),
+        known: known(
+            "mpiP",
+            "refused: it aggregates by call site",
+            PAGE,
+            "traffic",
+        ),
         recognise: Recognise::First(|line, _| profiles::is_mpip(line)),
         read: Read::Refused(profiles::refuse_mpip),
     },
     Format {
         known: known(
             "TAU profiles",
-            "bytes and messages, a file a rank",
+            "bytes and messages, one file per rank",
             PAGE,
             "traffic",
         ),
@@ -98,7 +103,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "mpitrace pattern",
-            "bytes and messages, a file a rank",
+            "bytes and messages, one file per rank",
             PAGE,
             "traffic",
         ),
@@ -200,7 +205,7 @@ impl Format {
         shaped.ok_or_else(|| {
             let error = text
                 .error(line_of(text), "traffic")
-                .hint(format!("known are {}", names(readable())));
+                .hint(format!("known formats: {}", names(readable())));
             match content_lines(text).next() {
                 Some(line) => error.at(line.number),
                 None => error,

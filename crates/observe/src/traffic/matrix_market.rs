@@ -30,7 +30,7 @@ fn open(
     let mut lines = lines.filter(|l| !l.trimmed().starts_with(b"%"));
     let head = lines
         .next()
-        .ok_or_else(|| text.error_at(banner, "a size line behind it"))?;
+        .ok_or_else(|| text.error_at(banner, "a size line after it"))?;
     Ok((kind, head, lines))
 }
 

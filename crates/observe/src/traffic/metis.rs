@@ -163,7 +163,7 @@ fn vertex_line(
         let weight = if header.flags.edge_weights {
             let word = words
                 .next()
-                .ok_or_else(|| text.error_in(line, word, "a weight behind every neighbour"))?;
+                .ok_or_else(|| text.error_in(line, word, "a weight after every neighbour"))?;
             bytes(text, line, word)?
         } else {
             1.0

@@ -45,7 +45,7 @@ pub(super) fn complete(
     ranks: &BTreeSet<u32>,
 ) -> Result<(), InputError> {
     if tasks == 0 {
-        return Err(InputError::new(source, "no rank", "what ranks sent")
+        return Err(InputError::new(source, "no rank", "messages of ranks")
             .hint("the file may be cut short: copy it again"));
     }
     if ranks.len() == tasks {

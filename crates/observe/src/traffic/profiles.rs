@@ -28,10 +28,10 @@ pub(super) fn is_mpip(content: &[u8]) -> bool {
 
 /// mpiP aggregates by call site: its reports have no receivers.
 pub(super) fn refuse_mpip(text: &Text) -> ObserveError {
-    text.error("an mpiP report", "a file that says who sends to whom")
+    text.error("an mpiP report", "a file with senders and receivers")
         .at(1)
         .hint(
-            "mpiP adds up by call site, without receivers; record the job with hopbyte record, Open MPI's monitoring, IPM or TAU",
+            "mpiP aggregates by call site, without receivers; record the job with hopbyte record, Open MPI's monitoring, IPM or TAU",
         )
         .into()
 }

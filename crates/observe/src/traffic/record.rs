@@ -111,7 +111,7 @@ impl Head {
             let found = last.map_or_else(String::new, |(line, _)| line.text());
             return Err(text
                 .error(found, "the line 'end' with the number of lines before it")
-                .hint("the file is not whole: was it copied while it was written?"));
+                .hint("the file is incomplete: was it copied while it was written?"));
         }
         let size = size.ok_or_else(|| text.error("no line 'size'", "the size of the world"))?;
         let (line, n) = rank.ok_or_else(|| text.error("no line 'rank'", "the rank"))?;

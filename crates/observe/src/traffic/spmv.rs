@@ -24,7 +24,7 @@ pub(super) fn traffic(spec: &str) -> Result<Traffic, ObserveError> {
         .filter(|r| (1..=MAX_TASKS as u64).contains(r))
         .ok_or_else(|| wrong(ranks, &format!("1 to {MAX_TASKS} ranks")))?;
     if file.is_empty() {
-        return Err(wrong("no file", "a file behind the ranks").into());
+        return Err(wrong("no file", "a file after the ranks").into());
     }
     let mut traffic = product(&Text::read(file.as_ref(), super::entries::LIMITS)?, ranks)?;
     spec.clone_into(&mut traffic.source);

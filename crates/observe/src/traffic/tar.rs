@@ -33,7 +33,7 @@ pub(super) fn members(archive: &Text, limits: Limits) -> Result<Vec<Text>, Obser
         }
         let size = octal(&header[124..136])
             .and_then(|s| usize::try_from(s).ok())
-            .ok_or_else(|| broken("a size that is no number", "a member's size"))?;
+            .ok_or_else(|| broken("a size that is not a number", "a member's size"))?;
         let start = at + BLOCK;
         let content = start
             .checked_add(size)

@@ -210,7 +210,7 @@ impl<'a> PhysRoutes<'a> {
             &self.differ,
             "route of the machine is",
             "routes of the machine are",
-            "another than the computed one; next hops are taken from them, the others computed",
+            "different from the computed one; next hops are taken from them, the others computed",
         );
         let mut tables = ForwardingTables::new(self.fabric);
         for at in self.fabric.router_ids() {

@@ -144,7 +144,7 @@ impl<'a> Tiles<'a> {
                 return Err(wrong(
                     joint,
                     pair,
-                    "wiring that the far tile's line says too",
+                    "wiring that the far tile's line confirms",
                 ));
             }
             one_way.push(pair);

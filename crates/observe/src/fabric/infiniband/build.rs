@@ -113,7 +113,7 @@ impl Scan {
             &one_sided,
             "cable is",
             "cables are",
-            "listed from one end only and taken as whole",
+            "listed from one end only and assumed complete",
         );
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Scan {
             self.port_name(end.peer)
         );
         let expected = format!(
-            "what line {} says: {} cabled to {}",
+            "as on line {}: {} cabled to {}",
             other.line,
             self.port_name(other.port),
             self.port_name(other.peer)
@@ -321,7 +321,7 @@ impl Scan {
         );
         if aggregators > 0 {
             notes.push(format!(
-                "{aggregators} aggregation nodes inside switches are no hosts and no nodes; their links are kept"
+                "{aggregators} aggregation nodes inside switches are neither hosts nor nodes; their links are kept"
             ));
         }
         let idle = self

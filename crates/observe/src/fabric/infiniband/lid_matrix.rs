@@ -62,7 +62,7 @@ pub fn check(
         }
     }
     notes.push(format!(
-        "{}: {same} distances between switches as the cables say",
+        "{}: {same} distances between switches agree with the cables",
         text.file()
     ));
     crate::fabric::names::note_of(
@@ -70,7 +70,7 @@ pub fn check(
         &differ,
         "distance",
         "distances",
-        "otherwise than the cables say",
+        "different from the cables",
     );
     if strangers > 0 {
         notes.push(format!(

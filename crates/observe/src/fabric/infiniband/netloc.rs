@@ -213,7 +213,7 @@ impl Netloc<'_> {
             &split,
             "switch sends",
             "switches send",
-            "to one host by several ways; the last path counts",
+            "to one host by several routes; the last path is used",
         );
         Ok((paths > 0).then_some(tables))
     }

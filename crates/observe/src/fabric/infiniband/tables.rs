@@ -340,7 +340,7 @@ impl<'a> TableReader<'a> {
             &list(self.repeated),
             "destination has",
             "destinations have",
-            "several entries in one table, of which the last counts",
+            "several entries in one table; the last is used",
         );
         note_of(
             notes,

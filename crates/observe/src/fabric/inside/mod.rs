@@ -193,7 +193,7 @@ impl Inside {
     fn finish(self, text: &Text, notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
         if self.b.node_count() == 0 {
             return Err(text
-                .error("no core and no device", "what is inside a node")
+                .error("no core and no device", "cores or devices of a node")
                 .into());
         }
         let plural = |n: usize| if n == 1 { "" } else { "s" };

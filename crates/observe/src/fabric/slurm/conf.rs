@@ -92,7 +92,7 @@ impl Reader<'_> {
             if let Some(kind) = NAMES.iter().position(|n| is_key(key, n)) {
                 let value = crate::fabric::names::name(value);
                 if name.is_some() || value.is_empty() {
-                    return Err(wrong("one name a line"));
+                    return Err(wrong("one name per line"));
                 }
                 name = Some((kind, value));
             } else if is_key(key, "Nodes") {

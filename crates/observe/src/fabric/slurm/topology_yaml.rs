@@ -138,7 +138,7 @@ impl Reader<'_> {
             "torus3d" => self.toruses(content),
             _ => Err(self
                 .wrong(topology, "a topology that names its nodes")
-                .hint("a flat topology says nothing about the network")),
+                .hint("a flat topology does not describe the network")),
         }
     }
 

@@ -145,7 +145,7 @@ impl<'a> Fields<'a> {
                     "with a datatype for each rank",
                     "collectives with one datatype",
                 )
-                .hint("such calls are not read yet")),
+                .hint("such calls are not supported yet")),
             _ => {
                 if self.value("newcomm").is_some() {
                     self.make(state, name)

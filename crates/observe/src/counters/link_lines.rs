@@ -46,7 +46,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
     let mut snapshot = Increase::new(fabric, text.file());
     for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
         let row: Row = serde_json::from_slice(line.bytes).map_err(|e| {
-            let expected = "one JSON object a line, as `hopbyte links --json` prints it";
+            let expected = "one JSON object per line, output of `hopbyte links --json`";
             text.error_at(line, expected).hint(e.to_string())
         })?;
         if let Some(summary) = row.summary {
@@ -71,7 +71,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
             if !(value.is_finite() && value >= 0.0) {
                 let found = lossy(line.bytes);
                 return Err(text
-                    .error(found, "values not below zero")
+                    .error(found, "non-negative values")
                     .at(line.number)
                     .into());
             }

@@ -116,7 +116,7 @@ impl Columns {
     fn row(&self, text: &Text, line: Line<'_>) -> Result<Row, InputError> {
         let words: Vec<&[u8]> = line.words().collect();
         if words.len() != self.count {
-            let expected = format!("{} numbers, one a column", self.count);
+            let expected = format!("{} numbers, one per column", self.count);
             return Err(text
                 .error(format!("{} words", words.len()), expected)
                 .at(line.number));

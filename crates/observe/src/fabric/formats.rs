@@ -58,7 +58,7 @@ use Read::{Part, Subnet};
 use Recognise::Whole;
 
 formats! {
-    Compact: "hopbyte's own binary", "fabric and routes, in a few bytes a link", "own", "compact"
+    Compact: "hopbyte's own binary", "fabric and routes, in a few bytes per link", "own", "compact"
         => Whole(own::is_compact), Read::Machine(|parts| {
             let (fabric, routing) = own::read_compact(parts.text)?;
             finish(fabric, Some(routing), parts.routes, parts.notes)

@@ -69,5 +69,5 @@ fn check_names(text: &Text, fabric: &Fabric) -> Result<(), InputError> {
 
 /// The error of parts that do not form a machine, with the file's name.
 fn refused(text: &Text, error: &FabricError) -> InputError {
-    text.error(error.to_string(), "parts that make a machine")
+    text.error(error.to_string(), "parts of a valid machine")
 }

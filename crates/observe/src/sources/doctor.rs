@@ -228,10 +228,10 @@ fn fabric_wide() -> Finding {
         (false, ..) => finding.help("install infiniband-diags to ask all switches at once"),
         (true, true, _) => finding.help("ask all ports of the fabric with --fabric-wide (root)"),
         (true, false, Some(_)) => {
-            finding.help("no /dev/infiniband/umad0: a port must be up and its device node there")
+            finding.help("no /dev/infiniband/umad0: a port must be up and its device node must exist")
         }
         (true, false, None) => {
-            finding.help("the program is here; the kernel's ib_umad is not: modprobe ib_umad")
+            finding.help("the program is installed, but the kernel module ib_umad is not loaded: modprobe ib_umad")
         }
     }
 }

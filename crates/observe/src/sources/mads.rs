@@ -83,7 +83,7 @@ fn ask(arguments: &[&str]) -> Result<Vec<u8>, ObserveError> {
         let said = String::from_utf8_lossy(&done.stderr);
         let found = said.lines().next_back().unwrap_or("nothing").to_owned();
         let error = InputError::new(PROGRAM, found, "all ports of the fabric");
-        let hint = "it needs /dev/infiniband/umad* (root), a subnet manager that runs, and a port that is up";
+        let hint = "it needs /dev/infiniband/umad* (root), a running subnet manager, and a port that is up";
         return Err(error.hint(hint).into());
     }
     Ok(done.stdout)

@@ -150,7 +150,7 @@ impl<'a> Arguments<'a> {
         let word = self.word(i)?;
         float(word)
             .filter(|&v| v >= 0.0)
-            .ok_or_else(|| self.wrong(word, "a number not below zero"))
+            .ok_or_else(|| self.wrong(word, "a non-negative number"))
     }
 
     fn wrong(&self, word: &[u8], expected: &str) -> InputError {
@@ -287,7 +287,7 @@ impl Rank {
         let request = begins.then(|| self.requests.begin((rank, to, tag)));
         self.push(Call::Send {
             to,
-            tag: u32::try_from(tag).map_err(|_| a.wrong(b"", "a tag not below zero"))?,
+            tag: u32::try_from(tag).map_err(|_| a.wrong(b"", "a non-negative tag"))?,
             group: 0,
             request,
             bytes,

@@ -126,15 +126,15 @@ fn simgrid_refuses_what_is_not_whole() {
             "0 init\n0 send 1\n",
             "t:2: found 0 send 1, expected at least 2 arguments",
         ),
-        ("0 init\n0 compute -5\n", "a number not below zero"),
-        ("0 init\n0 compute nan\n", "a number not below zero"),
+        ("0 init\n0 compute -5\n", "a non-negative number"),
+        ("0 init\n0 compute nan\n", "a non-negative number"),
         ("0 init\n2 init\n", "rank 1 is missing"),
         ("0 init\n16777215 init\n", "rank 1 is missing"),
         ("0 init\n99999999999 init\n", "a rank"),
         ("0 init\n0 jump 3\n", "an action"),
         ("0 init\n0 bcast 5 0 77\n", "a datatype from 0 to 29"),
         ("0 init\n1 init\n0 alltoallv 1 2\n", "counts for 2 ranks"),
-        ("0 init\n0 isend 0 -3 5\n", "a tag not below zero"),
+        ("0 init\n0 isend 0 -3 5\n", "a non-negative tag"),
     ] {
         let error = one(content).unwrap_err();
         assert!(error.contains(part), "{content}: {error}");

@@ -174,7 +174,7 @@ impl<'a> Calls<'a> {
         );
         say(
             uneven,
-            "are missing that other members of the group made in the same phase",
+            "are missing although other members of the group made them in the same phase",
         );
         say(
             self.rounded,

@@ -53,7 +53,7 @@ pub(super) fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, Inp
     value
         .filter(|b| (0.0..=MAX_BYTES).contains(b))
         .ok_or_else(|| {
-            let expected = format!("bytes, a number not below zero and at most {MAX_BYTES:e}");
+            let expected = format!("bytes, a non-negative number and at most {MAX_BYTES:e}");
             text.error_in(line, word, expected)
                 .hint("traffic has no negative entries; a matrix of coefficients is not traffic")
         })

@@ -113,7 +113,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "IPM XML",
-            "bytes of sends, one file or one a rank",
+            "bytes of sends, one file or one per rank",
             PAGE,
             "traffic",
         ),

@@ -55,7 +55,7 @@ pub(super) fn sparse(text: &Text) -> Result<Sparse, InputError> {
     let size = size.ok_or_else(|| text.error_in(head, rows, "1 to 4294967295 rows"))?;
     if decimal(columns) != Some(size) {
         let error = text.error_in(head, columns, format!("{size} columns, as there are rows"));
-        return Err(error.hint("a vector that is multiplied again and again needs a square matrix"));
+        return Err(error.hint("repeated products with a vector need a square matrix"));
     }
     let size = size as usize;
     let mut entries = Vec::new();

@@ -39,7 +39,7 @@ pub fn product(text: &Text, ranks: u64) -> Result<Traffic, ObserveError> {
     let matrix = matrix_market::sparse(text)?;
     if ranks == 0 || matrix.rows < ranks as usize {
         let found = format!("{} rows", matrix.rows);
-        let expected = format!("a row at least for each of {ranks} ranks");
+        let expected = format!("at least one row for each of {ranks} ranks");
         return Err(InputError::new(text.file(), found, expected).into());
     }
     let blocks = Blocks {

@@ -507,7 +507,7 @@ fn collective_calls_are_expanded_and_what_is_missing_is_said() {
             "broadcast by linear (given): 2 calls, 4 ranks, 70 B",
             "allgather by linear (given): 1 call, 4 ranks, 25 B",
             "7 collective calls of groups that the record does not list are not in the traffic",
-            "1 collective calls are missing that other members of the group made in the same phase",
+            "1 collective calls are missing although other members of the group made them in the same phase",
             "2 collective calls are expanded by the mean of their sizes between two powers of two",
         ]
     );

@@ -216,7 +216,7 @@ fn add_nodes(
         }
         return Ok(());
     }
-    notes.push("no system map: four nodes an Aries, named and numbered by Cray's rules".into());
+    notes.push("no system map: four nodes per Aries, named and numbered by Cray's rules".into());
     for (r, (name, coord)) in routers.iter().enumerate() {
         // Two of the eight processor tiles belong to each node.
         for n in 0..NODES.min(host_tiles[r].div_ceil(2)) {

@@ -265,8 +265,8 @@ fn add_nodes(
             .all(|&(name, coord)| m.cname(coord).as_bytes() == name)
     });
     notes.push(match machine {
-        Some(_) => "no system map: two nodes a Gemini, named and numbered by Cray's rules".into(),
-        None => "no system map, and router names that Cray's rules do not explain: two nodes a Gemini, without nids".into(),
+        Some(_) => "no system map: two nodes per Gemini, named and numbered by Cray's rules".into(),
+        None => "no system map, and router names that Cray's rules do not explain: two nodes per Gemini, without nids".into(),
     });
     for (r, (name, coord)) in routers.iter().enumerate() {
         for i in 0..2 {

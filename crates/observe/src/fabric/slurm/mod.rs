@@ -313,7 +313,7 @@ fn toruses(text: &Text, list: Vec<Torus>) -> Result<Fabric, FabricError> {
         let positions: u64 = torus.dims.iter().map(|&d| u64::from(d)).product();
         if positions != torus.nodes.len() as u64 {
             let found = format!("{} nodes in {}", torus.nodes.len(), torus.name);
-            let expected = format!("{positions}, as many as {:?} has places", torus.dims);
+            let expected = format!("{positions}, the number of positions in {:?}", torus.dims);
             return Err(text.error(found, expected).at(torus.line).into());
         }
         let first = b.router_count();

@@ -64,7 +64,7 @@ fn scotch_graphs_with_labels_and_weights() {
             "0\n16777216 2\n0 000\n1 1\n",
             "no more vertices than the file can hold",
         ),
-        ("0\n2 2\n0 010\n1 nan 1\n1 nan 0\n", "not below zero"),
+        ("0\n2 2\n0 010\n1 nan 1\n1 nan 0\n", "non-negative"),
         ("0\n2 2\n0 100\n5 1 5\n5 1 5\n", "vertex 5 once more"),
         ("0\n2 2\n0 000\n1 1\n1 0\n4 4\n", "no more than 2 vertices"),
     ] {

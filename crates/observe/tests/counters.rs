@@ -243,7 +243,7 @@ fn ldms_s_own_percentages_follow_from_its_rates() {
         let printed = value(&format!("{direction}_SAMPLE_GEMINI_LINK_USED_BW"));
         assert_eq!(state.used_ratio.get(arrives), Some(printed / 1e8));
         // USED_BW = 100 LINK_BW / capacity, in millionths of a percent, cut off. LDMS prints 0 for Y-,
-        // where its own rate of 148 B/s over 4.6875 GB/s gives 3.
+        // although its own rate of 148 B/s over 4.6875 GB/s gives 3.
         let rate = value(&format!("{direction}_SAMPLE_GEMINI_LINK_BW"));
         let formula = (1e8 * rate / fabric.link(arrives).nominal.0).floor();
         if direction != "Y-" {

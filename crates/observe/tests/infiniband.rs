@@ -485,7 +485,7 @@ fn tables_of_another_fabric_and_cut_tables_are_refused() {
         error.contains("expected the number of entries above, 99"),
         "{error}"
     );
-    // Without the table of one switch: its pairs have no route, and a note says which switch.
+    // Without the table of one switch: its pairs have no route, and a note names the switch.
     let leaf = whole.find(" guid 0x0008f10500200b50").unwrap();
     let start = whole[..leaf].rfind("Unicast").unwrap();
     let end = whole[leaf..]

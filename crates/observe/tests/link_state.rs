@@ -1,4 +1,4 @@
-//! Laws of link state: whatever the events between two readings, a value is exact or missing.
+//! Laws of link state: after any event between two readings, a value is exact or missing.
 
 #![allow(clippy::unwrap_used)]
 

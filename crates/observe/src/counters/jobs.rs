@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Jobs {
     ids: Vec<String>,
     job_of: HashMap<NodeId, usize>,
-    /// Rows whose node is not in the fabric.
+    /// Rows without a node of the fabric.
     pub unmatched: usize,
 }
 

@@ -73,7 +73,7 @@ const PREFIXES: [(&str, &str); 19] = [
     ("macv", "virtual interface"),
 ];
 
-/// Prefixes of virtual interfaces whose names end in a number.
+/// Prefixes of virtual interfaces with names that end in a number.
 const NUMBERED: [(&str, &str); 11] = [
     ("lo", "loopback"),
     ("br", "bridge"),

@@ -66,7 +66,7 @@ type Parts = BTreeMap<u32, Part>;
 #[derive(Default)]
 pub(super) struct Calls<'a> {
     alike: BTreeMap<Alike<'a>, Parts>,
-    /// Calls whose size the recorder rounded.
+    /// Number of calls with a size that the recorder rounded.
     pub rounded: u64,
 }
 

@@ -181,7 +181,7 @@ fn rank_files(folder: &Path) -> Result<(Vec<PathBuf>, bool), ObserveError> {
     Ok((others, true))
 }
 
-/// Files whose names match a pattern with `*` and `?` in its last part.
+/// Files with names that match a pattern with `*` and `?` in its last part.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>, ObserveError> {
     let folder = match pattern.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,

@@ -213,7 +213,7 @@ impl Format {
         })
     }
 
-    /// Formats whose first lines give their name.
+    /// Formats that are named in their first lines.
     pub(super) fn named(text: &Text) -> Option<&'static Self> {
         if text.is_binary() {
             return TABLE

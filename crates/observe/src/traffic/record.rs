@@ -202,7 +202,7 @@ fn counts<'a>(
             [b"C", phase, _, _, to, size, count, ..] => {
                 (" collectives", phase, to, size, count, false)
             }
-            // Calls whose messages are in `C` lines.
+            // The messages of these calls are in `C` lines.
             [b"K", _, _, _, _, b"-", _, _, ..] => continue,
             [b"K", phase, _, _, _, _, size, count, ..] => {
                 (" collectives", phase, &b"-1"[..], size, count, false)

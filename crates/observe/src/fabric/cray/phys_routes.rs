@@ -129,7 +129,7 @@ impl<'a> PhysRoutes<'a> {
         Ok(())
     }
 
-    /// Adds a hop whose tiles must fit the wiring from the hop before.
+    /// Adds a hop; its tiles must match the wiring from the previous hop.
     fn hop(
         &self,
         text: &Text,

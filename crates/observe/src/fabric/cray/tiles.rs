@@ -119,7 +119,7 @@ impl<'a> Tiles<'a> {
         Ok(Tile { router, tile })
     }
 
-    /// Checks that no tile is listed twice and that wiring is mutual; returns the tiles whose far end is missing.
+    /// Checks that no tile is listed twice and that wiring is mutual; returns the tiles with a missing far end.
     pub fn check(&self) -> Result<Vec<String>, InputError> {
         let mut far = vec![NONE; self.routers.len() * TILES as usize];
         let wrong = |joint: &Joint, found: String, expected: &str| {

@@ -84,7 +84,7 @@ pub struct TableReader<'a> {
     cut: Vec<String>,
 }
 
-/// The switch whose entries are being read.
+/// The switch of the current entries.
 struct Section {
     router: Option<RouterId>,
     name: String,

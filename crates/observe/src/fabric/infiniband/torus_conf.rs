@@ -1,7 +1,7 @@
 //! `torus-2QoS.conf`: size and orientation of a torus for OpenSM.
 //!
 //! ```text
-//! torus 5 4 3                    or: mesh …, and m or t behind a size for one dimension
+//! torus 5 4 3                    or: mesh …, and m or t after a size for one dimension
 //! xp_link 0x100000 0x10000c      the second switch lies in +x of the first
 //! x_dateline 0
 //! max_changes 12

@@ -26,7 +26,7 @@ pub fn kinds() -> [Kind; 5] {
     ]
 }
 
-/// Formats of a machine by itself, for help texts.
+/// Formats of machines without companion files, for help texts.
 pub fn machines() -> String {
     names(fabric::Format::machines())
 }

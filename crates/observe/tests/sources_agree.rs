@@ -256,7 +256,7 @@ fn a_producer_that_misses_a_sample_keeps_its_place() {
     assert_eq!(
         words,
         [
-            "1 left out, column of no link: loadavg",
+            "1 left out, column that belongs to no link: loadavg",
             "1 left out, device with a single reading: nid00020 ldms"
         ]
     );

@@ -158,7 +158,7 @@ pub(super) fn reading(
         } else if add(&mut layout, &lossy(name), &lossy(&unit.join(&b' '))).is_ok() {
             values.push(Some(number));
         } else {
-            left_out.note("metric of no link", lossy(name));
+            left_out.note("metric that belongs to no link", lossy(name));
         }
     }
     let time =

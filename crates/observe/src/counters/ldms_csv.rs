@@ -93,7 +93,7 @@ impl Columns {
         }
         let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !ABOUT.contains(name);
         for (_, name) in all.iter().enumerate().filter(unused) {
-            left_out.note("column of no link", *name);
+            left_out.note("column that belongs to no link", *name);
         }
         if of.is_empty() {
             return Err(text

@@ -107,7 +107,7 @@ impl Set {
     fn close(mut self, left_out: &mut LeftOut) -> Option<Reading> {
         let name = || format!("{}/{}", self.layout.node, self.layout.source);
         if self.values.is_empty() {
-            left_out.note("set without counters of a link", name());
+            left_out.note("set that belongs to no link", name());
             return None;
         }
         if let [Some(x), Some(y), Some(z)] = self.coordinate {

@@ -62,7 +62,7 @@ const OURS: [(&str, Quantity, f64); 13] = [
 ];
 
 /// Reason for samples that are left out.
-const OTHER: &str = "sample of no link";
+const OTHER: &str = "sample that belongs to no link";
 
 /// Labels that may name the node, the most specific first.
 const NODE_LABELS: [&str; 4] = ["hostname", "host", "node", "instance"];

@@ -192,7 +192,7 @@ pub(super) fn readings(
         let taken = add(&mut layout, &names);
         for (i, (register, _)) in registers.iter().enumerate() {
             if !taken.contains(&i) {
-                left_out.note("register of no link", register.as_str());
+                left_out.note("register that belongs to no link", register.as_str());
             }
         }
         let values: Vec<Option<u64>> = taken.iter().map(|&i| Some(registers[i].1)).collect();

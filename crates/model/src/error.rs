@@ -1,35 +1,35 @@
-//! What can be wrong with a question.
+//! Errors of scenarios and models.
 
 use hopbyte_fabric::{Fabric, FabricError, InputError, Unroutable};
 use thiserror::Error;
 
-/// Why a model gives no answer.
+/// Why a model gives no result.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// Something is wrong with the fabric, a placement, or a value of the scenario.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// Two nodes that have to talk have no route.
+    /// Two nodes that exchange messages have no route.
     #[error(
-        "{0}\nhint: take the fault out, or place the job elsewhere; `fabric check` names all such pairs"
+        "{0}\nhint: remove the fault, or place the job elsewhere; `fabric check` names all such pairs"
     )]
     Unroutable(String),
-    /// Tasks that wait for each other for ever.
+    /// Deadlock: tasks that wait for each other.
     #[error(
-        "the program stops at {seconds} s: {operations} operations never end, the first of rank {rank}\nhint: large messages wait for their receiver; look for sends that face each other, or raise eager_bytes"
+        "the program stops at {seconds} s: {operations} operations never end, the first of rank {rank}\nhint: large messages wait for their receiver; look for blocking sends of two ranks to each other, or raise eager_bytes"
     )]
     Deadlock {
         /// Rank of the first operation that never ends.
         rank: u32,
-        /// How many do not end.
+        /// Number of operations that never end.
         operations: usize,
-        /// When the last one ended.
+        /// Time at which the last operation ended.
         seconds: f64,
     },
-    /// Packets that wait for each other's room in a circle.
+    /// Deadlock: packets that wait for each other's buffers in a cycle.
     #[error(
-        "packets wait for each other in a circle after {0} s: the routes need more virtual channels than this level has\nhint: `fabric check` names credit loops; level fluid or stalls knows no queues"
+        "deadlock of packets after {0} s: the routes need more virtual channels than this level has\nhint: `fabric check` names credit loops; levels fluid and stalls have no queues"
     )]
     CreditLoop(f64),
 }

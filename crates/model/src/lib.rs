@@ -1,8 +1,8 @@
-//! What would happen? Models of one machine, from a static bound to single packets.
+//! Models of one machine: static bounds, flows over time, and single packets.
 //!
-//! A [`Scenario`] is the question: machine, operating point, job, other jobs. [`Question`] puts it on
-//! its machine and refuses what is impossible; [`Outcome`] is the answer. Levels differ in how exactly
-//! they look: [`loads`] counts what static routes carry, [`fluid`] shares links among flows over time.
+//! A [`Scenario`] describes machine, operating point, job and other jobs. [`Question`] places it on its
+//! machine and rejects invalid input; [`Outcome`] is the result. The levels differ in detail:
+//! [`loads`] adds up the bytes of static routes per link, [`fluid`] shares links among flows over time.
 //!
 //! # Example
 //!

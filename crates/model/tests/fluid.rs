@@ -13,8 +13,8 @@ struct Transfer {
     uses: Vec<(usize, f64)>,
 }
 
-/// Max-min fair rates by definition: all rates grow together; what meets a full resource or its limit
-/// stops. One stop at a time, everything summed anew.
+/// Max-min fair rates by definition: all rates grow together; flows at a full resource or at their limit
+/// stop. One stop at a time, with all sums computed again.
 fn slow_rates(capacities: &[f64], running: &[&Transfer]) -> Vec<f64> {
     let mut rates: Vec<Option<f64>> = vec![None; running.len()];
     while rates.iter().any(Option::is_none) {

@@ -1,4 +1,4 @@
-//! The packet model: what it counts, how it shares links, that it repeats itself.
+//! The packet model: counters, sharing of links, repeatability.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -77,7 +77,7 @@ fn tiles_count_under_the_daemons_names_what_links_carried() {
         });
         of.sum()
     };
-    // Tiles count arrivals; those at nodes, no tile does.
+    // Tiles count arrivals; arrivals at nodes have no tile counter.
     let carried =
         |of: fn(&hopbyte_model::LinkOutcome) -> f64| -> f64 { packets.links.iter().map(of).sum() };
     assert_eq!(sum(0), carried(|l| l.load.vc0_phits));
@@ -90,7 +90,7 @@ fn tiles_count_under_the_daemons_names_what_links_carried() {
 
 #[test]
 fn nothing_is_faster_than_the_bound() {
-    // Both nodes of every router inject at once, everybody takes from two.
+    // Both nodes of every router inject at once, every node receives from two.
     let shift = "[job]\nranks_per_node = 2\nworkload.synthetic = { ranks = 64, pattern = { shift = 1 }, bytes = 1e5 }";
     let hot = "[job]\nworkload.synthetic = { ranks = 16, pattern = { hot-spot = { share = 1.0 } }, bytes = 1e5 }";
     for job in [shift, hot] {
@@ -180,7 +180,7 @@ fn an_open_loop_delivers_what_is_offered_until_it_is_full() {
 
 #[test]
 fn full_rings_do_not_lock() {
-    // Everybody half round the Z rings: packets before and behind the dateline fill the same links.
+    // Every node sends half round the Z rings: packets before and after the dateline fill the same links.
     let half_round = "[job]\nranks_per_node = 2\nworkload.synthetic = { ranks = 32, pattern = { shift = 16 }, bytes = 4e4 }";
     let outcome = answer(Level::Packet, half_round);
     assert!(outcome.time_seconds > outcome.bound_seconds);
@@ -234,7 +234,7 @@ fn the_controller_throttles_who_floods_and_modules_throttle_themselves() {
     assert!(first.stalls_per_forwarded > Some(0.9));
     let (a, b) = (saved.time_seconds, free.time_seconds);
     assert!(a < 0.9 * b, "{a} {b}");
-    // A threshold that nothing reaches changes nothing.
+    // A threshold that is never reached changes nothing.
     let calm = rules(1e9);
     assert_eq!((calm.throttled.len(), calm.time_seconds), (0, b));
     let lost =

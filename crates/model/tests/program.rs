@@ -190,7 +190,7 @@ fn collectives_take_their_rounds() {
         b.collective(r, &operation, 1 << 20).unwrap();
     };
     let barrier = |b: &mut Builder, r: &[u32]| collective(b, r, Collective::Barrier, 0.0);
-    // One round of an empty message to a neighbour takes 1500 ns when nothing else is done.
+    // One round of an empty message to a neighbour takes 1500 ns on an idle network.
     let two = seconds(2, &barrier);
     assert_close(two, 1500.0 * NS);
     let rounds = seconds(8, &barrier);
@@ -205,7 +205,7 @@ fn collectives_take_their_rounds() {
     for what in [Broadcast, Reduce, Allgather] {
         assert!(seconds(6, &|b, r| collective(b, r, what, 100.0)) > 2.0 * 1500.0 * NS);
     }
-    // Messages of an all-to-all: everybody to everybody else once.
+    // Messages of an all-to-all: every rank to every other once.
     let mut b = Builder::new(5);
     collective(&mut b, &[0, 1, 2, 3, 4], Alltoall, 8.0);
     assert_eq!(b.finish().unwrap().messages().count(), 20);
@@ -217,7 +217,7 @@ fn programs_that_cannot_end_are_refused() {
     b.send(0, 1, 1.0, 0);
     let error = b.finish().unwrap_err().to_string();
     assert!(error.contains("1 sends and 0 receives"), "{error}");
-    // Large blocking sends that face each other.
+    // Large blocking sends of two ranks to each other.
     let mut b = Builder::new(2);
     for (me, other) in [(0, 1), (1, 0)] {
         b.send(me, other, 5000.0, 0);
@@ -239,5 +239,5 @@ fn programs_that_cannot_end_are_refused() {
     let mut b = Builder::new(1);
     let first = b.free(0, Action::Compute { seconds: 1.0 });
     b.order(first, first);
-    assert!(b.finish().unwrap_err().to_string().contains("circle"));
+    assert!(b.finish().unwrap_err().to_string().contains("cycle"));
 }

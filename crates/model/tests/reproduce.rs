@@ -1,5 +1,5 @@
-//! The table of published figures beside ours: complete, and of checks that can fail. What holds is
-//! written down row by row in the command's test (crates/cli/tests/reproduce.rs).
+//! The table of published figures: complete, and of checks that can fail. The rows that hold are
+//! listed in the command's test (crates/cli/tests/reproduce.rs).
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// Neither a mapper nor probes: rows that ask for them are run by the command's own test.
+/// Neither a mapper nor probes: rows that need them are run by the command's own test.
 fn none() -> Tools<'static> {
     Tools {
         remap: &|_| Err("no mapper here".into()),

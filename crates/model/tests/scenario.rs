@@ -1,4 +1,4 @@
-//! Scenarios: reading, refusing, answering.
+//! Scenarios: parsing, rejected values, results.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -138,7 +138,7 @@ fn impossible_scenarios_are_refused_with_their_reason() {
         let error = answer(&text).unwrap_err().to_string();
         assert!(error.contains(word), "{word} not in: {error}\n{text}");
     }
-    // A router that is cut off: named before anything runs.
+    // An isolated router: reported before the run.
     let cut = toml(HALO, "down = [\"c0-0c0s0g0\"]");
     assert!(
         answer(&cut)
@@ -156,7 +156,7 @@ fn messages_and_phases_agree_on_a_bulk_exchange() {
     let ratio = by_message.time_seconds / by_phase.time_seconds;
     assert!((0.95..1.05).contains(&ratio), "{ratio}");
     assert!((by_message.network_bytes - by_phase.network_bytes).abs() < 1.0);
-    // Envelopes of messages apart from that, links carry the same.
+    // Apart from the envelopes of messages, loads of links are equal.
     let sum = |o: &Outcome| o.links.iter().map(|l| l.bytes).sum::<f64>();
     assert!((sum(&by_message) / sum(&by_phase) - 1.0).abs() < 1e-6);
     assert!(by_message.time_seconds >= by_message.bound_seconds + 0.002);
@@ -268,7 +268,7 @@ fn protection_throttles_who_floods_and_who_lost_its_controller() {
     );
     assert!(saved.time_seconds < 0.9 * free.time_seconds);
     assert!(saved.time_seconds > 0.001);
-    // A threshold that nothing reaches changes nothing.
+    // A threshold that is never reached changes nothing.
     let calm = flooded(&format!(
         "protection = {{ stalls_per_forwarded = 1e9, {rules} }}"
     ));
@@ -276,7 +276,7 @@ fn protection_throttles_who_floods_and_who_lost_its_controller() {
         (calm.throttled.len(), calm.time_seconds),
         (0, free.time_seconds)
     );
-    // Without a controller a module throttles whoever is there, here the victim.
+    // A module without a controller throttles its nodes regardless of their traffic, here the victim's.
     let lost = flooded(
         "protection = { unreachable = [\"(0,0,0)\"], patience_s = 0.002, throttle = 0.01 }",
     );
@@ -312,7 +312,7 @@ fn the_books_page_shows_scenarios_that_are_read() {
         }
     }
     assert!(lines >= 12);
-    // What an option changes is checked behind it.
+    // Changes by an option are checked after it.
     let guarded = toml(
         HALO,
         "protection = { stalls_per_forwarded = 0.2, throttle = 0.1 }",

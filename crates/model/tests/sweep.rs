@@ -1,4 +1,4 @@
-//! What sweeps say of sensitivities.
+//! Sensitivities computed from sweeps.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ fn plans_list_what_they_say() {
     let asked = [scenario("")];
     assert_eq!(plan(false, 1).points(&asked).unwrap().len(), 5);
     assert_eq!(plan(true, 1).points(&asked).unwrap().len(), 9);
-    // Trials that would all say the same.
+    // Trials that would all have the same result.
     let same = plan(false, 2).points(&asked).unwrap_err().to_string();
     assert!(same.contains("noise"), "{same}");
     let noisy = [scenario("noise = 0.1")];
@@ -50,7 +50,7 @@ fn plans_list_what_they_say() {
 fn slopes_are_shares_of_the_time() {
     let noisy = [scenario("noise = 0.1")];
     let plan = plan(false, 3);
-    // 60 % of the time is that of links, 10 % latency; trials differ in their length alone.
+    // 60 % of the time depends on links, 10 % on latency; trials differ only in their length.
     let runs: Vec<Run> = plan
         .points(&noisy)
         .unwrap()
@@ -71,7 +71,7 @@ fn slopes_are_shares_of_the_time() {
     assert_eq!(found.len(), 2);
     for (s, share) in found.iter().zip([0.6, 0.1]) {
         assert!((s.slope.mean - share).abs() < 1e-12);
-        // The same in every trial, so that it is sure.
+        // The same in every trial, for an exact estimate.
         assert!(s.slope.high.unwrap() - s.slope.low.unwrap() < 1e-9);
     }
     let quarter = &found[0].factors[0];

@@ -55,7 +55,7 @@ fn collective(kind: Collective, bytes: f64) -> Call {
     }
 }
 
-/// On a ring whose links and hosts move 1 GB/s and do nothing else.
+/// On a ring whose links and hosts move 1 GB/s without latency or overhead.
 fn times(trace: &Trace) -> ProgramTimes {
     let machine = spec::machine("torus:8:link=1,host=1").unwrap();
     let parameters = Parameters::plain();
@@ -93,14 +93,14 @@ fn calls_come_in_turn_and_waits_wait() {
             compute(1.0),
         ],
     ]));
-    // Both messages leave after a second and share the link, until the small one is through after two
-    // more; the work takes four, so that the other one, which ends after four, is waited for no longer.
+    // Both messages leave after a second and share the link, until the small one ends after two
+    // more; the work takes four seconds, so that the wait for the other one, which ends after four, is over at once.
     near(t.by_rank[1], 1.0 + 2.0 + 4.0 + 1.0);
 }
 
 #[test]
 fn tags_and_anybody_are_matched() {
-    // The receive of tag 2 takes the second message, anybody's the other one.
+    // The receive of tag 2 takes the second message, the one from any source the other.
     let t = times(&trace(vec![
         vec![send(2, 1, 1e9), send(2, 2, 1e9)],
         vec![compute(10.0), send(2, 5, 0.0)],
@@ -119,7 +119,7 @@ fn tags_and_anybody_are_matched() {
     };
     let nobody = error(vec![vec![], vec![receive(Some(0), None)]]);
     assert!(
-        nobody.contains("rank 1") && nobody.contains("nobody"),
+        nobody.contains("rank 1") && nobody.contains("without a send"),
         "{nobody}"
     );
     let left = error(vec![vec![send(1, 0, 1.0)], vec![]]);
@@ -137,7 +137,7 @@ fn collectives_wait_for_everybody() {
         .map(|r| vec![compute(f64::from(r)), collective(Collective::Barrier, 0.0)])
         .collect();
     near(times(&trace(ranks.clone())).seconds, 3.0);
-    // A request that is open stays open over it.
+    // A pending request remains pending across it.
     ranks[0].insert(
         0,
         Call::Receive {
@@ -153,7 +153,7 @@ fn collectives_wait_for_everybody() {
     let broadcast = |bytes| vec![collective(Collective::Broadcast, bytes)];
     let two = times(&trace(vec![broadcast(1e9), broadcast(1e9)]));
     near(two.seconds, 1.0);
-    // Members that do not agree.
+    // Members that call different collectives.
     let error = |ranks| {
         Program::of_trace(&trace(ranks), None)
             .unwrap_err()
@@ -188,5 +188,5 @@ fn graphs_wait_for_what_they_say() {
     near(found.by_rank[0], 3.0);
     t.ranks[0].order = Order::Graph(vec![dependency(2, 3, true), dependency(3, 2, true)]);
     let circle = Program::of_trace(&t, None).unwrap_err().to_string();
-    assert!(circle.contains("circle"), "{circle}");
+    assert!(circle.contains("cycl"), "{circle}");
 }

@@ -1,5 +1,5 @@
-//! What does every link carry? Exact bytes, phits and packets of static routes, and the time that the
-//! fullest resource needs for them.
+//! Static loads: exact bytes, phits and packets of static routes on every link, and the time of the
+//! most loaded resource.
 
 use crate::network::{Network, Resource, Way};
 use hopbyte_fabric::wire::OneWay;
@@ -15,12 +15,12 @@ pub struct Transfer {
     pub to: NodeId,
     /// Data of each message.
     pub bytes: f64,
-    /// How many messages.
+    /// Number of messages.
     pub messages: f64,
 }
 
-/// Transfers between the nodes of placed tasks, one for each pair of tasks. Where the traffic does not
-/// say how many messages it is, it is one.
+/// Transfers between the nodes of placed tasks, one for each pair of tasks. Traffic without a message
+/// count is one message.
 pub fn transfers_of<'a>(
     exchange: &'a Exchange,
     placement: &'a Placement,
@@ -39,7 +39,7 @@ pub fn transfers_of<'a>(
 /// Load of every link and node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loads {
-    /// What crosses each link, both kinds of packet, by link id.
+    /// Bytes, phits and packets across each link, both kinds of packet, by link id.
     pub links: Vec<OneWay>,
     /// Bytes of data that each node sends to others.
     pub sent_bytes: Vec<f64>,
@@ -47,17 +47,17 @@ pub struct Loads {
     pub received_bytes: Vec<f64>,
 }
 
-/// The resource that needs longest.
+/// The resource with the longest time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worst {
-    /// Which one.
+    /// The resource.
     pub resource: u32,
-    /// Time that it needs for what crosses it: no schedule can be faster.
+    /// Time for its load: a lower bound for any schedule.
     pub seconds: f64,
 }
 
-/// Chunks of transfers are summed apart and added in order, so that any number of threads gives the
-/// same bytes.
+/// Chunks of transfers are summed separately and added in order, so that the result does not depend on
+/// the number of threads.
 const CHUNK: usize = 1 << 16;
 
 impl Loads {
@@ -71,7 +71,7 @@ impl Loads {
     }
 
     /// Loads of all transfers: requests on the route there, responses on the route back (paper 000,
-    /// V.C). What a node sends to itself crosses nothing.
+    /// V.C). A node's transfers to itself cross no link.
     pub fn of(network: &Network<'_>, transfers: &[Transfer]) -> Result<Self, Unroutable> {
         let parts: Vec<Result<Self, Unroutable>> = transfers
             .par_chunks(CHUNK)
@@ -120,7 +120,7 @@ impl Loads {
         }
     }
 
-    /// The same again and again.
+    /// Multiplies all loads by `times`.
     pub fn scale(&mut self, times: f64) {
         self.links.iter_mut().for_each(|l| *l = *l * times);
         self.sent_bytes.iter_mut().for_each(|b| *b *= times);
@@ -156,7 +156,7 @@ impl Loads {
         }
     }
 
-    /// The resource that needs longest for its bytes.
+    /// The resource with the longest time for its bytes.
     pub fn worst(&self, network: &Network<'_>) -> Option<Worst> {
         let mut worst: Option<Worst> = None;
         for (i, capacity) in network.capacities().iter().enumerate() {
@@ -169,7 +169,7 @@ impl Loads {
         worst
     }
 
-    /// The loads as a reading of the machine's counters over `window_seconds`; stalls are not known.
+    /// The loads as an increase of the machine's counters over `window_seconds`; stalls are unknown.
     pub fn snapshot(&self, fabric: &Fabric, window_seconds: Option<f64>) -> Increase {
         let mut snapshot = Increase::new(fabric, "model: static loads");
         snapshot.window_seconds = window_seconds;

@@ -1,4 +1,4 @@
-//! A machine at an operating point: what limits a transfer, and which way it goes.
+//! A machine at an operating point: the limits of a transfer and its route.
 
 use crate::fluid::Use;
 use crate::parameters::{OperatingPoint, Parameters};
@@ -8,53 +8,53 @@ use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing, Unroutable}
 /// No resource.
 const NONE: u32 = u32::MAX;
 
-/// Fabric, routing and rates together. Resources are numbered: links that limit, then the injection
+/// Fabric, routing and rates together. Resources are numbered: links with a limit, then the injection
 /// of every node, the ejection of every node, the memory of every node.
 #[derive(Clone, Debug)]
 pub struct Network<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
-    /// Which way bytes go.
+    /// Routing of all bytes.
     pub routing: &'a Routing,
     /// Rates and delays.
     pub parameters: &'a Parameters,
-    /// Where it is operated.
+    /// Operating point.
     pub point: OperatingPoint,
-    /// APRUN_BALANCED_INJECTION, 1 to 100, where it is set.
+    /// APRUN_BALANCED_INJECTION, 1 to 100, if set.
     pub balanced_injection: Option<f64>,
     capacities: Vec<f64>,
-    /// Resource of a link, if it limits.
+    /// Resource of a link, if it has a limit.
     of_link: Vec<u32>,
     link_of: Vec<LinkId>,
     injections: u32,
     ejections: u32,
     memories: u32,
-    /// All nodes of each router together, into the network and out of it.
+    /// Joint injection and ejection of all nodes of each router.
     together_in: u32,
     together_out: u32,
 }
 
-/// What a resource is.
+/// Kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// A directed link.
     Link(LinkId),
-    /// A node's way into the network.
+    /// Injection of a node.
     Injection(NodeId),
-    /// A node's way out of the network.
+    /// Ejection of a node.
     Ejection(NodeId),
     /// A node's memory.
     Memory(NodeId),
-    /// The way of all nodes of a router into the network.
+    /// Joint injection of all nodes of a router.
     InjectionTogether(RouterId),
-    /// The way of all nodes of a router out of the network.
+    /// Joint ejection of all nodes of a router.
     EjectionTogether(RouterId),
 }
 
-/// One transfer's way.
+/// Path of one transfer.
 #[derive(Clone, Debug, Default)]
 pub struct Way {
-    /// What it takes of every resource for each byte of data.
+    /// Capacity of every resource taken for each byte of data.
     pub uses: Vec<Use>,
     /// Time until the first byte arrives on an idle network.
     pub latency_s: f64,
@@ -63,7 +63,7 @@ pub struct Way {
 }
 
 impl<'a> Network<'a> {
-    /// Puts a machine together. Links that are down have no resource; no route uses them.
+    /// Builds the network of a machine. Links that are down have no resource; no route uses them.
     pub fn new(
         fabric: &'a Fabric,
         routing: &'a Routing,
@@ -124,14 +124,14 @@ impl<'a> Network<'a> {
         &self.capacities
     }
 
-    /// The resource of a link, if it limits.
+    /// The resource of a link, if it has a limit.
     pub fn resource_of(&self, link: LinkId) -> Option<u32> {
         let r = self.of_link[link.index()];
         (r != NONE).then_some(r)
     }
 
-    /// Limits what a node sends and what it receives, each. Where the node's way has no limit of its own
-    /// this does nothing; links that it shares with others stay as they are.
+    /// Limits a node's sending and receiving rates, each. No effect without a limit of its own;
+    /// links that it shares with others stay as they are.
     pub fn slow_down(&mut self, node: NodeId, bytes_per_s: f64) {
         for start in [self.injections, self.ejections] {
             if start != NONE {
@@ -151,7 +151,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Leaves a node a share of what it can inject.
+    /// Reduces a node's injection to a share of its limit.
     pub(crate) fn throttle(&mut self, node: NodeId, share: f64) {
         if self.injections != NONE {
             self.capacities[(self.injections + node.0) as usize] *= share;
@@ -162,7 +162,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Data that a node sends at most, in bytes per second, where anything but its wires limits it.
+    /// Maximum sending rate of a node, in bytes per second, if anything but its wires limits it.
     pub(crate) fn injection_of(&self, node: NodeId) -> Option<f64> {
         if self.injections != NONE {
             return Some(self.capacities[(self.injections + node.0) as usize]);
@@ -173,7 +173,7 @@ impl<'a> Network<'a> {
         (share < 1.0).then_some(share * link)
     }
 
-    /// What a node takes of the data that a healthy one could, as a share.
+    /// Receiving rate of a node as a share of a healthy node's.
     pub(crate) fn ejection_share(&self, node: NodeId) -> f64 {
         match self.parameters.ejection_bytes_per_s {
             Some(rate) if self.ejections != NONE => {
@@ -183,14 +183,14 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// What is left of a host link's capacity.
+    /// Remaining share of a host link's capacity.
     fn host_share(&self, link: LinkId) -> f64 {
         let whole = self.capacity_of(link) * self.parameters.link_efficiency;
         let left = self.resource_of(link).map(|r| self.capacities[r as usize]);
         left.map_or(1.0, |left| left / whole)
     }
 
-    /// What a resource is.
+    /// The resource of a number.
     pub fn resource(&self, index: u32) -> Resource {
         let node = |start: u32| NodeId(index - start);
         match index {
@@ -209,7 +209,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Name of a resource for people.
+    /// Name of a resource for output.
     pub fn resource_name(&self, index: u32) -> String {
         let name = |n: NodeId| self.fabric.node(n).name.clone();
         match self.resource(index) {
@@ -231,7 +231,7 @@ impl<'a> Network<'a> {
         self.balanced_injection.map_or(1.0, |v| v / 100.0)
     }
 
-    /// Raw capacity of a link here.
+    /// Raw capacity of a link at this operating point.
     pub(crate) fn capacity_of(&self, link: LinkId) -> f64 {
         let hop = self.fabric.is_hop(link);
         let factor = if hop {
@@ -242,17 +242,17 @@ impl<'a> Network<'a> {
         self.fabric.link(link).capacity().0 * factor
     }
 
-    /// Rate of a link's packets here.
+    /// Packet rate of a link at this operating point.
     pub(crate) fn link_rate(&self, link: LinkId) -> f64 {
         self.capacity_of(link) * self.parameters.link_efficiency
     }
 
-    /// Time that a hop takes here.
+    /// Latency of a hop at this operating point.
     pub(crate) fn hop_latency(&self, link: LinkId) -> f64 {
         self.fabric.link(link).latency.0 * self.point.latency
     }
 
-    /// Finds the way of messages of `bytes` from one node to another, written into `way`. A node's
+    /// Finds the path of messages of `bytes` from one node to another, written into `way`. A node's
     /// messages to itself go through its memory.
     pub fn way(
         &self,
@@ -308,7 +308,7 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// What heads, commands and events take longer here than at the full injection bandwidth.
+    /// Additional time of heads, commands and events compared with the full injection bandwidth.
     fn crossing_s(&self, node: NodeId) -> f64 {
         let bytes = self.parameters.host_crossing_bytes;
         if bytes == 0.0 || self.point.injection == 1.0 {

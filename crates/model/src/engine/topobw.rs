@@ -5,7 +5,7 @@ use crate::fluid::{Clock, Sharing};
 use crate::network::{Network, Way};
 use hopbyte_fabric::{Direction, Fabric, NodeId, RouterId, Shape};
 
-/// Two nodes that are measured, and what lies between them.
+/// Two nodes that are measured, and the link between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// Sender.
@@ -90,7 +90,7 @@ pub fn steps(n: u32, wraps: bool) -> Vec<Step> {
     steps
 }
 
-/// All phases of a grid with the given nodes; others take no part. The nodes of a router are paired
+/// All phases of a grid with the given nodes; other nodes are idle. The nodes of a router are paired
 /// with those of its neighbour in order.
 pub fn phases(fabric: &Fabric, takes_part: &dyn Fn(NodeId) -> bool) -> Vec<Phase> {
     let Some(shape) = fabric.shape() else {
@@ -163,7 +163,7 @@ fn neighbour(
     fabric.router_at(&coord)
 }
 
-/// Runs a phase: every pair sends `bytes`; the bandwidth is that over the time until its end.
+/// Runs a phase: every pair sends `bytes`; its bandwidth is for the time until it ends.
 pub fn measure(
     network: &Network<'_>,
     phase: &Phase,
@@ -237,7 +237,7 @@ mod tests {
                     *links.entry((a, positive)).or_default() += 1;
                 }
             }
-            // One link up and one down at every joint.
+            // One link up and one down between neighbours.
             let joints = if wraps { n } else { n - 1 };
             prop_assert_eq!(links.len() as u32, 2 * joints);
             prop_assert!(links.values().all(|&times| times == 1));

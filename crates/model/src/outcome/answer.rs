@@ -1,4 +1,4 @@
-//! From a scenario to its outcome.
+//! Runs a scenario and builds its outcome.
 
 use super::result::{HeldBack, Outcome, SCHEMA, sort_of};
 use super::stalls::{self, Held};
@@ -20,11 +20,11 @@ use hopbyte_fabric::wire::Protocol;
 use hopbyte_fabric::{Exchange, NodeId, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most packets of a job that are followed one by one: some days of it.
+/// Maximum number of packets of a job at packet level: some days of run time.
 const MAX_PACKETS: f64 = 1e11;
 
 impl Question<'_> {
-    /// Asks.
+    /// Runs the question.
     pub fn answer(&self) -> Result<Outcome, ModelError> {
         match &self.scenario.protection {
             Some(rules) if self.scenario.level != Level::Packet => throttling::answer(self, rules),
@@ -32,7 +32,7 @@ impl Question<'_> {
         }
     }
 
-    /// What TopoBW (paper 002, III) measures between neighbours among the job's nodes, every pair sending
+    /// TopoBW (paper 002, III): bandwidth between neighbours among the job's nodes, every pair sending
     /// `bytes`: its phases by name.
     pub fn topobw(&self, bytes: f64) -> Result<Vec<(String, Vec<Measured>)>, ModelError> {
         positive("bytes of a pair", bytes)?;
@@ -94,7 +94,7 @@ impl Question<'_> {
         }
     }
 
-    /// Transfers of other jobs, which never end, by what holds each back.
+    /// Transfers of other jobs, which never end, by their bottlenecks.
     fn held_streams(&self, by: &[Option<u32>], seconds: f64) -> Vec<Held> {
         let streams = self.background.iter().zip(by);
         let held = |(&(from, to, ..), &by): (&Stream, &Option<u32>)| Held {
@@ -107,7 +107,7 @@ impl Question<'_> {
         streams.map(held).collect()
     }
 
-    /// What other jobs moved, as transfers.
+    /// Data moved by other jobs, as transfers.
     fn streamed(&self, moved: &[f64]) -> Vec<Transfer> {
         let streams = self.background.iter().zip(moved);
         let transfer = |(&(from, to, bytes, _), moved): (&Stream, &f64)| Transfer {
@@ -119,7 +119,7 @@ impl Question<'_> {
         streams.map(transfer).collect()
     }
 
-    /// Every packet; phases become programs.
+    /// Packet level; phases become programs.
     fn answer_packets(&self, network: &Network<'_>) -> Result<Outcome, ModelError> {
         let program = match &self.work {
             Work::Program(program) => program.clone(),
@@ -151,7 +151,7 @@ impl Question<'_> {
             *load = count.load;
         }
         let mut outcome = self.outcome(network, &loads, 1, Some(&times));
-        // Packets know neither limit; a bound that counted them could be undercut.
+        // Packets ignore both limits; a bound with them could be undercut.
         let parameters = Parameters {
             router_bytes_per_s: None,
             ejection_bytes_per_s: None,
@@ -200,7 +200,7 @@ impl Question<'_> {
             phases.compute_s / network.point.cpu + f64::from(phases.reductions) * reduction;
         total.seconds *= f64::from(phases.iterations);
         let mut outcome = self.outcome(network, &loads, phases.iterations, Some(&total));
-        // Other jobs go on while this one computes, as fast as beside its messages.
+        // Other jobs continue while this one computes, at the rates that they have beside its messages.
         let others = self.streamed(&moved);
         let mut scaled = loads.clone();
         scaled.scale(phases.iterations.into());
@@ -213,7 +213,7 @@ impl Question<'_> {
         Ok(outcome)
     }
 
-    /// One round of a reduction: an empty message between two nodes that lie apart as the job's first
+    /// One round of a reduction: an empty message between two nodes as far apart as the job's first
     /// and its middle one.
     fn reduction_round(&self, network: &Network<'_>) -> Result<f64, ModelError> {
         let tasks = self.placement.tasks() as u32;
@@ -257,7 +257,7 @@ impl Question<'_> {
             let path = clock.add_path(&way.uses);
             clock.begin(path, t.bytes * t.messages, f64::INFINITY, i as u32);
         }
-        // Other jobs go on through the whole phase; they are held back most while everybody sends.
+        // Other jobs run through the whole phase; they are slowest while all of the job's nodes send.
         clock.next_end();
         let others: Vec<Option<u32>> = streams.iter().map(|&p| clock.bottleneck(p)).collect();
         let mut done = Vec::new();
@@ -315,7 +315,7 @@ impl Question<'_> {
     }
 }
 
-/// How long the fullest resource needs for what it carries, and its name.
+/// Time and name of the resource that needs longest for its load.
 fn bound(network: &Network<'_>, loads: &Loads) -> (f64, String) {
     loads.worst(network).map_or((0.0, String::new()), |w| {
         (w.seconds, network.resource_name(w.resource))
@@ -366,14 +366,14 @@ fn between_nodes(exchange: &Exchange, placement: &Placement) -> Vec<Transfer> {
             }),
         }
     }
-    // Until here `bytes` was the sum.
+    // Up to this point `bytes` was the sum.
     for t in &mut transfers {
         t.bytes /= t.messages;
     }
     transfers
 }
 
-/// Messages that the busiest rank sends and receives.
+/// Number of messages that the busiest rank sends and receives.
 fn busiest_rank(exchange: &Exchange) -> f64 {
     let mut messages = vec![0.0f64; exchange.tasks()];
     for (task, m) in exchange.iter() {
@@ -383,7 +383,7 @@ fn busiest_rank(exchange: &Exchange) -> f64 {
     messages.into_iter().fold(0.0, f64::max)
 }
 
-/// Bytes by what held them back, as shares by sort of resource.
+/// Bytes by their bottleneck, as shares by kind of resource.
 fn held_back(network: &Network<'_>, by_resource: &BTreeMap<Option<u32>, f64>) -> Vec<HeldBack> {
     let total: f64 = by_resource.values().sum();
     let mut by_sort: BTreeMap<String, f64> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The answer.
+//! The outcome of a scenario.
 
 use super::throttled::ThrottleEvent;
 use crate::engine::loads::Loads;
@@ -9,46 +9,46 @@ use hopbyte_fabric::wire::OneWay;
 use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
 use serde::{Deserialize, Serialize};
 
-/// What every outcome names as its schema.
+/// Schema string of every outcome.
 pub const SCHEMA: &str = "hopbyte.outcome/1";
 
-/// What a model says about a [`crate::Scenario`].
+/// Result of a model for a [`crate::Scenario`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// `SCHEMA`.
     pub schema: String,
     /// The scenario's name.
     pub name: String,
-    /// How exactly it looked.
+    /// Level of detail.
     pub level: Level,
-    /// Where the network's rates and delays come from.
+    /// Source of the network's rates and delays.
     pub calibration: String,
-    /// When the job is done; for [`Level::Static`] the bound.
+    /// Completion time of the job; for [`Level::Static`] the bound.
     pub time_seconds: f64,
-    /// No schedule moves the job's bytes faster: the fullest resource's bytes over its capacity.
+    /// Lower bound of the time for the job's bytes: the most loaded resource's bytes over its capacity.
     pub bound_seconds: f64,
     /// That resource.
     pub bound_resource: String,
     /// Transfers that shared the network.
     pub flows: u64,
-    /// Packets times routers that they crossed, where every packet was followed.
+    /// Packets times routers on their way, at packet level.
     #[serde(default)]
     pub packet_hops: u64,
     /// Bytes of data that crossed the network.
     pub network_bytes: f64,
-    /// What held transfers back, by their bytes, most first.
+    /// Bottlenecks by the bytes that they held back, largest first.
     pub held_back: Vec<HeldBack>,
-    /// What protected the machine, in order.
+    /// Events of congestion protection, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled: Vec<ThrottleEvent>,
-    /// Load of every link that carried anything.
+    /// Load of every link with traffic.
     pub links: Vec<LinkOutcome>,
-    /// The counters of the tiles, where every packet was followed through Geminis.
+    /// The counters of the tiles, at packet level on Gemini.
     #[serde(skip)]
     pub tiles: Vec<TileCounters>,
 }
 
-/// A sort of resource and the bytes that it held back.
+/// A kind of resource and its share of the bytes held back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeldBack {
     /// Kind of link with its dimension, `injection`, `ejection`, `memory`, or `nothing`.
@@ -57,7 +57,7 @@ pub struct HeldBack {
     pub share: f64,
 }
 
-/// What one link carried.
+/// Load of one link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutcome {
     /// Name.
@@ -75,16 +75,16 @@ pub struct LinkOutcome {
     pub bytes: f64,
     /// Packets and phits.
     pub load: OneWay,
-    /// Bytes over what it could have carried in the time.
+    /// Bytes over the bytes that it could have carried in the time.
     pub used_ratio: f64,
-    /// Share of the time that arrivals waited; `null` where the level does not say.
+    /// Share of the time that arrivals waited; `null` if the level does not model it.
     pub input_stall_ratio: Option<f64>,
     /// Share of the time that departures lacked credits.
     pub credit_stall_ratio: Option<f64>,
 }
 
 impl Outcome {
-    /// Links that carried something, busiest first.
+    /// Links with traffic, busiest first.
     pub(crate) fn list_links(
         network: &Network<'_>,
         loads: &Loads,
@@ -116,16 +116,16 @@ impl Outcome {
         links
     }
 
-    /// What held the job back most and its share of what was held back: a kind of link, `injection`,
-    /// `ejection`, `memory`; `nothing` where it waits for itself. Where a level does not follow that,
-    /// the kind of the busiest link and its use.
+    /// The job's main bottleneck and its share of the bytes held back: a kind of link, `injection`,
+    /// `ejection`, `memory`; `nothing` if the job waits for itself. At levels that do not record
+    /// bottlenecks, the kind of the busiest link and its use.
     pub fn binds(&self) -> (&str, f64) {
         let most = self.held_back.first().map(|h| (h.by.as_str(), h.share));
         let busiest = self.links.first().map(|l| (l.kind.as_str(), l.used_ratio));
         most.or(busiest).unwrap_or(("nothing", 0.0))
     }
 
-    /// Adds what other jobs carried to the links.
+    /// Adds the loads of other jobs to the links.
     pub(crate) fn add_others(&mut self, network: &Network<'_>, job: &Loads, others: &Loads) {
         let mut all = job.clone();
         all.merge(others);
@@ -145,8 +145,8 @@ impl Outcome {
         lines
     }
 
-    /// The outcome as a reading of the machine's counters. Links that carried nothing read zero; stalls
-    /// are there where the level says them.
+    /// The outcome as an increase of the machine's counters. Links without traffic are zero; stalls
+    /// are present if the level models them.
     pub fn snapshot(&self, fabric: &Fabric) -> Increase {
         let mut snapshot = Increase::new(fabric, format!("model: {}", self.name));
         snapshot.window_seconds = Some(self.time_seconds).filter(|&s| s > 0.0);
@@ -170,7 +170,7 @@ impl Outcome {
     }
 }
 
-/// The sort of a resource, as users speak of it.
+/// Name of the kind of a resource, for users.
 pub(crate) fn sort_of(network: &Network<'_>, resource: Option<u32>) -> String {
     match resource.map(|r| network.resource(r)) {
         Some(Resource::Link(link)) => network.fabric.kind(link).name.clone(),

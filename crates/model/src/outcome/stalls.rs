@@ -1,22 +1,22 @@
-//! What waits where? The back-pressure that flows alone do not show.
+//! Stalls: the back-pressure that flows alone do not show.
 //!
-//! Max-min shares say which resource holds a transfer back, and nothing of the links before it. With
-//! credits a packet that cannot go on keeps its place, so that queues fill from that resource back to
-//! the sender: every link on the way before it is full while the transfer lasts and idles when it could
-//! send. A link's time of back-pressure is the time in which any such transfer crossed it; what of that
-//! it did not spend sending it stalled. Most stalled is therefore not most loaded (paper 000, VI).
+//! Max-min shares give the resource that limits a transfer, but not the state of the links before it.
+//! With credits a blocked packet keeps its buffer, so that queues fill from that resource back to
+//! the sender: every link before it on the route is full while the transfer lasts and idles although
+//! packets wait. A link's time of back-pressure is the time in which any such transfer crossed it; the
+//! part of it without sending is stalled. The most stalled link need not be the most loaded (paper 000, VI).
 
 use super::result::Outcome;
 use crate::engine::network::{Network, Resource, Way};
 use hopbyte_fabric::{LinkId, NodeId};
 
 /// Share of the idle time under back-pressure in which a head of line really waits for credits or for
-/// its turn; the rest goes to packets that overtake on other tiles and channels. Fitted on the packet
+/// the switch; in the rest, packets overtake on other tiles and channels. Fitted on the packet
 /// model (`tests/stalls.rs`).
 const CREDIT_SHARE: f64 = 0.33;
 const INPUT_SHARE: f64 = 0.8;
 
-/// A transfer that is over: from, to, begin, end, and the resource that held it back.
+/// A finished transfer: from, to, begin, end, and its bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) from: NodeId,
@@ -26,7 +26,7 @@ pub(crate) struct Held {
     pub(crate) by: Option<u32>,
 }
 
-/// Time during which any of several transfers crossed a link; they come in order of their begin.
+/// Time during which any of several transfers crossed a link; added in order of their begin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Covered {
     until: f64,
@@ -46,8 +46,8 @@ impl Covered {
 /// Writes stalls into an outcome's links: over the same window as its other ratios.
 pub(crate) fn add(outcome: &mut Outcome, network: &Network<'_>, held: &mut [Held], times: f64) {
     held.sort_by(|a, b| a.begin.total_cmp(&b.begin));
-    // Before the link that holds it back a transfer lacks credits; at its end, and at every input
-    // before, it waits.
+    // Before its bottleneck link a transfer lacks credits; at the end of that link, and at every input
+    // before it, it waits.
     let mut credits = vec![Covered::default(); network.fabric.links().len()];
     let mut inputs = credits.clone();
     let mut way = Way::default();

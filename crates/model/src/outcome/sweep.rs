@@ -1,8 +1,8 @@
-//! How sensitive is it? One question at many operating points, and what the answers say together.
+//! Sensitivity: one question at many operating points, and the statistics of their results.
 //!
-//! Paper 001 slowed down links and injection one at a time and printed by how much applications slowed
-//! with them. A [`Plan`] is such an experiment: factors for each of the five things that a machine can
-//! be tuned in, and trials that differ in what is random. [`sensitivities`] turns its results into
+//! Paper 001 slowed down links and injection one at a time and printed the slowdown of applications.
+//! A [`Plan`] is such an experiment: factors for each of the five quantities that can be tuned,
+//! and trials that differ in their random numbers. [`sensitivities`] turns its results into
 //! differences and slopes with their confidence.
 
 use crate::error::ModelError;
@@ -10,7 +10,7 @@ use crate::question::parameters::OperatingPoint;
 use crate::question::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
-/// What can be tuned, each without the others.
+/// Tunable quantities, independent of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
@@ -36,7 +36,7 @@ impl Axis {
         Self::Cpu,
     ];
 
-    /// For people.
+    /// Name for output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Link => "link bandwidth",
@@ -47,7 +47,7 @@ impl Axis {
         }
     }
 
-    /// Its factor at a point.
+    /// Its factor at an operating point.
     pub fn of(self, point: &OperatingPoint) -> f64 {
         match self {
             Self::Link => point.link,
@@ -68,7 +68,7 @@ impl Axis {
         } = factor;
     }
 
-    /// By how much what depends on it takes longer than at a factor of 1: rates divide, latency
+    /// Growth, compared with a factor of 1, of times that depend on it: rates divide, latency
     /// multiplies.
     fn longer(self, factor: f64) -> f64 {
         match self {
@@ -78,9 +78,9 @@ impl Axis {
     }
 }
 
-/// Most runs of one plan.
+/// Maximum number of runs of one plan.
 pub const MAX_RUNS: u64 = 1_000_000;
-/// Most operating points of one scenario.
+/// Maximum number of operating points of one scenario.
 const MAX_POINTS: u64 = 4096;
 
 /// An experiment.
@@ -88,7 +88,7 @@ const MAX_POINTS: u64 = 4096;
 pub struct Plan {
     /// Factors to try of each axis.
     pub axes: Vec<(Axis, Vec<f64>)>,
-    /// Every factor of an axis with every one of the others, instead of each axis by itself.
+    /// All combinations of factors, instead of one axis at a time.
     pub cross: bool,
     /// Trials of each point; trial `i` adds `i` to the scenario's seed.
     pub trials: u32,
@@ -97,21 +97,21 @@ pub struct Plan {
 /// One run of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Which scenario.
+    /// Index of the scenario.
     pub scenario: usize,
     /// Its operating point.
     pub factors: OperatingPoint,
-    /// Which trial, from 0.
+    /// Number of the trial, from 0.
     pub trial: u32,
 }
 
 impl Plan {
-    /// All runs over several scenarios, in one order for ever. A scenario's own operating point is
-    /// always the first: the others are compared with it.
+    /// All runs over several scenarios, in a fixed order. A scenario's own operating point is
+    /// always the first, as the baseline of the others.
     ///
     /// # Errors
-    /// No trials, factors that no machine can have, too many points; trials of which every one would
-    /// say the same.
+    /// No trials, factors outside their range, too many points; several trials of a scenario without
+    /// random numbers.
     pub fn points(&self, scenarios: &[Scenario]) -> Result<Vec<Point>, ModelError> {
         if self.trials == 0 {
             return Err(ModelError::out_of_range("trials", &0, "at least 1"));
@@ -138,7 +138,7 @@ impl Plan {
         Ok(points)
     }
 
-    /// Refuses what would be too much, before it is listed.
+    /// Rejects plans that are too large, before they are expanded.
     fn check_size(&self, scenarios: usize) -> Result<(), ModelError> {
         let counts = self.axes.iter().map(|(_, factors)| factors.len() as u64);
         let points = if self.cross {
@@ -182,7 +182,7 @@ impl Plan {
 }
 
 impl Point {
-    /// Its scenario as it is to be run.
+    /// Its scenario with this operating point and seed.
     pub fn scenario(&self, scenarios: &[Scenario]) -> Scenario {
         let mut scenario = scenarios[self.scenario].clone();
         scenario.point = self.factors;
@@ -191,18 +191,18 @@ impl Point {
     }
 }
 
-/// What one run said, as far as a sweep is concerned.
+/// Result of one run, as needed for a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The run.
     pub point: Point,
     /// Its time.
     pub seconds: f64,
-    /// What held it back most.
+    /// Its main bottleneck.
     pub binds: String,
 }
 
-/// A value with the interval that holds the true one with 95 % confidence; none from one trial.
+/// A mean with its 95 % confidence interval; no interval from one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Mean over trials.
@@ -244,40 +244,40 @@ fn student(freedom: usize) -> f64 {
     ];
     match T.get(freedom.wrapping_sub(1)) {
         Some(&t) => t,
-        // Within 0.002 of the table from there on.
+        // Beyond the table the error is below 0.002.
         None => 1.96 + 2.5 / freedom as f64,
     }
 }
 
-/// One factor of an axis, beside the scenario as it is.
+/// One factor of an axis, compared with the scenario's own point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AtFactor {
     /// The factor.
     pub factor: f64,
     /// Time.
     pub seconds: Estimate,
-    /// How much longer than the scenario as it is, in percent, trial by trial.
+    /// Increase of the time over the scenario's own point, in percent, trial by trial.
     pub slower_percent: Estimate,
-    /// What held back most, in most of the trials.
+    /// Main bottleneck in most of the trials.
     pub binds: String,
 }
 
-/// How a scenario answers to one axis.
+/// Sensitivity of a scenario to one axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
-    /// Which scenario.
+    /// Index of the scenario.
     pub scenario: usize,
-    /// What was tuned.
+    /// The axis.
     pub axis: Axis,
     /// Factors, lowest first, with the scenario's own among them.
     pub factors: Vec<AtFactor>,
-    /// Growth of the time over growth of what the axis makes longer, both as shares of what they are
-    /// at the scenario's own point, by least squares over the factors tried. 0 where the axis does not
-    /// matter, 1 where nothing else does.
+    /// Growth of the time over growth of the times that depend on the axis, both relative to the scenario's
+    /// own point, by least squares over the factors tried. 0 if the axis has no effect,
+    /// 1 if the time is proportional.
     pub slope: Estimate,
 }
 
-/// How each scenario answers to each axis, from all runs.
+/// Sensitivity of each scenario to each axis, from all runs.
 pub fn sensitivities(plan: &Plan, runs: &[Run]) -> Vec<Sensitivity> {
     let scenarios = runs.iter().map(|r| r.point.scenario + 1).max().unwrap_or(0);
     let mut list = Vec::new();
@@ -295,7 +295,7 @@ pub fn sensitivities(plan: &Plan, runs: &[Run]) -> Vec<Sensitivity> {
 }
 
 fn one(axis: Axis, base: OperatingPoint, own: &[&Run]) -> Sensitivity {
-    // Only the axis differs.
+    // Runs in which only the axis differs.
     let alone = |r: &&&Run| {
         let mut point = r.point.factors;
         axis.set(&mut point, axis.of(&base));
@@ -335,7 +335,7 @@ fn one(axis: Axis, base: OperatingPoint, own: &[&Run]) -> Sensitivity {
             let longer = axis.longer(axis.of(&r.point.factors)) / normal;
             (longer - 1.0, r.seconds / reference(trial) - 1.0)
         });
-        // Through the scenario's own point, which is the origin.
+        // The fit passes through the scenario's own point, the origin.
         let (xy, xx) = pairs.fold((0.0, 0.0), |(xy, xx), (x, y)| (xy + x * y, xx + x * x));
         if xx > 0.0 { xy / xx } else { 0.0 }
     };
@@ -347,7 +347,7 @@ fn one(axis: Axis, base: OperatingPoint, own: &[&Run]) -> Sensitivity {
     }
 }
 
-/// The word that comes most often; of several the first in the alphabet.
+/// The most frequent word; among several the first in alphabetical order.
 fn commonest<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut sorted: Vec<&str> = words.collect();
     sorted.sort_unstable();

@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something that protection did.
+/// An action of congestion protection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThrottleEvent {
-    /// When.
+    /// Time.
     pub seconds: f64,
-    /// What.
+    /// Kind.
     pub kind: ThrottleKind,
     /// The congested router, or the first that throttled itself.
     pub router: String,
-    /// Stalled time over forwarding time there.
+    /// Ratio of stalled to forwarding time there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalls_per_forwarded: Option<f64>,
-    /// Which application: 0 is the job, then other jobs in their order; absent where nobody asked.
+    /// The application: 0 is the job, then other jobs in their order; absent if a module acted by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<u32>,
-    /// Nodes that are throttled from then on.
+    /// Nodes that are throttled from this time on.
     pub nodes: u32,
 }
 
-/// Who throttles.
+/// Origin of a throttling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThrottleKind {

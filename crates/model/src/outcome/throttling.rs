@@ -1,13 +1,13 @@
-//! How does a machine protect itself from congestion? (paper 002, II.G)
+//! Congestion protection (paper 002, II.G).
 //!
-//! *Active throttling*: a controller compares a router's stalls with what it forwards; where the ratio
-//! exceeds a threshold for a period, the application that puts most through that router is throttled on
-//! all of its nodes. *Auto-throttling*: a module that cannot reach the controller throttles its own nodes
-//! after a while, whatever they do, and nobody is told.
+//! *Active throttling*: a controller compares a router's stalled with its forwarding time; if the ratio
+//! exceeds a threshold for a period, the application with most bytes through that router is throttled on
+//! all of its nodes. *Auto-throttling*: a module without a connection to the controller throttles its own
+//! nodes after a delay, regardless of their traffic and without a message.
 //!
-//! Packet by packet the controller reads the routers' counters once a period while they run. Flows repeat
-//! themselves, so that between two events everything goes at one pace: a run is the part of its work that
-//! was done at each pace, put together.
+//! At packet level the controller reads the routers' counters once a period during the run. Flows are
+//! periodic, so that rates are constant between two events: the run is composed of the shares of its
+//! work done in each stretch.
 
 use super::result::{LinkOutcome, Outcome};
 use super::throttled::{ThrottleEvent, ThrottleKind};
@@ -20,17 +20,17 @@ use crate::question::protection::Protection;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A stretch of the run at one pace.
+/// A stretch of the run at constant rates.
 struct Stretch {
-    /// Share of the job's work that was done.
+    /// Share of the job's work done in it.
     share: f64,
     outcome: Outcome,
 }
 
-/// Most times that the controller throttles in one run: each application once is enough.
+/// Maximum number of throttling events of one run: one for each application.
 const MOST_EVENTS: usize = 64;
 
-/// Runs a question under its protection.
+/// Runs a question with its protection.
 pub(crate) fn answer(question: &Question<'_>, rules: &Protection) -> Result<Outcome, ModelError> {
     let mut waiting = auto_events(question, rules)?;
     let crossing = crossing(question, &question.network()?)?;
@@ -78,7 +78,7 @@ pub(crate) fn answer(question: &Question<'_>, rules: &Protection) -> Result<Outc
     }
 }
 
-/// What modules without a controller do by themselves.
+/// Throttling by modules without a controller.
 type Waiting = Option<(ThrottleEvent, Vec<NodeId>)>;
 
 fn auto_events(question: &Question<'_>, rules: &Protection) -> Result<Waiting, ModelError> {
@@ -105,7 +105,7 @@ fn auto_events(question: &Question<'_>, rules: &Protection) -> Result<Waiting, M
     }))
 }
 
-/// What the controller does about the most congested router, if one is congested.
+/// The controller's action on the most congested router, if any is above the threshold.
 fn active_event(
     fabric: &Fabric,
     rules: &Protection,
@@ -144,7 +144,7 @@ fn active_event(
     Some((event, nodes))
 }
 
-/// The same rules for packets.
+/// The same rules at packet level.
 pub(crate) fn guard(
     question: &Question<'_>,
     network: &Network<'_>,
@@ -159,7 +159,7 @@ pub(crate) fn guard(
     })
 }
 
-/// What each application sends through each router, and its nodes.
+/// Bytes of each application through each router, and its nodes.
 fn crossing(question: &Question<'_>, network: &Network<'_>) -> Result<Crossing, ModelError> {
     let mut way = Way::default();
     let mut crossing = Crossing::default();
@@ -182,7 +182,7 @@ fn crossing(question: &Question<'_>, network: &Network<'_>) -> Result<Crossing, 
     Ok(crossing)
 }
 
-/// One outcome of stretches: what crossed links adds up, ratios are over the whole time.
+/// Combines the outcomes of stretches: loads of links add up, ratios are over the whole time.
 fn blend(stretches: Vec<Stretch>, seconds: f64, events: Vec<ThrottleEvent>) -> Outcome {
     let mut links: BTreeMap<u32, LinkOutcome> = BTreeMap::new();
     for stretch in &stretches {
@@ -211,7 +211,7 @@ fn blend(stretches: Vec<Stretch>, seconds: f64, events: Vec<ThrottleEvent>) -> O
     }
     let mut links: Vec<LinkOutcome> = links.into_values().collect();
     links.sort_by(|a, b| b.used_ratio.total_cmp(&a.used_ratio).then(a.id.cmp(&b.id)));
-    // What held back is told of the longest stretch.
+    // The bottlenecks are those of the longest stretch.
     let longest = |s: &Stretch| s.share * s.outcome.time_seconds;
     let main = stretches
         .into_iter()

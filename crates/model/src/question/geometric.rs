@@ -1,9 +1,9 @@
-//! Ranks of a grid on nodes with coordinates: both are halved together.
+//! Geometric placement: bisection of the grid of ranks and of the nodes' coordinates together.
 
 use crate::error::ModelError;
 use hopbyte_fabric::{Allocation, Fabric, NodeId};
 
-/// A rank or a slot, with where it is.
+/// A rank or a slot with its coordinates.
 #[derive(Clone, Debug)]
 struct Place {
     index: u32,
@@ -11,7 +11,7 @@ struct Place {
 }
 
 /// The node of every rank: recursive bisection of the grid of ranks and of the nodes' coordinates, each
-/// along the side that is longest then (Deveci and others, IPDPS 2014, with halves instead of more cuts).
+/// along its longest side (Deveci and others, IPDPS 2014, with halves instead of more cuts).
 pub(crate) fn geometric(
     fabric: &Fabric,
     allocation: &Allocation,
@@ -28,8 +28,8 @@ pub(crate) fn geometric(
                 "a machine whose routers have coordinates",
             ));
         };
-        // Nodes of a router lie apart along a dimension of their own, slots of a node along another,
-        // which are cut once routers are apart.
+        // The nodes of a router differ in an additional dimension, the slots of a node in another;
+        // these are cut after all others.
         for slot in 0..count {
             let mut at = coordinates.to_vec();
             let beside = fabric.nodes_on(fabric.node(node).router);
@@ -61,7 +61,7 @@ pub(crate) fn geometric(
     Ok(of_task)
 }
 
-/// Where a rank is on its grid, whose last dimension is fastest.
+/// Coordinates of a rank on its grid; the last dimension is fastest.
 fn coordinates_of(rank: u32, grid: &[u32]) -> Vec<u32> {
     let mut rest = rank;
     let mut at = vec![0; grid.len()];
@@ -89,8 +89,8 @@ fn halve(tasks: &mut [Place], slots: &mut [Place], nodes: &[NodeId], of_task: &m
     halve(t1, s1, nodes, of_task);
 }
 
-/// Sorts along the dimension in which the places lie furthest apart, by the others where that is equal;
-/// along the last `late` dimensions only when they lie apart in no other.
+/// Sorts along the dimension of largest extent, with the others as tie-breakers;
+/// along the last `late` dimensions only if all others have no extent.
 fn sort_by_longest(places: &mut [Place], late: usize) {
     let dims = places[0].at.len();
     let extent = |d: usize| {
@@ -98,7 +98,7 @@ fn sort_by_longest(places: &mut [Place], late: usize) {
         let (low, high) = values.fold((u32::MAX, 0), |(l, h), v| (l.min(v), h.max(v)));
         high - low
     };
-    // Of equal extents the first; `max_by_key` would take the last.
+    // Of equal extents the first; `max_by_key` would return the last.
     let early = dims - late;
     let key = |d: usize| {
         (

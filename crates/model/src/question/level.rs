@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How exactly a model looks.
+/// Level of detail of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Loads of static routes and the bound that the fullest resource sets.
+    /// Loads of static routes and the bound given by the most loaded resource.
     Static,
     /// Flows that share links over time.
     #[default]
     Fluid,
-    /// Flows, with what back-pressure adds: stalls.
+    /// Flows, with stalls from back-pressure.
     Stalls,
-    /// Every packet.
+    /// Single packets.
     Packet,
 }

@@ -1,12 +1,12 @@
-//! What values may be, before anything is made for them.
+//! Limits of values, checked before memory is allocated for them.
 
 use crate::error::ModelError;
 use hopbyte_fabric::bounds::MAX_BYTES;
 
-/// Most ranks of a job.
+/// Maximum number of ranks of a job.
 pub const MAX_RANKS: u64 = 1 << 24;
 
-/// Most messages of a job that is looked at message by message, and of a phase.
+/// Maximum number of messages of a job that is simulated message by message, and of a phase.
 const MAX_MESSAGES: u64 = 1 << 27;
 
 pub(crate) fn positive(what: &str, value: f64) -> Result<(), ModelError> {
@@ -20,7 +20,7 @@ pub(crate) fn positive(what: &str, value: f64) -> Result<(), ModelError> {
     ))
 }
 
-/// Refuses sizes that no message has.
+/// Rejects invalid message sizes.
 pub(crate) fn size(what: &str, bytes: f64) -> Result<(), ModelError> {
     if (0.0..=MAX_BYTES).contains(&bytes) {
         return Ok(());
@@ -35,7 +35,7 @@ pub(crate) fn step_messages(messages: u64, ranks: u64, reductions: u32) -> u64 {
     messages.saturating_add(each.saturating_mul(reductions.into()))
 }
 
-/// Refuses more messages than are looked at one by one.
+/// Rejects more messages than can be simulated one by one.
 pub(crate) fn countable(messages: u64) -> Result<(), ModelError> {
     if messages <= MAX_MESSAGES {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The question: a scenario, the job that runs in it, and where that job is.
+//! The question: a scenario, its job, and the job's placement.
 
 mod geometric;
 pub(crate) mod level;

@@ -1,50 +1,50 @@
-//! How fast is what? Rates and delays of a network beyond its links, and the points at which a
-//! machine can be operated.
+//! Parameters of a network: rates and delays beyond its links, and the operating points of a
+//! machine.
 
 use hopbyte_fabric::wire::{GeminiMpi, Packets, Protocol};
 use hopbyte_fabric::{FabricError, InputError};
 use serde::{Deserialize, Serialize};
 
-/// Rates and delays that the fabric does not say. Presets name their sources; every value can be set
+/// Rates and delays that are not part of the fabric. Presets state their sources; every value can be set
 /// in a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// What messages put on the wires.
+    /// Bytes of messages on the wires.
     pub protocol: Protocol,
     /// Share of a link's raw capacity that packets can fill.
     pub link_efficiency: f64,
-    /// Message bytes that a node can send into the network.
+    /// Payload rate of a node into the network.
     pub injection_bytes_per_s: Option<f64>,
-    /// Message bytes that a node can take out of the network.
+    /// Payload rate of a node out of the network.
     pub ejection_bytes_per_s: Option<f64>,
-    /// Message bytes that all nodes of a router together can send into the network, and take out of it,
-    /// where they meet before the router's tiles.
+    /// Joint payload rate of all nodes of a router into the network, and out of it, if they share a path
+    /// before the router's tiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router_bytes_per_s: Option<f64>,
-    /// Bytes of heads, commands and events that cross between processor and interface for a message,
-    /// both ends together: at a lower injection bandwidth they take longer. `latency_s` has them as they
-    /// are at the full one.
+    /// Bytes of heads, commands and events between processor and interface for a message, both ends
+    /// together: at a lower injection bandwidth they take longer. `latency_s` includes their time at the
+    /// full one.
     #[serde(default)]
     pub host_crossing_bytes: f64,
     /// Whether host links between nodes and router limit traffic like other links.
     pub host_links: bool,
     /// Time from send to receive of an empty message, without its hops.
     pub latency_s: f64,
-    /// Messages that a node can start.
+    /// Messages that a node can start per second.
     pub messages_per_s: Option<f64>,
     /// Time that a processor needs to send or receive one message.
     pub overhead_s: f64,
-    /// Bytes that the processes of a node can exchange through memory.
+    /// Rate at which the processes of a node can exchange bytes through memory.
     pub memory_bytes_per_s: f64,
     /// Latency of a message within a node.
     pub memory_latency_s: f64,
     /// Messages up to this size leave without waiting for the receiver.
     pub eager_bytes: f64,
-    /// Requests that an interface may have unanswered, packet by packet; the router's preset when absent.
+    /// Maximum number of outstanding requests of an interface, at packet level; the router's preset when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding_requests: Option<u32>,
-    /// Where the values come from.
+    /// Source of the values.
     pub calibration: String,
 }
 
@@ -75,12 +75,12 @@ impl Parameters {
             // Paper 002, I: single-threaded bandwidths approach 7 GB/s.
             injection_bytes_per_s: Some(7.0e9),
             ejection_bytes_per_s: Some(7.0e9),
-            // An interface moves 64 bytes in 5 cycles of 650 MHz (published peak of 8.3 GB/s); that both
-            // of a Gemini meet behind one such path is what paper 002, III.E shows (two senders reach a
+            // An interface moves 64 bytes in 5 cycles of 650 MHz (published peak of 8.3 GB/s). Paper 002, III.E
+            // shows that both interfaces of a Gemini share one such path (two senders reach a
             // little over 8.2 GB/s, over links of 15).
             router_bytes_per_s: Some(64.0 * 650e6 / 5.0),
             host_crossing_bytes: 0.0,
-            // 10.4 GB/s is an estimate (paper 000, Table II) which paper 002, III.E exceeds.
+            // 10.4 GB/s is an estimate (paper 000, Table II), which paper 002, III.E exceeds.
             host_links: false,
             // Hopper: 1.27 us to the nearest node, 105 ns a hop.
             latency_s: 1.165e-6,
@@ -96,7 +96,7 @@ impl Parameters {
         }
     }
 
-    /// Cray XT4 SeaStar; link and host capacities of the fabric are what messages get.
+    /// Cray XT4 SeaStar; link and host capacities of the fabric are payload rates.
     pub fn seastar() -> Self {
         Self {
             protocol: Protocol::Plain {
@@ -122,7 +122,7 @@ impl Parameters {
         }
     }
 
-    /// InfiniBand: headers and acknowledgements as its links count them, no delays.
+    /// InfiniBand: headers and acknowledgements as its port counters include them, no delays.
     pub fn infiniband() -> Self {
         Self {
             protocol: Protocol::Packets(Packets::INFINIBAND),
@@ -130,7 +130,7 @@ impl Parameters {
         }
     }
 
-    /// A network whose links carry what their capacity says, without delays.
+    /// A network with its links' capacities as payload rates, without delays.
     pub fn plain() -> Self {
         Self {
             protocol: Protocol::Plain {
@@ -153,7 +153,7 @@ impl Parameters {
         }
     }
 
-    /// Refuses values that no machine can have.
+    /// Rejects values outside their range.
     pub fn check(&self) -> Result<(), FabricError> {
         let positive = |v: f64| v > 0.0 && !v.is_nan();
         let not_negative = |v: f64| v >= 0.0 && v.is_finite();
@@ -224,11 +224,11 @@ impl Parameters {
     }
 }
 
-/// Factors that leave every rate and delay finite and above zero.
+/// Range of factors that keep every rate and delay finite and above zero.
 const FACTORS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
-/// At which point a machine is operated, as factors on its normal rates and delays: what paper 001
-/// tuned (link and injection bandwidth), and what it wished to tune (its section 5).
+/// Operating point of a machine, as factors on its normal rates and delays: those tuned in paper 001
+/// (link and injection bandwidth), and those that its section 5 proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperatingPoint {
@@ -238,7 +238,7 @@ pub struct OperatingPoint {
     pub injection: f64,
     /// Latency, of messages and of hops.
     pub latency: f64,
-    /// Messages a node can start.
+    /// Messages that a node can start.
     pub message_rate: f64,
     /// Speed of processors.
     pub cpu: f64,
@@ -257,7 +257,7 @@ impl Default for OperatingPoint {
 }
 
 impl OperatingPoint {
-    /// Refuses factors that stop the machine or make no sense.
+    /// Rejects factors outside their range.
     pub fn check(&self) -> Result<(), FabricError> {
         for (name, factor, may_be_zero) in [
             ("link", self.link, false),

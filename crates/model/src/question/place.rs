@@ -1,4 +1,4 @@
-//! Which nodes does a job have, and which rank is where?
+//! Allocation of nodes to a job, and placement of its ranks.
 
 use super::geometric::geometric;
 use super::scenario::{Nodes, PlacementRule};
@@ -60,10 +60,10 @@ pub fn allocate(
     Ok(Allocation::new(fabric, slots)?)
 }
 
-/// What a seed is mixed with where it draws nodes, so that placements draw differently.
+/// Mixed into a seed where it draws nodes, so that placements draw other numbers.
 const SCATTER: u64 = 0x6e6f_6465;
 
-/// `count` of a list after skipping some.
+/// `count` items of a list after skipping some.
 fn slice_of<T: Copy>(
     fabric: &Fabric,
     all: &[T],
@@ -82,7 +82,7 @@ fn slice_of<T: Copy>(
     Ok(all[skip..skip + count].to_vec())
 }
 
-/// Nodes that a word names: a node, or a router with `:0`, `:1` behind it for one of its nodes.
+/// Nodes of a name: a node, or a router, with `:0`, `:1` appended for one of its nodes.
 pub fn find_nodes(fabric: &Fabric, name: &str) -> Result<Vec<NodeId>, FabricError> {
     let unknown = match fabric.find_node(name) {
         Ok(node) => return Ok(vec![node]),
@@ -103,7 +103,7 @@ pub fn find_nodes(fabric: &Fabric, name: &str) -> Result<Vec<NodeId>, FabricErro
     }
 }
 
-/// Puts ranks on the nodes of an allocation.
+/// Places ranks on the nodes of an allocation.
 pub fn place(
     fabric: &Fabric,
     allocation: &Allocation,
@@ -190,8 +190,8 @@ fn nodes_by_router(fabric: &Fabric, allocation: &Allocation) -> Vec<Vec<NodeId>>
     routers
 }
 
-/// For every rank of a grid: its block, and its number within the block. Both count with the last
-/// dimension fastest.
+/// For every rank of a grid: its block, and its number within the block. In both the last
+/// dimension is fastest.
 fn blocks_of(grid: &[u32], block: &[u32]) -> (Vec<usize>, Vec<u32>) {
     let ranks: u32 = grid.iter().product();
     (0..ranks)

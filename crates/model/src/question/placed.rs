@@ -11,7 +11,7 @@ use crate::error::ModelError;
 use hopbyte_fabric::{Exchange, Fabric, NodeId, Placement, Routing};
 use std::collections::BTreeSet;
 
-/// Files that a scenario names, read: for the job and for each background job.
+/// Contents of the files that a scenario names: for the job and for each background job.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// Input of the job.
@@ -20,31 +20,31 @@ pub struct Inputs {
     pub background: Vec<Option<Input>>,
 }
 
-/// A scenario on its machine, checked and placed, ready to be asked.
+/// A scenario on its machine, checked and placed.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
     /// The machine.
     pub fabric: &'a Fabric,
-    /// How it routes.
+    /// Its routing.
     pub routing: &'a Routing,
     /// Rates and delays.
     pub parameters: Parameters,
-    /// What the job does.
+    /// The job's workload.
     pub work: Work,
-    /// Where its ranks are.
+    /// Placement of its ranks.
     pub placement: Placement,
-    /// What goes on meanwhile.
+    /// Background traffic.
     pub background: Vec<Stream>,
-    /// The other job of each of these.
+    /// Index of the other job of each of these.
     background_of: Vec<u32>,
 }
 
-/// What an unlimited stream weighs beside others: more than a message of any job.
+/// Weight of an unlimited stream beside others: more than a message of any job.
 const STREAM_WEIGHT: f64 = 1e12;
 impl<'a> Question<'a> {
-    /// Puts a scenario together; refuses what is impossible.
+    /// Places a scenario on its machine; rejects invalid input.
     pub fn new(
         scenario: &'a Scenario,
         fabric: &'a Fabric,
@@ -91,7 +91,7 @@ impl<'a> Question<'a> {
         self.network_throttled(&BTreeSet::new(), 1.0)
     }
 
-    /// The same with nodes that keep a share of their injection.
+    /// The same with nodes that keep only a share of their injection.
     pub(crate) fn network_throttled(
         &self,
         nodes: &BTreeSet<NodeId>,
@@ -99,7 +99,7 @@ impl<'a> Question<'a> {
     ) -> Result<Network<'_>, ModelError> {
         let mut point = self.scenario.point;
         let balanced = self.scenario.balanced_injection;
-        // Packet by packet, balanced injection limits what is unanswered; flows have only a rate.
+        // At packet level, balanced injection limits outstanding requests; flows have only a rate.
         if let Some(value) = balanced
             && self.scenario.level != Level::Packet
         {
@@ -116,8 +116,8 @@ impl<'a> Question<'a> {
         Ok(network)
     }
 
-    /// Who wants to send how much to whom: application (0 is the job), sender, receiver, weight within
-    /// the application's own bytes a second, as far as they are known before a run.
+    /// Estimated traffic: application (0 is the job), sender, receiver, weight within the application's own
+    /// bytes per second, as far as these are known before a run.
     pub(crate) fn demands(&self) -> Vec<(u32, NodeId, NodeId, f64)> {
         let mut list = Vec::new();
         let node = |task: u32| self.placement.node(task);
@@ -131,7 +131,7 @@ impl<'a> Question<'a> {
                 list.extend(messages.map(|(a, m)| (0, node(a), node(m.to), m.bytes)));
             }
         }
-        // Streams want all that they are let.
+        // Demand of an unlimited stream.
         let streams = self.background.iter().zip(&self.background_of);
         list.extend(
             streams
@@ -141,7 +141,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The transfers that another job keeps up.
+/// The permanent transfers of another job.
 fn streams(
     fabric: &Fabric,
     job: &Background,

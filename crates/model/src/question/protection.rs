@@ -1,27 +1,27 @@
-//! Rules that protect a machine from congestion (paper 002, II.G).
+//! Congestion protection of a machine (paper 002, II.G).
 
 use super::level::Level;
 use super::limits::positive;
 use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
 
-/// What protects the machine.
+/// Rules of congestion protection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protection {
-    /// Stalled time over forwarding time at a router's inputs above which it is congested; no active
+    /// Ratio of stalled to forwarding time at a router's inputs above which it is congested; no active
     /// throttling without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls_per_forwarded: Option<f64>,
-    /// For how long it has to be.
+    /// Time for which the ratio has to be above the threshold.
     #[serde(default)]
     pub period_s: f64,
     /// Share of its injection that a throttled node keeps.
     pub throttle: f64,
-    /// Routers, or nodes for their routers, whose module cannot reach the controller.
+    /// Routers, or nodes for their routers, with a module that has no connection to the controller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreachable: Vec<String>,
-    /// After how long such a module throttles its nodes.
+    /// Delay after which such a module throttles its nodes.
     #[serde(default)]
     pub patience_s: f64,
 }

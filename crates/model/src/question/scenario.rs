@@ -1,4 +1,4 @@
-//! The question, in one serialisable piece: machine, operating point, job, other jobs, level of detail.
+//! The question, as one serialisable value: machine, operating point, job, other jobs, level of detail.
 
 use super::level::Level;
 use super::limits::positive;
@@ -9,10 +9,10 @@ use crate::error::ModelError;
 use hopbyte_fabric::{Fabric, InputError, Routing, faults, spec};
 use serde::{Deserialize, Serialize};
 
-/// What every scenario names as its schema.
+/// Schema string of every scenario.
 pub const SCHEMA: &str = "hopbyte.scenario/1";
 
-/// One question to a model. Written as TOML or JSON; unknown fields are refused.
+/// One question to a model, in TOML or JSON; unknown fields are rejected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -20,12 +20,12 @@ pub struct Scenario {
     pub schema: String,
     /// Name for titles.
     pub name: String,
-    /// What it is about and where its values come from.
+    /// Subject, and source of its values.
     #[serde(default)]
     pub about: String,
     /// Spec, preset or file of the machine.
     pub fabric: String,
-    /// How to route, by name (default: as the machine does).
+    /// Routing by name (default: the machine's).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<String>,
     /// Links or routers that are down, as on the command line.
@@ -39,31 +39,31 @@ pub struct Scenario {
     /// Factors on rates and delays.
     #[serde(default)]
     pub point: OperatingPoint,
-    /// How exactly to look.
+    /// Level of detail.
     #[serde(default)]
     pub level: Level,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     #[serde(default)]
     pub seed: u64,
-    /// Share of the time within which ends of transfers count as one; 0 is exact.
+    /// Share of the time within which ends of transfers count as simultaneous; 0 is exact.
     #[serde(default)]
     pub tolerance: f64,
-    /// The job that is looked at.
+    /// The job.
     pub job: Job,
-    /// Jobs that go on meanwhile.
+    /// Simultaneous jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
-    /// Nodes whose injection and ejection are slower than they should be (paper 002, III.F).
+    /// Nodes with reduced injection and ejection (paper 002, III.F).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<Slow>,
     /// APRUN_BALANCED_INJECTION: 1 to 100 (paper 002, II.G).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_injection: Option<f64>,
-    /// What protects the machine from congestion (paper 002, II.G).
+    /// Congestion protection (paper 002, II.G).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protection: Option<Protection>,
-    /// How much computing varies from rank to rank and from step to step, as its standard deviation
-    /// over its mean: what an operating system or uneven work adds. By the seed.
+    /// Variation of computing from rank to rank and from step to step, as its standard deviation
+    /// over its mean: operating system noise or load imbalance. Drawn by the seed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub noise: f64,
 }
@@ -76,19 +76,19 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// Who runs what where.
+/// A job: workload, nodes and placement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// What the ranks do.
+    /// Workload.
     pub workload: Workload,
-    /// The nodes that it has.
+    /// Its nodes.
     #[serde(default)]
     pub nodes: Nodes,
     /// Ranks on each node.
     #[serde(default = "one")]
     pub ranks_per_node: u32,
-    /// Which rank is where.
+    /// Placement of the ranks.
     #[serde(default)]
     pub placement: PlacementRule,
 }
@@ -106,62 +106,62 @@ pub enum Nodes {
     AsNeeded,
     /// The whole machine.
     All,
-    /// So many nodes in the order of routers, after skipping some.
+    /// A number of nodes in the order of routers, after skipping some.
     First {
-        /// How many.
+        /// Number of nodes.
         count: u32,
-        /// How many are passed over before.
+        /// Number of nodes to skip.
         #[serde(default)]
         skip: u32,
-        /// The first so many routers give one node only, as where another job has the other.
+        /// Of the first routers, this many give one node only: another job has the other.
         #[serde(default, skip_serializing_if = "is_none")]
         single: u32,
     },
-    /// So many in the order of node numbers (as ALPS hands them out), after skipping some.
+    /// A number of nodes in the order of node numbers (as ALPS allocates them), after skipping some.
     ByNumber {
-        /// How many.
+        /// Number of nodes.
         count: u32,
-        /// How many are passed over before.
+        /// Number of nodes to skip.
         #[serde(default)]
         skip: u32,
     },
-    /// So many, drawn from the whole machine by the scenario's seed, in the order of routers: what a
-    /// scheduler has left on a busy machine.
+    /// A number of nodes drawn from the whole machine by the scenario's seed, in the order of routers: a
+    /// fragmented allocation on a busy machine.
     Scattered {
-        /// How many.
+        /// Number of nodes.
         count: u32,
     },
-    /// These; `(x,y,z)` means all nodes of a router, `(x,y,z):1` its second one.
+    /// Named nodes; `(x,y,z)` means all nodes of a router, `(x,y,z):1` its second one.
     Named(Vec<String>),
 }
 
-/// Which rank is on which node.
+/// Placement of ranks on nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementRule {
     /// Ranks fill node after node.
     #[default]
     Linear,
-    /// Ranks go to the nodes in turn.
+    /// Round robin over the nodes.
     RoundRobin,
-    /// Any order (by the scenario's seed).
+    /// Random order (by the scenario's seed).
     Random,
-    /// Each node holds a block of the workload's grid of ranks; its extents multiply to the ranks a node.
+    /// Each node has a block of the workload's grid of ranks; the product of its extents is the ranks per node.
     Blocks(Vec<u32>),
-    /// The same on routers, whose nodes then share the block along its first dimension.
+    /// The same with routers, whose nodes share the block along its first dimension.
     RouterBlocks(Vec<u32>),
     /// The grid of ranks and the coordinates of the nodes are halved together, each along its longest
-    /// side, until a node is left (geometric mapping by recursive bisection).
+    /// side, down to single nodes (geometric mapping by recursive bisection).
     Geometric,
     /// The node of every rank.
     Nodes(Vec<String>),
 }
 
-/// Another job, as what it keeps sending.
+/// Another job, as permanent traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// What its ranks send, over and over.
+    /// Messages of its ranks, repeated without end.
     pub workload: Workload,
     /// Its nodes.
     #[serde(default)]
@@ -169,21 +169,21 @@ pub struct Background {
     /// Ranks on each node.
     #[serde(default = "one")]
     pub ranks_per_node: u32,
-    /// Which rank is where.
+    /// Placement of the ranks.
     #[serde(default)]
     pub placement: PlacementRule,
-    /// Most that each of its transfers takes; as much as there is when absent.
+    /// Limit of each of its transfers; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<f64>,
 }
 
-/// A node that is slower than it should be.
+/// A node with reduced bandwidth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slow {
     /// Node, or router for all its nodes.
     pub name: String,
-    /// Most that it injects and ejects.
+    /// Limit of its injection and of its ejection.
     pub bytes_per_s: f64,
 }
 
@@ -195,7 +195,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The same without [`Self::check`], for those who change values before they ask.
+    /// The same without [`Self::check`], for callers that change values first.
     pub fn read(file: &str, text: &str) -> Result<Self, ModelError> {
         let hint =
             "the book's page on scenarios has all fields, scenarios/examples a few scenarios";
@@ -222,7 +222,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Whether another seed can mean another answer.
+    /// Whether the result depends on the seed.
     pub fn is_random(&self) -> bool {
         let random = |placement: &PlacementRule, nodes: &Nodes| {
             *placement == PlacementRule::Random || matches!(nodes, Nodes::Scattered { .. })
@@ -232,7 +232,7 @@ impl Scenario {
             || (self.background.iter()).any(|b| random(&b.placement, &b.nodes))
     }
 
-    /// The machine, where `fabric` is a spec or preset and not a file.
+    /// The machine, if `fabric` is a spec or preset and not a file.
     pub fn machine(&self) -> Result<(Fabric, Routing), ModelError> {
         let described = spec::machine(&self.fabric)?;
         let (mut fabric, mut routing) = (described.fabric, described.routing);
@@ -279,7 +279,7 @@ impl Scenario {
         Ok(parameters)
     }
 
-    /// Refuses what no machine can do, before anything is made for it.
+    /// Rejects values outside their range, before memory is allocated for them.
     pub fn check(&self) -> Result<(), ModelError> {
         self.parameters()?;
         self.point.check()?;

@@ -1,4 +1,4 @@
-//! What do applications do? Communication patterns as programs or as repeated phases.
+//! Workloads: communication patterns of applications as programs or as repeated phases.
 
 use super::limits::MAX_RANKS;
 use super::limits::{countable, not_negative, positive, product, size, step_messages};
@@ -10,24 +10,24 @@ use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Exchange, FabricError, Trace as Recording, Traffic};
 use serde::{Deserialize, Serialize};
 
-/// What the ranks of a job do.
+/// Workload of a job's ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// Ranks on a grid exchange halos with their neighbours, compute, and may reduce (MiniGhost, SpMV on
     /// a regular mesh, CTH, S3D).
     Halo(Halo),
-    /// Everybody to everybody.
+    /// All-to-all exchange.
     AllToAll(AllToAll),
-    /// Rank 0 and rank 1 send a message to and fro.
+    /// Ranks 0 and 1 send a message back and forth.
     PingPong(PingPong),
     /// Transport sweeps over a grid of ranks, corner to corner (Partisn, SNAP).
     Wavefront(Wavefront),
-    /// Everybody sends to ranks drawn by a rule.
+    /// Every rank sends to ranks given by a pattern.
     Synthetic(Synthetic),
-    /// Traffic that was recorded or is described elsewhere: a traffic file or spec.
+    /// Recorded or described traffic: a traffic file or spec.
     Recorded(Recorded),
-    /// A program that was recorded: GOAL, SimGrid time-independent traces, DUMPI text.
+    /// A recorded program: GOAL, SimGrid time-independent traces, DUMPI text.
     Trace(Trace),
 }
 
@@ -37,12 +37,12 @@ pub enum Workload {
 pub struct Halo {
     /// Ranks along each dimension; the last is fastest.
     pub grid: Vec<u32>,
-    /// Bytes to neighbours across a face, an edge, a corner; what is left out is not sent.
+    /// Bytes to neighbours across a face, an edge, a corner; missing ones are not sent.
     pub bytes: Vec<f64>,
     /// Whether the grid closes to a torus.
     #[serde(default)]
     pub periodic: bool,
-    /// How often.
+    /// Number of iterations.
     #[serde(default = "once")]
     pub iterations: u32,
     /// Computing in each iteration.
@@ -54,7 +54,7 @@ pub struct Halo {
     /// Bytes of each reduction.
     #[serde(default = "word")]
     pub reduction_bytes: f64,
-    /// Look at phases of all messages between nodes instead of every message (large jobs).
+    /// Simulate phases of all messages between nodes instead of every message (large jobs).
     #[serde(default)]
     pub phases: bool,
 }
@@ -63,14 +63,14 @@ pub struct Halo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllToAll {
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Bytes from each to each.
+    /// Bytes from each rank to each other.
     pub bytes: f64,
     /// Whether a rank finishes with one partner before it begins with the next.
     #[serde(default)]
     pub rounds_apart: bool,
-    /// How often.
+    /// Number of iterations.
     #[serde(default = "once")]
     pub iterations: u32,
     /// Computing in each iteration.
@@ -89,23 +89,23 @@ pub struct PingPong {
     pub iterations: u32,
 }
 
-/// Traffic by rule.
+/// Traffic by pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Synthetic {
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: u32,
-    /// To whom.
+    /// Pattern of receivers.
     pub pattern: Pattern,
     /// Bytes of each message.
     pub bytes: f64,
     /// Messages of each rank.
     #[serde(default = "once")]
     pub messages: u32,
-    /// Seed of the drawing.
+    /// Seed of the random numbers.
     #[serde(default)]
     pub seed: u64,
-    /// How often.
+    /// Number of iterations.
     #[serde(default = "once")]
     pub iterations: u32,
     /// Computing in each iteration.
@@ -113,20 +113,20 @@ pub struct Synthetic {
     pub compute_s: f64,
 }
 
-/// Who receives.
+/// Pattern of receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// Anybody else, each message anew.
+    /// Any other rank, drawn for each message.
     Uniform,
     /// One partner for each rank, drawn once.
     Permutation,
-    /// A share goes to rank 0, the rest to anybody else.
+    /// A share goes to rank 0, the rest to any other rank.
     HotSpot {
         /// The share.
         share: f64,
     },
-    /// The rank that lies so many further on (a ring with 1).
+    /// The rank at a fixed distance (a ring with 1).
     Shift(u32),
 }
 
@@ -136,7 +136,7 @@ pub enum Pattern {
 pub struct Recorded {
     /// File or spec of the traffic of one iteration.
     pub traffic: String,
-    /// How often.
+    /// Number of iterations.
     #[serde(default = "once")]
     pub iterations: u32,
     /// Computing in each iteration.
@@ -145,7 +145,7 @@ pub struct Recorded {
     /// Global reductions in each iteration.
     #[serde(default)]
     pub reductions: u32,
-    /// Look at phases of all messages between nodes instead of every message.
+    /// Simulate phases of all messages between nodes instead of every message.
     #[serde(default)]
     pub phases: bool,
 }
@@ -156,7 +156,7 @@ pub struct Recorded {
 pub struct Trace {
     /// File, or folder or archive of one file a rank.
     pub file: String,
-    /// How fast a processor does the work of which a trace counts operations (SimGrid's).
+    /// Processor speed for work that a trace counts in operations (SimGrid).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations_per_s: Option<f64>,
 }
@@ -169,7 +169,7 @@ fn word() -> f64 {
     8.0
 }
 
-/// Files that a workload names, read by whoever may read files.
+/// Contents of the files that a workload names; the caller reads them.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// For [`Workload::Recorded`].
@@ -178,7 +178,7 @@ pub enum Input {
     Trace(Recording),
 }
 
-/// What a job does, ready to run.
+/// Expanded workload of a job.
 #[derive(Clone, Debug)]
 pub enum Work {
     /// Every operation of every rank.
@@ -188,8 +188,8 @@ pub enum Work {
 }
 
 impl Work {
-    /// With computing that varies (standard deviation over mean) from operation to operation. A phase
-    /// lasts until the slowest rank is there.
+    /// With random variation of computing times (standard deviation over mean) from operation to operation. A
+    /// phase lasts until the slowest rank has finished.
     pub(crate) fn with_noise(mut self, noise: f64, seed: u64, ranks: usize) -> Self {
         if noise == 0.0 {
             return self;
@@ -211,17 +211,17 @@ impl Work {
     }
 }
 
-/// What a seed is mixed with where it draws noise.
+/// Mixed into a seed where it draws noise.
 const NOISE: u64 = 0x6e6f_6973;
-/// Steps of which the slowest rank is drawn; more of them change their mean by little.
+/// Steps for which the slowest rank is drawn; more steps change the mean only slightly.
 const NOISY_STEPS: u32 = 16;
 
-/// Bulk-synchronous work: the same phases again and again.
+/// Bulk-synchronous work: the same phases in every iteration.
 #[derive(Clone, Debug)]
 pub struct Phases {
-    /// What is sent in each phase of an iteration.
+    /// Messages of each phase of an iteration.
     pub exchanges: Vec<Exchange>,
-    /// How often.
+    /// Number of iterations.
     pub iterations: u32,
     /// Computing in each iteration.
     pub compute_s: f64,
@@ -230,7 +230,7 @@ pub struct Phases {
 }
 
 impl Workload {
-    /// Refuses impossible values; returns the number of ranks where the workload says it.
+    /// Rejects invalid values; returns the number of ranks if the workload states it.
     pub fn check(&self) -> Result<Option<u64>, ModelError> {
         let times = |iterations: u32, compute: f64| {
             positive("iterations", iterations.into())?;
@@ -315,7 +315,7 @@ impl Workload {
         Ok(ranks)
     }
 
-    /// Ranks along each dimension, where the workload has a grid.
+    /// Ranks along each dimension, if the workload has a grid.
     pub fn grid(&self) -> Option<Vec<u32>> {
         match self {
             Self::Halo(h) => Some(h.grid.clone()),
@@ -324,7 +324,7 @@ impl Workload {
         }
     }
 
-    /// The file or spec that has to be read for it.
+    /// The file or spec that it needs.
     pub fn needs(&self) -> Option<&str> {
         match self {
             Self::Recorded(r) => Some(&r.traffic),
@@ -333,7 +333,7 @@ impl Workload {
         }
     }
 
-    /// Number of ranks, with what was read.
+    /// Number of ranks, with the input that was read.
     pub fn ranks(&self, input: Option<&Input>) -> Result<usize, ModelError> {
         if let Some(n) = self.check()? {
             return Ok(n as usize);
@@ -354,7 +354,7 @@ impl Workload {
         )
     }
 
-    /// The work, with what was read.
+    /// The expanded work, with the input that was read.
     pub fn work(&self, input: Option<&Input>) -> Result<Work, ModelError> {
         self.check()?;
         match (self, input) {
@@ -380,7 +380,7 @@ impl Workload {
         }
     }
 
-    /// All that is sent in one iteration, for background jobs.
+    /// All messages of one iteration, for background jobs.
     pub fn exchange(&self, input: Option<&Input>) -> Result<Exchange, ModelError> {
         match self.work(input)? {
             Work::Phases(phases) => {
@@ -401,7 +401,7 @@ impl Workload {
     }
 }
 
-/// An exchange again and again, message by message: everybody computes, posts receives and sends, waits.
+/// An exchange, repeated, message by message: every rank computes, posts receives and sends, waits.
 pub(crate) fn bulk(
     exchange: &Exchange,
     iterations: u32,

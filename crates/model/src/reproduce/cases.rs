@@ -1,4 +1,4 @@
-//! What expressions can ask for.
+//! Quantities of expressions.
 
 use super::case::Case;
 use super::expression::Value;
@@ -16,11 +16,11 @@ use hopbyte_fabric::wire::{OneWay, Protocol, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The cases of a row, with what was found about them.
+/// The cases of a row, with cached results.
 pub(super) struct Cases<'a> {
     row: &'a Row,
     tools: Option<&'a Tools<'a>>,
-    /// Fields that every case takes, by path, after its own.
+    /// Fields that apply to every case, by path, after its own.
     set: Vec<(&'a str, toml::Value)>,
     made: BTreeMap<String, Rc<Case>>,
     outcomes: BTreeMap<String, Rc<Outcome>>,
@@ -173,7 +173,7 @@ impl<'a> Cases<'a> {
         self.field(kind, &wire, field)
     }
 
-    /// `message(case, bytes, vc0_phits)`: both ways together; `source_bytes` is what leaves the sender.
+    /// `message(case, bytes, vc0_phits)`: both ways together; `source_bytes` are the bytes that leave the sender.
     fn message(&mut self, case: &str, bytes: f64, field: &str) -> Found {
         let wire = self.case(case)?.scenario.parameters()?.protocol.wire(bytes);
         self.field("message", &wire, field)
@@ -200,7 +200,7 @@ impl<'a> Cases<'a> {
         }))
     }
 
-    /// The protocol for a message size, as the transactions that carry its data.
+    /// The protocol for a message size: the kind of its data transactions.
     fn regime(&mut self, case: &str, bytes: f64) -> Found {
         let Protocol::Gemini(mpi) = self.case(case)?.scenario.parameters()?.protocol else {
             return Err(wrong(self.row, "regime", &case, "a case on Gemini"));
@@ -348,8 +348,8 @@ impl<'a> Cases<'a> {
         self.tools.ok_or_else(missing)
     }
 
-    /// What the analysis of TopoBW's results names: `located(case, components)` those that explain slow
-    /// pairs; `located(case, pairs)` the slow pairs that it lists without one, a pair on one router as
+    /// Result of analysing TopoBW's values: `located(case, components)` the components that explain slow
+    /// pairs; `located(case, pairs)` the slow pairs without such a component, a pair on one router as
     /// `router c0-0c0s0g0`.
     fn located(&mut self, name: &str, which: &str) -> Found {
         let all = self.pairs(name)?;
@@ -383,7 +383,7 @@ impl<'a> Cases<'a> {
     }
 }
 
-/// Sets the field at a path, with the tables on the way.
+/// Sets the field at a path and creates missing tables.
 fn put(table: &mut toml::Table, path: &str, value: &toml::Value) {
     match path.split_once('.') {
         None => {

@@ -1,4 +1,4 @@
-//! A paper's figure again: expressions over the cases of a row, along a value that the cases take.
+//! Reproduction of a paper's figure: expressions over the cases of a row for each value on the axis.
 
 use super::cases::Cases;
 use super::expression::{self, Value};
@@ -56,7 +56,7 @@ impl Figure {
         })
     }
 
-    /// The points of all curves at one place; none behind the end of a panel.
+    /// The points of all curves at one position; none beyond the end of a panel.
     fn column(&self, row: &Row, i: usize) -> Result<Vec<Option<Point>>, ModelError> {
         let (x, word) = match self.names.get(i) {
             Some(name) => (i as f64, Value::Text(name.clone())),

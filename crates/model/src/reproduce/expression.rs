@@ -1,4 +1,4 @@
-//! Small expressions: what a scenario file compares with what was published.
+//! Expressions of scenario files: values for comparison with published ones.
 //!
 //! Numbers, `+ - * /`, comparisons that may be chained (`a > b > c`), `and`, calls of quantities, and
 //! bare words, which are text: `time(quarter) / time(full)`, `regime(base, 16) == single-put`.
@@ -7,7 +7,7 @@ use crate::error::ModelError;
 use serde::Serialize;
 use std::fmt;
 
-/// What an expression is worth.
+/// Value of an expression.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -38,7 +38,7 @@ impl fmt::Display for Value {
 /// Finds the value of a quantity with its arguments.
 pub(super) type Quantities<'a> = dyn FnMut(&str, &[Value]) -> Result<Value, ModelError> + 'a;
 
-/// Evaluates an expression; the word `x` means `x` where there is one.
+/// Evaluates an expression; the word `x` has the value `x` if that is given.
 pub(super) fn evaluate(
     text: &str,
     x: Option<&Value>,

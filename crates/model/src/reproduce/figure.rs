@@ -1,31 +1,31 @@
-//! A paper's figure: its recipe in a row, and its curves.
+//! A paper's figure: its definition in a row, and its curves.
 
 use serde::{Deserialize, Serialize};
 
-/// How a row's figure is made.
+/// Definition of a row's figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The paper's number of it and what it shows.
+    /// Number and title of the paper's figure.
     pub title: String,
-    /// What lies across, with its unit.
+    /// Label of the horizontal axis, with unit.
     pub x: String,
-    /// Where the curves have points, from left to right: what `x` means in their expressions.
+    /// Positions of the points, from left to right: the values of `x` in their expressions.
     #[serde(default)]
     pub at: Vec<f64>,
     /// Words instead of numbers: bars.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Whether steps are factors.
+    /// Whether the horizontal axis is logarithmic.
     #[serde(default)]
     pub log: bool,
     /// Fields of every case that take the value.
     #[serde(default)]
     pub sets: Vec<String>,
-    /// What they take, where it is not `at`.
+    /// Values of these fields, if they differ from `at`.
     #[serde(default)]
     pub values: Vec<toml::Value>,
-    /// What lies beside each other.
+    /// Panels, side by side.
     pub panel: Vec<Panel<Recipe>>,
 }
 
@@ -33,24 +33,24 @@ pub struct Figure {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Panel<C> {
-    /// What is up, with its unit.
+    /// Label of the vertical axis, with unit.
     pub y: String,
-    /// Where it ends, where that is before the figure does.
+    /// Its last position, if that is before the figure's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<f64>,
     /// Curves.
     pub curve: Vec<C>,
 }
 
-/// How a curve is made.
+/// Definition of a curve.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Name.
     pub name: String,
-    /// Its height.
+    /// Expression of its values.
     pub ours: String,
-    /// The upper end of what it stands for (the paper's error bar).
+    /// Expression of the upper end (the paper's error bar).
     #[serde(default)]
     pub most: Option<String>,
 }
@@ -67,11 +67,11 @@ pub struct Curve {
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Where; bars are at 0, 1, 2 …
+    /// Position; bars are at 0, 1, 2 …
     pub x: f64,
-    /// How high.
+    /// Value.
     pub y: f64,
-    /// Upper end, where there is one.
+    /// Upper end, if any.
     pub most: Option<f64>,
 }
 
@@ -82,17 +82,17 @@ pub struct Drawn {
     pub schema: &'static str,
     /// The row.
     pub row: String,
-    /// The paper's number of it and what it shows.
+    /// Number and title of the paper's figure.
     pub title: String,
-    /// What lies across.
+    /// Label of the horizontal axis.
     pub x: String,
-    /// Words under bars.
+    /// Labels of bars.
     pub names: Vec<String>,
-    /// Whether steps across are factors.
+    /// Whether the horizontal axis is logarithmic.
     pub log: bool,
     /// Panels.
     pub panel: Vec<Panel<Curve>>,
 }
 
-/// What every figure names as its schema.
+/// Schema string of every figure.
 pub const FIGURE_SCHEMA: &str = "hopbyte.figure/1";

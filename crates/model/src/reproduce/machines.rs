@@ -1,4 +1,4 @@
-//! What expressions can ask of a machine and its routes.
+//! Quantities of a machine and its routes in expressions.
 
 use super::case::Case;
 use super::expression::Value;
@@ -23,7 +23,7 @@ pub(super) fn find(
         "ports" => Value::Number(fabric.port_count() as f64),
         "count" => Value::Number(of_kind(fabric, text(1)).count() as f64),
         "capacity" => {
-            // Not a number where links of the kind differ: no check holds then.
+            // Not a number if links of the kind differ, so that no check holds.
             let capacity = |l: LinkId| fabric.link(l).capacity().0 / 1e9;
             let mut all = of_kind(fabric, text(1)).map(capacity);
             let first = all.next().unwrap_or(f64::NAN);
@@ -83,7 +83,7 @@ fn of_kind<'a>(fabric: &'a Fabric, kind: &'a str) -> impl Iterator<Item = LinkId
         .filter(move |&l| fabric.kind(l).name == kind)
 }
 
-/// What uniform traffic puts on each link that is up, over what it puts there without faults.
+/// Load of uniform traffic on each link that is up, relative to its load without faults.
 fn shifts(case: &Case) -> Result<impl Iterator<Item = f64>, ModelError> {
     let healthy = hopbyte_fabric::spec::machine(&case.scenario.fabric)?;
     let before = uniform_load(&healthy.fabric, &healthy.routing);
@@ -171,7 +171,7 @@ fn directions(case: &Case, links: &[LinkId]) -> Vec<Direction> {
     links.iter().filter_map(direction).collect()
 }
 
-/// X, then Y, then Z, the shorter way round in each.
+/// X, then Y, then Z, in the shorter direction each.
 fn shortest_in_order(case: &Case, from: NodeId, to: NodeId) -> bool {
     let Some(links) = links(case, from, to) else {
         return false;
@@ -190,7 +190,7 @@ fn shortest_in_order(case: &Case, from: NodeId, to: NodeId) -> bool {
         })
 }
 
-/// The way back is the static route from the receiver, not the way there reversed.
+/// The way back is the static route from the receiver, not the reversed route.
 fn returns_by_static_route(case: &Case, from: NodeId, to: NodeId) -> bool {
     let back = links(case, to, from);
     back.is_some_and(|l| {
@@ -208,7 +208,7 @@ fn same_way_back(case: &Case, from: NodeId, to: NodeId) -> bool {
     back.iter().map(reversed).eq(there.iter().map(|&l| Some(l)))
 }
 
-/// Ordered pairs of the job's nodes with a route, a node with itself included.
+/// Ordered pairs of the job's nodes with a route, including a node with itself.
 fn routes(case: &Case) -> usize {
     let Ok(allocation) = crate::place::allocate(
         &case.fabric,

@@ -1,9 +1,9 @@
-//! Published figures beside ours: files of scenarios that hold what a paper printed and how to compute it.
+//! Reproduction of published figures: scenario files with printed values and the expressions that compute them.
 //!
-//! A file is one row of what is to be reproduced: a base scenario, named cases that change some of its
-//! values, and checks, each an expression over the cases. A row and each of
-//! its checks say on what they rest ([`Basis`]); only computed rows count as reproduced. What needs the mapper or
-//! the analysis of probes comes in as [`Tools`].
+//! A file is one row of the table: a base scenario, named cases that change some of its
+//! values, and checks, each an expression over the cases. A row and each of its checks state
+//! their basis ([`Basis`]); only computed rows count as reproduced. The mapper and the analysis of
+//! probes are passed in as [`Tools`].
 
 mod case;
 mod cases;

@@ -1,4 +1,4 @@
-//! Paper 003's remapping: the job is placed anew by the counters of its congested run.
+//! Paper 003's remapping: a new placement of the job by the counters of its congested run.
 
 use super::case::Case;
 use super::tools::{Remap, Tools};

@@ -1,4 +1,4 @@
-//! A row as its file holds it.
+//! A row as read from its file.
 
 use super::figure::Figure;
 use crate::error::ModelError;
@@ -15,14 +15,14 @@ pub struct Row {
     pub id: String,
     /// Paper and section.
     pub paper: String,
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
-    /// Where parameters come from, and what else there is to say.
+    /// Sources of parameters, and remarks.
     #[serde(default)]
     pub about: String,
-    /// What the row's claim rests on. A check may rest on something else.
+    /// Basis of the row's claim. A check may have another one.
     pub basis: Basis,
-    /// To what the row is fitted, for [`Basis::Fitted`].
+    /// Target of the fit, for [`Basis::Fitted`].
     #[serde(default)]
     pub fitted_to: String,
     /// The scenario that cases change.
@@ -31,7 +31,7 @@ pub struct Row {
     /// Cases by name: fields of a scenario that differ from the base.
     #[serde(default)]
     pub case: BTreeMap<String, toml::Table>,
-    /// What is compared.
+    /// The comparisons.
     pub check: Vec<Check>,
     /// The paper's figure.
     #[serde(default)]
@@ -42,55 +42,55 @@ pub struct Row {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Number of a claim if it has one of its own, else the row's name.
+    /// Number of its own claim, otherwise the row's name.
     #[serde(default)]
     pub id: Option<String>,
-    /// How it binds.
+    /// Kind of the check.
     pub kind: Kind,
-    /// What it rests on, where that is not the row's basis. Checks without an expression are
+    /// Basis, if it differs from the row's. Checks without an expression are
     /// [`Basis::Elsewhere`].
     #[serde(default)]
     pub basis: Option<Basis>,
-    /// To what it is fitted, where that is not the row's.
+    /// Target of the fit, if it differs from the row's.
     #[serde(default)]
     pub fitted_to: String,
-    /// What is compared, with its unit.
+    /// The compared quantity, with its unit.
     pub what: String,
-    /// What was published, as it was printed.
+    /// The published value, as printed.
     pub published: String,
-    /// Ours, as an expression; absent where no model can say it.
+    /// Our value, as an expression; absent if no model covers it.
     #[serde(default)]
     pub ours: Option<String>,
-    /// The published number, where ours is to lie within a share of it.
+    /// The published number, for a relative tolerance.
     #[serde(default)]
     pub is: Option<f64>,
-    /// That share; without it ours equals to rounding (1e-9).
+    /// The relative tolerance; without it our value is equal to rounding (1e-9).
     #[serde(default)]
     pub within: Option<f64>,
-    /// Where ours has to lie, where that is a range.
+    /// Permitted range of our value, for checks of a range.
     #[serde(default)]
     pub between: Option<[f64; 2]>,
-    /// Why it does not hold, or why no model says it.
+    /// Reason why it does not hold, or why no model covers it.
     #[serde(default)]
     pub why: String,
-    /// The command that measures what no model says.
+    /// Command of the measurement, if no model covers it.
     #[serde(default)]
     pub command: String,
 }
 
-/// How a check binds.
+/// Kind of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Follows from protocol or wiring.
     Exact,
-    /// Depends on a machine that nobody has here.
+    /// Depends on a machine that is not available.
     Shape,
-    /// Measured elsewhere in this repository, or by nobody.
+    /// Measured elsewhere in this repository, or not at all.
     Elsewhere,
 }
 
-/// What a figure of ours rests on.
+/// Basis of our value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -98,9 +98,9 @@ pub enum Basis {
     Computed,
     /// An input was chosen so that the figure comes out.
     Fitted,
-    /// An input of the model read back.
+    /// An input of the model, read back.
     Restated,
-    /// Measured where it runs; no model says it.
+    /// Measured on the real system; no model covers it.
     Elsewhere,
 }
 
@@ -115,11 +115,11 @@ impl fmt::Display for Basis {
     }
 }
 
-/// Largest ratio of the ends of a range: a wider one hardly excludes anything.
+/// Largest ratio of the ends of a range: a wider one excludes almost nothing.
 const WIDEST_RANGE: f64 = 10.0;
 
 impl Row {
-    /// Reads a row's TOML and refuses checks that cannot fail; `file` is named in errors.
+    /// Parses a row's TOML and rejects checks that cannot fail; `file` is named in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, ModelError> {
         let row: Self = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |s| {
@@ -139,7 +139,7 @@ impl Row {
         Ok(row)
     }
 
-    /// Found and expected of the first thing that makes a check or a basis meaningless.
+    /// Found and expected of the first error in a check or a basis.
     fn examine(&self) -> Result<(), (String, &'static str)> {
         if (self.basis == Basis::Fitted) == self.fitted_to.is_empty() {
             let found = format!("row {}: {}", self.id, self.basis);
@@ -155,7 +155,7 @@ impl Row {
 }
 
 impl Check {
-    /// What the check rests on.
+    /// Basis of the check.
     pub fn basis(&self, row: &Row) -> Basis {
         match self.ours {
             None => Basis::Elsewhere,
@@ -163,7 +163,7 @@ impl Check {
         }
     }
 
-    /// To what the check is fitted; empty when it is not.
+    /// Target of the check's fit; empty without one.
     pub fn fitted_to<'a>(&'a self, row: &'a Row) -> &'a str {
         match self.basis(row) {
             Basis::Fitted if self.fitted_to.is_empty() => &row.fitted_to,

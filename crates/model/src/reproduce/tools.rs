@@ -1,32 +1,32 @@
-//! What rows ask of crates that a model does not see.
+//! Interfaces of rows to crates that the model does not depend on.
 
 use crate::topobw::Measured;
 use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkState, NodeId, Placement, Routing};
 
-/// A job that is to be placed anew.
+/// A job to be remapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Remap<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
-    /// How it routes.
+    /// Its routing.
     pub routing: &'a Routing,
-    /// Counters of a run beside the other jobs.
+    /// Counters of a run with the other jobs.
     pub state: &'a LinkState,
-    /// What the ranks send.
+    /// Traffic of the ranks.
     pub exchange: &'a Exchange,
     /// The job's nodes.
     pub allocation: &'a Allocation,
-    /// Where its ranks are.
+    /// Current placement of its ranks.
     pub current: &'a Placement,
-    /// What is made small: `worst-link`, `uniform`, or a metric of routes (`hops`, `used`,
+    /// The objective: `worst-link`, `uniform`, or a metric of routes (`hops`, `used`,
     /// `input-stall`, `credit-stall`).
     pub metric: &'a str,
 }
 
-/// Finds a placement, or says why there is none.
+/// Finds a placement, or gives the reason why there is none.
 pub type Remapper<'a> = dyn Fn(&Remap<'_>) -> Result<Placement, String> + Sync + 'a;
 
-/// What an analysis of slow pairs says.
+/// Result of an analysis of slow pairs.
 #[derive(Clone, Debug, Default)]
 pub struct Located {
     /// Components that explain slow pairs, as `kind name`.
@@ -35,15 +35,15 @@ pub struct Located {
     pub unexplained: Vec<(NodeId, NodeId)>,
 }
 
-/// Looks for what makes pairs slow, or says why it cannot.
+/// Locates the cause of slow pairs, or gives the reason why it cannot.
 pub type Locator<'a> =
     dyn Fn(&Fabric, &Routing, &[Measured]) -> Result<Located, String> + Sync + 'a;
 
-/// The mapper and the analysis of probes that users have.
+/// The mapper and the analysis of probes, from crates of the command.
 #[derive(Clone, Copy)]
 pub struct Tools<'a> {
-    /// `remapped()` asks it.
+    /// Implements `remapped()`.
     pub remap: &'a Remapper<'a>,
-    /// `located()` asks it.
+    /// Implements `located()`.
     pub locate: &'a Locator<'a>,
 }

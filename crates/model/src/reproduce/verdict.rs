@@ -8,7 +8,7 @@ use crate::error::ModelError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came out of one check.
+/// Result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// [`VERDICT_SCHEMA`].
@@ -17,42 +17,42 @@ pub struct Verdict {
     pub row: String,
     /// Number of the claim, or the row's name.
     pub id: String,
-    /// How it binds.
+    /// Kind of the check.
     pub kind: Kind,
-    /// What the check rests on.
+    /// Basis of the check.
     pub basis: Basis,
-    /// To what it is fitted.
+    /// Target of its fit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub fitted_to: String,
-    /// What the row's claim rests on.
+    /// Basis of the row's claim.
     pub row_basis: Basis,
     /// Paper and section.
     pub paper: String,
-    /// What is compared.
+    /// The compared quantity.
     pub what: String,
-    /// What was published.
+    /// The published value.
     pub published: String,
-    /// Ours.
+    /// Our value.
     pub ours: Option<Value>,
-    /// What ours may be.
+    /// Permitted values of ours.
     pub tolerance: String,
-    /// Whether it holds; absent where no model says it.
+    /// Whether it holds; absent if no model covers it.
     pub holds: Option<bool>,
-    /// Why not.
+    /// Reason why it does not hold.
     pub why: String,
-    /// The command that measures it, where no model says it.
+    /// Command of the measurement, if no model covers it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub command: String,
 }
 
-/// What every verdict names as its schema.
+/// Schema string of every verdict.
 pub const VERDICT_SCHEMA: &str = "hopbyte.reproduced/1";
 
 impl Row {
     /// Runs all checks.
     ///
     /// # Errors
-    /// Expressions, cases and scenarios that make no sense, and what the tools refuse.
+    /// Invalid expressions, cases and scenarios, and errors of the tools.
     pub fn reproduce(&self, tools: &Tools<'_>) -> Result<Vec<Verdict>, ModelError> {
         let mut cases = Cases::with(self, Some(tools), Vec::new());
         self.check.iter().map(|c| c.run(self, &mut cases)).collect()
@@ -117,22 +117,22 @@ impl Check {
     }
 }
 
-/// How many rows rest on what, and which of the computed ones hold.
+/// Number of rows by basis, and the computed rows that hold or do not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Rows.
     pub rows: usize,
-    /// Rows whose claim is computed and all of whose computed checks hold.
+    /// Computed rows of which all computed checks hold.
     pub reproduced: usize,
-    /// Rows whose claim is computed.
+    /// Computed rows.
     pub computed: usize,
-    /// Rows whose claim is computed and of which a computed check does not hold.
+    /// Computed rows with a computed check that does not hold.
     pub not_holding: Vec<String>,
-    /// Rows whose claim is fitted.
+    /// Fitted rows.
     pub fitted: usize,
-    /// Rows whose claim is a value of the model read back.
+    /// Restated rows: a value of the model read back.
     pub restated: usize,
-    /// Rows that are measured where they run.
+    /// Rows measured on the real system.
     pub elsewhere: usize,
     /// Checks by basis.
     pub checks: BTreeMap<Basis, Checks>,
@@ -145,7 +145,7 @@ pub struct Checks {
     pub hold: usize,
     /// Those that do not.
     pub do_not: usize,
-    /// Those that no model says.
+    /// Those that no model covers.
     pub not_modelled: usize,
 }
 

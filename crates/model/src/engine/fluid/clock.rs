@@ -1,4 +1,4 @@
-//! Time: transfers begin, share rates as [`Sharing`] says, and end.
+//! Flows over time: transfers begin, share rates by [`Sharing`], and end.
 
 use super::sharing::{FlowId, PathId, Sharing};
 use std::cmp::{Ordering, Reverse};
@@ -7,16 +7,16 @@ use std::collections::{BinaryHeap, HashMap};
 /// A transfer that ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Done {
-    /// The number that the caller gave it.
+    /// The caller's number for it.
     pub tag: u32,
-    /// When it ended.
+    /// Time of its end.
     pub seconds: f64,
-    /// The resource that held it back in the end; `None` when its own limit did.
+    /// Its last bottleneck; `None` if it ran at its own limit.
     pub bottleneck: Option<u32>,
 }
 
-/// Transfers with equal paths and limits that run at one time are one flow of several members: they
-/// have equal rates, and end in the order of what they have left.
+/// Simultaneous transfers with equal paths and limits are one flow of several members: they have
+/// equal rates, and end in the order of their remaining bytes.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     /// Bytes that each member had received at `since`.
@@ -24,7 +24,7 @@ struct Running {
     since: f64,
     rate: f64,
     limit: f64,
-    /// Received bytes at which the next member ends, and which one that is.
+    /// Received bytes at which the next member ends, and that member.
     target: f64,
     tag: u32,
     members: u32,
@@ -59,7 +59,7 @@ impl PartialOrd for End {
 pub struct Clock {
     sharing: Sharing,
     now: f64,
-    /// Transfers that would end within this share of the time passed end together.
+    /// Transfers that would end within this share of the elapsed time end together.
     tolerance: f64,
     flows: Vec<Running>,
     /// Running flow by path.
@@ -76,9 +76,9 @@ pub struct Clock {
 
 /// No flow.
 const NONE: u32 = u32::MAX;
-/// Ends closer than this share of the time are at the same time.
+/// Ends closer than this share of the time are simultaneous.
 const SAME_TIME: f64 = 1e-12;
-/// From so many new ends on, sorting them beats queueing them.
+/// From this number of new ends on, sorting is faster than queueing.
 const SORT_FROM: usize = 4096;
 
 impl Clock {
@@ -99,7 +99,7 @@ impl Clock {
         }
     }
 
-    /// The present.
+    /// Current time.
     pub fn now(&self) -> f64 {
         self.now
     }
@@ -114,14 +114,14 @@ impl Clock {
         self.sharing.add_path(uses)
     }
 
-    /// Bytes that the transfers which run on a path now have received, each since it began.
+    /// Bytes that the running transfers of a path have received, each since it began.
     pub fn received(&self, path: PathId) -> f64 {
         let flow = self.on_path.get(path.0 as usize);
         let running = flow.and_then(|&flow| self.flows.get(flow as usize));
         running.map_or(0.0, |r| r.received + r.rate * (self.now - r.since))
     }
 
-    /// Makes room for so many transfers on paths with so many uses in all.
+    /// Reserves memory for transfers on paths with `uses` uses in all.
     pub fn reserve(&mut self, transfers: usize, uses: usize) {
         self.sharing.reserve(transfers, uses);
         self.flows.reserve(transfers);
@@ -174,19 +174,19 @@ impl Clock {
         });
     }
 
-    /// What holds the transfers of a path back now, if any run.
+    /// Current bottleneck of a path's transfers, if any run.
     pub fn bottleneck(&self, path: PathId) -> Option<u32> {
         let flow = *self.on_path.get(path.0 as usize)?;
         (flow != NONE).then(|| self.sharing.bottleneck(FlowId(flow)))?
     }
 
-    /// When the next transfer ends, if any runs.
+    /// Time of the next end, if any transfer runs.
     pub fn next_end(&mut self) -> Option<f64> {
         self.settle();
         self.first().map(|end| end.seconds)
     }
 
-    /// Moves to `seconds`, before which no transfer ends; not back.
+    /// Moves forward to `seconds`, before which no transfer ends.
     pub fn advance_to(&mut self, seconds: f64) {
         if seconds > self.now {
             self.settle();
@@ -247,7 +247,7 @@ impl Clock {
         }
     }
 
-    /// Brings rates up to date, and with them the expected ends.
+    /// Updates rates, and with them the expected ends.
     fn settle(&mut self) {
         if !std::mem::take(&mut self.dirty) {
             return;
@@ -293,7 +293,7 @@ impl Clock {
         }
     }
 
-    /// The first end that still holds.
+    /// The first end that is still valid.
     fn first(&mut self) -> Option<End> {
         loop {
             let sorted = self.sorted.get(self.passed).copied();

@@ -1,6 +1,6 @@
 //! Many short lists in one array.
 
-/// Lists of numbers that grow at their end; a list without room moves to the end of the array.
+/// Lists of numbers that grow at their end; a full list moves to the end of the array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
     at: Vec<Place>,
@@ -27,7 +27,7 @@ impl Lists {
         &self.items[place.start..place.start + place.len as usize]
     }
 
-    /// Gives every list room for `more(list)` further items at once.
+    /// Reserves room in every list for `more(list)` further items at once.
     pub(super) fn reserve(&mut self, more: &[u32]) {
         for (place, &more) in self.at.iter_mut().zip(more) {
             if place.len + more > place.room {
@@ -56,7 +56,7 @@ impl Lists {
         place.len += 1;
     }
 
-    /// Keeps the items that `keep` says.
+    /// Keeps the items for which `keep` is true.
     pub(super) fn retain(&mut self, list: u32, keep: impl Fn(u32) -> bool) {
         let place = &mut self.at[list as usize];
         let items = &mut self.items[place.start..place.start + place.len as usize];

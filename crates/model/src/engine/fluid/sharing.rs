@@ -1,10 +1,10 @@
-//! Max-min fair rates, kept up to date while flows come and go.
+//! Max-min fair rates, updated as flows start and stop.
 //!
 //! Each flow crosses resources and uses `weight` of their capacity for each unit of its rate. Rates
 //! are max-min fair: every flow has a *bottleneck*, a resource without spare capacity on which no
 //! flow is faster, or its own limit. That property singles out one allocation, so a change is
-//! repaired locally: flows near the change are filled again, and only where a neighbour's bottleneck
-//! no longer holds does the neighbour join them. The result is the same as filling everything anew.
+//! repaired locally: flows near the change are filled again, and a neighbour is added only if its
+//! bottleneck is no longer valid. The result equals that of filling everything again.
 
 use super::lists::Lists;
 use std::cmp::Reverse;
@@ -12,19 +12,19 @@ use std::collections::BinaryHeap;
 
 /// Rates this close count as equal, and resources this full as full.
 const EPSILON: f64 = 1e-10;
-/// Rates that differ by less than this did not change.
+/// Smaller differences of rates are no change.
 const SAME_RATE: f64 = 1e-13;
-/// A flow whose bottleneck is its own limit, or that has none yet.
+/// Bottleneck of a flow at its own limit, or without one yet.
 const OWN: u32 = u32::MAX;
 /// Marks heap entries of flows with limits; resources and flows number below it.
 const LIMIT: u32 = 1 << 31;
-/// Lists longer than this are cleared of stopped flows when most of theirs do not wait.
+/// Longer lists are cleared of stopped flows when most of their flows do not wait.
 const LONG_LIST: usize = 32;
-/// From so many flows on, filling begins with rounds over all of them.
+/// From this number of flows on, filling begins with rounds over all of them.
 const ROUNDS_FROM: usize = 1024;
-/// Rounds go on while they stop at least this share of the flows.
+/// Rounds continue while they stop at least this share of the flows.
 const ROUND_PAYS: usize = 16;
-/// Local repair gives way to filling everything when it does not settle in so many rounds.
+/// Local repair that does not converge in this number of rounds is replaced by a full fill.
 const MAX_ROUNDS: usize = 40;
 
 /// A path through the resources, shared by the flows that take it.
@@ -35,7 +35,7 @@ pub struct PathId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u32);
 
-/// One resource of a path and what the flow takes of it for each unit of its rate.
+/// One resource of a path and its capacity taken for each unit of the flow's rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Use {
     /// Index of the resource.
@@ -44,27 +44,27 @@ pub struct Use {
     pub weight: f32,
 }
 
-/// What filling touches of a resource.
+/// State of a resource that filling reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Filling {
     /// Capacity taken by all flows that have a rate.
     taken: f64,
-    /// Weight of the flows being filled that have no rate yet, and how many uses they are.
+    /// Weight of the flows being filled that have no rate yet, and their number of uses.
     weight: f64,
     waiting: u32,
-    /// The latest fill that touched it, and the latest repair that has to look at it.
+    /// The latest fill that changed it, and the latest repair that has to check it.
     epoch: u32,
     repair: u32,
     /// Highest new rate of a flow being filled that crosses the resource.
     fastest: f64,
 }
 
-/// What else a resource has.
+/// Other state of a resource.
 #[derive(Clone, Copy, Debug)]
 struct Resource {
     capacity: f64,
-    /// Rate of the flows that have their bottleneck here, and no flow is faster; infinite where nobody
-    /// has it here.
+    /// Rate of the flows with their bottleneck here, and the highest on it; infinite if no flow has its
+    /// bottleneck here.
     level: f64,
     /// Rate at which the resource filled up in the latest fill; infinite if it did not.
     filled_at: f64,
@@ -74,13 +74,13 @@ struct Resource {
 struct Flow {
     path: u32,
     bottleneck: u32,
-    /// How many equal flows this is; 0 when stopped.
+    /// Number of equal flows; 0 when stopped.
     count: f64,
     rate: f64,
     limit: f64,
     /// Epoch of the latest repair that filled it.
     repaired: u32,
-    /// Fill in which it still waits for its rate.
+    /// Fill in which it waits for its rate.
     waiting: u32,
 }
 
@@ -98,7 +98,7 @@ pub struct Sharing {
     listed: u32,
     epoch: u32,
     fill_epoch: u32,
-    /// Resources whose flows or capacity changed since the last settlement.
+    /// Resources with changed flows or capacity since the last settlement.
     dirty: Vec<u32>,
     /// Flows started or changed since.
     fresh: Vec<u32>,
@@ -107,7 +107,7 @@ pub struct Sharing {
     before: Vec<f64>,
     changed: Vec<FlowId>,
     active: Vec<u32>,
-    /// Flows of the set that wait, their lowest share, and for each resource its share and the lowest
+    /// Waiting flows of the set, their lowest share, and for each resource its share and the lowest
     /// share of a flow that crosses it.
     waiting: Vec<u32>,
     lowest: Vec<f64>,
@@ -154,7 +154,7 @@ impl Sharing {
         &self.uses[self.span(path.0)]
     }
 
-    /// Makes room for more paths with so many uses in all, and as many flows.
+    /// Reserves memory for more paths with `uses` uses in all, and as many flows.
     pub fn reserve(&mut self, paths: usize, uses: usize) {
         self.path_ends.reserve(paths);
         self.uses.reserve(uses);
@@ -179,7 +179,7 @@ impl Sharing {
         FlowId(id)
     }
 
-    /// Changes how many equal flows there are; 0 stops the flow for good.
+    /// Sets the number of equal flows; 0 stops the flow for good.
     pub fn set_count(&mut self, flow: FlowId, count: f64) {
         let f = &mut self.flows[flow.0 as usize];
         let change = (count - f.count) * f.rate;
@@ -203,7 +203,7 @@ impl Sharing {
         self.set_count(flow, 0.0);
     }
 
-    /// Changes the most that each of the equal flows may have.
+    /// Changes the limit of each of the equal flows.
     pub fn set_limit(&mut self, flow: FlowId, limit: f64) {
         self.flows[flow.0 as usize].limit = limit;
         self.fresh.push(flow.0);
@@ -235,7 +235,7 @@ impl Sharing {
         self.filling[resource as usize].taken
     }
 
-    /// The resource that holds a flow back; `None` when its own limit does.
+    /// The bottleneck of a flow; `None` if it runs at its own limit.
     pub fn bottleneck(&self, flow: FlowId) -> Option<u32> {
         let b = self.flows[flow.0 as usize].bottleneck;
         (b != OWN).then_some(b)
@@ -246,18 +246,18 @@ impl Sharing {
         PathId(self.flows[flow.0 as usize].path)
     }
 
-    /// Flows that run, with how many equal ones each is.
+    /// Running flows with their counts.
     pub fn running(&self) -> impl Iterator<Item = (FlowId, f64)> + '_ {
         let flows = self.flows.iter().enumerate();
         flows.filter_map(|(i, f)| (f.count > 0.0).then_some((FlowId(i as u32), f.count)))
     }
 
-    /// Flows whose rate the last settlement changed.
+    /// Flows with a new rate since the last settlement.
     pub fn changed(&self) -> &[FlowId] {
         &self.changed
     }
 
-    /// How many fills there were, and how many flows they filled in all.
+    /// Number of fills, and number of flows that they filled in all.
     pub fn effort(&self) -> (u64, u64) {
         (self.fills, self.flows_filled)
     }
@@ -319,7 +319,7 @@ impl Sharing {
         let uses = |flow: u32| {
             let f = &flows[flow as usize];
             let at = f.path as usize;
-            // Flows that are over already need not be found again.
+            // Stopped flows need no entry.
             let end = if f.count > 0.0 {
                 ends[at + 1]
             } else {
@@ -353,7 +353,7 @@ impl Sharing {
         }
     }
 
-    /// Adds to the set the flows whose bottleneck at a resource does not hold any more, and those that
+    /// Adds to the set the flows whose bottleneck at a resource is no longer valid, and those that
     /// are faster than a filled flow that has its bottleneck there.
     fn evict_from(&mut self, r: u32) {
         let resource = self.resources[r as usize];
@@ -388,7 +388,7 @@ impl Sharing {
         }
     }
 
-    /// Progressive filling of the set, all other rates fixed. Resources met are added to `check`.
+    /// Progressive filling of the set with all other rates fixed. Resources on the way are added to `check`.
     fn fill(&mut self, check: &mut Vec<u32>) {
         self.fills += 1;
         self.flows_filled += self.filled.len() as u64;
@@ -435,9 +435,9 @@ impl Sharing {
         }
     }
 
-    /// One round over all waiting flows: every resource that has the lowest share of all resources
-    /// that its flows cross fills up at once. The order among such resources does not matter, because
-    /// none of them lends the others' flows anything.
+    /// One round over all waiting flows: every resource with the lowest share of all resources that its
+    /// flows cross fills up at once. The order among such resources does not matter, because none of them
+    /// leaves spare capacity for the others' flows.
     fn round(&mut self) {
         self.shares.resize(self.resources.len(), [0.0; 2]);
         for i in 0..self.active.len() {
@@ -510,7 +510,7 @@ impl Sharing {
         }
     }
 
-    /// Stops the flows that a heap entry holds back, unless it is out of date; says how many.
+    /// Stops the flows that a heap entry limits, unless it is out of date; returns their number.
     fn stop_at(&mut self, share: f64, who: u32) -> usize {
         if who & LIMIT != 0 {
             let flow = who & !LIMIT;

@@ -20,13 +20,13 @@ pub(super) fn fine_of(cycles: f64) -> Fine {
     (cycles * CYCLE as f64) as Fine
 }
 
-/// The cycle that a time is in.
+/// The cycle that contains a time.
 #[inline]
 pub(super) fn floor(time: Fine) -> u64 {
     time >> FRACTION_BITS
 }
 
-/// The first cycle that does not begin before a time.
+/// The first cycle that begins at a time or after it.
 #[inline]
 pub(super) fn ceil(time: Fine) -> u64 {
     floor(time + CYCLE - 1)

@@ -1,4 +1,4 @@
-//! What the simulated machine's tiles counted.
+//! Counters of the simulated machine's tiles.
 
 use super::layout::NODE;
 use super::nic::Packets;
@@ -28,7 +28,7 @@ impl TileCounters {
     }
 }
 
-/// What one link counted.
+/// Counters of one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkCount {
     /// Packets and phits that arrived.
@@ -40,7 +40,7 @@ pub struct LinkCount {
 }
 
 impl Packets<'_> {
-    /// Counts by link id. Arrivals at nodes are not counted by any tile; their links stay empty.
+    /// Counters by link id. Arrivals at nodes have no tile counters; their links stay empty.
     pub fn link_counts(&self, fabric: &Fabric) -> Vec<LinkCount> {
         let engine = self.engine();
         let mut counts = vec![LinkCount::default(); fabric.links().len()];
@@ -70,7 +70,7 @@ impl Packets<'_> {
         counts
     }
 
-    /// The counters of every tile that is wired to another router, and of those that nodes send into
+    /// The counters of every tile with a wire to another router, and of the tiles that nodes send into
     /// (their numbers follow the highest network tile).
     pub fn tile_counters(&self, fabric: &Fabric) -> Vec<TileCounters> {
         let engine = self.engine();
@@ -111,7 +111,7 @@ impl Packets<'_> {
     }
 }
 
-/// Host tiles are numbered by node after each other: Gemini's middle columns have no fixed order here.
+/// Host tiles are numbered by node, one after another: the model has no fixed order for Gemini's middle columns.
 fn host_tile(fabric: &Fabric, from: u32, wire: u16) -> u16 {
     /// Host tiles of a Gemini (paper 000, Fig. 3), in octal.
     const HOST: [u16; 8] = [0o23, 0o24, 0o33, 0o34, 0o43, 0o44, 0o53, 0o54];

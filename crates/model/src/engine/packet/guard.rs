@@ -1,4 +1,4 @@
-//! Protection while packets go (paper 002, II.G): the controller looks at every router's counters once a
+//! Protection at packet level (paper 002, II.G): the controller reads every router's counters once a
 //! period; modules without a controller act by themselves.
 
 use super::whole::Engine;
@@ -6,7 +6,7 @@ use crate::outcome::throttled::{ThrottleEvent, ThrottleKind};
 use hopbyte_fabric::{Fabric, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Applications by what they send through each router, and their nodes.
+/// Applications by their bytes through each router, and their nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Crossing {
     pub(crate) weights: BTreeMap<RouterId, BTreeMap<u32, f64>>,
@@ -14,7 +14,7 @@ pub(crate) struct Crossing {
 }
 
 impl Crossing {
-    /// The application that sends most through a router, of those that were not accused before.
+    /// The application with most bytes through a router, except those that were accused before.
     pub(crate) fn most(&self, router: RouterId, accused: &BTreeSet<u32>) -> Option<u32> {
         let here = self.weights.get(&router)?.iter();
         here.filter(|&(application, &weight)| weight > 0.0 && !accused.contains(application))
@@ -23,29 +23,29 @@ impl Crossing {
     }
 }
 
-/// When a router is congested, and what is done.
+/// Threshold of congestion, and the response.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
-    /// Stalled over forwarding time of a period above which the application that sends most through the
-    /// router is throttled; without it only modules act.
+    /// Ratio of stalled to forwarding time of a period; above it the application with most bytes through
+    /// the router is throttled. Without it only modules act.
     pub(crate) stalls_per_forwarded: Option<f64>,
     pub(crate) period_s: f64,
     /// Share of its injection that a throttled node keeps.
     pub(crate) share: f64,
     pub(crate) crossing: Crossing,
-    /// What modules without a controller will do.
+    /// Future actions of modules without a controller.
     pub(crate) auto: Option<(ThrottleEvent, Vec<NodeId>)>,
 }
 
-/// A guard at work.
+/// State of protection during a run.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     guard: Guard,
     period: u64,
-    /// Next look at the counters, and when modules act.
+    /// Next reading of the counters, and times at which modules act.
     next_look: u64,
     auto_at: u64,
-    /// Stalled and forwarding cycles of every router at the last look.
+    /// Stalled and forwarding cycles of every router at the last reading.
     last: Vec<(f64, f64)>,
     accused: BTreeSet<u32>,
     throttled: BTreeSet<NodeId>,
@@ -73,13 +73,13 @@ impl Watch {
         self.guard.share
     }
 
-    /// Before which cycle something has to be looked at.
+    /// Cycle of the next check.
     #[inline]
     pub(super) fn due(&self) -> u64 {
         self.next_look.min(self.auto_at)
     }
 
-    /// Looks at what is due before a cycle. Returns nodes that are throttled from now on.
+    /// Makes the checks due before a cycle. Returns nodes that are throttled from now on.
     pub(super) fn look(&mut self, cycle: u64, engine: &Engine, fabric: &Fabric) -> Vec<NodeId> {
         let mut nodes = Vec::new();
         if self.auto_at <= cycle {
@@ -91,7 +91,7 @@ impl Watch {
         }
         if self.next_look <= cycle {
             let seconds = self.next_look as f64 * engine.spec.cycle.0;
-            // Nothing stalls while nothing happens.
+            // Without traffic there are no stalls.
             self.next_look += (cycle - self.next_look) / self.period * self.period + self.period;
             nodes.extend(self.accuse(seconds, engine, fabric));
         }
@@ -99,7 +99,7 @@ impl Watch {
         nodes
     }
 
-    /// The most congested router's worst application that was not accused before.
+    /// The application with most bytes through the most congested router, except those accused before.
     fn accuse(&mut self, seconds: f64, engine: &Engine, fabric: &Fabric) -> Vec<NodeId> {
         let threshold = self.guard.stalls_per_forwarded.unwrap_or(f64::INFINITY);
         let (mut worst, mut worst_ratio) = (None, threshold);

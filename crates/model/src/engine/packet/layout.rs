@@ -1,4 +1,4 @@
-//! Ports and wires of a fabric, and where packets turn.
+//! Ports and wires of a fabric, and the turns of packets.
 
 use super::spec::RouterSpec;
 use crate::error::ModelError;
@@ -17,9 +17,9 @@ pub(super) const AT_HOME: u8 = 253;
 const GLOBAL: u8 = 252;
 const LOCAL: u8 = 251;
 
-/// Most virtual channels of an input: sets of them are bytes.
+/// Maximum number of virtual channels of an input: a set of them is a byte.
 pub(super) const MAX_LANES: usize = 8;
-/// Most ports of a router: sets of them are words.
+/// Maximum number of ports of a router: a set of them is a word.
 pub(super) const MAX_PORTS: usize = 64;
 
 /// The receiving side of a wire into a router.
@@ -30,7 +30,7 @@ pub(super) struct In {
     pub(super) index: u8,
     /// The sending side.
     pub(super) from: u32,
-    /// Link and tile that it belongs to; injection wires have their node's link.
+    /// Its link and tile; injection wires have their node's link.
     pub(super) link: u32,
     pub(super) tile: u16,
 }
@@ -44,10 +44,10 @@ pub(super) struct Out {
     pub(super) router: u32,
     pub(super) link: u32,
     pub(super) tile: u16,
-    /// Outputs of its link, and the dimension that it goes along.
+    /// Outputs of its link, and its dimension.
     pub(super) tiles: u8,
     pub(super) dim: u8,
-    /// Cycles from here to the far end.
+    /// Cycles to the far end.
     pub(super) forward: u32,
     pub(super) cycles_per_phit: f64,
 }
@@ -63,20 +63,20 @@ pub(super) struct Layout {
     /// First output of each router, and one past the last.
     pub(super) out_base: Vec<u32>,
     pub(super) in_base: Vec<u32>,
-    /// First injection wire of each node; every node has as many.
+    /// First injection wire of each node; every node has the same number.
     pub(super) inject_base: Vec<u32>,
     pub(super) host_channels: u8,
-    /// Where packets leave a router, by router and node: first output of the link among the router's.
+    /// Outputs by router and node: first output of the link among the router's.
     steps: Vec<u8>,
     nodes: usize,
 }
 
-/// Most routers and nodes that are looked at packet by packet.
+/// Maximum numbers of routers and nodes at packet level.
 const MAX_ROUTERS: usize = 1024;
 const MAX_NODES: usize = 4096;
 
 impl Layout {
-    /// Lays out a machine; refuses machines that are too large for this level.
+    /// Lays out a machine; rejects machines that are too large for this level.
     pub(super) fn new(network: &Network<'_>, spec: &RouterSpec) -> Result<Self, ModelError> {
         let fabric = network.fabric;
         let (routers, nodes) = (fabric.routers().len(), fabric.nodes().len());
@@ -122,8 +122,8 @@ impl Layout {
         self.nodes
     }
 
-    /// Where a packet to a node leaves a router: the link's first output, and whether the rest of the way
-    /// in this ring crosses its closing link.
+    /// A packet's output at a router by destination node: the link's first output, and whether the rest of the
+    /// way in this ring crosses its closing link.
     #[inline]
     pub(super) fn step(&self, router: u32, node: u32) -> (u32, bool) {
         let step = self.steps[router as usize * self.nodes + node as usize];
@@ -131,7 +131,7 @@ impl Layout {
         (out, step & CROSSES != 0)
     }
 
-    /// Cycles of the longest wait that an event has, more or less.
+    /// Approximate longest delay of an event, in cycles.
     pub(super) fn longest_wait(&self, spec: &RouterSpec) -> u32 {
         let wire = |o: &Out| f64::from(o.forward) + 40.0 * o.cycles_per_phit;
         let longest = self.outs.iter().map(wire).fold(0.0, f64::max);
@@ -269,7 +269,7 @@ impl Layout {
                     self.steps[at] = out as u8;
                     continue;
                 }
-                // Pairs without a route are refused when a job needs them.
+                // Pairs without a route are rejected when a job needs them.
                 let Ok(link) = network.routing.next_link(fabric, router, node) else {
                     continue;
                 };
@@ -290,7 +290,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Refuses a pair of nodes that has no route.
+    /// Rejects a pair of nodes without a route.
     pub(super) fn check_route(
         network: &Network<'_>,
         from: NodeId,
@@ -302,7 +302,7 @@ impl Layout {
     }
 }
 
-/// For an odd position with half a ring to go: the first link of the other way round.
+/// For an odd position at half a ring's distance: the first link in the other direction.
 fn other_way(fabric: &Fabric, at: RouterId, to: RouterId, link: LinkId) -> Option<LinkId> {
     let direction = fabric.link(link).direction?;
     let dim = direction.dim as usize;
@@ -318,7 +318,7 @@ fn other_way(fabric: &Fabric, at: RouterId, to: RouterId, link: LinkId) -> Optio
     fabric.link_towards(at, other)
 }
 
-/// The dimension that a link goes along: packets that turn may change their class.
+/// The dimension of a link: packets that turn may change their class.
 fn dimension(network: &Network<'_>, link: LinkId) -> u8 {
     let spec = network.fabric.link(link);
     match (network.routing, spec.from, spec.to) {
@@ -340,8 +340,8 @@ fn leaves_group(fabric: &Fabric, a: RouterId, b: RouterId) -> bool {
 }
 
 /// Whether the way from a router along its ring to the destination's coordinate passes the closing link;
-/// by groups, whether it still leaves this one: local links before a global one and behind it are
-/// classes of their own.
+/// with groups, whether it still leaves this one: local links before and after a global one are
+/// separate classes.
 fn crosses(network: &Network<'_>, at: RouterId, to: RouterId, link: LinkId) -> bool {
     let fabric = network.fabric;
     if matches!(network.routing, Routing::Groups(_)) {

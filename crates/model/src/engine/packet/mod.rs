@@ -1,4 +1,4 @@
-//! Every packet: routers with queues, virtual channels and credits.
+//! Packet level: routers with queues, virtual channels and credits.
 
 mod bits;
 mod counters;

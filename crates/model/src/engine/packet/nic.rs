@@ -1,4 +1,4 @@
-//! Messages as transactions: what network interfaces do above the routers.
+//! Messages as transactions: network interfaces above the routers.
 
 use super::guard::{Guard, Watch};
 use super::layout::Layout;
@@ -15,27 +15,27 @@ use hopbyte_fabric::wire::gemini::{Batch, Side, Transaction};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Tag of transfers of other jobs, whose ends nobody waits for.
+/// Tag of transfers of other jobs, which have no receiver to notify.
 const STREAM: u32 = u32::MAX;
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Debug)]
 struct Message {
     from: u32,
     to: u32,
     tag: u32,
-    /// Transactions that carry data and have not arrived.
+    /// Transactions with data that have not arrived.
     data_left: u64,
     batches: Vec<Batch>,
 }
 
-/// Transactions that an interface has to ask for.
+/// Pending transactions of an interface.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     message: u32,
     batch: u8,
     left: u64,
-    /// Cycles between transactions of a transfer with a limit, and when the next one may go.
+    /// Cycles between transactions of a transfer with a limit, and the earliest cycle of the next one.
     gap: f64,
     next: f64,
 }
@@ -48,9 +48,9 @@ struct Interface {
 
 /// The network, packet by packet.
 ///
-/// An interface asks for transactions of up to 64 bytes, those of its messages in turn, at most so many
-/// at a time without an answer ([`RouterSpec::window`]) and no faster than its injection rate. Answers
-/// go before questions.
+/// An interface issues transactions of up to 64 bytes, round robin over its messages, with a bounded number
+/// of outstanding requests ([`RouterSpec::window`]) and at most at its injection rate. Responses have
+/// priority over requests.
 #[derive(Debug)]
 pub struct Packets<'a> {
     network: &'a Network<'a>,
@@ -59,9 +59,9 @@ pub struct Packets<'a> {
     interfaces: Vec<Interface>,
     to_try: Vec<u32>,
     window: u32,
-    /// Cycles that a byte of data keeps an interface busy, by node.
+    /// Cycles that an interface needs for a byte of data, by node.
     cycles_per_byte: Vec<f64>,
-    /// Who looks whether routers are congested.
+    /// Congestion protection, if enabled.
     watch: Option<Watch>,
     /// Ends of messages within a node.
     local: BinaryHeap<Reverse<(u64, u32)>>,
@@ -72,7 +72,7 @@ pub struct Packets<'a> {
 }
 
 impl<'a> Packets<'a> {
-    /// An idle network but for the streams of other jobs.
+    /// A network with no traffic but the streams of other jobs.
     ///
     /// # Errors
     /// Machines that are too large, routers without queues behind the switch, streams without a route.
@@ -109,18 +109,18 @@ impl<'a> Packets<'a> {
         Ok(packets)
     }
 
-    /// Lets somebody look at the routers' counters from now on.
+    /// Enables congestion protection from now on.
     pub(crate) fn guard(&mut self, guard: Guard) {
         self.watch = Some(Watch::new(guard, &self.engine));
     }
 
-    /// What was throttled so far.
+    /// Throttling so far.
     pub(crate) fn throttled(&self) -> Vec<ThrottleEvent> {
         let watch = self.watch.as_ref();
         watch.map_or_else(Vec::new, |w| w.events.clone())
     }
 
-    /// Throttles whom the guard would, if it looks before a cycle.
+    /// Applies the throttling that is due before a cycle.
     fn look_before(&mut self, cycle: u64) {
         let Some(watch) = self.watch.as_mut().filter(|w| w.due() <= cycle) else {
             return;
@@ -130,7 +130,7 @@ impl<'a> Packets<'a> {
         for node in nodes {
             let cycles = &mut self.cycles_per_byte[node.index()];
             if *cycles == 0.0 {
-                // A wire's own pace is what such a node keeps a share of.
+                // A throttled node keeps a share of the wire's own rate.
                 let link = self.network.fabric.node(node).inject;
                 *cycles = 1.0 / (self.network.capacity_of(link) * self.engine.spec.cycle.0);
             }
@@ -138,7 +138,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Packets times routers that they crossed so far.
+    /// Packets times routers on their way so far.
     pub fn hops(&self) -> u64 {
         self.engine.packet_hops
     }
@@ -156,7 +156,7 @@ impl<'a> Packets<'a> {
         self.engine.spec.cycle.0
     }
 
-    /// Transactions of a message of so many bytes.
+    /// Transactions of a message of `bytes`.
     fn batches(&self, bytes: f64) -> Vec<Batch> {
         match &self.network.parameters.protocol {
             Protocol::Gemini(mpi) => mpi.batches(bytes),
@@ -226,7 +226,7 @@ impl<'a> Packets<'a> {
         Ok(())
     }
 
-    /// A transfer that never ends.
+    /// A permanent transfer.
     fn stream(
         &mut self,
         from: NodeId,
@@ -240,7 +240,7 @@ impl<'a> Packets<'a> {
         self.add(from, to, STREAM, batches, limit)
     }
 
-    /// Lets an interface ask for its next transaction, if it may.
+    /// Issues an interface's next transaction, if it may.
     fn ask(&mut self, node: u32) {
         let interface = &mut self.interfaces[node as usize];
         if interface.outstanding >= self.window || self.engine.waits_at(node, 0) {
@@ -288,8 +288,8 @@ impl<'a> Packets<'a> {
             Protocol::Plain {
                 wire_bytes_per_byte,
             } => (batch.bytes * wire_bytes_per_byte / spec.phit_bytes).ceil(),
-            // Routers of this level move packets of their own size: headers come as a share of the data, and
-            // acknowledgements are left out.
+            // Routers of this level move packets of their own size: headers are a share of the data, and
+            // acknowledgements are not modelled.
             Protocol::Packets(packets) => {
                 (batch.bytes * packets.bytes_per_byte() / spec.phit_bytes).ceil()
             }
@@ -302,7 +302,7 @@ impl<'a> Packets<'a> {
         let m = &mut self.messages[message as usize];
         let batch = m.batches[usize::from(index)];
         let (target, asker) = m.ends(batch.by);
-        // Data is there with the request of a PUT and with the answer to a GET.
+        // Data arrives with the request of a PUT and with the response to a GET.
         let brings_data = batch.data && (batch.kind == Transaction::Get) == answer;
         if brings_data && m.tag != STREAM {
             m.data_left -= 1;
@@ -328,7 +328,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Does the next cycle in which anything happens, if it is before `limit`.
+    /// Runs the next cycle that has an event, if it is before `limit`.
     fn cycle_before(&mut self, limit: f64, done: &mut Vec<Done>) -> bool {
         for i in 0..self.to_try.len() {
             let node = self.to_try[i];
@@ -373,7 +373,7 @@ impl Transport for Packets<'_> {
 
     fn begin(&mut self, from: NodeId, to: NodeId, bytes: f64, tag: u32) -> Result<(), ModelError> {
         if from == to {
-            // One copy after the other.
+            // One copy at a time.
             let free = &mut self.memory_free[from.index()];
             *free = free.max(self.now) + bytes / self.network.parameters.memory_bytes_per_s;
             self.local.push(Reverse((free.to_bits(), tag)));
@@ -418,7 +418,7 @@ impl Transport for Packets<'_> {
 }
 
 impl Message {
-    /// Who is asked and who asks for a batch.
+    /// Requester and target of a batch.
     fn ends(&self, by: Side) -> (u32, u32) {
         match by {
             Side::Sender => (self.to, self.from),

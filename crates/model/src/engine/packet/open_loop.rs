@@ -1,4 +1,4 @@
-//! How long do packets take, and how many get through, when every node sends at a rate?
+//! Open-loop measurement: latency and throughput of packets when every node sends at a given rate.
 
 use super::flits::Flits;
 use super::layout::Layout;
@@ -9,42 +9,42 @@ use crate::error::ModelError;
 use crate::network::Network;
 use hopbyte_fabric::random::Random;
 
-/// Every node makes packets at random times for random nodes, itself included, whatever the network
-/// does: the usual measurement of a network, as BookSim does it.
+/// Every node creates packets at random times for random nodes, itself included, regardless of the state of the
+/// network: the usual measurement of a network, as in BookSim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenLoop {
-    /// Flits that each node makes in a cycle, on average.
+    /// Mean number of flits that each node creates in a cycle.
     pub load: f64,
-    /// Flits of a packet; its phits, where packets go whole.
+    /// Flits of a packet; its phits, if packets move whole.
     pub flits: u8,
-    /// Cycles before measuring, and cycles in which packets are born that are measured.
+    /// Warm-up cycles before measuring.
     pub warm_up_cycles: u64,
-    /// Cycles in which packets are born that are measured.
+    /// Cycles of measuring: packets created in these count.
     pub measured_cycles: u64,
-    /// The run ends here even if measured packets are still under way (a network that is too full).
+    /// Limit of the run, even if measured packets are still in flight (an overloaded network).
     pub most_cycles: u64,
     /// Seed.
     pub seed: u64,
 }
 
-/// What came out.
+/// Result of an open-loop measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpenLoopResult {
-    /// Mean cycles from birth to the arrival of the last flit.
+    /// Mean cycles from creation to the arrival of the last flit.
     pub latency_cycles: f64,
     /// Flits that arrived at each node in a cycle while measuring.
     pub accepted: f64,
-    /// Routers on a packet's way, on average.
+    /// Mean number of routers on a packet's way.
     pub hops: f64,
-    /// Cycles that were simulated.
+    /// Number of simulated cycles.
     pub cycles: u64,
-    /// Flits times routers that they crossed.
+    /// Flits times routers on their way.
     pub flit_hops: u64,
     /// Whether all measured packets arrived.
     pub steady: bool,
 }
 
-/// Routers of either sort.
+/// Routers of either kind.
 enum Routers {
     Flits(Box<Flits>),
     Whole(Box<Engine>),
@@ -74,7 +74,7 @@ impl Routers {
         }
     }
 
-    /// Does a cycle; `births` becomes those of packets that arrived.
+    /// Runs a cycle; `births` receives those of packets that arrived.
     fn step(&mut self, cycle: u64, births: &mut Vec<u64>) {
         births.clear();
         match self {
@@ -87,7 +87,7 @@ impl Routers {
         }
     }
 
-    /// Flits and packets times routers that they crossed.
+    /// Flits and packets times routers on their way.
     fn hops(&self, flits: u8) -> (u64, u64) {
         match self {
             Self::Flits(routers) => (routers.flit_hops, routers.packet_hops),
@@ -97,10 +97,10 @@ impl Routers {
 }
 
 impl OpenLoop {
-    /// Runs it.
+    /// Runs the measurement.
     ///
     /// # Errors
-    /// Machines that are too large, loads and packets that no wire takes.
+    /// Machines that are too large, loads and packets outside the limits of the wires.
     pub fn run(
         &self,
         network: &Network<'_>,

@@ -1,4 +1,4 @@
-//! What routers are like.
+//! Parameters of routers.
 
 use crate::network::Network;
 use crate::parameters::Parameters;
@@ -19,35 +19,35 @@ pub struct RouterSpec {
     /// Kinds of packet that must not wait for each other: 1, or 2 for requests and responses.
     pub networks: u8,
     /// Virtual channels of each kind and dateline class. A ring needs two classes, so that packets
-    /// which close it cannot wait for each other in a circle.
+    /// across its closing link cannot deadlock.
     pub channels: u8,
-    /// Room of a virtual channel's input queue, in phits.
+    /// Size of a virtual channel's input queue, in phits.
     pub buffer_phits: u32,
-    /// Cycles from the arrival of a packet's head until it asks for an output's virtual channel; with
-    /// queues behind the switch, until it may cross.
+    /// Cycles from the arrival of a packet's head until it requests an output's virtual channel; with
+    /// output queues, until it may cross.
     pub route_cycles: u32,
-    /// Cycles from the switch to the far end of a link, beside the link's own latency.
+    /// Cycles from the switch to the far end of a link, without the link's own latency.
     pub forward_cycles: u32,
     /// Cycles from a node to its router, and from the switch to a node.
     pub inject_cycles: u32,
     /// Cycles from the switch to a node.
     pub eject_cycles: u32,
-    /// Cycles from leaving an input queue until the sender may use the room again.
+    /// Cycles from leaving an input queue until the sender has the credit back.
     pub credit_cycles: u32,
-    /// Room behind the switch at each output, in phits for each virtual channel; 0: what leaves the switch is on the wire.
+    /// Size of each output's queue, in phits for each virtual channel; 0: no output queues.
     pub output_phits: u32,
     /// Cycles that a phit keeps the switch's input busy.
     pub switch_cycles_per_phit: f64,
-    /// Requests that an interface may have unanswered.
+    /// Maximum number of outstanding requests of an interface.
     pub window: u32,
-    /// Data of a packet, for protocols that do not say it.
+    /// Data of a packet, for protocols without a packet size.
     pub plain_packet_bytes: f64,
     /// Wires between a node and its router, each way.
     pub host_channels: u8,
     /// Cycles for a phit on such a wire; the host link's capacity when absent.
     pub host_cycles: Option<f64>,
-    /// Whether packets with half a ring to go take either way (by the parity of their position; BookSim
-    /// draws it), where the machine's routing has one rule for all.
+    /// Whether packets at half a ring's distance take either direction (by the parity of their position; BookSim
+    /// draws it at random), where the machine's routing has one rule for all.
     pub spread_ties: bool,
 }
 
@@ -77,8 +77,8 @@ impl RouterSpec {
         }
     }
 
-    /// Gemini: 800 MHz, 3-byte phits (paper 000, Table I), requests and responses apart, four of the
-    /// eight host tiles for each node. Queue sizes are not published: an input queue covers the round
+    /// Gemini: 800 MHz, 3-byte phits (paper 000, Table I), separate networks for requests and responses, four of
+    /// the eight host tiles for each node. Queue sizes are not published: an input queue covers the round
     /// trip of its credits on the fastest tile, an output queue holds two full packets.
     pub fn gemini() -> Self {
         Self {
@@ -104,7 +104,7 @@ impl RouterSpec {
     }
 
     /// SeaStar of the XT4: 500 MHz, 64-byte packets of 4-byte phits, four virtual channels (two for each
-    /// side of the dateline); responses are packets like others. Latency of a hop is the fabric's.
+    /// side of the dateline); no separate network for responses. Latency of a hop is the fabric's.
     pub fn seastar() -> Self {
         Self {
             cycle: Seconds(2e-9),
@@ -127,7 +127,7 @@ impl RouterSpec {
         }
     }
 
-    /// The routers of a network: Gemini's for its protocol, else SeaStar's.
+    /// The routers of a network: Gemini's for its protocol, otherwise SeaStar's.
     pub fn of(parameters: &Parameters) -> Self {
         let mut spec = match parameters.protocol {
             Protocol::Gemini(_) => Self::gemini(),
@@ -137,9 +137,9 @@ impl RouterSpec {
         spec
     }
 
-    /// With a clock and queues that fit the machine: an input passes a quarter more than its wire brings,
-    /// as SeaStar's does, and covers the round trip of its credits. Routers that are as fast already stay
-    /// as they are.
+    /// With a clock and queues that fit the machine: an input has 1.25 times the rate of its wire, as SeaStar's
+    /// has, and covers the round trip of its credits. Routers that are already fast enough stay
+    /// unchanged.
     pub(crate) fn fitted(mut self, network: &Network<'_>) -> Self {
         let fabric = network.fabric;
         let rate = |id: LinkId| match (fabric.link(id).from, fabric.link(id).to) {
@@ -162,7 +162,7 @@ impl RouterSpec {
         self
     }
 
-    /// Virtual channels of an input in all.
+    /// Total number of virtual channels of an input.
     pub(super) fn lanes(&self) -> usize {
         usize::from(self.networks) * 2 * usize::from(self.channels)
     }
@@ -172,7 +172,7 @@ impl RouterSpec {
         (seconds / self.cycle.0).round().clamp(0.0, 1e6) as u32
     }
 
-    /// A time in cycles, however long.
+    /// A time in cycles, without an upper limit.
     pub(super) fn whole_cycles(&self, seconds: f64) -> u64 {
         (seconds / self.cycle.0).round() as u64
     }

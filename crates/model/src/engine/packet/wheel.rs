@@ -1,22 +1,22 @@
-//! What happens in the next cycles.
+//! A timing wheel: events of the next cycles.
 
 use hopbyte_fabric::bits::BitSet;
 
-/// Events by cycle, for some cycles ahead; order of entry within a cycle.
+/// Events by cycle for a number of cycles ahead; insertion order within a cycle.
 #[derive(Clone, Debug)]
 pub(super) struct Wheel<E> {
     slots: Vec<Vec<E>>,
-    /// Slots that hold anything.
+    /// Slots with events.
     busy: BitSet,
-    /// What lies further ahead than the wheel reaches.
+    /// Events beyond the wheel's range.
     later: std::collections::BTreeMap<u64, Vec<E>>,
-    /// When the first of that is due.
+    /// Time of the first event beyond the range.
     first_later: u64,
     now: u64,
 }
 
 impl<E> Wheel<E> {
-    /// Reaches `horizon` cycles ahead without search.
+    /// A wheel with a range of `horizon` cycles.
     pub(super) fn new(horizon: usize) -> Self {
         let size = horizon.next_power_of_two().max(64);
         Self {
@@ -53,7 +53,7 @@ impl<E> Wheel<E> {
         (next < u64::MAX).then_some(next)
     }
 
-    /// Moves to a cycle before which nothing happens and takes what happens in it.
+    /// Moves to a cycle before which there is no event and takes that cycle's events.
     pub(super) fn take(&mut self, cycle: u64, events: &mut Vec<E>) {
         self.now = cycle;
         events.clear();
@@ -65,7 +65,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// What lay far ahead comes before what was near.
+    /// Events from beyond the range come before those from the wheel.
     #[cold]
     fn take_later(&mut self, cycle: u64, events: &mut Vec<E>) {
         let mut due = Vec::new();

@@ -5,7 +5,7 @@ use hopbyte_fabric::FabricError;
 use hopbyte_fabric::collective::{Algorithms, Collective, Operation, Sizes, Step};
 
 impl Builder {
-    /// One collective operation of `members`, of which `operation` names positions. A rank begins a round when its
+    /// One collective operation of `members`; `operation` contains positions in it. A rank begins a round after its
     /// messages of the rounds before have ended; a ring repeats a round.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! What tasks do, and in which order: computing, sending, receiving, and what waits for what.
+//! Programs of tasks: computing, sending and receiving, and their dependencies.
 //!
-//! A program is a graph of operations. [`Builder`] writes it as MPI programs are written: each rank
+//! A program is a graph of operations. [`Builder`] writes it like an MPI program: each rank
 //! issues operations in turn and waits for some of them.
 
 mod collectives;
@@ -14,12 +14,12 @@ pub use transport::{Flows, Stream, Transport};
 use hopbyte_fabric::FabricError;
 use std::collections::HashMap;
 
-/// What one operation does.
+/// Action of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
     /// Keeps the rank's processor busy.
     Compute {
-        /// For how long at normal speed.
+        /// Time at normal speed.
         seconds: f64,
     },
     /// Sends to another rank.
@@ -43,17 +43,17 @@ pub struct OpId(pub u32);
 /// One operation of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Operation {
-    /// Who does it.
+    /// Rank.
     pub rank: u32,
-    /// What is done.
+    /// Action.
     pub action: Action,
-    /// The send that belongs to a receive, and the other way round.
+    /// The matching send of a receive, or receive of a send.
     pub partner: Option<OpId>,
-    /// How many operations it waits for.
+    /// Number of operations that it waits for.
     waits_for: u32,
 }
 
-/// A checked program: every send has its receive, and nothing waits for itself.
+/// A checked program: every send has its receive, and there are no cyclic dependencies.
 #[derive(Clone, Debug)]
 pub struct Program {
     ranks: usize,
@@ -77,7 +77,7 @@ impl Program {
         &self.operations
     }
 
-    /// Makes computing last longer or shorter by factors as they are drawn.
+    /// Multiplies computing times by factors that are drawn at random.
     pub(crate) fn vary(&mut self, mut factor: impl FnMut() -> f64) {
         for op in &mut self.operations {
             if let Action::Compute { seconds } = &mut op.action {
@@ -105,11 +105,11 @@ impl Program {
 #[derive(Clone, Debug)]
 pub struct Builder {
     operations: Vec<Operation>,
-    /// (earlier, later) pairs.
+    /// Dependencies: (earlier, later) pairs.
     edges: Vec<(u32, u32)>,
-    /// What the next operation of each rank waits for.
+    /// Dependencies of each rank's next operation.
     front: Vec<Vec<OpId>>,
-    /// Operations of each rank that nothing waited for yet.
+    /// Operations of each rank that no other has waited for yet.
     pending: Vec<Vec<OpId>>,
     /// Unmatched sends and receives by (from, to, tag).
     sends: HashMap<(u32, u32, u32), Vec<OpId>>,
@@ -117,7 +117,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A program of `ranks` ranks that do nothing yet.
+    /// An empty program of `ranks` ranks.
     pub fn new(ranks: usize) -> Self {
         Self {
             operations: Vec::new(),
@@ -157,7 +157,7 @@ impl Builder {
         id
     }
 
-    /// The rank computes; what follows waits for it.
+    /// The rank computes; later operations wait for it.
     pub fn compute(&mut self, rank: u32, seconds: f64) {
         if seconds > 0.0 {
             let id = self.add(rank, Action::Compute { seconds });
@@ -181,7 +181,7 @@ impl Builder {
         id
     }
 
-    /// What the rank does next waits for everything that it began.
+    /// The rank's next operation waits for all pending operations.
     pub fn wait_all(&mut self, rank: u32) {
         let pending = std::mem::take(&mut self.pending[rank as usize]);
         if !pending.is_empty() {
@@ -189,22 +189,22 @@ impl Builder {
         }
     }
 
-    /// What the rank does next waits for one operation that it began, and for all it waited for before.
+    /// The rank's next operation waits for one pending operation, and for all earlier dependencies.
     pub fn wait(&mut self, rank: u32, operation: OpId) {
         self.pending[rank as usize].retain(|&p| p != operation);
         let front = &mut self.front[rank as usize];
-        // The operation itself waited for these; only later ones stay.
+        // The operation itself waited for these; only later ones remain.
         front.retain(|f| f.0 > operation.0);
         front.push(operation);
     }
 
-    /// What the rank does next waits for these, which it began one after the other with no wait between them.
+    /// The rank's next operation waits for these, which began in order with no wait between them.
     fn wait_these(&mut self, rank: u32, operations: Vec<OpId>) {
         self.pending[rank as usize].retain(|p| !operations.contains(p));
         self.front[rank as usize] = operations;
     }
 
-    /// Adds an operation that waits for nothing yet (traces that are graphs).
+    /// Adds an operation without dependencies (traces that are graphs).
     pub fn free(&mut self, rank: u32, action: Action) -> OpId {
         let id = OpId(self.operations.len() as u32);
         self.operations.push(Operation {
@@ -216,7 +216,7 @@ impl Builder {
         id
     }
 
-    /// The rank begins to send or to receive what [`Builder::pair`] matches; [`Builder::wait`] and
+    /// The rank begins to send or to receive; [`Builder::pair`] matches it later. [`Builder::wait`] and
     /// [`Builder::wait_all`] wait for it.
     pub fn unmatched(&mut self, rank: u32, action: Action) -> OpId {
         let id = self.add(rank, action);
@@ -341,7 +341,7 @@ impl Builder {
 }
 
 impl Program {
-    /// Refuses programs in which operations wait for each other in a circle within ranks.
+    /// Rejects cyclic dependencies within ranks.
     fn check_order(&self) -> Result<(), FabricError> {
         let mut waits: Vec<u32> = self.operations.iter().map(|op| op.waits_for).collect();
         let mut ready: Vec<u32> = (0..waits.len() as u32)
@@ -366,8 +366,8 @@ impl Program {
             .map_or(0, |i| self.operations[i].rank);
         Err(FabricError::OutOfRange {
             what: format!("order of operations of rank {stuck}"),
-            found: "operations that wait for each other in a circle".into(),
-            expected: "an order in which each can be done".into(),
+            found: "a cycle of operations that wait for each other".into(),
+            expected: "operations without cyclic dependencies".into(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a program on a network: who does what when.
+//! Runs a program on a network and gives the time of every operation.
 
 use super::transport::{Flows, Stream, Transport};
 use super::{Action, Program};
@@ -9,28 +9,28 @@ use hopbyte_fabric::NodeId;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What a run depends on beside program, placement and network.
+/// Settings of a run beside program, placement and network.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Transfers of other jobs that go on all the time.
+    /// Permanent transfers of other jobs.
     pub background: Vec<Stream>,
-    /// Share of the time within which ends of transfers count as one; 0 is exact.
+    /// Share of the time within which ends of transfers count as simultaneous; 0 is exact.
     pub tolerance: f64,
 }
 
-/// When everything was done.
+/// End times of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramTimes {
-    /// When the last operation ended.
+    /// End of the last operation.
     pub seconds: f64,
-    /// When each rank's last operation ended.
+    /// End of each rank's last operation.
     pub by_rank: Vec<f64>,
-    /// When each operation ended.
+    /// End of each operation.
     pub by_operation: Vec<f64>,
-    /// Bytes of transfers by the resource that held them back when they ended; under `None` those
-    /// that nothing held back, or of which that is not known.
+    /// Bytes of transfers by their bottleneck when they ended; under `None` those without a bottleneck,
+    /// or with an unknown one.
     pub held_back: BTreeMap<Option<u32>, f64>,
-    /// Operation, begin and end of every transfer, and the resource that held it back in the end.
+    /// Operation, begin and end of every transfer, and its last bottleneck.
     pub by_transfer: Vec<(u32, f64, f64, Option<u32>)>,
     /// Transfers through network or memory.
     pub transfers: u64,
@@ -38,7 +38,7 @@ pub struct ProgramTimes {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
-    /// Everything that the operation waits for is done.
+    /// All dependencies of the operation are done.
     Ready(u32),
     /// The operation is done.
     Done(u32),
@@ -53,7 +53,7 @@ struct Event {
 }
 
 impl What {
-    /// Place among events of one time: what ends comes before what begins.
+    /// Order of simultaneous events: ends come before begins.
     fn order(self) -> (u8, u32) {
         match self {
             Self::Done(id) => (0, id),
@@ -88,15 +88,15 @@ struct Run<'a, T> {
     events: BinaryHeap<Reverse<Event>>,
     waits: Vec<u32>,
     ended: Vec<f64>,
-    /// When a receive was posted, or a send's data arrived.
+    /// Time at which a receive was posted, or a send's data arrived.
     posted: Vec<f64>,
-    /// When a large send could leave.
+    /// Earliest time at which a large send can leave.
     leaves: Vec<f64>,
-    /// When a rank's processor and a node's message engine are free.
+    /// Time at which a rank's processor and a node's message engine are free.
     processor: Vec<f64>,
     engine: Vec<f64>,
     held_back: BTreeMap<Option<u32>, f64>,
-    /// When data of a send began to flow.
+    /// Time at which data of a send began to flow.
     begun: Vec<f64>,
     by_transfer: Vec<(u32, f64, f64, Option<u32>)>,
     transfers: u64,
@@ -116,12 +116,12 @@ pub fn run(
     Ok(run_on(flows, network, program, nodes)?.0)
 }
 
-/// Runs a program over a transport; gives the transport back.
+/// Runs a program over a transport and returns the transport.
 ///
-/// Sending takes the processor its overhead, then the node's message engine its share of the message
-/// rate; after the latency the data shares the network. Messages up to the eager size leave at once
-/// and end for the sender when they left; larger ones wait until the receiver is ready and one more
-/// round trip, and end with their data.
+/// A send occupies the processor for its overhead, then the node's message engine for its share of the
+/// message rate; after the latency the data shares the network. Messages up to the eager size leave at
+/// once and complete at the sender when they left; larger ones wait until the receiver is ready and for
+/// another round trip, and complete with their data.
 ///
 /// # Errors
 /// Pairs without a route; programs that never end.
@@ -194,7 +194,7 @@ impl<T: Transport> Run<'_, T> {
                 continue;
             }
             if limit == f64::INFINITY {
-                // Nothing will ever arrive: rates of zero.
+                // No further arrivals are possible: rates of zero.
                 return Ok(());
             }
             while let Some(Reverse(event)) = self.events.peek().copied() {
@@ -223,7 +223,7 @@ impl<T: Transport> Run<'_, T> {
         })
     }
 
-    /// Does what is to be done; returns how many transfers began.
+    /// Handles an event; returns the number of transfers begun.
     fn handle(&mut self, event: Event) -> Result<u64, ModelError> {
         match event.what {
             What::Ready(id) => self.begin(id, event.seconds)?,
@@ -242,7 +242,7 @@ impl<T: Transport> Run<'_, T> {
         Ok(0)
     }
 
-    /// Keeps the rank's processor busy from `now` on; returns when that is over.
+    /// Occupies the rank's processor from `now` on; returns the end of that time.
     fn occupy(&mut self, rank: u32, now: f64, seconds: f64) -> f64 {
         let free = &mut self.processor[rank as usize];
         *free = free.max(now) + seconds / self.network.point.cpu;
@@ -287,7 +287,7 @@ impl<T: Transport> Run<'_, T> {
         Ok(())
     }
 
-    /// Whether a send waits for its receiver.
+    /// Whether a send waits for its receiver (rendezvous).
     fn is_rendezvous(&self, send: u32) -> bool {
         match self.program.operations()[send as usize].action {
             Action::Send { bytes, .. } => bytes > self.network.parameters.eager_bytes,
@@ -295,20 +295,20 @@ impl<T: Transport> Run<'_, T> {
         }
     }
 
-    /// Starts the data of a large message once both sides are there.
+    /// Starts the data of a large message once both sides are ready.
     fn try_rendezvous(&mut self, send: u32, receive: u32) -> Result<(), ModelError> {
         let (leaves, posted) = (self.leaves[send as usize], self.posted[receive as usize]);
         if !self.is_rendezvous(send) || leaves.is_nan() || posted.is_nan() {
             return Ok(());
         }
-        // Ready to send there, clear to send back, data there.
+        // Request to send, clear to send, data.
         let latency = self.latency(send)?;
         let asked = (leaves + latency).max(posted);
         self.at(asked + 2.0 * latency, What::Flow(send));
         Ok(())
     }
 
-    /// Ends a receive once it is posted and its data is there.
+    /// Ends a receive once it is posted and its data has arrived.
     fn try_receive(&mut self, receive: u32, send: u32) {
         let (posted, arrived) = (self.posted[receive as usize], self.posted[send as usize]);
         if posted.is_nan() || arrived.is_nan() {
@@ -334,7 +334,7 @@ impl<T: Transport> Run<'_, T> {
         self.transport.latency(from, to, bytes)
     }
 
-    /// A send's data begins to flow; nothing flows for an empty message.
+    /// A send's data begins to flow; an empty message has no flow.
     fn flow(&mut self, send: u32, now: f64) -> Result<u64, ModelError> {
         let (from, to, bytes) = self.ends_of(send);
         self.transfers += 1;

@@ -1,9 +1,9 @@
-//! Recorded programs: what every rank called, as operations that wait for each other.
+//! Recorded programs: the calls of every rank as operations with dependencies.
 //!
-//! Calls come in turn, or as a graph (GOAL). Messages are matched as MPI does, within a pair of ranks and
-//! a communicator in order and by tag; a receive from anybody takes, of what no other receive wants, the
-//! message that its sender sent first in its own order. Collectives become the messages of their
-//! algorithms when all members have come to them.
+//! Calls come in order, or as a graph (GOAL). Messages are matched by MPI's rules: within a pair of ranks
+//! and a communicator, in order and by tag. A receive from any source takes the first message that its
+//! sender sent and that no other receive matches. Collectives become the messages of their algorithms
+//! when all members have reached them.
 
 use super::{Action, Builder, OpId, Program};
 use hopbyte_fabric::collective::{Algorithms, Operation};
@@ -11,16 +11,16 @@ use hopbyte_fabric::trace::{Call, Called, Dependency, Order, RankTrace, Trace};
 use hopbyte_fabric::{FabricError, InputError};
 use std::collections::{BTreeMap, HashMap};
 
-/// Most operations that a trace may become.
+/// Maximum number of operations of a trace.
 const MAX_TRACE_OPERATIONS: usize = 1 << 26;
 
 impl Program {
-    /// What a trace's ranks do; `operations_per_s` is how fast they do the work of which a trace counts
-    /// operations (SimGrid).
+    /// The program of a trace; `operations_per_s` converts work that the trace counts in operations
+    /// (SimGrid) to time.
     ///
     /// # Errors
-    /// Ranks and groups that do not exist, messages without their other half, members of a group that
-    /// call different collectives, work without a speed, more than can be held.
+    /// Ranks and groups that do not exist, unmatched messages, members of a group that call different
+    /// collectives, work without a speed, traces above the size limit.
     pub fn of_trace(trace: &Trace, operations_per_s: Option<f64>) -> Result<Self, FabricError> {
         let mut writer = Writer {
             trace,
@@ -36,16 +36,16 @@ impl Program {
     }
 }
 
-/// A send that was met.
+/// A send found in the trace.
 struct Sent {
     op: OpId,
     tag: u32,
-    /// Its place among its rank's calls.
+    /// Its position among its rank's calls.
     at: u32,
     taken: bool,
 }
 
-/// A receive that was met.
+/// A receive found in the trace.
 struct Wanted {
     op: OpId,
     from: Option<u32>,
@@ -73,7 +73,7 @@ fn wrong(rank: u32, found: impl Into<String>, expected: impl Into<String>) -> Fa
 }
 
 impl<'a> Writer<'a> {
-    /// Every rank goes on until it comes to a collective; who comes last takes all members on.
+    /// Every rank proceeds to its next collective; the last member to arrive lets all members continue.
     fn all(&mut self) -> Result<(), FabricError> {
         let count = self.trace.ranks.len();
         let mut next = vec![0usize; count];
@@ -97,7 +97,7 @@ impl<'a> Writer<'a> {
                         for &member in members {
                             next[member as usize] += 1;
                         }
-                        // This rank goes on at once, the others after it.
+                        // This rank continues at once, the others after it.
                         free.extend(members.iter().filter(|&&m| m != rank));
                         continue;
                     }
@@ -150,11 +150,9 @@ impl<'a> Writer<'a> {
             let error = InputError::new(
                 &self.trace.source,
                 format!("work of {operations} operations for rank {rank}"),
-                "a speed beside the trace",
+                "a processor speed for the trace",
             );
-            error
-                .hint("operations_per_s in the workload says it")
-                .into()
+            error.hint("set operations_per_s in the workload").into()
         })
     }
 
@@ -189,7 +187,7 @@ impl<'a> Writer<'a> {
                 self.request(rank, request, op);
             }
             Call::Wait { request } => {
-                // Waits for what is over, or was never begun, wait for nothing.
+                // Waits for completed or unknown requests have no effect.
                 if let Some(op) = self.requests[rank as usize].remove(&request) {
                     self.builder.wait(rank, op);
                 }
@@ -203,7 +201,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Notes a send or a receive for [`Writer::pair`].
+    /// Records a send or a receive for [`Writer::pair`].
     fn met(&mut self, rank: u32, call: Call, at: u32, op: OpId) {
         match call {
             Call::Send { to, tag, group, .. } => {
@@ -228,7 +226,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Brings sends and receives together: those of one sender first, then those of anybody.
+    /// Matches sends and receives: receives from one sender first, then those from any source.
     fn pair(&mut self) -> Result<(), FabricError> {
         for anybody in [false, true] {
             for wanted in self.receives.iter().filter(|w| w.from.is_none() == anybody) {
@@ -239,8 +237,8 @@ impl<'a> Writer<'a> {
                 let Some(send) = found else {
                     let from = wanted
                         .from
-                        .map_or("anybody".into(), |f| format!("rank {f}"));
-                    let found = format!("a receive from {from} that nobody sends to");
+                        .map_or("any rank".into(), |f| format!("rank {f}"));
+                    let found = format!("a receive from {from} without a send");
                     return Err(wrong(wanted.to, found, "a send for each receive"));
                 };
                 self.builder.pair(send, wanted.op);
@@ -258,7 +256,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// One collective of a group, whose members all stand at their call of it.
+    /// One collective of a group; all members have reached it.
     fn collective(&mut self, members: &[u32], next: &[usize]) -> Result<(), FabricError> {
         let calls = members.iter().map(|&m| (m, next[m as usize]));
         let called = Called::gather(self.trace, calls)?;
@@ -273,7 +271,7 @@ impl<'a> Writer<'a> {
             .collective(members, &operation, MAX_TRACE_OPERATIONS)
     }
 
-    /// A rank whose calls are a graph.
+    /// Adds a rank whose calls are a graph.
     fn graph(
         &mut self,
         rank: u32,
@@ -306,7 +304,7 @@ impl<'a> Writer<'a> {
             let expected = format!("an order with at most {MAX_TRACE_OPERATIONS} waits");
             wrong(
                 rank,
-                "calls that wait in a circle, or for too many",
+                "cyclic dependencies of calls, or too many of them",
                 expected,
             )
         })?;
@@ -318,14 +316,14 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Takes the message that a receive gets.
+/// Removes the message that a receive matches.
 fn take(by_sender: &mut BTreeMap<u32, Vec<Sent>>, wanted: &Wanted) -> Option<OpId> {
     let fits = |s: &Sent| !s.taken && wanted.tag.is_none_or(|t| t == s.tag);
     let best = by_sender
         .iter_mut()
         .filter(|(from, _)| wanted.from.is_none_or(|f| f == **from))
         .filter_map(|(_, list)| {
-            // What is taken at the front is of no use to anybody.
+            // A message matched at the front cannot match again.
             let gone = list.iter().take_while(|s| s.taken).count();
             if gone > 64 && 2 * gone > list.len() {
                 list.drain(..gone);
@@ -337,8 +335,8 @@ fn take(by_sender: &mut BTreeMap<u32, Vec<Sent>>, wanted: &Wanted) -> Option<OpI
     Some(best.op)
 }
 
-/// Edges (earlier, later) between calls that stand for a rank's dependencies: a call that waits until
-/// another one began waits for what that one waits for. `None` where they go in a circle.
+/// Edges (earlier, later) between calls for a rank's dependencies: a call that waits until another one
+/// began has the dependencies of that one. `None` if they are cyclic.
 fn ended_edges(calls: usize, dependencies: &[Dependency]) -> Option<Vec<(u32, u32)>> {
     let mut edges: Vec<(u32, u32)> = Vec::new();
     let mut waits: Vec<Vec<u32>> = vec![Vec::new(); calls];

@@ -1,4 +1,4 @@
-//! How data gets from node to node while a program runs: as flows, or packet by packet.
+//! Transport of a running program's data between nodes: as flows, or packet by packet.
 
 use crate::error::ModelError;
 use crate::fluid::{Clock, Done, PathId, Sharing};
@@ -6,22 +6,22 @@ use crate::network::{Network, Way};
 use hopbyte_fabric::NodeId;
 use std::collections::HashMap;
 
-/// What a program needs of a network.
+/// Interface between a program and a network.
 pub trait Transport {
-    /// The present, in seconds.
+    /// Current time in seconds.
     fn now(&self) -> f64;
 
-    /// Time from leaving the sender until data begins to arrive, without other traffic and without what
-    /// [`Transport::begin`] adds itself.
+    /// Time from leaving the sender until data begins to arrive, without other traffic and without delays
+    /// that [`Transport::begin`] adds.
     fn latency(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<f64, ModelError>;
 
     /// Data begins to flow now.
     fn begin(&mut self, from: NodeId, to: NodeId, bytes: f64, tag: u32) -> Result<(), ModelError>;
 
-    /// Goes on until data arrives, or until `limit` (seconds; may be infinite) if nothing does before.
+    /// Continues until data arrives, or until `limit` (seconds; may be infinite) if none arrives before.
     fn run_until(&mut self, limit: f64, done: &mut Vec<Done>);
 
-    /// Whether data has begun to flow that has not arrived.
+    /// Whether any data that has begun to flow has not arrived.
     fn is_busy(&self) -> bool;
 }
 
@@ -33,7 +33,7 @@ pub type Stream = (NodeId, NodeId, f64, f64);
 pub struct Flows<'a> {
     network: &'a Network<'a>,
     clock: Clock,
-    /// Path and latency by sender, receiver and size, on which the protocol depends.
+    /// Path and latency by sender, receiver and size; the protocol depends on the size.
     paths: HashMap<(NodeId, NodeId, u64), (PathId, f64)>,
     way: Way,
     /// Paths of the streams.
@@ -41,7 +41,7 @@ pub struct Flows<'a> {
 }
 
 impl<'a> Flows<'a> {
-    /// An idle network but for the streams of other jobs; `tolerance` as in [`Clock::new`].
+    /// A network with no traffic but the streams of other jobs; `tolerance` as in [`Clock::new`].
     pub fn new(
         network: &'a Network<'a>,
         background: &[Stream],
@@ -62,13 +62,13 @@ impl<'a> Flows<'a> {
         Ok(flows)
     }
 
-    /// Bytes that each stream moved until now. Streams that are alike count alike.
+    /// Bytes that each stream has moved so far. Equal streams have equal counts.
     pub fn streamed(&self) -> Vec<f64> {
         let received = self.streams.iter().map(|&p| self.clock.received(p));
         received.collect()
     }
 
-    /// What holds each stream back now.
+    /// Current bottleneck of each stream.
     pub(crate) fn streams_held_back(&self) -> Vec<Option<u32>> {
         let held = self.streams.iter().map(|&p| self.clock.bottleneck(p));
         held.collect()
@@ -110,7 +110,7 @@ impl Transport for Flows<'_> {
     }
 
     fn run_until(&mut self, limit: f64, done: &mut Vec<Done>) {
-        // Everything of one moment happens before rates are shared anew.
+        // All events of one time come before rates are computed again.
         if limit <= self.clock.now() {
             return;
         }

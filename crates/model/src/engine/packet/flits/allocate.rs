@@ -1,13 +1,13 @@
-//! Who gets a virtual channel, and who the switch: one round a cycle, both sides round robin.
+//! Allocation of virtual channels and of the switch: one round a cycle, round robin on both sides.
 
 use super::super::bits::{fine, first_from, take_lowest};
 use super::super::layout::{MAX_LANES, MAX_PORTS, NODE};
 use super::{Flits, NONE, State};
 
-/// Most queues of a router.
+/// Maximum number of queues of a router.
 const TOTAL_LANES: u16 = (MAX_PORTS * MAX_LANES) as u16;
 
-/// A queue (`number` among its router's) would like one of the free channels of an output.
+/// A request of a queue (`number` among its router's) for one of the free channels of an output.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     number: u16,
@@ -16,13 +16,13 @@ struct Wish {
     granted: u8,
 }
 
-/// What a router's cycle works with; empty between cycles.
+/// Scratch space of a router's cycle; empty between cycles.
 #[derive(Clone, Debug)]
 pub(super) struct Scratch {
     wishes: Vec<Wish>,
     /// Queues (input, channel) that got a channel in this cycle and may use it in the next.
     fresh: Vec<(u32, u8)>,
-    /// Inputs that want an output, by output; outputs that chose an input, by input.
+    /// Inputs that request an output, by output; outputs that chose an input, by input.
     wanted_by: [u64; MAX_PORTS],
     granted: [u64; MAX_PORTS],
 }
@@ -39,8 +39,8 @@ impl Default for Scratch {
 }
 
 impl Flits {
-    /// One cycle of a router: virtual channels by what was free before, then the switch among queues
-    /// that were ready before.
+    /// One cycle of a router: virtual channels among those free before this cycle, then the switch among queues
+    /// that were ready before it.
     #[inline]
     pub(super) fn allocate(&mut self, router: usize, ins: usize, outs: usize) {
         if self.routers[router].may_give {
@@ -54,11 +54,11 @@ impl Flits {
         }
     }
 
-    /// Gives asking queues virtual channels: each free one goes to one of those that could use it, each
-    /// asking queue takes one of those that it got.
+    /// Allocates virtual channels to requesting queues: each free channel is granted to one of the queues that
+    /// could use it, each queue accepts one of its grants.
     fn allocate_lanes(&mut self, router: usize, ins: usize, outs: usize) {
         let mut wishes = std::mem::take(&mut self.scratch.wishes);
-        // Outputs that several wish.
+        // Outputs with several requests.
         let (mut wished, mut contended) = (0u64, 0u64);
         let mut ports = self.routers[router].asking;
         while ports != 0 {
@@ -99,7 +99,7 @@ impl Flits {
         self.routers[router].may_give = again;
     }
 
-    /// Channels that go to a wish when every channel chooses among those that could use it, in turn.
+    /// Channels granted to a request when every channel chooses round robin among the queues that could use it.
     fn granted(&self, outs: usize, wishes: &[Wish], i: usize) -> u8 {
         let mine = wishes[i];
         let base = self.at(outs + usize::from(mine.out), 0);
@@ -117,7 +117,7 @@ impl Flits {
         granted
     }
 
-    /// Gives a queue one of the channels that it got.
+    /// Allocates one of the granted channels to a queue.
     #[inline]
     fn give_lane(&mut self, router: usize, ins: usize, outs: usize, wish: Wish) {
         let number = usize::from(wish.number);
@@ -142,8 +142,8 @@ impl Flits {
         self.scratch.fresh.push(((ins + index) as u32, lane));
     }
 
-    /// Sends flits through the switch: each output chooses among the inputs that have something for it,
-    /// each input among the outputs that chose it, both in turn (iSLIP with one iteration).
+    /// Sends flits through the switch: each output chooses among the inputs with a flit for it, each input
+    /// among the outputs that chose it, both round robin (iSLIP with one iteration).
     fn allocate_switch(&mut self, router: usize, ins: usize, outs: usize) {
         let mut asked = self.ask_for_outputs(router, ins, outs);
         let mut inputs = 0u64;
@@ -162,7 +162,7 @@ impl Flits {
         }
     }
 
-    /// Which inputs could send to which outputs now. Returns the outputs.
+    /// Collects the inputs that can send to each output now. Returns the outputs.
     #[inline]
     fn ask_for_outputs(&mut self, router: usize, ins: usize, outs: usize) -> u64 {
         let mut asked = 0u64;
@@ -186,7 +186,7 @@ impl Flits {
         asked
     }
 
-    /// The queue of an input that sends to an output, in turn.
+    /// The queue of an input that sends to an output, round robin.
     #[inline]
     fn choose_lane(&self, port: usize, out: u8) -> u8 {
         let input = &self.inputs[port];
@@ -243,11 +243,11 @@ impl Flits {
         }
     }
 
-    /// The last flit of a queue's first packet has left.
+    /// Removes a queue's first packet after its last flit has left.
     #[inline]
     fn next_packet(&mut self, router: usize, port: usize, lane: u8) {
         self.packet_hops += 1;
-        // The channel is free for those that ask.
+        // The channel is free for other queues.
         self.routers[router].may_give = self.routers[router].asking != 0;
         let at = self.at(port, lane);
         self.queues[at].state = State::Waits;

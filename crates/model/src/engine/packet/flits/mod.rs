@@ -1,10 +1,10 @@
-//! Routers with input queues: packets of several flits, whose cycles give virtual channels to queues and
+//! Routers with input queues: packets of several flits; each cycle allocates virtual channels to queues and
 //! the switch to flits.
 //!
-//! A router acts only on what arrived before, and what it sends arrives later, so that within a cycle the
-//! routers' order does not matter. Each is handled once in a cycle, with all that is due at it: its queues,
-//! ports and channels lie side by side. What is under way lies in a ring of the next cycles, a place for
-//! each port: no wire brings more than a flit in a cycle, and no input gives back more than one.
+//! A router acts only on earlier arrivals, and its output arrives in later cycles, so that the order of routers
+//! within a cycle does not matter. Each is handled once in a cycle with all its pending events: its queues,
+//! ports and channels are adjacent in memory. Flits in flight are in a ring of the next cycles, with one slot for
+//! each port: a wire delivers at most one flit in a cycle, and an input returns at most one credit.
 
 mod allocate;
 mod nodes;
@@ -17,14 +17,14 @@ use hopbyte_fabric::bits::BitSet;
 
 /// No packet, no router.
 const NONE: u32 = u32::MAX;
-/// Room of wires that end at a node, which always takes what comes.
+/// Buffer of wires that end at a node: nodes always accept flits.
 const PLENTY: u16 = u16::MAX;
-/// Most places of the ring: a machine whose wires are that long is refused.
+/// Maximum number of slots of the ring: machines with longer wires are rejected.
 const MOST_PLACES: usize = 1 << 26;
-/// Bits of a flit under way that say its virtual channel; above them, of a head, its packet's number plus 1.
+/// Bits of a flit in flight for its virtual channel; above them, of a head, its packet's number plus 1.
 const LANE_BITS: u32 = 3;
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     born: u64,
@@ -32,12 +32,12 @@ struct Packet {
     /// The packet that waits behind it, at its node or at an input.
     next: u32,
     flits: u8,
-    /// Dimension that it travels, to see turns, and dateline class in that ring.
+    /// Dimension of travel, to detect turns, and dateline class in that ring.
     dim: u8,
     class: u8,
 }
 
-/// How far the first packet of a queue is: without a channel of its output, with one, on its way over it.
+/// State of a queue's first packet: without a channel of its output, with one, or sending on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waits,
@@ -48,36 +48,36 @@ enum State {
 /// A virtual channel's queue at an input.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    /// The packet whose turn it is.
+    /// The first packet.
     head: u32,
-    /// Flits here, and those of the first packet that have not left.
+    /// Flits in the queue, and remaining flits of the first packet.
     flits: u16,
     left: u8,
     state: State,
-    /// Output of the first packet among its router's, its channel there, and those that it may have.
+    /// Output of the first packet among its router's, its channel there, and its permitted channels.
     out: u8,
     lane: u8,
     range: u8,
-    /// Where its search for a channel begins.
+    /// Start of its next search for a channel.
     turn: u8,
 }
 
-/// A port that flits come to.
+/// A port that flits arrive at.
 #[derive(Clone, Debug)]
 struct Input {
-    /// Until when a crossing keeps it busy.
+    /// Busy with a crossing until this cycle.
     busy: Fine,
     router: u32,
-    /// Where the other end of its wire is: router (or node, marked) and number among that one's outputs.
+    /// Other end of its wire: router (or node, marked) and number among its outputs.
     from_router: u32,
     from: u32,
     from_index: u8,
     /// Number among the router's inputs.
     index: u8,
-    /// Queues that ask for a channel; those with a channel, a flit, and room for it at the far end.
+    /// Queues that request a channel; queues with a channel, a flit, and credits.
     asking: u8,
     able: u8,
-    /// Whose turn it is: output, queue.
+    /// Round-robin positions: output, queue.
     turn: u8,
     lane_turn: u8,
 }
@@ -87,13 +87,13 @@ struct Input {
 struct Wire {
     free_at: Fine,
     per_flit: Fine,
-    /// Where it ends: input (or node, marked), its router and number there.
+    /// Far end: input (or node, marked), its router and number there.
     to: u32,
     to_router: u32,
     to_index: u8,
     /// Channels that packets hold.
     held: u8,
-    /// Whose turn it is: input, channel, tile of the link that begins here.
+    /// Round-robin positions: input, channel, tile of the link that begins here.
     input_turn: u8,
     lane_turn: u8,
     tile_turn: u8,
@@ -105,7 +105,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Whether nothing is on the wire when this cycle ends.
+    /// Whether the wire is idle at the end of this cycle.
     #[inline]
     fn is_free(&self, now: u64) -> bool {
         self.free_at < fine(now + 1)
@@ -120,23 +120,23 @@ impl Wire {
 /// A virtual channel of a wire.
 #[derive(Clone, Copy, Debug)]
 struct Channel {
-    /// Flits that the far end has room for.
+    /// Credits, in flits.
     credits: u16,
-    /// The queue that holds it, and whose turn it is to get it, by number among the router's queues.
+    /// The queue that holds it, and the next queue in turn, by number among the router's queues.
     holder: u16,
     turn: u16,
 }
 
-/// What a router has to do, as sets of its inputs.
+/// Pending work of a router, as sets of its inputs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Router {
     asking: u64,
     able: u64,
-    /// Whether those that ask could get something: one is new, or a channel is.
+    /// Whether a request could be granted: there is a new request or a newly free channel.
     may_give: bool,
 }
 
-/// What comes to a router in a cycle, as sets of ports: flits, outputs of first packets, room at outputs.
+/// Events at a router in a cycle, as sets of ports: flits, outputs of first packets, credits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     flits: u64,
@@ -144,7 +144,7 @@ struct Due {
     credits: u64,
 }
 
-/// Cycles ahead, each with a place for everything that can come in it.
+/// Ring of the next cycles, each with slots for all its events.
 #[derive(Clone, Debug)]
 struct Ring {
     mask: u64,
@@ -152,11 +152,11 @@ struct Ring {
     ins: usize,
     outs: usize,
     due: Vec<Due>,
-    /// By input: the flit; queues whose first packet knows its output. By output: channels with more room.
+    /// By input: the flit; queues whose first packet has its output. By output: channels with new credits.
     flits: Vec<u32>,
     routed: Vec<u8>,
     credits: Vec<u8>,
-    /// Packets that reach their nodes, and channels of nodes' wires that have room again.
+    /// Packets that reach their nodes, and channels of nodes' wires with new credits.
     deliveries: Vec<Vec<u32>>,
     node_credits: Vec<Vec<u32>>,
 }
@@ -221,27 +221,27 @@ impl Ring {
     }
 }
 
-/// Where a node sends from.
+/// Sending side of a node.
 #[derive(Clone, Debug)]
 struct Source {
-    /// Packets that wait.
+    /// Waiting packets.
     head: u32,
     tail: u32,
-    /// The wire and channel over which a packet is being sent, and its flits left.
+    /// Wire and channel of the packet being sent, and its remaining flits.
     wire: u32,
     lane: u8,
     left: u8,
     wire_turn: u8,
 }
 
-/// Everything that moves.
+/// The whole state of the network.
 #[derive(Clone, Debug)]
 pub(super) struct Flits {
     layout: Layout,
     channels: u8,
     lane_bits: u32,
     route_cycles: u64,
-    /// How long a flit keeps an input busy that it crosses, and how long its room takes to come back.
+    /// Cycles of a crossing at the input, and delay of a credit.
     switched: Fine,
     credit_cycles: u64,
     now: u64,
@@ -249,7 +249,7 @@ pub(super) struct Flits {
     free: u32,
     routers: Vec<Router>,
     inputs: Vec<Input>,
-    /// By input and virtual channel; the first and last packet that wait behind the one whose turn it is.
+    /// By input and virtual channel; the first and last packet that wait behind the queue's first one.
     queues: Vec<Queue>,
     behind: Vec<[u32; 2]>,
     wires: Vec<Wire>,
@@ -257,11 +257,11 @@ pub(super) struct Flits {
     lanes: Vec<Channel>,
     ring: Ring,
     sources: Vec<Source>,
-    /// Nodes with something to send, a bit each.
+    /// Nodes with packets to send, a bit each.
     sending: BitSet,
     scratch: allocate::Scratch,
     under_way: u64,
-    /// Flits and packets times routers that they crossed.
+    /// Flits and packets times routers on their way.
     pub(super) flit_hops: u64,
     pub(super) packet_hops: u64,
 }
@@ -332,12 +332,12 @@ impl Flits {
         })
     }
 
-    /// The next cycle in which anything may happen.
+    /// The next cycle that may have an event.
     pub(super) fn next(&self) -> Option<u64> {
         (self.under_way > 0).then_some(self.now)
     }
 
-    /// Does one cycle, before which nothing happens. Births of packets that came to their nodes are added
+    /// Runs one cycle, before which there are no events. Births of packets that reached their nodes are added
     /// to `delivered`.
     pub(super) fn step(&mut self, cycle: u64, delivered: &mut Vec<u64>) {
         self.now = cycle;
@@ -350,7 +350,7 @@ impl Flits {
         self.now = cycle + 1;
     }
 
-    /// A router's cycle: what came, then who gets what.
+    /// A router's cycle: arrivals, then allocation.
     #[inline]
     fn handle(&mut self, router: usize, slot: usize) {
         let due = std::mem::take(&mut self.ring.due[slot * self.routers.len() + router]);
@@ -381,7 +381,7 @@ impl Flits {
         }
     }
 
-    /// A flit comes to its queue.
+    /// A flit arrives at its queue.
     #[inline]
     fn arrive(&mut self, outs: usize, input: usize, flit: u32) {
         let lane = (flit & ((1 << LANE_BITS) - 1)) as u8;
@@ -399,7 +399,7 @@ impl Flits {
         }
     }
 
-    /// A packet is first in its queue and will know its output in some cycles.
+    /// A packet becomes first in its queue; its output is known some cycles later.
     #[inline]
     fn begin_routing(&mut self, input: usize, lane: u8, id: u32, cycles: u64) {
         let at = self.at(input, lane);
@@ -420,7 +420,7 @@ impl Flits {
         }
     }
 
-    /// The far end of a wire has room again.
+    /// Credits arrive at a wire.
     #[inline]
     fn credit(&mut self, router: usize, ins: usize, wire: usize, lanes: u8) {
         let mut lanes = u64::from(lanes);
@@ -442,7 +442,7 @@ impl Flits {
         }
     }
 
-    /// First packets know their outputs and ask for channels there.
+    /// First packets have their outputs and request channels there.
     #[inline]
     fn ask(&mut self, router: usize, index: usize, lanes: u8) {
         let input = self.layout.in_base[router] as usize + index;
@@ -456,7 +456,7 @@ impl Flits {
         }
     }
 
-    /// Finds the output of a queue's first packet, and which virtual channels it may have there.
+    /// Finds the output of a queue's first packet and its permitted virtual channels there.
     #[inline]
     fn find_way(&mut self, router: usize, at: usize) {
         let queue = &mut self.queues[at];
@@ -469,7 +469,7 @@ impl Flits {
             packet.class = u8::from(crosses);
         }
         if wire.tiles > 1 {
-            // Tiles of a link take turns.
+            // Round robin over a link's tiles.
             let turn = &mut wire.tile_turn;
             queue.out += *turn;
             *turn = if *turn + 1 == wire.tiles {
@@ -478,7 +478,7 @@ impl Flits {
                 *turn + 1
             };
         }
-        // Those of its dateline class, unless it has arrived.
+        // Channels of its dateline class, unless it has arrived.
         let (first, count) = if wire.to & NODE != 0 {
             (0, 2 * self.channels)
         } else {
@@ -487,7 +487,7 @@ impl Flits {
         queue.range = (((1u16 << count) - 1) << first) as u8;
     }
 
-    /// Notes whether a queue with a channel and a flit has room for it at the far end.
+    /// Updates whether a queue with a channel and a flit has credits.
     #[inline]
     fn find_able(&mut self, outs: usize, input: usize, lane: u8) {
         let queue = &self.queues[self.at(input, lane)];

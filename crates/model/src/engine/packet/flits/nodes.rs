@@ -1,11 +1,11 @@
-//! Nodes put packets on their wires, flit by flit, and take what arrives.
+//! Nodes inject packets flit by flit, and accept arrivals.
 
 use super::super::bits::{first_from, take_lowest};
 use super::super::layout::AT_HOME;
 use super::{Flits, LANE_BITS, NONE, Packet};
 
 impl Flits {
-    /// Gives a node a packet of so many flits to send.
+    /// Queues a packet of `flits` flits at a node.
     pub(in crate::engine::packet) fn send(&mut self, node: u32, to: u32, flits: u8, born: u64) {
         let packet = Packet {
             born,
@@ -44,7 +44,7 @@ impl Flits {
         }
     }
 
-    /// Lets every node that has something to send do so.
+    /// Runs all nodes with packets to send.
     pub(super) fn inject_all(&mut self, slot: usize) {
         for credit in self.ring.node_credits[slot].drain(..) {
             let lane = credit & ((1 << LANE_BITS) - 1);

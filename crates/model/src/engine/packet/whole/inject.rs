@@ -1,4 +1,4 @@
-//! Nodes put packets on their wires.
+//! Nodes inject packets.
 
 use super::super::bits::{fine, fine_of, first_from, floor};
 use super::{Engine, Event, NONE, What};
@@ -9,7 +9,7 @@ impl Engine {
         let source = &self.sources[node as usize];
         let network = match source.head {
             [NONE, NONE] => return,
-            // Responses first: they free what requests wait for.
+            // Responses first: they complete the requests that others wait for.
             [_, NONE] => 0,
             _ => 1,
         };
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// Channels of a network over a node's wire whose far ends have room for so many phits.
+    /// Channels of a network over a node's wire with at least `phits` credits.
     #[inline]
     fn lanes_with_room(&self, out: u32, network: usize, phits: u8) -> u8 {
         let count = 2 * self.spec.channels;

@@ -1,7 +1,7 @@
-//! Routers that pass packets whole, with queues behind the switch too.
+//! Routers that move packets whole, with output queues.
 //!
-//! Everything is an event: an arrival that finds its input free and room at its output crosses at once; if
-//! not, whatever it waits for tells it.
+//! The engine is driven by events: an arrival with its input free and room at its output crosses at once;
+//! otherwise the resource that it waits for wakes it.
 
 mod inject;
 mod parts;
@@ -16,7 +16,7 @@ use crate::error::ModelError;
 use parts::{Channel, Event, Input, NONE, Queue, Source, What, Wire};
 pub(super) use parts::{Count, Delivered, Packet};
 
-/// Everything that moves.
+/// The whole state of the network.
 #[derive(Clone, Debug)]
 pub(super) struct Engine {
     pub(super) spec: RouterSpec,
@@ -24,7 +24,7 @@ pub(super) struct Engine {
     /// Virtual channels of an input, and their logarithm.
     lanes: usize,
     lane_bits: u32,
-    /// How long a phit keeps an input busy that it crosses.
+    /// Cycles of a crossing at the input for each phit.
     per_phit_switch: Fine,
     now: u64,
     wheel: Wheel<Event>,
@@ -39,9 +39,9 @@ pub(super) struct Engine {
     channels: Vec<Channel>,
     sources: Vec<Source>,
     awake_sources: Vec<u32>,
-    /// The ones above while they are gone through.
+    /// The ones above during iteration.
     handled: Vec<u32>,
-    /// Packets times routers that they crossed.
+    /// Packets times routers on their way.
     pub(super) packet_hops: u64,
 }
 
@@ -80,17 +80,17 @@ impl Engine {
         })
     }
 
-    /// The cycle that comes next.
+    /// The next cycle.
     pub(super) fn now(&self) -> u64 {
         self.now
     }
 
-    /// What an input counted so far.
+    /// Counters of an input so far.
     pub(super) fn count(&self, input: usize) -> Count {
         self.inputs[input].count
     }
 
-    /// Cycles in which an arrival waited to go on.
+    /// Cycles in which an arrival waited in its input queue.
     pub(super) fn input_stall(&self, input: usize) -> u64 {
         self.inputs[input].stall.until(self.now)
     }
@@ -110,7 +110,7 @@ impl Engine {
         id
     }
 
-    /// Gives a node a packet to send.
+    /// Queues a packet at a node.
     pub(super) fn send(&mut self, node: u32, packet: Packet) {
         let id = self.keep(packet);
         let source = &mut self.sources[node as usize];
@@ -129,7 +129,7 @@ impl Engine {
         self.sources[node as usize].head[network] != NONE
     }
 
-    /// The next cycle in which anything happens.
+    /// The next cycle with an event.
     pub(super) fn next(&self) -> Option<u64> {
         if self.awake_sources.is_empty() {
             self.wheel.next()
@@ -138,12 +138,12 @@ impl Engine {
         }
     }
 
-    /// Names a node in `idle` at a cycle.
+    /// Lists a node in `idle` at a cycle.
     pub(super) fn remind(&mut self, node: u32, cycle: u64) {
         self.wheel.put(cycle, Event::new(What::Remind, node, 0));
     }
 
-    /// Nothing is done before a cycle; events that are due earlier stay due.
+    /// Skips to a cycle; earlier pending events remain.
     pub(super) fn rest_until(&mut self, cycle: u64) {
         if self.awake_sources.is_empty() {
             let next = self.wheel.next().unwrap_or(cycle);
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Does one cycle, before which nothing happens. Nodes that could use another request are added
+    /// Runs one cycle, before which there are no events. Nodes that could use another request are added
     /// to `idle`.
     pub(super) fn step(&mut self, cycle: u64, delivered: &mut Vec<Delivered>, idle: &mut Vec<u32>) {
         self.now = cycle;

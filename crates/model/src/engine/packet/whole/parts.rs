@@ -1,4 +1,4 @@
-//! What the engine is made of: packets, queues, ports, wires, events.
+//! Parts of the engine: packets, queues, ports, wires, events.
 
 use super::super::bits::{Fine, fine, fine_of};
 use super::super::layout::{AT_HOME, In, NODE, Out};
@@ -6,17 +6,17 @@ use super::super::spec::RouterSpec;
 
 /// No packet, no queue.
 pub(super) const NONE: u32 = u32::MAX;
-/// Room or credits of wires that end at a node, which always takes what comes.
+/// Buffer or credits of wires that end at a node: nodes always accept packets.
 const PLENTY: i32 = i32::MAX / 2;
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine::packet) struct Packet {
-    /// What it means to whoever sent it.
+    /// Tag of the sender.
     pub(in crate::engine::packet) tag: u64,
-    /// When its last phit is where its first one is.
+    /// Time at which its last phit reaches the position of its first.
     pub(super) tail_at: Fine,
-    /// Node that it goes to.
+    /// Destination node.
     pub(in crate::engine::packet) to: u32,
     pub(super) next: u32,
     /// Cycles for which its node sends nothing else.
@@ -24,7 +24,7 @@ pub(in crate::engine::packet) struct Packet {
     pub(in crate::engine::packet) phits: u8,
     /// Network: 0 request, 1 response.
     pub(in crate::engine::packet) network: u8,
-    /// Dimension that it travels, to see turns, and dateline class in that ring.
+    /// Dimension of travel, to detect turns, and dateline class in that ring.
     pub(super) dim: u8,
     pub(super) class: u8,
 }
@@ -58,15 +58,15 @@ pub(in crate::engine::packet) struct Delivered {
 pub(super) struct Queue {
     pub(super) head: u32,
     pub(super) tail: u32,
-    /// Channel of its output that the first packet takes.
+    /// Output channel of the first packet.
     pub(super) out: u32,
-    /// The queue that waits behind this one for room there.
+    /// The queue behind this one that waits for room there.
     pub(super) behind: u32,
     /// Phits of the first packet.
     pub(super) phits: u8,
-    /// Where its search for a virtual channel begins.
+    /// Start of its next search for a virtual channel.
     pub(super) turn: u8,
-    /// Whether the first packet was kept from going on.
+    /// Whether the first packet is blocked.
     pub(super) stalled: bool,
 }
 
@@ -85,19 +85,19 @@ impl Queue {
 /// The receiving side of a wire: a port of a router.
 #[derive(Clone, Debug)]
 pub(super) struct Input {
-    /// Until when a crossing keeps it busy.
+    /// Busy with a crossing until this cycle.
     pub(super) busy: Fine,
     pub(super) router: u32,
     /// The sending side.
     pub(super) from: u32,
-    /// Queues whose first packet waits for it, and whose turn it is.
+    /// Queues whose first packet waits for it, and the next in turn.
     pub(super) waits: u8,
     pub(super) lane_turn: u8,
-    /// Whether an event says when it is free.
+    /// Whether an event is pending for the time when it is free.
     pub(super) watched: bool,
-    /// Queues whose first packet was kept from going on.
+    /// Queues whose first packet is blocked.
     stalled: u8,
-    /// Arrivals, and cycles in which one of them waited to go on.
+    /// Arrivals, and cycles in which any of them was blocked.
     pub(super) count: Count,
     pub(super) stall: Stall,
 }
@@ -139,20 +139,20 @@ impl Input {
 pub(super) struct Wire {
     pub(super) free_at: Fine,
     pub(super) per_phit: Fine,
-    /// Where it ends and begins: inputs and routers, or nodes marked with [`NODE`].
+    /// Far end and near end: inputs and routers, or nodes marked with [`NODE`].
     pub(super) to: u32,
     pub(super) from: u32,
     /// Cycles to the far end.
     pub(super) forward: u32,
-    /// Queues behind the switch that hold packets.
+    /// Output queues that hold packets.
     pub(super) waits: u8,
-    /// Whose turn it is: queue at the far end, tile of the link that begins here.
+    /// Round-robin positions: queue at the far end, tile of the link that begins here.
     pub(super) lane_turn: u8,
     pub(super) tile_turn: u8,
     /// Outputs of that link, and its dimension.
     pub(super) tiles: u8,
     pub(super) dim: u8,
-    /// When an event looks at it again, if one is under way.
+    /// Cycle of the pending event that checks it, if any.
     pub(super) looks_at: u64,
     pub(super) credit_stall: Stall,
 }
@@ -175,18 +175,18 @@ impl Wire {
         }
     }
 
-    /// Whether nothing is on the wire when this cycle ends.
+    /// Whether the wire is idle at the end of this cycle.
     #[inline]
     pub(super) fn is_free(&self, now: u64) -> bool {
         self.free_at < fine(now + 1)
     }
 }
 
-/// A virtual channel of a wire, with its queue behind the switch. Channels that shared room could wait
-/// for each other in a circle.
+/// A virtual channel of a wire, with its output queue. Channels with a shared buffer could
+/// deadlock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channel {
-    /// Phits that the far end has room for, and that its queue here has.
+    /// Credits at the far end, and free phits of its queue here.
     pub(super) credits: i32,
     pub(super) room: i32,
     pub(super) head: u32,
@@ -213,13 +213,13 @@ impl Channel {
     }
 }
 
-/// Where a node sends from.
+/// Sending side of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// Packets that wait, by network.
+    /// Waiting packets, by network.
     pub(super) head: [u32; 2],
     pub(super) tail: [u32; 2],
-    /// When the next packet may begin.
+    /// Earliest cycle of the next packet.
     pub(super) free_at: Fine,
     pub(super) wire_turn: u8,
     pub(super) awake: bool,
@@ -235,12 +235,12 @@ impl Source {
     };
 }
 
-/// Sorts of events.
+/// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// At a queue (input and virtual channel at once): a packet's head arrives and has found its way.
+    /// At a queue (input and virtual channel together): a packet's head has arrived and is routed.
     Head,
-    /// At a channel: the far end has room again for so many phits.
+    /// At a channel: credits for a number of phits arrive.
     Credit,
     /// A wire is free.
     Look,
@@ -248,24 +248,24 @@ pub(super) enum What {
     InputFree,
     /// A node may send again.
     Source,
-    /// Somebody wanted a node to be named.
+    /// A node's listing was requested.
     Remind,
-    /// At a node: a packet is there.
+    /// At a node: a packet has arrived.
     Deliver,
 }
 
-/// What happens in a cycle, in eight bytes: most of what an engine moves about is events.
+/// An event in eight bytes: events are most of the engine's memory traffic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     what_at: u32,
     pub(super) with: u32,
 }
 
-/// Bits of a place's number; above them is what happens there.
+/// Bits of a place's number; above them is the kind of event.
 const PLACE_BITS: u32 = 29;
 
 impl Event {
-    /// Something at a queue, channel, wire, input or node, with a packet or a number of phits.
+    /// An event at a queue, channel, wire, input or node, with a packet or a number of phits.
     #[inline]
     pub(super) fn new(what: What, at: u32, with: u32) -> Self {
         debug_assert!(at < 1 << PLACE_BITS);
@@ -294,15 +294,15 @@ impl Event {
     }
 }
 
-/// What a tile counted of arrivals.
+/// Arrival counters of a tile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::engine::packet) struct Count {
-    /// By network: requests are virtual channel 0 to the counters, responses 1.
+    /// By network: requests are virtual channel 0 in the counters, responses 1.
     pub(in crate::engine::packet) packets: [u64; 2],
     pub(in crate::engine::packet) phits: [u64; 2],
 }
 
-/// Cycles in which something waits.
+/// Cycles in which at least one packet waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stall {
     since: u64,
@@ -310,7 +310,7 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    /// Nothing waits, nothing did.
+    /// No packet waits, none has waited.
     const NONE: Self = Self {
         since: u64::MAX,
         cycles: 0,
@@ -327,7 +327,7 @@ impl Stall {
         self.since = u64::MAX;
     }
 
-    /// Whether something waits.
+    /// Whether any packet waits.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.since != u64::MAX

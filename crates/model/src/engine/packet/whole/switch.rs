@@ -1,10 +1,10 @@
-//! From an input through the switch to a queue behind it, and from there onto the wire.
+//! From an input through the switch to an output queue, and from there onto the wire.
 
 use super::super::bits::{CYCLE, ceil, fine, first_from, take_lowest};
 use super::{Engine, Event, NODE, NONE, What};
 
 impl Engine {
-    /// A packet's head has come and found its way.
+    /// A packet's head has arrived and is routed.
     pub(super) fn arrive(&mut self, queue: u32, id: u32) {
         let (port, _) = self.split(queue);
         let packet = &mut self.packets[id as usize];
@@ -38,12 +38,12 @@ impl Engine {
         }
         line.phits = packet.phits;
         if wire.tiles > 1 {
-            // Tiles of a link take turns.
+            // Round robin over a link's tiles.
             let turn = wire.tile_turn;
             number += u32::from(turn);
             wire.tile_turn = if turn + 1 == wire.tiles { 0 } else { turn + 1 };
         }
-        // Those of its network, and of its dateline class unless it has arrived.
+        // Channels of its network, and of its dateline class unless it has arrived.
         let channels = self.spec.channels;
         let first = packet.network * 2 * channels;
         let (first, count) = if wire.to & NODE != 0 {
@@ -56,8 +56,8 @@ impl Engine {
         line.out = number << self.lane_bits | u32::from(lane);
     }
 
-    /// Lets the first packet of a queue cross, or wait for its input, or for room at its output behind
-    /// others that wait (unless it was the first of those).
+    /// Lets the first packet of a queue cross, or wait for its input, or for room at its output after
+    /// other waiting queues (unless it was the first of those).
     #[inline]
     fn go(&mut self, queue: u32, was_first: bool) {
         let (port, _) = self.split(queue);
@@ -75,7 +75,7 @@ impl Engine {
         self.cross(queue);
     }
 
-    /// Whether a queue behind the switch takes so many phits; an empty one takes any packet.
+    /// Whether an output queue has room for `phits` phits; an empty one takes any packet.
     #[inline]
     fn has_room(&self, out: usize, phits: u8) -> bool {
         let channel = &self.channels[out];
@@ -115,7 +115,7 @@ impl Engine {
         }
     }
 
-    /// Queues that wait for an input cross in turn; the first that does keeps it busy for the others.
+    /// Queues that wait for an input cross round robin; the first crossing occupies it for the others.
     pub(super) fn input_free(&mut self, port: u32) {
         let input = &mut self.inputs[port as usize];
         input.watched = false;
@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// Room at an output: those that waited for it cross as far as it goes.
+    /// Room at an output: queues that waited for it cross as far as it suffices.
     #[inline]
     fn give_room(&mut self, out: usize) {
         loop {
@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Moves the first packet of a queue behind the switch.
+    /// Moves the first packet of a queue to its output queue.
     fn cross(&mut self, queue: u32) {
         let (port, lane) = self.split(queue);
         let line = &mut self.queues[queue as usize];
@@ -156,7 +156,7 @@ impl Engine {
         let switched = (u64::from(phits) * self.per_phit_switch).max(CYCLE);
         input.busy = fine(self.now) + switched;
         input.lane_turn = lane + 1;
-        // The room is free when the last phit has gone, which may still be on its way here.
+        // The room is free when the last phit has left, which may still be in flight to this input.
         let gone = ceil((input.busy - CYCLE).max(packet.tail_at));
         packet.tail_at = packet.tail_at.max(input.busy);
         packet.next = NONE;
@@ -173,7 +173,7 @@ impl Engine {
         self.queue_at_output(out, id, phits);
     }
 
-    /// Puts a packet behind the switch.
+    /// Puts a packet into an output queue.
     #[inline]
     fn queue_at_output(&mut self, out: u32, id: u32, phits: u8) {
         let (wire, lane) = self.split(out);
@@ -189,7 +189,7 @@ impl Engine {
         self.send_queued(wire as u32);
     }
 
-    /// Sends what waits behind the switch while the wire is free and the far end has room.
+    /// Sends packets of output queues while the wire is free and the far end has room.
     pub(super) fn send_queued(&mut self, out: u32) {
         while self.wires[out as usize].waits != 0 {
             if !self.wires[out as usize].is_free(self.now) {
@@ -213,7 +213,7 @@ impl Engine {
         }
     }
 
-    /// Sends the first packet of a channel that waits behind the switch.
+    /// Sends the first packet of a channel's output queue.
     #[inline]
     fn send_first(&mut self, out: usize, lane: u8) {
         let at = self.at(out, lane);
@@ -229,7 +229,7 @@ impl Engine {
         self.give_room(at);
     }
 
-    /// Channels whose first packet behind the switch has room at the far end.
+    /// Channels whose first packet in the output queue has credits.
     #[inline]
     fn lanes_that_can(&self, out: u32) -> u8 {
         let mut lanes = u64::from(self.wires[out as usize].waits);

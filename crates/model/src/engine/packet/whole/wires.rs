@@ -1,10 +1,10 @@
-//! What goes over wires, what comes back, and who is told.
+//! Transmission over wires, returning credits, and wake-ups.
 
 use super::super::bits::{ceil, fine, floor};
 use super::{Engine, Event, NODE, What};
 
 impl Engine {
-    /// Makes sure that somebody looks at a wire when it is free.
+    /// Schedules a check of a wire for the time when it is free.
     #[inline]
     pub(super) fn look_when_free(&mut self, out: u32) {
         let wire = &mut self.wires[out as usize];
@@ -15,7 +15,7 @@ impl Engine {
         }
     }
 
-    /// The far end of a channel has room again.
+    /// Credits arrive for a channel.
     #[inline]
     pub(super) fn credit(&mut self, channel: u32, phits: u32) {
         self.channels[channel as usize].credits += phits as i32;
@@ -34,7 +34,7 @@ impl Engine {
         }
     }
 
-    /// Puts a packet on a wire: keeps it busy for its phits, and takes their room at the far end.
+    /// Puts a packet on a wire: occupies it for its phits, and takes their credits.
     #[inline]
     pub(super) fn onto_wire(&mut self, out: usize, lane: u8, id: u32) {
         let packet = &mut self.packets[id as usize];

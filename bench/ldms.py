@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def found(prefix: Path) -> bool:
-    """Whether LDMS is there; says so where not."""
+    """Whether LDMS is installed; prints a message if not."""
     there = (prefix / "sbin/ldmsd").exists()
     if not there:
-        print(f"LDMS is left out: it is not in {prefix} (bench/ldms.sh builds it)", file=sys.stderr)
+        print(f"LDMS is skipped: it is not in {prefix} (bench/ldms.sh builds it)", file=sys.stderr)
     return there
 
 

@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
     /usr/include/openssl/ssl.h=libssl-dev python3-config=python3-dev gettext=gettext
 [ -d "$source" ] || git clone -q --depth 1 -b v4.5.3 https://github.com/ovis-hpc/ldms "$source"
 cd "$source"
-echo "LDMS 4.5.3: building, some five minutes; what it says is in $folder/build.log" >&2
+echo "LDMS 4.5.3: building, some five minutes; output in $folder/build.log" >&2
 build() {
     { [ -x configure ] || ./autogen.sh; } &&
         ./configure -q --prefix="$folder" --enable-test_sampler --disable-static --disable-lustre \

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What does an agent cost? 264 counters or more a second, read over netlink, sent to a collector.
+"""Cost of an agent: 264 counters or more a second, read over netlink, sent to a collector.
 
 Makes a network namespace with as many virtual interfaces as that takes (needs root), runs
 `hopbyte collect` and `hopbyte agent` in it, and reads the agent's processor time
 (/proc/PID/task/*/schedstat) and memory (smaps_rollup) over the seconds asked for.
 
 With --ldms LDMS's daemon (built by bench/ldms.sh) samples in turns with it: the same interfaces by its
-procnetdev2 (16 values each), and what its meminfo, vmstat, loadavg and procnetdev2 of one interface
-tell (as the kernel has it, 280 here); an aggregator pulls them each second as our collector gets ours.
+procnetdev2 (16 values each), and the values of its meminfo, vmstat, loadavg and procnetdev2 of one interface
+(depending on the kernel, 280 here); an aggregator pulls them each second as our collector gets ours.
 
     bench/agent/run.py [--hopbyte target/release/hopbyte] [--seconds 30] [--counters 264] [--tls]
                        [--ldms FOLDER] [--rounds 1]
@@ -72,7 +72,7 @@ def interfaces(pairs: int) -> None:
 
 
 def watch(pid: int, seconds: int) -> dict[str, object]:
-    """What a process takes in some seconds."""
+    """Processor time and memory of a process over some seconds."""
     begin, at = ldms.cpu_ns(pid), time.monotonic()
     time.sleep(seconds)
     spent, elapsed = ldms.cpu_ns(pid) - begin, time.monotonic() - at
@@ -93,7 +93,7 @@ def ours(hopbyte: str, seconds: int, tls: tuple[list[str], list[str]]) -> dict[s
     try:
         assert agent.stderr and collector.stdout
         found = int(re.search(r"(\d+) counters", agent.stderr.readline())[1])
-        # Past the eighth tick, when what only the start needed is given back.
+        # Past the eighth tick, when memory of the start-up has been freed.
         time.sleep(10)
         row = watch(agent.pid, seconds)
     finally:
@@ -121,7 +121,7 @@ def theirs(prefix: Path, folder: Path, seconds: int, samplers: dict[str, str]) -
     finally:
         for process in (sampler, aggregator):
             process.terminate()
-            # The next turn takes the same ports.
+            # The next run uses the same ports.
             process.wait()
     # A line a number, or a row of them after a name.
     numbers = len(re.findall(r"^[MD] [usdf](?:32|64) ", listed, re.M))
@@ -130,7 +130,7 @@ def theirs(prefix: Path, folder: Path, seconds: int, samplers: dict[str, str]) -
 
 
 def main() -> int:
-    """Runs in turns and prints what was measured."""
+    """Alternates the runs and prints the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hopbyte", default="target/release/hopbyte")
     parser.add_argument("--seconds", type=int, default=30)
@@ -143,7 +143,7 @@ def main() -> int:
     sets = {"meminfo": "", "vmstat": "", "loadavg": "", "procnetdev2": "ifaces=lo"}
     ip("netns", "add", SPACE)
     try:
-        # Ten counters an interface: eight statistics and two capacities.
+        # Ten counters per interface: eight statistics and two capacities.
         interfaces(-(-args.counters // 20))
         for _ in range(args.rounds):
             with tempfile.TemporaryDirectory() as folder:

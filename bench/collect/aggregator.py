@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What does LDMS's aggregator cost beside our collector? One daemon a node, 200 values each, once a second.
+"""Cost of LDMS's aggregator and of our collector: one daemon a node, 200 values each, once a second.
 
 Starts as many of LDMS's sampler daemons (built by bench/ldms.sh) as there are nodes and an aggregator that
 pulls them, and reads its processor time and memory; then the same fleet reports to our collector.

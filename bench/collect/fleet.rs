@@ -1,9 +1,9 @@
-//! What does a collector cost? A fleet of emulated nodes reports to one, in a process of its own.
+//! Cost of a collector. A fleet of emulated nodes reports to one, in a process of its own.
 //!
 //! `cargo bench -p hopbyte-collect --bench collect -- [--nodes N] [--counters N] [--seconds N] [--udp]
 //! [--store FOLDER] [--shards N]`. The collector's processor time and memory are read from /proc; the
-//! fleet's are reported apart. All reports of a tick are encoded before it begins and sent when it begins.
-//! With shards as many fleets report to as many collectors at the same time, each with its part of the
+//! fleet's are reported separately. All reports of a tick are encoded before it begins and sent when it begins.
+//! With shards, as many fleets report to as many collectors at the same time, each with its part of the
 //! nodes: together more connections than one process may have.
 
 use hopbyte_collect::Refusal;
@@ -39,7 +39,7 @@ struct Options {
     store: Option<PathBuf>,
     collector: bool,
     shards: usize,
-    /// First tick, where several fleets begin together.
+    /// First tick, if several fleets begin together.
     begin: Option<u64>,
 }
 
@@ -85,10 +85,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     fleet(&options)
 }
 
-/// Seconds that fleets have to connect before they begin together.
+/// Seconds for fleets to connect before they begin together.
 const CONNECT: u64 = 12;
 
-/// As many fleets and collectors at the same time as there are shards; each prints its own figures.
+/// Runs one fleet and one collector for each shard at the same time; each prints its own figures.
 fn shards(options: &Options) -> Result<(), Box<dyn Error>> {
     let begin = now_ns() / SECOND + CONNECT;
     let fleets = (0..options.shards).map(|shard| {
@@ -120,7 +120,7 @@ fn shards(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The process that is measured: prints its addresses, then a line for every tick.
+/// The measured process: prints its addresses, then a line for every tick.
 fn collector(options: &Options) -> Result<(), Box<dyn Error>> {
     let setup = Setup {
         listen: vec!["127.0.0.1:0".parse()?],
@@ -328,7 +328,7 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
             }
         }
         sending_ns.insert(tick as i64, (now_ns() - start, now_ns() - tick * SECOND));
-        // Acknowledgements are read as agents do, well after the tick.
+        // Acknowledgements are read well after the tick, as agents do.
         let mut room = [0; 256];
         for stream in nodes.iter_mut().filter_map(|n| n.stream.as_mut()) {
             if tick % 8 == 0 {
@@ -440,7 +440,7 @@ fn memory_kb(pid: u32) -> Result<u64, Box<dyn Error>> {
 fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    // Root may have more than the hard limit says, and the collector inherits it.
+    // Root may exceed the hard limit, and the collector inherits the new one.
     let wanted = Some(1 << 18);
     let most = Rlimit {
         current: wanted,

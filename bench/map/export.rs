@@ -1,4 +1,4 @@
-//! Problems in the files that other mappers read.
+//! Problems in the file formats of other mappers.
 
 use crate::problems::Instance;
 use hopbyte_fabric::{End, Fabric};
@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Writes `traffic.grf` and `traffic.metis`, `hops.txt` (between allocated hosts, small problems), `tasks.txt`,
-/// `hosts.txt` (coordinates), what Scotch needs of the machine: `target.tgt`, or `machine.grf` and
-/// `terminals.txt`, and for mappers that know trees alone `order.txt` and `levels.txt`.
+/// `hosts.txt` (coordinates), the machine for Scotch: `target.tgt`, or `machine.grf` and
+/// `terminals.txt`, and for mappers of trees `order.txt` and `levels.txt`.
 pub fn export(it: &Instance, folder: &Path) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
     let write = |name: &str, text: String| std::fs::write(folder.join(name), text);
@@ -104,7 +104,7 @@ fn metis(rows: &Rows) -> String {
     text
 }
 
-/// The hosts, halved again and again across their longest side; as they stand where they have no coordinates.
+/// The hosts, bisected recursively across their longest side; in their given order without coordinates.
 fn halves(coords: &[[f64; 3]], mut hosts: Vec<u32>) -> Vec<u32> {
     if hosts.len() < 2 || coords.is_empty() {
         return hosts;
@@ -161,7 +161,7 @@ fn target(it: &Instance) -> Option<String> {
     tree.then(|| "tleaf 3 16 4 8 2 8 1\n".to_owned())
 }
 
-/// Hosts, then routers, and what joins them.
+/// Hosts, then routers, and the links between them.
 fn machine(fabric: &Fabric) -> String {
     let first = fabric.nodes().len() as u32;
     let number = |end: End| match end {

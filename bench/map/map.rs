@@ -1,4 +1,4 @@
-//! How good and how fast is the mapper? `make bench-map`, see README.md.
+//! Quality and speed of the mapper: `make bench-map`, see README.md.
 
 mod export;
 mod problems;
@@ -46,7 +46,7 @@ fn question<'a>(instance: &'a Instance, objective: &str) -> Result<Problem<'a>, 
     Ok(problem)
 }
 
-/// One JSON line; the worst link is one between switches, as in the study that the peers are from.
+/// One JSON line; the worst link is one between switches, as in the study that supplied the peers.
 fn print(e: &Evaluation, more: &str) {
     println!(
         "{{\"worst_link_us\": {:.4}, \"hop_bytes_gb\": {:.5}, \"host_link_us\": {:.4}, \"p99_link_us\": {:.4}, \"dilation\": {:.4}, \"off_node_mb\": {:.3}{more}}}",

@@ -8,7 +8,7 @@ recursive bisection. A part sends each neighbour 8 bytes x 40 variables for ever
 p5.graph has one line `part part bytes` per pair (the same each way), p5.coords one line per part, its centre.
 
 Seeds are fixed. The SHA-256 sums of the problem that bench/results/ was measured on are below; exits with 1
-where another version of Qhull or METIS cuts another mesh.
+if another version of Qhull or METIS cuts another mesh.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-//! The problems that mappers are measured on, always the same. README.md says what they are.
+//! The problems for comparing mappers, always the same. README.md describes them.
 
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::routing::ForwardingTables;
@@ -10,14 +10,14 @@ use hopbyte_fabric::{
 use std::collections::HashMap;
 use std::error::Error;
 
-/// Everything a mapper is asked.
+/// Input of a mapper.
 pub struct Instance {
     pub fabric: Fabric,
     pub routing: Routing,
     pub exchange: Exchange,
     pub allocation: Allocation,
     pub background: Option<LinkState>,
-    /// Coordinates of the tasks, for mappers that need them; empty where there are none.
+    /// Coordinates of the tasks, for mappers that need them; may be empty.
     pub coords: Vec<[f64; 3]>,
 }
 
@@ -26,7 +26,7 @@ pub const NAMES: [&str; 10] = [
     "P1", "P1bg", "P2", "P3", "P4", "P5f", "P5d", "SPt", "SPf", "SPd",
 ];
 
-/// Builds a problem; `None` for SP where its file is not on this machine.
+/// Builds a problem; `None` for SP if its file is missing.
 pub fn build(name: &str) -> Result<Option<Instance>, Box<dyn Error>> {
     Ok(Some(match name {
         "P1" | "P1bg" => sparse_matrix(name == "P1bg")?,
@@ -189,7 +189,7 @@ fn mesh() -> Result<Traffic, Box<dyn Error>> {
 }
 
 /// A text edge list: number of tasks, then `from to bytes`; each pair gets the mean of both ways, as
-/// in the study whose figures we compare with.
+/// in the study whose figures are compared with ours.
 fn edge_list(text: &str) -> Result<Exchange, Box<dyn Error>> {
     let mut lines = text.lines();
     let tasks: usize = lines.next().ok_or("empty edge list")?.trim().parse()?;
@@ -220,14 +220,14 @@ fn unpacked(file: &std::path::Path) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(done.stdout)?)
 }
 
-/// The first `want` free hosts of a machine that is busy and free in geometric runs along its hosts,
+/// The first `want` free hosts of a machine with busy and free runs of geometric length along its hosts,
 /// mostly whole routers.
 fn runs(total: u32, want: usize, busy_mean: f64, free_mean: f64, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let (mut hosts, mut at, mut busy) = (Vec::new(), 0, false);
     while hosts.len() < want {
         let mean = if busy { busy_mean } else { free_mean };
-        // Ties to even, as Python rounds.
+        // Ties to even, like Python's round().
         let pairs = (-(1.0 - random.unit()).ln() * mean / 2.0).round_ties_even() as u32;
         let mut length = 2 * pairs.max(1);
         if random.next_u64().is_multiple_of(4) {
@@ -244,7 +244,7 @@ fn runs(total: u32, want: usize, busy_mean: f64, free_mean: f64, seed: u64) -> V
     hosts
 }
 
-/// All hosts but holes of about `run` each.
+/// All hosts except holes of about `run` hosts each.
 fn holes(total: u32, want: u32, run: u64, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut hole = vec![false; total as usize];
@@ -307,7 +307,7 @@ impl Network {
         self.switch_of.push(switch);
     }
 
-    /// Fills the tables: `next(switch, host)` is the neighbour to go to for a host elsewhere.
+    /// Fills the tables: `next(switch, host)` is the next neighbour on the way to a host elsewhere.
     fn finish(self, next: impl Fn(u32, u32) -> u32) -> Result<(Fabric, Routing), Box<dyn Error>> {
         let switches = self.builder.router_count() as u32;
         let fabric = self.builder.finish()?;
@@ -395,7 +395,7 @@ fn dragonfly(p: u32, a: u32, h: u32) -> Result<(Fabric, Routing), Box<dyn Error>
     })
 }
 
-/// Slots as a placement lists them, for tools that give a host index for every task.
+/// Slots in a placement's order, for tools that give a host index for every task.
 pub fn slots_of(instance: &Instance, hosts: &[u32]) -> Vec<Slot> {
     let mut next = vec![0; instance.allocation.nodes().len()];
     hosts

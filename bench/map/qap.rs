@@ -4,7 +4,7 @@ use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 use hopbyte_map::{Objective, Options, Problem, map};
 use std::error::Error;
 
-/// Maps one `.dat` file with the pair costs as the objective and prints what was found beside the best
+/// Maps one `.dat` file with the pair costs as the objective and prints the result beside the best
 /// known value of the `.sln` file next to it.
 pub fn solve(file: &str, trials: u64) -> Result<(), Box<dyn Error>> {
     let text = std::fs::read_to_string(file)?;
@@ -50,7 +50,7 @@ pub fn solve(file: &str, trials: u64) -> Result<(), Box<dyn Error>> {
         .map(|task| placement.node(task).index())
         .collect();
     let cost = |i: usize| flows[i] * distances[place[i / n] * n + place[i % n]];
-    // Counted anew: what a facility sends to itself pays here, and nowhere on a machine.
+    // Computed again: a facility's flow to itself has a cost here, but none on a machine.
     let found: f64 = (0..n * n).map(cost).sum();
     println!(
         "{{\"file\": \"{}\", \"tasks\": {n}, \"found\": {found}, \"best_known\": {best}, \"above_percent\": {:.3}, \"search_cpu_seconds\": {:.4}}}",

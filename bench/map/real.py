@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The mapper on jobs of others: the second half of `make bench-map`.
+"""The mapper on published jobs: the second half of `make bench-map`.
 
 A job of PlaFRIM on the slots that it had, the published 64-rank matrices of AMG and CG (arXiv 2005.10413) and NPB SP
 class D on 1,024 ranks through the command, QAPLIB through the benchmark program. Prints two tables and puts them into
 bench/results/map.md. The files are in the folder of captures (`$HOPBYTE_SHARED/data`, or `../shared/data` beside the
-checkout); what is not there is left out, and said.
+checkout); missing files are skipped with a message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QAP = {
 }  # fmt: skip
 # Three nodes of one switch have no links but those of the hosts.
 WORST = {"PlaFRIM": "worst-link"}
-# The best of the twelve published maps of each, counted as we count: worst link in ms, hop-bytes in GB (two maps).
+# The best of the twelve published maps of each, evaluated by our metrics: worst link in ms, hop-bytes in GB (two maps).
 PUBLISHED = {"AMG": (4.51, 5.78), "CG": (63.2, 85.4)}
 
 
@@ -47,7 +47,7 @@ def edges(text: str) -> tuple[int, dict[tuple[int, int], float]]:
 
 
 def mean_of_both_ways(text: str, out: Path) -> Path:
-    """The traffic with the mean of both directions for every pair, as in the study whose figures stand beside ours."""
+    """The traffic with the mean of both directions for every pair, as in the study with the published figures."""
     ranks, sent = edges(text)
     pairs = {(min(a, b), max(a, b)) for a, b in sent if a != b}
     mean = {(a, b): round((sent.get((a, b), 0) + sent.get((b, a), 0)) / 2) for a, b in sorted(pairs)}
@@ -57,7 +57,7 @@ def mean_of_both_ways(text: str, out: Path) -> Path:
 
 
 def jobs(folder: Path) -> list[tuple[str, str, list[str]]]:
-    """Name, where, and the words for `hopbyte map`, of every job whose files are here."""
+    """Name, allocation and arguments for `hopbyte map` of every job with its files present."""
     found = []
     plafrim, comm = DATA / "infiniband/plafrim2", DATA / "comm"
     if plafrim.exists():
@@ -109,7 +109,7 @@ def job_rows(hopbyte: str, folder: Path) -> list[str]:
 
 
 def qap_rows(program: str) -> list[str]:
-    """Every instance beside the best that is known."""
+    """Every instance beside the best known value."""
     out = ["| instance | trials | found | best known | above % | CPU s |", "|---|---:|---:|---:|---:|---:|"]
     for name, trials in QAP.items():
         file = DATA / f"qaplib/{name}.dat"
@@ -127,7 +127,7 @@ def qap_rows(program: str) -> list[str]:
 def main() -> int:
     """Measures, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hopbyte", help="the program, where it is not to be built")
+    parser.add_argument("--hopbyte", help="the program, instead of building it")
     hopbyte = parser.parse_args().hopbyte or built("hopbyte", "build", "--locked", "--release", "-p", "hopbyte-cli", "--bin", "hopbyte")
     with tempfile.TemporaryDirectory() as folder:
         tables = [job_rows(hopbyte, Path(folder)), qap_rows(build_bench())]

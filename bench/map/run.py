@@ -2,13 +2,13 @@
 """The mapper beside other tools on the same problems, in one run: `make bench-map`.
 
 Prints the table and writes it to bench/results/map.json and bench/results/map.md. With `--problems` only these
-are run and their rows take the place of earlier ones. Peers run where they are installed: Scotch (Debian's
+are run and their rows replace earlier ones. Peers run if they are installed: Scotch (Debian's
 `libscotch-dev`), Zoltan2 (`libtrilinos-zoltan2-dev` and its parts), TreeMatch (inside Debian's Open MPI 4; its
 matrix is dense, so up to 4,096 ranks), KaHIP (Python package `kahip`), Mt-KaHyPar (`mtkahypar`; on P1bg, it does
-not end on more than some hundred targets). The last three know trees or graphs of hosts alone: TreeMatch and KaHIP
+not end on more than some hundred targets). The last three support only trees or graphs of hosts: TreeMatch and KaHIP
 get a binary tree over the hosts, halved across their longest side, with the mean hops across every level. Seconds
-are processor time of the whole process and from start to end, reading included; memory is its peak. Whatever a tool
-returns is made to fit the slots first (surplus ranks go to the next host with room).
+are processor time of the whole process and from start to end, reading included; memory is its peak. The map of
+every tool is made to fit the slots first (surplus ranks go to the next host with room).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ TRILINOS = ["tpetra", "kokkoscore", "teuchoscomm", "teuchosparameterlist", "teuc
 OPENMPI_MODULES = Path("/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3")
 LIMIT_SECONDS = 120
 DENSE_RANKS = 4096  # a matrix of 8 bytes a pair
-# What we are held to: worst link (us), hop-bytes (GB), seconds from start to end; then the effort: trials of
-# all runs, and how many runs share them.
+# Targets: worst link (us), hop-bytes (GB), seconds from start to end; then the effort: trials of
+# all runs, and number of runs that share them.
 HOLD = {
     "P1bg": (25.6, None, 0.012), "P2": (68.3, 0.8602, 0.2), "P3": (470, 8.5, 3.0),
     "P4": (480, 50, 15.0), "P5f": (4.4, None, 3.0), "P5d": (4.6, None, 3.0),
@@ -46,7 +46,7 @@ EFFORT = {
 
 @dataclass
 class Row:
-    """What one mapper made of one problem."""
+    """Result of one mapper on one problem."""
 
     problem: str
     mapper: str
@@ -61,7 +61,7 @@ class Row:
 
 
 def measured(command: list[str]) -> tuple[str, float, float, float] | None:
-    """Runs a command: what it prints, its processor seconds, its time and its peak memory in MB."""
+    """Runs a command: its output, processor seconds, time and peak memory in MB."""
     with tempfile.TemporaryFile("w+") as out:
         begin = time.perf_counter()
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
@@ -88,7 +88,7 @@ def build_bench() -> str:
 
 
 def build(command: list[str], source: Path, program: Path, name: str) -> bool:
-    """Builds a peer where it is not built yet; says why not where it cannot."""
+    """Builds a peer unless it exists; prints the reason if it cannot."""
     if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
         return True
     command = [command[0], str(source), "-o", str(program), *command[1:]]
@@ -114,7 +114,7 @@ def fitted(hosts: list[int], rooms: int, capacity: int) -> list[int]:
 
 
 def of_package(python: str, module: str, file: str = "") -> Path | None:
-    """A file beside a Python package, or the package's own, where it is installed."""
+    """A file beside a Python package, or the package's own, if it is installed."""
     code = f"import importlib.util as u; s = u.find_spec({module!r}); print(s.origin if s else '')"
     done = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True)
     origin = done.stdout.strip()
@@ -151,7 +151,7 @@ class Bench:
         self.mtkahypar = of_package(python, "mtkahypar")
 
     def say(self, what: str) -> None:
-        """What is being done, for whoever waits."""
+        """Prints progress."""
         print(f"[{time.perf_counter() - self.begin:5.0f} s] {what}", file=sys.stderr, flush=True)
 
     def export(self, problem: str) -> Path:
@@ -179,7 +179,7 @@ class Bench:
         self.add((problem, "hopbyte", name), *done)
 
     def peer(self, problem: str, mapper: str, command: list[str], result: Path, order: list[int] | None = None) -> None:
-        """Runs a peer and evaluates its map by our count; `order` says which host a number of its is."""
+        """Runs a peer and evaluates its map by our metrics; `order` converts its numbers to hosts."""
         self.say(f"{problem}: {mapper}, {LIMIT_SECONDS} s at most")
         done = measured(["timeout", str(LIMIT_SECONDS), *command])
         if not done or not result.exists():
@@ -213,7 +213,7 @@ class Bench:
         self.on_trees(problem, folder)
 
     def on_trees(self, problem: str, folder: Path) -> None:
-        """Peers that know a machine as a tree."""
+        """Peers that model a machine as a tree."""
         graph, levels, hosts = (str(folder / name) for name in ("traffic.metis", "levels.txt", "order.txt"))
         rooms, capacity = self.rooms[problem]
         if self.treematch and rooms * capacity <= DENSE_RANKS:
@@ -238,7 +238,7 @@ def line(row: Row) -> str:
 
 
 def verdict(rows: list[Row]) -> None:
-    """Ours beside what it is held to and the best peer."""
+    """Our result beside its target and the best peer."""
     for problem, (worst, hops, seconds) in HOLD.items():
         here = [r for r in rows if r.problem == problem]
         ours = next((r for r in here if (r.mapper, r.objective) == ("hopbyte", "worst-link")), None)
@@ -275,7 +275,7 @@ def write(rows: list[Row]) -> None:
 
 
 def into_page(table: list[str]) -> None:
-    """Puts a table in the place of the one with the same first column in bench/results/map.md."""
+    """Replaces the table with the same first column in bench/results/map.md."""
     page = ROOT / "bench" / "results" / "map.md"
     lines = page.read_text().split("\n")
     begin = next(i for i, text in enumerate(lines) if text.startswith(table[0].split(" |")[0] + " |"))
@@ -284,7 +284,7 @@ def into_page(table: list[str]) -> None:
 
 
 def earlier(problems: list[str], peers: bool) -> list[Row]:
-    """Rows of an earlier run for the problems, or the peers, that are not run now."""
+    """Rows of an earlier run for the problems, or the peers, that are not run this time."""
     file = ROOT / "bench" / "results" / "map.json"
     if not file.exists() or (peers and set(HOLD) <= set(problems)):
         return []
@@ -296,7 +296,7 @@ def earlier(problems: list[str], peers: bool) -> list[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="*", default=list(HOLD), choices=list(HOLD))
-    parser.add_argument("--no-peers", action="store_true", help="measure our rows only; those of peers stay")
+    parser.add_argument("--no-peers", action="store_true", help="measure only our rows; those of peers stay")
     parser.add_argument("--python", default=sys.executable, help="the Python that has mtkahypar")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

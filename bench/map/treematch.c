@@ -10,7 +10,7 @@
 
 enum { LEVELS = 64 };
 
-/* What the module offers; it comes without headers. */
+/* Interface of the module, which has no headers. */
 typedef struct tm_topology tm_topology;
 typedef struct tm_matrix tm_matrix;
 typedef struct tm_tree tm_tree;

@@ -1,4 +1,4 @@
-//! What a process cost.
+//! Processor time of a process.
 
 #[repr(C)]
 struct Timespec {

@@ -2,7 +2,7 @@
 //!
 //! `fluid generate CASE FILE` writes transfers between nodes as records (sender, receiver: i32, bytes:
 //! f64) in SimGrid's numbering; `fluid solve CASE FILE TIMES [TOLERANCE]` reads them, runs them and writes when
-//! each one ended (f64); one JSON line says what it cost. `fluid arrivals FLOWS` runs transfers that
+//! each one ended (f64); one JSON line has its cost. `fluid arrivals FLOWS` runs transfers that
 //! begin over time.
 
 mod cpu;
@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 
 type Error = Box<dyn std::error::Error>;
 
-/// A 3-D halo: torus, process grid, placement, neighbours of a process (6 or 26). `uniform` in the place of
-/// a placement: so many transfers between random nodes.
+/// A 3-D halo: torus, process grid, placement, neighbours of a process (6 or 26). With `uniform` instead of
+/// a placement: that number of transfers between random nodes.
 struct Case {
     fabric: &'static str,
     grid: [usize; 3],
@@ -130,7 +130,7 @@ fn generate(case: &Case, file: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// So many faces between nodes that are drawn.
+/// Faces between random nodes, `transfers` in number.
 fn uniform(transfers: usize, nodes: usize) -> Pairs {
     let mut random = Random::new(1);
     let mut bytes = Pairs::new();
@@ -255,8 +255,8 @@ fn solve(case: &Case, file: &str, times: &str, tolerance: f64) -> Result<(), Err
     Ok(())
 }
 
-/// Half way round a ring both ways are equally long. We go up, and so does SimGrid's torus, except
-/// from the middle of the ring to its first router: such ways are replaced.
+/// At half a ring's distance both directions are equally long. We go up, and so does SimGrid's torus, except
+/// from the middle of the ring to its first router: such routes are replaced.
 fn as_simgrid_breaks_ties(network: &Network<'_>, transfer: &Transfer, uses: &mut Vec<Use>) {
     let (fabric, Routing::DimensionOrder(order)) = (network.fabric, network.routing) else {
         return;
@@ -298,8 +298,8 @@ fn as_simgrid_breaks_ties(network: &Network<'_>, transfer: &Transfer, uses: &mut
     uses.push(last);
 }
 
-/// Transfers between random nodes of a 16x12x24 Gemini that begin over time, at half of what the
-/// machine carries of uniform traffic.
+/// Transfers between random nodes of a 16x12x24 Gemini that begin over time, at half of the
+/// machine's capacity for uniform traffic.
 fn arrivals(flows: u32) -> Result<(), Error> {
     let fabric = spec::fabric("gemini:16x12x24")?;
     let routing = Routing::default_for(&fabric);

@@ -1,7 +1,7 @@
 //! The packet model on an 8x8x8 torus under uniform traffic, the case that BookSim 2 was measured on
 //! (8 virtual channels of 8 flits, dimension order): latency by load, and flit-hops per CPU second, for
-//! packets of 4 flits, of 1 and of 8; the same of routers that pass packets whole; then paper 003's
-//! competing jobs on a Gemini of 2x2x8 (`scenarios/M3.toml`): what a second of machine time takes.
+//! packets of 4 flits, of 1 and of 8; the same with routers that move packets whole; then paper 003's
+//! competing jobs on a Gemini of 2x2x8 (`scenarios/M3.toml`): the cost of a second of machine time.
 //! `packet [LOAD…] [flits=N] [whole] [gemini=ITERATIONS]`; `make bench-model` runs it. With `BOOKSIM`
 //! naming a BookSim 2 program, it runs each case in the same minutes, for latency and speed beside ours.
 
@@ -55,18 +55,18 @@ fn main() -> Result<(), Error> {
     iterations.map_or(Ok(()), competing)
 }
 
-/// Routers that pass packets whole, as fast as BookSim's and with as much room at each input.
+/// Routers that move packets whole, as fast as BookSim's and with as much buffer at each input.
 fn whole_packets(flits: u8) -> RouterSpec {
     let routers = RouterSpec::input_queued(4, 8);
     RouterSpec {
-        // Allocation of a channel is a cycle of its own there.
+        // Channel allocation takes a cycle of its own there.
         route_cycles: routers.route_cycles + 1,
         output_phits: 2 * u32::from(flits),
         ..routers
     }
 }
 
-/// User and system time of processes that ended (proc(5): hundredths of a second).
+/// User and system time of finished child processes (proc(5): hundredths of a second).
 fn children_seconds() -> Result<f64, Error> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit(") ").next().unwrap_or_default();
@@ -119,7 +119,7 @@ fn peer(program: &str, load: f64, flits: u8) -> Result<(f64, f64), Error> {
     Ok((last("Packet latency average = ")?, flit_hops / seconds))
 }
 
-/// Paper 003's SpMV beside its competing job, for so many of its iterations.
+/// Paper 003's SpMV beside its competing job, for a number of its iterations.
 fn competing(iterations: i64) -> Result<(), Error> {
     let row = Row::parse("M3.toml", include_str!("../../scenarios/M3.toml"))?;
     let mut table = row.base.clone();

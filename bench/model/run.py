@@ -4,7 +4,7 @@
 Halo phases of 64, 1,024 and 8,192 nodes (16 ranks each) on Gemini tori, then 10^3 to 10^6 transfers
 between random nodes; see fluid.rs for the cases.
 SimGrid (libsimgrid-dev) runs where it ends within minutes; the ends of all transfers must agree to
-1e-6. `--quick` runs the small cases only and fails when times differ (what CI runs). BOOKSIM=PROGRAM runs BookSim 2 beside the packets too.
+1e-6. `--quick` runs the small cases only and fails when times differ (CI runs this). BOOKSIM=PROGRAM runs BookSim 2 beside the packets too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RUNS = 5
 
 
 def build_ours(bench: str = "fluid", *, quick: bool = False) -> Path:
-    """A benchmark program, built by cargo; a quick one shares what the tests compiled."""
+    """A benchmark program, built by cargo; a quick one shares the tests' build."""
     what = ["--workspace"] if quick else ["--release", "-p", "hopbyte-model"]
     out = subprocess.run(
         ["cargo", "build", "--locked", *what, "--bench", bench, "--message-format=json"],
@@ -43,7 +43,7 @@ def build_ours(bench: str = "fluid", *, quick: bool = False) -> Path:
 
 
 def build_simgrid(folder: Path) -> Path | None:
-    """The SimGrid program, or None where SimGrid or a compiler is absent."""
+    """The SimGrid program, or None without SimGrid or a compiler."""
     if not shutil.which("g++"):
         return None
     program = folder / "simgrid_torus"

@@ -1,8 +1,8 @@
-//! How fast does a running oracle answer? `cargo bench -p hopbyte-cli --bench oracle`.
+//! Response times of a running oracle: `cargo bench -p hopbyte-cli --bench oracle`.
 //!
-//! The program itself, on 4,608 routers (gemini:16x12x24) whose routers all report in every tick: from a
-//! tick in the store to the first answer that comes from it; one pair over the socket (p50, p99), alone
-//! and while ticks come; a million pairs packed; an allocation of 1,000 nodes.
+//! The program itself, on 4,608 routers (gemini:16x12x24) that all report in every tick: from a
+//! tick in the store to the first reply based on it; one pair over the socket (p50, p99), alone
+//! and while ticks arrive; a million packed pairs; an allocation of 1,000 nodes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -124,7 +124,7 @@ fn timed(oracle: &mut Oracle, ask: &Ask, pairs: &[(u32, u32)]) -> Duration {
     began.elapsed()
 }
 
-/// The version, and the time from question to answer.
+/// The version, and the time from request to reply.
 fn single(oracle: &mut Oracle, from: u32, to: u32) -> (u64, Duration) {
     let ask = Ask {
         from: Some(Place::Number(from)),
@@ -136,7 +136,7 @@ fn single(oracle: &mut Oracle, from: u32, to: u32) -> (u64, Duration) {
     (reply.version, began.elapsed())
 }
 
-/// What is printed, and the oracle's processor time so far.
+/// Output rows, and the oracle's processor time so far.
 struct Rows {
     pid: u32,
     spent: f64,

@@ -1,4 +1,4 @@
-//! How does the all-pairs matrix grow with the machine? `cargo bench -p hopbyte-oracle`.
+//! Cost of the all-pairs matrix by machine size: `cargo bench -p hopbyte-oracle`.
 //!
 //! Each case runs in a process of its own, so that its peak of resident memory is the whole
 //! process with fabric, routing and matrix. CPU seconds are of all threads; medians of several runs.

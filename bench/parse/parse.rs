@@ -1,4 +1,4 @@
-//! How fast is a machine read? `cargo bench -p hopbyte-observe --bench parse`.
+//! Speed of reading a machine: `cargo bench -p hopbyte-observe --bench parse`.
 //!
 //! Each machine is written as text in the form of `rtr --interconnect` and read from the file with
 //! everything that `read_machine` does: recognition, parsing, checks, names, indices, routing. CPU
@@ -112,7 +112,7 @@ fn interconnect(fabric: &Fabric) -> String {
     text
 }
 
-/// Reads names and tiles the obvious way; returns how many ends there are.
+/// Reads names and tiles the obvious way; returns the number of ends.
 fn peer(text: &str) -> usize {
     let mut routers: HashMap<String, usize> = HashMap::new();
     let mut ends = Vec::new();

@@ -1,11 +1,11 @@
-"""How large a machine can be read, checked and routed, and how time and memory grow with it?
+"""Time and memory for reading, checking and routing machines of growing size.
 
     python3 bench/scale/run.py [HOPBYTE]
 
-Writes fat trees as dumps with `hopbyte fabric convert`, then asks `hopbyte fabric check` of each: read the
+Writes fat trees as dumps with `hopbyte fabric convert`, then runs `hopbyte fabric check` on each: read the
 file, walk the routes of all pairs of nodes, look for credit loops. Prints CPU and wall seconds and
-the most memory, and fails when 100,000 ports take 1.5 GB, or 10 s of both wall time and CPU time (on a busy
-machine only the second says anything).
+peak memory, and fails when 100,000 ports take 1.5 GB, or 10 s of both wall time and CPU time (on a busy
+machine only CPU time is meaningful).
 """
 
 from __future__ import annotations

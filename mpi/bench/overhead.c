@@ -1,5 +1,6 @@
-/* Nanoseconds of one message of 8 bytes to oneself (Irecv, Send, Wait): pure software, one process, so that what a
- * preload library adds to the one recorded call stands out. Prints the smallest and the median of many batches.
+/* Nanoseconds of one message of 8 bytes to oneself (Irecv, Send, Wait): pure software in one process, so that the
+ * overhead of a preload library on the one recorded call is visible. Prints the smallest and the median of many
+ * batches.
  *   overhead BATCHES [threads] */
 #include <mpi.h>
 #include <stdio.h>

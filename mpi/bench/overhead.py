@@ -1,7 +1,7 @@
-"""Cost of a recorded call over a bare one, on every MPI built here: python3 bench/overhead.py [ROUNDS].
+"""Overhead of a recorded call over a bare one, on every MPI built here: python3 bench/overhead.py [ROUNDS].
 
 Runs of bare, recorded and (Open MPI) monitored programs alternate; the smallest batch of each is compared,
-because a shared machine only ever adds time. Prints a table and one JSON object a line on request (--json).
+because a shared machine only ever adds time. Prints a table and, with --json, one JSON object per line.
 """
 
 from __future__ import annotations

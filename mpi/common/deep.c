@@ -43,7 +43,7 @@ void hopbyte_say(const char *format, ...)
     if (tail < 0)
         length = (size_t)head;
     line[length++] = '\n';
-    /* One write, so that lines of different ranks do not mix. A failure has nowhere to be reported. */
+    /* One write, so that lines of different ranks do not mix. A failed write cannot be reported anywhere. */
     ssize_t written = write(STDERR_FILENO, line, length);
     (void)written;
 }
@@ -69,8 +69,8 @@ void hopbyte_host_read(char *name, size_t room)
     name[room - 1] = 0;
 }
 
-/* Sorts by the file name of the library. Every Open MPI since 1.3 is libmpi.so.0 to .40 or .80; libraries of the
- * MPICH ABI initiative are .12, whatever their name (Intel MPI, Cray MPICH, MVAPICH). */
+/* Sorts by the library's file name. Every Open MPI since 1.3 is libmpi.so.0 to .40 or .80; libraries of the
+ * MPICH ABI initiative are .12 under various names (Intel MPI, Cray MPICH, MVAPICH). */
 static enum flavour flavour_guess(const char *path)
 {
     const char *file = strrchr(path, '/');
@@ -119,7 +119,7 @@ __attribute__((constructor)) static void flavour_check_early(void)
     hopbyte_flavour_check();
 }
 
-/* A library that was loaded for one module only (Python's dlopen) is not in the global scope; ask it by handle. */
+/* A library loaded for one module only (Python's dlopen) is not in the global scope: look up by its handle. */
 static void *library_symbol(const char *name)
 {
     if (library.flavour == FLAVOUR_NONE)
@@ -156,6 +156,6 @@ void *hopbyte_next_find(const char *name)
 void *hopbyte_data_find(const char *name)
 {
     hopbyte_flavour_check();
-    /* Not RTLD_NEXT: a program built without -fPIC holds its own copy of the object, and that copy is the real one. */
+    /* Not RTLD_NEXT: a program built without -fPIC has its own copy of the object, and that copy is the one in use. */
     return symbol_require(dlsym(RTLD_DEFAULT, name), name);
 }

@@ -1,9 +1,9 @@
-/* Deep interposition: what every hopbyte preload library is built on.
+/* Deep interposition, the base of every hopbyte preload library.
  *
  * A plain PMPI tool defines MPI_X and calls PMPI_X. It misses Fortran, because the Fortran layers of today's
  * libraries call PMPI_X themselves. A hopbyte library defines both names and reaches the library's own function as
- * the *next* PMPI_X, so C, `use mpi` and `use mpi_f08` all pass through it once. Calls the MPI library makes to
- * itself while serving the application are told apart by a depth counter of the thread.
+ * the *next* PMPI_X, so C, `use mpi` and `use mpi_f08` all pass through it once. A per-thread depth counter
+ * identifies calls that the MPI library makes internally while serving the application.
  *
  * Nothing here links an MPI library: every function and every predefined object is looked up in the process, so a
  * library preloaded into mpiexec, a shell or a program without MPI does nothing. */
@@ -41,18 +41,18 @@ void *hopbyte_next_find(const char *name);
 /* Address of a data object of the MPI library (the copy the program itself uses). */
 void *hopbyte_data_find(const char *name);
 
-/* Checks that the MPI library in the process, if there is one, is of this flavour; ends the process with status 3
- * and a message when it is not. */
+/* Checks that the MPI library in the process, if any, is of this flavour; otherwise ends the process with status 3
+ * and a message. */
 void hopbyte_flavour_check(void);
 
 /* Prints one line `hopbyte TOOL: …` on standard error, whole even when many ranks print at once. */
 void hopbyte_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Value of an environment variable as a whole number, or `fallback` when unset; complains and falls back when it is
- * not a number or is below `least`. */
+/* Value of an environment variable as a whole number, or `fallback` when unset; prints a message and uses the
+ * fallback when it is not a number or is below `least`. */
 long hopbyte_env_number(const char *name, long fallback, long least);
 
-/* Reads the name this host goes by (its UTS name, which is what a namespace host changes). */
+/* Reads this host's name (its UTS name, which a namespace can change). */
 void hopbyte_host_read(char *name, size_t room);
 
 #define HOPBYTE_FOUND(finder, type, symbol)                                                                            \

@@ -1,5 +1,5 @@
 /* 64-bit FNV-1a (RFC 9923), as crates/fabric/src/hash.rs. A copy, because these libraries are loaded into other
- * programs and bring no Rust with them; tests/mpi/harness.py checks the ids of recorded groups. */
+ * programs and must not depend on Rust; tests/mpi/harness.py checks the ids of recorded groups. */
 #ifndef HOPBYTE_HASH_H
 #define HOPBYTE_HASH_H
 
@@ -8,7 +8,7 @@
 
 #define HOPBYTE_FNV_BASIS UINT64_C(0xcbf29ce484222325)
 
-/* The hash of what was hashed before, or HOPBYTE_FNV_BASIS, and of `count` bytes behind it. */
+/* Continues a hash (initially HOPBYTE_FNV_BASIS) over `count` more bytes. */
 static inline uint64_t hopbyte_fnv1a(uint64_t hash, const void *bytes, size_t count)
 {
     const unsigned char *at = bytes;

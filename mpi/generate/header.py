@@ -1,4 +1,4 @@
-"""Reads the function prototypes of an MPI header, after the C preprocessor has had its way with it."""
+"""Reads the function prototypes of an MPI header from the C preprocessor's output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Parameter:
 
     @property
     def text(self) -> str:
-        """The parameter as C declares it."""
+        """The parameter as a C declaration."""
         return f"{self.type} {self.name}{self.array}"
 
 
@@ -84,7 +84,7 @@ def parse_functions(text: str) -> dict[str, Function]:
 
 
 def read_functions(compiler: list[str], header: str) -> dict[str, Function]:
-    """Preprocesses `header` with `compiler` (command and flags) and parses what it declares."""
+    """Preprocesses `header` with `compiler` (command and flags) and parses its declarations."""
     command = [*compiler, "-E", "-P", "-x", "c", "-"]
     source = f"#include <{header}>\n"
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The recorder's wrappers: which argument of which call says how much goes where."""
+"""The recorder's wrappers: the arguments of each call that give destination and bytes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def wrapper(function: Function, hook: str) -> str:
 
 
 def persistent(collect: str) -> str:
-    """The hook of a call that makes a persistent operation: remember what every start of it sends."""
+    """The hook of a call that creates a persistent operation: stores the sends of every start."""
     return f"""{{
             struct hopbyte_sink sink = {{0}};
             {collect}
@@ -113,7 +113,7 @@ def hooks() -> dict[str, str]:
     return table
 
 
-# Not in MPI 3.1, so absent from Open MPI 4; everything else must be in every header.
+# Not in MPI 3.1, so absent from Open MPI 4; every other function must be in every header.
 NEWER = {name for name in hooks() if name.endswith("_init") or name.startswith("Isendrecv")} - {
     name for name in PERSISTENT_SENDS if name != "Psend_init"
 }

@@ -1,11 +1,11 @@
-"""The reordering library's wrappers: every function that takes a communicator gets the reordered world for the world."""
+"""The reordering library's wrappers: functions with a communicator argument get the reordered world for the world."""
 
 from __future__ import annotations
 
 from generate.header import Function, Parameter
 
-# Written by hand in reorder/world.c and reorder/topology.c, or right as they are: MPI_Abort ends the job either way,
-# and a handle turned into a number must come back as the same handle.
+# Written by hand in reorder/world.c and reorder/topology.c, or correct without a wrapper: MPI_Abort ends the job either
+# way, and a handle converted to a number must convert back to the same handle.
 BY_HAND = {
     "Init",
     "Init_thread",

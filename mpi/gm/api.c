@@ -10,7 +10,7 @@
 
 const char hopbyte_tool[] = "gm";
 
-/* All ranks get the worst status of any. */
+/* All ranks get the worst status of any rank. */
 static int status_agree(MPI_Comm comm, int status)
 {
     int worst = -1;
@@ -18,7 +18,7 @@ static int status_agree(MPI_Comm comm, int status)
     return worst;
 }
 
-/* HOPBYTE_GM_SOURCE, or what this machine shows: a Cray's node name or a replay file, InfiniBand, else Linux. */
+/* HOPBYTE_GM_SOURCE, or detection: a Cray's node name or a replay file, InfiniBand, else Linux. */
 static int source_choose(enum gm_source *source)
 {
     const char *name = getenv("HOPBYTE_GM_SOURCE");
@@ -48,7 +48,7 @@ static int source_choose(enum gm_source *source)
     return 0;
 }
 
-/* Ranks of different hosts may see different things; all use what rank 0 chose. */
+/* Hosts may have different sources; all use rank 0's choice. */
 static int source_agree(MPI_Comm comm, enum gm_source *source)
 {
     int rank, words[2] = {-1, 0};

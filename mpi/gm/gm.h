@@ -1,4 +1,4 @@
-/* Inside of the gm library. A *domain* owns counters (a Gemini, a network card, a host); a *link* is a direction of
+/* Internals of the gm library. A *domain* owns counters (a Gemini, a network card, a host); a *link* is a direction of
  * a router or a port; each link has six *columns*; a column is the sum of one or more *raw* hardware counters. */
 #ifndef HOPBYTE_GM_INTERNAL_H
 #define HOPBYTE_GM_INTERNAL_H
@@ -13,14 +13,14 @@ enum { GM_COLUMNS = 6, GM_NAME_BYTES = 64, GM_DIRECTION_BYTES = 16, GM_REMOTE_BY
 
 enum gm_source { GM_GPCD, GM_INFINIBAND, GM_LINUX, GM_CXI, GM_SOURCES };
 
-/* Why a difference is not a number; GM_FINE when it is. */
+/* Why a difference is missing; GM_FINE when it is not. */
 enum gm_why { GM_FINE, GM_WRAP, GM_RESET, GM_UNREAD };
 
-/* What a source says about itself: its columns' titles, and how wide its counters are. */
+/* Properties of a source: its columns' titles and the width of its counters. */
 struct gm_source_facts {
     const char *name, *titles[GM_COLUMNS];
     int bits;
-    double most_per_second; /* no counter of this source grows faster: tells a wrap from a reset */
+    double most_per_second; /* maximum rate of any counter of this source: distinguishes a wrap from a reset */
 };
 extern const struct gm_source_facts gm_source_facts[GM_SOURCES];
 
@@ -35,8 +35,8 @@ struct gm_raw {
     bool known;
 };
 
-/* A column's running total and how often its count was broken off; two samples differ by a number when no break lies
- * between them. */
+/* A column's running total and its number of breaks (wrap, reset, failed read). A difference of two samples is valid if
+ * no break lies between them. */
 struct gm_cell {
     uint64_t total;
     uint32_t breaks;
@@ -44,8 +44,8 @@ struct gm_cell {
 };
 
 struct gm_domain {
-    char id[GM_NAME_BYTES];    /* what ranks agree on: `c0-0c0s0g0`, a GUID, a host name */
-    char title[GM_NAME_BYTES]; /* what is printed: `(0, 1, 1)` */
+    char id[GM_NAME_BYTES];    /* identity common to all ranks: `c0-0c0s0g0`, a GUID, a host name */
+    char title[GM_NAME_BYTES]; /* printed name: `(0, 1, 1)` */
     int link_count, raw_count;
     struct gm_link *links;
     struct gm_raw *raw;
@@ -69,7 +69,7 @@ struct hopbyte_gm {
     MPI_Comm leaders; /* the leaders and rank 0, MPI_COMM_NULL elsewhere */
     int rank;         /* in the communicator of the calls */
     bool unwrap, titles, verbose;
-    struct gm_domain *domains; /* this process leads */
+    struct gm_domain *domains; /* this process is a leader */
     int domain_count;
     int sample_room;
     uint64_t sample_count;
@@ -78,7 +78,7 @@ struct hopbyte_gm {
     struct gm_tiles *tiles; /* of the Gemini source */
 };
 
-/* --- memory.c: allocation that is counted; NULL after a message when there is none --- */
+/* --- memory.c: allocation with accounting; NULL after a message when memory is exhausted --- */
 void *gm_alloc(size_t count, size_t size);
 void *gm_grow(void *old, size_t count, size_t size);
 void gm_free(void *memory);
@@ -91,10 +91,10 @@ int gm_tiles_domains(int rank, const char *host, char (**ids)[GM_NAME_BYTES], in
 int gm_sysfs_domains(enum gm_source source, const char *host, char (**ids)[GM_NAME_BYTES], int *count);
 int gm_names_add(char (**ids)[GM_NAME_BYTES], int *count, const char *id);
 
-/* Prepare the domains' links and raw counters. Collective over gm->leaders. */
+/* Prepares the domains' links and raw counters. Collective over gm->leaders. */
 int gm_tiles_open(struct hopbyte_gm *gm);
 int gm_sysfs_open(struct hopbyte_gm *gm);
-/* Reads a domain's raw counters in order; `valid[i]` false when one could not be read. */
+/* Reads a domain's raw counters in order; `valid[i]` is false when a read failed. */
 void gm_tiles_read(struct hopbyte_gm *gm, struct gm_domain *domain, uint64_t *values, bool *valid);
 void gm_sysfs_read(struct gm_domain *domain, uint64_t *values, bool *valid);
 void gm_tiles_close(struct hopbyte_gm *gm);
@@ -106,7 +106,7 @@ struct gm_router {
     int16_t at[3], remote[6][3];
     uint8_t tiles[GM_TILES]; /* direction * 8 + kind + 1 of each tile, 0 for a host tile */
 };
-/* Sends the interconnect from rank 0 to all leaders; calls `take` with every router on every leader. */
+/* Broadcasts the interconnect from rank 0 to all leaders; calls `take` with every router on every leader. */
 int gm_topology_spread(MPI_Comm leaders, const char *path, bool verbose,
                        void (*take)(void *context, const struct gm_router *router), void *context);
 uint64_t gm_cname_pack(const char *text, const char **end);
@@ -116,7 +116,7 @@ double gm_host_tile_gb_per_s(void);
 
 /* --- leaders.c --- */
 
-/* Chooses, for every domain that some rank of comm lists, the one rank that leads it; keeps of `ids` those this rank
+/* Elects one leader for every domain listed by any rank of comm; keeps in `ids` the domains that this rank
  * leads. */
 int gm_leaders_choose(MPI_Comm comm, char (*ids)[GM_NAME_BYTES], int *count);
 
@@ -125,7 +125,7 @@ int gm_leaders_choose(MPI_Comm comm, char (*ids)[GM_NAME_BYTES], int *count);
 int gm_domain_prepare(struct hopbyte_gm *gm, struct gm_domain *domain);
 void gm_domain_free(struct gm_domain *domain);
 int gm_domain_read(struct hopbyte_gm *gm, struct gm_domain *domain);
-/* Difference of two samples, counted back from the last one; both must still be held. */
+/* Difference of two samples, numbered back from the last one; both must still be stored. */
 void gm_domain_between(const struct hopbyte_gm *gm, const struct gm_domain *domain, int older, int newer,
                        struct gm_delta *out);
 double gm_seconds(void);

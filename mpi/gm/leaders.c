@@ -1,13 +1,13 @@
-/* One leader for each counter domain, whatever the allocation: two nodes of a router in the job or one, ranks placed
- * in blocks or round robin, several cards in a host. Ranks of a host settle their domains among themselves, then the
- * hosts do; no rank ever holds a list of all ranks. */
+/* Elects one leader for each counter domain under any allocation: two nodes of a router in the job or one, ranks
+ * placed in blocks or round robin, several cards in a host. The ranks of a host elect first, then the hosts; no rank
+ * ever holds a list of all ranks. */
 #include "../common/hash.h"
 #include "gm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A domain and the place in the list of whoever claims it; the lowest place wins. */
+/* A domain and the list position of its claimant; the lowest position wins. */
 struct claim {
     uint64_t hash;
     int place;
@@ -22,7 +22,7 @@ static int claim_compare(const void *a, const void *b)
 }
 
 
-/* Marks, in the order the claims came, those that are the first of their domain. */
+/* Marks the first claim of each domain, in the order of the claims. */
 static bool *claims_settle(const uint64_t *hashes, int count)
 {
     bool *first = gm_alloc((size_t)count + 1, sizeof *first);
@@ -79,7 +79,7 @@ static int hashes_gather(MPI_Comm comm, const uint64_t *mine, int count, struct 
     return 0;
 }
 
-/* Of my hashes, those whose first claim in the communicator is mine: kept[i]. */
+/* kept[i]: this process made the communicator's first claim on hash i. */
 static int hashes_claim(MPI_Comm comm, const uint64_t *mine, int count, bool *kept)
 {
     struct gathered g;
@@ -93,7 +93,7 @@ static int hashes_claim(MPI_Comm comm, const uint64_t *mine, int count, bool *ke
     return first ? 0 : -1;
 }
 
-/* Ranks that settle among themselves first: those of a host, or blocks of HOPBYTE_GM_GROUP ranks. */
+/* Ranks of the first election: those of a host, or blocks of HOPBYTE_GM_GROUP ranks. */
 static MPI_Comm neighbours_split(MPI_Comm comm)
 {
     MPI_Comm near;
@@ -107,7 +107,7 @@ static MPI_Comm neighbours_split(MPI_Comm comm)
     return near;
 }
 
-/* What a host's first rank claims for all of the host's ranks among the hosts; the verdict is handed back. */
+/* A host's first rank claims for all ranks of the host in the election between hosts; the result is scattered. */
 static int hosts_claim(MPI_Comm comm, MPI_Comm near, const uint64_t *mine, int count, bool *kept)
 {
     struct gathered g;
@@ -131,7 +131,7 @@ static int hosts_claim(MPI_Comm comm, MPI_Comm near, const uint64_t *mine, int c
     return verdict ? status : -1;
 }
 
-/* Drops from the list (and its hashes) what is not kept; returns how many are left. */
+/* Removes the entries that are not kept from the list and its hashes; returns the number left. */
 static int list_filter(char (*ids)[GM_NAME_BYTES], uint64_t *hashes, const bool *kept, int count)
 {
     int left = 0;
@@ -148,7 +148,7 @@ int gm_leaders_choose(MPI_Comm comm, char (*ids)[GM_NAME_BYTES], int *count)
     uint64_t *hashes = gm_alloc((size_t)*count + 1, sizeof *hashes);
     bool *kept = gm_alloc((size_t)*count + 1, sizeof *kept);
     if (!hashes || !kept)
-        return -1; /* every rank would now be out of memory; nothing better than to stop here */
+        return -1; /* out of memory on every rank now: end the job here */
     for (int i = 0; i < *count; i++)
         hashes[i] = hopbyte_fnv1a(HOPBYTE_FNV_BASIS, ids[i], strlen(ids[i]));
     MPI_Comm near = neighbours_split(comm);

@@ -1,4 +1,4 @@
-/* Counted allocation: what rank 0 needs must not grow with the machine, so it is measured. */
+/* Allocation with accounting: rank 0's memory must not grow with the machine, so it is measured. */
 #include "gm.h"
 
 #include <stdlib.h>

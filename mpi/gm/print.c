@@ -1,5 +1,5 @@
-/* Gathers differences to rank 0 and prints them. Leaders send when asked, a few domains at a time, so rank 0 holds
- * one message and not the machine (paper 000 held all: 6 MB at 10,000 routers). */
+/* Gathers differences to rank 0 and prints them. Leaders send on request, a few domains at a time, so rank 0 holds
+ * one message and not the whole machine (paper 000 held it all: 6 MB at 10,000 routers). */
 #include "gm.h"
 
 #include <ctype.h>
@@ -105,7 +105,7 @@ static void json_field(FILE *out, const char *name, const char *value)
     json_string(out, value);
 }
 
-/* One object a line: a spoiled number is null, and `spoiled` says by what. */
+/* One object per line: a missing value is null, and `spoiled` gives the reason. */
 static void link_print_json(const struct printer *p, const struct wire_domain *d, const struct wire_link *w)
 {
     const struct gm_source_facts *facts = &gm_source_facts[p->gm->source];
@@ -198,7 +198,7 @@ static int chunk_end(const struct hopbyte_gm *gm, int from)
     return from + CHUNK < gm->domain_count ? from + CHUNK : gm->domain_count;
 }
 
-/* A leader: a message for every time it is asked, an empty one when it has no more. */
+/* A leader: one message per request, an empty one after its last domain. */
 static void leader_serve(const struct hopbyte_gm *gm, gm_difference difference, const void *context)
 {
     for (int from = 0, last = 0; !last;) {
@@ -235,7 +235,7 @@ static bool message_print(struct printer *p, int leader)
     NEXT(Get_count)(&status, MPI_BYTE, &bytes);
     char *chunk = gm_alloc((size_t)bytes + 1, 1);
     if (!chunk)
-        NEXT(Abort)(MPI_COMM_WORLD, 3); /* the leaders wait for an answer that cannot be had */
+        NEXT(Abort)(MPI_COMM_WORLD, 3); /* the leaders wait for a reply that cannot be sent */
     NEXT(Recv)(chunk, bytes, MPI_BYTE, leader, TAG_DATA, p->gm->leaders, MPI_STATUS_IGNORE);
     for (const char *at = chunk; at < chunk + bytes;)
         at = domain_print(p, at);
@@ -249,7 +249,7 @@ static void ask(const struct printer *p, int leader)
     NEXT(Send)(&word, 1, MPI_INT, leader, TAG_ASK, p->gm->leaders);
 }
 
-/* In rank order, the first messages of the next few leaders asked for ahead. */
+/* In rank order, with the first messages of the next few leaders requested ahead. */
 static void leaders_print(struct printer *p)
 {
     int size;

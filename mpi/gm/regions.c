@@ -1,8 +1,7 @@
-/* Counters of a program's regions without touching the program: preload the library and set HOPBYTE_GM_REGIONS.
+/* Counters of a program's regions without changing the program: preload the library and set HOPBYTE_GM_REGIONS.
  *   job      one region, from MPI_Init to MPI_Finalize
  *   all      that, and one for each name given to hopbyte_region_begin and each level >= 2 given to MPI_Pcontrol
- * A region's numbers are the sum over all times it was entered, its inner regions included; all are printed at
- * MPI_Finalize. */
+ * A region's values are sums over all its entries, inner regions included; all are printed at MPI_Finalize. */
 #include "gm.h"
 
 #include <dlfcn.h>
@@ -16,7 +15,7 @@ struct gm_region {
     char name[REGION_NAME_BYTES];
     uint64_t entries;
     struct gm_cell **sums;   /* by domain: running total and breaks of all entries */
-    struct gm_cell **starts; /* by domain: where the current entry began; NULL outside */
+    struct gm_cell **starts; /* by domain: totals at the start of the current entry; NULL outside */
 };
 
 static hopbyte_gm_state_t job;
@@ -85,7 +84,7 @@ static struct gm_region *region_make(struct hopbyte_gm *gm, const char *name)
 static void region_enter(struct hopbyte_gm *gm, struct gm_region *region)
 {
     region->entries++;
-    if (region->starts) /* entered while inside: the outer entry counts */
+    if (region->starts) /* recursive entry: the outer one counts */
         return;
     region->starts = cells_make(gm);
     for (int i = 0; region->starts && i < gm->domain_count; i++)
@@ -147,7 +146,7 @@ static void sum_difference(const struct hopbyte_gm *gm, int domain, const void *
     }
 }
 
-/* Rank 0's regions in its order; a leader that never entered one has nothing to say about it. */
+/* Rank 0's regions in its order; a leader that never entered one contributes nothing to it. */
 static void regions_print(struct hopbyte_gm *gm)
 {
     int count = gm->region_count;
@@ -220,7 +219,7 @@ HOPBYTE_DEFINE(int, Finalize, (void))
     return rc;
 }
 
-/* Level N >= 2 opens region pcontrol-N, closing the one another level had opened; 1 and negative levels close it. */
+/* Level N >= 2 opens region pcontrol-N and closes that of another level; 1 and negative levels close it. */
 static void control_switch(int level)
 {
     char name[32];
@@ -238,7 +237,7 @@ static void control_switch(int level)
 HOPBYTE_DEFINE(int, Pcontrol, (const int level, ...))
 {
     const char *style = getenv("HOPBYTE_RECORD_PCONTROL"), *name = NULL;
-    if (style && strcmp(style, "ipm") == 0 && (level == 1 || level == -1)) { /* for a recorder behind this library */
+    if (style && strcmp(style, "ipm") == 0 && (level == 1 || level == -1)) { /* a recorder behind it too */
         va_list list;
         va_start(list, level);
         name = va_arg(list, const char *);

@@ -39,7 +39,7 @@ static uint64_t modulus_mask(int bits)
     return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
-/* A counter that went down has wrapped if coming this far round was possible in the time, else it was reset. */
+/* A counter that decreased has wrapped if the increase was possible in the elapsed time; otherwise it was reset. */
 static enum gm_why decrease_explain(enum gm_source source, const struct gm_raw *raw, uint64_t value, double seconds)
 {
     uint64_t way = (value - raw->last) & modulus_mask(raw->bits);
@@ -67,7 +67,7 @@ static void raw_fold(const struct hopbyte_gm *gm, struct gm_domain *domain, stru
     }
     if (!raw->known) {
         if (gm->sample_count)
-            cell_break(cell, GM_UNREAD); /* what passed since the last good read is lost */
+            cell_break(cell, GM_UNREAD); /* the increase since the last good read is lost */
     } else if (value >= raw->last) {
         cell->total += value - raw->last;
     } else {

@@ -1,4 +1,4 @@
-/* Sources that are files: InfiniBand, Linux network devices, Slingshot (CXI). One table says where the counters are. */
+/* Sources that are files: InfiniBand, Linux network devices, Slingshot (CXI). One table has the counters' paths. */
 #include "gm.h"
 
 #include <ctype.h>
@@ -64,7 +64,7 @@ static const char *sysfs_root(void)
     return root && *root ? root : "/sys";
 }
 
-/* Names in a folder, sorted; dot files and those the caller does not want left out. */
+/* Names in a folder, sorted, without dot files and those that the caller excludes. */
 static int folder_list(const char *path, bool (*wanted)(const char *), char (**names)[GM_NAME_BYTES], int *count)
 {
     struct dirent **entries;
@@ -225,7 +225,7 @@ static bool value_read(const char *path, uint64_t *value)
 
 static bool raw_sticks(const struct gm_raw *raw)
 {
-    return raw->bits == 16 || raw->bits == 32; /* the narrow InfiniBand counters stop at their largest value */
+    return raw->bits == 16 || raw->bits == 32; /* the narrow InfiniBand counters stick at their largest value */
 }
 
 void gm_sysfs_read(struct gm_domain *d, uint64_t *values, bool *valid)

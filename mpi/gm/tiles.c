@@ -26,7 +26,7 @@ struct gm_tiles {
     int (*context_add_mmr)(gpcd_context_t *, const gpcd_mmr_desc_t *);
     int (*context_read_mmr_vals)(gpcd_context_t *);
     void (*context_set_nic_addr)(gpcd_context_t *, uint32_t);
-    uint32_t (*nic_addr)(const char *); /* hopbyte's replay only: any router can be read from anywhere */
+    uint32_t (*nic_addr)(const char *); /* hopbyte's replay only: any process can read any router */
     /* while opening */
     struct gm_router *found; /* by domain */
     struct key *keys;
@@ -69,7 +69,7 @@ static bool word_is_rank(const char *word, int rank)
     return *end == 0 && number == rank;
 }
 
-/* The file says `RANK DOMAIN` or `HOST DOMAIN` a line. */
+/* The file has a line `RANK DOMAIN` or `HOST DOMAIN` for each. */
 static int domains_from_map(const char *path, int rank, const char *host, char (**ids)[GM_NAME_BYTES], int *count)
 {
     FILE *in = fopen(path, "r");
@@ -165,8 +165,8 @@ static int gpcd_bind(struct gm_tiles *t)
     return 0;
 }
 
-/* The context holds all six counters of all 48 tiles; which entry is which is read off the names, because the
- * library orders its list as it likes. */
+/* The context holds all six counters of all 48 tiles; entries are identified by name, because the order of the
+ * library's list is not specified. */
 static int context_fill(struct gm_tiles *t)
 {
     char name[64];
@@ -207,7 +207,7 @@ static void router_keep(struct gm_tiles *t, uint64_t key, const struct gm_router
         *mine = *r;
         return;
     }
-    for (int i = 0; i < GM_TILES; i++) /* the file may come back to a router */
+    for (int i = 0; i < GM_TILES; i++) /* a router's lines may not be contiguous in the file */
         if (r->tiles[i]) {
             int direction = (r->tiles[i] - 1) / 8;
             mine->tiles[i] = r->tiles[i];
@@ -215,7 +215,7 @@ static void router_keep(struct gm_tiles *t, uint64_t key, const struct gm_router
         }
 }
 
-/* Keeps a router that is one of this leader's, by cname or by coordinates; forgets all others. */
+/* Keeps a router of this leader, found by cname or coordinates; ignores all others. */
 static void router_take(void *context, const struct gm_router *r)
 {
     struct gm_tiles *t = context;
@@ -230,7 +230,7 @@ static bool tile_is_host(int tile)
     return row >= 2 && (column == 3 || column == 4);
 }
 
-/* Link of a tile, -1 for a tile that serves none. */
+/* Link of a tile, -1 for a tile without one. */
 static int tile_link(const struct gm_router *r, int tile)
 {
     if (r->tiles[tile])
@@ -243,7 +243,7 @@ static void coordinates_print(char *text, size_t room, const int16_t at[3])
     snprintf(text, room, "(%d, %d, %d)", at[0], at[1], at[2]);
 }
 
-/* Lines up the directions that have tiles; `place[link]` is where each went. */
+/* Compacts the directions that have tiles; `place[link]` is the new index of each. */
 static int links_lay(struct gm_domain *d, const struct gm_router *r, int place[LINKS])
 {
     double speed[LINKS] = {0};
@@ -288,7 +288,7 @@ static int domain_open(struct hopbyte_gm *gm, struct gm_domain *d, const struct 
         if (link >= 0)
             d->raw[i] = (struct gm_raw){.link = (uint8_t)place[link], .column = i % GM_COLUMNS, .bits = (uint8_t)bits};
         else
-            d->raw[i].bits = 0; /* serves nothing */
+            d->raw[i].bits = 0; /* no link */
     }
     d->raw_count = REGISTERS;
     return gm_domain_prepare(gm, d);

@@ -1,10 +1,10 @@
-/* The interconnect: read by rank 0 from `rtr --interconnect`, sent to the leaders in a compressed form.
+/* The interconnect: read by rank 0 from `rtr --interconnect`, broadcast to the leaders compressed.
  *
  * A line names one tile's link (paper 000, Fig. 2):
  *   c0-0c0s0g0l00[(0,0,0)] Z+ -> c0-0c0s1g0l32[(0,0,1)]   LinkType: backplane
- * All tiles of a router follow one another. Sent for each router: its cname and coordinates, the number of its tile
- * pattern (which tile serves which direction over which kind of link; a pattern is sent when first used), and the
- * far end of each direction, which needs no bytes when it is one step away. Cielo's 14 MB become some 110 kB. */
+ * The lines of a router are contiguous. Sent for each router: its cname and coordinates, the number of its tile
+ * pattern (direction and kind of link of each tile; a pattern is sent when first used), and the far end of each
+ * direction, which takes no bytes when it is one step away. Cielo's 14 MB become some 110 kB. */
 #include "gm.h"
 
 #include <ctype.h>
@@ -133,7 +133,7 @@ static void put(struct sender *s, const void *data, size_t bytes)
     s->used += (int)bytes;
 }
 
-/* One step along the direction, without going round. */
+/* One step along the direction, without wrap-around. */
 static void step_along(const struct gm_router *r, int direction, int16_t to[3])
 {
     memcpy(to, r->at, 3 * sizeof *to);

@@ -1,4 +1,4 @@
-/* Replays Gemini counters from a file, behind the calls of Cray's gpcd library. Not thread safe, as the original. */
+/* Replays Gemini counters from a file through the API of Cray's gpcd library. Not thread safe, like the original. */
 #include "../include/gpcd.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ struct rule {
     struct rule *next;
 };
 
-/* A router somebody asked for, and how often it was read. Its NIC address is its place in the list, plus 1. */
+/* A router in use, and the number of its reads. Its NIC address is its index in the list, plus 1. */
 struct router {
     char *name;
     uint64_t reads;
@@ -178,12 +178,12 @@ static bool file_unchanged(const struct stat *now)
            now->st_mtim.tv_sec == replay.seen.st_mtim.tv_sec && now->st_mtim.tv_nsec == replay.seen.st_mtim.tv_nsec;
 }
 
-/* Reads the file if that has not been done or it has changed since. */
+/* Reads the file at first use and after every change. */
 static bool file_load(void)
 {
     const char *path = getenv("HOPBYTE_GPCD_FILE");
     struct stat now;
-    static bool said; /* A program asks for hundreds of registers in a row. */
+    static bool said; /* A program looks up hundreds of registers in a row. */
     if (!path || !*path) {
         if (!said)
             fprintf(stderr, "gpcd: set HOPBYTE_GPCD_FILE to the counters to replay\n");

@@ -1,4 +1,4 @@
-/* The Gemini monitor library's calls by their own names (paper 000, section IV); see hopbyte_gm.h. */
+/* The Gemini monitor library's calls by their original names (paper 000, section IV); see hopbyte_gm.h. */
 #ifndef HOPBYTE_GEMINI_H
 #define HOPBYTE_GEMINI_H
 

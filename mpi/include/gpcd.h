@@ -1,4 +1,4 @@
-/* The calls of Cray's Gemini performance counter daemon library, over routers replayed or emulated from a file.
+/* The API of Cray's Gemini performance counter daemon library, over routers replayed or emulated from a file.
  *
  * Programs written for the real library (paper 000, Fig. 1; LDMS) compile unchanged. libgpcd.so of hopbyte reads the
  * file named by HOPBYTE_GPCD_FILE, see gpcd/README.md. All functions returning int give 0 on success, -1 otherwise. */
@@ -24,7 +24,7 @@ typedef struct gpcd_mmr_list {
     uint64_t value;
 } gpcd_mmr_list_t;
 
-/* A set of registers read together. Adding puts a register first: the list is in reverse order of adding. */
+/* A set of registers read together. Adding prepends: the list is in reverse order of adding. */
 typedef struct gpcd_context {
     gpcd_mmr_list_t *list;
     int count;
@@ -55,7 +55,7 @@ int gpcd_disable_perms(void);
 int gpcd_add_perms_entry(uint64_t job_id, int perms);
 void gpcd_verbose_debug(int level);
 
-/* hopbyte only: the address by which this library knows the NICs of a router (`c0-0c0s0g0`). */
+/* hopbyte only: this library's address for the NICs of a router (`c0-0c0s0g0`). */
 uint32_t hopbyte_gpcd_nic_addr(const char *router);
 
 #ifdef __cplusplus

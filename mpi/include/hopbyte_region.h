@@ -1,5 +1,5 @@
-/* Names a part of a program for hopbyte's preload libraries. Costs nothing and needs no library: without a preload
- * the calls are not there, and the macros do nothing. Regions nest. Every rank that opens one must close it. */
+/* Names a region of a program for hopbyte's preload libraries. Costs nothing and needs no library: without a preload
+ * the symbols are undefined and the macros do nothing. Regions nest. Every rank that opens one must close it. */
 #ifndef HOPBYTE_REGION_H
 #define HOPBYTE_REGION_H
 

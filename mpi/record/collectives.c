@@ -1,6 +1,6 @@
-/* Collective calls: what this rank hands in, kept by kind, communicator, root and size; the reader expands them into
- * messages. Where the call itself gives destinations and bytes (vector and neighbourhood collectives that go directly,
- * inter-communicators), pairs are counted. */
+/* Collective calls: this rank's contribution, counted by kind, communicator, root and size; the reader expands them
+ * into messages. If the call's arguments give destinations and bytes (vector and neighbourhood collectives that send
+ * directly, inter-communicators), pairs are counted. */
 #include "record.h"
 
 const char *const hopbyte_kind_names[KIND_COUNT] = {
@@ -74,7 +74,7 @@ static void each_peer_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, con
         pair_add(sink, kind, c, i, bytes, 1);
 }
 
-/* Between two groups everybody who sends, sends directly. The root passes MPI_ROOT, its fellows MPI_PROC_NULL. */
+/* Between two groups every sender sends directly. The root passes MPI_ROOT, the rest of its group MPI_PROC_NULL. */
 static void inter_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int root,
                       uint64_t bytes)
 {
@@ -148,7 +148,7 @@ void hopbyte_collective_gatherv(struct hopbyte_sink *sink, MPI_Comm comm, int ro
         pair_add(sink, KIND_GATHERV, c, root, bytes, 1);
 }
 
-/* Counts one message for every block that is not empty and not for this rank itself; returns the bytes handed in. */
+/* Counts one message per non-empty block, except this rank's own; returns the bytes contributed. */
 static uint64_t blocks_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c,
                            struct hopbyte_counts counts, const MPI_Datatype *types, MPI_Datatype type)
 {
@@ -181,7 +181,7 @@ void hopbyte_collective_allgatherv(struct hopbyte_sink *sink, MPI_Comm comm, MPI
     struct hopbyte_comm *c = hopbyte_comm_find(comm);
     if (!c)
         return;
-    if (c->inter) { /* the counts are those of the other group: what comes from there */
+    if (c->inter) { /* counts describe the remote group, hence received bytes */
         inter_add(sink, KIND_ALLGATHERV, c, RANK_OUTSIDE, message_size(sendcount, sendtype));
         return;
     }

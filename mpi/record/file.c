@@ -1,4 +1,4 @@
-/* The file of a rank; its format is described in ../FORMAT.md. Written to a temporary name and renamed when whole. */
+/* A rank's file in the format of ../FORMAT.md, written under a temporary name and renamed when complete. */
 #include "record.h"
 
 #include <errno.h>
@@ -53,19 +53,19 @@ void hopbyte_file_init(bool spawned)
     snprintf(file.temporary, sizeof file.temporary, "%s.%ld.tmp", file.final, (long)getpid());
 }
 
-/* Makes the folder of the file, and those above it. */
+/* Creates the folder of the file and its parents. */
 static void folder_make(void)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", file.final);
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, 0777); /* most exist; if this fails for good, opening the file will say so */
+        mkdir(path, 0777); /* most exist; a permanent failure shows when the file is opened */
         *slash = '/';
     }
 }
 
-/* Copies at most room-1 bytes of a small file, control characters turned into blanks. */
+/* Copies at most room-1 bytes of a small file, control characters replaced by blanks. */
 static void text_read(const char *path, char *text, size_t room)
 {
     FILE *in = fopen(path, "r");
@@ -163,7 +163,7 @@ static void ranks_write(FILE *out, const struct hopbyte_group *g)
     }
 }
 
-/* Only a group's first member lists the members: the others would repeat it in every file. */
+/* Only a group's first member lists the members; a list in every file would be redundant. */
 static void group_write(const struct hopbyte_group *g)
 {
     char *text = NULL;
@@ -187,7 +187,7 @@ static void definitions_write(void)
         group_write(g);
 }
 
-/* The group of a line, `-` when it has no number. */
+/* The group of a line, `-` if it has no number. */
 static const char *group_text(const struct hopbyte_item *item, char text[20])
 {
     const struct hopbyte_group *g = hopbyte_group_at(hopbyte_key_group(item->key));

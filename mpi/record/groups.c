@@ -1,4 +1,4 @@
-/* From the handles and ranks of a call to ranks of the world. */
+/* Handles and ranks of a call to world ranks. */
 #include "../common/hash.h"
 #include "record.h"
 
@@ -52,8 +52,8 @@ static int rank_position(const int *ranks, int count, int rank)
     return RANK_OUTSIDE;
 }
 
-/* Keeps the group for good, so that the file can list it; when there are too many to number or too much to hold, it
- * lives with its communicator and the file says of its collective calls that their group is not known. */
+/* Keeps the group for good, so that the file can list it. Beyond the limits on number or memory, it lives as long as
+ * its communicator, and its collective calls have no group in the file. */
 static void group_register(struct hopbyte_group *g)
 {
     size_t bytes = g->list ? (size_t)g->size * sizeof(int) : 0;
@@ -194,7 +194,7 @@ static void comm_free(struct hopbyte_comm *c)
     free(c);
 }
 
-/* Two threads may learn the same handle at once; the second finds the first's and drops its own. */
+/* Two threads may look up the same handle at once; the second finds the first's entry and frees its own. */
 static struct hopbyte_comm *registry_put(struct hopbyte_comm *c, uintptr_t handle)
 {
     if (!c || !c->peers || !c->local) {

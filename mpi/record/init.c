@@ -1,4 +1,4 @@
-/* Start and end of the record, and the MPI calls that need more than counting. */
+/* Start and end of the record, and MPI calls that need more than counting. */
 #include "record.h"
 
 #include <dlfcn.h>
@@ -11,10 +11,10 @@ const char hopbyte_tool[] = "record";
 struct hopbyte_recorder hopbyte_recorder = {.generation = 1};
 
 static struct {
-    pid_t process; /* that called init: a forked child must not write the file again */
+    pid_t process; /* process that called init: a forked child must not write the file again */
     MPI_Group world;
     bool begun, ended, ipm;
-    int sessions; /* open ones */
+    int sessions; /* open sessions */
     bool sessions_used;
 } state;
 
@@ -60,7 +60,7 @@ static void record_end(const char *ended)
     hopbyte_unlock();
 }
 
-/* A program that leaves without MPI_Finalize has still sent what it sent. */
+/* The sends of a program that exits without MPI_Finalize are recorded too. */
 __attribute__((destructor)) static void record_end_at_exit(void)
 {
     record_end(state.sessions_used && state.sessions == 0 ? "finalize" : "exit");

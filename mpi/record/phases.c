@@ -1,4 +1,4 @@
-/* Phases: the innermost region the application is in. Regions come from hopbyte_region_begin/end and MPI_Pcontrol. */
+/* Phases: the application's innermost region. Regions come from hopbyte_region_begin/end and MPI_Pcontrol. */
 #include "record.h"
 
 #include <dlfcn.h>
@@ -15,10 +15,10 @@ static struct phase {
 } *phases;
 static int phase_count, phase_room;
 
-static char path[NAME_MAX_BYTES];       /* of the phase we are in */
-static size_t path_lengths[DEPTH_MAX];  /* what to cut back to at the end of each region */
-static int depth;                       /* may exceed DEPTH_MAX: deeper regions belong to the last one kept */
-static int control;                     /* the phase number MPI_Pcontrol chose, 0 for none */
+static char path[NAME_MAX_BYTES];       /* current phase */
+static size_t path_lengths[DEPTH_MAX];  /* length to truncate to at the end of each region */
+static int depth;                       /* may exceed DEPTH_MAX: deeper regions count in the last one kept */
+static int control;                     /* phase number set by MPI_Pcontrol, 0 for none */
 static double since;
 
 static double seconds_now(void)
@@ -135,7 +135,7 @@ static void region_end(void)
     phase_enter();
 }
 
-/* Level N >= 2 puts all that follows into phase pcontrol-N, until another level or a negative one. */
+/* Level N >= 2 starts phase pcontrol-N, which lasts until another level or a negative one. */
 static void control_choose(int level)
 {
     if (depth > 0 && !control) {
@@ -167,7 +167,7 @@ void hopbyte_phases_control(int level, const char *name)
 typedef void (*region_begin_function)(const char *);
 typedef void (*region_end_function)(void);
 
-/* Other preloaded hopbyte libraries have these calls too: each passes them on. */
+/* Other preloaded hopbyte libraries define these calls too: each passes them on. */
 __attribute__((visibility("default"))) void hopbyte_region_begin(const char *name)
 {
     region_begin_function next = (region_begin_function)dlsym(RTLD_NEXT, "hopbyte_region_begin");

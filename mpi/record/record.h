@@ -1,5 +1,5 @@
-/* The recorder: who sends how much to whom, phase by phase. See ../FORMAT.md for what is written and README.md for
- * how it is used. Functions are called from the generated wrappers after the MPI call has succeeded. */
+/* The recorder: messages between ranks by phase. ../FORMAT.md describes the file, README.md the use. Functions are
+ * called from the generated wrappers after the MPI call has succeeded. */
 #ifndef HOPBYTE_RECORD_H
 #define HOPBYTE_RECORD_H
 
@@ -9,11 +9,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* What a table entry counts. */
+/* Classes of table entries. */
 enum hopbyte_class {
     CLASS_POINT = 1, /* point to point: key holds the destination's world rank */
-    CLASS_PAIR,      /* part of a collective whose destination and bytes the call itself gives */
-    CLASS_CALL,      /* collective calls alike: key holds the root, and the size belongs to the key */
+    CLASS_PAIR,      /* part of a collective whose arguments give destination and bytes */
+    CLASS_CALL,      /* equal collective calls: key holds the root, and the size belongs to the key */
     CLASS_PUT,       /* one-sided, bytes from here to the target */
     CLASS_GET,       /* one-sided, bytes from the target to here */
     CLASS_DIRECT     /* collective calls whose messages are CLASS_PAIR entries: key holds the root */
@@ -56,35 +56,35 @@ extern const char *const hopbyte_kind_names[KIND_COUNT];
 
 enum { RANK_OUTSIDE = -1, INDEX_OTHER = 0xffff, PHASES_MAX = 4096 };
 
-/* An ordered set of ranks, named by their ranks in the world. Communicators of the same members share one. */
+/* An ordered set of ranks, as world ranks. Communicators with the same members share one. */
 struct hopbyte_group {
     uint64_t id;       /* FNV-1a of the world ranks in order: the same on every rank */
-    int size, me;      /* me: this process's rank in the group, or RANK_OUTSIDE */
+    int size, me;      /* this process's rank in the group, or RANK_OUTSIDE */
     int first, stride; /* world rank of member i is first + i * stride when list is NULL */
     int *list;
-    uint16_t index; /* in table keys; INDEX_OTHER when there are too many groups to tell apart */
+    uint16_t index; /* in table keys; INDEX_OTHER if there are too many groups to number */
 };
 
-/* What is known of a communicator or window handle. */
+/* Properties of a communicator or window handle. */
 struct hopbyte_comm {
     uintptr_t handle;
     bool window, inter, neighbors_known;
-    struct hopbyte_group *peers, *local; /* peers: whom ranks in calls name (the remote group of an inter-communicator) */
+    struct hopbyte_group *peers, *local; /* peers: the group of the ranks in calls (remote in an inter-comm.) */
     int *neighbors;                      /* destinations of the topology, in the order of send buffers */
     int neighbor_count;
     struct hopbyte_comm *next;
 };
 
-/* One contribution of a call: what to add to the table. `size` is 0 in all classes but CLASS_CALL, where it is the size
- * that is the same at every member (the vector, the block, or all blocks of a vector collective), or SIZE_ROUNDED and
- * the power of two that it is not below. */
+/* One contribution of a call to the table. `size` is 0 in all classes but CLASS_CALL; there it is the size common to
+ * all members (the vector, the block, or all blocks of a vector collective), or SIZE_ROUNDED and the largest power of
+ * two not above it. */
 struct hopbyte_item {
     uint64_t key, size, bytes, messages;
 };
 #define SIZE_ROUNDED (UINT64_C(1) << 63)
 
-/* Where contributions go: straight into the table (sink NULL), or into a list that each start of a persistent
- * operation replays. */
+/* Destination of contributions: the table (sink NULL), or a list that each start of a persistent operation
+ * replays. */
 struct hopbyte_sink {
     struct hopbyte_item *items;
     int count, room;
@@ -94,7 +94,7 @@ struct hopbyte_recorder {
     bool on; /* between init and finalize, and not paused */
     uint32_t phase;
     int rank, size;
-    uint64_t generation; /* changes when a communicator, window or datatype handle dies */
+    uint64_t generation; /* incremented when a communicator, window or datatype handle is freed */
 };
 extern struct hopbyte_recorder hopbyte_recorder;
 
@@ -123,7 +123,7 @@ static inline uint64_t hopbyte_key_hash(uint64_t key, uint64_t size)
     return (key ^ size * UINT64_C(0xff51afd7ed558ccd)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* What a thread has counted and not yet brought into the table: a slot for all keys of a hash. */
+/* A thread's counts that are not yet in the table: one slot per hash value. */
 enum { TALLY_BITS = 6 };
 struct hopbyte_tally {
     struct hopbyte_item slots[1 << TALLY_BITS]; /* key 0 is an empty slot */
@@ -133,15 +133,15 @@ struct hopbyte_tally {
 extern _Thread_local struct hopbyte_tally hopbyte_tally;
 
 bool hopbyte_table_init(void);
-/* Brings what a slot has into the table and gives it to another key. */
+/* Flushes a slot to the table and reassigns it to another key. */
 void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key, uint64_t size);
 static inline void hopbyte_slot_add(struct hopbyte_item *slot, uint64_t bytes, uint64_t messages)
 {
-    /* Read by others only where a process ends while its threads still send. */
+    /* Read by other threads only where a process ends while its threads still send. */
     __atomic_store_n(&slot->bytes, slot->bytes + bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->messages, slot->messages + messages, __ATOMIC_RELAXED);
 }
-/* Adds to what this thread has of `key`; without a lock where that was counted not long ago. */
+/* Adds to this thread's count of `key`; without a lock if its slot still holds that key. */
 static inline void hopbyte_tally_add(uint64_t key, uint64_t bytes, uint64_t messages)
 {
     struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key, 0) >> (64 - TALLY_BITS)];
@@ -149,7 +149,7 @@ static inline void hopbyte_tally_add(uint64_t key, uint64_t bytes, uint64_t mess
         hopbyte_tally_turn(slot, key, 0);
     hopbyte_slot_add(slot, bytes, messages);
 }
-/* The same of a CLASS_CALL key. */
+/* The same for a CLASS_CALL key. */
 static inline void hopbyte_tally_call(uint64_t key, uint64_t size, uint64_t bytes, uint64_t calls)
 {
     struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key, size) >> (64 - TALLY_BITS)];
@@ -157,18 +157,18 @@ static inline void hopbyte_tally_call(uint64_t key, uint64_t size, uint64_t byte
         hopbyte_tally_turn(slot, key, size);
     hopbyte_slot_add(slot, bytes, calls);
 }
-/* Brings what threads have into the table, which is written out and emptied when it is full. The lock is held. */
+/* Flushes the threads' counts to the table, which is written out and emptied when full. The lock is held. */
 void hopbyte_tallies_gather(void);
-/* Collective calls that were counted under a rounded size, because there were too many different ones. */
+/* Collective calls counted under a rounded size, after too many different ones. */
 uint64_t hopbyte_table_rounded(void);
-/* Hands every entry to `visit` in ascending order of keys and empties the table. */
+/* Calls `visit` for every entry in ascending order of keys and empties the table. */
 void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *));
 void hopbyte_lock(void);
 void hopbyte_unlock(void);
 
 /* --- groups.c: handles to world ranks --- */
 
-/* Learns the world's own size and rank; call once after MPI_Init or, with Sessions, with the world's group. */
+/* Sets the world's size and this rank; call once after MPI_Init or, with Sessions, with the world's group. */
 void hopbyte_groups_init(MPI_Group world);
 struct hopbyte_comm *hopbyte_comm_find(MPI_Comm comm);
 struct hopbyte_comm *hopbyte_window_find(MPI_Win win);
@@ -189,7 +189,7 @@ static inline int hopbyte_group_world_rank(const struct hopbyte_group *g, int ra
 uint64_t hopbyte_type_size(MPI_Datatype type);
 void hopbyte_type_forget(void);
 
-/* --- traffic.c: what single calls contribute --- */
+/* --- traffic.c: contributions of single calls --- */
 
 void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind, uint16_t group,
                       int rank, uint64_t bytes, uint64_t messages);
@@ -197,9 +197,9 @@ void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum h
 void hopbyte_sink_call(struct hopbyte_sink *sink, enum hopbyte_kind kind, uint16_t group, int root, uint64_t size,
                        uint64_t bytes);
 
-/* What a send to somebody means, as a thread last found out. */
+/* A thread's last lookup of a send's communicator, destination and type. */
 struct hopbyte_route {
-    uintptr_t comm, type; /* type: 0 for nothing */
+    uintptr_t comm, type; /* type: 0 for none */
     uint64_t generation, key, size;
     int dest;
     uint32_t phase;
@@ -228,7 +228,7 @@ void hopbyte_persistent_free(MPI_Request request);
 
 /* --- collectives.c --- */
 
-/* Counts given to vector collectives: int[] or MPI_Count[]. */
+/* Counts argument of vector collectives: int[] or MPI_Count[]. */
 struct hopbyte_counts {
     const void *array;
     bool wide;
@@ -263,18 +263,18 @@ void hopbyte_collective_neighborv(struct hopbyte_sink *sink, enum hopbyte_kind k
 void hopbyte_phases_init(void);
 int hopbyte_phase_count(void);
 const char *hopbyte_phase_name(int phase);
-/* Seconds spent in a phase so far, and how often it was entered. */
+/* Seconds in a phase so far, and the number of entries. */
 double hopbyte_phase_seconds(int phase, uint64_t *entries);
-/* What MPI_Pcontrol(level) means to the recorder; `name` only under HOPBYTE_RECORD_PCONTROL=ipm. */
+/* Handles MPI_Pcontrol(level); `name` only under HOPBYTE_RECORD_PCONTROL=ipm. */
 void hopbyte_phases_control(int level, const char *name);
 
 /* --- file.c --- */
 
-/* Chooses the names of this rank's file. A spawned process is a rank of another world and gets a name of its own. */
+/* Chooses the file names of this rank. A spawned process is a rank of another world and gets a name of its own. */
 void hopbyte_file_init(bool spawned);
-/* Appends what the table holds to the temporary file and empties the table. The table's lock is held. */
+/* Appends the table to the temporary file and empties it. The table's lock is held. */
 void hopbyte_file_spill(void);
-/* Writes what is left and the trailer, and gives the file its final name. `ended` says how the process ended. */
+/* Writes the remaining entries and the trailer, and gives the file its final name. `ended` is the trailer's word. */
 void hopbyte_file_finish(const char *ended);
 
 #endif

@@ -1,8 +1,8 @@
-/* Counts by key: open addressing with linear probing. Memory is bounded: a table at its largest size that fills up
- * is written to the file and emptied; readers add up lines with the same key.
+/* Counts by key: open addressing with linear probing. Memory is bounded: a table that fills up at its largest size is
+ * written to the file and emptied; readers add up lines with the same key.
  *
- * In front of it every thread has a few slots of its own, one for all keys of a hash, so that a call that repeats one of
- * the last takes no lock. What was there goes to the table when another key comes, when the thread ends, and at the end. */
+ * In front of it every thread has a direct-mapped cache of a few slots, so that a repeated call takes no lock. A slot
+ * is flushed to the table when another key replaces it, when the thread ends, and at the end. */
 #include "record.h"
 
 #include <pthread.h>
@@ -15,10 +15,10 @@ enum { SLOTS_FIRST = 256, SLOTS_LARGEST_DEFAULT = 1 << 16 };
 static struct {
     struct hopbyte_item *slots; /* key 0 is an empty slot */
     uint64_t room, used, largest;
-    uint64_t sizes;   /* entries of collective calls made so far, at most `largest` with their exact size */
-    uint64_t rounded; /* calls counted in other entries */
+    uint64_t sizes;   /* entries of collective calls so far, at most `largest` with their exact size */
+    uint64_t rounded; /* calls counted under rounded sizes */
     int shift;
-    bool busy; /* held by a thread, whatever thread support was asked for: it is seldom taken */
+    bool busy; /* taken under any level of thread support: it is seldom contended */
 } table;
 
 _Thread_local struct hopbyte_tally hopbyte_tally;
@@ -81,7 +81,7 @@ static void table_make_room(void)
     hopbyte_file_spill();
 }
 
-/* The size under which to count: its power of two once so many sizes were met that the file would grow without end. */
+/* The size to count under: rounded to a power of two after so many sizes that the file would grow without bound. */
 static uint64_t size_bounded(const struct hopbyte_item *item)
 {
     if (!item->size || table.sizes < table.largest || slot_find(item->key, item->size)->key)

@@ -1,4 +1,4 @@
-/* What single calls contribute: sends, one-sided operations, and persistent operations at every start. */
+/* Contributions of single calls: sends, one-sided operations, and persistent operations at every start. */
 #include "record.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Sizes of datatypes, remembered per thread: asking the library costs more than all the rest of a record. */
+/* Sizes of datatypes, cached per thread: a query to the library costs more than the rest of the recording. */
 #include "record.h"
 
 enum { CACHE_SLOTS = 16 };

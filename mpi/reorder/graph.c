@@ -1,10 +1,10 @@
-/* Communication graphs on nodes: what leaves them, and how to make that less. */
+/* Communication graphs on nodes: traffic between nodes, and its minimisation. */
 #include "reorder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of the exchange, so that a huge graph costs seconds and not hours. */
+/* Bound on the steps of the exchange, so that a huge graph costs seconds and not hours. */
 static const int64_t work_most = 200000000;
 
 bool hopbyte_graph_make(struct hopbyte_graph *g, int vertices, int64_t edges)
@@ -46,13 +46,13 @@ struct hopbyte_cut hopbyte_cut_measure(const struct hopbyte_graph *g, const int 
     return cut;
 }
 
-/* The busiest node bounds the time of an exchange all take part in; the sum comes second. */
+/* The busiest node bounds the time of an exchange among all ranks; the sum comes second. */
 bool hopbyte_cut_better(struct hopbyte_cut a, struct hopbyte_cut b)
 {
     return a.worst != b.worst ? a.worst < b.worst : a.total < b.total;
 }
 
-/* --- exchange of pairs (Kernighan and Lin's step, without their look-ahead) --- */
+/* --- exchange of pairs (a Kernighan-Lin step without look-ahead) --- */
 
 struct exchange {
     const struct hopbyte_graph *g;
@@ -97,7 +97,7 @@ static void swap(struct exchange *x, int v, int u)
     x->place[u] = at;
 }
 
-/* Trades v for the member of a neighbouring node that gains most; true when one gains. */
+/* Swaps v with the member of a neighbouring node that gains most; true if one gains. */
 static bool vertex_improve(struct exchange *x, int v)
 {
     int64_t best = 0;
@@ -159,10 +159,10 @@ void hopbyte_graph_refine(const struct hopbyte_graph *g, int *part, int nodes)
 struct growth {
     const struct hopbyte_graph *g;
     int *part, *frontier, frontier_count; /* frontier: unplaced neighbours of the part being grown */
-    int64_t *drawn, *pulled;              /* weight of a vertex to the part being grown, and to all that are placed */
+    int64_t *drawn, *pulled;              /* weight of a vertex to the part being grown, and to all placed vertices */
 };
 
-/* Weight to neighbours that are themselves drawn: of equals, the vertex that closes a ring keeps a part compact. */
+/* Weight to neighbours on the frontier: of equals, the vertex that closes a ring keeps a part compact. */
 static int64_t closeness(const struct growth *w, const int64_t *drawn, int v)
 {
     int64_t sum = 0;
@@ -186,7 +186,7 @@ static void choice_offer(const struct growth *w, const int64_t *drawn, struct ch
         *best = (struct choice){v, drawn[v], close};
 }
 
-/* The unplaced vertex most drawn by what is placed already: the corner the other parts have left. */
+/* The unplaced vertex with the largest weight to placed ones: a corner left by the other parts. */
 static int seed_find(const struct growth *w, int from)
 {
     struct choice best = {.vertex = -1};
@@ -215,7 +215,7 @@ static void vertex_place(struct growth *w, int v, int part)
     }
 }
 
-/* Forgets the part that is done, and only what it touched. */
+/* Resets the frontier after a part, only where it was touched. */
 static void part_close(struct growth *w, const int *members, int count)
 {
     for (int i = 0; i < count; i++)

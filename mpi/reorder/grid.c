@@ -1,4 +1,4 @@
-/* Grids of ranks cut into blocks, one a node. */
+/* Grids of ranks cut into blocks, one per node. */
 #include "reorder.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ bool hopbyte_grid_graph(const struct hopbyte_grid *grid, struct hopbyte_graph *g
 struct tiling {
     const struct hopbyte_grid *grid;
     int block[REORDER_DIMS_MAX], best[REORDER_DIMS_MAX];
-    int64_t faces; /* cut by the best so far, -1 for none */
+    int64_t faces; /* weight cut by the best so far, -1 for none */
 };
 
 /* Neighbour pairs cut by blocks of this shape. */
@@ -134,7 +134,7 @@ struct bisection {
     int *cells, *scratch, *part;
 };
 
-/* The dimension in which the cells from..to spread furthest; of equals the first. */
+/* The dimension with the largest extent of cells from..to; of equals the first. */
 static int longest_side(const struct bisection *b, int from, int to)
 {
     int at[REORDER_DIMS_MAX], low[REORDER_DIMS_MAX] = {0}, high[REORDER_DIMS_MAX] = {0}, best = 0;

@@ -1,4 +1,4 @@
-/* Which ranks share a node, by host name. */
+/* Ranks that share a node, by host name. */
 #include "reorder.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ void hopbyte_nodes_free(struct hopbyte_nodes *n)
     memset(n, 0, sizeof *n);
 }
 
-/* HOPBYTE_REORDER_RANKS_PER_NODE plays nodes on one host: launch ranks in blocks of that many. */
+/* HOPBYTE_REORDER_RANKS_PER_NODE emulates nodes on one host: blocks of that many launch ranks. */
 static void node_name(char name[64])
 {
     char host[256];
@@ -34,7 +34,7 @@ static bool names_number(struct hopbyte_nodes *n, const char (*all)[64])
     if (!n->node || !n->counts || !n->names)
         return false;
     for (int r = 0, last = 0; r < n->ranks; r++) {
-        /* Most ranks sit where the one before does, or where a whole round of nodes ago one did. */
+        /* Shortcuts for block and round-robin order: the node of the rank before, or of one round of nodes earlier. */
         int k = n->nodes && memcmp(n->names[last], all[r], 64) == 0 ? last : 0;
         while (k < n->nodes && memcmp(n->names[k], all[r], 64) != 0)
             k++;

@@ -1,10 +1,10 @@
-/* Which rank should be which vertex: the best of several ways, and never worse than leaving things as they are. */
+/* Assignment of ranks to vertices: the best of several heuristics, never worse than the present order. */
 #include "reorder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROWTHS = 8 }; /* from as many different vertices */
+enum { GROWTHS = 8 }; /* number of start vertices */
 
 struct search {
     const struct hopbyte_graph *graph;
@@ -29,11 +29,11 @@ static void trial_judge_and_refine(struct search *s)
     trial_judge(s);
 }
 
-/* A vertex stays with its rank where the rank's node is the right one; the others take what is left, in order. */
+/* A vertex stays with its rank if the rank is on the right node; the others get the remaining ranks in order. */
 static void roles_deal(const struct search *s, const int *node, int *role, int *moved)
 {
     int vertices = s->graph->vertices;
-    int *next = s->trial; /* first vertex not yet dealt, by node */
+    int *next = s->trial; /* first unassigned vertex, by node */
     memset(next, 0, (size_t)s->nodes->nodes * sizeof *next);
     *moved = 0;
     for (int r = 0; r < vertices; r++)

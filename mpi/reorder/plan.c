@@ -1,7 +1,7 @@
-/* What the user asked for: a map, or Cray's MPICH_RANK_REORDER_METHOD 0 to 4, on any MPI.
+/* The requested order: a map, or Cray's MPICH_RANK_REORDER_METHOD 0 to 4, on any MPI.
  *
  * A *position* is a slot in block order: all of the first node's processes in launch order, then the second's, …
- * which is what the methods and the file MPICH_RANK_ORDER speak of. */
+ * The methods and the file MPICH_RANK_ORDER refer to positions. */
 #include "reorder.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int *positions_list(const struct hopbyte_nodes *n)
     return positions;
 }
 
-/* Deals ranks to the nodes in turn, one each a round; every second round backwards when folded. */
+/* Deals ranks to the nodes round robin, one per round; every second round in reverse when folded. */
 static bool rounds_deal(const struct hopbyte_nodes *n, const int *positions, bool folded, int *role)
 {
     int *start = calloc((size_t)n->nodes + 1, sizeof *start);
@@ -65,7 +65,7 @@ static bool number_list(const char *text, int *list, int *count, int least)
 
 struct options {
     struct hopbyte_grid grid;
-    int ndims; /* as --ndims said, 0 when it did not */
+    int ndims; /* from --ndims, 0 if not given */
     bool nearest;
 };
 
@@ -138,7 +138,7 @@ static void grid_describe(const struct hopbyte_grid *grid, char *text, size_t ro
                                  grid->periodic[d] ? "p" : "");
 }
 
-/* Blocks of the grid on the nodes, such that least leaves them. */
+/* Blocks of the grid on the nodes with the least traffic between nodes. */
 static bool nearest_deal(const struct hopbyte_nodes *n, int *role)
 {
     struct options o = {0};
@@ -160,7 +160,7 @@ static bool nearest_deal(const struct hopbyte_nodes *n, int *role)
     return fine;
 }
 
-/* --- which of them --- */
+/* --- choice of method --- */
 
 static const char *const method_words[] = {"0: round robin over the nodes", "1: in blocks (SMP)", "2: folded",
                                            "3: the order in a file", "4: neighbours of a grid together"};
@@ -187,7 +187,7 @@ static bool method_deal(int method, const struct hopbyte_nodes *n, const int *po
     return true;
 }
 
-/* A Cray MPICH reorders by itself; twice would undo it. */
+/* A Cray MPICH reorders by itself; a second reordering would undo it. */
 static bool library_reorders(void)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";

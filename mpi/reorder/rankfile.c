@@ -28,7 +28,7 @@ static bool rank_take(struct reader *r, long rank)
         return false;
     }
     if (r->seen[rank]) {
-        hopbyte_say("%s:%d: rank %ld stands there a second time", r->path, r->line, rank);
+        hopbyte_say("%s:%d: rank %ld is listed twice", r->path, r->line, rank);
         return false;
     }
     r->seen[rank] = true;
@@ -99,7 +99,7 @@ static int placed_compare(const void *a, const void *b)
     return x->slot != y->slot ? x->slot - y->slot : x->rank - y->rank;
 }
 
-/* A map may give full names where hosts go by short ones, or the other way round. */
+/* A map may have full names and the hosts short ones, or the other way round. */
 static int node_find(const struct hopbyte_nodes *n, const char *name)
 {
     for (int k = 0; k < n->nodes; k++)
@@ -131,7 +131,7 @@ static bool placed_parse(struct reader *r, char *line, struct placed *p)
     return p->node >= 0;
 }
 
-/* The ranks a node is to have, in order of their slots, go to its processes in order of launch. */
+/* A node's new ranks, in order of their slots, go to its processes in launch order. */
 static bool placed_deal(struct reader *r, struct placed *all, const int *positions, int *role)
 {
     int at = 0;

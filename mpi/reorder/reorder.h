@@ -1,4 +1,4 @@
-/* Rank reordering: the world in another order, and topologies that really reorder. See README.md. */
+/* Rank reordering: the world in another order, and topologies that implement `reorder`. See README.md. */
 #ifndef HOPBYTE_REORDER_H
 #define HOPBYTE_REORDER_H
 
@@ -11,10 +11,10 @@ enum { REORDER_DIMS_MAX = 32 };
 /* --- world.c --- */
 
 struct hopbyte_world {
-    bool on; /* MPI_COMM_WORLD is answered by `comm` */
+    bool on; /* MPI_COMM_WORLD is replaced by `comm` */
     bool quiet;
     MPI_Comm comm;
-    int launch_rank; /* the number the launcher gave */
+    int launch_rank; /* this process's rank in the launcher's order */
 };
 extern struct hopbyte_world hopbyte_world;
 
@@ -23,7 +23,7 @@ static inline MPI_Comm hopbyte_world_of(MPI_Comm comm)
     return __builtin_expect(hopbyte_world.on, 1) && comm == MPI_COMM_WORLD ? hopbyte_world.comm : comm;
 }
 
-/* --- nodes.c: which ranks share a node --- */
+/* --- nodes.c: ranks that share a node --- */
 
 struct hopbyte_nodes {
     int ranks, nodes;
@@ -31,11 +31,11 @@ struct hopbyte_nodes {
     int *counts;  /* ranks of each node */
     char (*names)[64];
 };
-/* Collective; the answer is at rank 0 of comm, elsewhere it is empty. False without memory, on every rank. */
+/* Collective; the result is at rank 0 of comm, elsewhere it is empty. False without memory, on every rank. */
 bool hopbyte_nodes_learn(MPI_Comm comm, struct hopbyte_nodes *nodes);
 void hopbyte_nodes_free(struct hopbyte_nodes *nodes);
 
-/* --- graph.c: who talks to whom, and how much of it leaves the nodes --- */
+/* --- graph.c: the communication graph and its traffic between nodes --- */
 
 struct hopbyte_graph {
     int vertices;
@@ -45,16 +45,16 @@ struct hopbyte_graph {
 bool hopbyte_graph_make(struct hopbyte_graph *graph, int vertices, int64_t edges);
 void hopbyte_graph_free(struct hopbyte_graph *graph);
 
-/* What leaves the nodes when vertex v sits on part[v]: in all, and at the busiest node (both ways). */
+/* Traffic between nodes with vertex v on part[v]: in total, and at the busiest node (both ways). */
 struct hopbyte_cut {
     int64_t total, worst;
 };
 struct hopbyte_cut hopbyte_cut_measure(const struct hopbyte_graph *graph, const int *part, int nodes);
 bool hopbyte_cut_better(struct hopbyte_cut a, struct hopbyte_cut b);
 
-/* Exchanges vertices between nodes while that lessens what leaves them. Bounded work, same answer every time. */
+/* Swaps vertices between nodes while that reduces the traffic between nodes. Bounded work, deterministic. */
 void hopbyte_graph_refine(const struct hopbyte_graph *graph, int *part, int nodes);
-/* Grows each node's part from a vertex outwards, the first from `from`; false when the graph is too large for that. */
+/* Grows each node's part from a vertex outwards, the first from `from`; false if the graph is too large for that. */
 bool hopbyte_graph_grow(const struct hopbyte_graph *graph, const int *counts, int nodes, int from, int *part);
 
 /* --- grid.c --- */
@@ -65,26 +65,26 @@ struct hopbyte_grid {
 };
 int64_t hopbyte_grid_cells(const struct hopbyte_grid *grid);
 bool hopbyte_grid_graph(const struct hopbyte_grid *grid, struct hopbyte_graph *graph);
-/* Equal blocks, one a node; false when the counts are not equal or no block shape divides the grid. */
+/* Equal blocks, one per node; false if the counts differ or no block shape divides the grid. */
 bool hopbyte_grid_tile(const struct hopbyte_grid *grid, const int *counts, int nodes, int *part);
-/* Halves the grid along its longest side, and the nodes with it, until each has its share. */
+/* Bisects the grid along its longest side, and the nodes with it, down to one node. */
 bool hopbyte_grid_bisect(const struct hopbyte_grid *grid, const int *counts, int nodes, int *part);
 
-/* --- order.c: the best of several ways --- */
+/* --- order.c: the best of several heuristics --- */
 
 struct hopbyte_gain {
     struct hopbyte_cut before, after;
     int moved;
 };
-/* For vertices 0..graph->vertices-1 now at the ranks of the same number: fills role[rank] with the vertex each rank
- * should be, such that less leaves the nodes; the identity when nothing better is found. `grid` may be NULL. False
+/* For vertices 0..graph->vertices-1 now at the ranks of the same number: fills role[rank] with the vertex assigned to
+ * each rank to reduce the traffic between nodes; the identity if nothing better is found. `grid` may be NULL. False
  * without memory. */
 bool hopbyte_order_find(const struct hopbyte_graph *graph, const struct hopbyte_grid *grid,
                         const struct hopbyte_nodes *nodes, int *role, struct hopbyte_gain *gain);
 
-/* --- plan.c: what the user asked for --- */
+/* --- plan.c: the requested order --- */
 
-/* At rank 0: reads the settings, fills role[launch rank] with the rank each process is to be. 0: nothing asked for;
+/* At rank 0: reads the settings, fills role[launch rank] with the new rank of each process. 0: nothing requested;
  * 1: done; -1: impossible, after a message. */
 int hopbyte_plan_make(const struct hopbyte_nodes *nodes, int *role);
 

@@ -1,5 +1,5 @@
-/* MPI_Cart_create and MPI_Dist_graph_create_adjacent with reorder: today's libraries accept the argument and move
- * nobody. Here the new ranks are dealt such that least leaves the nodes; without a gain nobody moves either. */
+/* MPI_Cart_create and MPI_Dist_graph_create_adjacent with reorder: today's libraries accept the argument and keep the
+ * order. Here new ranks are assigned to minimise traffic between nodes; without a gain the order stays too. */
 #include "reorder.h"
 
 #include <limits.h>
@@ -28,7 +28,7 @@ static void gain_say(const char *what, int ranks, int nodes, const struct hopbyt
                     gain->moved);
 }
 
-/* Rank 0 has filled role; every rank learns its own. Negative when nobody moves or rank 0 had no memory. */
+/* Scatters role from rank 0; returns this rank's entry. Negative if nothing moves or rank 0 had no memory. */
 static int role_scatter(MPI_Comm comm, const int *role, bool found)
 {
     int mine, moved = found, rank, size;
@@ -66,7 +66,7 @@ static bool grid_roles(const struct hopbyte_grid *grid, const struct hopbyte_nod
     return fine;
 }
 
-/* The communicator in its new order, or MPI_COMM_NULL when it stays as it is. */
+/* The communicator in its new order, or MPI_COMM_NULL if the order stays. */
 static MPI_Comm grid_reorder(MPI_Comm comm, const struct hopbyte_grid *grid)
 {
     struct hopbyte_nodes nodes;
@@ -112,12 +112,12 @@ HOPBYTE_DEFINE(int, Cart_create,
 
 /* --- graphs --- */
 
-/* Adjacency of one rank, or of all at rank 0, one rank after the other: neighbour and weight in turn, out before in. */
+/* Adjacency of one rank, or of all at rank 0, rank by rank: pairs of neighbour and weight, out before in. */
 struct edges {
     int shape[2]; /* out and in degree of this rank */
     bool weighted;
     int *mine;
-    int *shapes, *counts, *places, *all; /* at rank 0: degrees, ints, where they start, and all of them */
+    int *shapes, *counts, *places, *all; /* at rank 0: degrees, counts of ints, offsets, and all edges */
     int64_t total;
 };
 
@@ -146,7 +146,7 @@ static void edges_unpack(const int *from, int *ranks, int *weights, int count)
     }
 }
 
-/* Room at rank 0 for everybody's edges; false when there is none, or more than one message can count. */
+/* Buffers at rank 0 for all edges; false without memory, or with more than the count of one message allows. */
 static bool edges_make_room(struct edges *e, int size)
 {
     for (int r = 0; r < size; r++) {
@@ -159,7 +159,7 @@ static bool edges_make_room(struct edges *e, int size)
     return (e->all = calloc((size_t)e->total + 1, sizeof *e->all)) != NULL;
 }
 
-/* Brings all edges to rank 0; the verdict is the same on every rank. */
+/* Gathers all edges at rank 0; the return value is the same on every rank. */
 static bool edges_gather(MPI_Comm comm, struct edges *e)
 {
     int rank, size, fine = e->mine != NULL, all_fine;
@@ -189,7 +189,7 @@ static void edge_add(struct hopbyte_graph *g, int64_t *next, int from, int to, i
     g->weight[next[from]++] = weight;
 }
 
-/* Every edge both ways, so that a node's pull on a vertex can be read off the vertex alone. */
+/* Every edge in both directions, so that the weight between a node and a vertex follows from the vertex alone. */
 static bool graph_build(const struct edges *e, int size, struct hopbyte_graph *g)
 {
     int64_t *next = calloc((size_t)size + 1, sizeof *next), edges = 0;
@@ -239,7 +239,7 @@ static bool graph_roles(const struct edges *e, const struct hopbyte_nodes *nodes
     return fine;
 }
 
-/* Each rank gets the adjacency of the vertex it is to be. */
+/* Each rank gets the adjacency of its new vertex. */
 static bool edges_deal(MPI_Comm comm, struct edges *e, const int *role)
 {
     int rank, size, fine = 1, all_fine, *shapes = NULL, *counts = NULL, *places = NULL;
@@ -289,7 +289,7 @@ static int graph_create(MPI_Comm comm, const struct edges *e, MPI_Info info, MPI
     return rc;
 }
 
-/* Deals the vertices; *reordered is MPI_COMM_NULL when nobody moves. */
+/* Assigns the vertices; *reordered is MPI_COMM_NULL if nothing moves. */
 static void graph_reorder(MPI_Comm comm, struct edges *e, MPI_Comm *reordered)
 {
     struct hopbyte_nodes nodes;

@@ -1,4 +1,4 @@
-/* The world in another order: from MPI_Init on, MPI_COMM_WORLD is answered by a communicator of the same processes. */
+/* The reordered world: after MPI_Init, MPI_COMM_WORLD is replaced by a communicator of the same processes. */
 #include "reorder.h"
 
 #include <stdio.h>
@@ -15,8 +15,8 @@ static int world_size;
 
 enum { EXIT_INPUT = 2, SECONDS_TO_DIE = 30 };
 
-/* The first rank has said why; it ends the job, the others wait for that. Launchers drop what is still in their
- * pipes when a rank aborts (Hydra does), so the message gets a moment to arrive. */
+/* The first rank has printed the reason; it ends the job while the others wait. Launchers discard output still in
+ * their pipes when a rank aborts (Hydra does), hence the short delay. */
 static void job_refuse(int rank)
 {
     if (rank == 0) {
@@ -53,7 +53,7 @@ static void delivered_say(const struct hopbyte_nodes *n, const int *role)
         hopbyte_say("delivered: the launcher's order of %d ranks on %d nodes is the one asked for", n->ranks, n->nodes);
 }
 
-/* What every rank is to be, at every rank; NULL when nothing is asked for. */
+/* The new rank of every process, on every process; NULL if no order is requested. */
 static int *roles_make(void)
 {
     struct hopbyte_nodes nodes;
@@ -90,7 +90,7 @@ static bool roles_move(const int *role)
     return false;
 }
 
-/* The communicator that stands for the world from here on. */
+/* The replacement of the world from here on. */
 static void world_replace(const int *role)
 {
     int rank = hopbyte_world.launch_rank, now;
@@ -116,7 +116,7 @@ static void world_begin(void)
     hopbyte_world.quiet = asked("HOPBYTE_REORDER_QUIET");
     NEXT(Comm_rank)(MPI_COMM_WORLD, &hopbyte_world.launch_rank);
     NEXT(Comm_get_parent)(&parent);
-    if (parent != MPI_COMM_NULL) /* a map is for the job, not for what it spawns */
+    if (parent != MPI_COMM_NULL) /* a map applies to the job, not to processes it spawns */
         return;
     world_roles = roles_make();
     if (roles_move(world_roles))
@@ -148,7 +148,7 @@ HOPBYTE_DEFINE(int, Finalize, (void))
     return NEXT(Finalize)();
 }
 
-/* What the program attached is on the substitute; what the library attaches may be on the real world only. */
+/* The program's attributes are on the replacement; the library's may be on the real world only. */
 HOPBYTE_DEFINE(int, Comm_get_attr, (MPI_Comm comm, int keyval, void *value, int *flag))
 {
     MPI_Comm asked_of = hopbyte_world_of(comm);
@@ -168,7 +168,7 @@ HOPBYTE_DEFINE(int, Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandl
     return rc;
 }
 
-/* The names of MPI 1, still exported by libraries whose headers no longer have them. */
+/* The names of MPI 1, still exported by libraries although their headers no longer declare them. */
 #undef MPI_Attr_get
 #undef MPI_Errhandler_set
 HOPBYTE_DEFINE(int, Attr_get, (MPI_Comm comm, int keyval, void *value, int *flag))
@@ -182,7 +182,7 @@ HOPBYTE_DEFINE(int, Errhandler_set, (MPI_Comm comm, MPI_Errhandler errhandler))
 }
 
 #if MPI_VERSION >= 4
-/* A session's world has the launcher's order; once the order is known it is the new one here too. */
+/* A session's world set has the launcher's order; once the new order is known it applies here too. */
 HOPBYTE_DEFINE(int, Group_from_session_pset, (MPI_Session session, const char *name, MPI_Group *group))
 {
     int rc = NEXT(Group_from_session_pset)(session, name, group), size = 0;

@@ -76,7 +76,7 @@ static int number_read(const char *word, int most) {
     return !word || errno || *end || end == word || number < 0 || number >= most ? -1 : (int)number;
 }
 
-/* One line that is no comment; false with a problem when it is wrong. */
+/* One line that is not a comment; false with a problem when it is malformed. */
 static bool map_line(char *line, int size, int *block_of, int *rank_of, char *problem, size_t room) {
     char *first = strtok(line, " \t\r"), *second = strtok(NULL, " \t\r"), *third = strtok(NULL, " \t\r");
     if (!second || third) {
@@ -163,7 +163,7 @@ void hopbyte_traffic_write(const char *path, const struct hopbyte_blocks *blocks
                            int count, const int *to, const double *bytes, const double *messages) {
     int room = 0, size = world->size, total = 0, error = 0;
     double *mine = hopbyte_memory(3 * (size_t)count * sizeof *mine, "traffic");
-    for (int i = 0; i < count; i++) { /* no bytes to itself; one entry a target */
+    for (int i = 0; i < count; i++) { /* no bytes to itself; one entry per target */
         int at = 0;
         while (at < room && mine[at] != to[i])
             at += 3;

@@ -1,4 +1,4 @@
-/* A grid of blocks, one a rank, and who has which: the map that a task mapper changes.
+/* A grid of blocks, one per rank, and the map of ranks to blocks that a task mapper changes.
  *
  * Blocks are numbered with the last dimension fastest, as MPI_Cart_create numbers ranks and `stencil:AxBxC` numbers
  * tasks. Without a map, rank r has block r. */
@@ -30,15 +30,15 @@ void hopbyte_blocks_place(const struct hopbyte_blocks *blocks, int block, int pl
 int hopbyte_blocks_next(const struct hopbyte_blocks *blocks, int block, int dimension, int step);
 
 /* Reads a map from the text of a file into `block_of`: lines `RANK BLOCK`, each rank and each block once; `ranks N`
- * must be the job's size where it is given, and `job NAME` the value of HOPBYTE_JOB, SLURM_JOB_ID or PBS_JOBID where
- * both are given. # starts a comment. The text is cut up. False: `problem` says what was found in which line. */
+ * must be the job's size if given, and `job NAME` must equal HOPBYTE_JOB, SLURM_JOB_ID or PBS_JOBID if both are
+ * given. # starts a comment. Modifies the text. False: `problem` has the line and the words found. */
 bool hopbyte_map_read(char *text, int size, int *block_of, char *problem, size_t room);
 
 /* Makes `block_of` the map. */
 void hopbyte_blocks_take(struct hopbyte_blocks *blocks, const int *block_of);
 
-/* Writes what the blocks send one another in one exchange as CSV `src,dst,bytes,messages`, tasks being blocks: every
- * rank gives the `count` entries of its own block. To a temporary name first, then renamed. */
+/* Writes the messages between blocks in one exchange as CSV `src,dst,bytes,messages`, tasks being blocks: every
+ * rank gives the `count` entries of its own block. Written under a temporary name, then renamed. */
 void hopbyte_traffic_write(const char *path, const struct hopbyte_blocks *blocks, const struct hopbyte_world *world,
                            int count, const int *to, const double *bytes, const double *messages);
 

@@ -11,7 +11,7 @@ size_t hopbyte_halo_cell(const struct hopbyte_halo *halo, int x, int y, int z) {
     return ((size_t)(x + 1) * (size_t)(halo->n[1] + 2) + (size_t)(y + 1)) * (size_t)(halo->n[2] + 2) + (size_t)(z + 1);
 }
 
-/* Along dimension d, the ghosts of dimensions before it are already there and travel along; those behind it are not. */
+/* Along dimension d, the faces include the ghosts of earlier dimensions, already filled, but not of later ones. */
 static int first_cell(int dimension, int d) {
     return d < dimension ? -1 : 0;
 }
@@ -82,7 +82,7 @@ void hopbyte_halo_exchange(struct hopbyte_halo *halo, double *variables, int cou
     for (int d = 0; d < 3; d++) {
         MPI_Request requests[4];
         int values = (int)(hopbyte_halo_face(halo, d) * (size_t)count);
-        /* Tags by the way the bytes go: in a ring of two both messages come from the same rank. */
+        /* Tags by direction: in a ring of two both messages come from the same rank. */
         for (int up = 0; up < 2; up++)
             MPI_Irecv(halo->in[up], values, MPI_DOUBLE, halo->neighbour[d][up], 2 * d + !up, halo->comm, &requests[up]);
         for (int up = 0; up < 2; up++) {

@@ -10,7 +10,7 @@ enum { HOPBYTE_WORDS_MOST = 16 };
 
 struct hopbyte_lines {
     const char *path;
-    char *text; /* owned; cut into words while reading */
+    char *text; /* owned; modified while reading */
     char *rest;
     char separator; /* '\t' for tab-separated fields, ' ' for words between blanks */
     int line;       /* of the current words, from 1 */
@@ -18,11 +18,11 @@ struct hopbyte_lines {
     char *words[HOPBYTE_WORDS_MOST];
 };
 
-/* Reads a file on rank 0 for everybody. */
+/* Rank 0 reads the file and broadcasts it. */
 void hopbyte_lines_open(struct hopbyte_lines *lines, const char *path, char separator);
 
-/* The next line that is neither empty nor a comment (#); false at the end. Refuses control characters, and the words
- * beyond HOPBYTE_WORDS_MOST. */
+/* The next line that is neither empty nor a comment (#); false at the end. Refuses control characters, and more than
+ * HOPBYTE_WORDS_MOST words. */
 bool hopbyte_lines_next(struct hopbyte_lines *lines);
 
 /* Refuses the file at the current line. */

@@ -33,19 +33,19 @@ struct hopbyte_option {
     unsigned group; /* for hopbyte_options_pick; 0: always */
 };
 
-/* Reads argv[first…] into the options' values; the table ends with a NULL name. 0: done; 1: --help was asked for; -1:
- * `problem` says what was found and what was expected. */
+/* Reads argv[first…] into the options' values; the table ends with a NULL name. 0: done; 1: --help was given; -1:
+ * `problem` states the words found and expected. */
 int hopbyte_options_read(const struct hopbyte_option *options, int argc, char **argv, int first, char *problem,
                          size_t room);
 
-/* Copies the entries that belong to one of `groups` (bits), with the ending NULL name; returns how many. */
+/* Copies the entries that belong to one of `groups` (bits), with the ending NULL name; returns their number. */
 int hopbyte_options_pick(const struct hopbyte_option *options, unsigned groups, struct hopbyte_option *picked,
                          int most);
 
-/* Prints a line an option on standard output. */
+/* Prints one line per option on standard output. */
 void hopbyte_options_help(const struct hopbyte_option *options);
 
-/* Reads a number of bytes with an optional unit; false when it is none or does not fit. */
+/* Reads a number of bytes with an optional unit; false when it is malformed or does not fit. */
 bool hopbyte_bytes_read(const char *text, size_t *bytes);
 
 #endif

@@ -13,12 +13,12 @@ enum { OPTIONS_MOST = 32 };
 void hopbyte_proxy_open(struct hopbyte_proxy *proxy, int argc, char **argv, const char *program, const char *what,
                         const struct hopbyte_option *own) {
     const struct hopbyte_option common[] = {
-        {"grid", HOPBYTE_TRIPLE, &proxy->grid, 1, NULL, "blocks along X, Y, Z, one a rank (near a cube)", 0},
+        {"grid", HOPBYTE_TRIPLE, &proxy->grid, 1, NULL, "blocks along X, Y, Z, one per rank (near a cube)", 0},
         {"periodic", HOPBYTE_FLAG, &proxy->periodic, 0, NULL, "close the grid to a torus", 0},
         {"map", HOPBYTE_TEXT, &proxy->map, 0, NULL, "file of lines RANK BLOCK (rank r has block r)", 0},
-        {"traffic", HOPBYTE_TEXT, &proxy->traffic, 0, NULL, "write what blocks send in one exchange, CSV", 0},
-        {"deadline", HOPBYTE_REAL, &proxy->deadline, 0, NULL, "seconds without progress, 0 for ever (300)", 0},
-        {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between looks at messages (0: poll)",
+        {"traffic", HOPBYTE_TEXT, &proxy->traffic, 0, NULL, "file for the messages of one exchange, CSV", 0},
+        {"deadline", HOPBYTE_REAL, &proxy->deadline, 0, NULL, "seconds without progress, 0 for no limit (300)", 0},
+        {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between polls for messages (0: poll)",
          0},
         {"json", HOPBYTE_FLAG, &proxy->json, 0, NULL, "JSON lines", 0},
     };

@@ -1,4 +1,4 @@
-/* What the proxy applications share: common options, their first line, and their verdict. */
+/* Common parts of the proxy applications: options, first line, and verdict. */
 #ifndef HOPBYTE_PROXY_H
 #define HOPBYTE_PROXY_H
 
@@ -27,15 +27,15 @@ void hopbyte_proxy_record(const struct hopbyte_proxy *proxy, struct hopbyte_reco
 /* Prints a record on rank 0, as a JSON line or as `name value` pairs on a line. */
 void hopbyte_proxy_print(const struct hopbyte_proxy *proxy, const struct hopbyte_record *record);
 
-/* Prints the last record, with the wrong values of all ranks, and ends MPI; the code for main to return. `code` is what
- * to return when nothing is wrong. */
+/* Prints the last record, with the wrong values of all ranks, and ends MPI; returns main's exit code. `code` is the
+ * exit code if no value is wrong. */
 int hopbyte_proxy_close(struct hopbyte_proxy *proxy, struct hopbyte_record *record, long long wrong, int code);
 
-/* The largest of the ranks' figures, on all ranks. */
+/* The maximum over the ranks, on all ranks. */
 double hopbyte_proxy_slowest(const struct hopbyte_proxy *proxy, double mine);
 
-/* Folds a whole number into -1024 … 1024 by multiples of 2048, without losing a bit of what distinguishes it modulo
- * 2048: exact arithmetic for iterations that would otherwise grow. |value| below 2^50. */
+/* Folds a whole number into -1024 … 1024 by multiples of 2048 and so keeps its value modulo 2048: exact arithmetic
+ * for iterations that would otherwise grow. |value| below 2^50. */
 static inline double hopbyte_fold(double value) {
     const double shift = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to a whole number */
     double turns = (value * (1.0 / 2048) + shift) - shift;

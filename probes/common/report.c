@@ -10,7 +10,7 @@ void hopbyte_record_open(struct hopbyte_record *record, const char *schema) {
 
 static void field_add(struct hopbyte_record *record, struct hopbyte_field field) {
     if (record->count == HOPBYTE_FIELDS_MOST)
-        abort(); /* a record with more fields than the array is a mistake in this program */
+        abort(); /* a record with more fields than the array is a bug in this program */
     record->fields[record->count++] = field;
 }
 

@@ -1,4 +1,4 @@
-/* One list of fields, two faces: a JSON line in base units, or a row of a text table whose header carries the units. */
+/* One list of fields, two formats: a JSON line in base units, or a row of a text table with the units in its header. */
 #ifndef HOPBYTE_REPORT_H
 #define HOPBYTE_REPORT_H
 
@@ -31,12 +31,12 @@ void hopbyte_record_number(struct hopbyte_record *record, const char *name, doub
                            double scale);
 void hopbyte_record_whole(struct hopbyte_record *record, const char *name, long long value, const char *header);
 void hopbyte_record_text(struct hopbyte_record *record, const char *name, const char *value, const char *header);
-/* A value that is JSON already. */
+/* A value that is already JSON. */
 void hopbyte_record_raw(struct hopbyte_record *record, const char *name, const char *json);
 
 /* Writes the JSON line. */
 void hopbyte_record_json(const struct hopbyte_record *record, FILE *out);
-/* Writes the row, and before it the header when asked. */
+/* Writes the row, preceded by the header if requested. */
 void hopbyte_record_row(const struct hopbyte_record *record, bool header, FILE *out);
 
 /* Appends a JSON string, quoted and escaped. */

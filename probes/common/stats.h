@@ -3,8 +3,8 @@
 #define HOPBYTE_STATS_H
 
 /* Interval low…high covers the median of the underlying distribution with probability `confidence`, from order
- * statistics (binomial with one half): the tightest symmetric one that reaches 95 %, or least…most with the lower
- * confidence it has when there are fewer than six samples. */
+ * statistics (binomial with one half): the tightest symmetric one that reaches 95 %, or min…max with its lower
+ * confidence for fewer than six samples. */
 struct hopbyte_summary {
     int samples;
     double least, most, mean, median, low, high, confidence;

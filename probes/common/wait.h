@@ -1,8 +1,8 @@
 /* Waiting for MPI, polling or napping.
  *
- * MPI libraries poll while they wait. With more ranks than cores, as in an emulated cluster, that takes the processor
- * from those that have something to do, and the network looks slow. With hopbyte_nap_us above zero, every function here
- * sleeps that long between two looks. Without it, they are the plain MPI calls. */
+ * MPI libraries poll while they wait. With more ranks than cores, as in an emulated cluster, polling takes the
+ * processor from busy ranks, and the network looks slow. With hopbyte_nap_us above zero, every function here
+ * sleeps that long between two polls. Otherwise they are the plain MPI calls. */
 #ifndef HOPBYTE_WAIT_H
 #define HOPBYTE_WAIT_H
 
@@ -13,9 +13,9 @@
 extern int hopbyte_nap_us;
 
 void hopbyte_wait_all(int count, MPI_Request *requests);
-/* Always with naps, for waits in which many ranks share a processor with those that have bytes to move. */
+/* Always with naps, for waits in which many ranks share a processor with ranks that send or receive. */
 void hopbyte_wait_quietly(int count, MPI_Request *requests);
-/* Until another process of this host has stored a value in memory that both see; with naps as above. */
+/* Until another process of this host has stored a value in shared memory; with naps as above. */
 void hopbyte_wait_word(const uint32_t *word, uint32_t value);
 void hopbyte_wait_send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm);
 void hopbyte_wait_receive(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm);

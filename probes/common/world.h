@@ -1,7 +1,7 @@
-/* Start, end, refusal and deadlines of a probe: what every program of this folder needs from MPI.
+/* Start, end, refusal and deadlines: MPI code common to all probes.
  *
- * Exit codes are hopbyte's: 0 done, 1 the answer is no (a result was wrong), 2 bad input, 3 the environment lacks
- * something (also: a deadline passed). */
+ * Exit codes are hopbyte's: 0 done, 1 a result was wrong, 2 bad input, 3 the environment lacks something (also: a
+ * deadline passed). */
 #ifndef HOPBYTE_WORLD_H
 #define HOPBYTE_WORLD_H
 
@@ -19,28 +19,28 @@ enum { HOPBYTE_NAME_ROOM = 128 };
 struct hopbyte_world {
     MPI_Comm comm;                /* MPI_COMM_WORLD */
     int rank, size;               /* in comm */
-    int threads;                  /* level of thread support that MPI gave */
+    int threads;                  /* level of thread support that MPI provides */
     const char *program;          /* for messages */
     char node[HOPBYTE_NAME_ROOM]; /* HOPBYTE_NODE, else the processor name */
 };
 
-/* Starts MPI with at most the thread level asked for. Call first, once. */
+/* Starts MPI with at most the given thread level. Call first, once. */
 void hopbyte_world_open(struct hopbyte_world *world, int *argc, char ***argv, int threads, const char *program);
 
-/* Ends MPI and returns the code for main to return. */
+/* Ends MPI and returns main's exit code. */
 int hopbyte_world_close(int code);
 
 /* Ends the program on all ranks with a message from rank 0. Every rank must call it with the same arguments. */
 _Noreturn void hopbyte_world_refuse(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Ends the whole job from one rank, which names itself. */
+/* Ends the whole job from one rank; the message names the rank. */
 _Noreturn void hopbyte_world_abort(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* One line on standard error from rank 0. */
 void hopbyte_world_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Ends this process, and by that the job, unless it is called again within `seconds`. `doing` says in the message
- * what did not end; it must outlive the deadline. Zero seconds: no deadline. */
+/* Ends this process, and with it the job, unless it is called again within `seconds`. `doing` names the late operation
+ * in the message; it must outlive the deadline. Zero seconds: no deadline. */
 void hopbyte_deadline_set(double seconds, const char *doing);
 
 /* Name and version of the MPI library, first line, shortened. */
@@ -50,17 +50,17 @@ void hopbyte_mpi_name(char *name, size_t room);
  */
 void hopbyte_world_header(const struct hopbyte_world *world, const char *schema, const char *what, bool json);
 
-/* Memory for `bytes`, zeroed, or the end of the job with a message that says what it was for. */
+/* `bytes` of zeroed memory, or the end of the job with a message that names the purpose. */
 void *hopbyte_memory(size_t bytes, const char *what);
 
-/* Room for one more element in a growing array of `count` elements: the array, perhaps elsewhere. */
+/* Makes room for one more element in a growing array of `count` elements; returns the array, possibly moved. */
 void *hopbyte_room_make(void *array, int count, int *room, size_t size);
 
-/* Rank 0 reads a whole file and everybody gets its text, ended by a zero. Refuses on all ranks when it cannot be
+/* Rank 0 reads a whole file and broadcasts its text, ended by a zero. Refuses on all ranks when it cannot be
  * read, holds a zero byte, or is larger than 64 MB. */
 char *hopbyte_file_share(const char *path);
 
-/* The same for a program that goes on without the file: NULL, with a reason on all ranks, when it cannot be read. */
+/* The same for a program that can continue without the file: NULL, with a reason on all ranks, on failure. */
 char *hopbyte_file_try(const char *path, const char **reason);
 
 #endif

@@ -40,7 +40,7 @@ static double alltoall_trial(struct hopbyte_probe *probe, void *context, size_t 
     return seconds / probe->now;
 }
 
-/* What a rank contributes: whole numbers, so that the sum does not depend on the order. */
+/* A rank's contribution: whole numbers, so that the sum does not depend on the order. */
 static double addend(int rank, size_t place, int trial) {
     return (rank + 1.0) * (double)(place % 97 + 1) + trial;
 }

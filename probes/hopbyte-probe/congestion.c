@@ -1,5 +1,5 @@
-/* How much slower a victim gets while other ranks load the network: percentiles of single operations, alone and under
- * a background job, in turns. */
+/* Slowdown of a victim while other ranks load the network: percentiles of single operations, alone and under a
+ * background load, alternating. */
 #include "probe.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ const char hopbyte_background_kinds[] = "alltoall|incast|pairs";
 enum { LATENCY, BANDWIDTH, ALLREDUCE };
 enum { ALLTOALL, INCAST, PAIRWISE };
 enum { TAG_DATA = 1, TAG_READY, TAG_RUNNING, TAG_STOP };
-enum { ROUNDS_BEFORE = 2 }; /* of the background, before the victims measure */
+enum { ROUNDS_BEFORE = 2 }; /* duration of the background before the victims measure */
 
 /* One half of the job: the victims, or the background. */
 struct side {
@@ -22,7 +22,7 @@ struct side {
     MPI_Request *requests;
 };
 
-/* What the background did while it ran. */
+/* Work of the background while it ran. */
 struct load {
     double bytes, seconds;
 };
@@ -87,7 +87,7 @@ static double latency_once(const struct side *side, int other) {
     return side->rank < other ? seconds : NAN;
 }
 
-/* One window to the higher rank, which keeps the time. */
+/* One window to the higher rank, which measures. */
 static double bandwidth_once(const struct side *side, int other, int window) {
     int count = (int)side->bytes;
     if (side->rank < other) {
@@ -105,7 +105,7 @@ static double bandwidth_once(const struct side *side, int other, int window) {
     return MPI_Wtime() - start;
 }
 
-/* One operation of the victims: seconds, or NaN on ranks that keep no time. */
+/* One operation of the victims: seconds, or NaN on ranks that do not measure. */
 static double victim_once(struct hopbyte_probe *probe, struct side *side) {
     int other = victim_other(side);
     if (probe->victim == ALLREDUCE) {
@@ -118,7 +118,7 @@ static double victim_once(struct hopbyte_probe *probe, struct side *side) {
     return probe->victim == LATENCY ? latency_once(side, other) : bandwidth_once(side, other, probe->window);
 }
 
-/* Fills what the victims send so that the result of the last operation can be checked. */
+/* Fills the victims' send buffers so that the result of the last operation can be checked. */
 static void victim_fill(struct hopbyte_probe *probe, struct side *side, int round) {
     if (probe->victim != ALLREDUCE) {
         hopbyte_payload_fill(side->out, side->bytes, hopbyte_payload_seed(side->rank, victim_other(side), round));
@@ -144,7 +144,7 @@ static void victim_check(struct hopbyte_probe *probe, struct side *side, int rou
             probe->wrong_bytes += sizeof(double);
 }
 
-/* `samples` operations; this rank's times go to `seconds`, and how many there are is returned. */
+/* `samples` operations; writes this rank's times to `seconds` and returns their number. */
 static int victims_measure(struct hopbyte_probe *probe, struct side *side, int round, double *seconds) {
     int count = 0;
     victim_fill(probe, side, round);
@@ -182,7 +182,7 @@ static double background_once(struct hopbyte_probe *probe, struct side *side) {
     return sent;
 }
 
-/* Loads the network until the victims' first rank says stop. */
+/* Loads the network until the victims' first rank sends the stop message. */
 static void background_until_told(struct hopbyte_probe *probe, struct side *side, int leader, struct load *load) {
     double start = MPI_Wtime();
     for (int round = 0, stop = 0; !stop; round++) {
@@ -198,7 +198,7 @@ static void background_until_told(struct hopbyte_probe *probe, struct side *side
     load->seconds += MPI_Wtime() - start;
 }
 
-/* Who measures and who loads. */
+/* Roles of the ranks: victim or background. */
 struct cast {
     bool victim;
     int first_victim, first_background, victims;
@@ -382,7 +382,7 @@ void hopbyte_background_run(struct hopbyte_probe *probe) {
     if (probe->world.size < 2)
         hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "found %d rank, expected at least 2", probe->world.size);
     side_open(&side, probe, 0, probe->background_bytes, probe->world.size);
-    if (probe->json) /* who started it can wait for this line */
+    if (probe->json) /* scripts that start the background wait for this line */
         hopbyte_probe_header(probe);
     MPI_Barrier(side.comm);
     start = MPI_Wtime();

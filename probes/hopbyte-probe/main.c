@@ -1,11 +1,11 @@
-/* hopbyte-probe VERB: what a network gives a pair, a crowd, a collective, threads, and a victim. */
+/* hopbyte-probe VERB: performance of pairs, many pairs, collectives, threads, and a victim under load. */
 #include "probe.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Which options a verb takes. */
+/* Groups of options; a verb takes one or more. */
 enum {
     SIZES = 1, /* repeated trials over a list of sizes */
     PAIRS = 2,
@@ -25,7 +25,7 @@ struct verb {
     const char *name, *what;
     void (*run)(struct hopbyte_probe *);
     unsigned groups;
-    int threads; /* level to ask for */
+    int threads; /* thread level to request */
     size_t most; /* largest of the sizes by default */
 };
 
@@ -38,19 +38,19 @@ static const struct verb verbs[] = {
      BYTES | SIZES | PAIRS | WINDOW | NAPS, MPI_THREAD_SINGLE, 1 << 20},
     {"bidirectional", "the same, both ways at once", hopbyte_bidirectional_run, BYTES | SIZES | PAIRS | WINDOW | NAPS,
      MPI_THREAD_SINGLE, 1 << 20},
-    {"rate", "messages a second of all ranks, in four patterns", hopbyte_rate_run,
+    {"rate", "messages per second of all ranks, in four patterns", hopbyte_rate_run,
      BYTES | SIZES | PAIRS | WINDOW | RATE, MPI_THREAD_SINGLE, 2048},
     {"bcast", "broadcast, slowest rank", hopbyte_bcast_run, BYTES | SIZES | ROOT, MPI_THREAD_SINGLE, 1 << 20},
     {"alltoall", "all-to-all, slowest rank; bytes are those of a pair", hopbyte_alltoall_run, BYTES | SIZES,
      MPI_THREAD_SINGLE, 1 << 15},
     {"allreduce", "sum of doubles, slowest rank", hopbyte_allreduce_run, BYTES | SIZES, MPI_THREAD_SINGLE, 1 << 20},
-    {"threads", "latency of several threads a rank, and how fairly they are served", hopbyte_threads_run,
+    {"threads", "latency of several threads per rank, and their fairness", hopbyte_threads_run,
      BYTES | SIZES | PAIRS | THREADS, MPI_THREAD_MULTIPLE, 1 << 15},
-    {"rma", "put and get by several threads a rank", hopbyte_rma_run, BYTES | SIZES | PAIRS | WINDOW | THREADS | RMA,
+    {"rma", "put and get by several threads per rank", hopbyte_rma_run, BYTES | SIZES | PAIRS | WINDOW | THREADS | RMA,
      MPI_THREAD_MULTIPLE, 1 << 15},
     {"congestion", "slow-down of victims while other ranks load the network", hopbyte_congestion_run,
      BYTES | WINDOW | VICTIM | LOAD | NAPS, MPI_THREAD_SINGLE, 8},
-    {"background", "loads the network and nothing else", hopbyte_background_run, LOAD | ALONE | NAPS, MPI_THREAD_SINGLE,
+    {"background", "load on the network only", hopbyte_background_run, LOAD | ALONE | NAPS, MPI_THREAD_SINGLE,
      8},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs, OPTIONS_MOST = 32 };
@@ -96,33 +96,33 @@ static int options_read(struct hopbyte_probe *p, const struct verb *verb, int ar
                         struct hopbyte_option *picked, int most, char *problem, size_t room) {
     const struct hopbyte_option options[] = {
         {"bytes", HOPBYTE_SIZES, &p->sizes, 0, NULL, "sizes of a message (8 and up by eights)", BYTES},
-        {"iterations", HOPBYTE_COUNT, &p->iterations, 1, NULL, "operations a trial (as many as take 10 ms)", SIZES},
-        {"trials", HOPBYTE_COUNT, &p->trials, 1, NULL, "least number of timed trials (11)", SIZES},
-        {"budget", HOPBYTE_REAL, &p->budget, 0, NULL, "seconds for more trials a size, 0 for none (1)", SIZES},
+        {"iterations", HOPBYTE_COUNT, &p->iterations, 1, NULL, "operations per trial (as many as take 10 ms)", SIZES},
+        {"trials", HOPBYTE_COUNT, &p->trials, 1, NULL, "minimum number of timed trials (11)", SIZES},
+        {"budget", HOPBYTE_REAL, &p->budget, 0, NULL, "seconds for further trials per size, 0 for none (1)", SIZES},
         {"precision", HOPBYTE_REAL, &p->precision, 0, NULL,
-         "enough when the 95 % interval of the median is this narrow (0.05)", SIZES},
+         "stop when the 95 % interval of the median is this narrow, relative (0.05)", SIZES},
         {"warmup", HOPBYTE_COUNT, &p->warmup, 0, NULL, "trials, or a victim's operations, that do not count (1)",
          SIZES | VICTIM},
         {"cold-bytes", HOPBYTE_BYTES, &p->cold_bytes, 0, NULL, "memory to write before each trial (none)", SIZES},
         {"pairs", HOPBYTE_COUNT, &p->pairs, 1, NULL, "pairs (i, i + half of the ranks) at once", PAIRS},
         {"window", HOPBYTE_COUNT, &p->window, 1, NULL, "messages in flight (64)", WINDOW},
-        {"threads", HOPBYTE_COUNT, &p->threads, 1, NULL, "threads a rank (4)", THREADS},
+        {"threads", HOPBYTE_COUNT, &p->threads, 1, NULL, "threads per rank (4)", THREADS},
         {"pattern", HOPBYTE_CHOICE, &p->pattern, 0, hopbyte_rate_patterns,
          "one way; peer after peer; receives first, then all send; all at once", RATE},
         {"peers", HOPBYTE_COUNT, &p->peers, 1, NULL, "ranks each rank sends to, except single (6, or all others)", RATE},
         {"root", HOPBYTE_COUNT, &p->root, 0, NULL, "rank that has the data (0)", ROOT},
         {"operation", HOPBYTE_CHOICE, &p->operation, 0, hopbyte_rma_operations, "(both)", RMA},
-        {"victim", HOPBYTE_CHOICE, &p->victim, 0, hopbyte_victim_kinds, "what the victims do (latency)", VICTIM},
+        {"victim", HOPBYTE_CHOICE, &p->victim, 0, hopbyte_victim_kinds, "operation of the victims (latency)", VICTIM},
         {"victims", HOPBYTE_TEXT, &p->victims, 0, NULL, "their ranks, such as 0,4-7 (every second)", VICTIM},
-        {"samples", HOPBYTE_COUNT, &p->samples, 1, NULL, "operations timed a round (500)", VICTIM},
+        {"samples", HOPBYTE_COUNT, &p->samples, 1, NULL, "operations timed per round (500)", VICTIM},
         {"rounds", HOPBYTE_COUNT, &p->rounds, 1, NULL, "rounds, each alone and then under load (7)", VICTIM},
-        {"background", HOPBYTE_CHOICE, &p->background, 0, hopbyte_background_kinds, "what loads the network (alltoall)",
+        {"background", HOPBYTE_CHOICE, &p->background, 0, hopbyte_background_kinds, "load on the network (alltoall)",
          LOAD},
-        {"background-bytes", HOPBYTE_BYTES, &p->background_bytes, 1, NULL, "of its messages (64KiB)", LOAD},
-        {"seconds", HOPBYTE_REAL, &p->seconds, 0, NULL, "how long (10)", ALONE},
-        {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between looks at messages (0: poll)",
+        {"background-bytes", HOPBYTE_BYTES, &p->background_bytes, 1, NULL, "size of its messages (64KiB)", LOAD},
+        {"seconds", HOPBYTE_REAL, &p->seconds, 0, NULL, "duration (10)", ALONE},
+        {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between polls for messages (0: poll)",
          NAPS},
-        {"deadline", HOPBYTE_REAL, &p->deadline, 0, NULL, "seconds a trial or round may take, 0 for ever (120)", 0},
+        {"deadline", HOPBYTE_REAL, &p->deadline, 0, NULL, "timeout in seconds of a trial or round, 0: none (120)", 0},
         {"json", HOPBYTE_FLAG, &p->json, 0, NULL, "JSON lines instead of a table", 0},
         {0}};
     hopbyte_options_pick(options, verb->groups, picked, most);

@@ -96,7 +96,7 @@ static void window_check(struct hopbyte_probe *probe, struct buffers *b, size_t 
                             hopbyte_payload_seed(other, probe->world.rank, trial));
 }
 
-/* Seconds of a window from the go of the second rank, which has posted its receives, to its last arrival. */
+/* Seconds of a window from the second rank's go signal, after it has posted its receives, to its last arrival. */
 static double bandwidth_trial(struct hopbyte_probe *probe, void *context, size_t bytes, int trial) {
     struct buffers *b = context;
     int other = hopbyte_pair_other(probe);

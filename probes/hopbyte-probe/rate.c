@@ -1,5 +1,5 @@
-/* Message rate in the four patterns that paper 004, IV.C quotes: who sends to whom is fixed, what differs is how much
- * is under way at once. */
+/* Message rate in the four patterns of paper 004, IV.C: the pairs are fixed, the number of messages in flight
+ * differs. */
 #include "probe.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@ enum { TAG_DATA = 1, PEERS = 6 };
 struct peers {
     int count;
     int *to, *from;        /* by turn */
-    unsigned char *out;    /* one message a target */
-    unsigned char *in;     /* a window of messages a source */
+    unsigned char *out;    /* one message per target */
+    unsigned char *in;     /* a window of messages per source */
     MPI_Request *requests; /* receives of all turns, then sends of all turns */
 };
 
@@ -73,7 +73,7 @@ static void exchange(struct hopbyte_probe *probe, struct peers *p, size_t bytes)
     }
     for (int turn = 0; turn < p->count; turn++) {
         receives_post(probe, p, bytes, turn);
-        if (probe->pattern == ALLSTART) /* nobody knows whether the receiver is ready */
+        if (probe->pattern == ALLSTART) /* no handshake: the receiver may not be ready */
             sends_start(probe, p, bytes, turn);
     }
     if (probe->pattern != ALLSTART) {

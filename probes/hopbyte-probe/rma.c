@@ -1,4 +1,4 @@
-/* One-sided put and get by several threads a rank, in one passive epoch (paper 004, IV.F). */
+/* One-sided put and get by several threads per rank, in one passive epoch (paper 004, IV.F). */
 #include "probe.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ struct team;
 struct worker {
     struct team *team;
     int number;
-    unsigned char *memory; /* put: what is sent; get: a window of what came */
+    unsigned char *memory; /* put: data to send; get: a window of received data */
 };
 
 struct team {
@@ -21,7 +21,7 @@ struct team {
     int operation;
     size_t bytes;
     MPI_Win window;
-    unsigned char *base; /* this rank's part: a window of slots a thread */
+    unsigned char *base; /* this rank's part: a window of slots per thread */
     struct worker *workers;
     pthread_barrier_t start, end;
 };
@@ -70,7 +70,7 @@ static uint64_t seed(int rank, int thread, int trial) {
     return hopbyte_payload_seed(rank, thread, trial);
 }
 
-/* Fills what the trial will move: at the origin for put, in the target's window for get. */
+/* Fills the data of the trial: at the origin for put, in the target's window for get. */
 static void payload_place(struct team *team, bool origin, int trial) {
     struct hopbyte_probe *probe = team->probe;
     int me = probe->world.rank;
@@ -83,7 +83,7 @@ static void payload_place(struct team *team, bool origin, int trial) {
     MPI_Win_sync(team->window);
 }
 
-/* Checks every slot where it ended up. */
+/* Checks every slot at its destination. */
 static void payload_check(struct team *team, bool origin, int trial) {
     struct hopbyte_probe *probe = team->probe;
     int other = hopbyte_pair_other(probe);

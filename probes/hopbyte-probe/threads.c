@@ -1,5 +1,4 @@
-/* Latency of several threads a rank, each with its own partner thread (paper 004, IV.E), and how fairly they are
- * served. */
+/* Latency of several threads per rank, each with its own partner thread (paper 004, IV.E), and their fairness. */
 #include "probe.h"
 
 #include <math.h>
@@ -54,7 +53,7 @@ static void workers_join(struct team *team) {
         pthread_join(threads[t], NULL);
 }
 
-/* Notes how evenly the threads finished. */
+/* Records how evenly the threads finished. */
 static void fairness_add(struct team *team, int trial) {
     double rates[THREADS_MOST], least = INFINITY, most = 0;
     for (int t = 0; t < team->probe->threads; t++) {

@@ -7,7 +7,7 @@
 enum { TRIALS_MOST = 10000, ITERATIONS_MOST = 100000 };
 
 static const char schema[] = "hopbyte-probe-1";
-static const double trial_seconds = 0.01; /* length of a trial when the iterations are chosen here */
+static const double trial_seconds = 0.01; /* length of a trial when the number of iterations is automatic */
 static bool failed;
 
 /* Runs one trial; at rank 0 the mean and the largest of the ranks' figures. */
@@ -27,8 +27,8 @@ static void trial_run(struct hopbyte_probe *probe, hopbyte_trial *trial, void *c
     *mean = probe->world.rank == 0 ? sum[0] / sum[1] : NAN;
 }
 
-/* Operations that take about trial_seconds, from two trials that do not count; whatever a trial does beside the timed
- * operations counts too, so that barriers slower than what they fence do not make a trial endless. */
+/* Number of operations that take about trial_seconds, from two trials that are discarded. The overhead of a trial is
+ * included, so that barriers slower than the operations do not make a trial too long. */
 static void iterations_choose(struct hopbyte_probe *probe, hopbyte_trial *trial, void *context, size_t bytes) {
     probe->now = 2;
     for (int attempt = 0; attempt < 2; attempt++) {

@@ -1,8 +1,8 @@
 /* halo_allreduce: conjugate gradients on the seven-point Laplacian of a 3-D grid of blocks: an exchange of faces and
- * two small all-reductions an iteration, the pattern of implicit solvers.
+ * two small all-reductions per iteration, the pattern of implicit solvers.
  *
- * The right side is made from a known scrambled solution by its formula, without communication. A ghost value or a sum
- * that is wrong once keeps the iteration from that solution; one that is wrong always leads to another solution. */
+ * The right-hand side is computed from a known pseudo-random solution, without communication. One wrong ghost value or
+ * sum stops convergence to that solution; a persistent error leads to another solution. */
 #include "halo.h"
 #include "proxy.h"
 
@@ -66,7 +66,7 @@ static void operator_apply(struct solver *s) {
         s->q[c] = 7 * p[c] - p[c - 1] - p[c + 1] - p[c - line] - p[c + line] - p[c - plane] - p[c + plane];
 }
 
-/* Solves from zero, always with the same number of iterations: then all ranks go on alike even when a sum is damaged.
+/* Solves from zero with a fixed number of iterations: all ranks stay in step even when a sum is damaged.
  */
 static void solve(struct solver *s) {
     FOR_CELLS (s) {
@@ -89,7 +89,7 @@ static void solve(struct solver *s) {
     }
 }
 
-/* How far from the solution the iteration may be: eigenvalues lie between 1 and 13, so each iteration leaves at most
+/* Bound on the distance from the solution: eigenvalues lie between 1 and 13, so each iteration leaves at most
  * (sqrt 13 - 1) / (sqrt 13 + 1) of the error. */
 static double error_bound(const struct solver *s) {
     double bound = 100 * pow((sqrt(13) - 1) / (sqrt(13) + 1), s->iterations);

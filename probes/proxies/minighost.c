@@ -3,7 +3,7 @@
  *
  * Every value is a whole number and every sum is folded modulo 2048, so that arithmetic is exact. A source term makes
  * the right answer known in closed form: u(t, x, y, z) = fold(a(x) + b(y) + c(z) + d t) for every variable, with
- * scrambled a, b, c. A ghost cell that is late, lost or from elsewhere gives wrong values, which are counted at every
+ * pseudo-random a, b, c. A ghost cell that is late, lost or misplaced gives wrong values, which are counted at every
  * step. */
 #include "halo.h"
 #include "proxy.h"
@@ -80,7 +80,7 @@ static void grid_close(struct grid *g) {
     hopbyte_blocks_close(&g->blocks);
 }
 
-/* Ghosts beyond the open ends of the grid are given; nobody sends them. */
+/* Ghosts beyond the open ends of the grid come from the formula, without messages. */
 static void ends_fill(struct grid *g, int variable, int step) {
     double *u = variable_of(g, g->now, variable);
     for (int x = -1; x <= g->n[0]; x++)
@@ -93,7 +93,7 @@ static void ends_fill(struct grid *g, int variable, int step) {
                 if (outside)
                     u[hopbyte_halo_cell(&g->halo, x, y, z)] = answer(g, variable, step, x, y, z);
                 else if (z == 0 && g->n[2] > 1)
-                    z = g->n[2] - 2; /* the inside of a row has no ends */
+                    z = g->n[2] - 2; /* inner cells of a row need no test */
             }
 }
 
@@ -101,7 +101,7 @@ static double around(const double *row) {
     return row[-1] + row[0] + row[1];
 }
 
-/* The sum of the 27 cells around each, plus the source that leads to the answer of the next step. */
+/* The sum of the 27 cells around each, plus the source that leads to the next step's values. */
 static void stencil_apply(struct grid *g, int variable, int step) {
     const double *u = variable_of(g, g->now, variable);
     double *w = variable_of(g, g->then, variable);

@@ -1,8 +1,8 @@
-/* sweep: discrete ordinates by the KBA wavefront, as SNAP, Sweep3D and Partisn do it (papers 001, 4.1 and 004, III.E):
+/* sweep: discrete ordinates by the KBA wavefront, as in SNAP, Sweep3D and Partisn (papers 001, 4.1 and 004, III.E):
  * a 2-D grid of blocks, eight octants, planes in chunks; faces come from upstream in X and Y and go on downstream.
  *
  * Values are whole numbers, folded modulo 2048. The source makes the answer known in closed form, S = a(x) + b(y) +
- * c(z) + 37 angle for every octant, with scrambled a, b, c; every cell is compared with it at once. */
+ * c(z) + 37 angle for every octant, with pseudo-random a, b, c; every cell is compared with it at once. */
 #include "proxy.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct sweep {
     struct hopbyte_blocks blocks;
     int n[3], angles, chunk, iterations;
     int origin[3];
-    int octant, sign[3];    /* of the octant under way */
+    int octant, sign[3];    /* of the current octant */
     double *axis[3];        /* a, b, c of this octant, with one ghost at each end */
     double *in[2], *out[2]; /* faces in X: y, z, angle; in Y: x, z, angle */
     double *below;          /* carried along Z: x, y, angle */
@@ -51,13 +51,13 @@ static size_t face_values(const struct sweep *s, int d, int planes) {
     return (size_t)s->n[1 - d] * (size_t)planes * (size_t)s->angles;
 }
 
-/* The rank up or down the sweep's way along dimension d, or MPI_PROC_NULL. */
+/* The rank upstream or downstream along dimension d, or MPI_PROC_NULL. */
 static int along(const struct sweep *s, int d, int way) {
     int block = hopbyte_blocks_next(&s->blocks, s->blocks.block_of[s->proxy.world.rank], d, way * s->sign[d]);
     return block < 0 ? MPI_PROC_NULL : s->blocks.rank_of[block];
 }
 
-/* Faces from upstream, or the given inflow where the grid begins. */
+/* Faces from upstream, or the given inflow at the edge of the grid. */
 static void faces_receive(struct sweep *s, int first, int planes) {
     for (int d = 0; d < 2; d++) {
         int from = along(s, d, -1);
@@ -89,7 +89,7 @@ static void faces_send(struct sweep *s, int planes) {
     }
 }
 
-/* All angles of a cell: from the values upstream to its own, which replace them. */
+/* All angles of a cell: computes its values from those upstream and overwrites them. */
 static void cell_solve(struct sweep *s, int x, int y, int z, double *from_x, double *from_y, double *from_z) {
     for (int a = 0; a < s->angles; a++) {
         double here = answer(s, x, y, z, a);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The functions of the library that are used here. */
+/* Functions used from the library. */
 #define EACH(X)                                                                                                        \
     X(version)                                                                                                         \
     X(error_text)                                                                                                      \
@@ -36,7 +36,7 @@ struct hopbyte_ask {
     hopbyte_machine *machine;
     hopbyte_oracle *oracle;
     int ranks;
-    size_t nodes;                         /* different ones */
+    size_t nodes;                         /* distinct nodes */
     uint32_t *node, *slots;               /* of each: its number, and the ranks on it */
     int *place;                           /* of each rank: the position of its node */
     uint32_t *current, *places;           /* of each block, as the library wants them */
@@ -69,7 +69,7 @@ static bool library_load(struct library *lib, const char *path, char *problem, s
     return true;
 }
 
-/* Finds the nodes of the ranks, each once. */
+/* Finds the distinct nodes of the ranks. */
 static bool nodes_find(struct hopbyte_ask *ask, const char *const *names) {
     for (int rank = 0; rank < ask->ranks; rank++) {
         uint32_t node;
@@ -129,7 +129,7 @@ void hopbyte_ask_close(struct hopbyte_ask *ask) {
     free(ask);
 }
 
-/* Which rank gets which block: those that stay first, then the others in their order. */
+/* Assigns blocks to ranks: first those that stay, then the others in their order. */
 static void ranks_give(const struct hopbyte_ask *ask, const int *block_of, int *next) {
     for (int rank = 0; rank < ask->ranks; rank++) {
         bool stays = ask->places[block_of[rank]] == ask->node[ask->place[rank]];

@@ -1,5 +1,5 @@
-/* A map for blocks that are on their way, from libhopbyte: the machine, the links as they are now, the traffic of the
- * blocks. The library is looked for when it is needed, so that the proxy runs without it. One process asks for all. */
+/* A map from libhopbyte for blocks that can move: the machine, the current link states, and the blocks' traffic. The
+ * library is loaded on demand, so that the proxy runs without it. One process queries for all. */
 #ifndef HOPBYTE_ASK_H
 #define HOPBYTE_ASK_H
 
@@ -9,21 +9,21 @@
 
 struct hopbyte_ask;
 
-/* What came of a question. */
+/* Result of a query. */
 struct hopbyte_asked {
     unsigned long long version;  /* snapshot of the oracle, 0 without one */
-    double before, after, bound; /* seconds of the worst link: as it is, as mapped, at best */
-    double refresh, map;         /* seconds that the question took: links as they are now; the mapping */
+    double before, after, bound; /* seconds of the worst link: present, mapped, and bound */
+    double refresh, map;         /* seconds of the query: link states; mapping */
 };
 
-/* Loads `library`, opens the machine `fabric` and the oracle (NULL: nobody else sends). Rank r is on the node of the
- * name nodes[r]. NULL: `problem` says why. */
+/* Loads `library`, opens the machine `fabric` and the oracle (NULL: no traffic of other jobs). Rank r is on the node
+ * named nodes[r]. NULL: `problem` has the reason. */
 struct hopbyte_ask *hopbyte_ask_open(const char *library, const char *fabric, const char *oracle, int ranks,
                                      const char *const *nodes, char *problem, size_t room);
 void hopbyte_ask_close(struct hopbyte_ask *ask);
 
-/* The map that is best now for blocks that send bytes[i] from block from[i] to block to[i], of which rank r has
- * block_of[r]; searched for `seconds`. Blocks that stay on their node stay at their rank. */
+/* The best map now for blocks that send bytes[i] from block from[i] to block to[i], with block_of[r] on rank r;
+ * searched for `seconds`. Blocks that stay on their node stay at their rank. */
 bool hopbyte_ask_map(struct hopbyte_ask *ask, size_t count, const uint32_t *from, const uint32_t *to,
                      const double *bytes, const int *block_of, double seconds, int *next, struct hopbyte_asked *asked,
                      char *problem, size_t room);

@@ -1,5 +1,5 @@
 /* spmv: repeated sparse matrix-vector products on a grid of blocks (paper 003: 10,000 products, six neighbours,
- * messages of 5x5x100 doubles), which can give its blocks to other ranks while it runs.
+ * messages of 5x5x100 doubles), which can move its blocks to other ranks at run time.
  *
  * The default, 5x5x5 cells of 100 unknowns a block, sends 5x5x100 doubles to each neighbour. Values are whole numbers
  * and results are folded modulo 2048, so every product is exact and equals the serial one bit for bit. */
@@ -15,19 +15,19 @@
 
 enum { LAST, FULL };
 
-/* A new map is looked for every few products: when the file changed, or when a rank got SIGUSR1. */
+/* Every few products it checks for a new map: the file changed, or a rank got SIGUSR1. */
 struct watch {
     const char *path, *stop;
     int every, linger, refused; /* linger: milliseconds that the first rank waits for a map after a report */
     struct stat seen;
 };
 
-/* The question to libhopbyte, and when it is asked. The traffic of the blocks stays what it is, whoever has them. */
+/* The query to libhopbyte, and its time. The traffic between blocks does not depend on the map. */
 struct question {
     const char *fabric, *oracle, *library, *nodes;
     int at;
     double seconds;
-    struct hopbyte_ask *ask; /* at rank 0, as what follows */
+    struct hopbyte_ask *ask; /* at rank 0, like the following fields */
     size_t count;
     uint32_t *from, *to;
     double *bytes;
@@ -40,7 +40,7 @@ struct run {
     struct hopbyte_piece piece;
     struct watch watch;
     struct question question;
-    int iterations, report_every, settle, verify; /* settle: products of a window before its time begins */
+    int iterations, report_every, settle, verify; /* settle: untimed products at the start of a window */
     bool messages; /* blocks are sent within a host too */
     const char *map_name;
     double start, seconds, exchange; /* of the current window; of all */
@@ -90,7 +90,7 @@ static void window_begin(struct run *r) {
     r->start = MPI_Wtime();
 }
 
-/* Reports the products since the window began. `until` is how many there have been. */
+/* Reports the products since the window began. `until` is their number so far. */
 static void window_close(struct run *r, int until) {
     struct hopbyte_record record;
     int first = r->window_first + r->settle, count = until - first;
@@ -123,20 +123,20 @@ static void map_refuse(struct run *r, int iteration, const char *source, const c
     hopbyte_proxy_print(&r->proxy, &record);
 }
 
-/* Moves the blocks and opens the record of it. Timed in two parts, as the paper reports them: getting the map, and
+/* Moves the blocks and opens the record of it. Timed in two parts, as in the paper: getting the map, and
  * redistributing matrix and vector. */
 static void migrate(struct run *r, int iteration, const int *next, double start, const char *name,
                     struct hopbyte_record *record) {
     const struct hopbyte_world *world = &r->proxy.world;
     double reading = hopbyte_proxy_slowest(&r->proxy, MPI_Wtime() - start);
     unsigned long long before = hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world);
-    hopbyte_quiet_barrier(world->comm); /* which ranks leave one after the other */
+    hopbyte_quiet_barrier(world->comm); /* ranks leave one after the other */
     hopbyte_rooms_meet(&r->piece.rooms, world);
     double middle = MPI_Wtime();
     struct hopbyte_moved moved = hopbyte_piece_migrate(&r->piece, &r->blocks, next, world);
     double mine = MPI_Wtime() - middle;
     double figures[4] = {moved.sent, moved.handed, moved.sent > 0, moved.handed > 0}, sums[4];
-    hopbyte_rooms_meet(&r->piece.rooms, world); /* who has its block must not poll where others still move theirs */
+    hopbyte_rooms_meet(&r->piece.rooms, world); /* no polling while others still move */
     hopbyte_quiet_barrier(world->comm);
     double moving = hopbyte_proxy_slowest(&r->proxy, mine);
     if (hopbyte_piece_sum(&r->piece, &r->shape, &r->blocks, world) != before)
@@ -175,7 +175,7 @@ static void remap(struct run *r, int iteration) {
     free(next);
 }
 
-/* Asks libhopbyte at rank 0 while the others wait without polling, and moves the blocks. */
+/* Queries libhopbyte at rank 0 while the others wait without polling, and moves the blocks. */
 static void ask_and_move(struct run *r, int iteration) {
     const struct hopbyte_world *world = &r->proxy.world;
     struct question *q = &r->question;
@@ -204,7 +204,7 @@ static void ask_and_move(struct run *r, int iteration) {
     free(next);
 }
 
-/* The name of every rank's node at rank 0: its own, or those of --nodes, each for as many ranks in their order. */
+/* The name of every rank's node at rank 0: its own, or those of --nodes, each for an equal number of ranks in order. */
 static char *nodes_gather(struct run *r, const char **names) {
     const struct hopbyte_world *world = &r->proxy.world;
     size_t room = HOPBYTE_NAME_ROOM;
@@ -227,7 +227,7 @@ static char *nodes_gather(struct run *r, const char **names) {
     return text;
 }
 
-/* Brings the traffic of all blocks to rank 0, and opens the library there. */
+/* Gathers the traffic of all blocks at rank 0, and opens the library there. */
 static void question_open(struct run *r) {
     const struct hopbyte_world *world = &r->proxy.world;
     const struct hopbyte_piece *p = &r->piece;
@@ -276,7 +276,7 @@ static void question_close(struct question *q) {
 
 enum { REMAP = 1, STOP = 2 };
 
-/* What some rank was told to do. */
+/* Acts on a signal or stop request that any rank received. */
 static int wish_read(struct run *r, int patience) {
     int mine = asked_to_remap ? REMAP : 0, any;
     struct stat there;
@@ -306,7 +306,7 @@ static void serial_multiply(const struct hopbyte_shape *shape, long rows, double
     free(y);
 }
 
-/* Compares at rank 0 with serial products: of `given`, `products` of them. Frees both vectors. */
+/* Compares at rank 0 with serial products: `products` of them on `given`. Frees both vectors. */
 static long long wrong_count(struct run *r, double *given, int products, double *got) {
     long rows = (long)r->piece.count[ROWS] * r->blocks.size, wrong = 0;
     if (r->proxy.world.rank == 0) {
@@ -351,7 +351,7 @@ static long long products_run(struct run *r) {
         r->window_exchange += hopbyte_piece_multiply(&r->piece, &r->blocks, world);
     }
     window_close(r, r->iterations);
-    if (r->verify == LAST) { /* one product more, outside the time */
+    if (r->verify == LAST) { /* one extra product, untimed */
         free(before);
         before = hopbyte_vector_gather(&r->piece, &r->shape, &r->blocks, world);
         hopbyte_piece_multiply(&r->piece, &r->blocks, world);
@@ -407,24 +407,24 @@ int main(int argc, char **argv) {
     r.question = (struct question){.library = "libhopbyte.so", .at = 100, .seconds = 0.004};
     const struct hopbyte_option own[] = {
         {"cells", HOPBYTE_TRIPLE, &r.shape.cells, 1, NULL, "cells of a block along X, Y, Z (5,5,5)", 0},
-        {"unknowns", HOPBYTE_COUNT, &r.shape.unknowns, 1, NULL, "rows a cell (100)", 0},
+        {"unknowns", HOPBYTE_COUNT, &r.shape.unknowns, 1, NULL, "rows per cell (100)", 0},
         {"iterations", HOPBYTE_COUNT, &r.iterations, 1, NULL, "products (1000)", 0},
         {"report-every", HOPBYTE_COUNT, &r.report_every, 1, NULL, "a record every N products (at the end)", 0},
         {"remap", HOPBYTE_TEXT, &r.watch.path, 0, NULL,
          "map file to watch: blocks move when it appears, changes, or a rank gets SIGUSR1", 0},
         {"ask", HOPBYTE_TEXT, &r.question.fabric, 0, NULL,
-         "machine, as hopbyte names it: ask libhopbyte for a map and move", 0},
-        {"oracle", HOPBYTE_TEXT, &r.question.oracle, 0, NULL, "running oracle that knows its links (none)", 0},
+         "machine, as hopbyte names it: query libhopbyte for a map and move", 0},
+        {"oracle", HOPBYTE_TEXT, &r.question.oracle, 0, NULL, "running oracle with its link states (none)", 0},
         {"nodes", HOPBYTE_TEXT, &r.question.nodes, 0, NULL,
-         "nodes of the ranks, an equal share each, A,B,… (HOPBYTE_NODE, else what MPI says)", 0},
-        {"ask-at", HOPBYTE_COUNT, &r.question.at, 0, NULL, "products before it asks (100)", 0},
+         "nodes of the ranks, with equal numbers of ranks, A,B,… (HOPBYTE_NODE, else MPI's)", 0},
+        {"ask-at", HOPBYTE_COUNT, &r.question.at, 0, NULL, "products before the query (100)", 0},
         {"ask-seconds", HOPBYTE_REAL, &r.question.seconds, 0, NULL, "seconds to search for a map (0.004)", 0},
         {"library", HOPBYTE_TEXT, &r.question.library, 0, NULL, "libhopbyte.so to load", 0},
         {"stop", HOPBYTE_TEXT, &r.watch.stop, 0, NULL, "file to watch: the products end when it appears", 0},
         {"messages", HOPBYTE_FLAG, &r.messages, 0, NULL, "send blocks that move within a host too", 0},
-        {"settle", HOPBYTE_COUNT, &r.settle, 0, NULL, "products of a report that are not timed, its first ones (0)", 0},
+        {"settle", HOPBYTE_COUNT, &r.settle, 0, NULL, "first products of a report that are not timed (0)", 0},
         {"linger", HOPBYTE_COUNT, &r.watch.linger, 0, NULL, "milliseconds to wait for a map after a report (0)", 0},
-        {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two looks at them (10)", 0},
+        {"check-every", HOPBYTE_COUNT, &r.watch.every, 1, NULL, "products between two checks of the files (10)", 0},
         {"verify", HOPBYTE_CHOICE, &r.verify, 0, "last|full",
          "one more product, or all of them, against serial ones (last)", 0},
         {0}};

@@ -76,7 +76,7 @@ static size_t piece_room(const int *count) {
     return piece_travels(count) + (size_t)count[HALO];
 }
 
-/* Lays the arrays out in the memory that there is: values, whole numbers, vector. */
+/* Lays out the arrays in the given memory: values, whole numbers, vector. */
 static void piece_point(struct hopbyte_piece *p) {
     const int *count = p->count;
     p->value = p->memory;
@@ -89,8 +89,7 @@ static void piece_point(struct hopbyte_piece *p) {
     p->x = p->value + count[ENTRIES] + ints_room(count);
 }
 
-/* Takes rooms for the largest block before any moves: otherwise most of a move is the system's, which finds and clears
- * pages. */
+/* Allocates rooms for the largest block before the first move; otherwise page faults would take most of a move. */
 static void piece_rooms_take(struct hopbyte_piece *p, bool share, const struct hopbyte_world *world) {
     size_t room = 0, sends = 0, neighbours = 0;
     for (int block = 0; block < world->size; block++) {
@@ -153,7 +152,7 @@ static bool same_value(const struct need *a, const struct need *b) {
     return a->block == b->block && a->row == b->row;
 }
 
-/* How many values each block is asked for (`asked`), and their number. */
+/* Number of values requested from each block (`asked`), and their sum. */
 static int needs_count(const struct need *needs, int used, int *asked) {
     int halo = 0;
     for (int i = 0; i < used; i++)
@@ -164,7 +163,7 @@ static int needs_count(const struct need *needs, int used, int *asked) {
     return halo;
 }
 
-/* Asks the owners: `given[b]` becomes how many values block b wants from this one. */
+/* Exchanges the requests: `given[b]` becomes the number of values that block b needs from this one. */
 static void counts_exchange(const int *asked, int *given, const struct hopbyte_blocks *blocks,
                             const struct hopbyte_world *world) {
     int *by_rank = hopbyte_memory(2 * (size_t)blocks->size * sizeof *by_rank, "the plan");
@@ -213,7 +212,7 @@ static int sum_of(const int *counts, int count, int *nonzero, const int *others)
     return sum;
 }
 
-/* The counts of every block, which no move changes: whoever gets one knows its size before it comes. */
+/* The counts of every block, which no move changes, so the receiver of a block knows its size beforehand. */
 static void everyone_gather(struct hopbyte_piece *p, const struct hopbyte_world *world) {
     size_t all = (size_t)world->size * COUNTS;
     int *counts = hopbyte_memory(all * sizeof *counts, "sizes of blocks");

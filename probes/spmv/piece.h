@@ -1,8 +1,8 @@
-/* A block of rows of a sparse matrix with its part of the vector and its plan of communication, in one stretch of
- * memory, so that a rank can hand it to another in one message.
+/* A block of rows of a sparse matrix with its part of the vector and its plan of communication, contiguous in memory,
+ * so that a rank can send it to another in one message.
  *
  * Rows belong to the cells of a 3-D grid, `unknowns` to a cell; an unknown is coupled with itself and with the same
- * unknown of the six neighbouring cells. The plan is found from the columns, not from the grid: it would serve any
+ * unknown of the six neighbouring cells. The plan is derived from the columns, not from the grid: it would work for any
  * matrix distributed by rows. */
 #ifndef HOPBYTE_PIECE_H
 #define HOPBYTE_PIECE_H
@@ -24,8 +24,8 @@ enum { BLOCK, ROWS, ENTRIES, HALO, NEIGHBOURS, SENDS, COUNTS };
 struct hopbyte_piece {
     int count[COUNTS];
     struct hopbyte_rooms rooms;
-    double *memory;    /* its room of these: everything below, in this order */
-    double *value, *x; /* x: own rows, then the halo, which does not travel */
+    double *memory;    /* its room, which holds everything below, in this order */
+    double *value, *x; /* x: own rows, then the halo, which is not sent */
     int *row_first, *column, *neighbour, *receive_first, *send_first, *send_row;
     double *y, *out; /* work space of this rank */
     MPI_Request *requests;
@@ -38,32 +38,32 @@ int hopbyte_row_owner(const struct hopbyte_shape *shape, const struct hopbyte_bl
 
 /* The entry of the matrix at a global row and column: a whole number in -4 … 4, never 0. */
 double hopbyte_matrix_value(long row, long column);
-/* The vector to begin with: whole numbers in -1024 … 1023. */
+/* The initial vector: whole numbers in -1024 … 1023. */
 double hopbyte_vector_start(long row);
 /* Global columns of a row, at most seven, the diagonal first. */
 int hopbyte_matrix_columns(const struct hopbyte_shape *shape, long row, long columns[7]);
 
-/* Makes this rank's piece; the ranks tell each other which values they need. With `share`, pieces are handed over where
- * both ranks are on one host. Collective. */
+/* Makes this rank's piece; the ranks exchange the lists of values they need. With `share`, pieces are handed over
+ * without a copy between ranks of one host. Collective. */
 void hopbyte_piece_make(struct hopbyte_piece *piece, const struct hopbyte_shape *shape,
                         const struct hopbyte_blocks *blocks, bool share, const struct hopbyte_world *world);
 void hopbyte_piece_free(struct hopbyte_piece *piece);
 
-/* x becomes A x, folded (hopbyte_fold), so that it stays exact for ever. Returns the seconds of communication. */
+/* x becomes A x, folded (hopbyte_fold), so that it stays exact. Returns the seconds of communication. */
 double hopbyte_piece_multiply(struct hopbyte_piece *piece, const struct hopbyte_blocks *blocks,
                               const struct hopbyte_world *world);
 
-/* How a rank's piece went: bytes that were sent to another host, and bytes that were handed over on this one. */
+/* Move of a rank's piece: bytes sent to another host, and bytes handed over on this one. */
 struct hopbyte_moved {
     double sent, handed;
 };
 
-/* Gives every piece to the rank that has its block in `next`, and makes that the map. Collective; all ranks have begun it
- * before one of them begins the next. */
+/* Gives every piece to the rank that has its block in `next`, and makes that the map. Collective; all ranks must enter
+ * it before any rank enters the next one. */
 struct hopbyte_moved hopbyte_piece_migrate(struct hopbyte_piece *piece, struct hopbyte_blocks *blocks, const int *next,
                                            const struct hopbyte_world *world);
 
-/* Scrambled sum over all ranks of matrix and vector with their places: a piece lost, doubled or misplaced changes it.
+/* Position-dependent checksum over matrix and vector of all ranks: detects a lost, doubled or misplaced piece.
  */
 unsigned long long hopbyte_piece_sum(const struct hopbyte_piece *piece, const struct hopbyte_shape *shape,
                                      const struct hopbyte_blocks *blocks, const struct hopbyte_world *world);

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* memory without a name */
+#define _GNU_SOURCE /* memfd_create */
 #include "rooms.h"
 
 #include <fcntl.h>
@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Words before the rooms: ranks that are here to meet, how often they met, and for each room the number of the last move
- * whose block has left it. */
+/* Words before the rooms: a counter of arrivals at the barrier, the number of barriers, and for each room the number
+ * of the last move whose block has left it. */
 enum { ARRIVED, MET, LEFT };
 
-/* Every rank knows the pages of all rooms of a host from the start, as long as its table of them stays below 2 MB. */
+/* Every rank touches the pages of all rooms of a host at the start, if its page table for them stays below 2 MB. */
 enum { TOUCHED_MOST = 1 << 30 };
 
-/* Where the segment is, as the first rank of a host tells the others. */
+/* Location of the segment, broadcast by a host's first rank. */
 struct segment {
     long long process, file, device, inode;
 };
@@ -36,7 +36,7 @@ static int segment_make(size_t length, struct segment *segment) {
     return file;
 }
 
-/* Elsewhere the same number may be another process, and its file another one. */
+/* In another PID namespace the same number may be another process with another file. */
 static int segment_open(const struct segment *segment) {
     char path[64];
     struct stat there;
@@ -50,7 +50,7 @@ static int segment_open(const struct segment *segment) {
     return -1;
 }
 
-/* Memory that all ranks of a host see, or NULL on all of them. Collective on `host`. */
+/* Shared memory of all ranks of a host, or NULL on all of them. Collective on `host`. */
 static char *memory_share(MPI_Comm host, size_t length) {
     struct segment segment;
     int rank, mine, all;
@@ -61,7 +61,7 @@ static char *memory_share(MPI_Comm host, size_t length) {
         file = segment_open(&segment);
     char *memory = file < 0 ? MAP_FAILED : mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     mine = memory != MAP_FAILED;
-    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, host); /* and from here on nobody needs the file */
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, host); /* now every rank has mapped the file */
     if (file >= 0)
         close(file);
     if (all)
@@ -80,7 +80,7 @@ static char *room_at(const struct hopbyte_rooms *rooms, int room) {
     return rooms->memory + rooms->first + (size_t)room * rooms->size;
 }
 
-/* Who is on this host, and what they need. */
+/* Finds the ranks of this host and the size they need. */
 static void neighbours_find(struct hopbyte_rooms *rooms, MPI_Comm host) {
     MPI_Group here, everybody;
     MPI_Comm_size(host, &rooms->count);
@@ -126,7 +126,7 @@ void hopbyte_rooms_open(struct hopbyte_rooms *rooms, size_t bytes, bool share, c
         rooms->used[place] = 2 * place;
         rooms->spare[place] = 2 * place + 1;
     }
-    /* Near the processor of the rank that has them first. */
+    /* First touch: near the processor of the room's first rank. */
     memset(hopbyte_rooms_own(rooms, world), 0, 2 * rooms->size);
     hopbyte_rooms_meet(rooms, world);
     for (size_t at = 0; at < rooms->length && rooms->length <= TOUCHED_MOST; at += 4096)
@@ -155,14 +155,14 @@ void hopbyte_rooms_meet(const struct hopbyte_rooms *rooms, const struct hopbyte_
     }
     const struct timespec while_waiting = {.tv_nsec = 5000000};
     while (__atomic_load_n(&words[MET], __ATOMIC_ACQUIRE) == met) {
-        int any; /* whoever is late may wait for something that this rank's MPI has yet to send */
+        int any; /* another rank may be waiting for something that this rank's MPI has yet to send */
         if (syscall(SYS_futex, &words[MET], FUTEX_WAIT, met, &while_waiting, NULL, 0) != 0)
             MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world->comm, &any, MPI_STATUS_IGNORE);
     }
 }
 
-/* What comes from another host goes to the free room of its rank. That rank's next free one is where the last block of
- * the row that begins with it was, which leaves the host. */
+/* A block from another host goes to the free room of its rank. That rank's next free room is the one vacated by the
+ * last block of the chain that begins there, which leaves the host. */
 struct hopbyte_way hopbyte_rooms_move(struct hopbyte_rooms *rooms, const int *from, const struct hopbyte_world *world) {
     const int *near = rooms->near, self = near[world->rank];
     int *to = hopbyte_memory((size_t)rooms->ranks * sizeof *to, "a move");

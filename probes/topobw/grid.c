@@ -88,7 +88,7 @@ static void missing_check(const struct hopbyte_grid *grid, const struct hopbyte_
             if (far < 0)
                 continue;
             bool present = site_count(sites, far) > 0;
-            all += present ? 1 : 2; /* the way there and, where nobody counts it from the other end, the way back */
+            all += present ? 1 : 2; /* the outgoing link and, if the other end does not count it, the incoming one */
             missing += present ? 0 : 2;
             if (present || *first)
                 continue;
@@ -114,7 +114,7 @@ static void transfer_add(const struct hopbyte_grid *grid, struct hopbyte_plan *p
     hopbyte_grid_router_name(grid, plan, from, router, sizeof router);
     snprintf(link, sizeof link, "%s%s %c%c", router, same ? " hosts" : "", hopbyte_dimension_letters[dimension],
              up ? '+' : '-');
-    /* Between partners both take part by definition: Fig. 6 prints S. */
+    /* Partners both take part by definition: Fig. 6 prints S. */
     hopbyte_plan_transfer(plan, from, to, link, hopbyte_grid_kind(grid, plan, from, to, dimension, up),
                           same ? HOPBYTE_USED_SHARED : HOPBYTE_COUNTED);
 }
@@ -159,7 +159,7 @@ static void partners_add(const struct hopbyte_grid *grid, struct hopbyte_plan *p
     }
 }
 
-/* The phases of Fig. 5 along one dimension, in the modes asked for. */
+/* The phases of Fig. 5 along one dimension, in the requested modes. */
 static void dimension_add(const struct hopbyte_grid *grid, struct hopbyte_plan *plan, const struct sites *sites,
                           int dimension, enum hopbyte_mode mode) {
     int phases = hopbyte_ring_phases(grid->length[dimension], grid->closed[dimension]);

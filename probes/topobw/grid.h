@@ -1,4 +1,4 @@
-/* A torus or mesh as topobw knows it: extents, nodes at coordinates, names and kinds of links. */
+/* topobw's torus or mesh: extents, nodes at coordinates, names and kinds of links. */
 #ifndef HOPBYTE_GRID_H
 #define HOPBYTE_GRID_H
 
@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* A name for a router, or a kind for one link, that differs from the rule. */
+/* A router's name or a link's kind that differs from the default rule. */
 struct hopbyte_exception {
     long router;   /* position */
     int dimension; /* -1: the router's name */
@@ -39,10 +39,10 @@ long hopbyte_grid_routers(const struct hopbyte_grid *grid);
 /* Sorts the exceptions, for the names and kinds below; a second one for the same place is refused. */
 void hopbyte_grid_exceptions_sort(struct hopbyte_grid *grid, const char *source);
 
-/* Notes the position of the plan's last node. */
+/* Stores the position of the plan's last node. */
 void hopbyte_grid_place(struct hopbyte_grid *grid, const struct hopbyte_plan *plan, long position);
 
-/* Name of the router at a node, as hopbyte's fabrics name it: given, else the cname of its Gemini, else r0-0-5. */
+/* Name of the router at a node, as in hopbyte's fabrics: given, else the cname of its Gemini, else r0-0-5. */
 void hopbyte_grid_router_name(const struct hopbyte_grid *grid, const struct hopbyte_plan *plan, int node, char *name,
                               size_t room);
 

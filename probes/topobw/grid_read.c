@@ -148,7 +148,7 @@ void hopbyte_grid_file(struct hopbyte_grid *grid, struct hopbyte_plan *plan, con
         hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: no nodes; expected lines `node HOST X Y Z [NAME [NID]]`", path);
 }
 
-/* What one rank's environment says. */
+/* One rank's node, from its environment. */
 struct place {
     int coordinates, coordinate[HOPBYTE_DIMENSIONS_MOST];
     int lengths, length[HOPBYTE_DIMENSIONS_MOST];
@@ -157,7 +157,7 @@ struct place {
     char host[HOPBYTE_NAME_ROOM], name[HOPBYTE_NAME_ROOM];
 };
 
-/* Numbers joined by commas; how many, 0 when unset, -1 when malformed. */
+/* Reads numbers joined by commas; returns their count, 0 when unset, -1 when malformed. */
 static int numbers_read(const char *variable, int *numbers) {
     const char *at = getenv(variable);
     if (!at || !*at)

@@ -62,9 +62,9 @@ void hopbyte_grid_router_name(const struct hopbyte_grid *grid, const struct hopb
         used += (size_t)snprintf(name + used, room - used, "-%d", coordinate[d]);
 }
 
-/* What joins two Geminis (paper 002, II.B and Fig. 6): X always cables; Y the two Geminis of a module's mezzanine, else
- * cables; Z neighbouring slots of a chassis' backplane, else cables. By the nodes' places where they have cnames, else
- * by coordinates, eight slots a chassis. */
+/* Kind of the link between two Geminis (paper 002, II.B and Fig. 6): X always cables; Y mezzanine within a module, else
+ * cables; Z backplane between neighbouring slots of a chassis, else cables. By the nodes' cnames if they have them,
+ * else by coordinates, eight slots per chassis. */
 static const char *gemini_kind(const struct hopbyte_grid *grid, const struct hopbyte_plan *plan, int from, int to,
                                int dimension) {
     struct cname a, b;

@@ -1,4 +1,4 @@
-/* topobw: are the links as fast as they should be? Paper 002, III. */
+/* topobw: bandwidth of every link, to find slow ones. Paper 002, III. */
 #include "options.h"
 #include "plan.h"
 #include "run.h"

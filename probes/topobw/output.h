@@ -1,4 +1,4 @@
-/* What topobw prints: the lines and the summary of paper 002, Fig. 6, or a JSON line a trial and a summary. */
+/* Output of topobw: the lines and the summary of paper 002, Fig. 6, or a JSON line per trial and a summary. */
 #ifndef HOPBYTE_OUTPUT_H
 #define HOPBYTE_OUTPUT_H
 

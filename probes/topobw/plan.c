@@ -7,7 +7,7 @@
 
 const char hopbyte_dimension_letters[] = "XYZUVW";
 
-/* The plan's own copy of a text; the same text as one of the last few is not copied again. */
+/* The plan's own copy of a string; the last few strings are cached and shared. */
 static const char *text_keep(struct hopbyte_plan *plan, const char *text) {
     for (int i = plan->string_count - 1; i >= 0 && i >= plan->string_count - 8; i--)
         if (strcmp(plan->strings[i], text) == 0)

@@ -1,4 +1,4 @@
-/* What topobw measures: nodes, and phases of directed transfers between them. */
+/* The plan of topobw's measurement: nodes, and phases of directed transfers between them. */
 #ifndef HOPBYTE_PLAN_H
 #define HOPBYTE_PLAN_H
 
@@ -13,23 +13,23 @@ enum { HOPBYTE_DIMENSIONS_MOST = 6 };
 extern const char hopbyte_dimension_letters[HOPBYTE_DIMENSIONS_MOST + 1];
 
 struct hopbyte_node {
-    char host[HOPBYTE_NAME_ROOM]; /* what the ranks know it by: node name, or `rank:N` */
-    char name[HOPBYTE_NAME_ROOM]; /* what people know it by, e.g. c0-0c0s5n1 */
+    char host[HOPBYTE_NAME_ROOM]; /* identifier on the ranks: node name, or `rank:N` */
+    char name[HOPBYTE_NAME_ROOM]; /* displayed name, e.g. c0-0c0s5n1 */
     int nid;                      /* -1: none */
-    int rank;                     /* the one that measures; -1: not in this job */
-    int router, slot;             /* position of its router; its number among that router's nodes in the job */
+    int rank;                     /* the measuring rank; -1: not in this job */
+    int router, slot;             /* position of its router; its index among that router's nodes in the job */
 };
 
-/* Whether a transfer has its link for itself. */
+/* Whether a transfer has its link exclusively. */
 enum hopbyte_use { HOPBYTE_COUNTED, HOPBYTE_USED_ALONE, HOPBYTE_USED_SHARED };
 
 /* One directed transfer of a phase. Strings are owned by the plan. */
 struct hopbyte_transfer {
     int from, to;     /* nodes */
-    const char *link; /* as hopbyte names it: `r0-0-5 X+` */
+    const char *link; /* hopbyte's name of it: `r0-0-5 X+` */
     const char *kind;
     enum hopbyte_use use;
-    bool shared; /* another transfer uses the link in this phase, or the use says so */
+    bool shared; /* another transfer uses the link in this phase, or `use` is shared */
 };
 
 struct hopbyte_phase {
@@ -45,7 +45,7 @@ struct hopbyte_plan {
     char **strings;
 };
 
-/* Which nodes of a router send at once (paper 002, III.B and D). */
+/* Nodes of a router that send at once (paper 002, III.B and D). */
 enum hopbyte_mode { HOPBYTE_SHARED, HOPBYTE_EXCLUSIVE, HOPBYTE_BOTH };
 
 /* Appends a node and returns it, zeroed, with no nid and no rank. */
@@ -58,7 +58,7 @@ void hopbyte_plan_transfer(struct hopbyte_plan *plan, int from, int to, const ch
 /* Drops phases without transfers, and marks the counted transfers whose link another one of the phase uses. */
 void hopbyte_plan_finish(struct hopbyte_plan *plan);
 
-/* Gives every node the lowest rank that runs on it. Refuses when a rank's node is not in the plan and `all_known`. */
+/* Gives every node its lowest rank. Refuses when a rank's node is not in the plan and `all_known`. */
 void hopbyte_plan_ranks(struct hopbyte_plan *plan, const struct hopbyte_world *world, const char *source,
                         bool all_known);
 
@@ -67,13 +67,13 @@ void hopbyte_plan_ranks(struct hopbyte_plan *plan, const struct hopbyte_world *w
 void hopbyte_plan_grid(struct hopbyte_plan *plan, const struct hopbyte_world *world, const char *path,
                        enum hopbyte_mode mode, bool partial);
 
-/* The phases of a schedule file, checked: nobody takes part twice in a phase. */
+/* The phases of a schedule file, checked: no node takes part twice in a phase. */
 void hopbyte_plan_schedule(struct hopbyte_plan *plan, const struct hopbyte_world *world, const char *path);
 
 /* Every ordered pair of nodes of the job, by a round robin tournament; every rank is a node of its own when `ranks`. */
 void hopbyte_plan_tournament(struct hopbyte_plan *plan, const struct hopbyte_world *world, bool ranks);
 
-/* Writes a plan as the schedule file that gives it. */
+/* Writes a plan as a schedule file. */
 void hopbyte_plan_write(const struct hopbyte_plan *plan, FILE *out);
 
 /* Dimension of a link named `… X+` and whether it goes up; -1 when it is not named so. */

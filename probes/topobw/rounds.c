@@ -44,8 +44,8 @@ int hopbyte_tournament_phases(int players) {
 int hopbyte_tournament_target(int players, int phase, int at) {
     if (phase >= hopbyte_tournament_phases(players))
         return -1;
-    /* Circle method: in round r, i and j meet when i + j = r modulo an odd number; who would meet himself meets the
-     * odd one out, which is a bye when the players are odd in number. */
+    /* Circle method: in round r, i and j meet when i + j = r modulo an odd number; a player paired with itself meets
+     * the odd one out, which is a bye when the number of players is odd. */
     int seats = players + players % 2, odd = seats - 1, round = phase / 2;
     int partner;
     if (at == odd)

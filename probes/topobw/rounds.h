@@ -1,4 +1,4 @@
-/* Which position talks to which in which phase: pure functions, no MPI.
+/* Pairs of positions by phase: pure functions, no MPI.
  *
  * A phase is a set of directed transfers that run at once. In no phase does a position both send and receive, or take
  * part twice; over all phases every directed link is used exactly once. */
@@ -18,12 +18,12 @@ bool hopbyte_ring_up(int phase);
 /* The position that `at` sends to in a phase, or -1. */
 int hopbyte_ring_target(int length, bool closed, int phase, int at);
 
-/* What a phase is called: "even->odd +" … "first->last -". */
+/* Name of a phase: "even->odd +" … "first->last -". */
 const char *hopbyte_ring_phase_name(int phase);
 
 /* Phases in which `players` meet pairwise, every ordered pair once (a round robin tournament, that is a
- * 1-factorisation of the complete graph, each round run in both directions): two a round, players - 1 rounds, or
- * `players` when they are odd in number and one sits out in each. */
+ * 1-factorisation of the complete graph, each round run in both directions): two phases per round, players - 1 rounds,
+ * or `players` rounds for an odd number, with one player out in each. */
 int hopbyte_tournament_phases(int players);
 
 /* The player that `at` sends to in a phase, or -1 when it receives or sits out. */

@@ -1,9 +1,9 @@
 /* The transfers: directed, pre-posted, timed by the receiver.
  *
- * A transfer is one untimed message, then the timed window: the receiver posts all receives, notes the time, tells the
- * sender to go, and notes the time again when all have arrived. The clock is thus one message latency too long, never
- * too short: a sender's clock would stop when its bytes are buffered, and one started at the first arrival would miss
- * whatever arrived along with it. The untimed message opens the connection and empties token buckets on the way. */
+ * A transfer is one untimed message, then the timed window: the receiver posts all receives, starts its clock, signals
+ * the sender, and stops at the last arrival. The measured time is thus one message latency too long, never too short: a
+ * sender's clock would stop when its bytes are buffered, and one started at the first arrival would miss
+ * arrivals that coincide with it. The untimed message opens the connection and empties token buckets on the way. */
 #include "run.h"
 
 #include "output.h"
@@ -40,7 +40,7 @@ static void window_send(const struct hopbyte_settings *s, struct buffers *b, con
     hopbyte_wait_all(s->window, b->requests);
 }
 
-/* Returns the seconds of the window, and how many bytes arrived wrong. */
+/* Returns the seconds of the window, and the number of wrong bytes. */
 static double window_receive(const struct hopbyte_settings *s, struct buffers *b, const struct hopbyte_world *world,
                              int from, int trial, double *wrong) {
     buffers_need(b, s->bytes * (size_t)s->window);
@@ -72,7 +72,7 @@ static const struct hopbyte_transfer *part_find(const struct hopbyte_plan *plan,
     return NULL;
 }
 
-/* Runs all repetitions of a phase; `seconds` gets one figure a timed trial when this rank receives. */
+/* Runs all repetitions of a phase; `seconds` gets one value per timed trial when this rank receives. */
 static double phase_run(const struct hopbyte_plan *plan, const struct hopbyte_phase *phase,
                         const struct hopbyte_world *world, const struct hopbyte_settings *s, struct buffers *buffers,
                         double *seconds) {

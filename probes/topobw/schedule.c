@@ -1,8 +1,9 @@
-/* Schedule files: what a planner outside gives topobw, and what `topobw --plan` prints.
+/* Schedule files: input from an external planner, and output of `topobw --plan`.
  *
- * Lines `phase<TAB>NAME`, each followed by its transfers `SOURCE<TAB>TARGET<TAB>LINK<TAB>KIND`, with `<TAB>shared` or
- * `<TAB>exclusive` behind where it is not simply whether the phase uses the link twice. SOURCE and TARGET are node
- * names or rank:N; `node<TAB>NODE<TAB>NAME<TAB>NID` says what people call one (NID -1: none). # starts a comment. */
+ * Lines `phase<TAB>NAME`, each followed by its transfers `SOURCE<TAB>TARGET<TAB>LINK<TAB>KIND`, optionally with
+ * `<TAB>shared` or `<TAB>exclusive` (default: whether the phase uses the link twice). SOURCE and TARGET are node
+ * names or rank:N; `node<TAB>NODE<TAB>NAME<TAB>NID` gives the displayed name and nid of a node (NID -1: none).
+ * # starts a comment. */
 #include "lines.h"
 #include "plan.h"
 

@@ -9,7 +9,7 @@
 
 enum { PATH_ROOM = 4096, LIST_ROOM = 8192, LEVELS = 4 };
 
-/* A processor by the first processors of what it belongs to: package, L3, L2, core. */
+/* A processor's enclosing objects, each by its first processor: package, L3, L2, core. */
 struct processor {
     int first[LEVELS];
 };
@@ -58,7 +58,7 @@ static bool set_read(const char *path, cpu_set_t *set) {
     return CPU_COUNT(set) > 0;
 }
 
-/* What the control group may use; both versions of control groups. */
+/* Processors allowed by the control group, version 1 or 2. */
 static bool group_read(cpu_set_t *set) {
     FILE *file = fopen("/proc/self/cgroup", "r");
     if (!file)

@@ -1,7 +1,7 @@
-/* where: on which host did every rank start, which processors and cores may it use, and how many ranks share its memory?
+/* where: host of every rank, the processors and cores it may use, and the number of ranks that share its memory.
  *
- * Two launchers place ranks right and still make every run of ranks a node of its own, so the ranks of one host must be
- * counted by MPI itself (MPI_COMM_TYPE_SHARED). Prints a line a rank, from rank 0, so that no lines mix. */
+ * Some launchers place ranks correctly but make every run of ranks a separate node, so the ranks of one host must be
+ * counted by MPI itself (MPI_COMM_TYPE_SHARED). Prints one line per rank, all from rank 0, so that no lines mix. */
 #include "cores.h"
 #include "options.h"
 #include "world.h"
@@ -17,7 +17,7 @@ struct place {
     char host[HOPBYTE_NAME_ROOM], cpus[CPUS_ROOM], cores[CPUS_ROOM];
 };
 
-/* Names come from the system and stand in quotes. */
+/* Names come from the system and are quoted. */
 static void quoted_print(const char *text) {
     putchar('"');
     for (; *text; text++)
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     }
     hopbyte_deadline_set(deadline, "finding out where the ranks are");
     struct place own = {0};
-    /* Several node daemons of one Slurm may run on one machine, whose name all their ranks have. */
+    /* Several node daemons of one Slurm may run on one machine; all their ranks then report the same host name. */
     const char *slurm = getenv("SLURMD_NODENAME");
     snprintf(own.host, sizeof own.host, "%s", slurm ? slurm : world.node);
     cpu_set_t cpus, cores;

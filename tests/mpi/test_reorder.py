@@ -176,7 +176,7 @@ REFUSED = {
         {"HOPBYTE_REORDER_MAP": "0-7"},
         "rank 4, but the job has ranks 0 to 3; is the map from another job?",
     ),
-    "twice": ({"HOPBYTE_REORDER_MAP": "0,1,1,2"}, "map:1: rank 1 stands there a second time"),
+    "twice": ({"HOPBYTE_REORDER_MAP": "0,1,1,2"}, "map:1: rank 1 is listed twice"),
     "not a rank": ({"HOPBYTE_REORDER_MAP": "0,1\nx"}, 'map:2: found "x", expected a rank'),
     "bad range": ({"HOPBYTE_REORDER_MAP": "0-"}, 'map:1: found "0-", expected a range'),
     "huge": ({"HOPBYTE_REORDER_MAP": "0,99999999999999999999"}, "map:1: rank"),

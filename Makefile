@@ -1,20 +1,20 @@
 # hopbyte
-#   make demo      the whole loop on real input in a minute; your own with FABRIC= TRAFFIC= (below)
-#   make test      everything that CI runs
+#   make demo      the whole loop on real input in a minute; for your own set FABRIC= TRAFFIC= (below)
+#   make test      all tests of CI
 #   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
-#   make lint      formatting, lints, the rules of the house, API documentation without warnings
+#   make lint      formatting, lints, the project's rules, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
-#   make install   the binary, libhopbyte, man pages and completions below PREFIX (default ~/.local); where there is an MPI,
-#                  the preload libraries and the probes for it too
-#   make mpi       Open MPI and MPICH where they may be installed, and preload libraries and probes for both
-#   make pictures  the book's pictures of machines, drawn anew
+#   make install   the binary, libhopbyte, man pages and completions below PREFIX (default ~/.local); with an MPI
+#                  installed, the preload libraries and the probes for it too
+#   make mpi       installs Open MPI and MPICH where permitted; preload libraries and probes for both
+#   make pictures  draws the book's pictures of machines again
 #   make docs      the book as HTML under build/book, man pages under build/man
-#   make bench     measured speeds, as they are; bench-observe: agent and collector beside LDMS's; bench-model:
+#   make bench     measured speeds; bench-observe: agent and collector beside LDMS's; bench-model:
 #                  flows beside SimGrid; bench-map: the mapper
 #                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json
-#   make fuzz      every reader against bent input, FUZZ_SECONDS each
-# Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. What else is missing is
-# installed with the system's package manager where that is allowed, else named.
+#   make fuzz      every reader against malformed input, FUZZ_SECONDS each
+# Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. Other missing programs are
+# installed with the system's package manager where permitted, otherwise listed.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -22,7 +22,7 @@ PREFIX ?= $(HOME)/.local
 FUZZ_SECONDS ?= 30
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOPBYTE := $(TARGET)/release/hopbyte
-# What tests run: the programs and libraries that the Rust tests were compiled with, so that nothing is compiled twice.
+# Programs and libraries under test: those that the Rust tests built, so that nothing is built twice.
 TESTED := $(abspath $(TARGET))/debug
 VENV := build/venv
 
@@ -48,18 +48,18 @@ demo: build
 build:
 	@$(CARGO) build --locked --release -p hopbyte-cli -p hopbyte-collect --bins
 
-# libhopbyte, for applications that remap themselves; with the command's packages, so that what they share is built once.
+# libhopbyte, for applications that remap themselves; built with the command's packages to share their objects.
 build-capi:
 	@$(CARGO) build --locked --release -p hopbyte-cli -p hopbyte-collect -p hopbyte-capi
 
 programs:
 	@$(CARGO) build --locked --workspace --lib --bins --tests
 
-# Cheap checks first; every runner prints what it always prints. Line tables take a new machine half as long again.
+# Cheap checks first; every runner keeps its usual output. Line tables would make a cold build half as long again.
 test: export CARGO_PROFILE_DEV_DEBUG = 0
 test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-slurm test-collect test-web test-python
 
-# Some 400 runs under Open MPI and MPICH: ten more minutes, so apart from `make test`.
+# Some 400 runs under Open MPI and MPICH: ten more minutes, hence separate from `make test`.
 test-mpi: test-mpi-preload test-probes
 
 lint:
@@ -71,7 +71,7 @@ lint:
 test-rust:
 	$(CARGO) test --locked --workspace
 
-# The folders of other languages bring their own Makefile with `deps` and `test`.
+# The folders of other languages have their own Makefile with `deps` and `test`.
 test-mpi-preload:
 	$(MAKE) -C mpi deps && $(MAKE) -C mpi test
 test-probes:
@@ -80,52 +80,52 @@ test-probes:
 test-web: programs
 	scripts/need.sh npm=npm && cd web && npm ci --silent && HOPBYTE=$(TESTED)/hopbyte npm test
 
-# The README's commands on captures; certificates counted again by a script that shares no code.
+# The README's commands on captures; certificates recomputed by a script that shares no code.
 test-loop: programs $(VENV)/bin/python
 	scripts/need.sh zstd=zstd && $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/loop
 
-# A wheel with the tests' profile, which shares what they compiled; `pip install .` optimises.
+# A wheel with the tests' profile, which shares their objects; `pip install .` optimises.
 test-python: export MATURIN_PEP517_ARGS = --profile dev
 test-python: $(VENV)/bin/python
 	$(VENV)/bin/pip install -q --upgrade '.[dev]'
 	$(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q
 
-# A real OpenSM on simulated fabrics; installs opensm, ibsim-utils and infiniband-diags where it may.
+# A real OpenSM on simulated fabrics; installs opensm, ibsim-utils and infiniband-diags where permitted.
 test-infiniband: programs $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/infiniband
 
-# What `fabric convert` writes, read by Graphviz, networkx and SimGrid.
+# Output of `fabric convert`, read by Graphviz, networkx and SimGrid.
 test-formats: programs $(VENV)/bin/python
 	scripts/need.sh nop=graphviz g++=g++ /usr/include/simgrid=libsimgrid-dev && \
 	  $(VENV)/bin/pip install -q pytest networkx
 	$(VENV)/bin/pytest -q tests/formats
 
-# libhopbyte as C and Fortran see it, against a running oracle.
+# libhopbyte from C and Fortran, against a running oracle.
 test-capi: programs
 	scripts/need.sh gcc=gcc gfortran=gfortran nm=binutils pkg-config=pkgconf && tests/capi/run.sh $(TESTED)
 
-# Emulated clusters of network namespaces: needs root, which it says before it starts.
+# Emulated clusters of network namespaces: needs root, checked before the start.
 test-lab: programs mpi $(VENV)/bin/python
 	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q -rs tests/lab
 
-# Probes and preload libraries for Open MPI and MPICH, which are installed first: makes of their own, since a make
+# Probes and preload libraries for Open MPI and MPICH, which are installed first: separate makes, since a make
 # looks for MPIs when it starts.
 mpi:
 	$(MAKE) -s -C probes deps
 	$(MAKE) -s -C probes all
 	$(MAKE) -s -C mpi all
 
-# A real Slurm on this machine, controller and node daemons, obeys what is written for it; needs root.
+# A real Slurm on this machine, controller and node daemons, runs hopbyte's files for it; needs root.
 test-slurm: programs $(VENV)/bin/python
 	scripts/need.sh /usr/sbin/slurmctld=slurm-wlm /usr/sbin/slurmd=slurm-wlm && \
 	  $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/slurm
 
-# A collector read by real Prometheus, VictoriaMetrics, pandas, DuckDB and polars, and on a real NATS server; what is
-# missing is skipped and named.
+# A collector read by real Prometheus, VictoriaMetrics, pandas, DuckDB and polars, and on a real NATS server; missing
+# programs are skipped and listed.
 test-collect: programs $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest pandas pyarrow duckdb polars && \
 	  $(VENV)/bin/pytest -q -rs tests/collect
@@ -137,7 +137,7 @@ $(VENV)/bin/python:
 install: build build-capi
 	@$(MAKE) --no-print-directory install-built
 
-# The same without building: what is in the folder BUILT, as the test of libhopbyte has it.
+# The same from the folder BUILT, without building, as the test of libhopbyte does.
 BUILT ?= $(TARGET)/release
 install-built:
 	install -D -m 755 $(BUILT)/hopbyte $(DESTDIR)$(PREFIX)/bin/hopbyte
@@ -163,7 +163,7 @@ docs: build
 	command -v mdbook >/dev/null || $(CARGO) install --locked mdbook
 	PATH="$$PATH:$$HOME/.cargo/bin" mdbook build docs
 
-# Fat trees of up to 506,530 switch ports, written, read, checked and routed.
+# Fat trees of up to 506,530 switch ports: written, read, checked and routed.
 bench-scale: build
 	$(PYTHON) bench/scale/run.py $(HOPBYTE)
 
@@ -175,7 +175,7 @@ bench:
 bench-model:
 	$(PYTHON) bench/model/run.py
 
-# The agent and the collector beside LDMS's (built first, five minutes; left out where that fails), then
+# The agent and the collector beside LDMS's (built first, five minutes; skipped if that fails), then
 # whole machines. Makes a network namespace, so needs root.
 bench-observe: build
 	-bench/ldms.sh build/peers/ldms
@@ -187,8 +187,8 @@ bench-observe: build
 	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 27648 --shards 2
 
 # The mapper beside other tools on the same problems (libscotch-dev, libtrilinos-zoltan2-dev with its
-# tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar; what is absent is left out).
-# Peers that cannot be installed here are left out, and named; so are P5f and P5d where their mesh cannot be generated.
+# tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar).
+# Peers that cannot be installed here are skipped and listed; so are P5f and P5d if their mesh cannot be generated.
 bench-map:
 	-@$(MAKE) --no-print-directory build/mesh/p5.graph
 	-scripts/need.sh gcc=gcc mpicxx=libopenmpi-dev /usr/include/scotch-int64=libscotch-dev \

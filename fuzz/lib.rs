@@ -5,11 +5,10 @@ use hopbyte_observe::counters::{self, CounterOptions, counter_series};
 use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 
-/// What a target does with bent input.
+/// A target: a function of the malformed input.
 pub type Target = Box<dyn Fn(&[u8]) + Send + Sync>;
 
-/// Targets that are no row of a table, or need more than its reader: companions of a dump, lists, what comes over a
-/// network.
+/// Targets that are no row of a table, or need more than its reader: companions of a dump, lists, network input.
 const OTHERS: &[(&str, fn(&[u8]))] = &[
     ("guid_names", |b| companion(SUBNET, Role::Names, b)),
     ("lid_matrix", |b| companion(SUBNET, Role::Tables, b)),
@@ -29,7 +28,7 @@ const OTHERS: &[(&str, fn(&[u8]))] = &[
         codes(model, b, inter);
         codes(model, intra, b);
     }),
-    // The hash at the end is made good, or nothing behind it would ever be reached.
+    // Appends a valid checksum; otherwise the code behind the check would never be reached.
     ("compact", |b| {
         let mut bytes = b.to_vec();
         hopbyte_fabric::compact::seal(&mut bytes);
@@ -51,7 +50,7 @@ const OTHERS: &[(&str, fn(&[u8]))] = &[
     ("block", block),
 ];
 
-/// The target of a name, which is that of its folder of seeds.
+/// Finds a target by the name of its seed folder.
 pub fn target(name: &str) -> Option<Target> {
     if let Some((_, run)) = OTHERS.iter().find(|(other, _)| *other == name) {
         return Some(Box::new(run));
@@ -66,12 +65,12 @@ pub fn target(name: &str) -> Option<Target> {
     })
 }
 
-/// A subnet for targets that bend a companion: tables, names.
+/// A subnet for targets that mutate a companion: tables, names.
 const SUBNET: &str = include_str!("seeds/ibnetdiscover/two-switches.txt");
-/// An Aries machine for targets that bend a map.
+/// An Aries machine for targets that mutate a map.
 const ARIES: &str = include_str!("seeds/aries/two-groups.txt");
 
-/// A Gemini machine for targets that bend routes.
+/// A Gemini machine for targets that mutate routes.
 const GEMINI: &[u8] = include_bytes!("../data/cray/gemini-2x2x8.interconnect.txt.zst");
 
 /// A CODES model and its links inside and between groups.
@@ -81,9 +80,9 @@ const MODEL: [&[u8]; 3] = [
     include_bytes!("seeds/codes_links/inter"),
 ];
 
-/// What the bent text is to a fixed dump.
+/// Role of the malformed text as a companion of a fixed dump.
 enum Role {
-    /// Which node is where.
+    /// Node locations.
     Map,
     /// Forwarding tables.
     Tables,
@@ -91,7 +90,7 @@ enum Role {
     Names,
 }
 
-/// Text within limits that keep one run short.
+/// Text within size limits that keep one run short.
 fn text(bytes: &[u8]) -> Option<Text> {
     let limits = Limits {
         bytes: 1 << 20,
@@ -107,7 +106,7 @@ fn dump(format: Format, bytes: &[u8]) {
     }
 }
 
-/// Reads a fixed dump with a bent companion.
+/// Reads a fixed dump with a malformed companion.
 fn companion(main: impl AsRef<[u8]>, role: Role, bytes: &[u8]) {
     let (Some(main), Some(text)) = (text(main.as_ref()), text(bytes)) else {
         return;
@@ -121,7 +120,7 @@ fn companion(main: impl AsRef<[u8]>, role: Role, bytes: &[u8]) {
     read(&main, None, with);
 }
 
-/// Reads, and uses what was read: all pairs of a small machine must route or say why not.
+/// Reads a dump and routes all pairs of a small machine: each has a route or a reason.
 fn read(text: &Text, format: Option<Format>, with: Companions<'_>) {
     match read_machine_text(text, format, with) {
         Ok(machine) if machine.fabric.nodes().len() <= 64 => {
@@ -153,7 +152,7 @@ fn subnet_counters(bytes: &[u8]) {
     counters_of(&machine.expect("the dump is a constant").fabric, bytes);
 }
 
-/// Reads counters of a machine and makes link states of them: no ratio is negative or infinite.
+/// Reads counters of a machine and derives link states: no ratio is negative or infinite.
 fn counters_of(fabric: &Fabric, bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let options = CounterOptions {
@@ -215,7 +214,7 @@ fn placement(bytes: &[u8]) {
     }
 }
 
-/// Reads a list of nodes; files that it names are not for fuzzing.
+/// Reads a list of nodes; files that it names are not fuzzed.
 fn nodes(bytes: &[u8]) {
     let list = String::from_utf8_lossy(bytes);
     if !list.trim().starts_with('@') {
@@ -238,7 +237,7 @@ fn codes(model: &[u8], intra: &[u8], inter: &[u8]) {
     read(&model, Some(Format::Codes), with);
 }
 
-/// Reads a question to an oracle and an answer of one: a state has as many links as the machine.
+/// Reads a query to an oracle and an oracle's answer: a state has as many links as the machine.
 fn oracle(bytes: &[u8]) {
     use hopbyte_observe::oracle::{Ask, Reply};
     let _ = Ask::read(bytes);
@@ -250,7 +249,7 @@ fn oracle(bytes: &[u8]) {
     }
 }
 
-/// Reads what a NATS server says: every operation takes bytes that are there, whatever follows.
+/// Reads a NATS server's protocol: every operation consumes bytes of the buffer, for any input.
 fn nats(bytes: &[u8]) {
     use hopbyte_collect::bus::{Op, Url, acknowledgement, delivered, greet, next};
     let url = Url::parse("nats://bus").expect("the address is a constant");
@@ -282,7 +281,7 @@ fn lines(bytes: &[u8]) {
     }
 }
 
-/// Frames as agents send them to a collector: what it takes it can read again from its own block.
+/// Reads frames from agents to a collector: a block built from accepted frames can be read again.
 fn frames(bytes: &[u8]) {
     use hopbyte_collect::block::{Cluster, split};
     use hopbyte_collect::bytes::Take;
@@ -313,7 +312,7 @@ fn frames(bytes: &[u8]) {
         .expect("what was taken can be read");
 }
 
-/// The entries of a kept block: no rate is negative or infinite, whatever is exported of it.
+/// The entries of a stored block: no exported rate is negative or infinite.
 fn block(entries: &[u8]) {
     use hopbyte_collect::block::Cluster;
     use hopbyte_collect::export::{lines, openmetrics};

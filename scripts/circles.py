@@ -1,7 +1,7 @@
-"""Files of a Rust crate that import each other in circles.
+"""Import cycles between the files of a Rust crate.
 
-A file leads to the files that its `use crate::…` items name and to those of its `mod x;` declarations (those of
-the crate's root apart, which declares everything). A name that is re-exported counts for the file that defines it.
+A file leads to the files named by its `use crate::…` items and its `mod x;` declarations (except those of the crate's
+root, which declares every module). A re-exported name counts for the file that defines it.
 `use super::…` stays within a folder and does not count.
 """
 
@@ -35,7 +35,7 @@ def modules(source: Path) -> dict[Module, Path]:
 
 
 def leaves(tree: str, prefix: Module = ()) -> Iterator[Module]:
-    """Paths that a use tree such as `crate::{a::B, c::*}` names."""
+    """Paths named by a use tree such as `crate::{a::B, c::*}`."""
     depth, begin, items = 0, 0, []
     for at, sign in enumerate(tree):
         depth += (sign == "{") - (sign == "}")
@@ -91,7 +91,7 @@ def graph(source: Path) -> dict[Path, set[Path]]:
 
 
 def reachable(edges: dict[Path, set[Path]], start: Path) -> set[Path]:
-    """Files that a file leads to, directly or not."""
+    """Files reachable from a file, directly or not."""
     found: set[Path] = set()
     waiting = list(edges[start])
     while waiting:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every fuzz target for some seconds each (default 30); stops at the first finding.
+# Runs every fuzz target for some seconds each (default 30); stops at the first finding.
 #   scripts/fuzz.sh [SECONDS] [TARGET...]
 set -e
 cd "$(dirname "$0")/.."

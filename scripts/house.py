@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Checks the rules of the house that the compiler does not know.
+"""Checks the project's rules that the compiler cannot check.
 
 1. Crates depend on each other as the table of ARCHITECTURE.md allows, in tests too.
 2. The pure crates touch no file, network, process, environment or clock, and forbid `unsafe`.
 3. Source files stay under 600 lines (900 is an error); the command line's crate stays under 7,000.
-4. Every dependency says in docs/dependencies.md what it saves, and where it is used.
-5. No more than five files of a crate import each other in a circle (scripts/circles.py).
-6. Paths and commits that ARCHITECTURE.md and CONTRIBUTING.md name exist.
+4. Every dependency has a row in docs/dependencies.md with its benefit and its users.
+5. No import cycle within a crate has more than five files (scripts/circles.py).
+6. Paths and commits named in ARCHITECTURE.md and CONTRIBUTING.md exist.
 
-Prints every breach and exits with 1 if there is one.
+Prints every violation and exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ IMPURE = re.compile(
     r"|\bstd::time::\{[^}]*\b(?:Instant|SystemTime)\b"
     r"|\b(?:Instant|SystemTime)::now\b"
 )
-# A search with a time budget has to know the time; it reads no other clock and stores none.
+# A search with a time budget has to read the monotonic clock; it reads no other clock and stores no time.
 BUDGET_CLOCKS = {"crates/map/src/mapper.rs", "crates/map/src/schedule.rs"}
 CLOCK = re.compile(r"\bstd::time\b|\bInstant::now\b")
 
 WARN_LINES, MOST_LINES = 600, 900
-# Readers of many-sided formats and flag tables may be longer; each says why.
+# Readers of large formats and flag tables may be longer; each has a reason.
 LONG_FILES: dict[str, str] = {}
 SOURCES = ("*.rs", "*.py", "*.c", "*.h", "*.ts", "*.sh")
 CLI_LINES = 7_000
 LARGEST_CIRCLE = 5
 
-# Rules that print a warning until the tree holds them. To make one an error, delete its name here.
+# Rules that only warn until the tree complies. To make one an error, delete its name here.
 ONLY_WARNED = {"cli-size", "circles", "paths", "commits", "dependency-rows", "unused-arrows"}
 
 Finding = tuple[str, str]  # rule, text
 
 
 def workspace() -> list[dict]:
-    """Packages of the workspace, as cargo sees them."""
+    """Packages of the workspace, from cargo metadata."""
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -151,7 +151,7 @@ def users_of(packages: list[dict]) -> dict[str, set[str]]:
 
 
 def dependencies(packages: list[dict]) -> list[Finding]:
-    """Dependencies without a row in docs/dependencies.md, and rows that name other crates than those that use them."""
+    """Dependencies without a row in docs/dependencies.md, and rows that list other crates than the actual users."""
     users = users_of(packages)
     crates = {package["name"].removeprefix("hopbyte-") for package in packages}
     found, explained = [], set()
@@ -170,7 +170,7 @@ def dependencies(packages: list[dict]) -> list[Finding]:
 
 
 def imports(packages: list[dict]) -> list[Finding]:
-    """Circles of imports that are too large."""
+    """Import cycles that are too large."""
     found = []
     for package in packages:
         folder = Path(package["manifest_path"]).parent
@@ -183,7 +183,7 @@ def imports(packages: list[dict]) -> list[Finding]:
 
 
 def paths(page: str) -> list[Finding]:
-    """Paths of the repository that a page names in backticks and that do not exist; capitals stand for any name."""
+    """Nonexistent paths of the repository that a page has in backticks; capitals stand for any name."""
     found = []
     for name in sorted(set(re.findall(r"`((?:\w|\.[a-z])[\w./*-]*/[\w./*-]*)`", (ROOT / page).read_text()))):
         if not any(ROOT.glob(re.sub(r"\b[A-Z]{2,}\b", "*", name.rstrip("/")))):
@@ -192,7 +192,7 @@ def paths(page: str) -> list[Finding]:
 
 
 def commits(page: str) -> list[Finding]:
-    """Commits that a page names in backticks and that are no ancestors of this one; none in a shallow clone."""
+    """Commits that a page has in backticks and that are no ancestors of this one; none in a shallow clone."""
     git = ["git", "-C", str(ROOT)]
     shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, check=False)
     if shallow.stdout.strip() != b"false":

@@ -1,14 +1,14 @@
 #!/bin/sh
 # usage: scripts/install_mpi.sh PREFIX
-# Builds the preload libraries and the probes for the MPIs that are here and puts them where `hopbyte record`,
-# `probe run` and `apply --check` look: PREFIX/lib/hopbyte and PREFIX/libexec/hopbyte/MPI. Without an MPI it says so.
+# Builds the preload libraries and the probes for the installed MPIs and installs them where `hopbyte record`,
+# `probe run` and `apply --check` look: PREFIX/lib/hopbyte and PREFIX/libexec/hopbyte/MPI. Without an MPI, a note.
 set -e
 prefix=$1
 here=$(dirname "$0")/..
 for part in mpi probes; do
   status=0
   make -s -C "$here/$part" all || status=$?
-  # Its last word without an MPI; other failures are failures.
+  # A missing MPI ends the script without an error; other failures are errors.
   if [ "$status" != 0 ]; then
     [ -n "$(command -v mpicc.openmpi mpicc)" ] && exit "$status"
     echo "no MPI here: preload libraries and probes are not installed (make mpi installs Open MPI and MPICH)" >&2

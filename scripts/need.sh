@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: scripts/need.sh [APT-OPTION …] PROGRAM=PACKAGE …
-# Installs the Debian packages of missing programs where that is allowed; otherwise names them and exits with 3.
-# PROGRAM may be a path, for packages that carry no program. While another process holds the package manager's
+# Installs the Debian packages of missing programs where permitted; otherwise lists them and exits with 3.
+# PROGRAM may be a path, for packages without a program. While another process holds the package manager's
 # lock, waits up to NEED_WAIT_SECONDS (900).
 options=
 missing=
@@ -19,7 +19,7 @@ if [ "$(id -u)" != 0 ]; then
   sudo -n true 2>/dev/null || run=
 fi
 
-# apt-get has three locks (dpkg's, the archive's, the lists'), of which DPkg::Lock::Timeout covers one: so try again.
+# apt-get has three locks (dpkg's, the archive's, the lists'), of which DPkg::Lock::Timeout covers one: retry instead.
 apt_get() {
   patience=${NEED_WAIT_SECONDS:-900}
   until said=$($run LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>&1 >/dev/null); do

@@ -1,4 +1,4 @@
-"""The program under test, as `make build` left it; shared by the folders of tests beside this file."""
+"""The program under test, built by `make build`; shared by the folders of tests beside this file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# What `make -C probes` and `make -C mpi` build, a folder or a library for every MPI.
+# Output of `make -C probes` and `make -C mpi`: a folder or a library for every MPI.
 PROGRAMS = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build/probes"))
 LIBRARIES = Path(os.environ.get("HOPBYTE_MPI_BUILD", ROOT / "build/mpi"))
 MPICH5 = Path(os.environ.get("HOPBYTE_MPICH5", ROOT / "build/mpich5"))
-# Launchers alone: the wheels of Open MPI 5 and Intel MPI, which `make -C probes deps` installs where it can.
+# Launchers only: the wheels of Open MPI 5 and Intel MPI, which `make -C probes deps` installs where possible.
 OPENMPI5 = Path(os.environ.get("HOPBYTE_OPENMPI5", ROOT / "build/openmpi5"))
 INTEL = Path(os.environ.get("HOPBYTE_INTEL", ROOT / "build/intel"))
 

@@ -53,7 +53,7 @@ static uint64_t message_size(MPI_Count count, MPI_Datatype type)
     return count > 0 ? (uint64_t)count * hopbyte_type_size(type) : 0; /* with no elements the type may be null */
 }
 
-/* A call whose messages are counted as pairs. */
+/* A call with messages counted as pairs. */
 static void direct_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int root,
                        uint64_t bytes)
 {

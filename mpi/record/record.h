@@ -12,7 +12,7 @@
 /* Classes of table entries. */
 enum hopbyte_class {
     CLASS_POINT = 1, /* point to point: key holds the destination's world rank */
-    CLASS_PAIR,      /* part of a collective whose arguments give destination and bytes */
+    CLASS_PAIR,      /* part of a collective with destination and bytes in its arguments */
     CLASS_CALL,      /* equal collective calls: key holds the root, and the size belongs to the key */
     CLASS_PUT,       /* one-sided, bytes from here to the target */
     CLASS_GET,       /* one-sided, bytes from the target to here */

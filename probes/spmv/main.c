@@ -45,7 +45,7 @@ struct run {
     const char *map_name;
     double start, seconds, exchange; /* of the current window; of all */
     double window_exchange, total_exchange;
-    int window, window_first, timed; /* timed: products whose time counts */
+    int window, window_first, timed; /* timed: products in the reported time */
 };
 
 static volatile sig_atomic_t asked_to_remap;

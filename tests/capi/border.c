@@ -1,5 +1,5 @@
-/* The border of libhopbyte: what makes no sense is refused with a text, threads share what they may share, and nothing
- * leaks (run with the address sanitizer). */
+/* libhopbyte's API at its limits: invalid arguments are refused with a message, threads may share handles as
+ * documented, and nothing leaks (run with the address sanitizer). */
 #include <hopbyte.h>
 
 #include <math.h>
@@ -49,7 +49,7 @@ static void refusals(const hopbyte_machine *machine) {
     CHECK(costs[0] == 5 && costs[3] == 5);
     CHECK(hopbyte_oracle_matrix(oracle, HOPBYTE_HOPS, HOPBYTE_SUM, HOPBYTE_BOTH, 2, nodes, costs) == HOPBYTE_OK);
     CHECK(costs[0] == 0 && costs[1] == 2 && costs[2] == 2);
-    /* Not measured is not zero. */
+    /* Missing is not zero. */
     CHECK(hopbyte_oracle_matrix(oracle, HOPBYTE_USED, HOPBYTE_SUM, HOPBYTE_BOTH, 2, nodes, costs) == HOPBYTE_OK);
     CHECK(costs[0] == 0 && isnan(costs[1]));
 
@@ -97,7 +97,7 @@ static void *share(void *argument) {
         CHECK(hopbyte_oracle_costs(oracle, HOPBYTE_HOPS, HOPBYTE_SUM, HOPBYTE_REQUEST, 600, from, to, costs) == 0);
         for (int i = 0; i < 600; i++)
             CHECK(costs[i] >= (from[i] != to[i]) && costs[i] <= 6);
-        /* The text is of this thread. */
+        /* The error text is per thread. */
         CHECK(hopbyte_oracle_costs(oracle, 9, 0, 0, 1, from, to, costs) && said("metric 9"));
     }
     return NULL;
@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
     refusals(machine);
     hopbyte_oracle *oracle = hopbyte_oracle_connect(machine, argc > 1 ? argv[1] : NULL);
     CHECK(oracle);
-    /* What others need of it stays. */
+    /* The data that other handles need stays allocated. */
     hopbyte_machine_close(machine);
     pthread_t threads[8];
     for (int i = 0; i < 8; i++)

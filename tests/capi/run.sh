@@ -1,7 +1,7 @@
 #!/bin/sh
-# usage: tests/capi/run.sh FOLDER, where cargo left `hopbyte` and libhopbyte
-# Compiles the examples of libhopbyte in C and Fortran and a test of its border without a warning, and runs them against
-# a running oracle, what is C under the address sanitizer too.
+# usage: tests/capi/run.sh FOLDER, with cargo's `hopbyte` and libhopbyte
+# Compiles the examples of libhopbyte in C and Fortran and a test of its limits without a warning, and runs them against
+# a running oracle, the C programs under the address sanitizer too.
 set -e
 lib=$1
 hopbyte=$lib/hopbyte
@@ -24,19 +24,19 @@ for name in border remap; do
 done
 # shellcheck disable=SC2086
 gfortran -Wall -Wextra -Werror -std=f2018 -g -J "$work" -o "$work/remap-fortran" "$capi/examples/remap.f90" $link
-# The header by itself is C++ as well, and the static library is whole.
+# The header alone compiles as C++ too, and the static library is self-contained.
 if command -v g++ >/dev/null; then
   echo '#include <hopbyte.h>' | g++ -Wall -Wextra -Werror -Wpedantic -I"$capi/include" -fsyntax-only -x c++ -
 fi
 # shellcheck disable=SC2086
 gcc $strict -I"$capi/include" -o "$work/remap-static" "$capi/examples/remap.c" "$lib/libhopbyte.a" -pthread -lm -ldl
 
-# Everything that the header declares is in the library, and nothing else.
+# The library exports exactly the functions that the header declares.
 grep -o 'hopbyte_[a-z_]*(' "$capi/include/hopbyte.h" | tr -d '(' | sort -u >"$work/declared"
 nm -D --defined-only "$lib/libhopbyte.so" | sed -n 's/.* T \(.*\)/\1/p' | sort >"$work/defined"
 diff "$work/declared" "$work/defined"
 
-# A torus of which others use one link to 61 %.
+# A torus with one link used to 61 % by other jobs.
 printf '{"schema":"hopbyte.link/1","link":"r0-0-0 Z+","used_ratio":0.61}\n' >"$work/links.jsonl"
 "$hopbyte" --quiet oracle serve --fabric torus:2x2x8 --counters "$work/links.jsonl" --socket "$work/socket" \
   >"$work/serving" &
@@ -61,7 +61,7 @@ for address in "" "$work/socket" "$url"; do
   grep -q "^snapshot $snapshot:" "$work/remap.out"
   if [ -n "$address" ]; then [ "$snapshot" -gt 0 ]; else [ "$snapshot" = 0 ]; fi
 done
-# Installed below a folder of its own, the library is found by pkg-config alone, and runs from there.
+# Installed below its own prefix, the library is found by pkg-config alone, and runs from there.
 prefix=/opt/hopbyte
 make -s install-built BUILT="$lib" DESTDIR="$work/stage" PREFIX=$prefix >"$work/installed" 2>&1 || { cat "$work/installed"; exit 1; }
 export PKG_CONFIG_SYSROOT_DIR="$work/stage" PKG_CONFIG_LIBDIR="$work/stage$prefix/lib/pkgconfig"
@@ -77,7 +77,7 @@ cmp "$work/remap.out" "$work/remap-installed.out"
 cmp "$work/remap-fortran.out" "$work/remap-fortran-installed.out"
 "$work/stage$prefix/bin/hopbyte" --version >/dev/null
 [ -s "$work/stage$prefix/share/man/man1/hopbyte-map.1" ]
-# What is wrong is said, and is an exit code.
+# Errors give a message and an exit code.
 if "$work/remap-fortran" nowhere 2>"$work/said" >"$work/said.out"; then exit 1; fi
 grep -q "nowhere" "$work/said.out"
 if "$work/remap" torus:2x2x9 "$work/socket" 2>"$work/said"; then exit 1; fi

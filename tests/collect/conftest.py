@@ -1,4 +1,4 @@
-"""A collector and an agent of this machine, and the programs that they are tested with."""
+"""A collector and an agent of this machine, and the other programs of these tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def require(program: str, package: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port without a listener."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
@@ -58,7 +58,7 @@ PATIENCE = 120.0
 
 
 def wait(what: str, check):  # noqa: ANN001, ANN201
-    """Calls `check` until it returns something true; for long, since a machine may have other work."""
+    """Calls `check` until it returns something true; with a long timeout, since a machine may be busy."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -72,7 +72,7 @@ def wait(what: str, check):  # noqa: ANN001, ANN201
 
 @dataclass
 class Site:
-    """A collector with an agent, and what else a test starts."""
+    """A collector with an agent, and the other programs that a test starts."""
 
     folder: Path
     hopbyte: Path
@@ -81,7 +81,7 @@ class Site:
     metrics: int = field(default_factory=free_port)
 
     def start(self, *command: object, out: str = "log") -> subprocess.Popen[str]:
-        """Runs a program until the test ends; what it prints goes to a file."""
+        """Runs a program until the test ends; its output goes to a file."""
         with (self.folder / out).open("a") as printed, (self.folder / "log").open("a") as said:
             words = [str(word) for word in command]
             process = subprocess.Popen(words, cwd=self.folder, stdout=printed, stderr=said, text=True)
@@ -106,7 +106,7 @@ class Site:
         self.agent("n1", *(agent or []))
 
     def last(self, out: str) -> dict:
-        """The newest whole line that a program printed."""
+        """The last complete line of a program's output."""
         text = (self.folder / out).read_text()
         lines = [line for line in text[: text.rfind("\n") + 1].splitlines() if line.endswith("}")]
         if not lines:
@@ -118,13 +118,13 @@ class Site:
         return self.last("ticks")
 
     def text(self) -> str:
-        """What the endpoint says."""
+        """The endpoint's metrics."""
         return get(f"http://127.0.0.1:{self.metrics}/metrics")
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A folder and a binary; everything that was started is killed at the end."""
+    """A folder and a binary; all started programs are killed at the end."""
     site = Site(tmp_path, hopbyte_binary())
     with site.stack:
         yield site
@@ -132,7 +132,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def certificate(site: Site) -> list[str]:
-    """A certificate of this machine's address and its key, as options."""
+    """A certificate for this machine's address and its key, as options."""
     openssl = require("openssl", "openssl")
     new = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     here = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]

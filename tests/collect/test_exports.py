@@ -1,7 +1,7 @@
-"""A collector and an agent of this machine, read by those who read such things.
+"""A collector and an agent of this machine, read by real databases and monitoring systems.
 
 Prometheus scrapes the OpenMetrics endpoint, VictoriaMetrics takes Influx lines, pandas, DuckDB and polars read the
-Parquet files. Programs that are missing are installed where that is allowed.
+Parquet files. Missing programs are installed where permitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from program import ROOT
 
 
 def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:
-    """Prometheus takes the text as it is, and the totals are the kernel's."""
+    """Prometheus accepts the text unchanged, and the totals are the kernel's."""
     prometheus = require("prometheus", "prometheus")
     site.gather()
     text = wait("metrics", lambda: site.text() if "received_bytes_total" in site.text() else "")
@@ -53,7 +53,7 @@ def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:
     assert before <= seen <= after, (before, seen, after)
     assert [r["value"][1] for r in ask("hopbyte_tick_reported_nodes")] == ["1"]
     assert ask("up")[0]["value"][1] == "1"
-    # Every expression of the dashboard finds metrics that exist.
+    # Every expression of the dashboard finds existing metrics.
     dashboard = json.loads((ROOT / "packaging/grafana-dashboard.json").read_text())
     used = set(re.findall(r"hopbyte_\w+", json.dumps(dashboard["panels"])))
     known = {r["metric"]["__name__"] for r in ask('{__name__=~"hopbyte_.+"}')}
@@ -61,7 +61,7 @@ def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:
         "hopbyte_port_credit_stall_seconds_total",  # networks with credits
         "hopbyte_port_capacity_bytes_per_second",  # lo has none
         "hopbyte_port_sent_capacity_bytes_per_second",
-        "hopbyte_tick_spread_seconds",  # more nodes than one
+        "hopbyte_tick_spread_seconds",  # more than one node
     }
     assert used - known <= elsewhere
 
@@ -86,7 +86,7 @@ def test_victoria_metrics_takes_lines(site: Site) -> None:
 
 
 def test_lines_of_other_tools_become_counters(site: Site) -> None:
-    """Totals as ClusterCockpit's collector writes them; what is wrong is answered with its line."""
+    """Totals in the format of ClusterCockpit's collector; malformed lines are reported with their number."""
     port = free_port()
     site.gather("--listen-lines", f"127.0.0.1:{port}")
     tags = "cluster=c,hostname=cc1,type=node,stype=network,stype-id=eth0"
@@ -107,20 +107,20 @@ def test_lines_of_other_tools_become_counters(site: Site) -> None:
     now = int(time.time())
     lines = [f"net_bytes_in,{tags} value={1000 + 500 * i}i {now - 20 + 10 * i}\n" for i in range(3)]
     assert post("".join(lines) + f"net_bytes_in_bw,{tags} value=50 {now}\nload_one,hostname=cc1 value=1\n") == (204, "")
-    # The moment of the last line is complete when nothing of it came for two ticks.
+    # The time of the last line is complete after two ticks without further lines for it.
     series = wait("totals", lambda: found if (found := totals()) and found[0].endswith(" 2000") else None)
     assert series == ['hopbyte_port_received_bytes_total{node="cc1",source="lines",port="eth0"} 2000']
     status, text = post(f"net_bytes_in,{tags} value=-1 {now}\n")
     assert status == 400 and "in line 1, expected a total" in text
     status, text = post("net_bytes_in,hostname=../x,stype-id=e value=1\n")
     assert status == 400 and "host name" in text
-    # Nobody waits for them: the agent's ticks are complete.
+    # They do not delay a tick: the agent's ticks are complete.
     tick = site.last_tick()
     assert (tick["expected"], tick["reported"], tick["late"]) == (1, 1, [])
 
 
 def test_pandas_duckdb_and_polars_read_the_store(site: Site) -> None:
-    """Columns are counters, rows are ticks, and nothing is there twice."""
+    """Columns are counters, rows are ticks, and no row occurs twice."""
     pandas, duckdb, polars = (pytest.importorskip(name) for name in ("pandas", "duckdb", "polars"))
     pytest.importorskip("pyarrow")
     site.gather()
@@ -142,10 +142,10 @@ def test_pandas_duckdb_and_polars_read_the_store(site: Site) -> None:
     assert (closed["reported"] <= closed["expected"]).all()
     grown = f"select node, max(\"lo/rx_bytes\") - min(\"lo/rx_bytes\") from '{file}' group by node"
     assert duckdb.sql(grown).fetchall() == [("n1", counted.max() - counted.min())]
-    # A busy machine may have let the agent miss a tick: all three see the same ones.
+    # On a busy machine the agent may have missed a tick: all three see the same ones.
     incomplete = polars.scan_parquet(ticks).filter(polars.col("missing") != "").collect()
     assert list(incomplete["tick"]) == list(closed["tick"][closed["missing"] != ""])
-    # The same ticks come out of the replay.
+    # The replay yields the same ticks.
     text = subprocess.run(
         [site.hopbyte, "--json", "replay", "store"], cwd=site.folder, capture_output=True, text=True, check=True
     )

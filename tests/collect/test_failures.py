@@ -1,4 +1,4 @@
-"""What fails in a cluster, done to real processes: one stands, one is slow, a device goes and comes."""
+"""Failures of a cluster on real processes: a stopped agent, a slow one, a device that disappears and returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conftest import Site, resident, wait
 
 
 def test_a_frozen_node_is_named_at_the_deadline(site: Site) -> None:
-    """LDMS shows a stopped sampler's last values as consistent; here the next tick names it."""
+    """LDMS shows a stopped sampler's last values as consistent; here the next tick reports it."""
     site.collect("--expect", "n[1-2]")
     first, second = site.agent("n1"), site.agent("n2")
     wait("both nodes", lambda: site.last_tick()["reported"] == 2)
@@ -26,7 +26,7 @@ def test_a_frozen_node_is_named_at_the_deadline(site: Site) -> None:
 
 
 def test_a_collector_that_stands_costs_its_agents_the_oldest_reports_only(site: Site) -> None:
-    """The agent's memory is bounded, it says what it gave up, and both go on."""
+    """The agent's memory is bounded, it reports dropped ticks, and both continue."""
     collector = site.collect()
     agent = site.agent("n1", "--keep", 3)
     wait("the node", lambda: site.last_tick()["reported"] == 1)
@@ -41,7 +41,7 @@ def test_a_collector_that_stands_costs_its_agents_the_oldest_reports_only(site: 
 
 
 def test_an_interface_that_goes_and_returns(site: Site) -> None:
-    """Its counters go and come back with it; the agent and the other interface go on."""
+    """Its counters disappear and return with it; the agent and the other interface continue."""
     ip = shutil.which("ip")
     if not ip or os.geteuid():
         pytest.skip("needs root and ip")

@@ -18,7 +18,7 @@ TICKS = [*FAST, "--deadline", "150"]
 
 @dataclass
 class Bus:
-    """A server of a test's own."""
+    """A test's own server."""
 
     site: Site
     options: list[str]
@@ -28,20 +28,20 @@ class Bus:
     scheme: str = "nats"
 
     def start(self) -> None:
-        """Starts it, with what it kept before."""
+        """Starts it, with its stored state."""
         folder = self.site.folder / "jetstream"
         words = [self.program, "-a", "127.0.0.1", "-p", self.port, "-sd", folder, *self.options]
         self.process = self.site.start(*words)
 
     def kill(self) -> None:
-        """Kills it as a power cut would."""
+        """Kills it with SIGKILL, like a power failure."""
         assert self.process
         self.process.kill()
         self.process.wait()
 
     @property
     def url(self) -> list[str]:
-        """How to reach it."""
+        """Its address."""
         return ["--nats", f"{self.scheme}://127.0.0.1:{self.port}"]
 
 
@@ -60,7 +60,7 @@ def server(site: Site):  # noqa: ANN201
 
 
 def test_agents_and_collectors_find_each_other_again(site: Site, server) -> None:  # noqa: ANN001
-    """Server and collector are killed in turn; the agents go on and are heard again."""
+    """Server and collector are killed in turn; the agents continue and their ticks arrive again."""
     bus = server()
     collector = site.collect(*bus.url, *TICKS)
     for name in ("n1", "login"):
@@ -75,14 +75,14 @@ def test_agents_and_collectors_find_each_other_again(site: Site, server) -> None
     site.collect(*bus.url, *TICKS)
     tick = site.last_tick()["tick"]
     wait("both after the collector", lambda: (t := site.last_tick())["tick"] > tick and t["reported"] == 2)
-    # A second agent of a name is refused over the bus as elsewhere.
+    # A second agent of the same name is refused, as without NATS.
     site.agent("n1", *bus.url, *FAST)
     wait("a sentence", lambda: "a second agent named n1" in (site.folder / "log").read_text())
     wait("both still", lambda: site.last_tick()["reported"] == 2)
 
 
 def test_lines_come_over_the_bus_too(site: Site, server) -> None:  # noqa: ANN001
-    """ClusterCockpit's collectors publish lines on a subject of their own."""
+    """ClusterCockpit's collectors publish lines on their own subject."""
     bus = server()
     site.gather(*bus.url, "--nats-lines", "hpc.nodes", *TICKS, agent=FAST)
     heard = f"nats://127.0.0.1:{bus.port}: connected"
@@ -97,7 +97,7 @@ def test_lines_come_over_the_bus_too(site: Site, server) -> None:  # noqa: ANN00
 
 
 def test_collectors_share_the_blocks(site: Site, server) -> None:  # noqa: ANN001
-    """64 neighbours are one block; each collector gathers its own."""
+    """64 neighbours form one block; each collector gathers its own."""
     bus = server()
     for i in range(2):
         listen = ["--listen", f"127.0.0.1:{free_port()}", "--expect", "n[0-1],n[64-65]"]
@@ -116,7 +116,7 @@ def test_collectors_share_the_blocks(site: Site, server) -> None:  # noqa: ANN00
 
 
 def test_a_stream_loses_nothing_that_was_acknowledged(site: Site, server) -> None:  # noqa: ANN001
-    """Server, collector and agent are killed in turn; what a stream acknowledged is in the store."""
+    """Server, collector and agent are killed in turn; every acknowledged message of a stream is in the store."""
     bus = server("-js")
     collect = [*bus.url, *TICKS, "--jetstream", "COUNTERS", "--store", "store"]
     report = [*bus.url, *FAST, "--jetstream", "--keep", "500"]
@@ -143,7 +143,7 @@ def test_a_stream_loses_nothing_that_was_acknowledged(site: Site, server) -> Non
         agent.kill()
         agent.wait()
         with (site.folder / "n1").open("a") as lines:
-            lines.write("\n")  # a torn line ends here
+            lines.write("\n")  # a truncated line
         agent = site.agent("n1", *report)
         wait("the next agent", lambda: site.last("n1")["sequence"] < 20)
         acknowledged()
@@ -171,11 +171,11 @@ def test_a_stream_loses_nothing_that_was_acknowledged(site: Site, server) -> Non
     assert len(highest) == 3 and len(told) > 20
     assert told <= set(kept), sorted(told - set(kept))
     assert len(kept) == len(set(kept)), "nothing twice"
-    assert late, "what came while the collector was away"
+    assert late, "no ticks of the collector's downtime"
 
 
 def test_a_server_is_talked_to_in_tls(site: Site, server, certificate: list[str]) -> None:  # noqa: ANN001
-    """Agents and collectors know the server by its certificate, and one that requires TLS is not talked to without."""
+    """Agents and collectors verify the server's certificate, and a TLS server refuses plain connections."""
     assert certificate
     bus = server("-js", "--tls", "--tlscert", "cert.pem", "--tlskey", "key.pem", scheme="tls")
     trust = ["--tls-ca", "cert.pem"]

@@ -1,4 +1,4 @@
-"""Agents and viewers talk TLS to a collector whose certificate a test makes."""
+"""Agents and viewers connect over TLS to a collector with a test certificate."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from conftest import Site, get, resident, wait
 
 
 def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certificate: list[str]) -> None:
-    """Who trusts the certificate is heard; who does not, or talks without TLS, is told so."""
+    """Clients that trust the certificate are served; others, and plain connections, get an error."""
     token = ["--token", "token"]
     site.collect(*certificate, *token, "--metrics", f"127.0.0.1:{site.metrics}", "--store", "store")
     agent = site.agent("n0-0", *token, "--tls-ca", "cert.pem")
     wait("the node", lambda: site.last_tick()["reported"] == 1)
     wait("acknowledgements", lambda: site.last("n0-0")["acknowledged"] >= 1)
-    # The endpoint looks at the collector from within.
+    # The endpoint reads the collector from within the process.
     wait("metrics", lambda: 'hopbyte_node_reported{node="n0-0"} 1' in site.text())
     address = f"127.0.0.1:{site.collector}"
     watch = [site.hopbyte, "--json", "replay", address, *token, "--tls-ca", "cert.pem"]
@@ -50,7 +50,7 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
 
 
 def test_a_collector_without_tls_says_so(site: Site, certificate: list[str]) -> None:
-    """An agent that wants TLS is not heard without it."""
+    """An agent that requires TLS gets no plain connection."""
     assert certificate
     site.collect()
     site.agent("n1", "--tls-ca", "cert.pem")
@@ -75,19 +75,19 @@ def test_what_does_not_go_together_is_refused(site: Site, certificate: list[str]
 
 
 def test_idle_connections_in_tls_are_bounded(site: Site, certificate: list[str]) -> None:
-    """Those who shook hands and say nothing cost little, are closed for their silence, and the rest goes on."""
+    """Idle clients after the handshake cost little, are closed by a timeout, and the others are served."""
     collector = site.collect(*certificate, "--connections", 80, "--token", "token")
     site.agent("n1", "--token", "token", "--tls-ca", "cert.pem")
     wait("the node", lambda: site.last_tick()["reported"] == 1)
     before = resident(collector)
     trust = ssl.create_default_context(cafile=str(site.folder / "cert.pem"))
     address = ("127.0.0.1", site.collector)
-    # So few that a busy machine shakes hands with all of them before the first is closed for its silence.
+    # So few that even a busy machine completes all handshakes before the first timeout.
     idle = [trust.wrap_socket(socket.create_connection(address), server_hostname="127.0.0.1") for _ in range(60)]
     grown = (resident(collector) - before) / len(idle)
     print(f"{grown / 1000:.1f} kB a connection")
     assert grown < 60_000, grown
-    # More than are allowed are closed at once, and said.
+    # Connections above the limit are closed at once, and reported.
     more = [socket.create_connection(address) for _ in range(60)]
     wait("a sentence", lambda: "the maximum is 80 connections" in (site.folder / "log").read_text())
     wait("their end", lambda: "no hello within 5 s" in (site.folder / "log").read_text())
@@ -98,7 +98,7 @@ def test_idle_connections_in_tls_are_bounded(site: Site, certificate: list[str])
 
 
 def test_lines_are_posted_over_https(site: Site, certificate: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database behind TLS gets its lines when the system trusts its certificate, and a remark says when not."""
+    """A database behind TLS gets its lines if the system trusts its certificate; otherwise a remark is printed."""
     assert certificate
     posts: list[str] = []
 
@@ -109,7 +109,7 @@ def test_lines_are_posted_over_https(site: Site, certificate: list[str], monkeyp
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Accepts a connection and does nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Database)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,4 +1,4 @@
-"""The links of a machine from agents that run: a page a tick, from totals and from percentages alone."""
+"""The links of a machine from running agents: a page per tick, from totals and from percentages alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE = 1_000_000_000
 
 @pytest.fixture
 def routers(site: Site):  # noqa: ANN201
-    """Metrics of two routers as gpcdr writes them, anew ten times a second: totals, and percentages alone."""
+    """Metrics of two routers in gpcdr's format, rewritten ten times a second: totals, and percentages alone."""
     files = {name: site.folder / f"{name}.metrics" for name in ("totals", "derived")}
     stop, gone = threading.Event(), set()
 
@@ -51,13 +51,13 @@ def routers(site: Site):  # noqa: ANN201
 
 
 def row(page: Path, name: str) -> str | None:
-    """A row of the newest page that is all there."""
+    """A row of the newest complete page."""
     rows = [line for line in page.read_text().splitlines() if line.startswith(name)]
     return rows[-1] if rows else None
 
 
 def test_watch_shows_what_agents_of_routers_read(site: Site, routers) -> None:  # noqa: ANN001
-    """A rate of totals, a percentage as it is, and nothing of a router whose file vanished."""
+    """A rate from totals, a percentage as given, and no values for a router without its file."""
     files, gone = routers
     site.collect("--period", "0.5")
     words = ["--period", "0.5", "--to", f"127.0.0.1:{site.collector}", "--interface", "none", "--file"]
@@ -69,7 +69,7 @@ def test_watch_shows_what_agents_of_routers_read(site: Site, routers) -> None:  
     site.start(site.hopbyte, "watch", address, "--fabric", FABRIC, out="page")
     page = site.folder / "page"
     bars = wait("both links", lambda: b if (b := row(page, "X- ")) and "2 of 64" in b else None)
-    # What came from X+ went X- from the neighbour; the worst is what only a percentage says.
+    # Arrivals on X+ left the neighbour by X-; the worst value exists as a percentage only.
     assert "75.0" in bars, bars
 
     def rate() -> float | None:
@@ -77,7 +77,7 @@ def test_watch_shows_what_agents_of_routers_read(site: Site, routers) -> None:  
         rates = [float(words[2]) for words in rows if words[2].replace(".", "").isdigit()]
         return rates[-1] if rates else None
 
-    # The files tell a moment of their own, to a millisecond.
+    # The files have their own timestamp, to a millisecond.
     wait("its rate", lambda: (r := rate()) and abs(r - RATE / 1e6) < 10)
     gone.add("derived")
     wait("one link", lambda: "1 of 64" in (row(page, "X- ") or ""))
@@ -86,7 +86,7 @@ def test_watch_shows_what_agents_of_routers_read(site: Site, routers) -> None:  
 
 
 def test_links_of_this_machine_over_an_interval(site: Site) -> None:
-    """`links live` reads twice, as far apart as it is told, and says how far it was."""
+    """`links live` reads twice, with the given interval, and reports the measured one."""
     words = ["links", "live", "--fabric", "torus:2x2", "--counters-of", "n0-0"]
 
     def summary(seconds: float) -> dict:
@@ -105,7 +105,7 @@ def test_links_of_this_machine_over_an_interval(site: Site) -> None:
 
 
 def test_watch_fits_the_terminal(site: Site) -> None:
-    """On a terminal as ssh gives one: no line is wider, no page is longer, and a larger window is used at once."""
+    """On a terminal as under ssh: no line is wider and no page longer than it, and a resize takes effect at once."""
     site.gather("--period", "0.5", agent=["--period", "0.5"])
     wait("the node", lambda: site.last_tick()["reported"] == 1)
     terminal, side = pty.openpty()

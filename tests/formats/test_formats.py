@@ -1,4 +1,4 @@
-"""What `fabric convert` writes, read by the programs that the formats belong to."""
+"""Output of `fabric convert`, read by the programs that own the formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MACHINES = [
     "data/node-topology/hwloc-2.xml",
     "data/infiniband/opensm-x5-minhop/opensm-subnet.lst.zst",
 ]
-# Machines with one path a pair, whose routes a platform holds link by link.
+# Machines with one path per pair, whose platforms list routes link by link.
 SINGLE_PATH = MACHINES[:3] + MACHINES[-1:]
 
 
@@ -86,7 +86,7 @@ def test_simgrid_routes_as_the_machine(machine: str, tmp_path: Path, simgrid: Pa
 
 @pytest.mark.parametrize("machine", ["aries:2x2x3", "torus:24x24"])
 def test_simgrid_finds_paths_as_short(machine: str, tmp_path: Path, simgrid: Path) -> None:
-    """Where SimGrid routes itself, its paths are as long as the shortest."""
+    """If SimGrid computes the routes itself, its paths are as long as the shortest."""
     file = tmp_path / "m.xml"
     hopbyte("convert", machine, "-o", str(file))
     assert 'routing="Dijkstra"' in file.read_text()

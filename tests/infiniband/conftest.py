@@ -1,7 +1,7 @@
 """A simulated InfiniBand fabric under a real subnet manager.
 
 `ibsim` answers management packets for a network described in a file; OpenSM and the
-infiniband-diags tools talk to it through a preloaded library, as they would to hardware.
+infiniband-diags tools use it through a preloaded library instead of hardware.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PRELOAD = Path("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so")
 
 
 def require_programs() -> None:
-    """Installs what is missing where that is allowed; else says what to install."""
+    """Installs missing programs where permitted; otherwise lists them."""
     os.environ["PATH"] += ":/usr/sbin"
     needed = [f"{program}={package}" for program, package in PACKAGES.items()]
     done = subprocess.run([NEED, *needed, f"{PRELOAD}=ibsim-utils"], check=False, capture_output=True, text=True)
@@ -72,7 +72,7 @@ class Sim:
         self.tool("opensm", "-o", "-e", "-R", engine, "-f", str(log), *options)
 
     def dump(self, name: str) -> tuple[Path, Path]:
-        """Fabric and forwarding tables, as the real tools print them."""
+        """Fabric and forwarding tables, as printed by the real tools."""
         fabric, tables = self.folder / f"{name}.ibnetdiscover", self.folder / f"{name}.fts"
         fabric.write_text(self.tool("ibnetdiscover"))
         tables.write_text(self.tool("dump_fts"))
@@ -89,10 +89,10 @@ class Sim:
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """Starts simulators from network descriptions and stops them all at the end."""
     require_programs()
-    # Simulator and tools take turns, a packet each: on one processor none of them sleeps until another wakes it there.
+    # Simulator and tools alternate, one packet each: on one processor, wake-ups need no migration.
     processors = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(processors)})
-    # The simulator's socket name is the machine's: another run must not answer for this one.
+    # The simulator's socket name is global to the machine: another run must not answer for this one.
     monkeypatch.setenv("IBSIM_SOCKNAME", f"hopbyte{os.getpid()}")
     running: list[subprocess.Popen[str]] = []
 

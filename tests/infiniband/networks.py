@@ -8,7 +8,7 @@ Cable = tuple[tuple[str, int], tuple[str, int]]
 
 
 class Net:
-    """Switches and adapters with their cables; ports are handed out in order."""
+    """Switches and adapters with their cables; ports are assigned in order."""
 
     def __init__(self) -> None:
         self.ports: dict[str, dict[int, tuple[str, int]]] = {}

@@ -1,4 +1,4 @@
-"""Counters of a whole fabric through the real MAD tools: what ibsim was told is what links says."""
+"""Counters of a whole fabric through the real MAD tools: links reports the values set in ibsim."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Row = dict[str, object]
 
 @contextmanager
 def subnet_manager(sim: Sim) -> Iterator[None]:
-    """OpenSM that stays: ibqueryerrors asks it for paths."""
+    """A persistent OpenSM: ibqueryerrors queries it for paths."""
     env = dict(os.environ, LD_PRELOAD=str(PRELOAD), SIM_HOST=sim.host)
     env |= {"OSM_TMP_DIR": str(sim.folder), "OSM_CACHE_DIR": str(sim.folder)}
-    # What it logs is written at once.
+    # Log lines are flushed at once.
     command = ["opensm", "-e", "-d", "2", "-f", str(sim.folder / "opensm.log")]
     process = subprocess.Popen(
         command, env=env, cwd=sim.folder, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
@@ -40,7 +40,7 @@ def subnet_manager(sim: Sim) -> Iterator[None]:
 
 
 def simulated_tools(sim: Sim) -> Path:
-    """A folder with an `ibqueryerrors` that asks the simulator."""
+    """A folder with an `ibqueryerrors` that queries the simulator."""
     folder = sim.folder / "bin"
     folder.mkdir()
     program = folder / "ibqueryerrors"
@@ -53,7 +53,7 @@ def simulated_tools(sim: Sim) -> Path:
 
 
 def asked(sim: Sim, *arguments: str) -> str:
-    """What ibqueryerrors prints; it fails when it finds errors, which is no failure here."""
+    """Output of ibqueryerrors; its exit code for errors found is no failure here."""
     env = dict(os.environ, LD_PRELOAD=str(PRELOAD), SIM_HOST=sim.host)
     done = subprocess.run(
         ["ibqueryerrors", *arguments],
@@ -100,7 +100,7 @@ def test_every_port_of_the_fabric_is_read(simulate: Callable[[str], Sim]) -> Non
             files.append(sim.folder / name)
             files[-1].write_text(data + errors)
         rows = {str(r["link"]): r for r in links(sim, *files, "--fabric", fabric, "--interval", "2")}
-        # Six cables and both directions of each: four hosts, two leaves.
+        # Six cables with both directions each: four hosts, two leaves.
         assert len(rows) == 12
         assert all(r["received_bytes"] is not None for r in rows.values())
         waited = {name: row.get("credit_stall_count") for name, row in rows.items()}
@@ -110,9 +110,9 @@ def test_every_port_of_the_fabric_is_read(simulate: Callable[[str], Sim]) -> Non
             sim, "fabric-wide", "--fabric", fabric, "--interval", "1", tools=simulated_tools(sim)
         )
         assert len(live) == 12
-        # The tool's own packets are traffic: they came to the host that asked.
+        # The tool's own packets are traffic too: they arrived at the querying host.
         assert any(r["received_bytes"] for r in live), live
-        # Nothing waited meanwhile, which is known, not missing.
+        # Zero waiting in the interval, which is measured, not missing.
         assert all(r["credit_stall_count"] == 0 for r in live), live
 
 

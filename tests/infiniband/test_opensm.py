@@ -31,7 +31,7 @@ def adapters(sim_dump: str) -> dict[str, int]:
 
 
 def traced(text: str) -> list[tuple[str, int]]:
-    """Ports that ibtracert leaves by: (guid of the node, port), first from the source."""
+    """Output ports from ibtracert: (guid of the node, port), from the source on."""
     steps, guid = [], None
     for line in text.splitlines():
         start = re.match(r"From \S+ \{0x([0-9a-f]+)\}", line)
@@ -101,7 +101,7 @@ def test_a_pulled_cable_and_the_new_routes_are_named(simulate, hopbyte):
     expected = {"leaf2[1]", f"{net.names[spine]}[{far_port}]"}
     assert set(diff["links_removed"]) == expected and not diff["links_added"]
     assert diff["routes_changed"] > 0 and "leaf2" in diff["entries_changed"]
-    # The same dumps compared with themselves differ in nothing.
+    # A comparison of the dumps with themselves has no differences.
     code, _ = hopbyte(
         "fabric", "diff", before[0], before[0], "--routes", before[1], "--after-routes", before[1]
     )
@@ -111,7 +111,7 @@ def test_a_pulled_cable_and_the_new_routes_are_named(simulate, hopbyte):
 def test_credit_loops_are_found_where_the_engine_makes_them(simulate, hopbyte):
     net = networks.torus(5, 5, 1)
     sim = simulate(net.text())
-    # Without a root that it can find, updn quietly routes by minimal hops.
+    # Without a root that it can find, updn silently falls back to minimal hops.
     root = next(g for g, name in net.names.items() if name == "sw-0-0-0")
     roots = sim.folder / "roots"
     roots.write_text(f"0x{root[2:]}\n")
@@ -121,5 +121,5 @@ def test_credit_loops_are_found_where_the_engine_makes_them(simulate, hopbyte):
         dump, tables = sim.dump(engine)
         _, text = hopbyte("fabric", "check", dump, "--routes", tables, "--json")
         verdict[engine] = json.loads(text)["deadlock_free"]
-    # Minimal hops on rings of five wait in a circle; up/down cannot.
+    # Minimal hops on rings of five have a credit loop; up/down cannot.
     assert verdict == {"minhop": False, "updn": True}

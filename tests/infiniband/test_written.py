@@ -1,4 +1,4 @@
-"""A machine that `fabric convert` wrote runs on ibsim, and OpenSM installs the routes written."""
+"""A machine written by `fabric convert` runs on ibsim, and OpenSM installs the written routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lab for the tests: needs root (or a user namespace that may make networks) and says so."""
+"""A lab for the tests: needs root (or a user namespace that may make networks), else fails with a message."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Lab:
 
 
 def reading(take: Callable[[], T], right: Callable[[T], bool], seconds: float = 60) -> T:
-    """The first reading that is right, or the last of so many seconds."""
+    """The first correct reading, or the last after so many seconds."""
     deadline = time.monotonic() + seconds
     while not right(one := take()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -60,8 +60,8 @@ def reading(take: Callable[[], T], right: Callable[[T], bool], seconds: float = 
 
 
 class Witness:
-    """When a processor of this machine was away: given to another machine, or to what may not be interrupted. A thread
-    on each that sleeps for two milliseconds and is late sees it."""
+    """Intervals without a processor: time stolen by the hypervisor or by uninterruptible work. A thread per processor
+    sleeps for two milliseconds and records how late it wakes."""
 
     LATE = 0.005
 
@@ -81,8 +81,8 @@ class Witness:
             last = now
 
     def present(self, start: float, end: float) -> float:
-        """Share of a time in which all processors were there."""
-        # One that is away until now is not known yet.
+        """Share of an interval in which all processors were available."""
+        # An interval still open is not recorded yet.
         time.sleep(self.LATE)
         away, known = 0.0, start
         for first, last in sorted(self.gaps):
@@ -93,9 +93,9 @@ class Witness:
 
 @pytest.fixture(scope="session")
 def within() -> Callable[..., None]:
-    """Figures of links lie between two bounds each. A machine whose processors are taken away carries less than its
-    links allow: the lower bound is for as long as they were there. And what waited meanwhile goes faster for a moment,
-    so that they are read until they are right; links that are wrong are so every time."""
+    """Asserts that link values lie within bounds. On a machine with stolen processor time links carry less than they
+    allow: the lower bound is scaled by the available time. The backlog then drains faster for a moment, so values are
+    read until they are right; links that are really wrong stay wrong."""
     witness = Witness()
 
     def check(take: Callable[[], dict[str, float]], bounds: dict[str, tuple[float, float]]) -> None:
@@ -120,7 +120,7 @@ def namespaces(name: str) -> list[str]:
 
 
 def totals(one) -> dict[str, int]:
-    """Bytes sent by every shaped interface, straight from the kernel: `r3 l17` or `n5 eth0`."""
+    """Bytes sent by every shaped interface, from the kernel: `r3 l17` or `n5 eth0`."""
     found = {}
     for place in (line.split()[0] for line in namespaces(one.name)):
         command = ["ip", "netns", "exec", place, "tc", "-s", "-j", "qdisc", "show"]
@@ -133,7 +133,7 @@ def totals(one) -> dict[str, int]:
 
 @pytest.fixture
 def lab() -> Iterator[object]:
-    """Builds labs and takes them down whatever happens."""
+    """Builds labs and removes them after the test in any case."""
     up: list[Lab] = []
 
     def build(spec: str, *options: object) -> Lab:

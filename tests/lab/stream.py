@@ -32,7 +32,7 @@ def send(host: str, total: int) -> None:
 
 
 def frames(host: str, size: int, count: int) -> None:
-    """Nobody answers datagrams to a port that is bound and never read."""
+    """A bound UDP port that is never read: no replies, no errors."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         for _ in range(count):
             s.sendto(b"x" * size, (host, PORT))

@@ -1,5 +1,5 @@
-"""The lab as a cluster that is watched: agents on every router and node, a collector, an oracle that follows it, and an
-application that asks it, moves while it runs, and goes on."""
+"""The lab as a monitored cluster: agents on every router and node, a collector, an oracle that follows it, and an
+application that queries the oracle, moves at run time, and continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIBRARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / hopbyte_bi
 
 @pytest.fixture
 def started():
-    """Starts programs that go on, and ends them."""
+    """Starts background programs and ends them."""
     children: list[subprocess.Popen[str]] = []
 
     def start(*words: object) -> subprocess.Popen[str]:
@@ -39,7 +39,7 @@ def started():
 
 
 def said(child: subprocess.Popen[str], stream: str, pattern: str) -> str:
-    """What a program says of itself, within a minute."""
+    """A program's own status, within a minute."""
     lines = getattr(child, stream)
     while select.select([lines], [], [], 60)[0] and (line := lines.readline()):
         if found := re.search(pattern, line):
@@ -55,7 +55,7 @@ def ask(address: Path, question: dict) -> dict:
 
 
 def used(address: Path, route: tuple[str, str]) -> float | None:
-    """Used bandwidth of the worst link of a route, as the oracle knows it."""
+    """The oracle's used bandwidth of the worst link of a route."""
     question = {"from": route[0], "to": route[1], "metric": "used", "aggregate": "max"}
     return ask(address, question).get("cost")
 
@@ -92,7 +92,7 @@ def test_agents_collector_oracle_map_and_a_move_while_running(lab, within, start
 
     within(used_after_two_ticks, {"busy": (0.65, 0.85), "idle": (0, 0)})
 
-    # Blocks that exchange over the busy link leave its ends, products stay right.
+    # Blocks that exchange over the busy link move away from its ends; products stay right.
     hosts = ["n0-0-0", "n0-0-1", "n1-0-0", "n1-0-1", "n1-1-0", "n1-1-1"]
     network = "--mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0"
     words = (f"mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --host {','.join(hosts)} "

@@ -1,6 +1,6 @@
-"""`hopbyte apply --check`: real launchers on the lab's hosts, obeyed and not, and what Hydra does to shared memory.
+"""`hopbyte apply --check`: real launchers on the lab's hosts, matching and not, and Hydra's effect on shared memory.
 
-Open MPI 4 and MPICH run always; the launchers of Open MPI 5 and Intel MPI where their wheels could be installed."""
+Open MPI 4 and MPICH always run; the launchers of Open MPI 5 and Intel MPI if their wheels could be installed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from conftest import Lab, totals
 from program import INTEL, MPICH5, OPENMPI5, PROGRAMS
 
 HOSTS = ["n0-0", "n0-1", "n1-0", "n1-1"]
-# Two ranks a host: neighbours in MIXED are seldom on one host, in TURNED always.
+# Two ranks per host: neighbours in MIXED are seldom on one host, in TURNED always.
 MIXED = ["n0-1", "n0-0", "n0-0", "n0-1", "n1-1", "n1-0", "n1-0", "n1-1"]
 TURNED = ["n1-0", "n1-0", "n0-0", "n0-0", "n1-1", "n1-1", "n0-1", "n0-1"]
 
 OPENMPI = ("mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --mca btl tcp,self,vader "
            "--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 -np 8")
-# Ranks find the launcher's own library before that which the program was built for: their ABIs are the same.
+# Ranks load the launcher's own library before the one of the build: their ABIs are the same.
 OPENMPI_5 = (f"{OPENMPI5}/bin/mpirun --allow-run-as-root --prtemca plm_ssh_agent $HOPBYTE_LAB_AGENT "
              "--prtemca prte_if_include eth0 --mca pml ob1 --mca btl tcp,self,sm "
              "--mca btl_tcp_if_include eth0 -n 8")
@@ -41,7 +41,7 @@ needs_mpich = pytest.mark.skipif(
 
 
 def save(one: Lab, folder: Path, nodes: list[str]) -> Path:
-    """A mapping whose rank r is on nodes[r]."""
+    """A mapping with rank r on nodes[r]."""
     command = [str(one.binary), "map", "stencil:4x2:5", "--fabric", "torus:2x2", "--nodes", ",".join(HOSTS),
                "--ranks-per-node", "2", "--trials", "100", "--json", "-q"]  # fmt: skip
     mapping = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -52,7 +52,7 @@ def save(one: Lab, folder: Path, nodes: list[str]) -> Path:
 
 
 def check(one: Lab, mapping: Path, launcher: str, options: str = "") -> tuple[int, dict, str]:
-    """Runs the check on the first host; exit code, answer, what was said."""
+    """Runs the check on the first host; exit code, answer, messages."""
     libraries = next((setting for start, setting in LIBRARIES.items() if launcher.startswith(start)), "")
     words = f"{libraries} {one.binary} --json apply {mapping} {options} --check --programs {PROGRAMS} -- {launcher}"
     command = [str(one.binary), "lab", "run", "--name", one.name, "--", "sh", "-c", f"{words}; echo exit $?"]
@@ -72,7 +72,7 @@ def test_open_mpi_obeys_a_rankfile_and_the_check_sees_when_it_is_forgotten(lab, 
     code, answer, said = check(one, mapping, f"{OPENMPI} --host {hosts} --rankfile {rankfile}", emit)
     assert (code, answer["as_placed"], answer["memory_known"]) == (0, True, True), (answer, said)
     assert answer["cores_known"] and not answer["notes"], answer
-    # Right hosts, wrong cores: those of a host exchanged, behind the check's back.
+    # Right hosts, wrong cores: those of a host swapped without the check's knowledge.
     other = tmp_path / "exchanged"
     exchange = f"sed 's/slot=0/slot=x/; s/slot=1/slot=0/; s/slot=x/slot=1/' {rankfile} >{other}"
     subprocess.run(exchange, shell=True, check=True)
@@ -88,7 +88,7 @@ def test_open_mpi_obeys_a_rankfile_and_the_check_sees_when_it_is_forgotten(lab, 
     wrong = [(d["rank"], d["expected"], d["found"]) for d in answer["elsewhere"]]
     by_slot = [HOSTS[rank // 2] for rank in range(8)]
     assert (code, wrong) == (1, [(r, MIXED[r], by_slot[r]) for r in range(8) if MIXED[r] != by_slot[r]]), said
-    # A launcher that starts nothing says so, and nothing hangs.
+    # A launcher that starts nothing is reported, without a hang.
     code, _, said = check(one, mapping, f"{OPENMPI} --host n0-0:1")
     assert code == 1 and "did not start" in said, said
     if not (OPENMPI5 / "installed").exists():
@@ -108,13 +108,13 @@ def test_hydra_keeps_shared_memory_only_where_ranks_are_neighbours(lab, tmp_path
     mixed = save(one, tmp_path, MIXED)
     code, answer, said = check(one, mixed, f"{HYDRA} -f {hosts}", options)
     assert (code, answer, hosts.exists()) == (1, {}, False) and "refused" in said, said
-    # Every rank is where it was placed, and yet the run is not what was asked for.
+    # Every rank is on its host, but the run differs from the mapping in shared memory.
     code, answer, said = check(one, mixed, f"{HYDRA} -f {hosts}", f"{options} --force")
     assert "shared memory between them is lost" in said
     assert (code, answer["elsewhere"]) == (1, []), (answer, said)
     assert [(s["host"], s["ranks"], s["most_shared"]) for s in answer["split"]] == [("n0-1", 2, 1), ("n1-1", 2, 1)]
     if (INTEL / "installed").exists():
-        # Intel's Hydra counts ranks by the name of their host.
+        # Intel's Hydra groups ranks by host name.
         machines = tmp_path / "intel.machines"
         code, answer, said = check(one, mixed, f"{INTEL_HYDRA} -machinefile {machines}",
                                    f"--emit intel-machinefile --to {machines}")
@@ -125,7 +125,7 @@ def test_hydra_keeps_shared_memory_only_where_ranks_are_neighbours(lab, tmp_path
 
 @needs_mpich
 def test_mpich_multiplies_across_hosts_and_the_links_carry_its_faces(lab, tmp_path):
-    """2x2 blocks, one a host, 50 products and one to check of two faces each: every host sends that and little else."""
+    """2x2 blocks, one per host, 51 products of two faces each (one checks): every host sends that and little else."""
     one = lab("torus:2x2", "--rate", "50mbit")
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"{host}:1\n" for host in HOSTS))
@@ -138,5 +138,5 @@ def test_mpich_multiplies_across_hosts_and_the_links_carry_its_faces(lab, tmp_pa
     faces = 51 * 2 * 2500 * 8 * 1514 / 1448
     sent = {name: count for name, count in totals(one).items() if name.endswith("eth0")}
     assert len(sent) == 4 and all(faces <= count for count in sent.values()), (faces, sent)
-    # The first host gathers the vector twice and speaks with the launchers; the others send their parts.
+    # The first host gathers the vector twice and talks to the launchers; the others send their parts.
     assert sum(sent.values()) < 1.25 * 4 * faces, (faces, sent)

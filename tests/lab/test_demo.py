@@ -1,4 +1,4 @@
-"""`hopbyte demo --lab` at a small size: the loop runs, results are right, and a killed demo leaves nothing."""
+"""`hopbyte demo --lab` at a small size: the loop runs, results are right, and a killed demo cleans up."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.skipif(
 
 
 def namespaces() -> set[str]:
-    """Of all demos; another one may be running."""
+    """Processes of all demos; another one may be running."""
     listed = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True)
     return {line.split()[0] for line in listed.stdout.splitlines() if re.match(r"demo\d+-", line)}
 
 
 def test_the_loop_on_a_small_cluster(tmp_path):
-    """One trial: every method's map is taken by the running application, whose results stay right."""
+    """One trial: the running application takes every method's map, and its results stay right."""
     others = namespaces()
     command = [str(hopbyte_binary()), "demo", "--lab", *SIZE, "--lab-trials", "1", "--budget", "1", "--out",
                str(tmp_path / "out"), "--json"]
@@ -46,7 +46,7 @@ def test_the_loop_on_a_small_cluster(tmp_path):
     for remap in trial["remaps"]:
         assert remap["product_seconds"] > 2 * 20000 * 8 / 10e6
         assert remap["mapping_seconds"] > 0 and remap["moving_seconds"] >= 0
-    # The recorded traffic is what the application sends: two neighbours, 5x5x100 doubles each, and once a plan.
+    # The recorded traffic is the application's: two neighbours, 5x5x100 doubles each, and one plan exchange.
     lines = [line.split(",") for line in (tmp_path / "out/product.csv").read_text().splitlines()[1:]]
     assert len(lines) == 8 and all(20000 <= float(line[2]) < 21000 and line[3] == "1" for line in lines), lines
     assert not namespaces() - others

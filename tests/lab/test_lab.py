@@ -1,4 +1,4 @@
-"""The lab carries what its links allow, takes the routes of the fabric, and leaves nothing behind."""
+"""The lab's links carry their rates, routes are the fabric's, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORT = 1_000_000
 
 
 def rate(within, one, source: str, target: str, low: float, high: float) -> None:
-    """A stream gets between two shares of the rate. It is a short one: whatever keeps it waiting spoils it."""
+    """A stream gets between two shares of the rate. It is short, since any processor contention spoils it."""
     bits = 8e-6 * SHORT / MBIT
     within(lambda: {target: bits / one.stream(source, target, SHORT)}, {target: (low, high)})
 
@@ -33,7 +33,7 @@ def test_a_stream_gets_the_rate_of_its_narrowest_link(lab, within):
     rate(within, one, "n0-0-0", "n2-1-0", 0.85, 0.97)
     one.call("degrade", "r1-0 X+", "0.25", "--name", one.name)
     rate(within, one, "n0-0-0", "n2-1-0", 0.2, 0.25)
-    # The way back takes other links and keeps its rate.
+    # The reverse direction takes other links and keeps its rate.
     rate(within, one, "n2-1-0", "n0-0-0", 0.85, 0.97)
 
 
@@ -46,7 +46,7 @@ def test_bytes_are_counted_on_the_links_of_the_routes_and_nowhere_else(lab):
     request = ["n0 eth0", "r0 l0", "r4 l18", "r5 n5"]
     response = ["n5 eth0", "r5 l21", "r1 l7", "r0 n0"]
     assert {name for name, count in sent.items() if count > 0} == {*request, *response}
-    # Every frame of the stream crosses every link of the route, and each frame costs its headers.
+    # Every frame of the stream crosses every link of the route, with its headers.
     assert len({sent[name] for name in request}) == 1
     assert len({sent[name] for name in response}) == 1
     assert BYTES * 1514 / 1448 <= sent[request[0]] < BYTES * 1514 / 1448 + 200 * 1514
@@ -69,15 +69,15 @@ def test_every_byte_of_every_frame_is_counted(lab):
         def sent() -> dict[str, int]:
             return {name: count for name, count in totals(one).items() if count}
 
-        # The last ones may be on their way.
+        # The last ones may still be in flight.
         assert reading(sent, lambda sent, counted=counted: sent == counted, 10) == counted
     hole.communicate(timeout=120)
 
 
 def test_counters_show_a_busy_link(lab, within, tmp_path):
     one = lab("torus:4x2:nodes=1", "--rate", f"{MBIT}mbit")
-    # More than the link carries leaves it no pause: its queue of 0.4 s outlasts those that a sender makes that the
-    # machine keeps waiting. A socket fills 0.06 s of it, so there are eight.
+    # More than the link's rate, so it never idles: its queue of 0.4 s outlasts the pauses of a sender that waits for a
+    # processor. A socket buffer fills 0.06 s of it, hence eight sockets.
     one.call("background", "start", *["n0-0:n1-0"] * 8, "--rate", f"{MBIT}mbit", "--name", one.name)
     path = tmp_path / "links.json"
 
@@ -88,14 +88,14 @@ def test_counters_show_a_busy_link(lab, within, tmp_path):
         *rows, last = map(json.loads, text.splitlines())
         assert last["summary"]["matched"] > 0 and last["summary"]["unmatched"] == 0
         stalled = {row["link"]: row["credit_stall_ratio"] for row in rows}
-        # What waits to enter the network is seen.
+        # The backlog at the network's entry is visible.
         return {row["link"]: row["used_ratio"] for row in rows} | {"waits": stalled["n0-0->r0-0 host"]}
 
     within(links, {"r0-0 X+": (0.9, 1.05), "r0-0 X-": (0, 0.1), "waits": (0.5, 1)})
 
 
 def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab, within):
-    """Half of every link of the route is the stream's, and a connection that shares a link gets what is left."""
+    """The background takes half of every link of a route, and a connection that shares a link gets the rest."""
     one = lab("torus:4x2", "--rate", f"{MBIT}mbit")
     named = ["--name", one.name]
     one.call("background", "start", "n0-0:n2-1", "--share", "0.5", *named)
@@ -112,7 +112,7 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab, withi
 
     others = set(shares()) - half
     within(shares, dict.fromkeys(half, (0.45, 0.55)) | dict.fromkeys(others, (0.07, 0.13)))
-    # A connection over its middle link has the other half.
+    # A connection over its middle link gets the other half.
     rate(within, one, "n1-0", "n2-0", 0.3, 0.6)
     one.call("background", "stop", *named)
     one.call("background", "stop", *named, ok=(1,))
@@ -124,7 +124,7 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab, withi
         refused = [str(one.binary), "lab", "background", "start", *words, *named]
         done = subprocess.run(refused, check=False, capture_output=True, text=True)
         assert done.returncode == 2 and message in done.stderr, (words, done.stderr)
-    # Those that nobody stopped end with the lab.
+    # Streams that were not stopped end with the lab.
     one.call("background", "start", "n0-0:n2-1", *named)
     one.call("down", one.name)
     deadline = time.monotonic() + 60
@@ -140,12 +140,12 @@ def senders(name: str) -> list[str]:
 
 
 def test_links_and_injection_are_detuned_to_a_share(lab, within):
-    """Paper 001's operating points: streams of more than the rate fill what is left, and nothing else changes."""
+    """Paper 001's operating points: streams above the rate use the remaining bandwidth, and nothing else changes."""
     one = lab("torus:2x2", "--rate", f"{MBIT}mbit")
     named = ["--name", one.name]
     one.call("background", "start", *["n0-0:n1-1"] * 8, "--rate", f"{MBIT}mbit", *named)
     host, cable = "n0-0->r0-0 host", "r0-0 X+"
-    # Ever faster, and links last: what waits at a link that is mended would be seen for a while.
+    # Rates increase, and broken links come last: the backlog of a repaired link would remain visible for a while.
     for links, injection in [(1, 0.25), (1, 0.5), (1, 0.75), (0.25, 1), (0.5, 1), (0.75, 1)]:
         one.call("detune", "--links", links, "--injection", injection, *named)
         time.sleep(0.1)
@@ -200,9 +200,9 @@ OWN_SPACE = [*NOBODY, "unshare", "--user", "--map-root-user", "--net", "--mount"
     reason="this kernel lets only root make user namespaces",
 )
 def test_somebody_without_rights_has_a_lab_in_a_namespace_of_his_own():
-    """As the hint says: built, used and taken down, and nothing of it seen from outside."""
-    # Python where everybody may read it, which a virtual environment need not be, and the rest in a folder
-    # that everybody may enter, which that of this checkout need not be.
+    """The hint's commands: build, use and remove a lab, with nothing visible outside the namespace."""
+    # A world-readable Python, since a virtual environment may not be, and the rest in a world-accessible folder, since
+    # the checkout may not be.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or "python3"
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)

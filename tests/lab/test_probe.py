@@ -1,4 +1,4 @@
-"""`hopbyte probe run` on a lab with a fault in it: exactly the faulty component is flagged, and nothing else."""
+"""`hopbyte probe run` on a lab with a fault: exactly the faulty component is flagged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conftest import Lab, reading
 from program import PROGRAMS
 
 MACHINE = "mesh:3x2:nodes=2"
-# Which of the random faults, FIRST-LAST or how many from the first on.
+# Selection of random faults: FIRST-LAST or a number of them.
 PLACES = os.environ.get("HOPBYTE_TEST_PLACES", "2")
 LINKS = [f"r{x}-{y} {way}" for x in range(3) for y in range(2) for way in ("X+", "X-", "Y+", "Y-")
          if 0 <= x + {"X+": 1, "X-": -1}.get(way, 0) < 3 and 0 <= y + {"Y+": 1, "Y-": -1}.get(way, 0) < 2]
@@ -59,9 +59,9 @@ def test_exactly_the_fault_is_flagged(lab, tmp_path):
     holds(lambda code, answer: (code, answer["slow_paths"], answer["links_not_measured"]) == (0, 0, 0))
     for kind, name in places(PLACES):
         options = ["--name", one.name, *(["--one-way"] if kind == "link" else [])]
-        # A slow router forwards everything slowly while each link's own state is clean (paper 002, V).
+        # A slow router delays all traffic while each link's own state is clean (paper 002, V).
         one.call("degrade", name, "0.2", *options)
-        # A cable is known by either end.
+        # A cable may be named by either end.
         wanted = [[(kind, name)], [(kind, other_way(name))]] if kind == "cable" else [[(kind, name)]]
 
         def flagged(code: int, answer: dict, kind=kind, name=name, wanted=wanted) -> bool:
@@ -74,7 +74,7 @@ def test_exactly_the_fault_is_flagged(lab, tmp_path):
 
 
 def other_way(name: str) -> str:
-    """The name of a mesh link's way back."""
+    """The name of a mesh link's reverse direction."""
     router, way = name.split()
     x, y = map(int, router[1:].split("-"))
     step = 1 if way[1] == "+" else -1

@@ -1,4 +1,4 @@
-"""The whole loop as a user runs it: the program on captures, counted again by others."""
+"""The whole loop from the command line on captures, with independent recomputation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hopbyte() -> Run:
 
 @pytest.fixture(scope="session")
 def recount() -> Callable[..., dict[str, Any]]:
-    """Counts a placement again with tests/recount, which shares no code with hopbyte."""
+    """Recomputes a placement's cost with tests/recount, which shares no code with hopbyte."""
 
     def count(certificate: Path, field: str, **files: Path) -> dict[str, Any]:
         given = [word for name, path in files.items() for word in (f"--{name}", str(path))]
@@ -49,7 +49,7 @@ def recount() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of captures that are not ours to pass on; absent on most machines."""
+    """The folder of captures that may not be redistributed; absent on most machines."""
     folder = Path(os.environ.get("HOPBYTE_SHARED", ROOT.parent / "shared")) / "data"
     if not folder.is_dir():
         pytest.skip("the folder shared/data is not here: nothing to test on")

@@ -1,4 +1,4 @@
-"""Commands of the README on real captures, and their certificates counted again."""
+"""Commands of the README on real captures, and their certificates recomputed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAUNCHER_FILES = ["MPICH_RANK_ORDER", "rankfile", "hostfile", "slurm.hosts", "pl
 
 
 def without_network() -> tuple[str, ...]:
-    """Words that take the network away from a command, where that is allowed."""
+    """Prefix that disconnects a command from the network, where permitted."""
     return ("unshare", "-n") if os.geteuid() == 0 and shutil.which("unshare") else ()
 
 

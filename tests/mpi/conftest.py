@@ -1,4 +1,4 @@
-"""Tests of the in-job libraries; `make -C mpi test` builds what they need and runs them."""
+"""Tests of the in-job libraries; `make -C mpi test` builds their programs and runs them."""
 
 from __future__ import annotations
 

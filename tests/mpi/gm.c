@@ -1,5 +1,5 @@
-/* Samples and prints through the gm API: gm READS [OLDER NEWER] [pause] ; says which ranks lead and what rank 0 used.
- * With `pause` rank 0 touches the file `sampled` after every read but the last, and waits until it is gone. */
+/* Samples and prints through the gm API: gm READS [OLDER NEWER] [pause]; prints the leaders and rank 0's memory use.
+ * With `pause` rank 0 creates the file `sampled` after every read but the last, and waits for its removal. */
 #include "gemini.h"
 
 #include <mpi.h>

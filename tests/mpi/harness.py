@@ -20,7 +20,7 @@ DEADLINE_SECONDS = 120
 
 @dataclass(frozen=True)
 class Mpi:
-    """One MPI: how to compile for it, how to launch under it, and the flavour of preload library it needs."""
+    """One MPI: how to compile for it, how to launch under it, and its flavour of preload library."""
 
     name: str
     flavour: str
@@ -33,7 +33,7 @@ class Mpi:
         return BUILD / f"libhopbyte_{tool}_{self.flavour}.so"
 
     def sanitized(self, tool: str) -> tuple[str, dict[str, str]]:
-        """What to preload, and with which settings, to run `tool` under the address and undefined checks."""
+        """Environment to run `tool` under the address and undefined-behaviour sanitizers."""
         asan = subprocess.run(
             ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
         ).stdout.strip()
@@ -49,7 +49,7 @@ class Mpi:
             program.parent.mkdir(parents=True, exist_ok=True)
             compiler = self.compiler if path.suffix == ".c" else self.fortran
             warnings = ["-Wall", "-Wextra", "-Wno-stringop-overread"] if path.suffix == ".c" else []
-            # Several workers may want it at once: each builds its own, the last one stays.
+            # Several workers may build it at once: each builds its own copy, the last rename wins.
             fresh = program.with_suffix(f"{program.suffix}.{os.getpid()}")
             mods = [] if path.suffix == ".c" else ["-J", str(program.parent)]
             command = [compiler, "-O1", "-g", *warnings, *mods, str(path), "-o", str(fresh), *flags]
@@ -85,14 +85,14 @@ WITH_FORTRAN = [OMPI, MPICH4]
 
 @dataclass
 class Result:
-    """What a run printed and how it ended; `code` is None when the deadline passed."""
+    """Output and exit code of a run; `code` is None after a timeout."""
 
     code: int | None
     out: str
     err: str
 
     def ok(self) -> Result:
-        """Itself, after checking that the run succeeded."""
+        """Returns itself after checking that the run succeeded."""
         assert self.code == 0, f"exit code {self.code}\n{self.out}\n{self.err}"
         return self
 
@@ -147,7 +147,7 @@ def launch(
 
 @dataclass
 class Record:
-    """One rank's file, parsed as FORMAT.md says. Counters are keyed as the lines are, values (bytes, messages)."""
+    """One rank's file, parsed as in FORMAT.md. Counters have the lines' keys; values are (bytes, messages)."""
 
     header: dict[str, str] = field(default_factory=dict)
     phases: dict[int, str] = field(default_factory=dict)
@@ -189,7 +189,7 @@ def read_record(path: Path) -> Record:
 
 
 def add(counter: Counter[str], fields: list[str]) -> None:
-    """Adds a line's two numbers; the same key may come on several lines."""
+    """Adds a line's two numbers; the same key may occur on several lines."""
     counter["bytes"] += int(fields[0])
     counter["messages"] += int(fields[1])
 
@@ -221,7 +221,7 @@ def point_matrix(records: list[Record], phase: str | None = None) -> Matrix:
 
 
 def fnv1a(content: bytes) -> int:
-    """64-bit FNV-1a, as crates/fabric/src/hash.rs states it."""
+    """64-bit FNV-1a, as in crates/fabric/src/hash.rs."""
     found = 0xCBF29CE484222325
     for byte in content:
         found = (found ^ byte) * 0x100000001B3 % 2**64
@@ -241,7 +241,7 @@ def members(groups: dict[str, tuple[int, str]], group: str) -> list[int]:
 
 
 def pair_matrix(records: list[Record], kind: str | None = None) -> Matrix:
-    """Bytes and messages by (source, destination) of the collectives whose calls give both."""
+    """Bytes and messages by (source, destination) of the collectives with both in their arguments."""
     matrix: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     for source, record in enumerate(records):
         for (_, _, what, to), counter in record.pairs.items():
@@ -252,7 +252,7 @@ def pair_matrix(records: list[Record], kind: str | None = None) -> Matrix:
 
 
 def expand(source: str) -> dict[str, Matrix]:
-    """Bytes and messages by pair of a record or spec, by phase, as hopbyte reads it."""
+    """Bytes and messages by pair of a record or spec, by phase, as read by hopbyte."""
     result = run_command([str(example("traffic")), source], ROOT).ok()
     phases: dict[str, Matrix] = defaultdict(dict)
     for line in result.out.splitlines()[1:]:
@@ -263,7 +263,7 @@ def expand(source: str) -> dict[str, Matrix]:
 
 @functools.cache
 def example(name: str) -> Path:
-    """The example of crates/observe, built if it is not there."""
+    """The example of crates/observe, built if missing."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     command = ["cargo", "build", "-q", "--locked", "-p", "hopbyte-observe", "--example", name]
     run_command(command, ROOT, seconds=1200).ok()

@@ -1,4 +1,4 @@
-/* What a program sees of a reordered world: order [cart X Y | graph X Y | none] ; every check aborts when it fails.
+/* A program's view of a reordered world: order [cart X Y | graph X Y | none]; every check aborts on failure.
  * Every rank prints `rank R launched L host H`. A node is a host, or a block of HOPBYTE_REORDER_RANKS_PER_NODE. */
 #include <mpi.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ static void world_behaves(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-/* Directed neighbour links that leave their node, of a communicator whose ranks are known to sit on `nodes`. */
+/* Prints the directed neighbour links between nodes, of a communicator whose ranks are known to sit on `nodes`. */
 static void off_node_print(const char *what, MPI_Comm comm, const int *neighbors, int count)
 {
     int mine, off = 0, moved, all_off, all_moved, *nodes = malloc((size_t)size * sizeof *nodes);
@@ -195,7 +195,7 @@ static void graph(int X, int Y, int weighted)
         MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, n, to, weighted ? weights : MPI_UNWEIGHTED, n, to,
                                        weighted ? weights : MPI_UNWEIGHTED, MPI_INFO_NULL, reorder, &comm);
         MPI_Comm_rank(comm, &mine);
-        /* I am vertex `mine` now: my neighbours must be that vertex's. */
+        /* This rank is vertex `mine` now: its neighbours must be that vertex's. */
         int in, out, is_weighted, from[4], from_weights[4], back[4], back_weights[4];
         n = vertex_neighbors(mine, X, Y, to, weights);
         MPI_Dist_graph_neighbors_count(comm, &in, &out, &is_weighted);

@@ -1,4 +1,4 @@
-"""`hopbyte record -- mpirun …`: the right library for the job, one file for the mapper, and what it refuses."""
+"""`hopbyte record -- mpirun …`: choice of the library, one file for the mapper, and refusals."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ pytestmark = pytest.mark.skipif(HOPBYTE is None, reason="no hopbyte binary: make
 
 
 def record(mpi: Mpi, folder: Path, program: list[str | Path], *options: str, ranks: int = 4) -> Result:
-    """A job under `hopbyte record`, as a user writes it."""
+    """A job under `hopbyte record` on the command line."""
     command = [str(HOPBYTE), "record", "--libraries", str(BUILD), *options, "--"]
     return run_command([*command, *mpi.command(ranks, {}, []), *map(str, program)], folder)
 
 
 @pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
 def test_one_file_that_map_reads(mpi: Mpi, tmp_path: Path) -> None:
-    """Of a ring with regions: bytes by pair and phase, where the ranks ran, and a mapping of it."""
+    """Of a ring with regions: bytes by pair and phase, the hosts of the ranks, and a mapping of it."""
     result = record(mpi, tmp_path, [mpi.build("traffic.c"), "regions"], "--json").ok()
     answer = json.loads(result.out.splitlines()[-1])
     assert (answer["flavour"], answer["ranks"], answer["hosts"]) == (mpi.flavour, 4, 1)
     totals = {phase["name"]: phase["bytes"] for phase in answer["phases"] if phase["bytes"]}
-    # Each of the four ranks sends so many bytes to the next: see test_record.py.
+    # Each of the four ranks sends this many bytes to the next: see test_record.py.
     assert totals == {
         "main": 4 * 145,
         "solve": 4 * 10,
@@ -101,7 +101,7 @@ def test_a_killed_rank_leaves_no_traffic(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_it_stays_with_the_job(tmp_path: Path) -> None:
-    """What the job prints and reads goes through, and an ended hopbyte leaves no ranks behind."""
+    """The job's input and output pass through, and a killed hopbyte leaves no ranks behind."""
     command = [
         str(HOPBYTE),
         "record",

@@ -50,7 +50,7 @@ TILES = {
 
 
 def cname(x: int, y: int, z: int) -> str:
-    """A name for a router; the rule does not matter, only that it is one to one."""
+    """A name for a router; any one-to-one rule will do."""
     return f"c{x}-{y // 2}c{z // 8}s{z % 8}g{y % 2}"
 
 
@@ -93,7 +93,7 @@ def register(tile: int, counter: int) -> str:
 
 
 def gm_program(mpi: Mpi) -> Path:
-    """The test program, linked against the library as a user would."""
+    """The test program, linked against the library as by a user."""
     return mpi.build(
         "gm.c", f"-I{INCLUDE}", f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", f"-lhopbyte_gm_{mpi.flavour}"
     )
@@ -107,7 +107,7 @@ def run_gm(
     domains: list[tuple[int, str]],
     **environment: str,
 ) -> Result:
-    """Runs the program over replayed routers; `domains` says which rank sees which."""
+    """Runs the program over replayed routers; `domains` gives each rank's router."""
     (folder / "domains").write_text("".join(f"{rank} {name}\n" for rank, name in domains))
     settings = {
         "HOPBYTE_GM_DOMAINS": "domains",
@@ -149,7 +149,7 @@ def test_code_of_figure_1_compiles_unchanged_and_prints_the_counters(tmp_path: P
     )
     lines = run_command([str(program)], tmp_path, {"HOPBYTE_GPCD_FILE": "counters.txt"}).ok().out.splitlines()
     assert len(lines) == 288
-    assert lines[0] == "Counter GM_5_7_TILE_PERFORMANCE_COUNTERS_5: Value=7"  # adding puts first
+    assert lines[0] == "Counter GM_5_7_TILE_PERFORMANCE_COUNTERS_5: Value=7"  # adding prepends
     assert lines[-1] == "Counter GM_0_0_TILE_PERFORMANCE_COUNTERS_0: Value=42"
     assert sum(int(line.rsplit("=")[1]) for line in lines) == 42 + 8 * 7
 
@@ -176,7 +176,7 @@ def test_a_bad_counter_file_is_said_with_its_line(tmp_path: Path) -> None:
         "counters.txt:2: expected"
         in run_command([str(program)], tmp_path, {"HOPBYTE_GPCD_FILE": "counters.txt"}).err
     )
-    # Of 288 registers that are asked for, one sentence.
+    # One message, although 288 registers are requested.
     for place, said in (("gone.txt", "gpcd: cannot read gone.txt: "), ("", "gpcd: set HOPBYTE_GPCD_FILE")):
         [line] = run_command([str(program)], tmp_path, {"HOPBYTE_GPCD_FILE": place}).err.splitlines()
         assert line.startswith(said)
@@ -248,7 +248,7 @@ def test_the_comment_lines_of_figure_4_on_request(tmp_path: Path) -> None:
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_one_leader_a_router_whatever_the_allocation(mpi: Mpi, group: str, tmp_path: Path) -> None:
-    """12 ranks: routers with one to four ranks, in blocks and scattered; hosts played by blocks of `group` ranks."""
+    """12 ranks: routers with one to four ranks, in blocks and scattered; hosts emulated by blocks of `group` ranks."""
     (tmp_path / "interconnect.txt").write_text(interconnect((4, 2, 2)))
     (tmp_path / "counters.txt").write_text("* GM_*_*_TILE_PERFORMANCE_COUNTERS_0 0+1\n")
     owners = [
@@ -321,7 +321,7 @@ def test_wrap_and_reset(values: list[int], unwrap: str, shown: str, why: str | N
 
 
 def test_many_samples(tmp_path: Path) -> None:
-    """Any two of the last eight; a reset spoils only the windows it lies in."""
+    """Any two of the last eight; a reset invalidates only the windows that contain it."""
     (tmp_path / "interconnect.txt").write_text(interconnect((2, 2, 2)))
     values = [100, 200, 400, 800, 1600, 50, 150, 350, 750, 1550]  # a reset between reads 4 and 5
     (tmp_path / "counters.txt").write_text(f"* {register(19, 1)} {','.join(map(str, values))}\n")
@@ -354,7 +354,7 @@ def test_a_bad_interconnect_is_said_and_nothing_hangs(case: str, tmp_path: Path)
 
 @each_mpi
 def test_ten_thousand_routers_cost_rank_0_less_than_6_mb(mpi: Mpi, tmp_path: Path) -> None:
-    """25x20x20 routers: rank 0 leads one, three other ranks play the leaders of all the rest."""
+    """25x20x20 routers: rank 0 leads one, three other ranks stand in for the leaders of all the rest."""
     dims = (25, 20, 20)
     (tmp_path / "interconnect.txt").write_text(interconnect(dims))
     (tmp_path / "counters.txt").write_text("* GM_*_*_TILE_PERFORMANCE_COUNTERS_0 1000+3\n")
@@ -372,7 +372,7 @@ def test_ten_thousand_routers_cost_rank_0_less_than_6_mb(mpi: Mpi, tmp_path: Pat
 
 
 def test_the_interconnect_of_cielo(tmp_path: Path) -> None:
-    """184,320 lines made by the folder of shared data's own generator, when that is there."""
+    """184,320 lines from the generator in the shared data's folder, if present."""
     shared = Path(os.environ.get("HOPBYTE_SHARED", ROOT.parent / "shared"))
     maker = shared / "data" / "make_gemini.py"
     if not maker.exists():
@@ -387,7 +387,7 @@ def test_the_interconnect_of_cielo(tmp_path: Path) -> None:
 
 
 def infiniband(root: Path, port_values: dict[str, int]) -> None:
-    """A card with one port as Linux shows it."""
+    """A card with one port as in Linux's sysfs."""
     port = root / "class/infiniband/mlx5_0/ports/1"
     (port / "counters").mkdir(parents=True, exist_ok=True)
     (port / "rate").write_text("100 Gb/sec (4X EDR)\n")
@@ -396,7 +396,7 @@ def infiniband(root: Path, port_values: dict[str, int]) -> None:
 
 
 def between_reads(process: subprocess.Popen[str], folder: Path, change) -> Result:
-    """Waits for the program's flag, changes the counters, lets it go on."""
+    """Waits for the program's flag, changes the counters, removes the flag."""
     deadline = time.monotonic() + 60
     while not (folder / "sampled").exists():
         assert process.poll() is None and time.monotonic() < deadline
@@ -466,7 +466,7 @@ def test_cxi(tmp_path: Path) -> None:
     for name in ("hni_sts_rx_ok_octets", "hni_sts_tx_ok_octets"):
         (folder / name).write_text("1234@1700000000.123456789\n")
     for name in ("hni_pkts_recv_by_tc", "hni_pkts_sent_by_tc", "hni_rx_paused", "hni_tx_paused"):
-        for i in range(8 if name != "hni_tx_paused" else 7):  # one file missing: the column cannot be known
+        for i in range(8 if name != "hni_tx_paused" else 7):  # one file missing: the column cannot be computed
             (folder / f"{name}_{i}").write_text(f"{i}@1700000000.000000001\n")
     result = launch(
         OMPI, 1, [gm_program(OMPI), "2"], tmp_path, tools=(), environment={"HOPBYTE_GM_ROOT": str(tmp_path)}
@@ -475,7 +475,7 @@ def test_cxi(tmp_path: Path) -> None:
 
 
 def test_linux_counters_of_this_host(tmp_path: Path) -> None:
-    """Bytes sent over a veth pair between two reads: what /sys says, and nothing is `-`."""
+    """Bytes sent over a veth pair between two reads equal /sys, and no value is `-`."""
     result = launch(
         OMPI, 2, [gm_program(OMPI), "2"], tmp_path, tools=(), environment={"HOPBYTE_GM_SOURCE": "linux"}
     )
@@ -490,7 +490,7 @@ def test_linux_counters_of_this_host(tmp_path: Path) -> None:
 
 @each_mpi
 def test_regions_without_relinking(mpi: Mpi, tmp_path: Path) -> None:
-    """The traffic program knows nothing of gm: preloaded, each of its regions gets its own counters."""
+    """The traffic program does not use gm: preloaded, each of its regions gets its own counters."""
     (tmp_path / "interconnect.txt").write_text(interconnect((2, 2, 2)))
     (tmp_path / "counters.txt").write_text(f"* {register(19, 0)} 0+10\n")  # ten more at every sample
     (tmp_path / "domains").write_text(f"0 {cname(0, 0, 0)}\n1 {cname(1, 0, 0)}\n")

@@ -11,7 +11,7 @@ import pytest
 
 from harness import BUILD, MPICH, MPICH5, OMPI, Mpi, Result, launch
 
-# Python loads the MPI library behind the linker's back here, which the preloads must also cope with.
+# Python loads the MPI library with dlopen here, which the preloads must support too.
 PYTHON = BUILD.parent / "mpi4py" / "bin" / "python"
 SUITE = BUILD.parent / "mpi4py" / "test"
 RANKS = 3
@@ -28,13 +28,13 @@ MODULES = [
     "session",
     "win",
 ]
-# Minutes on two cores: `make test-mpi4py` runs these too, and every module without the preloads beside it.
+# Minutes on two cores: `make test-mpi4py` runs these too, and every module without the preloads for comparison.
 LONG = ["cco_buf", "cco_buf_inter", "cco_ngh_buf", "cco_vec", "p2p_buf"]
 THOROUGH = os.environ.get("HOPBYTE_TEST_MPI4PY") == "all"
 
 
 def run_module(mpi: Mpi, module: str, folder: Path, tools: tuple[str, ...], **environment: str) -> Result:
-    """One module of the suite on every rank; a deadline that a loaded machine keeps."""
+    """One module of the suite on every rank; with a deadline that a loaded machine meets."""
     if mpi is MPICH:
         environment["LD_LIBRARY_PATH"] = str(MPICH5 / "lib")
     # Fetching operations of osc/rdma crash in Open MPI 4.1.4 with nothing preloaded.
@@ -46,7 +46,7 @@ def run_module(mpi: Mpi, module: str, folder: Path, tools: tuple[str, ...], **en
 
 
 def summary(result: Result) -> Counter[str]:
-    """What every rank ran and how it ended, without times. Ranks' lines may run into one another."""
+    """Tests of every rank and their results, without times. Ranks' lines may run into one another."""
     text = result.out + result.err
     return Counter(re.findall(r"Ran \d+ tests|OK|FAILED \([^)]*\)", text))
 

@@ -36,7 +36,7 @@ def record(
     options: list[str] | None = None,
     environment: dict[str, str] | None = None,
 ):
-    """Runs the traffic program under the recorder and reads what it wrote."""
+    """Runs the traffic program under the recorder and reads its files."""
     program = mpi.build("traffic.c")
     launch(
         mpi, ranks, [program, kind, str(repetitions)], folder, options=options, environment=environment
@@ -76,7 +76,7 @@ def test_fortran_is_seen_once(mpi: Mpi, source: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mpi", [*ALL, MPICH4], ids=lambda m: m.name)
 def test_persistent_sends_count_at_every_start(mpi: Mpi, tmp_path: Path) -> None:
-    """Open MPI 4.1.4's monitoring does not see these, so they are checked against what the program does."""
+    """Open MPI 4.1.4's monitoring does not see these, so they are checked against the program's source."""
     expected: Matrix = {}
     for rank in range(RANKS):
         expected[rank, (rank + 1) % RANKS] = (2 * 4 * 40, 2 * 4)
@@ -93,7 +93,7 @@ def test_every_mpi_gives_the_same_matrix(mpi: Mpi, kind: str, tmp_path: Path) ->
     assert ours and ours == point_matrix(record(OMPI, tmp_path / "b", kind))
 
 
-# Collectives whose algorithm Open MPI can be told to use: (kind, its settings, the same for hopbyte). Without a rule
+# Collectives with a selectable algorithm in Open MPI: (kind, its settings, the same for hopbyte). Without a rule
 # the call itself gives every message.
 TUNED = [
     ("barrier", "barrier_algorithm 4", "barrier=dissemination"),
@@ -114,7 +114,7 @@ TUNED = [
     ("reduce_scatter", "reduce_scatter_algorithm 3", "reduce-scatter=ring"),
     ("grid", "", ""),
 ]
-# The same collectives by other algorithms, as Open MPI and the fabric's expander have them.
+# The same collectives by other algorithms, in Open MPI and in the fabric's expander.
 OTHERS = [
     ("bcast", "bcast_algorithm 1", "broadcast=linear"),
     ("reduce", "reduce_algorithm 1", "reduce=linear"),
@@ -138,7 +138,7 @@ def tuned_options(settings: str) -> list[str]:
 
 
 def difference(more: Matrix, less: Matrix) -> Matrix:
-    """What further repetitions added, leaving out start-up and shut-down."""
+    """Messages of the further repetitions, without start-up and shut-down."""
     pairs = {
         pair: (more[pair][0] - less.get(pair, (0, 0))[0], more[pair][1] - less.get(pair, (0, 0))[1])
         for pair in more
@@ -146,7 +146,7 @@ def difference(more: Matrix, less: Matrix) -> Matrix:
     return {pair: counts for pair, counts in pairs.items() if counts != (0, 0)}
 
 
-# Trees and hypercubes are other ones on a power of two.
+# Trees and hypercubes differ on a power of two.
 POWERS = [(*which, 8) for which in TUNED[:4] + TUNED[6:9:2]] + [(*which, 8) for which in OTHERS[5:]]
 POWERS.append(("barrier", "barrier_algorithm 3", "barrier=recursive-doubling", 8))
 EXPANDED = [(*which, RANKS) for which in TUNED + OTHERS] + POWERS
@@ -160,7 +160,7 @@ EXPANDED = [(*which, RANKS) for which in TUNED + OTHERS] + POWERS
 def test_the_expander_gives_what_the_library_sends(
     kind: str, settings: str, rule: str, ranks: int, tmp_path: Path
 ) -> None:
-    """The library, told to use an algorithm, sends exactly the bytes and messages of that algorithm here."""
+    """With an algorithm selected, the library sends exactly the bytes and messages of hopbyte's expansion."""
     ours, theirs = [], []
     for repetitions in (1, 4):
         folder = tmp_path / str(repetitions)
@@ -170,10 +170,10 @@ def test_the_expander_gives_what_the_library_sends(
             ours.append(expand(f"{folder}/hopbyte-record:collectives={rule}")["main collectives"])
         else:
             ours.append(pair_matrix(records))
-        # Open MPI takes the messages of its linear alltoallw for the application's own.
+        # Open MPI's monitoring counts the messages of its linear alltoallw as the application's own.
         theirs.append(read_monitoring(folder, ranks, "E" if kind == "alltoallw" else "I"))
     expected = difference(theirs[1], theirs[0])
-    if kind == "alltoallv":  # empty blocks are messages to Open MPI's pairwise exchange, not to us
+    if kind == "alltoallv":  # Open MPI's pairwise exchange sends empty blocks as messages, hopbyte's does not
         expected = {pair: counts for pair, counts in expected.items() if counts[0]}
     assert expected and difference(ours[1], ours[0]) == expected
 
@@ -205,7 +205,7 @@ def test_a_record_and_a_spec_give_the_same(mpi: Mpi, ranks: int, tmp_path: Path)
 
 
 def test_sizes_without_end_are_rounded_and_counted(tmp_path: Path) -> None:
-    """More sizes than the table has entries: bytes and calls stay exact, sizes become powers of two, the file says so."""
+    """More sizes than the table has entries: bytes and calls stay exact, sizes become powers of two, with a count."""
     sizes = range(1, 600)
     records = record(
         OMPI,
@@ -222,7 +222,7 @@ def test_sizes_without_end_are_rounded_and_counted(tmp_path: Path) -> None:
         rounded = {s for s in found if s.startswith("~")}
         assert "~512" in rounded and rounded <= {f"~{1 << bit}" for bit in range(10)}
         assert len(found - rounded) == 254 and int(r.header["rounded"]) == len(sizes) - 254
-    # Recursive doubling of five ranks: the first hands its vector to the second.
+    # Recursive doubling of five ranks: the first sends its vector to the second.
     expanded = expand(f"{tmp_path}/hopbyte-record:collectives=allreduce=recursive-doubling")
     assert expanded["pcontrol-101 collectives"][0, 1] == (sum(sizes), len(sizes))
 

@@ -1,4 +1,4 @@
-"""The recorder where programs misbehave, and in the corners of MPI."""
+"""The recorder under misbehaving programs, and corner cases of MPI."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_large_counts_and_persistent_collectives(mpi: Mpi, tmp_path: Path) -> No
 
 @each_mpi
 def test_where_ranks_ran(mpi: Mpi, tmp_path: Path) -> None:
-    """Each rank in a UTS namespace of its own, bound to one CPU: both are what the file says."""
+    """Each rank in its own UTS namespace, bound to one CPU: both are in the file."""
     program = mpi.build("traffic.c")
     script = tmp_path / "host.sh"
     script.write_text(

@@ -35,7 +35,7 @@ def run_order(
     tools: tuple[str, ...] = ("reorder",),
     **environment: str,
 ) -> Result:
-    """The test program under the reordering library, nodes played by blocks of `per_node` ranks."""
+    """The test program under the reordering library, nodes emulated by blocks of `per_node` ranks."""
     if per_node:
         environment["HOPBYTE_REORDER_RANKS_PER_NODE"] = str(per_node)
     # Windows of a few bytes are broken in MPICH 4.0.2; the program's are larger.
@@ -51,7 +51,7 @@ def launched_by_rank(result: Result) -> list[int]:
 
 
 def on_hosts(mpi: Mpi, folder: Path, host: str) -> Path:
-    """A script that runs the program with a host name of its own, computed by the shell from the launch rank $r."""
+    """A script that runs the program under its own host name, computed by the shell from the launch rank $r."""
     script = folder / f"on_hosts.{mpi.name}.sh"
     script.write_text(
         "#!/bin/sh\nr=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
@@ -81,7 +81,7 @@ def test_a_file_order_and_everything_a_program_sees(mpi: Mpi, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
-        # Nodes of 4, 4 and 2 slots: which launch rank gets which number, worked out by hand.
+        # Nodes of 4, 4 and 2 slots: the new number of every launch rank, worked out by hand.
         ("0", [0, 4, 8, 1, 5, 9, 2, 6, 3, 7]),
         ("1", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
         ("2", [0, 4, 8, 9, 5, 1, 2, 6, 7, 3]),
@@ -111,7 +111,7 @@ def test_blocks_on_hosts_that_the_launcher_filled_in_turn(mpi: Mpi, tmp_path: Pa
 
 @three
 def test_a_map_of_ranks_to_hosts(mpi: Mpi, tmp_path: Path) -> None:
-    """`hopbyte apply csv`: every rank on the host and in the order of slots asked for; a domain name is no matter."""
+    """`hopbyte apply csv`: every rank on its host and in the order of slots; domain names are ignored."""
     (tmp_path / "placement.csv").write_text(
         "rank,node,slot\n0,h1,1\n1,h0,0\n2,h1.cluster.example,0\n3,h0,1\n4,h2,0\n5,h2,1\n"
     )
@@ -216,7 +216,7 @@ REFUSED = {
 }
 
 
-# Messages do not depend on the MPI, ending the job does: all of them on one, some on the other.
+# Messages do not depend on the MPI, job termination does: the message appears for all ranks or for some.
 REFUSALS = [(case, MPICH) for case in REFUSED] + [(case, OMPI) for case in ("no file", "too few", "other host")]
 
 
@@ -230,7 +230,7 @@ def test_what_cannot_be_done_is_refused_before_the_program_runs(case: str, mpi: 
     result = run_order(mpi, 4, tmp_path, per_node=2, **settings)
     assert result.code not in (0, None), "it hung or went on"
     if not result.err + result.out:
-        # On a busy machine Hydra still loses what an aborting job wrote.
+        # On a busy machine Hydra still loses output of an aborting job.
         result = run_order(mpi, 4, tmp_path, per_node=2, **settings)
     assert message in result.err + result.out
     assert "launched" not in result.out, "the program ran"
@@ -244,13 +244,13 @@ CARTS = {
 }
 
 
-# The ABI flavour runs on the library that the MPICH flavour runs on.
+# The ABI flavour runs on the library of the MPICH flavour.
 CART_RUNS = [(case, mpi) for case in CARTS for mpi in (OMPI, MPICH)] + [("4x4", ABI)]
 
 
 @pytest.mark.parametrize(("case", "mpi"), CART_RUNS, ids=[f"{case}-{mpi.name}" for case, mpi in CART_RUNS])
 def test_cart_create_reorders_to_the_optimum(case: str, mpi: Mpi, tmp_path: Path) -> None:
-    """Directed neighbour links between nodes, before and after; where nothing can be gained nobody moves."""
+    """Directed neighbour links between nodes, before and after; without a possible gain no rank moves."""
     dims, ranks, per_node, before, after = CARTS[case]
     out = run_order(mpi, ranks, tmp_path, ["cart", *dims], per_node=per_node).ok().out
     plain = re.search(r"cart plain off-node (\d+) moved (\d+)", out)
@@ -280,7 +280,7 @@ def test_cart_create_smaller_than_the_world(mpi: Mpi, tmp_path: Path) -> None:
 @three
 @pytest.mark.parametrize("kind", ["graph", "graphw"])
 def test_dist_graph_reorders_to_the_optimum(kind: str, mpi: Mpi, tmp_path: Path) -> None:
-    """Rows of 4 on nodes of 4; every rank then has the neighbours of the vertex it became, weights and all."""
+    """Rows of 4 on nodes of 4; every rank then has the neighbours of its new vertex, including weights."""
     out = run_order(mpi, 16, tmp_path, [kind, "4", "4"], per_node=4).ok().out
     assert "graph plain off-node 24 moved 0" in out
     assert re.search(r"graph reorder off-node 16 moved [1-9]", out)

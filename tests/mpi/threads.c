@@ -1,5 +1,5 @@
 /* THREADS threads of every rank send SENDS messages each to every rank, all at once: threads THREADS SENDS. Every other
- * one ends when it has sent, the rest after MPI_Finalize. */
+ * thread ends after its sends, the rest after MPI_Finalize. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static void *work(void *argument)
     int tag = (int)(long)argument;
     MPI_Datatype pair;
     for (int i = 0; i < sends; i++) {
-        MPI_Type_contiguous(2, MPI_INT, &pair); /* handles die all the time */
+        MPI_Type_contiguous(2, MPI_INT, &pair); /* handles are freed all the time */
         MPI_Type_commit(&pair);
         for (int to = 0; to < size; to++) {
             int out[8] = {0}, in[8];

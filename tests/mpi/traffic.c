@@ -54,7 +54,7 @@ static void point(void)
     MPI_Comm_size(half, &n);
     MPI_Sendrecv(out, 11, MPI_SHORT, (me + 1) % n, 0, in, 22, MPI_BYTE, (me + n - 1) % n, 0, half, MPI_STATUS_IGNORE);
     MPI_Sendrecv_replace(out, 7, MPI_DOUBLE, (me + 1) % n, 0, (me + n - 1) % n, 0, half, MPI_STATUS_IGNORE);
-    /* nobody, nothing, oneself */
+    /* MPI_PROC_NULL, empty messages, messages to oneself */
     MPI_Send(out, 100, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
     MPI_Request request;
     MPI_Irecv(in, ROOM, MPI_BYTE, rank, 1, MPI_COMM_WORLD, &request);
@@ -179,7 +179,7 @@ static void collective(const char *kind)
 static void grid_neighbors(void)
 {
     int dims[2] = {0, 0}, periods[2] = {1, 0}, counts[4] = {1, 2, 3, 4}, places[4] = {0, 8, 16, 32};
-    static MPI_Comm grid = MPI_COMM_NULL; /* made once: making it sends messages of the library's own */
+    static MPI_Comm grid = MPI_COMM_NULL; /* created once: its creation sends internal messages of the library */
     if (grid == MPI_COMM_NULL) {
         MPI_Dims_create(size, 2, dims);
         MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &grid);

@@ -1,4 +1,4 @@
-"""Tests of the probes; `make -C probes test` builds what they need and runs them."""
+"""Tests of the probes; `make -C probes test` builds their programs and runs them."""
 
 from __future__ import annotations
 

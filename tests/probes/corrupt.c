@@ -1,5 +1,5 @@
-/* Preloaded into a probe, damages what rank 1 exchanges, so that tests see the damage reported: one byte of every large
- * enough message sent, of every result of a collective, of everything put; gets come short by an element.
+/* Preloaded into a probe, corrupts rank 1's messages, so that tests see the damage reported: one byte of every large
+ * enough message sent, of every result of a collective, of every put; gets are one element short.
  * HOPBYTE_CORRUPT_FROM=N leaves the first N calls alone (set-up, first messages). */
 #include <mpi.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ static long size_of(int count, MPI_Datatype type) {
     return (long)count * size;
 }
 
-/* Damages the first eight bytes, always to the same, so that doing it twice does not undo it. */
+/* Sets the first eight bytes to a fixed value, so that corrupting twice does not restore them. */
 static void damage(const void *buffer) {
     unsigned char *at = (unsigned char *)buffer;
     for (int i = 0; i < 8; i++)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # hosts.sh COUNT RATE FOLDER COMMAND…: runs a command on the first of COUNT hosts h0, h1, … that share a switch.
 #
-# Hosts are network namespaces with their own name, /dev/shm and /etc/hosts, each linked to a bridge by a veth pair whose
-# two ends send at RATE. HOPBYTE_SLOW="h2 out 10mbit;h1 in 5mbit" makes directions slower. FOLDER gets `agent` (what a
-# launcher calls in place of ssh) and `hosts`. Everything lives in namespaces of this script and ends with it. Needs root.
+# Hosts are network namespaces with their own name, /dev/shm and /etc/hosts, each linked to a bridge by a veth pair with
+# both ends limited to RATE. HOPBYTE_SLOW="h2 out 10mbit;h1 in 5mbit" makes directions slower. FOLDER gets `agent` (the
+# launcher's replacement for ssh) and `hosts`. All namespaces belong to this script and end with it. Needs root.
 set -e
 if [ "${HOPBYTE_HOSTS_INSIDE:-}" != 1 ]; then
     HOPBYTE_HOSTS_INSIDE=1 exec unshare --net --mount --propagation private -- "$0" "$@"

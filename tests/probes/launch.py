@@ -1,4 +1,4 @@
-"""Runs the probes on every MPI installed here, each run with a deadline, and reads what they print."""
+"""Runs the probes on every MPI installed here, each run with a deadline, and reads their output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Mpi:
         return self.flavour == "ompi"
 
     def base(self) -> list[str]:
-        """The launcher and what it needs on a host with fewer cores than ranks."""
+        """The launcher with its options for a host with fewer cores than ranks."""
         if self.is_ompi:
             return [self.launcher, "--allow-run-as-root", "--oversubscribe"]
         return [self.launcher]
@@ -54,18 +54,18 @@ BOTH = [OMPI, MPICH]
 
 @dataclass
 class Result:
-    """What a run printed and how it ended; `code` is None when the deadline passed."""
+    """Output and exit code of a run; `code` is None after a timeout."""
 
     code: int | None
     out: str
     err: str
 
     def ok(self) -> Result:
-        """Itself, after checking that the run succeeded."""
+        """Returns itself after checking that the run succeeded."""
         return self.ended(0)
 
     def ended(self, code: int) -> Result:
-        """Itself, after checking how the run ended."""
+        """Returns itself after checking the exit code."""
         assert self.code == code, f"exit code {self.code}, expected {code}\n{self.out}\n{self.err}"
         return self
 

@@ -1,4 +1,4 @@
-"""spmv asks libhopbyte for a map while it runs, moves its blocks and goes on."""
+"""spmv queries libhopbyte for a map at run time, moves its blocks and continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASK = ["--ask", FABRIC, "--nodes", NODES, "--library", LIBRARY]
 
 
 class Oracle:
-    """A running oracle of a torus of which others use one link to 90 %."""
+    """A running oracle of a torus with one link used to 90 % by other jobs."""
 
     def __init__(self, folder: Path) -> None:
         counters, self.socket = folder / "links.jsonl", folder / "socket"
@@ -48,7 +48,7 @@ def oracle(tmp_path: Path) -> Iterator[Oracle]:
 
 
 def shuffled(folder: Path) -> Path:
-    """Blocks where no mapper would put them."""
+    """A deliberately bad placement of blocks."""
     blocks = list(range(RANKS))
     random.Random(5).shuffle(blocks)
     path = folder / "start"
@@ -99,7 +99,7 @@ def test_what_cannot_be_asked_ends_it_before_it_begins(words: list[object], code
 
 
 def test_an_oracle_that_is_gone_stops_nothing(oracle: Oracle) -> None:
-    """The blocks stay where they are, the products are right, and the exit code says that nobody answered."""
+    """The blocks stay where they are, the products are right, and the exit code reports the failed query."""
     child = start(command(OMPI, RANKS, "spmv", *WORDS, *ASK, "--oracle", oracle.socket, "--iterations", 3000,
                           "--report-every", 100, "--ask-at", 2500))
     assert child.stdout

@@ -1,4 +1,4 @@
-"""On emulated hosts with links of 50 Mbit/s: the probes measure what the links give, and find the slow direction.
+"""On emulated hosts with links of 50 Mbit/s: the probes measure the links' rates, and find the slow direction.
 
 Hosts are network namespaces made by hosts.sh; it needs root, and the tests are skipped, visibly, without it."""
 
@@ -38,7 +38,7 @@ def start_on_hosts(mpi: Mpi, folder: Path, program: str, *arguments: object, slo
     else:
         launcher = (f"UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 {mpi.launcher} -launcher ssh -launcher-exec {agent} "
                     f"-f {hosts} -ppn {ranks} -n {HOSTS * ranks}")
-    # Naps leave the two cores of a small machine to whoever moves bytes.
+    # Naps leave the two cores of a small machine to busy ranks.
     words = " ".join([launcher, str(mpi.program(program)), *map(str, arguments), "--nap 100 --json"])
     return start([str(SCRIPT), str(HOSTS), rate, str(folder), words], {"HOPBYTE_SLOW": slow})
 
@@ -58,7 +58,7 @@ def rates(records: list[dict[str, Any]]) -> dict[tuple[str, str], list[float]]:
 
 
 def check_rates(found: Mapping[tuple[str, str], list[float]]) -> None:
-    """Never more than the link gives, and in the best trial (others share the processor) what it gives."""
+    """Never above the link's rate, and in the best trial (others share the processor) at it."""
     for path, trials in found.items():
         assert max(trials) <= LARGEST, (path, trials)
         assert max(trials) >= SMALLEST, (path, trials)
@@ -84,7 +84,7 @@ def test_bandwidth_measures_the_link(mpi: Mpi, tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", range(PLACES))
 @pytest.mark.parametrize("way", ["out", "in", "both"])
 def test_slow_direction_stands_out(way: str, place: int, tmp_path: Path) -> None:
-    """One host at 10 Mbit/s: exactly its paths in that direction are below 20, half of what the others give."""
+    """One host at 10 Mbit/s: exactly its paths in that direction are below 20, half of the others' rate."""
     mpi = (OMPI, MPICH)[place % 2]
     victim = random.Random(f"{way} {place}").randrange(HOSTS)
     ways = ["out", "in"] if way == "both" else [way]
@@ -99,7 +99,7 @@ def test_slow_direction_stands_out(way: str, place: int, tmp_path: Path) -> None
 
 
 def test_ring_of_hosts(tmp_path: Path) -> None:
-    """Coordinates by host name: the slow host's two outgoing links are slow, whatever their direction is called."""
+    """Coordinates by host name: the slow host's two outgoing links are slow, in either direction of the ring."""
     coords = tmp_path / "coords"
     coords.write_text("dims 4\n" + "".join(f"node h{i} {i}\n" for i in range(4)))
     *lines, _ = on_hosts(OMPI, tmp_path, "topobw", "--coords", coords, "--bytes", "100kB", "--window", 5, "--trials", 3,
@@ -118,7 +118,7 @@ def test_spmv_gains_from_a_map_while_running(mpi: Mpi, tmp_path: Path) -> None:
     remap = tmp_path / "remap"
     child = start_on_hosts(mpi, tmp_path, "spmv", "--grid", "4,4,1", "--iterations", 80, "--report-every", 10,
                            "--check-every", 5, "--verify", "full", "--remap", remap, ranks=4, rate="20mbit")
-    # Slots from the last to the first, so that some blocks move within their host and others through it.
+    # Slots in reverse order, so that some blocks move within their host and others through it.
     squares = [(2 * (host // 2) + slot // 2) * 4 + 2 * (host % 2) + slot % 2
                for host in range(4) for slot in reversed(range(4))]
     averages: dict[str, list[float]] = defaultdict(list)

@@ -15,7 +15,7 @@ OPERATIONS = 3 * 2  # iterations times timed trials
 
 
 def probe(mpi: Mpi, ranks: int, verb: str, *options: object) -> list[dict[str, Any]]:
-    """The records of a run, without the first line, which says what ran where."""
+    """The records of a run, without the first line (program, MPI, nodes)."""
     first, *records = run(mpi, ranks, "hopbyte-probe", verb, *options, "--json").ok().records()
     assert first["schema"] == "hopbyte-probe-1"
     assert first["run"]["probe"] == verb and first["run"]["ranks"] == ranks == len(first["run"]["nodes"])
@@ -109,7 +109,7 @@ def test_rma(mpi: Mpi, threads: int) -> None:
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 @pytest.mark.parametrize(("victim", "timers"), [("latency", 1), ("bandwidth", 1), ("allreduce", 3)])
 def test_congestion(mpi: Mpi, victim: str, timers: int) -> None:
-    """Three victims of six, of which one pair (or all, for the collective) keeps time."""
+    """Three victims of six, of which one pair (or all, for the collective) measures."""
     records = probe(mpi, 6, "congestion", "--bytes", 64, "--victim", victim, "--victims", "0,2-3", "--samples", 7,
                     "--rounds", 3, "--window", 3, "--background-bytes", 5000)
     alone, loaded, slowdown = records
@@ -122,7 +122,7 @@ def test_congestion(mpi: Mpi, victim: str, timers: int) -> None:
     assert slowdown["median_ratio"] == pytest.approx(loaded["median_seconds"] / alone["median_seconds"], rel=1e-6)
     assert slowdown["round_low_ratio"] <= slowdown["round_high_ratio"]
     rounds, rest = divmod(slowdown["background_bytes"], 3 * 2 * 5000)
-    assert rounds >= 3 * 2 and rest == 0  # three ranks to two others each, twice a round before the victims start
+    assert rounds >= 3 * 2 and rest == 0  # three ranks to two others each, twice per round before the victims start
 
 
 @pytest.mark.parametrize(("pattern", "messages"), [("alltoall", 4 * 3), ("incast", 3), ("pairs", 4)])
@@ -134,7 +134,7 @@ def test_background(pattern: str, messages: int) -> None:
 
 
 def test_trials_go_on_until_narrow() -> None:
-    """A wide interval brings more trials, up to the budget; a generous precision stops at the least number."""
+    """A wide interval causes more trials, up to the budget; a generous precision stops at the minimum."""
     _, eager = run(OMPI, 2, "hopbyte-probe", "latency", "--bytes", 8, "--iterations", 5, "--trials", 6, "--budget", 0.3,
                    "--precision", 0, "--json").ok().records()
     assert eager["trials"] > 6 and eager["confidence"] >= 0.95
@@ -158,7 +158,7 @@ def test_table_has_the_figures_of_json() -> None:
                                   "allreduce", "threads", "rma --operation put", "rma --operation get",
                                   "congestion --victim latency --victims 0,1"])
 def test_damage_is_seen(mpi: Mpi, verb: str) -> None:
-    """Bytes damaged on their way end in exit code 1 and a count of wrong bytes."""
+    """Corrupted messages give exit code 1 and a count of wrong bytes."""
     name, *more = verb.split()
     options = {"rate": ["--peers", "2", "--pattern", "allstart"], "congestion": ["--samples", "4", "--rounds", "2"],
                "threads": ["--threads", "2", "--pairs", "2"]}.get(name, [])

@@ -1,4 +1,4 @@
-"""The proxy applications: right results on any grid and map, counts by formula, migration, damage seen."""
+"""The proxy applications: right results on any grid and map, counts by formula, migration, detected damage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL = {"minighost": ["--cells", "4,3,5", "--steps", "4", "--variables", "3"],
 
 
 def total(mpi: Mpi, ranks: int, proxy: str, *options: object, code: int = 0) -> dict[str, Any]:
-    """The last record of a run, whose first line says what ran."""
+    """The last record of a run, after the first line (program, MPI, nodes)."""
     first, *records = run(mpi, ranks, proxy, *options, "--json").ended(code).records()
     assert first["run"]["probe"] == proxy and first["run"]["ranks"] == ranks == len(first["run"]["nodes"])
     for record in records:
@@ -41,7 +41,7 @@ def triple(t: Triple) -> str:
 
 
 def neighbours(grid: Triple, periodic: bool) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Dimension and step to the block there, for every block, last dimension fastest."""
+    """Dimension and step to the neighbouring block, for every block, last dimension fastest."""
     blocks = list(itertools.product(*map(range, grid)))
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for number, block in enumerate(blocks):
@@ -72,7 +72,7 @@ def expected_traffic(grid: Triple, periodic: bool, bytes_: Triple,
 
 
 def write_map(path: Path, blocks: list[int], header: str = "") -> Path:
-    """A map file, complete from the moment it is there."""
+    """A map file, written and then renamed."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(header + "".join(f"{rank} {block}\n" for rank, block in enumerate(blocks)))
     temporary.rename(path)
@@ -106,7 +106,7 @@ def test_minighost(mpi: Mpi, scheme: str, grid: Triple, periodic: bool, tmp_path
     flags = ["--periodic"] if periodic else []
     last = total(mpi, 12, "minighost", "--grid", triple(grid), "--cells", triple(cells), "--variables", variables,
                  "--steps", 5, "--scheme", scheme, "--traffic", traffic, *flags)
-    # Ghosts of the dimensions exchanged before travel along.
+    # Ghosts of the dimensions exchanged earlier are included.
     faces = (2 * 4, (3 + 2) * 4, (3 + 2) * (2 + 2))
     bytes_ = tuple(8 * variables * f for f in faces)
     pairs = neighbours(grid, periodic)
@@ -135,7 +135,7 @@ def test_spmv(mpi: Mpi, grid: Triple, periodic: bool, tmp_path: Path) -> None:
     assert last["average_seconds"] == pytest.approx(last["seconds"] / 31, rel=1e-6)
     faces = (cells[1] * cells[2], cells[0] * cells[2], cells[0] * cells[1])
     expected = expected_traffic(grid, periodic, tuple(8 * unknowns * f for f in faces))
-    if periodic:  # a cell's two neighbours in a ring of two blocks of one cell are the same: wanted once
+    if periodic:  # a cell's two neighbours in a ring of two blocks of one cell are the same: needed once
         assert read_traffic(traffic).keys() == expected.keys()
     else:
         assert read_traffic(traffic) == expected
@@ -178,7 +178,7 @@ class Migrating:
         raise AssertionError(f"no {kind} in {self.seen[-3:]}: {finish(self.child).err}")
 
     def end(self, code: int) -> str:
-        """Waits for the end; what was said on standard error."""
+        """Waits for the end; returns standard error."""
         last = self.wait_for("total")
         result = finish(self.child).ended(code)
         assert last["verified"] and last["wrong_values"] == 0
@@ -190,7 +190,7 @@ class Migrating:
 @pytest.mark.parametrize("options", [[], ["--messages"]], ids=["handed", "sent"])
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 def test_spmv_migrates_while_running(mpi: Mpi, options: list[str], tmp_path: Path) -> None:
-    """A map appears, changes, and is asked for by a signal; all products together equal the serial ones."""
+    """A map appears, changes, and is requested by a signal; all products together equal the serial ones."""
     job = Migrating(mpi, tmp_path, *options)
     job.wait_for("window")
     write_map(job.map, [1, 0, 2, 3, 4, 5])
@@ -235,7 +235,7 @@ def test_bad_map_at_the_start(case: str, tmp_path: Path) -> None:
 
 
 def test_bad_map_meanwhile(tmp_path: Path) -> None:
-    """A wrong map is refused, the job goes on with the one it has, moves later, and says so in its exit code."""
+    """A wrong map is refused, the job continues with its present map, moves later, and exits with code 2."""
     job = Migrating(OMPI, tmp_path)
     job.wait_for("window")
     write_map(job.map, [0, 0, 1, 2, 3, 4])
@@ -281,7 +281,7 @@ def test_halo_allreduce(mpi: Mpi, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 @pytest.mark.parametrize("proxy", SMALL)
 def test_damage_is_seen(mpi: Mpi, proxy: str) -> None:
-    """One message of rank 1 damaged, and all after it: wrong values and exit code 1."""
+    """One message of rank 1 corrupted, and all after it: wrong values and exit code 1."""
     result = run(mpi, 4, proxy, *SMALL[proxy], "--json",
                  environment={"LD_PRELOAD": str(mpi.program("libcorrupt.so")), "HOPBYTE_CORRUPT_FROM": "15"}).ended(1)
     last = result.records()[-1]

@@ -57,7 +57,7 @@ static void ring_check(int length, bool closed) {
         }
 }
 
-/* Fig. 5 says who sends in which phase. */
+/* Senders of each phase according to Fig. 5. */
 static void figure_check(void) {
     for (int length = 2; length < 50; length++) {
         for (int at = 0; at < length; at++) {

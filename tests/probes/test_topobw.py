@@ -21,7 +21,7 @@ LINE = re.compile(r"(?P<source>\S+) (?P<label>[XYZUVW][+-])(?P<kind>[A-Z])(?P<mo
                   r"(?P<seconds>\d+\.\d{4}) seconds = (?P<rate>\d+\.\d\d) MB/sec")
 TOTAL = re.compile(r"Bandwidth (\w) min: (\d+\.\d\d) on (\S+) max: (\d+\.\d\d) on (\S+) avg: (\d+\.\d\d)")
 
-# Lines of paper 002, Fig. 6, with the misreadings of the scan put right.
+# Lines of paper 002, Fig. 6, with the scan's misreadings corrected.
 FIGURE_6 = """\
 c0-0c0s5n1 X+CE c0-0c1s5n1 (nid00011 to nid00053): 5.0454 seconds = 5945.98 MB/sec
 c0-0c0s3n2 X+CS c0-0c1s3n2 (nid00024 to nid00038): 10.0846 seconds = 2974.83 MB/sec
@@ -175,7 +175,7 @@ def test_labels_of_figure_6(tmp_path: Path) -> None:
     for m in figure:
         assert m
         nids |= {m["source"]: m["a"][3:], m["target"]: m["b"][3:]}
-    # Partners without which the links of the figure would not be shared.
+    # Partners, without which the links of the figure would not be shared.
     nids |= {"c0-0c1s7n1": "49", "c0-0c1s0n1": "63"}
     coords = ["dims 2 2 8", "kinds gemini"]
     for rank, (name, nid) in enumerate(nids.items()):
@@ -203,7 +203,7 @@ def test_modes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 def test_environment(mpi: Mpi, tmp_path: Path) -> None:
-    """Coordinates from the environment: two ranks a node, of which one measures; an idle node name is no node."""
+    """Coordinates from the environment: two ranks per node, of which one measures; a node name alone adds no node."""
     words = mpi.base()
     count = "-np" if mpi.is_ompi else "-n"
     for x in range(3):
@@ -227,7 +227,7 @@ def test_tournament(mpi: Mpi, ranks: int) -> None:
 
 
 def test_plan_is_a_schedule(tmp_path: Path) -> None:
-    """What --plan prints runs as --schedule with the same phases, links, kinds and modes."""
+    """The output of --plan runs as --schedule with the same phases, links, kinds and modes."""
     grid = Grid((3, 2), nodes=2)
     path, schedule = write(tmp_path, grid.text()), tmp_path / "schedule"
     schedule.write_text(run(MPICH, grid.ranks, "topobw", "--coords", path, "--mode", "both", "--plan").ok().out)
@@ -239,7 +239,7 @@ def test_plan_is_a_schedule(tmp_path: Path) -> None:
 
 
 def test_schedule_of_a_tree(tmp_path: Path) -> None:
-    """A switch tree's schedule: links shared within a phase are seen, kinds and names are the planner's."""
+    """A switch tree's schedule: links shared within a phase are detected, kinds and names are the planner's."""
     schedule = tmp_path / "schedule"
     schedule.write_text("phase\tup\nrank:0\trank:2\tleaf0->spine0\tup link\nrank:1\trank:3\tleaf0->spine0\tup link\n"
                         "phase\tleaf\nrank:0\trank:1\tsw0[1]\tleaf\n")

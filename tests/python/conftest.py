@@ -1,4 +1,4 @@
-"""Where tests find their captures, and the machines and jobs that they share."""
+"""Paths of the captures, and the machines and jobs shared by the tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAMMPS = ROOT / "data/comm/lammps-lj-64.prof.tar.zst"
 
 
 def shared(relative: str) -> Path:
-    """A capture of a real machine beside the checkout, or a skip that says so."""
+    """A capture of a real machine beside the checkout, or a skip with a reason."""
     root = Path(os.environ.get("HOPBYTE_SHARED", ROOT.parent / "shared"))
     path = root / "data" / relative
     if not path.exists():
@@ -29,18 +29,18 @@ def shared(relative: str) -> Path:
 
 @pytest.fixture(scope="session")
 def torus() -> hopbyte.Machine:
-    """A 5x4x3 torus of InfiniBand switches with the tables that OpenSM made for it."""
+    """A 5x4x3 torus of InfiniBand switches with OpenSM's forwarding tables."""
     return hopbyte.load_fabric(TORUS)
 
 
 @pytest.fixture(scope="session")
 def lammps() -> hopbyte.Traffic:
-    """What 64 ranks of LAMMPS sent each other."""
+    """Traffic of 64 ranks of LAMMPS."""
     return hopbyte.load_traffic(str(LAMMPS))
 
 
 @pytest.fixture(scope="session")
 def mapping(torus: hopbyte.Machine, lammps: hopbyte.Traffic) -> hopbyte.Mapping:
-    """That job on eight hosts all over that torus."""
+    """That job on eight hosts scattered over that torus."""
     nodes = torus.nodes[:: len(torus.nodes) // 8][:8]
     return hopbyte.map(lammps, torus, nodes, ranks_per_node=8, trials=20_000)

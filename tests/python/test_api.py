@@ -1,4 +1,4 @@
-"""The Python face against independent computations, real captures and bad input."""
+"""The Python package against independent computations, real captures and bad input."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_columns_are_views_that_cannot_be_written(torus: hopbyte.Machine, column
     assert array.ctypes.data == again.ctypes.data, "each access made a copy"
     with pytest.raises(ValueError, match="read-only"):
         array[0] = array[1]
-    # The view keeps alive what it looks at.
+    # The view keeps its owner alive.
     copy = array.copy()
     del table, again
     assert np.array_equal(array, copy, equal_nan=array.dtype.kind == "f")
@@ -118,7 +118,7 @@ def recount(
 def test_a_mapping_is_worth_what_it_says(
     torus: hopbyte.Machine, lammps: hopbyte.Traffic, mapping: hopbyte.Mapping
 ) -> None:
-    # The hosts' own links bind here whatever one does; ties go to fewer hop-bytes.
+    # The host links are the bottleneck for any placement; ties are broken by hop-bytes.
     assert mapping.improved
     assert mapping.result.worst_link_seconds <= mapping.baseline.worst_link_seconds
     assert mapping.result.hop_bytes < mapping.baseline.hop_bytes

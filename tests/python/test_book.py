@@ -1,4 +1,4 @@
-"""The Python of the book runs as it stands, block after block, in an empty folder."""
+"""The book's Python code runs unchanged, block after block, in an empty folder."""
 
 from __future__ import annotations
 

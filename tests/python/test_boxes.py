@@ -1,4 +1,4 @@
-"""Box algebra keeps slots, does what it says, and finds what is known to be best."""
+"""Box algebra keeps slots, follows its definitions, and finds known optima."""
 
 from __future__ import annotations
 

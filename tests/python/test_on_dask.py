@@ -1,4 +1,4 @@
-"""A sweep, and a search for a mapping, on a real Dask cluster of two processes say what one machine says."""
+"""A sweep and a mapping search on a real Dask cluster of two processes give the results of one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic from OTF2 traces: one written here, and a real one."""
+"""Traffic from OTF2 traces: a synthetic one and a real one."""
 
 from __future__ import annotations
 

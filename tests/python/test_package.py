@@ -1,4 +1,4 @@
-"""The package as it is installed: command, types, version."""
+"""The installed package: command, types, version."""
 
 from __future__ import annotations
 

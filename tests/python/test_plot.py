@@ -1,4 +1,4 @@
-"""Plots show the numbers that they are given."""
+"""Plots show their input values."""
 
 from __future__ import annotations
 

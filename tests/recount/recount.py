@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts again, from the raw dumps, what a placement costs on an InfiniBand fabric.
+"""Recomputes the cost of a placement on an InfiniBand fabric from the raw dumps.
 
 Shares no code with hopbyte and uses the standard library only: it reads `ibnetdiscover` (both forms),
 the forwarding tables of `ibroute` or OpenSM, a dense traffic matrix and a placement, walks every message
@@ -9,8 +9,8 @@ usage: recount.py --subnet FILE --routes FILE_OR_FOLDER --traffic FILE --placeme
                   [--certificate FILE [--field result]] [--wire infiniband]
 
 A placement is netloc's resources.txt, an Open MPI rankfile, a file with a host for each rank, or CSV
-`rank,node[,slot]`. Prints one JSON object. With a certificate (what `hopbyte map --json` printed) it
-compares and exits with 1 where a figure differs.
+`rank,node[,slot]`. Prints one JSON object. With a certificate (output of `hopbyte map --json`) it
+compares and exits with 1 where a value differs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CABLE_LINE = re.compile(
     r'\[(\d+)\]\S*\s+"([SH])-\w+"\[(\d+)\].*?# (?:lid (\d+) .*)?".*?" lid (\d+) (\d+)x(\w+)'
 )
 ENTRY = re.compile(r"0x([0-9a-fA-F]+)\s+(\d+)\s*[:#]")
-# What a mapper that counts InfiniBand's packets adds to a matrix without counts of messages, which are taken as 1 MiB
+# Packet overhead that a mapper for InfiniBand adds to a matrix without message counts, taken as messages of 1 MiB
 # each: 24 bytes of headers for every 4,096 bytes, and 28 bytes of acknowledgement on the way back for each message.
 LARGE = 1 << 20
 THERE = {"payload": 1.0, "infiniband": (LARGE + 24 * LARGE // 4096) / LARGE}
@@ -48,7 +48,7 @@ COMPARED = ("worst_link_seconds", "hop_bytes", "average_dilation")
 
 @dataclass
 class Subnet:
-    """What the dumps say."""
+    """Contents of the dumps."""
 
     peer: dict[tuple[int, int], tuple[str, int, int]] = field(default_factory=dict)
     rate: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def text_of(path: Path) -> str:
 
 
 def read_subnet(path: Path, subnet: Subnet) -> None:
-    """Who is cabled to whom, and how fast: port lines (`-p`), or a block for each node."""
+    """Cables and their rates: port lines (`-p`), or a block for each node."""
     name, lid = "", 0
     for line in text_of(path).splitlines():
         if node := NODE_LINE.match(line):
@@ -171,13 +171,13 @@ def recount(subnet: Subnet, matrix: list[list[float]], hosts: list[str], wire: s
 
 
 def main() -> int:
-    """Counts, prints and compares."""
+    """Recomputes, prints and compares."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name in ("subnet", "routes", "traffic", "placement"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--certificate", type=Path)
     parser.add_argument("--field", default="result")
-    parser.add_argument("--wire", choices=THERE, help="what links carry (default: as the certificate says)")
+    parser.add_argument("--wire", choices=THERE, help="bytes on the wire (default: as in the certificate)")
     given = parser.parse_args()
     subnet = Subnet()
     read_subnet(given.subnet, subnet)

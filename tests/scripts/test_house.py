@@ -1,4 +1,4 @@
-"""The rules of the house are found broken where they are."""
+"""The project's rules: violations are found where they are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE = """
 
 
 def package(name: str, **dependencies: str | None) -> dict:
-    """What `cargo metadata` says of a crate; values are the dependencies' kinds."""
+    """A crate in `cargo metadata`; values are the dependencies' kinds."""
     listed = [{"name": f"hopbyte-{other}", "kind": kind} for other, kind in dependencies.items()]
     return {"name": f"hopbyte-{name}", "dependencies": listed}
 

@@ -14,7 +14,7 @@ import pytest
 NEED = str(Path(__file__).resolve().parents[2] / "scripts" / "need.sh")
 LOCK = Path("/var/lib/dpkg/lock-frontend")
 ROOT_AND_APT = os.geteuid() == 0 and shutil.which("apt-get") is not None and LOCK.exists()
-# A package that every Debian has, for a program that none has: apt-get takes the lock and has nothing to do.
+# A package that every Debian has, for a program that never exists: apt-get takes the lock and has nothing to do.
 ASK = [NEED, "--no-upgrade", "no-such-program-of-hopbyte=base-files"]
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A time-independent trace in SimGrid's own replay and in `model run`, on one platform: the same time.
 
-The platform is the one that `fabric convert` writes. SimGrid shares links max-min fairly (CM02); latencies and its
-library's overheads are off, as are ours, so that what is left is the program: who waits for whom, what is computed,
-what is sent, and which messages the collectives are. Messages wait for their receivers on both sides.
+The platform is the output of `fabric convert`. SimGrid shares links max-min fairly (CM02); latencies and library
+overheads are off in both, so that the program itself remains: dependencies between ranks, computing, message sizes,
+and the messages of collectives. Messages wait for their receivers on both sides.
 
     tests/simgrid/replay.py target/release/hopbyte
 """
@@ -45,7 +45,7 @@ def neighbours(rank: int) -> list[int]:
 
 
 def program(rank: int) -> list[str]:
-    """Three rounds of a halo with work of its own, a sum, and a broadcast at the end."""
+    """Three rounds of a halo exchange with computing, a sum, and a broadcast at the end."""
     lines = ["init"]
     for step in range(3):
         around = neighbours(rank)
@@ -61,12 +61,12 @@ def program(rank: int) -> list[str]:
 
 
 def size(a: int, b: int) -> int:
-    """Bytes of a message: not the same for any two pairs of neighbours."""
+    """Bytes of a message: different for any two pairs of neighbours."""
     return 80_000_000 + 4_000_000 * a + 548_000 * b
 
 
 def write(folder: Path) -> None:
-    """The trace, one file a rank, as SimGrid names them."""
+    """The trace, one file per rank, with SimGrid's file names."""
     names = []
     for rank in range(RANKS):
         name = folder / f"rank-{rank}.txt"

@@ -1,4 +1,4 @@
-"""A real Slurm on this machine: a controller and several node daemons, in a folder and on ports of their own."""
+"""A real Slurm on this machine: a controller and several node daemons, with their own folder and ports."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-# Hosts of torus:2x2, two ranks each; Slurm knows them by these names, all on this machine.
+# Hosts of torus:2x2, two ranks each; these are their node names in Slurm, all on this machine.
 HOSTS = ["n0-0", "n0-1", "n1-0", "n1-1"]
 SWITCHES = {"s0": ["n0-0", "n0-1"], "s1": ["n1-0", "n1-1"]}
-# No munge and no accounting, nothing outside of the folder, and more processors a node than there may be.
+# No munge and no accounting, nothing outside the folder, and more processors per node than the machine may have.
 SETTINGS = """
 ClusterName=hopbyte
 SlurmctldHost={machine}(127.0.0.1)
@@ -44,7 +44,7 @@ START_SECONDS = 180
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Ports currently without a listener."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
@@ -87,7 +87,7 @@ class Slurm:
             )
 
     def environment(self, **more: str) -> dict[str, str]:
-        # What an outer Slurm says of its own job must not be taken for ours.
+        # The environment of an outer Slurm job must not be taken for this one's.
         clean = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
         return {**clean, "SLURM_CONF": str(self.folder / "slurm.conf"), **more}
 
@@ -122,7 +122,7 @@ class Slurm:
 
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """One for all tests; stopped whatever happens."""
+    """One for all tests; always stopped at the end."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     missing = [p for p in ("slurmctld", "slurmd", "srun", "scontrol") if not shutil.which(p)]
     if missing:

@@ -1,4 +1,4 @@
-"""A real Slurm obeys the files that hopbyte writes for it, and its topology is read."""
+"""A real Slurm runs the files that hopbyte writes for it, and its topology is read."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ def test_a_plane_is_obeyed(slurm, tmp_path, size):
 
 
 def test_a_plane_needs_slurms_own_order_of_nodes(slurm, tmp_path):
-    """Slurm deals ranks to nodes in its order, whatever the order in which they are asked for."""
+    """Slurm deals ranks to nodes in its own order, regardless of the requested order."""
     ran = slurm.ranks("-n", "4", "-w", ",".join(reversed(HOSTS)), "--ntasks-per-node=1", "--distribution=plane=1")
     assert ran == HOSTS
 
 
 def test_the_topology_that_slurm_prints_is_read(slurm):
-    """As written in topology.conf, and as `scontrol show topology` prints it."""
+    """From topology.conf, and from the output of `scontrol show topology`."""
     printed = slurm.folder / "printed"
     printed.write_text(slurm.run("scontrol", "show", "topology").stdout)
     for path in (slurm.folder / "topology.conf", printed):
         told = json.loads(slurm.run(HOPBYTE, "fabric", "show", path, "--json", "-q").stdout)
-        # Two leaves and one above; a node and its way back, a cable and its way back.
+        # Two leaves and one above; each node and cable in both directions.
         assert (told["routers"], told["nodes"], told["links"]) == (3, 4, 2 * (4 + 2)), path
         near, far = SWITCHES["s0"][1], SWITCHES["s1"][0]
         for other, hops in ((near, 2), (far, 4)):
@@ -75,7 +75,7 @@ def test_the_topology_that_slurm_prints_is_read(slurm):
 
 
 def test_the_check_says_whether_slurm_obeyed(slurm, tmp_path):
-    """Hosts only: srun tells of no MPI, so shared memory stays unknown and is said to."""
+    """Hosts only: srun reports no MPI, so shared memory stays unknown, which the message states."""
     nodes = shuffled(7)
     mapping, hosts = save(tmp_path, nodes), tmp_path / "hosts"
     command = [HOPBYTE, "--json", "apply", mapping, "--emit", "slurm-hostfile", "--to", hosts, "--check", "--"]
@@ -96,7 +96,7 @@ def test_the_check_says_whether_slurm_obeyed(slurm, tmp_path):
 
 @pytest.mark.skipif(not (PROGRAMS / "mpich/where").exists(), reason="needs MPICH and the probes: make mpi")
 def test_what_slurm_costs_mpich_is_refused_and_seen(slurm, tmp_path):
-    """Its arbitrary distribution makes every rank a node of its own for MPICH, neighbours or not; a plane does not."""
+    """With MPICH, its arbitrary distribution makes every rank a separate node, neighbours or not; a plane does not."""
     blocks = [host for host in reversed(HOSTS) for _ in range(2)]
     mapping, hosts = save(tmp_path, blocks), tmp_path / "hosts"
     emit = ["--emit", "slurm-hostfile", "--to", hosts, "--flavour", "mpich"]
@@ -116,7 +116,7 @@ def test_what_slurm_costs_mpich_is_refused_and_seen(slurm, tmp_path):
 
 
 def test_a_search_spreads_over_an_array(slurm, tmp_path):
-    """Parts of the seeds as tasks of an array job; gathered, they are what one machine finds."""
+    """Parts of the seeds as tasks of an array job; gathered, they equal the result of one machine."""
     search = ["map", "stencil:4x4x4:27", "--fabric", "torus:4x4x4", "--nodes", "n0-0-[0-3],n1-2-[0-3]",
               "--trials", "2000", "--threads", "1", "--seeds", "6"]  # fmt: skip
     job = " ".join([str(HOPBYTE), *search, "--out", str(tmp_path / "all"), "--part", "$SLURM_ARRAY_TASK_ID/3"])

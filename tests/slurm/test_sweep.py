@@ -1,4 +1,4 @@
-"""The job array that the book gives for a sweep, on a real Slurm: its parts, gathered, are a run on one machine."""
+"""The book's job array for a sweep, on a real Slurm: its gathered parts equal a run on one machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ nodes.scattered = { count = 16 }
 placement = "random"
 workload.halo = { grid = [4, 2, 2], bytes = [1e5], iterations = 2, compute_s = 1e-4 }
 """
-# What the book says (docs/src/sweep.md), with this scenario.
+# The text of the book (docs/src/sweep.md), with this scenario.
 OPTIONS = "halo.toml --trials 4 --link 1/4,1/2,1 --out halo.parquet"
 
 
@@ -35,9 +35,9 @@ def test_an_array_of_parts_is_one_sweep(slurm, tmp_path):
     slurm.run(*submit, "--wrap", wrapped)
     parts = sorted(p.name for p in there.glob("*.jsonl"))
     assert parts == [f"halo.parquet.{i}of{PARTS}.jsonl" for i in range(1, PARTS + 1)], list(there.iterdir())
-    # 12 runs, each by one task, beside a line that names the sweep.
+    # 12 runs, one task each, and a line that names the sweep.
     assert sum(len((there / part).read_text().splitlines()) - 1 for part in parts) == 12
-    # Parts never gather, not even the one that ends last.
+    # Parts never gather, not even the last one to end.
     assert not (there / "halo.parquet").exists()
     assert sweep(slurm, there) == told
     assert (there / "halo.parquet").read_bytes() == (here / "halo.parquet").read_bytes()

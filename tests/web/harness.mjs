@@ -11,7 +11,7 @@ const require = createRequire(join(root, "web/package.json"));
 const { chromium } = require("playwright-core");
 export const axe = require("axe-core").source;
 
-/** The program: $HOPBYTE, or built here. */
+/** The program: $HOPBYTE, or a build from here. */
 export function program() {
   if (process.env.HOPBYTE) return process.env.HOPBYTE;
   const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
@@ -22,7 +22,7 @@ export function program() {
   return join(target, "debug/hopbyte");
 }
 
-/** The browser: $CHROMIUM, or where Debian has it. */
+/** The browser: $CHROMIUM, or Debian's path. */
 function browserPath() {
   const places = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
   const found = places.find((p) => p && existsSync(p));
@@ -34,7 +34,7 @@ const torus = "data/infiniband/opensm-torus-5x4x3/ibnetdiscover.out.zst";
 
 /** Command lines of the pages, by name; the output is added. */
 const PAGES = {
-  // A job on eight hosts all over the committed torus of OpenSM, with its own forwarding tables.
+  // A job on eight hosts scattered over the committed torus of OpenSM, with its own forwarding tables.
   mapped: [
     "map",
     "stencil:4x4x4:27:20000,400,8",
@@ -54,7 +54,7 @@ const PAGES = {
   large: ["map", "stencil:16x16x8:27", "--fabric", "gemini:16x12x24", "--nodes", "@NODES", "--ranks-per-node", "16", "--trials", "200", "--report"],
 };
 
-/** A browser of its own, with a profile folder. */
+/** A browser with its own profile folder. */
 export async function browser(profile) {
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: browserPath(),
@@ -70,12 +70,12 @@ export async function browser(profile) {
       "--disable-sync",
     ],
   });
-  // A machine may have other work.
+  // A machine may be busy.
   context.setDefaultTimeout(120_000);
   return context;
 }
 
-/** A folder of pages and a browser that must not reach the network; close it at the end. */
+/** A folder of pages and a browser without network access; close it at the end. */
 export async function open() {
   const folder = mkdtempSync(join(tmpdir(), "hopbyte-web-"));
   const hopbyte = program();
@@ -99,7 +99,7 @@ export async function open() {
   };
 }
 
-/** Opens a page and keeps everything that it says and asks for. */
+/** Opens a page and stores its console messages and requests. */
 export async function visit(context, url, { width = 1280, height = 900, dark = false } = {}) {
   const page = await context.newPage();
   const said = [];

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { browser, program, root } from "./harness.mjs";
 
-/** One link's bytes of one second, put in place at once. */
+/** One link's bytes of one second, replaced atomically. */
 function write(folder, gigabytes) {
   const lines = [
     { schema: "hopbyte.link/1", link: "r0-0 X+", received_bytes: gigabytes * 1e9 },

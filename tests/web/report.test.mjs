@@ -1,4 +1,4 @@
-// What a reader of a report can do: see, sort, filter, point, turn; with mouse, finger and keyboard.
+// A report's interactions: view, sort, filter, hover, rotate; with mouse, touch and keyboard.
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ after(async () => {
   await site?.close();
 });
 
-/** Numbers of a column, with units turned into one. */
+/** Numbers of a column, converted to one unit. */
 async function column(page, index) {
   const cells = await page.locator(`#links-table tbody tr td:nth-of-type(${index}) `).allInnerTexts();
   const units = { s: 1, ms: 1e-3, µs: 1e-6, ns: 1e-9 };
@@ -139,7 +139,7 @@ describe("the page of a mapping", () => {
     });
     await page.mouse.move(place.x, place.y);
     const tip = await page.locator(".tip").innerText();
-    assert.ok(tip.startsWith(place.name), `${place.name} is not what it says: ${tip}`);
+    assert.ok(tip.startsWith(place.name), `${place.name} does not match its tooltip: ${tip}`);
     assert.match(tip, /link time: .* before, .* after/);
     assert.match(tip, / → /);
     await page.mouse.move(2, 2);
@@ -217,7 +217,7 @@ test("without its script the page still shows everything that matters", async ()
 
 test("a machine of 36,864 links answers the pointer at once", async () => {
   const { page } = await visit(site.context, site.pages.large);
-  // Time in the page's own handlers, so that a busy machine or the way to the browser does not count.
+  // Time in the page's own handlers, which excludes the machine's load and the connection to the browser.
   const middle = await page.evaluate(() => {
     const svg = document.querySelector("figure[data-side=before] svg.hb");
     const box = svg.getBoundingClientRect();

@@ -237,7 +237,7 @@ static void control_switch(int level)
 HOPBYTE_DEFINE(int, Pcontrol, (const int level, ...))
 {
     const char *style = getenv("HOPBYTE_RECORD_PCONTROL"), *name = NULL;
-    if (style && strcmp(style, "ipm") == 0 && (level == 1 || level == -1)) { /* a recorder behind it too */
+    if (style && strcmp(style, "ipm") == 0 && (level == 1 || level == -1)) { /* also for a later preload */
         va_list list;
         va_start(list, level);
         name = va_arg(list, const char *);

@@ -30,7 +30,7 @@ double gm_host_tile_gb_per_s(void)
 
 /* --- reading --- */
 
-/* `c0-0c0s0g0` into one number, 0 when it is not such a name; `end` is set behind it. */
+/* `c0-0c0s0g0` into one number, 0 for any other text; `end` points behind it. */
 uint64_t gm_cname_pack(const char *text, const char **end)
 {
     unsigned column, row, cage, slot, chip;

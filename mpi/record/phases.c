@@ -128,7 +128,7 @@ static void region_begin(const char *name)
 static void region_end(void)
 {
     if (depth == 0) {
-        hopbyte_say("a region ends that did not begin (rank %d); ignored", hopbyte_recorder.rank);
+        hopbyte_say("end of a region without its begin (rank %d); ignored", hopbyte_recorder.rank);
         return;
     }
     path_pop();

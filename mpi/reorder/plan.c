@@ -151,8 +151,8 @@ static bool nearest_deal(const struct hopbyte_nodes *n, int *role)
     grid_describe(&o.grid, shape, sizeof shape);
     bool fine = hopbyte_order_find(&graph, &o.grid, n, role, &gain);
     if (fine && !hopbyte_world.quiet)
-        hopbyte_say("understood method 4: a grid of %s, %s, nearest neighbours%s; neighbour messages that leave their "
-                    "node %" PRId64 " -> %" PRId64 ", at the busiest node %" PRId64 " -> %" PRId64,
+        hopbyte_say("understood method 4: a grid of %s, %s, nearest neighbours%s; neighbour messages between nodes "
+                    "%" PRId64 " -> %" PRId64 ", at the busiest node %" PRId64 " -> %" PRId64,
                     shape, o.grid.column_major ? "first dimension fastest" : "last dimension fastest",
                     o.nearest ? "" : " (--nearest assumed)", gain.before.total, gain.after.total, gain.before.worst,
                     gain.after.worst);
@@ -212,7 +212,7 @@ int hopbyte_plan_make(const struct hopbyte_nodes *n, int *role)
         return 0;
     if (!by_map && library_reorders()) {
         if (!hopbyte_world.quiet)
-            hopbyte_say("MPICH_RANK_REORDER_METHOD=%s is left to this Cray MPICH", text);
+            hopbyte_say("MPICH_RANK_REORDER_METHOD=%s is applied by this Cray MPICH itself", text);
         return 0;
     }
     int *positions = positions_list(n), method = by_map ? 3 : method_read(text);

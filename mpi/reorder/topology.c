@@ -22,7 +22,7 @@ static bool comm_is_plain(MPI_Comm comm)
 static void gain_say(const char *what, int ranks, int nodes, const struct hopbyte_gain *gain)
 {
     if (!hopbyte_world.quiet)
-        hopbyte_say("%s of %d ranks on %d nodes: weight that leaves its node %" PRId64 " -> %" PRId64
+        hopbyte_say("%s of %d ranks on %d nodes: weight between nodes %" PRId64 " -> %" PRId64
                     ", at the busiest node %" PRId64 " -> %" PRId64 "; %d ranks moved",
                     what, ranks, nodes, gain->before.total, gain->after.total, gain->before.worst, gain->after.worst,
                     gain->moved);

@@ -46,11 +46,11 @@ static void delivered_say(const struct hopbyte_nodes *n, const int *role)
     if (hopbyte_world.quiet)
         return;
     if (moved)
-        hopbyte_say("delivered by substituting MPI_COMM_WORLD: %d of %d ranks on %d nodes have another number than the "
-                    "launcher gave (and still gives in the environment)",
+        hopbyte_say("delivered by substituting MPI_COMM_WORLD: %d of %d ranks on %d nodes have a new number (the "
+                    "environment keeps the launcher's)",
                     moved, n->ranks, n->nodes);
     else
-        hopbyte_say("delivered: the launcher's order of %d ranks on %d nodes is the one asked for", n->ranks, n->nodes);
+        hopbyte_say("delivered: the launcher's order of %d ranks on %d nodes is the requested one", n->ranks, n->nodes);
 }
 
 /* The new rank of every process, on every process; NULL if no order is requested. */

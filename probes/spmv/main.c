@@ -1,7 +1,7 @@
 /* spmv: repeated sparse matrix-vector products on a grid of blocks (paper 003: 10,000 products, six neighbours,
  * messages of 5x5x100 doubles), which can move its blocks to other ranks at run time.
  *
- * The default, 5x5x5 cells of 100 unknowns a block, sends 5x5x100 doubles to each neighbour. Values are whole numbers
+ * The default, 5x5x5 cells of 100 unknowns per block, sends 5x5x100 doubles to each neighbour. Values are whole numbers
  * and results are folded modulo 2048, so every product is exact and equals the serial one bit for bit. */
 #include "ask.h"
 #include "piece.h"

@@ -12,7 +12,7 @@ static const char schema[] = "hopbyte-topobw-1";
 struct group {
     char name[HOPBYTE_NAME_ROOM];
     long count;
-    double least, most, sum; /* bytes a second */
+    double least, most, sum; /* bytes per second */
     char least_on[HOPBYTE_NAME_ROOM], most_on[HOPBYTE_NAME_ROOM];
 };
 

@@ -20,7 +20,7 @@ from launch import BOTH, MPICH, OMPI, Mpi, Result, finish, start
 
 HOSTS = 4
 RATE = "50mbit"
-SMALLEST, LARGEST = 44e6 / 8, 50e6 / 8  # payload bytes a second; frames of 1514 bytes carry 1448
+SMALLEST, LARGEST = 44e6 / 8, 50e6 / 8  # payload bytes per second; frames of 1514 bytes carry 1448
 PLACES = int(os.environ.get("HOPBYTE_TEST_PLACES", "3"))
 SCRIPT = Path(__file__).with_name("hosts.sh")
 
@@ -49,7 +49,7 @@ def on_hosts(mpi: Mpi, folder: Path, program: str, *arguments: object, slow: str
 
 
 def rates(records: list[dict[str, Any]]) -> dict[tuple[str, str], list[float]]:
-    """Bytes a second of every trial by (from, to)."""
+    """Bytes per second of every trial by (from, to)."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for record in records:
         if "trial" in record:

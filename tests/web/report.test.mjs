@@ -61,7 +61,7 @@ describe("the page of a mapping", () => {
     await page.close();
   });
 
-  test("columns sort both ways and say so", async () => {
+  test("columns sort both ways and announce it", async () => {
     const head = page.locator("#links-table th[data-key=a0]");
     await head.getByRole("button").click();
     assert.equal(await head.getAttribute("aria-sort"), "descending");
@@ -83,7 +83,7 @@ describe("the page of a mapping", () => {
     assert.equal(await first.locator(".no").first().innerText(), "1");
   });
 
-  test("the filter narrows and tells how many", async () => {
+  test("the filter hides rows and shows the number left", async () => {
     const all = await page.locator("#shown").innerText();
     await page.locator("#filter").fill("sw-4-3-2");
     const names = await page.locator("#links-table tbody tr").allInnerTexts();

@@ -4,7 +4,7 @@ use crate::border::{self, Failure};
 use crate::machine::{Known, hopbyte_machine};
 use ::hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use hopbyte_fabric::NodeId;
-use hopbyte_job::Reading;
+use hopbyte_job::LinkReading;
 use hopbyte_observe::oracle::Oracle;
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub struct hopbyte_oracle {
 /// The connection and the latest snapshot.
 struct Now {
     remote: Option<Oracle>,
-    reading: Option<Arc<Reading>>,
+    reading: Option<Arc<LinkReading>>,
     version: u64,
 }
 
@@ -30,7 +30,7 @@ impl hopbyte_oracle {
     }
 
     /// The reading of the links as of the last refresh, and its version.
-    pub(crate) fn reading(&self) -> (Option<Arc<Reading>>, u64) {
+    pub(crate) fn reading(&self) -> (Option<Arc<LinkReading>>, u64) {
         let now = self.now();
         (now.reading.clone(), now.version)
     }
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn hopbyte_oracle_refresh(
             let (fresh, when, state) = remote.links(&oracle.machine.machine.fabric)?;
             now.reading = state.map(|state| {
                 let source = format!("oracle {}", remote.address());
-                Arc::new(Reading::of_state(source, state))
+                Arc::new(LinkReading::of_state(source, state))
             });
             now.version = fresh;
             time = when;

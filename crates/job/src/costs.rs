@@ -125,7 +125,7 @@ pub fn npy(matrix: &CostMatrix) -> Vec<u8> {
 
 /// A cost matrix in a few numbers.
 #[derive(Serialize)]
-pub struct Summary {
+pub struct CostsSummary {
     schema: &'static str,
     #[serde(flatten)]
     asked: Asked,
@@ -147,7 +147,7 @@ pub struct Summary {
     pub dearest: Option<(String, String)>,
 }
 
-impl Summary {
+impl CostsSummary {
     /// Of a matrix of costs between routers.
     pub fn of(asked: Asked, fabric: &Fabric, matrix: &CostMatrix) -> Self {
         let n = matrix.size();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What counters say of every link.
-pub struct Reading {
+pub struct LinkReading {
     /// Rates and ratios.
     pub state: LinkState,
     /// Where it comes from.
@@ -24,7 +24,7 @@ pub struct Reading {
     pub notes: Vec<String>,
 }
 
-impl Reading {
+impl LinkReading {
     /// A state of links that somebody else read.
     pub fn of_state(source: impl Into<String>, state: LinkState) -> Self {
         Self {
@@ -41,7 +41,11 @@ impl Reading {
 /// Reads counters: increases of several files are added up; of totals, the first and the last file
 /// make the increase, and a single one stands for the time since the counters began. `live` is this
 /// machine, read twice; a folder is a captured one.
-pub fn reading(files: &[PathBuf], fabric: &Fabric, options: &CounterOptions) -> Result<Reading> {
+pub fn reading(
+    files: &[PathBuf],
+    fabric: &Fabric,
+    options: &CounterOptions,
+) -> Result<LinkReading> {
     let mut notes = Vec::new();
     let counted = match live::read(files, fabric, options, &mut notes)? {
         Some(counted) => counted,
@@ -58,7 +62,7 @@ pub fn reading(files: &[PathBuf], fabric: &Fabric, options: &CounterOptions) -> 
         };
         notes.push(format!("the window is not known, so ratios are not: {how}"));
     }
-    Ok(Reading {
+    Ok(LinkReading {
         source: counted.source.clone(),
         matched: counted.matched,
         unmatched: counted.unmatched,

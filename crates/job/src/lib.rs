@@ -34,7 +34,7 @@ pub mod verify;
 pub use document::Document;
 pub use follow::{Change, Files, unix};
 pub use hopbyte_map::MAX_THREADS;
-pub use inputs::{Reading, nodes, reading};
+pub use inputs::{LinkReading, nodes, reading};
 pub use inside::{Arranged, NodeInside, Part};
 pub use machine::{Machine, MachineSource};
 pub use mapping::{Mapping, search};

@@ -1,6 +1,6 @@
 //! The reading of every link, worst first: the lines `hopbyte.link/1` that `links --json` prints and readers take.
 
-use crate::inputs::Reading;
+use crate::inputs::LinkReading;
 use anyhow::Result;
 use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
 use hopbyte_observe::Jobs;
@@ -79,7 +79,7 @@ impl By {
 
 /// One link, as scripts read it.
 #[derive(Serialize)]
-pub struct Row {
+pub struct LinkRow {
     schema: &'static str,
     link: String,
     from: String,
@@ -124,12 +124,12 @@ struct Share {
 #[derive(Serialize)]
 pub struct Last {
     schema: &'static str,
-    summary: Summary,
+    summary: LinksSummary,
 }
 
 /// A reading in a few numbers.
 #[derive(Serialize)]
-pub struct Summary {
+pub struct LinksSummary {
     /// Rows of the source.
     pub rows: usize,
     /// Rows that named a link of the fabric.
@@ -187,7 +187,7 @@ pub fn worst_first(
     Ok(links)
 }
 
-impl Row {
+impl LinkRow {
     /// The row of a link.
     pub fn of(fabric: &Fabric, state: &LinkState, jobs: Option<&Jobs>, id: LinkId) -> Self {
         let link = fabric.link(id);
@@ -229,17 +229,17 @@ impl Row {
 
 impl Last {
     /// The last line of a reading of which so many links are listed.
-    pub fn of(reading: &Reading, links: usize) -> Self {
+    pub fn of(reading: &LinkReading, links: usize) -> Self {
         Self {
             schema: SCHEMA,
-            summary: Summary::of(reading, links),
+            summary: LinksSummary::of(reading, links),
         }
     }
 }
 
-impl Summary {
+impl LinksSummary {
     /// Of a reading of which so many links are listed.
-    pub fn of(reading: &Reading, links: usize) -> Self {
+    pub fn of(reading: &LinkReading, links: usize) -> Self {
         let state = &reading.state;
         let read = state.coverage.iter().filter(|&&c| c > 0.0).count();
         let all = (0..state.coverage.len()).map(LinkId::of);
@@ -264,7 +264,7 @@ impl Summary {
 /// # Errors
 /// JSON cannot say it.
 pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
-    let reading = Reading {
+    let reading = LinkReading {
         state: LinkState::of_increase(fabric, increase),
         source: increase.source.clone(),
         matched: increase.matched,
@@ -275,7 +275,7 @@ pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
     let order = worst_first(None, None, fabric, &reading.state)?;
     let mut text = String::new();
     for &link in &order {
-        text.push_str(&serde_json::to_string(&Row::of(
+        text.push_str(&serde_json::to_string(&LinkRow::of(
             fabric,
             &reading.state,
             None,

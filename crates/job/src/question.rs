@@ -4,7 +4,7 @@
 //! that a default stands in one place.
 
 use crate::document::Background;
-use crate::inputs::{self, Reading};
+use crate::inputs::{self, LinkReading};
 use crate::inside::{NodeInside, Part};
 use crate::machine::{Machine, MachineSource};
 use crate::{Lacking, shell_word};
@@ -199,7 +199,7 @@ pub struct Question {
     /// Nodes and slots of the job.
     pub allocation: Allocation,
     /// Load of other jobs.
-    pub background: Option<Arc<Reading>>,
+    pub background: Option<Arc<LinkReading>>,
     /// How to read it again.
     pub background_source: Option<Background>,
     /// The running oracle that said it.
@@ -337,7 +337,7 @@ impl Asked {
     }
 
     /// Load of other jobs, from a running oracle or from files.
-    fn load(&self, fabric: &Fabric) -> Result<(Option<Reading>, Option<Oracled>)> {
+    fn load(&self, fabric: &Fabric) -> Result<(Option<LinkReading>, Option<Oracled>)> {
         match (&self.background[..], &self.oracle) {
             (_, Some(address)) => {
                 let (reading, oracled) = ask(address, fabric)?;
@@ -373,7 +373,7 @@ pub fn route_costs(
 }
 
 /// What a running oracle says of every link, all of one snapshot.
-fn ask(address: &str, fabric: &Fabric) -> Result<(Reading, Oracled)> {
+fn ask(address: &str, fabric: &Fabric) -> Result<(LinkReading, Oracled)> {
     let mut oracle = Oracle::connect(address)?;
     let (version, time_seconds, state) = oracle.links(fabric)?;
     let Some(state) = state else {
@@ -385,7 +385,7 @@ fn ask(address: &str, fabric: &Fabric) -> Result<(Reading, Oracled)> {
         version,
         time_seconds,
     };
-    let reading = Reading::of_state(oracled.to_string(), state);
+    let reading = LinkReading::of_state(oracled.to_string(), state);
     Ok((reading, oracled))
 }
 

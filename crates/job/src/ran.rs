@@ -35,7 +35,7 @@ pub struct Start {
 
 /// A line of the program.
 #[derive(Deserialize)]
-struct Line {
+struct PlaceLine {
     rank: Option<usize>,
     host: String,
     cpus: Option<String>,
@@ -155,7 +155,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
     let mut seen: Vec<Option<Seen>> = vec![None; ranks];
     let lines = text
         .lines()
-        .filter_map(|l| serde_json::from_str::<Line>(l.trim()).ok());
+        .filter_map(|l| serde_json::from_str::<PlaceLine>(l.trim()).ok());
     let mut count = 0;
     for line in lines {
         count += 1;

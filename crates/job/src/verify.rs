@@ -1,7 +1,7 @@
 //! Verification: a mapping's prediction, and the run before, against the counters of the run after.
 
 use crate::document::Document;
-use crate::inputs::{self, Reading};
+use crate::inputs::{self, LinkReading};
 use crate::machine::Machine;
 use anyhow::Result;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
@@ -14,7 +14,7 @@ const LISTED: usize = 8;
 
 /// The answer.
 #[derive(Serialize)]
-pub struct Report {
+pub struct VerifyReport {
     schema: &'static str,
     /// Whether the worst link needs less time than before.
     pub helped: Option<bool>,
@@ -30,12 +30,12 @@ pub struct Report {
     pub predicted: Option<Predicted>,
 }
 
-impl Report {
+impl VerifyReport {
     /// Compares the counters of a run with those of the run before and with a prediction.
     pub fn new(
         fabric: &Fabric,
-        before: Option<&Reading>,
-        after: &Reading,
+        before: Option<&LinkReading>,
+        after: &LinkReading,
         predicted: Option<Predicted>,
         tolerance_percent: f64,
     ) -> Self {
@@ -86,7 +86,7 @@ pub struct Load {
 }
 
 impl Load {
-    fn of(fabric: &Fabric, reading: &Reading) -> Self {
+    fn of(fabric: &Fabric, reading: &LinkReading) -> Self {
         let state = &reading.state;
         let time = |l: LinkId| Some(state.received_bytes.get(l)? / fabric.link(l).capacity().0);
         let worst = fabric

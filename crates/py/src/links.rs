@@ -5,7 +5,7 @@ use crate::errors::python;
 use crate::machine::Machine;
 use hopbyte_fabric::{Column, End, Fabric, LinkState};
 use hopbyte_job::document::Background;
-use hopbyte_job::{Reading, reading};
+use hopbyte_job::{LinkReading, reading};
 use hopbyte_observe::CounterOptions;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Links {
     machine: Arc<hopbyte_job::Machine>,
     still: Still,
-    reading: Arc<Reading>,
+    reading: Arc<LinkReading>,
     /// Counter files, if any were read.
     files: Option<Background>,
 }
@@ -78,7 +78,7 @@ pub fn links(
         let fabric = &machine.fabric;
         let mut files = None;
         let reading = if counters.is_empty() {
-            Reading::of_state("", LinkState::unknown(fabric))
+            LinkReading::of_state("", LinkState::unknown(fabric))
         } else {
             let options = CounterOptions {
                 interval_seconds: interval,
@@ -110,7 +110,7 @@ impl Links {
     }
 
     /// The reading, for route costs and mappings.
-    pub fn reading(&self) -> Arc<Reading> {
+    pub fn reading(&self) -> Arc<LinkReading> {
         self.reading.clone()
     }
 

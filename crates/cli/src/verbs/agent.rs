@@ -13,7 +13,7 @@ use std::process::Command;
 /// What to read and where it goes.
 #[derive(clap::Args, Debug)]
 #[command(args_override_self = true)]
-pub struct Args {
+pub struct AgentArgs {
     /// Options from a file: lines `name = value` with the names below; words given here override them
     #[arg(long, value_name = "FILE")]
     #[allow(dead_code, reason = "read before the command line is parsed")]
@@ -69,7 +69,7 @@ pub struct Args {
 }
 
 /// Reads and pushes until it is stopped, in the small program where there is one.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
     let node = match &args.name {
         Some(name) => name.clone(),
         None => host_name()?,
@@ -108,7 +108,7 @@ fn become_small(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn target(args: &Args) -> Result<Target> {
+fn target(args: &AgentArgs) -> Result<Target> {
     let Some(url) = &args.nats else {
         let to = Target::parse(&args.to);
         if matches!(to, Target::Udp(_)) && args.tls_ca.is_some() {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Where agents report, and what becomes of it.
 #[derive(clap::Args, Debug)]
 #[command(args_override_self = true)]
-pub struct Args {
+pub struct CollectArgs {
     /// Options from a file: lines `name = value` with the names below; words given here override them
     #[arg(long, value_name = "FILE")]
     #[allow(dead_code, reason = "read before the command line is parsed")]
@@ -150,7 +150,7 @@ pub struct Args {
 }
 
 /// Gathers until it is stopped.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
     let period_ns = period_ns(args.period)?;
     let deadline_ns = args.deadline * 1_000_000;
     if deadline_ns >= period_ns {
@@ -214,7 +214,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
 }
 
-fn identity(args: &Args) -> Result<Option<Identity>> {
+fn identity(args: &CollectArgs) -> Result<Option<Identity>> {
     let Some((certificate, key)) = args.tls_cert.as_ref().zip(args.tls_key.as_ref()) else {
         return Ok(None);
     };
@@ -242,7 +242,7 @@ pub fn nats(url: &str, has_ca: bool) -> Result<Url> {
     }
 }
 
-fn bus(args: &Args) -> Result<Option<BusSetup>> {
+fn bus(args: &CollectArgs) -> Result<Option<BusSetup>> {
     check_cluster(&args.cluster).map_err(found("--cluster"))?;
     let Some(url) = &args.nats else {
         return Ok(None);
@@ -313,7 +313,7 @@ fn expected(list: &str) -> Result<Vec<String>> {
 }
 
 /// Starts what looks at the collector from beside it.
-fn export(args: &Args, server: &Server, out: &mut Output) -> Result<()> {
+fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
     let address = server.within()?;
     let source = Source {
         address: SocketAddr::new(within(address.ip()), address.port()),

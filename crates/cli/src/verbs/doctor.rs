@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Where to look.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct DoctorArgs {
     /// Name of the node, where a file has counters of several (default: what the machine calls itself)
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
@@ -20,7 +20,7 @@ pub struct Args {
 
 /// One source.
 #[derive(Serialize)]
-struct Row<'a> {
+struct SourceRow<'a> {
     schema: &'static str,
     #[serde(flatten)]
     finding: &'a Finding,
@@ -30,11 +30,11 @@ struct Row<'a> {
 #[derive(Serialize)]
 struct Last {
     schema: &'static str,
-    summary: Summary,
+    summary: DoctorSummary,
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct DoctorSummary {
     node: String,
     readable: usize,
     unreadable: usize,
@@ -44,11 +44,11 @@ struct Summary {
 const SCHEMA: &str = "hopbyte.doctor/1";
 
 /// Prints what was found; yes when at least one source can be read.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &DoctorArgs, out: &mut Output) -> Result<Answer> {
     let places = args.live.places(args.name.as_deref());
     let findings = doctor(&places);
     let of = |state| findings.iter().filter(|f| f.state == state).count();
-    let summary = Summary {
+    let summary = DoctorSummary {
         node: places.node.clone(),
         readable: of(State::Readable),
         unreadable: of(State::Unreadable),
@@ -61,7 +61,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     };
     if out.json {
         for finding in &findings {
-            out.object(&Row {
+            out.object(&SourceRow {
                 schema: SCHEMA,
                 finding,
             })?;

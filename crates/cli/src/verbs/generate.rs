@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// What to write, and where.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct GenerateArgs {
     /// What to write.
     #[arg(value_enum)]
     what: What,
@@ -27,7 +27,7 @@ enum What {
 }
 
 /// Writes the files.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &GenerateArgs, out: &mut Output) -> Result<Answer> {
     let folder = &args.folder;
     let place = || format!("writing into {}", folder.display());
     std::fs::create_dir_all(folder).with_context(place)?;

@@ -6,15 +6,15 @@ use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
-use hopbyte_job::links::{By, Last, Row, Summary, own_window, worst_first};
-use hopbyte_job::{Reading, inputs};
+use hopbyte_job::links::{By, Last, LinkRow, LinksSummary, own_window, worst_first};
+use hopbyte_job::{LinkReading, inputs};
 use hopbyte_observe::{Jobs, read_jobs};
 use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// The counters to read.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct LinksArgs {
     /// Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand
     /// ports), files of increases, which are added up, or an earlier and a later one of totals
     #[arg(value_name = "SOURCE", required = true, long_help = args::counters_help())]
@@ -44,7 +44,7 @@ fn by() -> impl TypedValueParser<Value = By> {
 }
 
 /// Prints the table.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
     let fabric = args.fabric.read(out)?.fabric;
     let reading = inputs::reading(&args.source, &fabric, &args.about.options())?;
     reading.notes.iter().for_each(|note| out.talk(note));
@@ -56,7 +56,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     let order = worst_first(args.by, args.kind.as_deref(), &fabric, &reading.state)?;
     if out.json {
         for &link in &order {
-            out.object(&Row::of(&fabric, &reading.state, jobs.as_ref(), link))?;
+            out.object(&LinkRow::of(&fabric, &reading.state, jobs.as_ref(), link))?;
         }
         out.object(&Last::of(&reading, order.len()))?;
     } else {
@@ -145,7 +145,12 @@ impl<'a> Field<'a> {
 }
 
 /// The worst links of a reading.
-pub fn write_worst(fabric: &Fabric, reading: &Reading, top: usize, out: &mut Output) -> Result<()> {
+pub fn write_worst(
+    fabric: &Fabric,
+    reading: &LinkReading,
+    top: usize,
+    out: &mut Output,
+) -> Result<()> {
     let order = worst_first(None, None, fabric, &reading.state)?;
     let shown = &order[..order.len().min(top)];
     write(fabric, reading, None, shown, out)
@@ -153,7 +158,7 @@ pub fn write_worst(fabric: &Fabric, reading: &Reading, top: usize, out: &mut Out
 
 fn write(
     fabric: &Fabric,
-    reading: &Reading,
+    reading: &LinkReading,
     jobs: Option<&Jobs>,
     order: &[LinkId],
     out: &mut Output,
@@ -162,7 +167,7 @@ fn write(
     let window = state.window_seconds.map_or("window not known".into(), |w| {
         format!("window {}", Seconds(w))
     });
-    let summary = Summary::of(reading, order.len());
+    let summary = LinksSummary::of(reading, order.len());
     let lost = match summary.links_lost {
         None => String::new(),
         Some(n) => format!("; of {} more no value is known", count(n)),

@@ -31,46 +31,46 @@ pub enum Verb {
     #[command(subcommand)]
     Fabric(fabric::Verb),
     /// Who sends how much to whom? Runs a job with the recorder in it
-    Record(record::Args),
+    Record(record::RecordArgs),
     /// Are the links as fast as they should be? Which component is not?
     #[command(subcommand)]
     Probe(probe::Verb),
     /// What does each link carry? Worst first
-    Links(links::Args),
+    Links(links::LinksArgs),
     /// Which counters can be read here, and what would help?
-    Doctor(doctor::Args),
+    Doctor(doctor::DoctorArgs),
     /// Reads this node's counters every second and pushes them to a collector
-    Agent(agent::Args),
+    Agent(agent::AgentArgs),
     /// What did every node count in this second? Gathers what agents report, says who is missing
-    Collect(collect::Args),
+    Collect(collect::CollectArgs),
     /// What did the cluster count then? Reads what `collect --store` keeps
-    Replay(replay::Args),
+    Replay(replay::ReplayArgs),
     /// The cluster now, in a terminal: worst ports, and who is missing
-    Watch(watch::Args),
+    Watch(watch::WatchArgs),
     /// What does the route between two nodes cost now?
     #[command(subcommand)]
     Oracle(oracle::Verb),
     /// Where should the ranks go, and what is it worth?
-    Map(map::Args),
+    Map(map::MapArgs),
     /// What does the launcher read?
-    Apply(apply::Args),
+    Apply(apply::ApplyArgs),
     /// Did it help? Predicted against observed
-    Verify(verify::Args),
+    Verify(verify::VerifyArgs),
     /// What would happen at this operating point?
     #[command(subcommand)]
     Model(model::Verb),
     /// How sensitive is a job to link bandwidth, injection, latency, message rate, processors?
-    Sweep(sweep::Args),
+    Sweep(sweep::SweepArgs),
     /// Show me: the machine and its links as a page for the browser
-    View(view::Args),
+    View(view::ViewArgs),
     /// An emulated cluster on this machine: namespaces wired as a fabric, links shaped (needs root)
     #[command(subcommand)]
     Lab(lab::Verb),
     /// The whole loop, in a minute, on this machine: on captures or on your own files
-    Demo(demo::Args),
+    Demo(demo::DemoArgs),
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
-    Generate(generate::Args),
+    Generate(generate::GenerateArgs),
 }
 
 /// Answers one question.

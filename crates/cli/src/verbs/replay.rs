@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// A store, and which part of it.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ReplayArgs {
     /// Folder that `hopbyte collect --store` wrote, or a running collector's HOST:PORT
     #[arg(value_name = "STORE")]
     store: String,
@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 /// Prints how the ticks closed, or what the ports carried.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
     if args.seal {
         return seal(Path::new(&args.store), out);
     }

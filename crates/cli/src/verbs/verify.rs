@@ -3,13 +3,13 @@
 use crate::args::{CounterArgs, FabricOptions, read_machine};
 use crate::output::{Answer, Output, SIZES, TIMES, Table, scale};
 use anyhow::{Result, bail};
-use hopbyte_job::verify::{Load, Predicted, Report, predict};
-use hopbyte_job::{Document, Reading, inputs};
+use hopbyte_job::verify::{Load, Predicted, VerifyReport, predict};
+use hopbyte_job::{Document, LinkReading, inputs};
 use std::path::PathBuf;
 
 /// What to compare.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct VerifyArgs {
     /// Counters of the run after the change, as `hopbyte links` reads them (may be given twice)
     #[arg(long, value_name = "FILE", required = true, help_heading = "Counters")]
     after: Vec<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 /// Compares; exit code 1 when it did not help, or was not as predicted.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
     if !(args.repeats.is_finite() && args.repeats > 0.0 && args.tolerance >= 0.0) {
         bail!("--repeats must be above zero and --tolerance not below");
     }
@@ -57,7 +57,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         (None, None) => bail!("no machine\nhint: give --fabric or --mapping"),
     };
     let fabric = &machine.fabric;
-    let mut read = |files: &[PathBuf]| -> Result<Reading> {
+    let mut read = |files: &[PathBuf]| -> Result<LinkReading> {
         let reading = inputs::reading(files, fabric, &args.about.options())?;
         reading.notes.iter().for_each(|note| out.talk(note));
         Ok(reading)
@@ -70,7 +70,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         Some(saved) => Some(predict(saved, &machine, &after.state, args.repeats)?),
         None => None,
     };
-    let report = Report::new(fabric, before.as_ref(), &after, predicted, args.tolerance);
+    let report = VerifyReport::new(fabric, before.as_ref(), &after, predicted, args.tolerance);
     if out.json {
         out.object(&report)?;
     } else {
@@ -83,7 +83,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     })
 }
 
-fn write(report: &Report, out: &mut Output) -> Result<()> {
+fn write(report: &VerifyReport, out: &mut Output) -> Result<()> {
     out.line(format!("# after: {}", report.after.source))?;
     if let Some(before) = &report.before {
         out.line(format!("# before: {}", before.source))?;
@@ -104,7 +104,7 @@ fn write(report: &Report, out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-fn write_loads(report: &Report, out: &mut Output) -> Result<()> {
+fn write_loads(report: &VerifyReport, out: &mut Output) -> Result<()> {
     let most = |value: fn(&Load) -> f64| {
         report
             .before
@@ -154,7 +154,7 @@ fn write_loads(report: &Report, out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-fn verdict(report: &Report) -> String {
+fn verdict(report: &VerifyReport) -> String {
     let mut words = Vec::new();
     if let (Some(before), Some(helped)) = (&report.before, report.helped) {
         let change = 100.0 * (report.after.worst_link_seconds / before.worst_link_seconds - 1.0);

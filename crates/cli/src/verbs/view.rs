@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// What to show.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ViewArgs {
     /// Counters, as `hopbyte links` reads them; without any the machine alone is shown
     #[arg(value_name = "SOURCE", num_args = 0..)]
     sources: Vec<PathBuf>,
@@ -65,7 +65,7 @@ struct Written<'a> {
 }
 
 /// Writes the page.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     if let Some(port) = args.serve {
         return serve(args, machine, port, out);
@@ -115,7 +115,7 @@ struct Serving<'a> {
 }
 
 /// Serves the page until the process is ended.
-fn serve(args: &Args, machine: Machine, port: u16, out: &mut Output) -> Result<Answer> {
+fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Result<Answer> {
     if !(args.every.is_finite() && (0.05..=86_400.0).contains(&args.every)) {
         let found = args.every.to_string();
         return Err(InputError::new("--every", found, "0.05 to 86400 seconds").into());

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// What to watch.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct WatchArgs {
     /// A running collector, or a folder that it keeps
     #[arg(value_name = "COLLECTOR|STORE", default_value = "127.0.0.1:7667")]
     source: String,
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// Shows tick after tick until the source ends.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
     let machine = args
         .fabric
         .as_ref()

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// A trial of a transfer; the last line of a file is a summary and has none of these.
 #[derive(Deserialize)]
-struct Line {
+struct TrialLine {
     schema: String,
     from: Option<String>,
     to: Option<String>,
@@ -38,9 +38,9 @@ pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
                 let found: String = line.chars().take(80).collect();
                 InputError::new(file.display().to_string(), found, expected).at(number)
             };
-            let line: Line = serde_json::from_str(line)
+            let line: TrialLine = serde_json::from_str(line)
                 .ok()
-                .filter(|l: &Line| l.schema == "hopbyte-topobw-1")
+                .filter(|l: &TrialLine| l.schema == "hopbyte-topobw-1")
                 .ok_or_else(|| wrong("a line of `topobw --json`"))?;
             let (Some(from), Some(to), Some(kind), Some(mode), Some(rate)) = (
                 line.from,

@@ -18,7 +18,7 @@ pub const RUN_SCHEMA: &str = "hopbyte.sweep-run/1";
 
 /// What one run said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RunRecord {
     /// [`RUN_SCHEMA`].
     pub schema: String,
     /// Its number in the plan.
@@ -66,7 +66,7 @@ pub struct Journal {
 #[derive(Default)]
 pub struct Found {
     /// Runs by number.
-    pub done: BTreeMap<u64, Record>,
+    pub done: BTreeMap<u64, RunRecord>,
     /// Where they were.
     pub files: Vec<PathBuf>,
 }
@@ -109,7 +109,7 @@ fn journals(out: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read(path: &Path, plan: &str, runs: u64, done: &mut BTreeMap<u64, Record>) -> Result<()> {
+fn read(path: &Path, plan: &str, runs: u64, done: &mut BTreeMap<u64, RunRecord>) -> Result<()> {
     let name = path.display().to_string();
     let text = Text::read(path, Limits::TEXT)?;
     let text = lossy(text.bytes());
@@ -138,7 +138,7 @@ fn read(path: &Path, plan: &str, runs: u64, done: &mut BTreeMap<u64, Record>) ->
             }
             continue;
         }
-        let record: Record = serde_json::from_str(line)
+        let record: RunRecord = serde_json::from_str(line)
             .map_err(|e| wrong(e.to_string(), "a run of a sweep", "delete that line"))?;
         if record.run >= runs {
             let found = format!("run {}", record.run);

@@ -1,6 +1,6 @@
 //! Runs of a parameter study, several at a time.
 
-use super::journal::{RUN_SCHEMA, Record};
+use super::journal::{RUN_SCHEMA, RunRecord};
 use crate::scenario::Asked;
 use anyhow::{Context, Result};
 use hopbyte_model::sweep::Point;
@@ -35,7 +35,7 @@ impl Work<'_> {
         &self,
         list: &[u64],
         progress: &dyn Fn(usize),
-        mut keep: impl FnMut(Record) -> Result<()>,
+        mut keep: impl FnMut(RunRecord) -> Result<()>,
     ) -> Result<()> {
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
@@ -67,7 +67,7 @@ impl Work<'_> {
         })
     }
 
-    fn one(&self, run: u64) -> Result<Record> {
+    fn one(&self, run: u64) -> Result<RunRecord> {
         let point = &self.points[run as usize];
         let scenario = point.scenario(self.scenarios);
         let asked = &self.asked[point.scenario];
@@ -76,7 +76,7 @@ impl Work<'_> {
         let outcome = question.and_then(|q| q.answer());
         let outcome = outcome.with_context(|| format!("scenario '{}'", scenario.name))?;
         let (binds, binds_ratio) = outcome.binds();
-        Ok(Record {
+        Ok(RunRecord {
             schema: RUN_SCHEMA.into(),
             run,
             point: point.factors,

@@ -111,7 +111,7 @@ pub struct Figure {
 
 /// The answer for scripts.
 #[derive(Serialize)]
-pub struct Record {
+pub struct LabRecord {
     /// Schema of this record.
     pub schema: &'static str,
     /// Spec of the emulated machine.
@@ -154,7 +154,7 @@ pub fn figures(trials: &[Trial]) -> Vec<Figure> {
     Method::MAPPED.into_iter().map(of).collect()
 }
 
-impl Record {
+impl LabRecord {
     /// Whether the machine's counters were worth it.
     pub fn holds(&self) -> bool {
         let share = |m: Method| {

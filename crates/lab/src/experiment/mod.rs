@@ -7,7 +7,7 @@ mod reading;
 mod rivals;
 mod trial;
 
-pub use figures::{Figure, Method, Record, Trial};
+pub use figures::{Figure, LabRecord, Method, Trial};
 
 use crate::{Lab, plan, share, system};
 use anyhow::{Context, Result, bail};
@@ -95,7 +95,7 @@ pub fn run(
     folder: &Path,
     seed: u64,
     say: &mut dyn FnMut(String),
-) -> Result<Record> {
+) -> Result<LabRecord> {
     let rate = plan::rate("--rate", &settings.rate)?;
     let grid: Vec<u32> = settings
         .grid
@@ -165,7 +165,7 @@ pub fn run(
     };
     let (trials, verified) = scene.trials(settings, say)?;
     drop(guard);
-    let record = Record {
+    let record = LabRecord {
         schema: "hopbyte.demo.lab/1",
         machine: settings.machine.clone(),
         rate_bits_per_s: rate,

@@ -16,17 +16,17 @@ pub struct Group {
 
 /// Mean and maximum over the known links of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
+pub struct GroupSummary {
     mean: f64,
     max: f64,
     known: usize,
 }
 
 impl Group {
-    fn summary(&self, loads: &LinkLoads) -> Option<Summary> {
+    fn summary(&self, loads: &LinkLoads) -> Option<GroupSummary> {
         let known: Vec<f64> = self.links.iter().filter_map(|&l| loads.get(l)).collect();
         let max = known.iter().copied().reduce(f64::max)?;
-        Some(Summary {
+        Some(GroupSummary {
             mean: known.iter().sum::<f64>() / known.len() as f64,
             max,
             known: known.len(),

@@ -48,10 +48,10 @@ impl Port {
     }
 }
 
-type Name = (String, String);
+type PortName = (String, String);
 
-fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<Name, Port> {
-    let mut ports: BTreeMap<Name, Port> = BTreeMap::new();
+fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<PortName, Port> {
+    let mut ports: BTreeMap<PortName, Port> = BTreeMap::new();
     for (id, source) in flows.iter() {
         let layout = cluster.shapes.layout(source.shape);
         for flow in &source.flows {
@@ -86,7 +86,7 @@ fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<Name, Port> {
 /// The ports of every node over the last ticks.
 #[derive(Default)]
 pub struct PortsPage {
-    past: HashMap<Name, VecDeque<f64>>,
+    past: HashMap<PortName, VecDeque<f64>>,
 }
 
 impl PortsPage {
@@ -106,13 +106,13 @@ impl PortsPage {
 }
 
 fn page(
-    ports: &BTreeMap<Name, Port>,
-    past: &HashMap<Name, VecDeque<f64>>,
+    ports: &BTreeMap<PortName, Port>,
+    past: &HashMap<PortName, VecDeque<f64>>,
     top: usize,
     room: Room,
 ) -> String {
     let mut text = String::new();
-    let mut order: Vec<(&Name, &Port)> = ports.iter().collect();
+    let mut order: Vec<(&PortName, &Port)> = ports.iter().collect();
     // Worst first: by share of the capacity where it is known, else by bytes.
     let weight = |p: &Port| (p.used().unwrap_or(-1.0), p.busiest().unwrap_or(-1.0));
     order.sort_by(|a, b| {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The mapping and the launcher.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ApplyArgs {
     /// What `hopbyte map --json` printed, or the mapping.json of `hopbyte map --out`
     #[arg(value_name = "MAPPING")]
     mapping: PathBuf,
@@ -45,7 +45,7 @@ struct Use {
 }
 
 /// Prints or writes one launcher's file, or says how to launch with each.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &ApplyArgs, out: &mut Output) -> Result<Answer> {
     let mut saved = Document::read(&args.mapping)?;
     if let Some(fabric) = &args.fabric {
         saved.machine.fabric.clone_from(fabric);
@@ -78,7 +78,12 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 }
 
 /// Prints or writes one launcher's file, and says how to launch with it.
-fn emit(args: &Args, launcher: Launcher, launch: &Launch<'_>, out: &mut Output) -> Result<Answer> {
+fn emit(
+    args: &ApplyArgs,
+    launcher: Launcher,
+    launch: &Launch<'_>,
+    out: &mut Output,
+) -> Result<Answer> {
     let Prepared { text, advice } = launch.prepare(launcher)?;
     if let Some(refusal) = &advice.refused {
         if !args.force {

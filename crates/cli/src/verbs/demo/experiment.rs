@@ -3,7 +3,7 @@
 use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_job::statistics::median;
-use hopbyte_lab::experiment::{self, Method, Record, Settings};
+use hopbyte_lab::experiment::{self, LabRecord, Method, Settings};
 use std::path::{Path, PathBuf};
 
 /// How the cluster is made and measured.
@@ -80,7 +80,7 @@ pub fn run(args: &LabArgs, folder: &Path, seed: u64, out: &mut Output) -> Result
 }
 
 /// The result of the experiment in text.
-fn write(record: &Record, out: &mut Output) -> Result<()> {
+fn write(record: &LabRecord, out: &mut Output) -> Result<()> {
     out.line(format!(
         "# {} ranks on {} nodes of {} at {} Mbit/s; {} trials, {} of them with a loss; medians",
         record.ranks,

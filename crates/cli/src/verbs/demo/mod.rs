@@ -25,7 +25,7 @@ const LINKS_SHOWN: usize = 5;
 
 /// Your own machine and job; without any, the captures that hopbyte carries.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct DemoArgs {
     /// The machine, as every verb takes it
     #[arg(
         long,
@@ -74,7 +74,7 @@ pub struct Args {
 
 /// The answer for scripts.
 #[derive(Serialize)]
-struct Record {
+struct DemoRecord {
     schema: &'static str,
     mapping: Document,
     model: Modelled,
@@ -90,7 +90,7 @@ struct Scene {
 }
 
 /// Runs the loop.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &DemoArgs, out: &mut Output) -> Result<Answer> {
     if args.lab {
         return experiment::run(&args.experiment, &args.out, args.seed, out);
     }
@@ -118,7 +118,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     files.extend(readings.clone());
     let modelled = simulate(&scene.question, scene.second.as_ref(), &mapping)?;
     if !text {
-        out.object(&Record {
+        out.object(&DemoRecord {
             schema: "hopbyte.demo/1",
             mapping: Document::of(&scene.question, &mapping),
             model: modelled,
@@ -148,7 +148,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 }
 
 /// Reads the user's files, or writes the captures into the folder and reads those.
-fn read(args: &Args, out: &mut Output) -> Result<Scene> {
+fn read(args: &DemoArgs, out: &mut Output) -> Result<Scene> {
     let own = args.fabric.is_some();
     if own && args.nodes.is_none() && args.current.is_none() {
         bail!(

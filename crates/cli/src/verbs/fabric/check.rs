@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// The machine to check.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct CheckArgs {
     #[command(flatten)]
     fabric: FabricArgs,
     /// Check the machine once for every cable, that cable taken out (torus and mesh)
@@ -21,7 +21,7 @@ pub struct Args {
 
 /// The answer.
 #[derive(Serialize)]
-struct Report {
+struct CheckReport {
     schema: &'static str,
     sound: bool,
     routable: bool,
@@ -57,14 +57,14 @@ impl Found {
 }
 
 /// Checks; exit code 1 when something fatal was found.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &CheckArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     if args.each_link {
         return each_link(&machine.fabric, &machine.routing, out);
     }
     let healthy = machine.healthy.as_ref().map(|h| (&h.0, &h.1));
     let check = Check::of(&machine.fabric, &machine.routing, healthy);
-    let report = Report {
+    let report = CheckReport {
         schema: "hopbyte.check/1",
         sound: check.is_sound(),
         routable: check.reach.unroutable_pairs() == 0,
@@ -98,7 +98,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     })
 }
 
-fn write(report: &Report, source: &str, out: &mut Output) -> Result<()> {
+fn write(report: &CheckReport, source: &str, out: &mut Output) -> Result<()> {
     let verdict = if report.sound { "sound" } else { "not sound" };
     out.line(format!("# {source}: {verdict}"))?;
     let routable = report.pairs - report.unroutable_pairs;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// What to write.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ConvertArgs {
     #[command(flatten)]
     fabric: FabricArgs,
     /// The file to write (default: standard output); its ending names the format: .json, .hbm, .dot,
@@ -38,7 +38,7 @@ struct Done {
 }
 
 /// Writes it.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &ConvertArgs, out: &mut Output) -> Result<Answer> {
     let format = args
         .to
         .or_else(|| FabricFormat::of_path(args.out.as_deref()?));

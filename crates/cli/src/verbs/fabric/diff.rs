@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Two readings of one machine.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct DiffArgs {
     /// The first reading, with what stands beside it
     #[command(flatten)]
     before: FabricArgs,
@@ -26,7 +26,7 @@ pub struct Args {
 
 /// The answer.
 #[derive(Serialize)]
-struct Report {
+struct DiffReport {
     schema: &'static str,
     same: bool,
     routers_added: Vec<String>,
@@ -52,7 +52,7 @@ struct Change {
 }
 
 /// Compares them, --down and --routing taken for the second; exit code 1 when anything differs.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
     let options = FabricOptions {
         down: Vec::new(),
         routing: None,
@@ -77,7 +77,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         (&after.fabric, &after.routing),
     );
     let same = diff.is_empty();
-    let report = Report {
+    let report = DiffReport {
         schema: "hopbyte.diff/1",
         same,
         routers_added: diff.routers_added,
@@ -109,7 +109,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     Ok(if same { Answer::Yes } else { Answer::No })
 }
 
-fn write(report: &Report, top: usize, out: &mut Output) -> Result<()> {
+fn write(report: &DiffReport, top: usize, out: &mut Output) -> Result<()> {
     out.line(format!(
         "# {} of {} common pairs of nodes are routed another way",
         count(report.routes_changed as usize),

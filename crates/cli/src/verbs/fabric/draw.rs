@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// What to draw.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct DrawArgs {
     #[command(flatten)]
     fabric: FabricArgs,
     /// Counters to show on the links, as `hopbyte links` reads them
@@ -45,7 +45,7 @@ pub struct Args {
 }
 
 /// Draws.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let fabric = &machine.fabric;
     let mut options = DrawOptions {

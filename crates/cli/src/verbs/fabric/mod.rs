@@ -17,20 +17,20 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// What is the machine: routers, nodes, links by kind, and how it routes
-    Show(show::Args),
+    Show(show::ShowArgs),
     /// Which links do bytes take from one node to another, and which way do answers come back
-    Route(route::Args),
+    Route(route::RouteArgs),
     /// Which pairs of nodes can talk, and over how many links
-    Pairs(pairs::Args),
+    Pairs(pairs::PairsArgs),
     /// Is it sound: connected, routable, free of credit loops, cabled as it should be
-    Check(check::Args),
+    Check(check::CheckArgs),
     /// What changed between two readings: links, nodes, routes
-    Diff(diff::Args),
+    Diff(diff::DiffArgs),
     /// What does it look like, and where is it loaded: an SVG picture
-    Draw(draw::Args),
+    Draw(draw::DrawArgs),
     /// Write it in another format: JSON, binary, Graphviz, GraphML, Slurm, SimGrid, InfiniBand
     #[command(visible_alias = "make")]
-    Convert(convert::Args),
+    Convert(convert::ConvertArgs),
     /// Which machines can be described in a word
     Specs,
 }

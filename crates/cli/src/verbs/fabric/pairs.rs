@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The machine to look at.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct PairsArgs {
     #[command(flatten)]
     fabric: FabricArgs,
     /// Unroutable pairs to name in the text (JSON names up to 1,000)
@@ -49,7 +49,7 @@ impl Missing {
 }
 
 /// Looks at all pairs.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &PairsArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let reach = Reach::of(&machine.fabric, &machine.routing);
     let pairs = Pairs {

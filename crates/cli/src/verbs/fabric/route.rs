@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The pair to look at.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct RouteArgs {
     #[command(flatten)]
     fabric: FabricArgs,
     /// Sending node: name, host name, GUID, `lid:N`, nid, or the name of a router with one node
@@ -60,7 +60,7 @@ impl Step {
 }
 
 /// Finds both routes; exit code 1 when one is missing.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
     let (from, to) = (fabric.find_node(&args.from)?, fabric.find_node(&args.to)?);

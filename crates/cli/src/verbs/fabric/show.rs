@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The machine to show.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ShowArgs {
     #[command(flatten)]
     fabric: FabricArgs,
 }
@@ -76,7 +76,7 @@ impl<'a> Show<'a> {
 }
 
 /// Shows it.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &ShowArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let show = Show::of(&machine);
     if out.json {

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// See [`super::Verb::Agents`].
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct AgentsArgs {
     #[command(flatten)]
     lab: Named,
     /// Collector: HOST:PORT, or udp://HOST:PORT for single packets that nobody acknowledges
@@ -30,7 +30,7 @@ pub struct Args {
 }
 
 /// Reads and pushes until the lab is taken down or this is stopped.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &AgentsArgs, out: &mut Output) -> Result<Answer> {
     let period = Duration::from_nanos(period_ns(args.period)?);
     args.token.as_deref().map(token).transpose()?;
     system::check_rights()?;

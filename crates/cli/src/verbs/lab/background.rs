@@ -48,7 +48,7 @@ pub struct Send {
 
 /// A stream, for scripts.
 #[derive(Serialize)]
-struct Row {
+struct FlowRow {
     schema: &'static str,
     #[serde(flatten)]
     flow: Flow,
@@ -109,9 +109,9 @@ fn start(lab: &Lab, args: &Start, out: &mut Output) -> Result<Answer> {
 }
 
 fn list(lab: &Lab, out: &mut Output) -> Result<Answer> {
-    let rows: Vec<Row> = (background::running(lab)?.into_iter())
+    let rows: Vec<FlowRow> = (background::running(lab)?.into_iter())
         .flat_map(|r| {
-            r.flows.into_iter().map(move |flow| Row {
+            r.flows.into_iter().map(move |flow| FlowRow {
                 schema: "hopbyte.lab.background/1",
                 flow,
                 sends: r.sends,

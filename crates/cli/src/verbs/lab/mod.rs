@@ -32,7 +32,7 @@ pub enum Verb {
     /// What each link carries, over a window; with -o as a file that `links` and `map` read
     Counters(Counters),
     /// Our agents on every router and node, which report to a collector over a network of their own
-    Agents(agents::Args),
+    Agents(agents::AgentsArgs),
     /// Other people's traffic: streams between nodes at rates of their own
     #[command(subcommand)]
     Background(background::Verb),
@@ -286,7 +286,7 @@ fn detune(args: &Detune) -> Result<Answer> {
 
 /// One link's load.
 #[derive(Serialize)]
-struct Row {
+struct LabLinkRow {
     schema: &'static str,
     link: String,
     seconds: f64,
@@ -309,9 +309,9 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
     let fabric = lab.machine()?.fabric;
     let loads = counters::watch(&lab, &fabric, Duration::from_secs_f64(args.interval))?;
     let naming = lab.naming();
-    let mut rows: Vec<Row> = loads
+    let mut rows: Vec<LabLinkRow> = loads
         .iter()
-        .map(|(&link, load)| Row {
+        .map(|(&link, load)| LabLinkRow {
             schema: "hopbyte.lab.counters/1",
             link: fabric.link_name(link),
             sent_bytes: load.bytes,

@@ -21,7 +21,7 @@ pub use answer::write_costs;
 
 /// What to map, where, and how hard to look.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct MapArgs {
     /// What to map and where.
     #[command(flatten)]
     question: question::Asked,
@@ -152,7 +152,7 @@ impl Moving {
 }
 
 /// Maps, and says what it is worth.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
     let question = args.question.asked().read()?;
     say_notes(&question, out);
     let Some(mapping) = find(args, &question, out)? else {
@@ -215,7 +215,7 @@ pub fn say_notes(question: &Question, out: &mut Output) {
 }
 
 /// Searches from one seed or several; `None` where only a part of them was asked for.
-fn find(args: &Args, question: &Question, out: &mut Output) -> Result<Option<Mapping>> {
+fn find(args: &MapArgs, question: &Question, out: &mut Output) -> Result<Option<Mapping>> {
     let effort = args.effort.effort();
     let progress = Progress::new(out.quiet);
     let show = |p: hopbyte_map::Progress| {

@@ -12,11 +12,11 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// How long does a job take on a machine at an operating point, and what does each link carry?
-    Run(run::Args),
+    Run(run::RunArgs),
     /// What the papers printed beside what the models say
-    Reproduce(reproduce::Args),
+    Reproduce(reproduce::ReproduceArgs),
     /// What TopoBW would measure between the nodes of a scenario's job, link by link
-    Topobw(topobw::Args),
+    Topobw(topobw::TopobwArgs),
 }
 
 /// Answers.

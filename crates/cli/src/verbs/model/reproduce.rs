@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// What to reproduce.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ReproduceArgs {
     /// Rows (D1, G13 …) or claims (1.3); all when none is given
     #[arg(value_name = "ID")]
     ids: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Answers: yes when all exact checks hold.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
     let mut verdicts = Vec::new();
     for file in files(&args.from)? {
         let text = Text::read(&file, Limits::TEXT)?;
@@ -121,7 +121,7 @@ fn draw(folder: &Path, row: &Row, figure: &Drawn, out: &mut Output) -> Result<()
     Ok(())
 }
 
-impl Args {
+impl ReproduceArgs {
     fn wants(&self, row: &Row) -> bool {
         let claim = |id: &String| row.check.iter().any(|c| c.id.as_ref() == Some(id));
         self.ids.is_empty() || self.ids.iter().any(|id| *id == row.id || claim(id))

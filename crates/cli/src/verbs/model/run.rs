@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// The question.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct RunArgs {
     /// Scenario: a TOML or JSON file
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
@@ -51,14 +51,14 @@ pub struct Args {
 
 /// The answer with what it took to find it.
 #[derive(Serialize)]
-struct Record {
+struct ModelRecord {
     #[serde(flatten)]
     outcome: Outcome,
     solver_seconds: f64,
 }
 
 /// Answers.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     let mut scenario = args.scenario()?;
     let Asked { machine, inputs } = Asked::of(&scenario)?;
     machine.notes.iter().for_each(|note| out.talk(note));
@@ -78,7 +78,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
         write_atomic(path, &outcome.registers(&machine.fabric))?;
         out.talk(format!("registers are in {}", path.display()));
     }
-    let record = Record {
+    let record = ModelRecord {
         outcome,
         solver_seconds,
     };
@@ -90,7 +90,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-impl Args {
+impl RunArgs {
     /// The scenario with what the command line changes.
     fn scenario(&self) -> Result<Scenario> {
         let mut scenario = read(&self.scenario)?;
@@ -122,7 +122,7 @@ impl Args {
     }
 }
 
-fn write(args: &Args, record: &Record, out: &mut Output) -> Result<()> {
+fn write(args: &RunArgs, record: &ModelRecord, out: &mut Output) -> Result<()> {
     let o = &record.outcome;
     let time = |seconds: f64| {
         let (unit, factor) = scale(seconds, &TIMES);

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// The question.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct TopobwArgs {
     /// Scenario: a TOML or JSON file; of its job the nodes count
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
@@ -30,7 +30,7 @@ pub struct Args {
 
 /// One pair, as the probe writes it.
 #[derive(Serialize)]
-struct Record<'a> {
+struct TopobwRecord<'a> {
     schema: &'static str,
     phase: usize,
     phase_name: &'a str,
@@ -47,7 +47,7 @@ struct Record<'a> {
 }
 
 /// Answers.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &TopobwArgs, out: &mut Output) -> Result<Answer> {
     let scenario = read(&args.scenario)?;
     scenario.check()?;
     let Asked { machine, inputs } = Asked::of(&scenario)?;
@@ -129,13 +129,13 @@ fn record<'a>(
     name: &'a str,
     m: &'a Measured,
     bytes: u64,
-) -> Record<'a> {
+) -> TopobwRecord<'a> {
     let (from, to) = (fabric.node(m.pair.from), fabric.node(m.pair.to));
     let link = m
         .pair
         .direction
         .and_then(|d| fabric.link_towards(from.router, d));
-    Record {
+    TopobwRecord {
         schema: "hopbyte-topobw-1",
         phase,
         phase_name: name,

@@ -13,7 +13,7 @@ pub enum Verb {
     /// The cost of the route between two nodes, a list of pairs, or all pairs
     Query(query::Query),
     /// Follow the machine's counters and answer programs: costs of pairs, lists and allocations as of now
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
 }
 
 /// Answers.

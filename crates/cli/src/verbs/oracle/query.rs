@@ -5,7 +5,7 @@ use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, NodeId};
-use hopbyte_job::costs::{Asked, Pair, Summary, npy, read_pairs};
+use hopbyte_job::costs::{Asked, CostsSummary, Pair, npy, read_pairs};
 use hopbyte_job::inputs;
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use serde::Serialize;
@@ -181,7 +181,7 @@ fn all(query: &Query, fabric: &Fabric, costs: &RouteCosts, out: &mut Output) -> 
         hopbyte_apply::write_atomic(path, &npy(&matrix))?;
     }
     let asked = Asked::new(query.metric, query.aggregate, query.over);
-    let summary = Summary::of(asked, fabric, &matrix);
+    let summary = CostsSummary::of(asked, fabric, &matrix);
     if out.json {
         out.object(&summary)?;
         return Ok(Answer::Yes);

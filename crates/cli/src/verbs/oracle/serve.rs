@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// What to follow and where to answer.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct ServeArgs {
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
@@ -106,7 +106,7 @@ struct Serving<'a> {
 }
 
 /// Serves until the process is ended.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let source = source(args, &machine)?;
     let secret = match &args.token {
@@ -151,7 +151,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
     })
 }
 
-fn source(args: &Args, machine: &Machine) -> Result<Source> {
+fn source(args: &ServeArgs, machine: &Machine) -> Result<Source> {
     if !(args.every.is_finite() && (0.001..=86_400.0).contains(&args.every)) {
         bail!(
             "--every: found {}, expected 0.001 to 86400 seconds",
@@ -189,7 +189,7 @@ fn ports(lab: Option<&str>, machine: &Machine) -> Result<PortMap> {
     Ok(lab.ports(&emulated))
 }
 
-fn announce(args: &Args, server: &Server, version: u64, out: &mut Output) -> Result<()> {
+fn announce(args: &ServeArgs, server: &Server, version: u64, out: &mut Output) -> Result<()> {
     let url = server.url();
     let socket = args.socket.as_deref();
     if out.json {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The job, and where its record goes.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct RecordArgs {
     /// Folder for the record: a file from every rank, traffic.csv and placement.csv. On several nodes one
     /// that all of them see
     #[arg(short, long, value_name = "FOLDER", default_value = "hopbyte-record")]
@@ -48,7 +48,7 @@ pub fn flavour() -> impl TypedValueParser<Value = Flavour> {
 }
 
 /// Runs the job and merges its record.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
     let deadline = match args.deadline {
         Some(s) if s > 0.0 && s <= 1e8 => Some(Duration::from_secs_f64(s)),
         Some(s) => bail!("--deadline: found {s}, expected seconds above 0"),

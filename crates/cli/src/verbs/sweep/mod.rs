@@ -10,7 +10,7 @@ use hopbyte_apply::write_atomic;
 use hopbyte_collect::columns::{Column, write_table};
 use hopbyte_fabric::InputError;
 use hopbyte_job::scenario::{Asked, level_of, read};
-use hopbyte_job::sweep::journal::{self, Journal, Record};
+use hopbyte_job::sweep::journal::{self, Journal, RunRecord};
 use hopbyte_job::sweep::{identity, runs};
 use hopbyte_model::sweep::{Axis, Plan, Point, Run, sensitivities};
 use hopbyte_model::{PlacementRule, Scenario};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// The experiment.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct SweepArgs {
     /// Scenarios: TOML or JSON files; several are compared
     #[arg(value_name = "SCENARIO", required = true)]
     scenarios: Vec<PathBuf>,
@@ -84,7 +84,7 @@ fn factor(text: &str) -> Result<f64, String> {
 const QUARTERS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
 /// Answers.
-pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
+pub fn run(args: &SweepArgs, out: &mut Output) -> Result<Answer> {
     let plan = args.plan();
     let scenarios = args.scenarios()?;
     let points = plan.points(&scenarios)?;
@@ -160,11 +160,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Answer> {
 }
 
 fn finish(
-    args: &Args,
+    args: &SweepArgs,
     plan: &Plan,
     scenarios: &[Scenario],
     points: &[Point],
-    done: &BTreeMap<u64, Record>,
+    done: &BTreeMap<u64, RunRecord>,
     out: &mut Output,
 ) -> Result<()> {
     let runs: Vec<Run> = points
@@ -197,11 +197,12 @@ fn write_runs(
     path: &Path,
     plan: &Plan,
     scenarios: &[Scenario],
-    done: &BTreeMap<u64, Record>,
+    done: &BTreeMap<u64, RunRecord>,
 ) -> Result<()> {
-    let number = |f: fn(&Record) -> f64| Column::Number(done.values().map(f).collect());
-    let whole = |f: fn(&Record) -> u64| Column::Whole(done.values().map(f).collect());
-    let text = |f: fn(&Record) -> &str| Column::Text(done.values().map(|r| f(r).into()).collect());
+    let number = |f: fn(&RunRecord) -> f64| Column::Number(done.values().map(f).collect());
+    let whole = |f: fn(&RunRecord) -> u64| Column::Whole(done.values().map(f).collect());
+    let text =
+        |f: fn(&RunRecord) -> &str| Column::Text(done.values().map(|r| f(r).into()).collect());
     let columns = [
         ("run", whole(|r| r.run)),
         ("scenario", text(|r| &r.scenario)),
@@ -229,7 +230,7 @@ fn write_runs(
     write_table(path, &columns, &about).with_context(|| path.display().to_string())
 }
 
-impl Args {
+impl SweepArgs {
     fn plan(&self) -> Plan {
         let mut axes: Vec<(Axis, Vec<f64>)> = Axis::ALL
             .into_iter()

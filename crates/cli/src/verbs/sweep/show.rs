@@ -14,7 +14,7 @@ pub struct Sweep<'a> {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct SensitivityRow<'a> {
     schema: &'static str,
     name: &'a str,
     #[serde(flatten)]
@@ -31,7 +31,7 @@ impl Sweep<'_> {
     pub fn write(&self, out: &mut Output) -> Result<()> {
         if out.json {
             for sensitivity in self.found {
-                out.object(&Line {
+                out.object(&SensitivityRow {
                     schema: "hopbyte.sensitivity/1",
                     name: self.name(sensitivity),
                     sensitivity,

@@ -1,4 +1,4 @@
-//! Costs of routes as the command and a running oracle answer them: one pair, a list, a matrix in a few numbers.
+//! Route costs as the command and a running oracle report them: one pair, a list, or a matrix summary.
 
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, NodeId};
@@ -9,12 +9,12 @@ use serde::Serialize;
 use std::path::Path;
 use std::str::FromStr;
 
-/// What was asked for.
+/// A cost query.
 #[derive(Clone, Copy, Serialize)]
 pub struct Asked {
-    /// What is counted on a link.
+    /// Metric of a link.
     pub metric: Metric,
-    /// How the links of a route become one number.
+    /// Aggregation along a route.
     pub aggregate: Aggregate,
     /// Which routes count.
     pub over: Over,
@@ -24,23 +24,23 @@ pub struct Asked {
 /// One pair.
 #[derive(Serialize)]
 pub struct Pair {
-    /// `null` when links that decide it were not read, or without a route.
+    /// `null` if the deciding links were not read, or if there is no route.
     pub cost: Option<f64>,
-    /// The least and the most it can be, where links were not read (`null`: no limit).
+    /// Lower and upper bound if links were not read (`null`: unbounded).
     pub lower: Option<f64>,
     /// See `lower`.
     pub upper: Option<f64>,
-    /// Links of the route.
+    /// Links on the route.
     pub links: usize,
-    /// Share of them that was read.
+    /// Share of the route's links that were read.
     pub coverage: f64,
-    /// Why there is no route.
+    /// Reason for a missing route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unroutable: Option<String>,
 }
 
 impl Asked {
-    /// What stands in a question; where nothing stands, hops, their sum, the request.
+    /// Builds a query from optional words; the defaults are hops, their sum, and the request route.
     pub fn read(ask: &Ask) -> std::result::Result<Self, String> {
         fn named<T: FromStr<Err = String>>(
             word: Option<&String>,
@@ -67,7 +67,7 @@ impl Asked {
 }
 
 impl Pair {
-    /// What the route from one node to another costs.
+    /// Cost of the route from one node to another.
     pub fn of(fabric: &Fabric, costs: &RouteCosts, (from, to): (NodeId, NodeId)) -> Self {
         let answer = costs.explain(from, to);
         let known = answer.as_ref().ok();
@@ -82,10 +82,10 @@ impl Pair {
     }
 }
 
-/// Reads a list of pairs: names apart by a comma, a tab or a blank; `#` begins a comment.
+/// Reads a list of pairs, separated by comma, tab or blank; `#` begins a comment.
 ///
 /// # Errors
-/// A line is no pair, or names a node that is not there.
+/// A line is not a pair, or names an unknown node.
 pub fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>> {
     let text = Text::read(path, Limits::TEXT)?;
     let mut pairs = Vec::new();
@@ -109,7 +109,7 @@ pub fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>>
     Ok(pairs)
 }
 
-/// NumPy's own format, version 1: a header that ends on a multiple of 64 bytes, then the values.
+/// NumPy's own format, version 1: a header padded to a multiple of 64 bytes, then the values.
 pub fn npy(matrix: &CostMatrix) -> Vec<u8> {
     let n = matrix.size();
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n}, {n}), }}");
@@ -123,7 +123,7 @@ pub fn npy(matrix: &CostMatrix) -> Vec<u8> {
     bytes
 }
 
-/// A cost matrix in a few numbers.
+/// Summary of a cost matrix.
 #[derive(Serialize)]
 pub struct CostsSummary {
     schema: &'static str,
@@ -131,19 +131,19 @@ pub struct CostsSummary {
     asked: Asked,
     /// Pairs of routers.
     pub pairs: usize,
-    /// Pairs whose links were not read.
+    /// Pairs with unread links.
     pub unknown: usize,
     /// Pairs without a route.
     pub unroutable: usize,
-    /// Least.
+    /// Minimum.
     pub min: Option<f32>,
     /// Median.
     pub median: Option<f32>,
     /// 99th percentile.
     pub percentile_99: Option<f32>,
-    /// Most.
+    /// Maximum.
     pub max: Option<f32>,
-    /// The dearest pair.
+    /// The most expensive pair.
     pub dearest: Option<(String, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! The captures that the demo runs on when nothing else is given, and the second job on them.
+//! Built-in captures of the demo, and the second job that runs on them.
 
 use crate::exchange::{self, Flow, flows};
 use crate::inputs;
@@ -33,11 +33,11 @@ const SECOND: (&str, &[u8]) = (
     include_bytes!("../../../data/comm/lammps-peptide-48.prof.tar.zst"),
 );
 
-/// The job's hosts: the first host of sixteen switches, in two planes of the torus that do not touch.
+/// The job's hosts: the first host of sixteen switches, in two disjoint planes of the torus.
 pub const NODES: &str = "n-0-[0-3]-[0-1]-0,n-2-[0-3]-[0-1]-0";
 /// Hosts of the second job: the second host of twelve of the same switches.
 const SECOND_NODES: &str = "n-0-[0-2]-[0-1]-1,n-2-[0-2]-[0-1]-1";
-/// How full the second job keeps its fullest link: the highest use that paper 003 shows.
+/// Use of the second job's fullest link: the highest value shown in paper 003.
 const SECOND_USE: f64 = 0.61;
 
 /// Files of the built-in scene.
@@ -46,13 +46,13 @@ pub struct Files {
     pub fabric: PathBuf,
     /// Its forwarding tables.
     pub tables: PathBuf,
-    /// What the job sends.
+    /// Traffic of the job.
     pub job: PathBuf,
-    /// What the second job sends.
+    /// Traffic of the second job.
     pub second: PathBuf,
 }
 
-/// Writes the captures into a folder, so that every command of the demo can be run again.
+/// Writes the captures into a folder, so that the demo's commands can be repeated.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -71,7 +71,7 @@ pub fn unpack(folder: &Path) -> Result<Files> {
     })
 }
 
-/// The second job: what it sends between which nodes, again and again.
+/// The second job: node-to-node bytes that repeat every window.
 pub struct SecondJob {
     /// Number of its tasks.
     pub tasks: usize,
@@ -79,13 +79,13 @@ pub struct SecondJob {
     pub nodes: usize,
     /// Bytes from node to node in one window.
     pub flows: Vec<Flow>,
-    /// How long a window is.
+    /// Length of the window.
     pub window_seconds: f64,
-    /// Its load of every link.
+    /// Its load on every link.
     pub snapshot: Increase,
 }
 
-/// Places the second job in order on its nodes and lets it send as fast as keeps its fullest link at
+/// Places the second job in order on its nodes, at the rate that keeps its fullest link at
 /// [`SECOND_USE`].
 ///
 /// # Errors
@@ -130,11 +130,11 @@ pub struct Modelled {
     calibration: &'static str,
     /// As launched, on an otherwise idle machine.
     pub alone_seconds: f64,
-    /// As launched, beside the second job; absent where the background is a reading.
+    /// As launched, beside the second job; absent if the background is a reading.
     pub beside_seconds: Option<f64>,
     /// Mapped, beside the second job (alone without one).
     pub mapped_seconds: f64,
-    /// Share of the time lost to the second job that the mapping wins back.
+    /// Share of the time lost to the second job that the mapping recovers.
     pub recovered_ratio: Option<f64>,
 }
 
@@ -149,7 +149,7 @@ fn placement_before(question: &Question) -> Result<Placement> {
     }
 }
 
-/// Writes the counters that the machine would show before and after.
+/// Writes the counters that the machine would show before and after the mapping.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -1,7 +1,7 @@
 //! The mapping document (`mapping.json`): the one JSON form of a mapping, written and read here.
 //!
 //! `hopbyte map --json`, `--out`, Python's `Mapping.document` and the C library write it; `apply`, `verify` and any
-//! script read it. Fields are only ever added.
+//! script read it. Fields may be added, never removed or renamed.
 
 use crate::inside::Arranged;
 use crate::machine::MachineSource;
@@ -34,16 +34,16 @@ pub struct Document {
     /// Counters of other jobs' load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<Background>,
-    /// The oracle that knew the load of other jobs.
+    /// The oracle that supplied the load of other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<Oracled>,
     /// Bytes on the way back for each byte sent.
     #[serde(default)]
     response_fraction: f64,
-    /// Bytes on the wire; absent in documents of versions that counted payload only.
+    /// Bytes on the wire; absent in documents of versions that counted only the payload.
     #[serde(default)]
     wire: Option<OnWire>,
-    /// What was minimised.
+    /// The objective.
     #[serde(default)]
     pub objective: String,
     #[serde(default)]
@@ -53,12 +53,12 @@ pub struct Document {
     /// The best of the usual placements, by the objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_baseline: Option<NamedCost>,
-    /// Cost of the placement of that time, where it was known.
+    /// Cost of the current placement, if known.
     #[serde(default)]
     pub current: Option<Cost>,
     /// Cost of the mapping.
     pub result: Cost,
-    /// What no placement can go below.
+    /// Proven lower bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// Whether the result is better than the best baseline.
@@ -66,7 +66,7 @@ pub struct Document {
     pub verdict: Option<Verdict>,
     #[serde(default)]
     moved_tasks: usize,
-    /// Whether it is worth to move, where that was asked.
+    /// Advice on migration, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<Migration>,
     #[serde(default)]
@@ -77,7 +77,7 @@ pub struct Document {
     trials: u64,
     #[serde(default)]
     threads: usize,
-    /// Whether the search was ended early from outside.
+    /// Whether the search was interrupted.
     #[serde(default)]
     interrupted: bool,
     #[serde(default)]
@@ -89,12 +89,12 @@ pub struct Document {
     placement: Vec<String>,
     /// Slot on its node by rank.
     slots: Vec<u32>,
-    /// What the slots of a node are, where that is known.
+    /// Parts of the node behind each slot, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inside: Option<Arranged>,
 }
 
-/// Where traffic came from, and how much it is.
+/// Origin and size of the traffic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TrafficSummary {
     /// File or spec.
@@ -105,15 +105,15 @@ pub struct TrafficSummary {
     pairs: usize,
     #[serde(default)]
     bytes: f64,
-    /// What was assumed or left out when it was read.
+    /// Assumptions and omissions of the reader.
     #[serde(default)]
     notes: Vec<String>,
 }
 
-/// Bytes that links carry for the traffic.
+/// Bytes on the wire for the traffic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct OnWire {
-    /// Network whose protocol was counted, `payload`, or `response-fraction`.
+    /// Network whose protocol is included, `payload`, or `response-fraction`.
     network: String,
     #[serde(default)]
     assumed: String,
@@ -123,18 +123,18 @@ struct OnWire {
     wire_bytes: f64,
 }
 
-/// Counters that were taken as the load of other jobs, and how they were read.
+/// Counters of other jobs' load, and their reading options.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Background {
     /// Their files.
     pub files: Vec<PathBuf>,
-    /// Length of their interval.
+    /// Length of their window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     interval_seconds: Option<f64>,
     /// Code region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     region: Option<i64>,
-    /// Node or router that the counters are of.
+    /// Node or router of the counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
 }
@@ -322,15 +322,15 @@ impl Document {
     /// As a file of its own: indented JSON with a line end.
     ///
     /// # Errors
-    /// JSON cannot say it.
+    /// The value has no JSON form.
     pub fn text(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// What was counted beside the payload.
+    /// Bytes on the wire beside the payload.
     ///
     /// # Errors
-    /// A network that this version does not know.
+    /// The network is unknown to this version.
     pub fn overhead(&self, fabric: &Fabric) -> Result<Overhead, FabricError> {
         match self.wire.as_ref().map(|w| w.network.as_str()) {
             _ if self.response_fraction > 0.0 => Overhead::response(self.response_fraction),
@@ -339,7 +339,7 @@ impl Document {
         }
     }
 
-    /// Cores of the slots of a node, where they are known for all of them.
+    /// Cores of the slots of a node, if known for every slot.
     pub fn cores(&self) -> Option<&SlotCores> {
         let cores = self.inside.as_ref()?.cores.as_ref()?;
         let known = cores.cores.len().min(cores.processors.len());

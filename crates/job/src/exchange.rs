@@ -1,4 +1,4 @@
-//! Time of a job's exchange with all its messages at once, max-min fair with a second job's.
+//! Time of a job's exchange with all messages at once, sharing links max-min fairly with a second job.
 
 use crate::machine::Machine;
 use anyhow::Result;
@@ -19,7 +19,7 @@ pub struct Flow {
     pub bytes: f64,
 }
 
-/// What placed tasks send between nodes, one flow a pair.
+/// Node-to-node flows of placed tasks, one per pair.
 pub fn flows(exchange: &Exchange, placement: &Placement) -> Vec<Flow> {
     let mut sums: BTreeMap<(NodeId, NodeId), f64> = BTreeMap::new();
     for (task, message) in exchange.iter() {
@@ -32,8 +32,8 @@ pub fn flows(exchange: &Exchange, placement: &Placement) -> Vec<Flow> {
     sums.into_iter().map(flow).collect()
 }
 
-/// Time until the last flow of the job has arrived. The second job sends for ever, each of its flows at
-/// the rate of its own window and no faster.
+/// Time until the last flow of the job has arrived. The second job sends without end, each of its flows
+/// limited to the rate of its own window.
 pub fn exchange_seconds(
     machine: &Machine,
     job: &[Flow],
@@ -68,7 +68,7 @@ pub fn exchange_seconds(
     Ok(clock.now())
 }
 
-/// The counters that the machine would show when the job's exchange runs once in the window of the
+/// The counters that the machine would show if the job's exchange ran once in the window of the
 /// background.
 pub fn reading(
     machine: &Machine,
@@ -103,5 +103,5 @@ pub fn reading(
 /// Tags of transfers.
 const JOB: u32 = 0;
 const OTHERS: u32 = 1;
-/// Bytes that nobody waits for.
+/// Bytes of the endless background flows.
 const FOREVER: f64 = 1e18;

@@ -1,4 +1,4 @@
-//! Files of counters that somebody writes anew: read again when they change.
+//! Counter files that are rewritten periodically: read again when they change.
 
 use crate::inputs;
 use anyhow::Result;
@@ -9,35 +9,35 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Files of counters and what was read of them last.
+/// Counter files and their latest readings.
 pub struct Files {
     files: Vec<PathBuf>,
     about: CounterOptions,
     seen: Option<Vec<Option<Stamp>>>,
-    /// The last readings, to take the next increase from.
+    /// Previous readings, the start of the next increase.
     counters: Follow,
 }
 
-/// When a file was written, its number and its size: the kernel's clock of files stands still for some milliseconds,
-/// so that a file which took the place of another may have its time.
+/// Modification time, inode and size of a file. The kernel's file clock has a granularity of some milliseconds,
+/// so a replacement may have the same time.
 type Stamp = (SystemTime, u64, u64);
 
-/// What a change brought.
+/// A change of the files.
 pub struct Change {
-    /// What the links carried since the reading before, where the files hold totals.
+    /// Increase since the previous reading, if the files hold totals.
     pub state: LinkState,
     /// Rows that named a link, and rows that did not.
     pub rows: (usize, usize),
-    /// When the last of the files changed.
+    /// Latest modification time.
     pub modified: Option<SystemTime>,
-    /// When it was read by its own clock.
+    /// Time of the reading by the source's own clock.
     pub time_seconds: Option<f64>,
-    /// What a person should know before believing it, one sentence each.
+    /// Caveats for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Files {
-    /// Files that were not looked at yet.
+    /// Files before the first reading.
     pub fn new(files: Vec<PathBuf>, about: CounterOptions) -> Self {
         Self {
             files,
@@ -53,7 +53,7 @@ impl Files {
         names.join(", ")
     }
 
-    /// Reads them if one has changed. What cannot be read is an error, and looked at again next time.
+    /// Reads the files if one has changed. A failed read is an error, and is retried at the next call.
     pub fn look(&mut self, fabric: &Fabric) -> Result<Option<Change>> {
         let seen: Vec<Option<Stamp>> = self.files.iter().map(|f| stamp(f)).collect();
         if self.seen.as_ref() == Some(&seen) && seen.iter().all(Option::is_some) {
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
     use hopbyte_fabric::spec;
 
-    /// The oracle's service and the live page read here; `links` says of these two that the counter
-    /// began anew.
+    /// The oracle's service and the live page read here; `links` reports for these two that the counter
+    /// was reset.
     #[test]
     fn a_jump_that_no_link_carries_is_no_load() {
         let folder = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ mod tests {
         let mut files = Files::new(vec![file.clone()], about);
         let mut look = |ms: u64, bytes: u64| {
             let text = format!("timestamp {ms} ms\ntraffic_X+ {bytes} B\n");
-            // The kernel's clock of files stands still for some milliseconds.
+            // The kernel's file clock has a granularity of some milliseconds.
             std::thread::sleep(std::time::Duration::from_millis(20));
             std::fs::write(&file, text).unwrap();
             files.look(&fabric).unwrap().unwrap()

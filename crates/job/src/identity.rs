@@ -1,8 +1,8 @@
-//! Do two runs of a command ask the same? A sum over everything that decides what comes out.
+//! A fingerprint of all inputs that determine a command's result, to recognise equal runs.
 
 use hopbyte_fabric::hash::Fnv;
 
-/// A sum that grows.
+/// An incremental checksum.
 pub struct Sum(Fnv);
 
 impl Default for Sum {
@@ -12,14 +12,14 @@ impl Default for Sum {
 }
 
 impl Sum {
-    /// Begins with this program's version, since another may answer otherwise.
+    /// Starts with this program's version, since other versions may give other results.
     pub fn new() -> Self {
         let mut sum = Self(Fnv::default());
         sum.add(env!("CARGO_PKG_VERSION").as_bytes());
         sum
     }
 
-    /// Adds a part; its end counts too.
+    /// Adds a part, including its length.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.part(bytes);
     }

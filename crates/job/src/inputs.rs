@@ -1,4 +1,4 @@
-//! Nodes and counters, from the words that name them.
+//! Nodes and counters, from the options that name them.
 
 use crate::live;
 use anyhow::Result;
@@ -8,24 +8,24 @@ use hopbyte_observe::{CounterOptions, parse_node_list, read_counters};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What counters say of every link.
+/// State of every link, from counters.
 pub struct LinkReading {
     /// Rates and ratios.
     pub state: LinkState,
-    /// Where it comes from.
+    /// The source.
     pub source: String,
     /// Rows of the source that named a link of the fabric.
     pub matched: usize,
     /// Rows that named no link of the fabric.
     pub unmatched: usize,
-    /// Further things that were read and have no part in the figures.
+    /// Input that was read but not used in the figures.
     pub left_out: LeftOut,
-    /// What a person should know before believing it, one sentence each.
+    /// Caveats for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl LinkReading {
-    /// A state of links that somebody else read.
+    /// A link state from another reader.
     pub fn of_state(source: impl Into<String>, state: LinkState) -> Self {
         Self {
             source: source.into(),
@@ -39,8 +39,8 @@ impl LinkReading {
 }
 
 /// Reads counters: increases of several files are added up; of totals, the first and the last file
-/// make the increase, and a single one stands for the time since the counters began. `live` is this
-/// machine, read twice; a folder is a captured one.
+/// make the increase, and a single file covers the time since the counters' reset. `live` is this
+/// machine, read twice; a folder is a captured tree.
 pub fn reading(
     files: &[PathBuf],
     fabric: &Fabric,
@@ -72,7 +72,7 @@ pub fn reading(
     })
 }
 
-/// What has no part in a reading, and how many of its values are not known for which reasons.
+/// Unused input of a reading, and the number of missing values by reason.
 pub fn remarks(counted: &LinkCounts) -> Vec<String> {
     let file = &counted.source;
     let left_out = counted.left_out.sentences();
@@ -111,11 +111,11 @@ pub fn nodes(
     )
 }
 
-/// An allocation of nodes, each with its slots where they were given. The others hold `ranks_per_node`, or the
-/// fewest that hold all tasks.
+/// An allocation of nodes, with their slots if given. The others get `ranks_per_node`, or the
+/// fewest slots that hold all tasks.
 ///
 /// # Errors
-/// A node is named twice, or holds no slot.
+/// A node is named twice, or has no slot.
 pub fn allocate(
     nodes: Vec<(NodeId, Option<u32>)>,
     ranks_per_node: Option<u32>,

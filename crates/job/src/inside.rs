@@ -1,4 +1,4 @@
-//! The inside of a node: how many ranks it holds, and which of its cores each gets.
+//! The inside of a node: its number of ranks, and the cores of each.
 
 use crate::mapping::Mapping;
 use crate::question::Question;
@@ -37,7 +37,7 @@ impl Part {
     /// All parts.
     pub const ALL: [Self; 3] = [Self::Cores, Self::Memories, Self::Gpus];
 
-    /// As the command line says it.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cores => "cores",
@@ -55,7 +55,7 @@ impl Part {
         }
     }
 
-    /// Whether a name is one of such a part: `core 3`, `memory 0`, `gpu1`, `nvml1`.
+    /// Whether a name is that of such a part: `core 3`, `memory 0`, `gpu1`, `nvml1`.
     fn is(self, name: &str) -> bool {
         let numbered = |word: &str| {
             name.strip_prefix(word).is_some_and(|rest| {
@@ -71,26 +71,26 @@ impl Part {
     }
 }
 
-/// What is inside every node of the job.
+/// The inside of every node of the job.
 pub struct NodeInside {
     file: String,
     part: Part,
     inside: Machine,
-    /// What ranks may have to themselves.
+    /// The part that each rank gets exclusively.
     parts: Vec<NodeId>,
 }
 
-/// The ranks of every node in its slots, and what that changes.
+/// Slots of the ranks on every node, and the resulting internal traffic.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Arranged {
     #[serde(default)]
     node_topology: String,
     #[serde(default)]
     rank_per: String,
-    /// What each slot is, by the names of the file.
+    /// Parts behind the slots, by the names in the file.
     #[serde(default)]
     parts: Vec<String>,
-    /// Cores and processors of the slots, for launchers; none where slots are something else.
+    /// Cores and processors of the slots, for launchers; empty if slots are other parts.
     #[serde(flatten)]
     pub cores: Option<SlotCores>,
     /// Bytes over the joints inside nodes, by kind.
@@ -135,7 +135,7 @@ impl NodeInside {
         })
     }
 
-    /// Ranks that a node holds: those asked for, if there is a part for each, else one for each part.
+    /// Ranks per node: the requested number if there is a part for each, else one per part.
     pub fn slots(&self, asked: Option<u32>) -> Result<u32> {
         let count = self.parts.len() as u32;
         match asked {
@@ -149,10 +149,10 @@ impl NodeInside {
         }
     }
 
-    /// Gives the ranks of every node their slots anew, so that those that send each other much are near. Fewer
-    /// slots than parts are spread evenly over these.
+    /// Reassigns slots within every node to bring ranks with much traffic close together. Fewer
+    /// slots than parts are spread evenly over the parts.
     ///
-    /// Returns a note where a node has more slots than parts and its ranks stay in order.
+    /// Returns a note if a node has more slots than parts; its ranks then stay in order.
     ///
     /// # Errors
     /// The description has no routes between its parts.
@@ -210,7 +210,7 @@ impl NodeInside {
         }
     }
 
-    /// What crosses the joints inside nodes, by kind, those of the slots themselves left out.
+    /// Bytes over the joints inside nodes, by kind, without those of the slots themselves.
     fn joints(
         &self,
         slots: &[NodeId],

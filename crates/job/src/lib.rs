@@ -1,4 +1,4 @@
-//! The loop as a library: from a question to its answer, for every face (command line, Python, C, HTTP).
+//! The loop as a library: from a question to its answer, for every interface (command line, Python, C, HTTP).
 //!
 //! - [`machine`] and [`inputs`] read the machine and its counters from files or from this host;
 //! - [`question`] is a mapping question with its objective and defaults, [`mapping`] its answer, [`document`] the one
@@ -43,7 +43,7 @@ pub use question::{Asked, Effort, Goal, GridOptions, Oracled, Question, WireOpti
 use std::fmt;
 use std::io;
 
-/// Something that this machine or this user lacks (a device, a permission, a program), with a hint: exit code 3.
+/// A missing device, permission or program of this machine or user, with a hint: exit code 3.
 #[derive(Debug)]
 pub struct Lacking(pub String);
 
@@ -55,12 +55,12 @@ impl fmt::Display for Lacking {
 
 impl std::error::Error for Lacking {}
 
-/// Whether an error is of the environment (a permission, a device, room on the disk) and not of the input.
+/// Whether an error is due to the environment (permission, device, disk space) rather than the input.
 pub fn is_lacking(error: &anyhow::Error) -> bool {
     error
         .chain()
         .any(|cause| match cause.downcast_ref::<io::Error>() {
-            // A path that is not there was mistyped; what may not be read or does not fit is lacking.
+            // A path that does not exist was mistyped; denied access or lack of space is the environment's.
             Some(refusal) => !matches!(
                 refusal.kind(),
                 io::ErrorKind::NotFound
@@ -74,7 +74,7 @@ pub fn is_lacking(error: &anyhow::Error) -> bool {
         })
 }
 
-/// A word quoted for a POSIX shell where it needs quotes.
+/// Quotes a word for a POSIX shell if necessary.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The reading of every link, worst first: the lines `hopbyte.link/1` that `links --json` prints and readers take.
+//! The state of every link, worst first: the lines `hopbyte.link/1` that `links --json` prints and readers accept.
 
 use crate::inputs::LinkReading;
 use anyhow::Result;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 const SCHEMA: &str = "hopbyte.link/1";
 
-/// What makes a link worse than another.
+/// Sort key of the worst links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Received bytes over what the link could carry
@@ -56,7 +56,7 @@ impl By {
         (Self::Packets, "packets", "Packets received"),
     ];
 
-    /// The columns that know it, the better one first.
+    /// The columns with known values for this key, the preferred one first.
     fn columns(self, state: &LinkState) -> Vec<&Column> {
         match self {
             Self::Used => vec![&state.used_ratio],
@@ -67,7 +67,7 @@ impl By {
         }
     }
 
-    /// The column to sort by: of the wish, or of the first that is known.
+    /// The requested sort column, or the first one with known values.
     fn column(wish: Option<Self>, state: &LinkState) -> &Column {
         let choices = wish.map_or(Self::ALL.map(|b| b.0).to_vec(), |w| vec![w]);
         let mut columns = choices.into_iter().flat_map(|by| by.columns(state));
@@ -103,10 +103,10 @@ pub struct LinkRow {
     errors: Option<f64>,
     lanes: Option<f64>,
     coverage: f64,
-    /// Seconds that the figures cover, where they are not those of the summary.
+    /// Window of this link, if it differs from the summary's.
     #[serde(skip_serializing_if = "Option::is_none")]
     window_seconds: Option<f64>,
-    /// Why figures that the source counts are not known.
+    /// Reasons for missing values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     missing: BTreeMap<&'static str, Missing>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,14 +127,14 @@ pub struct Last {
     summary: LinksSummary,
 }
 
-/// A reading in a few numbers.
+/// Summary of a reading.
 #[derive(Serialize)]
 pub struct LinksSummary {
     /// Rows of the source.
     pub rows: usize,
     /// Rows that named a link of the fabric.
     pub matched: usize,
-    /// Rows that did not.
+    /// Rows that named no link of the fabric.
     pub unmatched: usize,
     /// The source.
     pub source: String,
@@ -142,26 +142,26 @@ pub struct LinksSummary {
     pub window_seconds: Option<f64>,
     /// Links listed.
     pub links: usize,
-    /// Links of which something is known.
+    /// Links with at least one known value.
     pub links_read: usize,
-    /// Links that a source speaks of without one value that is known.
+    /// Links that the source names without a known value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links_lost: Option<usize>,
-    /// Things that were read and have no part in the figures, by reason.
+    /// Unused input, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, usize>,
 }
 
-/// The window of a link's own end, where it is not that of the whole reading.
+/// The window of a link, if it differs from the window of the reading.
 pub fn own_window(state: &LinkState, link: LinkId) -> Option<f64> {
     let own = state.window.get(link);
     own.filter(|_| own != state.window_seconds)
 }
 
-/// Links that a source speaks of, worst first, those of unknown load last; equal ones by id.
+/// Links that a source names, worst first, those of unknown load last; ties by id.
 ///
 /// # Errors
-/// No link is of this kind.
+/// There is no link of this kind.
 pub fn worst_first(
     by: Option<By>,
     kind: Option<&str>,
@@ -228,7 +228,7 @@ impl LinkRow {
 }
 
 impl Last {
-    /// The last line of a reading of which so many links are listed.
+    /// The last line for a reading, with the number of listed links.
     pub fn of(reading: &LinkReading, links: usize) -> Self {
         Self {
             schema: SCHEMA,
@@ -238,7 +238,7 @@ impl Last {
 }
 
 impl LinksSummary {
-    /// Of a reading of which so many links are listed.
+    /// Summary of a reading, with the number of listed links.
     pub fn of(reading: &LinkReading, links: usize) -> Self {
         let state = &reading.state;
         let read = state.coverage.iter().filter(|&&c| c > 0.0).count();
@@ -262,7 +262,7 @@ impl LinksSummary {
 /// An increase as the lines that `hopbyte links --json` prints.
 ///
 /// # Errors
-/// JSON cannot say it.
+/// A value has no JSON form.
 pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
     let reading = LinkReading {
         state: LinkState::of_increase(fabric, increase),

@@ -1,4 +1,4 @@
-//! Counters that are read now: of this machine, of its whole InfiniBand fabric, or of captured trees.
+//! Live counters: of this machine, of its whole InfiniBand fabric, or of captured trees.
 
 use crate::Lacking;
 use anyhow::Result;
@@ -9,16 +9,16 @@ use hopbyte_observe::sources::{Places, Source, host_name, open};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The word for this machine's own counters.
+/// Source name of this machine's own counters.
 const LIVE: &str = "live";
-/// The word for all ports of the InfiniBand fabric.
+/// Source name of all ports of the InfiniBand fabric.
 const FABRIC_WIDE: &str = "fabric-wide";
-/// Seconds between two readings, where nobody says.
+/// Default seconds between two readings.
 const INTERVAL: f64 = 1.0;
-/// Longest time to wait for the second reading.
+/// Limit of the interval.
 const LONGEST: f64 = 86_400.0;
 
-/// Reads sources that are no files of counters; `None` when all of them are. Remarks go to `notes`.
+/// Reads live sources and trees; `None` if all sources are counter files. Remarks go to `notes`.
 pub fn read(
     sources: &[PathBuf],
     fabric: &Fabric,
@@ -39,7 +39,7 @@ pub fn read(
     )?)?))
 }
 
-/// Two readings of everything, an interval apart.
+/// Two readings of all sources, an interval apart.
 fn between(
     word: &Path,
     fabric: &Fabric,
@@ -66,7 +66,7 @@ fn between(
     Ok(readings)
 }
 
-/// One reading of every tree, in their order.
+/// One reading of every tree, in order.
 fn captured(
     folders: &[PathBuf],
     fabric: &Fabric,
@@ -85,7 +85,7 @@ fn captured(
     Ok((readings, ends))
 }
 
-/// Whose counters they are: a node or router of the fabric.
+/// Owner of the counters: a node or router of the fabric.
 fn node(root: &Path, fabric: &Fabric, options: &CounterOptions) -> Result<String> {
     let own = || host_name(root);
     let expected = "proc/sys/kernel/hostname or etc/hostname";
@@ -108,7 +108,7 @@ fn opened(places: &Places, notes: &mut Vec<String>) -> Result<Vec<Source>> {
         match source {
             Ok(source) => {
                 for words in source.left_out().sentences() {
-                    // Two copies of one machine's tree say the same.
+                    // Two copies of one machine's tree have equal values.
                     if !notes.contains(&words) {
                         notes.push(words);
                     }

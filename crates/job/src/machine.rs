@@ -1,4 +1,4 @@
-//! A machine as its files describe it: fabric, routing, and the notes of the reader.
+//! A machine from its files: fabric, routing, and the reader's notes.
 
 use crate::shell_word;
 use anyhow::Result;
@@ -8,21 +8,21 @@ use hopbyte_observe::{MachineFiles, read_machine};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// A machine and the way it routes.
+/// A machine and its routing.
 pub struct Machine {
-    /// How to read it again.
+    /// Source, to read it again.
     pub source: MachineSource,
-    /// Routers, nodes, links; without what is down.
+    /// Routers, nodes and links in service.
     pub fabric: Fabric,
     /// Which way bytes go.
     pub routing: Routing,
-    /// What was assumed, completed or found beside the dump.
+    /// Assumptions, completions and remarks of the reader.
     pub notes: Vec<String>,
-    /// The same machine before anything was down, where something is.
+    /// The same machine without faults, if there are any.
     pub healthy: Option<Box<(Fabric, Routing)>>,
 }
 
-/// Everything that has to be said to read the same machine again.
+/// Everything needed to read the same machine again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineSource {
     /// File or spec.
@@ -36,16 +36,16 @@ pub struct MachineSource {
     /// Names for GUIDs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<PathBuf>,
-    /// What is down.
+    /// Faults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub down: Vec<String>,
-    /// How to route, where the user says.
+    /// Routing, if the user names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<String>,
 }
 
 impl MachineSource {
-    /// The words of a command line that name it, the fabric first.
+    /// The command-line words that name it, the fabric first.
     pub fn words(&self) -> String {
         let mut words = vec![shell_word(&self.fabric)];
         let mut add = |option: &str, value: &str| {
@@ -65,7 +65,7 @@ impl MachineSource {
     /// Reads the machine; assumptions and remarks are in its notes.
     ///
     /// # Errors
-    /// Files that cannot be read or understood, names of links and routers that are not there.
+    /// Files that cannot be read or parsed, unknown links or routers.
     pub fn read(&self) -> Result<Machine> {
         let read = read_machine(&MachineFiles {
             main: self.fabric.clone(),
@@ -89,8 +89,8 @@ impl MachineSource {
 }
 
 impl Machine {
-    /// The machine without links and routers that are down. Networks that route by a rule route round
-    /// them; tables stay as they were read, as a fabric's do until its manager installs new ones.
+    /// The machine without failed links and routers. Rule-based routing avoids
+    /// them; forwarding tables stay as read, as on a fabric until its manager installs new ones.
     fn without(mut self, down: &[String]) -> Result<Self> {
         let mut list = Vec::new();
         for word in down {

@@ -1,4 +1,4 @@
-//! The answer to a mapping question: search, what a move is worth, the verdict in words.
+//! The answer to a mapping question: search, value of a migration, verdict in a sentence.
 
 use crate::inside::Arranged;
 use crate::question::{Effort, Question};
@@ -10,25 +10,25 @@ use hopbyte_map::budget::{Advice, Migration, Stakes, weigh};
 use hopbyte_map::{Baseline, Certificate, Options, Progress, Verdict, baseline, map};
 use std::path::{Path, PathBuf};
 
-/// A placement and what it is worth.
+/// A placement with its certificate.
 #[derive(Clone)]
 pub struct Mapping {
-    /// Where the ranks go.
+    /// The placement.
     pub placement: Placement,
-    /// What that is worth.
+    /// The certificate.
     pub certificate: Certificate,
-    /// Whether it is worth to move there, where that was asked.
+    /// Advice on migration, if requested.
     pub migration: Option<Migration>,
-    /// Seeds that were searched from, of which the best is kept.
+    /// Number of seeds searched; the best result is kept.
     pub seeds: usize,
-    /// What the slots of a node are, where its inside is known.
+    /// Parts of the node behind each slot, if known.
     pub inside: Option<Arranged>,
 }
 
 /// Searches for the best placement; `progress` is called from any thread.
 ///
 /// # Errors
-/// The problem is no problem: more ranks than slots, nodes without routes, options out of range.
+/// The problem is infeasible: more ranks than slots, nodes without routes, options out of range.
 pub fn search(
     question: &Question,
     effort: &Effort,
@@ -44,7 +44,7 @@ pub fn search(
     })
 }
 
-/// The placement that a mapping is compared with, and its label: the current one, or ranks in order.
+/// The reference placement of a mapping and its label: the current one, or ranks in order.
 ///
 /// # Errors
 /// More ranks than slots.
@@ -61,7 +61,7 @@ pub fn before(question: &Question, mapping: &Mapping) -> Result<(&'static str, P
 }
 
 impl Mapping {
-    /// Weighs whether a running job should move there.
+    /// Weighs a migration of a running job.
     ///
     /// # Errors
     /// Stakes out of range.
@@ -77,7 +77,7 @@ impl Mapping {
         })
     }
 
-    /// The placement on its way to a launcher; which MPI the job uses is not known here.
+    /// The placement as input for a launcher; the job's MPI is not known here.
     pub fn launch<'a>(&'a self, question: &'a Question) -> Launch<'a> {
         Launch {
             fabric: &question.machine.fabric,
@@ -115,12 +115,12 @@ impl Mapping {
     }
 }
 
-/// Files that a mapping was written to, and what could not be.
+/// Output files of a mapping, and launchers without one.
 #[derive(Debug, Default)]
 pub struct WrittenFiles {
     /// Files written, `mapping.json` last.
     pub written: Vec<PathBuf>,
-    /// Launchers that would not obey the placement, with the reason.
+    /// Launchers that cannot express the placement, with the reason.
     pub refused: Vec<(Launcher, hopbyte_apply::Refusal)>,
     /// Remarks.
     pub notes: Vec<String>,
@@ -133,7 +133,7 @@ pub struct WrittenFiles {
 pub fn write_files(question: &Question, mapping: &Mapping, folder: &Path) -> Result<WrittenFiles> {
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let saved = folder.join("mapping.json");
-    // A file of an earlier mapping that this one does not replace would belong to the other placement.
+    // A file of an earlier mapping that is not replaced here would be that of another placement.
     let again = saved.exists();
     let mut files = WrittenFiles::default();
     let mut removed = Vec::new();
@@ -173,7 +173,7 @@ pub fn write_files(question: &Question, mapping: &Mapping, folder: &Path) -> Res
     Ok(files)
 }
 
-/// Whether to move, what it costs and what it brings.
+/// Advice on migration, with cost and gain.
 fn advice_text(m: &Migration) -> String {
     let limit = match m.budget {
         Some(budget) if budget < m.wanted_tasks => {
@@ -203,13 +203,13 @@ fn advice_text(m: &Migration) -> String {
     }
 }
 
-/// A time with a unit that suits it.
+/// A time in a suitable unit.
 fn time_text(seconds: f64) -> String {
     let (unit, size) = scale(seconds.abs(), &TIMES);
     format!("{:.3} {unit}", seconds / size)
 }
 
-/// A baseline's name for people.
+/// A baseline's name in text output.
 pub fn baseline_name(baseline: Baseline) -> &'static str {
     match baseline {
         Baseline::InOrder => "in order",

@@ -1,7 +1,7 @@
 //! A mapping question: machine, traffic, nodes, live load, objective and effort, with their defaults.
 //!
-//! Every face asks through this module: the command line and Python by [`Asked`] or its parts, C by [`Question`], so
-//! that a default stands in one place.
+//! All interfaces ask through this module: the command line and Python by [`Asked`] or its parts, C by [`Question`], so
+//! that each default is defined once.
 
 use crate::document::Background;
 use crate::inputs::{self, LinkReading};
@@ -22,22 +22,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Everything that a user may say about a mapping; [`Asked::read`] reads the files.
+/// All options of a mapping question; [`Asked::read`] reads the files.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// Traffic between the ranks: a file or a spec; empty where `grid` says it.
+    /// Traffic between the ranks: a file or a spec; empty if `grid` is given.
     pub traffic: String,
     /// A grid of ranks in place of `traffic`.
     pub grid: GridOptions,
     /// The machine.
     pub machine: MachineSource,
-    /// Nodes of the job, as a list; without one those of `current`.
+    /// Nodes of the job, as a list; by default those of `current`.
     pub nodes: Option<String>,
     /// File with the present placement.
     pub current: Option<PathBuf>,
-    /// Ranks on a node without slots of its own in the list; default: the fewest that hold all.
+    /// Ranks per node without slots in the list; default: the fewest that hold all.
     pub ranks_per_node: Option<u32>,
-    /// Description of a node's inside (hwloc XML or an NCCL topology), and the part that a rank has to itself.
+    /// Description of a node's inside (hwloc XML or an NCCL topology), and the part that each rank gets exclusively.
     pub node_topology: Option<PathBuf>,
     /// See `node_topology`.
     pub rank_per: Part,
@@ -45,19 +45,19 @@ pub struct Asked {
     pub background: Vec<PathBuf>,
     /// How to read them.
     pub counters: CounterOptions,
-    /// Address of a running oracle that knows the load.
+    /// Address of a running oracle that supplies the load.
     pub oracle: Option<String>,
-    /// What is minimised.
+    /// The objective.
     pub goal: Goal,
     /// For [`Goal::RouteCost`].
     pub metric: Metric,
     /// For [`Goal::RouteCost`]; see [`route_costs`] for the default.
     pub aggregate: Option<Aggregate>,
-    /// What links carry beside the payload.
+    /// Protocol bytes beside the payload.
     pub wire: WireOptions,
 }
 
-/// What links carry beside the payload of messages, as users say it.
+/// Protocol bytes beside the payload of messages, as options.
 #[derive(Clone, Debug)]
 pub struct WireOptions {
     /// `auto` (by the machine), `payload`, or a network of [`hopbyte_fabric::wire::NETWORKS`].
@@ -67,10 +67,10 @@ pub struct WireOptions {
 }
 
 impl WireOptions {
-    /// The default of every face.
+    /// The default of all interfaces.
     pub const DEFAULT_NETWORK: &'static str = "auto";
 
-    /// Nothing beside the payload.
+    /// Payload only.
     pub fn payload() -> Self {
         Self {
             network: "payload".into(),
@@ -78,7 +78,7 @@ impl WireOptions {
         }
     }
 
-    /// Bytes that links of this machine carry for a job.
+    /// Bytes on the wire of this machine for a job.
     ///
     /// # Errors
     /// An unknown network, a share below zero, or sums beyond any number.
@@ -100,23 +100,23 @@ impl Default for WireOptions {
     }
 }
 
-/// A grid of ranks in the words of Cray's `MPICH_RANK_REORDER_OPTS`.
+/// A grid of ranks, in the terms of Cray's `MPICH_RANK_REORDER_OPTS`.
 #[derive(Clone, Debug, Default)]
 pub struct GridOptions {
     /// Ranks along each dimension, `16,16,16`, the last fastest.
     pub dims: Option<String>,
     /// Number of dimensions, checked against `dims`.
     pub ndims: Option<u32>,
-    /// Ranks talk to their nearest neighbours (the default).
+    /// Nearest-neighbour messages (the default).
     pub nearest: bool,
-    /// The grid closes to a torus.
+    /// Periodic boundaries: the grid is a torus.
     pub periodic: bool,
     /// Bytes across a face, an edge, a corner: `80000,800,8`.
     pub halo: Option<String>,
 }
 
 impl GridOptions {
-    /// The spec that says the same.
+    /// The equivalent spec.
     fn spec(&self) -> Option<String> {
         let mut spec = format!("--dims={}", self.dims.as_ref()?);
         if let Some(n) = self.ndims {
@@ -134,30 +134,30 @@ impl GridOptions {
     }
 }
 
-/// How long to search, and from which seed.
+/// Duration and seed of the search.
 #[derive(Clone, Debug)]
 pub struct Effort {
     /// Seconds of search.
     pub seconds: f64,
-    /// Swaps to try instead of a time: the same result on any machine and any number of threads.
+    /// Number of swaps in place of a time: the same result on any machine and any number of threads.
     pub trials: Option<u64>,
-    /// Seed of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Threads; 0: one for every core.
+    /// Threads; 0: one per core.
     pub threads: usize,
-    /// Set from outside to end the search early with the best placement so far.
+    /// Cancellation flag: ends the search early with the best placement so far.
     pub stop: Option<&'static AtomicBool>,
 }
 
 impl Effort {
-    /// Whether the search was ended from outside.
+    /// Whether the search was cancelled.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 }
 
 impl Effort {
-    /// The default of every face.
+    /// The default of all interfaces.
     pub const DEFAULT: Self = Self {
         seconds: 2.0,
         trials: None,
@@ -190,9 +190,9 @@ impl From<&Effort> for Options {
 pub struct Question {
     /// The machine.
     pub machine: Arc<Machine>,
-    /// Where the traffic comes from: a file or a spec.
+    /// Source of the traffic: a file or a spec.
     pub traffic: String,
-    /// What was assumed or left out when the traffic was read.
+    /// Assumptions and omissions of the traffic's reader.
     pub traffic_notes: Vec<String>,
     /// Bytes between the ranks, all phases added up.
     pub exchange: Arc<Exchange>,
@@ -200,37 +200,37 @@ pub struct Question {
     pub allocation: Allocation,
     /// Load of other jobs.
     pub background: Option<Arc<LinkReading>>,
-    /// How to read it again.
+    /// Source of that load, to read it again.
     pub background_source: Option<Background>,
-    /// The running oracle that said it.
+    /// The running oracle that supplied it.
     pub oracle: Option<Oracled>,
     /// The present placement.
     pub current: Option<Placement>,
     /// The inside of every node, where it is described.
     pub node: Option<NodeInside>,
-    /// What is minimised.
+    /// The objective.
     pub goal: Goal,
     /// Costs between the allocated nodes, for [`Goal::RouteCost`].
     pub costs: Option<Vec<f32>>,
-    /// Bytes that links carry for it.
+    /// Bytes on the wire for the traffic.
     pub loads: Loads,
 }
 
 /// The snapshot of a running oracle.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Oracled {
-    /// Where the oracle is.
+    /// Address of the oracle.
     pub address: String,
     /// Its snapshot.
     pub version: u64,
-    /// When that was read (Unix time).
+    /// Time of the snapshot (Unix time).
     pub time_seconds: Option<f64>,
 }
 
 impl Asked {
-    /// The command that asks this, as far as files and nodes go.
+    /// The command for this question, with its files and nodes.
     pub fn command(&self) -> String {
-        // The words of a grid are options of the command as they stand.
+        // A grid's words are command options already.
         let traffic = self
             .grid
             .spec()
@@ -264,10 +264,10 @@ impl Asked {
         text
     }
 
-    /// Reads everything.
+    /// Reads all inputs.
     ///
     /// # Errors
-    /// Files and names that cannot be read, an unreachable oracle, a metric without counters.
+    /// Unreadable files and names, an unreachable oracle, a metric without counters.
     pub fn read(&self) -> Result<Question> {
         let machine = Arc::new(self.machine.read()?);
         let grid = self.grid.spec();
@@ -312,7 +312,7 @@ impl Asked {
         })
     }
 
-    /// Nodes of the job, and where its ranks are now.
+    /// Nodes of the job, and the current placement of its ranks.
     fn places(
         &self,
         each: Option<u32>,
@@ -351,7 +351,7 @@ impl Asked {
 
 /// Costs of the routes between allocated nodes, row by row, for [`Goal::RouteCost`].
 ///
-/// Without an aggregate that of [`Metric::default_aggregate`] counts.
+/// The default aggregate is [`Metric::default_aggregate`].
 ///
 /// # Errors
 /// The metric needs counters and there are none, or the matrix does not fit in memory.
@@ -372,7 +372,7 @@ pub fn route_costs(
     Ok(costs.among(&nodes)?.into_vec())
 }
 
-/// What a running oracle says of every link, all of one snapshot.
+/// State of every link from a running oracle, from one snapshot.
 fn ask(address: &str, fabric: &Fabric) -> Result<(LinkReading, Oracled)> {
     let mut oracle = Oracle::connect(address)?;
     let (version, time_seconds, state) = oracle.links(fabric)?;
@@ -396,12 +396,12 @@ impl fmt::Display for Oracled {
 }
 
 impl Question {
-    /// What others put on the links.
+    /// Load of other jobs.
     pub fn state(&self) -> Option<&LinkState> {
         self.background.as_ref().map(|b| &b.state)
     }
 
-    /// Bytes that load the routes between tasks.
+    /// Bytes on the routes between tasks.
     pub fn on_wire(&self) -> &Exchange {
         self.loads.exchange.as_ref().unwrap_or(&self.exchange)
     }

@@ -1,4 +1,4 @@
-//! Where the ranks of a job really run: from the job's own file, or from a program started under its launcher.
+//! Observed placement of a job's ranks: from the job's own file, or from a program started under its launcher.
 
 use crate::Lacking;
 use crate::record::launch::{self, Flavour, Launcher};
@@ -13,27 +13,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Most that a job may print before it is taken for another program.
+/// Limit of a job's output; more is not the expected program's.
 const MOST_PRINTED: u64 = 1 << 28;
-/// A rank's line where no MPI program can say it. Slurm's own name of the node comes first: several of its daemons
+/// A rank's line without an MPI program. Slurm's node name comes first: several of its daemons
 /// may run on one machine.
 const SCRIPT: &str = "rank=${SLURM_PROCID:-${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PALS_RANKID:-$FLUX_TASK_RANK}}}}}; \
      printf '{\"schema\":\"hopbyte.where/1\",\"rank\":%s,\"host\":\"%s\"}\\n' \"${rank:-null}\" \"${SLURMD_NODENAME:-$(hostname)}\"";
 
-/// How to start the program that says where its ranks are.
+/// Options to start the placement program.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The launcher with its options, without a program.
     pub launcher: Vec<OsString>,
-    /// The launcher's MPI, where it does not tell.
+    /// The launcher's MPI, if it cannot be detected.
     pub flavour: Option<Flavour>,
     /// Folder of the probes; default: installed, or build/probes.
     pub programs: Option<PathBuf>,
-    /// End the job after so many seconds.
+    /// Time limit of the job in seconds.
     pub deadline: f64,
 }
 
-/// A line of the program.
+/// A line of the program's output.
 #[derive(Deserialize)]
 struct PlaceLine {
     rank: Option<usize>,
@@ -43,7 +43,7 @@ struct PlaceLine {
     shared: Option<u32>,
 }
 
-/// Ranks' places from a job's own file (placement.csv of `hopbyte record`, rankfile, hostfile).
+/// Ranks' places from the job's own file (placement.csv of `hopbyte record`, rankfile, hostfile).
 ///
 /// # Errors
 /// The file cannot be read or names other nodes.
@@ -61,7 +61,7 @@ pub fn of_file(path: &Path, fabric: &Fabric, allocation: &Allocation) -> Result<
     Ok(placed.placement.slots().iter().map(of).collect())
 }
 
-/// Starts the program; `None` when the job did not come to its end, for which `say` gets the reason.
+/// Starts the program; `None` if the job did not complete, with the reason given to `say`.
 ///
 /// # Errors
 /// No such launcher, or ranks that contradict each other.
@@ -112,7 +112,7 @@ pub fn by_program(
     command.stdin(Stdio::null()).stdout(writer);
     let printed = std::thread::spawn(move || {
         let mut text = Vec::new();
-        // What was printed before an error counts; the job's own status tells of the rest.
+        // Lines before an error count; the job's exit status reports the error.
         let _ = reader.take(MOST_PRINTED).read_to_end(&mut text);
         text
     });
@@ -136,7 +136,7 @@ pub fn by_program(
     }
 }
 
-/// The program `where` of an MPI; without one asked for by name, its absence is no error.
+/// The program `where` of an MPI; its absence is an error only if the MPI was named.
 fn mpi_program(flavour: Option<Flavour>, settings: &Start) -> Result<Option<PathBuf>> {
     let Some(flavour) = flavour else {
         return Ok(None);
@@ -150,7 +150,7 @@ fn mpi_program(flavour: Option<Flavour>, settings: &Start) -> Result<Option<Path
     }
 }
 
-/// The ranks' lines among what a job printed.
+/// The ranks' lines in a job's output.
 fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
     let mut seen: Vec<Option<Seen>> = vec![None; ranks];
     let lines = text

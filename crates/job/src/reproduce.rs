@@ -1,4 +1,4 @@
-//! The mapper and the analysis of probes for rows of `model reproduce`: a model sees neither.
+//! The mapper and the probe analysis for rows of `model reproduce`, since a model depends on neither.
 
 use crate::probe::explain::{Path, TOLERANCE, explain};
 use crate::question::route_costs;
@@ -10,16 +10,16 @@ use hopbyte_model::topobw::Measured;
 use hopbyte_oracle::Metric;
 use std::collections::BTreeMap;
 
-/// Trials of a remapping: a number, not a time, so that every machine finds the same placement.
+/// Trials of a remapping: a number instead of a time, so that every machine finds the same placement.
 const TRIALS: u64 = 200_000;
 
-/// What `hopbyte map` and `hopbyte probe analyse` do.
+/// The search of `hopbyte map` and the analysis of `hopbyte probe analyse`.
 pub const TOOLS: Tools<'static> = Tools {
     remap: &|ask| remap(ask).map_err(|e| e.to_string()),
     locate: &|fabric, routing, pairs| locate(fabric, routing, pairs).map_err(|e| e.to_string()),
 };
 
-/// Places a job as `hopbyte map --background` does: on the worst link, or on the costs of routes by a metric.
+/// Places a job as `hopbyte map --background` does: by the worst link, or by route costs of a metric.
 fn remap(ask: &Remap<'_>) -> Result<Placement> {
     let (fabric, routing, allocation) = (ask.fabric, ask.routing, ask.allocation);
     let costs: Option<Vec<f32>> = match ask.metric {
@@ -52,7 +52,7 @@ fn remap(ask: &Remap<'_>) -> Result<Placement> {
     Ok(map(&problem, &options, &|_| {})?.0)
 }
 
-/// What the analysis of probes says of a topobw run.
+/// Probe analysis of a topobw run.
 fn locate(fabric: &Fabric, routing: &Routing, measured: &[Measured]) -> Result<Located> {
     let mut paths = Vec::with_capacity(measured.len());
     for m in measured {

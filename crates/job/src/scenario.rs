@@ -30,10 +30,10 @@ impl Asked {
     }
 }
 
-/// Puts the job's ranks where a file says.
+/// Places the job's ranks as a file states.
 ///
 /// # Errors
-/// The file is no placement on this machine.
+/// The file is not a placement on this machine.
 pub fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> {
     let placed = read_placement(path, fabric, None)?;
     let name = |node| fabric.node(node).name.clone();
@@ -49,7 +49,7 @@ pub fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> 
 /// A level of the model by name.
 ///
 /// # Errors
-/// There is none of this name.
+/// There is no such level.
 pub fn level_of(name: &str) -> Result<Level> {
     Ok(match name {
         "static" => Level::Static,
@@ -60,10 +60,10 @@ pub fn level_of(name: &str) -> Result<Level> {
     })
 }
 
-/// Reads a scenario; it is checked after options have changed it.
+/// Reads a scenario; checks follow after the options have changed it.
 ///
 /// # Errors
-/// The file is no scenario.
+/// The file is not a scenario.
 pub fn read(path: &Path) -> Result<Scenario> {
     let text = Text::read(path, Limits::TEXT)?;
     Ok(Scenario::read(

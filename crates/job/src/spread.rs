@@ -1,8 +1,8 @@
-//! Many seeds, one after another or as parts of an array job, and the best of them.
+//! Search from many seeds, sequentially or as parts of an array job, and the best result.
 //!
-//! A part keeps `FOLDER/part-IofN.json`: which seeds are done, what each found, and the best placement, written
-//! anew after every seed. What is gathered does not depend on who searched: values are compared exactly, and of
-//! equal ones the first seed counts.
+//! A part keeps `FOLDER/part-IofN.json`: the finished seeds, their results, and the best placement, rewritten
+//! after every seed. The gathered result is independent of the split: values are compared exactly, and ties
+//! go to the first seed.
 
 use crate::identity::Sum;
 use crate::mapping::{Mapping, search};
@@ -20,17 +20,17 @@ use std::path::{Path, PathBuf};
 
 /// Schema of a part's file.
 const SCHEMA: &str = "hopbyte.map-part/1";
-/// Schema of what a seed found.
+/// Schema of a seed's result.
 const SEED_SCHEMA: &str = "hopbyte.map-seed/1";
 
-/// How many seeds, and which of them here.
+/// Number of seeds, and this part's share.
 #[derive(Clone, Debug, Default)]
 pub struct Spread {
     /// Seeds to search from, counted from the effort's.
     pub seeds: u64,
     /// Only part I of N of them, from 1; without it the parts are gathered.
     pub part: Option<(u64, u64)>,
-    /// Folder that keeps the results, so that a search that was ended goes on from there.
+    /// Folder of the results, from which an interrupted search resumes.
     pub folder: Option<PathBuf>,
 }
 
@@ -42,17 +42,17 @@ pub enum Searched {
     Part(Vec<Tried>),
 }
 
-/// What a seed found.
+/// Result of a seed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tried {
     schema: String,
     /// The seed.
     pub seed: u64,
-    /// What was minimised.
+    /// The objective.
     pub objective: String,
     /// Value of the objective.
     pub value: f64,
-    /// Value that decides ties.
+    /// Tie-breaking value.
     pub tie: f64,
     /// Swaps tried.
     pub trials: u64,
@@ -77,14 +77,14 @@ struct Best {
 #[derive(Debug, Serialize, Deserialize)]
 struct Part {
     schema: String,
-    /// Sum over everything that decides what is found.
+    /// Fingerprint of all inputs that determine the result.
     question: String,
     tried: Vec<Tried>,
     best: Best,
 }
 
 impl Tried {
-    /// By the objective, then what decides ties, then the seed.
+    /// Order by the objective, then the tie-breaking value, then the seed.
     fn before(&self, other: &Self) -> bool {
         let order = self.value.total_cmp(&other.value);
         let order = order.then(self.tie.total_cmp(&other.tie));
@@ -108,7 +108,7 @@ impl Best {
         }
     }
 
-    /// The placement, checked; what it costs, counted anew.
+    /// The placement, checked, with its cost computed again.
     fn placed(&self, problem: &Problem<'_>) -> Result<(Placement, Evaluation)> {
         let nodes = problem.allocation.nodes();
         let slots = self.places.iter().zip(&self.slots).map(|(&place, &slot)| {
@@ -122,10 +122,10 @@ impl Best {
     }
 }
 
-/// Searches from the seeds that are left; `say` takes remarks, `progress` is called from any thread.
+/// Searches from the remaining seeds; `say` takes remarks, `progress` is called from any thread.
 ///
 /// # Errors
-/// What [`search`] says; parts of another question, or damaged ones.
+/// Errors of [`search`]; parts of another question, or damaged ones.
 pub fn best_of(
     spread: &Spread,
     question: &Question,
@@ -164,7 +164,7 @@ pub fn best_of(
         }
         let found = search(question, &effort, progress)?;
         if found.certificate.interrupted {
-            // A seed that was not searched to its end is searched again later; alone it is the answer.
+            // A seed whose search was interrupted is searched again later; alone it is the answer.
             if parts.is_empty() && spread.part.is_none() {
                 return Ok(Searched::Whole(Box::new(found)));
             }
@@ -185,16 +185,16 @@ pub fn best_of(
     }
     let mut mapping = gather(&parts, &tried, &problem)?;
     mapping.certificate.interrupted = (tried.len() as u64) < seeds && effort.is_stopped();
-    // What is left of an interrupted search can go on from the results of its parts.
+    // The remains of an interrupted search can resume from the results of its parts.
     let complete = !mapping.certificate.interrupted;
     for path in parts.keys().filter(|_| folder.is_some() && complete) {
-        // The mapping holds what the part held; a file that stays is read again and found complete.
+        // The mapping contains the part; a leftover file is read again and found complete.
         let _ = std::fs::remove_file(path);
     }
     Ok(Searched::Whole(Box::new(mapping)))
 }
 
-/// Adds what a seed found to this part.
+/// Adds a seed's result to this part.
 fn add(
     parts: &mut BTreeMap<PathBuf, Part>,
     (path, id): (&Path, &str),
@@ -279,7 +279,7 @@ fn gather(
     })
 }
 
-/// Where part `i` of `n` (from 1), or a search without parts, keeps what it found.
+/// File of part `i` of `n` (from 1), or of a search without parts.
 fn place(folder: &Path, part: Option<(u64, u64)>) -> PathBuf {
     folder.join(match part {
         Some((i, n)) => format!("part-{i}of{n}.json"),
@@ -287,7 +287,7 @@ fn place(folder: &Path, part: Option<(u64, u64)>) -> PathBuf {
     })
 }
 
-/// All parts in a folder, by file; nothing where there is none.
+/// All parts in a folder, by file; empty if the folder does not exist.
 fn read_all(folder: &Path, problem: &Problem<'_>, id: &str) -> Result<BTreeMap<PathBuf, Part>> {
     let mut parts = BTreeMap::new();
     if !folder.exists() {
@@ -307,7 +307,7 @@ fn read_all(folder: &Path, problem: &Problem<'_>, id: &str) -> Result<BTreeMap<P
     Ok(parts)
 }
 
-/// A part, checked against the question: it must be of the same, and its placement cost what it says.
+/// A part, checked: it must be of the same question, and its placement must have the stated cost.
 fn read(path: &Path, problem: &Problem<'_>, id: &str) -> Result<Part> {
     let text = Text::read(path, Limits::ROWS)?;
     let wrong = |found: String, expected: &str, hint: &str| text.error(found, expected).hint(hint);
@@ -345,7 +345,7 @@ fn read(path: &Path, problem: &Problem<'_>, id: &str) -> Result<Part> {
     Ok(part)
 }
 
-/// A sum over everything that decides what is found.
+/// A fingerprint of all inputs that determine the result.
 fn identity(problem: &Problem<'_>, effort: &Effort, seeds: u64) -> String {
     let mut sum = Sum::new();
     sum.add(problem.fabric.fingerprint().as_bytes());

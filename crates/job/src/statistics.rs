@@ -1,6 +1,6 @@
-//! Middles and how sure they are.
+//! Medians and their confidence intervals.
 
-/// Middle value; 0 of none.
+/// Median; 0 for an empty slice.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -10,7 +10,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The value that a quarter of the values reach or exceed, never the highest of three or more; 0 of none. Sorts them.
+/// The value that a quarter of the values reach or exceed, never the maximum of three or more; 0 if empty. Sorts them.
 pub fn upper_quartile(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -20,7 +20,7 @@ pub fn upper_quartile(values: &mut [f64]) -> f64 {
 }
 
 /// The interval between the k-th lowest and the k-th highest value holds the median with this confidence
-/// whatever the distribution; the narrowest of at least 95 %, or the widest there is.
+/// for any distribution; the narrowest of at least 95 %, or the widest possible.
 pub fn median_interval(values: &[f64]) -> (f64, f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

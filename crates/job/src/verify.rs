@@ -16,11 +16,11 @@ const LISTED: usize = 8;
 #[derive(Serialize)]
 pub struct VerifyReport {
     schema: &'static str,
-    /// Whether the worst link needs less time than before.
+    /// Whether the worst link's time decreased.
     pub helped: Option<bool>,
-    /// Whether predicted and observed lie within the tolerance of each other.
+    /// Whether predicted and observed agree within the tolerance.
     pub as_predicted: Option<bool>,
-    /// How far they may lie apart.
+    /// The tolerance.
     pub tolerance_percent: f64,
     /// The run before, where its counters were given.
     pub before: Option<Load>,
@@ -56,18 +56,18 @@ impl VerifyReport {
         }
     }
 
-    /// Whether nothing says no.
+    /// Whether no comparison failed.
     pub fn holds(&self) -> bool {
         self.helped != Some(false) && self.as_predicted != Some(false)
     }
 }
 
-/// A reading in a few figures.
+/// Summary of a reading.
 #[derive(Clone, Serialize)]
 pub struct Load {
-    /// Counters that say it.
+    /// Source of the counters.
     pub source: String,
-    /// Their window.
+    /// Length of their window.
     pub window_seconds: Option<f64>,
     /// Bytes over capacity of the worst link.
     pub worst_link_seconds: f64,
@@ -117,19 +117,19 @@ impl Load {
     }
 }
 
-/// The mapping's prediction, with the background it knew.
+/// The mapping's prediction, including its background.
 #[derive(Serialize)]
 pub struct Predicted {
-    /// Of the placement it returned: bytes over capacity, background included.
+    /// Of the mapped placement: bytes over capacity, background included.
     pub worst_link_seconds: f64,
     /// The worst link's name.
     pub worst_link: Option<String>,
     /// Bytes times hops.
     pub hop_bytes: f64,
-    /// Network whose headers and responses the bytes include, or `payload`, as the mapping has it.
+    /// Network whose protocol the bytes include, or `payload`, as in the mapping.
     pub wire: &'static str,
-    /// Change of the worst link's time that it promised: result over what was before, less 1. Absent
-    /// with a background, whose bytes the mapper takes off the capacities and counters add.
+    /// Predicted change of the worst link's time: result over the value before, less 1. Absent
+    /// with a background, whose bytes the mapper subtracts from the capacities and counters add.
     pub change: Option<f64>,
     /// Sum of differences of all links over the sum observed.
     pub bytes_apart: f64,
@@ -148,10 +148,10 @@ pub struct Apart {
     pub observed_bytes: f64,
 }
 
-/// Computes every link's bytes under a stored mapping anew, and compares them with counters.
+/// Recomputes every link's bytes under a stored mapping, and compares them with counters.
 ///
 /// # Errors
-/// The mapping is not of this machine, or its traffic or background cannot be read again.
+/// The mapping is of another machine, or its traffic or background cannot be read again.
 pub fn predict(
     saved: &Document,
     machine: &Machine,

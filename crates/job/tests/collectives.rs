@@ -1,4 +1,4 @@
-//! A collective is the same messages wherever it comes from: a spec, a record, a trace, a program of the model.
+//! A collective is the same messages from every source: a spec, a record, a trace, a program of the model.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -34,7 +34,7 @@ fn recorded(library: &str, kind: &str, ranks: u32, bytes: u64, calls: u64) -> Tr
         writeln!(text, "group\tab\t{ranks}\t{list}").unwrap();
         let rooted = matches!(kind, "bcast" | "reduce" | "gather" | "scatter");
         let root = if rooted { "0" } else { "-1" };
-        // In two lines, as of a table that was written out in between.
+        // In two lines, as in a table written in two steps.
         for calls in [calls - 1, 1] {
             let sum = bytes * calls;
             writeln!(text, "K\t0\tab\t{kind}\t{root}\t{bytes}\t{sum}\t{calls}").unwrap();
@@ -110,7 +110,7 @@ fn spec_record_trace_and_model_agree() {
                 let rules = Algorithms::parse(word).unwrap();
                 let of_trace = of_trace.traffic_by(&rules).unwrap();
                 close(&pairs(&of_trace), &pairs(&spec), &label);
-                // All say by which algorithm.
+                // All name the algorithm.
                 let said = format!("{name} by ");
                 for traffic in [&spec, &record, &of_trace] {
                     assert!(traffic.notes[0].starts_with(&said), "{:?}", traffic.notes);

@@ -1,5 +1,5 @@
-//! Our agents on every router and node of a lab. Each reads the interfaces of its namespace; their reports go over a
-//! network of their own, as a cluster's management network is, so that watching puts nothing on the links.
+//! Agents on every router and node of a lab. Each reads the interfaces of its namespace. Reports use a separate
+//! network, like a cluster's management network, so that monitoring adds no load to the links.
 
 use super::counters::{self, LINUX, Load, Space};
 use super::{Lab, plan::Naming};
@@ -19,23 +19,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Tick of the agents and the collector of [`watch`]: what waits at a queue is seen at its beginning only.
+/// Tick of the agents and the collector of [`watch`]: queues are sampled only at its start.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How long after the beginning of such a tick its reports are waited for.
+/// Timeout of a tick's reports after its start.
 const DEADLINE: Duration = Duration::from_millis(60);
-/// How much longer than its window [`watch`] waits for the agents.
+/// Extra time of [`watch`] for the agents beyond its window.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Reports that an agent keeps for a collector that does not answer.
+/// Limit of an agent's backlog while the collector does not answer.
 const KEEP: usize = 60;
 
-/// Agents that run, a thread each; they end when this is dropped.
+/// Running agents, one thread each; they end on drop.
 pub struct Agents {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
 impl Agents {
-    /// Starts an agent for every router and node, which reports under the fabric's name of it.
+    /// Starts an agent for every router and node, which reports under its fabric name.
     pub fn start(
         lab: &Lab,
         fabric: &Fabric,
@@ -69,12 +69,12 @@ impl Agents {
         Ok(agents)
     }
 
-    /// How many there are.
+    /// Number of agents.
     pub fn count(&self) -> usize {
         self.threads.len()
     }
 
-    /// Whether one of them gave up.
+    /// Whether an agent failed.
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -98,7 +98,7 @@ fn places(naming: &Naming, fabric: &Fabric) -> Vec<(String, String)> {
     routers.chain(nodes).collect()
 }
 
-/// What each link carried in a window, as agents of all routers and nodes reported it to a collector.
+/// Load of each link in a window, as agents of all routers and nodes reported it to a collector.
 pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
     let places: HashMap<String, String> = places(&lab.naming(), fabric).into_iter().collect();
     let setup = Setup {
@@ -128,7 +128,7 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
     })
 }
 
-/// Follows the collector until it has a window of every router and node.
+/// Follows the collector until it has a complete window of every router and node.
 fn gather(
     lab: &Lab,
     fabric: &Fabric,

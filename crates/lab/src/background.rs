@@ -1,8 +1,8 @@
-//! Other people's traffic: streams of datagrams between nodes of a lab, each at a rate of its own that nothing slows
-//! down. One process sends them all, each from its node's namespace; nobody reads them where they end.
+//! Background traffic: streams of datagrams between nodes of a lab, each at a fixed rate without congestion
+//! control. One process sends them all, each from its node's namespace; the receiver discards them.
 //!
-//! What runs is a file each in the lab's folder, locked by the process that sends. It ends when its file is gone, so that
-//! whoever takes the lab down ends it too.
+//! Each running set of streams has a file in the lab's folder, locked by the sending process. The process ends when
+//! the file is removed, so taking the lab down ends it too.
 
 use super::{Lab, plan, space, system};
 use anyhow::{Context, Result, bail};
@@ -16,27 +16,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bytes of a datagram, which fills a frame.
+/// Payload of a datagram, which fills a frame.
 const PAYLOAD: usize = 1472;
 /// Bytes of its frame: 8 of UDP, 20 of IP and 14 of Ethernet more.
 pub const FRAME: usize = PAYLOAD + 42;
 /// Port that datagrams go to.
 const PORT: u16 = 7077;
-/// Time between two looks at what is due.
+/// Interval between checks for due datagrams.
 const TICK: Duration = Duration::from_millis(1);
-/// A sender that was held up for longer leaves out what was due meanwhile.
+/// Longest delay after which a sender still catches up; after a longer one it skips the missed datagrams.
 const CATCH_UP: Duration = Duration::from_millis(100);
-/// Longest wait for a sender to begin or to end.
+/// Timeout for a sender to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most streams of one process: two descriptors each.
+/// Limit of streams per process: two descriptors each.
 const MOST: usize = 400;
 
 /// A stream from one node to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Name of the node that sends.
+    /// Name of the sending node.
     pub from: String,
-    /// Name of the node that it sends to.
+    /// Name of the receiving node.
     pub to: String,
     /// Bits per second on the wire, frames with their Ethernet header.
     pub bits_per_second: f64,
@@ -61,12 +61,12 @@ pub struct Running {
     pub id: u32,
     /// The streams.
     pub flows: Vec<Flow>,
-    /// Whether it still sends; a process that was killed leaves its file.
+    /// Whether the process still runs; a killed process leaves its file.
     #[serde(skip)]
     pub sends: bool,
 }
 
-/// Starts streams that go on until they are stopped; returns once the first datagrams may be on their way.
+/// Starts streams that run until they are stopped; returns once the first datagrams may be on their way.
 pub fn start(lab: &Lab, fabric: &Fabric, flows: &[Flow]) -> Result<u32> {
     if flows.is_empty() || flows.len() > MOST {
         bail!(
@@ -100,7 +100,7 @@ pub fn start(lab: &Lab, fabric: &Fabric, flows: &[Flow]) -> Result<u32> {
     begun.map(|()| id)
 }
 
-/// Starts the process and waits until it says that it sends.
+/// Starts the process and waits for its ready line.
 fn spawn(lab: &Lab, id: u32) -> Result<()> {
     let own = std::env::current_exe().context("finding this program")?;
     let mut child = Command::new(own)
@@ -130,10 +130,10 @@ fn spawn(lab: &Lab, id: u32) -> Result<()> {
     bail!("the sender did not begin: {}", said.trim())
 }
 
-/// What the sender says once it sends.
+/// The sender's ready line.
 const READY: &str = "ready";
 
-/// Ends all streams of a lab and waits until their processes have ended; how many streams there were.
+/// Stops all streams of a lab and waits until their processes have ended; returns the number of streams.
 pub fn stop(lab: &Lab) -> Result<usize> {
     let all = running(lab)?;
     let mut count = 0;
@@ -163,7 +163,7 @@ pub fn running(lab: &Lab) -> Result<Vec<Running>> {
     };
     let mut all = Vec::new();
     for path in entries.flatten().map(|e| e.path()) {
-        // Not what is being written at this moment.
+        // Skips files that are being written.
         let number =
             |stem: &std::ffi::OsStr| stem.to_str().is_some_and(|s| s.parse::<u32>().is_ok());
         if !path.file_stem().is_some_and(number) {
@@ -181,7 +181,7 @@ pub fn running(lab: &Lab) -> Result<Vec<Running>> {
     Ok(all)
 }
 
-/// Sends the streams of a number until their file is gone.
+/// Sends the streams of a set until their file is removed.
 pub fn send(lab: &Lab, fabric: &Fabric, id: u32) -> Result<()> {
     let path = file(lab, id);
     let held = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
@@ -206,7 +206,7 @@ pub fn send(lab: &Lab, fabric: &Fabric, id: u32) -> Result<()> {
     Ok(())
 }
 
-/// A stream and how far it is.
+/// A stream and its progress.
 struct Stream {
     socket: UdpSocket,
     frames_per_second: f64,
@@ -224,7 +224,7 @@ fn send_all(streams: &mut [Stream], path: &Path) {
             stream.done = stream.done.max(due(now.saturating_sub(CATCH_UP)));
             let due = due(now);
             while stream.done < due {
-                // What a full queue or a cut cable refuses is lost, as datagrams are.
+                // Datagrams refused by a full queue or a cut cable are lost.
                 let _ = stream.socket.send(&payload);
                 stream.done += 1;
             }
@@ -250,8 +250,8 @@ fn socket(lab: &Lab, from: NodeId, to: NodeId) -> Result<UdpSocket> {
     Ok(space::inside(&lab.naming().node(from), open)??)
 }
 
-/// The end of streams to a node: a socket that nobody reads, so that no host answers that there is none. Absent where
-/// another stream has it already.
+/// The receiving end of streams to a node: a socket without a reader, which prevents ICMP replies. Absent if
+/// another stream has opened it already.
 fn hole(lab: &Lab, node: NodeId) -> Result<Option<UdpSocket>> {
     let open = || UdpSocket::bind(("0.0.0.0", PORT));
     match space::inside(&lab.naming().node(node), open)? {

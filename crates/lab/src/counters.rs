@@ -1,4 +1,4 @@
-//! Counters of a lab's links, as the kernel keeps them: the same source that an agent on a host reads, in every
+//! Counters of a lab's links from the kernel: the same source that an agent reads on a host, in every
 //! namespace.
 
 use super::Lab;
@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time between two looks at all queues, which take a few milliseconds.
+/// Interval between samples of all queues; a sample takes a few milliseconds.
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// What one direction of a link carried in its window.
+/// Load of one direction of a link in its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// Length of the window: namespaces are read one after the other, so each link has its own.
@@ -38,23 +38,23 @@ impl Load {
     }
 }
 
-/// Counters of one interface: sent bytes and frames, drops at its queue, bytes that wait there.
+/// Counters of one interface: sent bytes and frames, drops at its queue, bytes queued.
 type Values = [u64; 4];
 const NAMES: [&str; 4] = ["tx_bytes", "tx_packets", "qdisc_drops", "qdisc_backlog"];
-/// What an agent calls the source that reads interfaces.
+/// The agent's name for the source that reads interfaces.
 pub(super) const LINUX: &str = "linux";
 
-/// An interface that is watched.
+/// A monitored interface.
 struct Interface {
     name: String,
-    /// Positions of the counters.
+    /// Column indices of the counters.
     counters: [usize; 4],
     first: Values,
     last: Values,
     waiting: u32,
 }
 
-/// The interfaces of a namespace and what was read of them.
+/// The interfaces of a namespace with their readings.
 pub(super) struct Space {
     place: String,
     layout: Arc<Layout>,
@@ -64,7 +64,7 @@ pub(super) struct Space {
     samples: u32,
 }
 
-/// Watches all links for at least a window.
+/// Samples all links for at least a window.
 pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
     let places = system::places_of(&lab.name)?;
     let open = |place: String| {
@@ -90,7 +90,7 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
     Ok(by_link(lab, fabric, watched.iter().map(|(_, space)| space)))
 }
 
-/// The interfaces of a namespace as an agent there reads them, under the name that it reports.
+/// The interfaces of a namespace as an agent there reads them, under their reported name.
 pub(super) fn source(place: &str, name: &str) -> Result<Source> {
     let sources = space::inside(place, || open(&Places::here(name)))?;
     let linux = sources
@@ -103,7 +103,7 @@ pub(super) fn source(place: &str, name: &str) -> Result<Source> {
     Ok(source)
 }
 
-/// What was read of namespaces as loads of the links that begin there.
+/// Readings of namespaces as loads of the links that begin there.
 pub(super) fn by_link<'a>(
     lab: &Lab,
     fabric: &Fabric,
@@ -125,7 +125,7 @@ pub(super) fn by_link<'a>(
 }
 
 impl Space {
-    /// A namespace of which nothing was read.
+    /// A namespace without a reading.
     pub(super) fn new(place: String, layout: &Arc<Layout>) -> Self {
         let position = |port: &Port, name: &str| {
             let is = |c: &Counter| c.name == name && layout.ports[usize::from(c.port)] == *port;
@@ -154,7 +154,7 @@ impl Space {
         }
     }
 
-    /// Takes a reading; one that could not be read whole is left out.
+    /// Takes a reading; an incomplete one is left out.
     pub(super) fn take(&mut self, reading: &Reading) -> Result<()> {
         if !Arc::ptr_eq(&reading.layout, &self.layout) && reading.layout != self.layout {
             bail!("interfaces of {} came or went meanwhile", self.place);
@@ -238,7 +238,7 @@ pub fn load_lines(
         .collect()
 }
 
-/// One JSON object as a line, its schema first: readers recognise the file by how it begins.
+/// One JSON object as a line, schema first: readers detect the format by the first bytes.
 fn line_of(value: &serde_json::Value) -> String {
     let mut rest = value.clone();
     let schema = rest

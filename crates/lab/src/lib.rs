@@ -1,4 +1,4 @@
-//! An emulated cluster on this machine: network namespaces wired as a fabric, links shaped.
+//! An emulated cluster on this machine: network namespaces wired as a fabric, with shaped links.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-/// What a lab is, as its state file keeps it.
+/// A lab, as stored in its state file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Lab {
     /// Name, and prefix of its namespaces.
@@ -34,7 +34,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Builds a lab; on failure nothing of it is left.
+    /// Builds a lab; after a failure everything is removed.
     pub fn up(
         name: &str,
         source: MachineSource,
@@ -66,7 +66,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The lab of a name.
+    /// The lab with this name.
     pub fn open(name: &str) -> Result<Self> {
         check_name(name)?;
         let path = system::folder(name).join("lab.json");
@@ -84,12 +84,12 @@ impl Lab {
     /// The machine that it emulates.
     ///
     /// # Errors
-    /// Its files are not there any more.
+    /// Its files no longer exist.
     pub fn machine(&self) -> Result<Machine> {
         self.machine.read()
     }
 
-    /// Names of its parts.
+    /// Names of its namespaces, interfaces and addresses.
     pub fn naming(&self) -> Naming {
         Naming {
             lab: self.name.clone(),
@@ -102,8 +102,8 @@ impl Lab {
         system::folder(&self.name).join("lab.json").exists()
     }
 
-    /// Links by router and interface, for whoever reads what [`agents`] report: no rule finds them. Those of nodes are
-    /// found as everywhere.
+    /// Links by router and interface, for readers of the reports of [`agents`]: no rule finds them. Those of nodes are
+    /// found as on other machines.
     pub fn ports(&self, fabric: &Fabric) -> PortMap {
         let naming = self.naming();
         let port = |link| {
@@ -145,7 +145,7 @@ impl Lab {
         Ok(status.code().unwrap_or(255))
     }
 
-    /// A command that enters a node and becomes what its further arguments say.
+    /// A command that enters a node and executes its further arguments.
     pub fn command(&self, fabric: &Fabric, node: NodeId) -> Command {
         let place = self.naming().node(node);
         let mut command = system::enter(&self.name, &place, &plan::host_name(fabric, node));
@@ -187,7 +187,7 @@ impl Lab {
         )
     }
 
-    /// Installs the routes of a machine in place of those there are.
+    /// Replaces the routes by those of a machine.
     pub fn install_routes(&self, machine: &Machine) -> Result<()> {
         let mut by_place = std::collections::BTreeMap::<String, String>::new();
         for (place, route) in plan::routes(&machine.fabric, &machine.routing, &self.naming()) {
@@ -215,7 +215,7 @@ pub fn running() -> Vec<String> {
     names
 }
 
-/// The capacity that `--rate` stands for: the fastest link between routers.
+/// Reference capacity of `--rate`: the fastest link between routers.
 fn reference_capacity(fabric: &Fabric) -> f64 {
     fabric
         .link_ids()
@@ -225,7 +225,7 @@ fn reference_capacity(fabric: &Fabric) -> f64 {
         .max(1.0)
 }
 
-/// A share between 0 and 1 of something, as an option gives it.
+/// Checks an option's share.
 ///
 /// # Errors
 /// It is not above 0 and at most 1.
@@ -250,8 +250,8 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Settings of every namespace: forwarding, nothing that sends packets by itself, and connections that stay as fast as
-/// they were between two messages.
+/// Settings of every namespace: forwarding, no automatic packets, and connections without slow start after
+/// idle times.
 const SETTINGS: [&str; 8] = [
     "sysctl",
     "-qw",

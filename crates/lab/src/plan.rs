@@ -1,7 +1,7 @@
-//! Which namespaces, links, addresses and routes make a fabric?
+//! Plan of a fabric's namespaces, links, addresses and routes.
 //!
-//! A router and a node are a network namespace each; a cable is a veth pair, shaped at both ends, so
-//! that each direction has the capacity of its directed link times a scale. Routes are static, one a
+//! Each router and each node is a network namespace; a cable is a veth pair, shaped at both ends, so
+//! that each direction has the capacity of its directed link times a scale. Routes are static, one per
 //! router and node, from the fabric's own routing.
 
 use anyhow::{Result, bail};
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 
 /// Most namespaces of one lab.
 pub const MAX_PLACES: usize = 1024;
-/// How long a packet may wait in a shaped queue. Networks of this kind hold packets back and lose none: a queue that
-/// overflows in every burst measures how long TCP takes to notice.
+/// Longest wait of a packet in a shaped queue. Networks of this kind have backpressure and no loss: a queue that
+/// overflows in every burst would measure TCP's loss recovery.
 const QUEUE: &str = "latency 400ms";
 
 /// Names and rates of a lab.
@@ -35,7 +35,7 @@ impl Naming {
         format!("{}-n{node}", self.lab)
     }
 
-    /// The end of a link that its traffic leaves by: namespace and interface.
+    /// The sending end of a link: namespace and interface.
     pub fn sending_end(&self, fabric: &Fabric, link: LinkId) -> Option<(String, String)> {
         let l = fabric.link(link);
         match (l.from, l.to) {
@@ -74,7 +74,7 @@ pub fn host_name(fabric: &Fabric, node: NodeId) -> String {
 pub struct Plan {
     /// All namespaces, routers first.
     pub places: Vec<String>,
-    /// Cables, to be made before anything else.
+    /// Cables, created first.
     pub cables: String,
     /// `ip` commands inside each namespace.
     pub ip: BTreeMap<String, String>,
@@ -137,7 +137,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A veth pair. Both ends have one hardware address and no address resolution, so that routes can
+    /// A veth pair. Both ends have the same hardware address and no address resolution, so that routes can
     /// name the interface alone.
     fn cable(
         &mut self,
@@ -214,14 +214,14 @@ pub fn routes(fabric: &Fabric, routing: &Routing, naming: &Naming) -> Vec<(Strin
     all
 }
 
-/// The shaping of an interface, behind `qdisc add` or `qdisc change`. The bucket holds what leaves in
+/// The shaping of an interface, after `qdisc add` or `qdisc change`. The bucket holds the bytes of
 /// 2 ms, and at least four full frames.
 pub fn shaping(interface: &str, bits_per_second: u64) -> String {
     let burst = (bits_per_second / 8 / 500).max(6400);
     format!("dev {interface} root tbf rate {bits_per_second}bit burst {burst} {QUEUE}")
 }
 
-/// Reads what an option gives, such as `50mbit`, `1gbit`, `800kbit`, as bits per second.
+/// Parses a rate option, such as `50mbit`, `1gbit`, `800kbit`, as bits per second.
 pub fn rate(option: &str, text: &str) -> Result<f64> {
     let Some(rate) = parse_rate(text) else {
         bail!("{option}: found '{text}', expected a rate such as 50mbit");

@@ -1,4 +1,4 @@
-//! What is done inside a namespace by this very program: a thread of it goes there. Sockets that it opens stay there.
+//! Code that runs inside a namespace, on a thread of this process. Sockets that it opens belong to that namespace.
 
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -7,10 +7,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Where `ip netns` keeps its namespaces.
+/// Folder of the namespaces of `ip netns`.
 const SPACES: &str = "/run/netns";
 
-/// Does something in a network namespace, on a thread of its own.
+/// Runs a function in a network namespace, on a thread of its own.
 pub fn inside<T: Send>(place: &str, act: impl FnOnce() -> T + Send) -> Result<T> {
     let path = Path::new(SPACES).join(place);
     let space = File::open(&path).with_context(|| format!("opening {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Running `ip` and `tc`, and what a lab keeps on disk.
+//! Running `ip` and `tc`, and a lab's files.
 
 use anyhow::{Context, Result, bail};
 use hopbyte_job::Lacking;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Where labs keep their state.
+/// Folder of the labs' state.
 pub fn folder(lab: &str) -> PathBuf {
     PathBuf::from("/run/hopbyte-lab").join(lab)
 }
 
-/// Refuses, before anything is touched, what cannot work.
+/// Checks rights and programs before any change.
 pub fn check_rights() -> Result<()> {
     let uid = Command::new("id")
         .arg("-u")
@@ -110,9 +110,9 @@ pub fn places_of(lab: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Ends every process that still runs in a lab's namespaces and removes them, with the lab's state;
-/// returns how many namespaces there were. Works after a kill too: names are all it needs, and as an
-/// `ip` that was building the lab may outlive its parent for a moment, it looks until none is left.
+/// Kills every process in a lab's namespaces and removes them, with the lab's state;
+/// returns the number of namespaces. Works after a kill too, since it needs only names. An
+/// `ip` that was building the lab may outlive its parent for a moment, so it repeats until none is left.
 pub fn remove(lab: &str) -> Result<usize> {
     let mut removed = 0;
     loop {
@@ -162,7 +162,7 @@ pub fn enter(lab: &str, place: &str, host: &str) -> Command {
     command
 }
 
-/// The script that launchers call as they would call ssh: `agent [OPTIONS] HOST COMMAND…`.
+/// The script that launchers call in place of ssh: `agent [OPTIONS] HOST COMMAND…`.
 pub fn agent_script(lab: &str) -> String {
     let folder = folder(lab).display().to_string();
     format!(

@@ -1,11 +1,11 @@
-//! The analysis of a probe, with names: `hopbyte.probe.analyse/1`.
+//! The probe analysis with names: `hopbyte.probe.analyse/1`.
 
 use super::explain::{Component, Finding, Findings, Path};
 use hopbyte_fabric::Fabric;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The answer for scripts.
+/// The JSON answer.
 #[derive(Serialize)]
 pub struct Analysis {
     schema: &'static str,
@@ -13,9 +13,9 @@ pub struct Analysis {
     pub paths: usize,
     /// Slow ones.
     pub slow_paths: usize,
-    /// Expected and least rate by class.
+    /// Expected and lowest rate by class.
     pub classes: Vec<ClassRow>,
-    /// Components that explain slow paths, the most telling first.
+    /// Components that explain slow paths, most paths first.
     pub components: Vec<ComponentRow>,
     /// Slow paths that no component explains.
     pub unexplained: Vec<PathRow>,
@@ -53,7 +53,7 @@ pub struct ComponentRow {
     pub verdict: String,
     /// Paths.
     pub paths: usize,
-    /// Components that the same measurements would show.
+    /// Components that the measurements cannot distinguish from this one.
     pub or: Vec<String>,
 }
 
@@ -70,8 +70,8 @@ pub struct PathRow {
     pub measured_bytes_per_s: f64,
 }
 
-/// What a measured share of a link's rate says of its lanes: those of paper 002, II.C, where two thirds of
-/// a link's rate are left with one lane of three out of service.
+/// Lanes out of service, from a measured share of a link's rate. Source: paper 002, II.C, where two thirds of
+/// a link's rate remain with one of three lanes out of service.
 fn verdict(fabric: &Fabric, finding: &Finding) -> String {
     let share = finding.measured / finding.expected;
     if let Component::Link(l) | Component::Cable(l) = finding.component {

@@ -1,52 +1,52 @@
-//! Which component explains the slow paths?
+//! Finds the components that explain slow paths.
 //!
-//! A path was measured from node to node; its route says what it used. What a class of paths should
-//! give is the middle of what is near the upper quartile of its paths, so that most of them may be slow. A
-//! component explains slow paths when every path that used it is slow; of the components that do, the one
-//! that explains most is taken first, and of those that explain the same the most specific one.
+//! Paths are measured from node to node; a route gives the components of a path. The expected rate of a class
+//! is the median of the values near the upper quartile of its paths, so most of them may be slow. A
+//! component explains slow paths if every path through it is slow. The component that explains
+//! most paths is taken first; ties go to the most specific one.
 
 use crate::statistics::{median, upper_quartile};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Share below its class at which a path is slow, unless told otherwise.
+/// Default share below its class at which a path is slow.
 pub const TOLERANCE: f64 = 0.15;
-/// Deviations of the healthy half of a class that still count as noise.
+/// Deviations of a class's healthy half that count as noise.
 const DEVIATIONS: f64 = 4.0;
 /// Share of a class's upper quartile above which a path counts among the healthy.
 const NEAR: f64 = 0.7;
 
-/// One path that was measured.
+/// A measured path.
 #[derive(Clone, Debug)]
 pub struct Path {
     /// Sender.
     pub from: NodeId,
     /// Receiver.
     pub to: NodeId,
-    /// Kind of link, and whether it was used alone.
+    /// Kind of link, exclusive or shared.
     pub class: (String, String),
-    /// Links that its bytes cross.
+    /// Links on its route.
     pub route: Vec<LinkId>,
     /// Upper quartile of its trials, in bytes per second.
     pub rate: f64,
 }
 
-/// What paths of a class gave.
+/// Rates of a class of paths.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// Kind and mode.
     pub name: (String, String),
     /// Number of paths.
     pub paths: usize,
-    /// What they should give, in bytes per second.
+    /// Expected rate in bytes per second.
     pub expected: f64,
-    /// Below this one is slow.
+    /// Threshold of slow paths.
     pub threshold: f64,
-    /// The slowest.
+    /// The lowest rate.
     pub least: f64,
 }
 
-/// Something that can be slow, from the most specific to the least.
+/// A component that can be slow, from the most specific to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     /// One direction of a link.
@@ -57,12 +57,12 @@ pub enum Component {
     HostLink(LinkId),
     /// A node, sending and receiving.
     Host(NodeId),
-    /// A router: all that crosses it.
+    /// A router with everything that crosses it.
     Router(RouterId),
 }
 
 impl Component {
-    /// What kind of thing it is, as reports say it.
+    /// Kind, as printed in reports.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Link(_) => "link",
@@ -88,29 +88,29 @@ impl Component {
 pub struct Finding {
     /// The component.
     pub component: Component,
-    /// Others that the same paths would show, and no measurement tells apart.
+    /// Components with the same paths, which the measurements cannot distinguish.
     pub or: Vec<Component>,
     /// How many slow paths it explains.
     pub paths: usize,
-    /// Median of what they should have given, in bytes per second.
+    /// Median of the expected rates, in bytes per second.
     pub expected: f64,
-    /// Median of what they gave.
+    /// Median of the measured rates.
     pub measured: f64,
 }
 
-/// What was found.
+/// Findings.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Classes of paths, by name.
     pub classes: Vec<Class>,
     /// Components that explain slow paths, most paths first.
     pub findings: Vec<Finding>,
-    /// Slow paths that no component explains: others that used the same are as they should be.
+    /// Slow paths without an explanation: other paths through their components are healthy.
     pub unexplained: Vec<usize>,
 }
 
-/// Finds slow paths and what explains them. A path is slow below `1 - tolerance` of its class, or further
-/// below than the noise of its class reaches. `expected` overrides what a kind should give.
+/// Finds slow paths and the components that explain them. A path is slow below `1 - tolerance` of its class, or
+/// below the noise of its class if that is wider. `expected` overrides the expected rate of a kind.
 pub fn explain(
     fabric: &Fabric,
     paths: &[Path],
@@ -128,7 +128,7 @@ pub fn explain(
     let mut findings = Vec::new();
     loop {
         let gain = |users: &BTreeSet<usize>| users.intersection(&left).count();
-        // The first of the largest: components are in order of how specific they are.
+        // Ties go to the most specific component: the set is ordered by specificity.
         let best = guilty.iter().rev().max_by_key(|(_, users)| gain(users));
         let Some((&component, users)) = best.filter(|(_, users)| gain(users) > 0) else {
             break;
@@ -183,7 +183,7 @@ fn users(fabric: &Fabric, paths: &[Path]) -> BTreeMap<Component, BTreeSet<usize>
         add(Component::Host(path.from));
         add(Component::Host(path.to));
     }
-    // A cable of which one direction only was measured is that direction; likewise a host.
+    // A cable with one measured direction is that direction; likewise a host.
     let one = used.clone();
     used.retain(|component, users| match *component {
         Component::Cable(l) => {
@@ -207,8 +207,8 @@ fn classes(paths: &[Path], tolerance: f64, expected: &BTreeMap<String, f64>) -> 
         rates.entry(&path.class).or_default().push(path.rate);
     }
     let of = |(name, mut rates): (&(String, String), Vec<f64>)| {
-        // The upper quartile holds with up to three quarters slow; the middle of what is near it is not
-        // moved by the few that are faster because the node they share a link with is slow.
+        // The upper quartile holds with up to three quarters of the paths slow. The median near it is robust against
+        // the few that are faster because the partner on their shared link is slow.
         let quartile = upper_quartile(&mut rates);
         let healthy: Vec<f64> = (rates.iter().copied())
             .filter(|&r| r >= NEAR * quartile)
@@ -241,7 +241,7 @@ mod tests {
     use hopbyte_fabric::random::Random;
     use hopbyte_fabric::{Routing, spec};
 
-    /// What topobw would measure: neighbours, nodes of a router together; 5 % of noise.
+    /// Emulated topobw results: neighbours, nodes of a router together; 5 % of noise.
     fn measure(
         fabric: &Fabric,
         routing: &Routing,
@@ -279,7 +279,7 @@ mod tests {
         paths
     }
 
-    /// Links that a broken component slows.
+    /// Links that a faulty component slows.
     fn slowed(fabric: &Fabric, component: Component) -> Vec<LinkId> {
         let at = |end: End| match component {
             Component::Host(n) => end == End::Node(n),
@@ -323,8 +323,8 @@ mod tests {
                     &mut random,
                 );
                 let found = explain(f, &paths, 0.15, &BTreeMap::new());
-                // A host link at half the rate of a link that two nodes share is as good as it was, but
-                // for the partner: then only paths to or from the partner show it.
+                // A host link at half the rate of a link that two nodes share is no bottleneck there;
+                // only paths to or from the partner show the fault.
                 let named: Vec<Component> = found.findings.iter().map(|x| x.component).collect();
                 if factor >= 0.5 && matches!(broken, Component::HostLink(_) | Component::Host(_)) {
                     assert!(

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Measurement {
     /// The launcher with its options, without a program.
     pub launcher: Vec<OsString>,
-    /// The launcher's MPI, where it does not tell.
+    /// The launcher's MPI, if it cannot be detected.
     pub flavour: Option<Flavour>,
     /// Folder of the probes; default: installed, or build/probes.
     pub programs: Option<PathBuf>,
@@ -28,9 +28,9 @@ pub struct Measurement {
     pub window: u32,
     /// Trials.
     pub trials: u32,
-    /// Microseconds between two looks at the messages.
+    /// Microseconds between polls of the messages.
     pub nap: u32,
-    /// End the job after so many seconds.
+    /// Time limit of the job in seconds.
     pub deadline: f64,
 }
 
@@ -38,7 +38,7 @@ impl Measurement {
     /// Runs it; `say` takes remarks.
     ///
     /// # Errors
-    /// No launcher or probe, a job that fails or does not end in time.
+    /// No launcher or probe, or a job that fails or exceeds its time limit.
     pub fn run(
         &self,
         machine: &Machine,

@@ -1,6 +1,7 @@
-//! Are the links as fast as they should be, and which component is not? (paper 002, III)
+//! Measures links and finds the slow component (paper 002, III).
 //!
-//! [`plan`] schedules the transfers, [`measure`] runs them, [`results`] reads what topobw printed, [`explain`] names the slow component.
+//! [`plan`] schedules the transfers, [`measure`] runs them, [`results`] reads topobw's output, [`explain`] names the
+//! slow component.
 
 pub mod analysis;
 pub mod explain;

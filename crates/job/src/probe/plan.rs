@@ -1,7 +1,7 @@
-//! Which transfers, in which order, show every link?
+//! Schedule of transfers that covers every link.
 //!
-//! Neighbours send to each other (paper 002, III): a phase is a set of pairs of routers in which none
-//! stands twice, so that no router both sends and receives. Where no two routers with nodes are
+//! Neighbours send to each other (paper 002, III): a phase is a set of disjoint pairs of routers,
+//! so that no router both sends and receives. If no two routers with nodes are
 //! neighbours (switch trees), every ordered pair of nodes is a transfer, by the circle method.
 
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
@@ -69,8 +69,8 @@ fn ends(fabric: &Fabric, link: LinkId) -> Vec<RouterId> {
     [l.from, l.to].into_iter().filter_map(router).collect()
 }
 
-/// Links between routers that both have nodes here and whose route is that one link, with the pairs of
-/// nodes that use it together.
+/// Links between routers that both have nodes here, with a route of that one link, and the pairs of
+/// nodes that share it.
 fn neighbours(
     fabric: &Fabric,
     routing: &Routing,
@@ -105,7 +105,7 @@ fn neighbours(
     found
 }
 
-/// Nodes of one router send to each other, one after the other: they tell a slow node from its router.
+/// Nodes of one router send to each other in turn: this separates a slow node from its router.
 fn partners(text: &mut String, fabric: &Fabric, nodes: &[NodeId]) {
     let mut round = 0;
     loop {
@@ -130,7 +130,7 @@ fn partners(text: &mut String, fabric: &Fabric, nodes: &[NodeId]) {
     }
 }
 
-/// Every ordered pair once, each node in one transfer a phase.
+/// Every ordered pair once, one transfer per node and phase.
 fn tournament(fabric: &Fabric, nodes: &[NodeId]) -> String {
     let mut text = String::new();
     let places = nodes.len() + nodes.len() % 2;

@@ -1,4 +1,4 @@
-//! What `topobw --json` printed.
+//! Output of `topobw --json`.
 
 use super::explain::Path;
 use crate::machine::Machine;
@@ -21,9 +21,9 @@ struct TrialLine {
     bytes_per_second: Option<f64>,
 }
 
-/// Reads results; a path's rate is the upper quartile of its trials. What disturbs a measurement slows it: a host that
-/// stands still for a moment spoils some trials, a slow link is slow in all of them. Not the best of three: beside a partner
-/// that stands still, a path has all of a link that they share.
+/// Reads results; a path's rate is the upper quartile of its trials. Disturbances lower a measurement: a stalled
+/// host spoils some trials, a slow link all of them. The best of three would be biased: beside a stalled partner,
+/// a path has the whole of their shared link.
 pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
     let fabric = &machine.fabric;
     let mut trials: BTreeMap<(NodeId, NodeId, String, String), Vec<f64>> = BTreeMap::new();

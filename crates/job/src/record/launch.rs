@@ -1,4 +1,4 @@
-//! Which preload library does a command need, and how does its launcher hand it to the ranks?
+//! Selects the preload library for a command, and the way its launcher passes it to the ranks.
 
 use crate::Lacking;
 use anyhow::{Context, Result, bail};
@@ -9,11 +9,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a program that only says what it is.
+/// Timeout of a version query.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What a job that is told to end may still take for it.
+/// Grace period between the signal to end a job and its kill.
 const GRACE: Duration = Duration::from_secs(10);
-/// The recorder's settings, handed on to the ranks where they are set.
+/// The recorder's environment variables, passed to the ranks if set.
 const SETTINGS: [&str; 2] = ["HOPBYTE_RECORD_TABLE", "HOPBYTE_RECORD_PCONTROL"];
 
 /// A binary interface of MPI, and the preload library for it.
@@ -40,7 +40,7 @@ impl Flavour {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Ompi, Self::Mpich, Self::Abi];
 
-    /// As file names have it.
+    /// Name in file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ompi => "ompi",
@@ -49,7 +49,7 @@ impl Flavour {
         }
     }
 
-    /// As people call it.
+    /// Name in text output.
     pub fn words(self) -> &'static str {
         match self {
             Self::Ompi => "Open MPI",
@@ -87,19 +87,19 @@ pub fn probe_places(flavour: Flavour) -> [String; 2] {
     ["libexec/hopbyte", "build/probes"].map(|folder| format!("{folder}/{}", flavour.name()))
 }
 
-/// A program that starts ranks, by how it hands on an environment.
+/// A program that starts ranks, by its way of passing an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// Open MPI's mpirun, with its version: `-x NAME=VALUE`.
     OpenMpi(u32),
     /// Hydra, of MPICH and Intel MPI: `-genv NAME VALUE`.
     Hydra,
-    /// Schedulers that start any MPI and hand on their own environment.
+    /// Schedulers that start any MPI and pass their own environment.
     Scheduler,
 }
 
 impl Launcher {
-    /// What the first word of a command is, by its name and by what it says of itself.
+    /// Recognises the first word of a command, by its name and its version output.
     pub fn of(word: &OsStr) -> Result<Self> {
         let name = Path::new(word)
             .file_name()
@@ -132,7 +132,7 @@ impl Launcher {
         }
     }
 
-    /// The MPI that it belongs to, where it does.
+    /// The MPI that it belongs to, if any.
     pub fn flavour(&self) -> Option<Flavour> {
         match self {
             Self::OpenMpi(_) => Some(Flavour::Ompi),
@@ -141,7 +141,7 @@ impl Launcher {
         }
     }
 
-    /// Whether ranks of a flavour find one another under it. Open MPI has the standard ABI from 6 on.
+    /// Whether ranks of a flavour can connect under it. Open MPI supports the standard ABI from version 6.
     fn starts(&self, flavour: Flavour) -> bool {
         match self {
             Self::OpenMpi(version) => {
@@ -161,7 +161,7 @@ impl Launcher {
     }
 }
 
-/// A command, understood.
+/// A parsed command.
 #[derive(Debug)]
 pub struct Job {
     words: Vec<OsString>,
@@ -173,8 +173,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Finds out what a command launches. Refuses, before anything is started, a launcher that cannot
-    /// start the program's MPI, and a command that tells nothing.
+    /// Parses a launch command. Fails, before anything is started, for a launcher that cannot
+    /// start the program's MPI, and for an unrecognised command.
     pub fn understand(
         words: &[OsString],
         asked: Option<Flavour>,
@@ -237,7 +237,7 @@ impl Job {
         })
     }
 
-    /// The command with the recorder in it, writing into `folder`.
+    /// The command with the recorder preloaded, writing into `folder`.
     fn command(&self, folder: &Path) -> Command {
         let mut preload = self.library.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|o| !o.is_empty()) {
@@ -280,7 +280,7 @@ impl Job {
     }
 }
 
-/// Runs a command. At the deadline it is told to end, and killed if it does not; then there is no status.
+/// Runs a command. At the deadline it gets a signal to end, then a kill; the status is then absent.
 pub fn run_for(command: &mut Command, deadline: Option<Duration>) -> Result<Option<ExitStatus>> {
     let mut child = command
         .spawn()
@@ -300,7 +300,7 @@ pub fn run_for(command: &mut Command, deadline: Option<Duration>) -> Result<Opti
     Ok(None)
 }
 
-/// Waits for a process, so long and no longer.
+/// Waits for a process, with a timeout.
 fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     loop {
@@ -314,7 +314,7 @@ fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// What a program prints, on either stream.
+/// Output of a program, both streams.
 fn said_by(command: &mut Command) -> Result<String> {
     let mut child = command
         .stdin(Stdio::null())
@@ -333,7 +333,7 @@ fn said_by(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The file that a word of a command line would start.
+/// The file that a word of a command line would execute.
 pub fn find(word: &OsStr) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let runs = |p: &PathBuf| {
@@ -364,7 +364,7 @@ fn linked_to(program: &Path) -> Option<(Flavour, String)> {
         .lines()
         .filter_map(|l| l.split_whitespace().next())
         .collect();
-    // The ABI library of MPICH may bring its native one along.
+    // The ABI library of MPICH may load its native one too.
     let found = names
         .iter()
         .filter_map(|&n| Some((Flavour::of_library(n)?, n.to_owned())));
@@ -380,7 +380,7 @@ fn library(flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
     beside(&name, folder, &relative, "make -C mpi")
 }
 
-/// A file that comes with hopbyte: in the folder given, else relative to where the command is installed
+/// A file that is installed with hopbyte: in the given folder, else relative to the installed command
 /// (`PREFIX/bin`) or built (`target/release`), else to the working folder. `make` builds it.
 pub fn beside(
     name: &str,

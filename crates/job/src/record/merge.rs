@@ -1,4 +1,4 @@
-//! One file a rank into one file a job.
+//! Merges the record files of ranks into one per job.
 
 use super::launch::Job;
 use anyhow::{Context, Result, bail};
@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Limits of a rank's file.
+/// Input limits of a rank's file.
 const RECORD: Limits = Limits {
     binary: true,
     ..Limits::ROWS
 };
 
-/// The folder, made if it is not there, as ranks need it: absolute, and without another job's record.
+/// The folder, created if missing, as ranks need it: absolute, and without another job's record.
 ///
 /// # Errors
-/// It cannot be made, or holds another record.
+/// It cannot be created, or holds another record.
 pub fn new_folder(path: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
     let folder = path
@@ -48,7 +48,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What the files say of their ranks.
+/// Metadata of the ranks' files.
 #[derive(Debug, Default)]
 pub struct Ranks {
     size: usize,
@@ -102,12 +102,12 @@ impl Ranks {
         Ok(())
     }
 
-    /// Whether no rank left anything.
+    /// Whether no rank left a file.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
     }
 
-    /// Why the record is not that of a whole job, if so.
+    /// Reason why the record is incomplete, if it is.
     pub fn problem(&self) -> Option<String> {
         let absent: Vec<usize> = (0..self.size)
             .filter(|r| !self.ranks.contains_key(r))
@@ -137,7 +137,7 @@ impl Ranks {
         names.len()
     }
 
-    /// Where every rank ran, slots counted in rank order: what `--current` reads.
+    /// Placement of every rank, slots counted in rank order: the input of `--current`.
     pub fn placement_csv(&self) -> String {
         let mut text = "rank,node,slot\n".to_owned();
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
@@ -150,8 +150,8 @@ impl Ranks {
     }
 }
 
-/// `src,dst,bytes,messages,phase`, phases in the order in which they began. A last line from the last
-/// rank to itself says how many ranks there are where it neither sent nor received.
+/// `src,dst,bytes,messages,phase`, phases in order of their start. A last line from the last
+/// rank to itself marks the number of ranks if that rank neither sent nor received.
 pub fn csv(traffic: &Traffic) -> String {
     let mut text = "src,dst,bytes,messages,phase\n".to_owned();
     let mut highest = 0;
@@ -188,7 +188,7 @@ pub struct Merged {
     pub messages: u64,
     /// By phase.
     pub phases: Vec<PhaseRow>,
-    /// By which algorithms collective calls became messages, and what is missing.
+    /// Algorithms of the expanded collectives, and omissions.
     pub notes: Vec<String>,
     /// File of the traffic.
     pub traffic: PathBuf,

@@ -1,4 +1,4 @@
-//! A job under the recorder: launching it with the preload library of its MPI, and reading what its ranks left.
+//! Recording a job: launching it with the preload library of its MPI, and reading its ranks' files.
 
 pub mod launch;
 pub mod merge;

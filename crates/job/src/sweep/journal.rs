@@ -1,4 +1,4 @@
-//! What is done already: a line a run, so that a killed sweep goes on where it was.
+//! Journal of finished runs, one line per run, from which a killed sweep resumes.
 //!
 //! The journals of `OUT` are `OUT.jsonl` and, of its parts, `OUT.IofN.jsonl`. Their first line names the
 //! plan; a torn last line, which a kill leaves, is dropped.
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Schema of a run.
 pub const RUN_SCHEMA: &str = "hopbyte.sweep-run/1";
 
-/// What one run said.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// [`RUN_SCHEMA`].
@@ -27,13 +27,13 @@ pub struct RunRecord {
     pub scenario: String,
     /// Factors on rates and delays.
     pub point: OperatingPoint,
-    /// Which trial, from 0.
+    /// Number of the trial, from 0.
     pub trial: u32,
     /// Its seed.
     pub seed: u64,
-    /// When the job is done.
+    /// Completion time of the job.
     pub time_seconds: f64,
-    /// The time that the fullest resource needs at least.
+    /// Minimum time of the most loaded resource.
     pub bound_seconds: f64,
     /// That resource.
     pub bound_resource: String,
@@ -41,9 +41,9 @@ pub struct RunRecord {
     pub network_bytes: f64,
     /// Transfers.
     pub flows: u64,
-    /// What held the job back most.
+    /// The largest delay's cause.
     pub binds: String,
-    /// Its share of what was held back.
+    /// Its share of the delays.
     pub binds_ratio: f64,
 }
 
@@ -51,23 +51,23 @@ pub struct RunRecord {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Head {
     schema: String,
-    /// Sum over everything that decides what the runs say.
+    /// Fingerprint of all inputs that determine the runs' results.
     plan: String,
     runs: u64,
 }
 
-/// A journal that grows.
+/// A journal open for appending.
 pub struct Journal {
     path: PathBuf,
     file: File,
 }
 
-/// All that journals of one sweep say.
+/// Contents of all journals of a sweep.
 #[derive(Default)]
 pub struct Found {
     /// Runs by number.
     pub done: BTreeMap<u64, RunRecord>,
-    /// Where they were.
+    /// The journals' files.
     pub files: Vec<PathBuf>,
 }
 
@@ -113,7 +113,7 @@ fn read(path: &Path, plan: &str, runs: u64, done: &mut BTreeMap<u64, RunRecord>)
     let name = path.display().to_string();
     let text = Text::read(path, Limits::TEXT)?;
     let text = lossy(text.bytes());
-    // What follows the last line feed is torn.
+    // Text after the last line feed is torn.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     for (i, line) in whole.lines().enumerate() {
         let wrong = |found: String, expected: &str, hint: &str| {
@@ -157,7 +157,7 @@ fn head(plan: &str, runs: u64) -> Head {
     }
 }
 
-/// Where a sweep, or part `i` of `n` (from 1), keeps its journal.
+/// Journal of a sweep, or of its part `i` of `n` (from 1).
 pub fn place(out: &Path, part: Option<(u64, u64)>) -> PathBuf {
     let mut path = out.as_os_str().to_owned();
     if let Some((i, n)) = part {
@@ -168,7 +168,7 @@ pub fn place(out: &Path, part: Option<(u64, u64)>) -> PathBuf {
 }
 
 impl Journal {
-    /// Opens a journal to go on with, which [`read_all`] has read; cuts off what is torn.
+    /// Opens a journal that [`read_all`] has read, to append to it; truncates a torn line.
     pub fn open(path: PathBuf, plan: &str, runs: u64) -> Result<Self> {
         let about = || format!("{}: the sweep's journal", path.display());
         let old = fs::read(&path).unwrap_or_default();
@@ -189,7 +189,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Adds a line; the system has it when this returns.
+    /// Appends a line; it has been handed to the system when this returns.
     pub fn line(&mut self, line: &str) -> Result<()> {
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         written.with_context(|| format!("{}: the sweep's journal", self.path.display()))

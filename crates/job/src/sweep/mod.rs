@@ -1,4 +1,4 @@
-//! A parameter study: its runs, and the journal that lets a killed one go on.
+//! A parameter study: its runs, and the journal from which a killed study resumes.
 
 pub mod journal;
 pub mod runs;
@@ -8,10 +8,10 @@ use anyhow::Result;
 use hopbyte_model::Scenario;
 use hopbyte_model::sweep::Plan;
 
-/// A fingerprint of everything that decides the results of a study.
+/// A fingerprint of all inputs that determine the results of a study.
 ///
 /// # Errors
-/// JSON cannot say a scenario.
+/// A scenario has no JSON form.
 pub fn identity(plan: &Plan, scenarios: &[Scenario]) -> Result<String> {
     let mut sum = Sum::new();
     sum.add(serde_json::to_string(&(plan, scenarios))?.as_bytes());

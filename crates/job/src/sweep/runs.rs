@@ -21,13 +21,14 @@ pub struct Work<'a> {
     pub jobs: usize,
 }
 
-/// Processors of this machine, as far as the system tells.
+/// Number of this machine's processors, if known.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Work<'_> {
-    /// Runs these points in any order and hands each result over as it comes; `progress` gets the runs done.
+    /// Runs these points in any order and passes each result on as it completes; `progress` gets the number of
+    /// finished runs.
     ///
     /// # Errors
     /// The first error of a run or of `keep`.

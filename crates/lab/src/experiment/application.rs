@@ -1,4 +1,4 @@
-//! The application on an emulated cluster: it tells how long its products take, and moves its blocks when it is told to.
+//! The application on an emulated cluster: it reports the times of its products, and moves its blocks on request.
 
 use crate::{Lab, system};
 use anyhow::{Context, Result, bail};
@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a line of a job.
+/// Timeout for a line of a job.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a job that is told to end may take for it.
+/// Grace period of a job after the signal to end.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Where a job runs.
@@ -53,7 +53,7 @@ impl Place<'_> {
     }
 }
 
-/// Open MPI's own name where others have a `mpirun` too.
+/// Open MPI's own name, since other MPIs have an `mpirun` too.
 pub const LAUNCHER: &str = "mpirun.openmpi";
 /// TCP over the emulated cables, shared memory inside a host.
 const NETWORK: [(&str, &str); 3] = [
@@ -67,12 +67,12 @@ pub struct Job {
     child: Child,
     lines: Receiver<Value>,
     log: PathBuf,
-    /// Namespaces of its nodes, in which nothing outlives it.
+    /// Namespaces of its nodes; all processes in them are killed at the end.
     places: Vec<String>,
 }
 
 impl Job {
-    /// Starts one; what it says on standard error goes into `log`.
+    /// Starts a job; its standard error goes into `log`.
     pub fn start(place: &Place, program: &[String], log: &Path) -> Result<Self> {
         let errors =
             std::fs::File::create(log).with_context(|| format!("writing {}", log.display()))?;
@@ -130,14 +130,14 @@ impl Job {
         )
     }
 
-    /// Time of a product in the next whole window of so many timed products.
+    /// Time of a product in the next complete window of so many timed products.
     pub fn product_seconds(&mut self, products: u64) -> Result<f64> {
         let line = self.line(|v| v["record"] == "window" && v["iterations"] == products)?;
         let seconds = line["average_seconds"].as_f64();
         seconds.with_context(|| format!("no time in a report of the application: {line}"))
     }
 
-    /// Forgets what was printed so far, and the line that is on its way.
+    /// Discards the output so far, including a partial line.
     pub fn catch_up(&mut self) -> Result<()> {
         while self.lines.try_recv().is_ok() {}
         self.line(|v| v["record"] == "window").map(|_| ())

@@ -1,13 +1,13 @@
-//! What the trials of the experiment say, for scripts and for people.
+//! Results of the experiment's trials, as JSON and as text.
 
 use hopbyte_job::statistics::{median, median_interval};
 use serde::Serialize;
 
-/// What a remap is based on.
+/// Cost model of a remap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// No remap: the best map of a machine that nobody else uses.
+    /// No remap: the best map of an idle machine.
     None,
     /// Hops times bytes: the machine without its counters.
     Hops,
@@ -15,7 +15,7 @@ pub enum Method {
     Used,
     /// The most stalled link of a route times bytes (paper 003).
     CreditStall,
-    /// Time of the worst link beside the others' load.
+    /// Time of the worst link with the others' load.
     WorstLink,
 }
 
@@ -23,7 +23,7 @@ impl Method {
     /// Methods that make a new map.
     pub const MAPPED: [Self; 4] = [Self::Hops, Self::Used, Self::CreditStall, Self::WorstLink];
 
-    /// Name for people.
+    /// Name in text output.
     pub fn words(self) -> &'static str {
         match self {
             Self::None => "no remap",
@@ -46,15 +46,15 @@ pub struct Trial {
     pub alone_seconds: f64,
     /// Time beside the streams, median.
     pub congested_seconds: f64,
-    /// What the model says of both.
+    /// Prediction of the model for both.
     pub alone_predicted_seconds: f64,
     /// See above.
     pub congested_predicted_seconds: f64,
-    /// Nodes that the streams are between.
+    /// Endpoints of the streams.
     pub streams: Vec<[String; 2]>,
     /// Result of each method.
     pub remaps: Vec<Remap>,
-    /// Links that streams or the static map put something on, as they are and as the counters have them.
+    /// Links with load from the streams or the static map: actual load and counters.
     pub links: Vec<Seen>,
 }
 
@@ -62,12 +62,12 @@ pub struct Trial {
 #[derive(Clone, Debug, Serialize)]
 pub struct Seen {
     pub link: String,
-    /// What the streams put on it.
+    /// Load from the streams.
     pub streams_ratio: f64,
-    /// What the counters hold, and what of it is taken for the streams'.
+    /// Load from the counters, and the part attributed to the streams.
     pub used_ratio: f64,
     pub others_ratio: f64,
-    /// Share of the looks at which something waited for it.
+    /// Share of the samples with a nonempty queue.
     pub waiting_ratio: f64,
     pub drops: u64,
     /// Messages of a product that the static map sends over it, and each method's.
@@ -75,19 +75,19 @@ pub struct Seen {
     pub messages: Vec<f64>,
 }
 
-/// What came of one method in one trial.
+/// Result of one method in one trial.
 #[derive(Clone, Debug, Serialize)]
 pub struct Remap {
     pub method: Method,
     pub product_seconds: f64,
-    /// What the model says of it, which knows the streams.
+    /// Prediction of the model, which includes the streams.
     pub predicted_seconds: f64,
-    /// Share of the time lost to the streams that came back, against the static map before and after; above 1 where the
-    /// new map is faster beside them than the static one without.
+    /// Share of the time lost to the streams that was recovered, against the static map before and after; above 1 if the
+    /// new map is faster beside the streams than the static one without them.
     pub recovered_ratio: Option<f64>,
-    /// From the counters to the map.
+    /// Time from the counters to the map.
     pub mapping_seconds: f64,
-    /// The blocks' way to their new ranks.
+    /// Time of the blocks' migration.
     pub moving_seconds: f64,
     pub moved_blocks: u64,
 }
@@ -99,9 +99,9 @@ pub struct Figure {
     pub method: Method,
     /// Median time of a product.
     pub product_seconds: f64,
-    /// Median share of the lost time that came back.
+    /// Median share of the lost time that was recovered.
     pub recovered_ratio: f64,
-    /// Interval of the median that holds without assumptions, and how surely.
+    /// Distribution-free confidence interval of the median, its lower end.
     pub low: f64,
     /// Its upper end.
     pub high: f64,
@@ -128,7 +128,7 @@ pub struct LabRecord {
     pub congested_seconds: f64,
     /// Medians by method.
     pub figures: Vec<Figure>,
-    /// Whether the application's results were right to the end.
+    /// Whether the application's results were correct to the end.
     pub verified: bool,
     /// Every trial.
     pub trials: Vec<Trial>,
@@ -155,7 +155,7 @@ pub fn figures(trials: &[Trial]) -> Vec<Figure> {
 }
 
 impl LabRecord {
-    /// Whether the machine's counters were worth it.
+    /// Whether the map from counters was better than the others.
     pub fn holds(&self) -> bool {
         let share = |m: Method| {
             self.figures
@@ -167,7 +167,7 @@ impl LabRecord {
         self.verified && best >= 0.5 && best > share(Method::Hops)
     }
 
-    /// Trials in which the competing application cost something.
+    /// Trials in which the competing application cost time.
     pub fn losses(&self) -> usize {
         let any = |t: &&Trial| t.remaps.iter().any(|r| r.recovered_ratio.is_some());
         self.trials.iter().filter(any).count()

@@ -1,5 +1,5 @@
-//! Paper 003 for real: an application on an emulated cluster, another one in its way, counters, a new
-//! map while it runs, and the share of the lost time that comes back.
+//! Paper 003 on real kernels: an application on an emulated cluster, a competing one, counters, a new
+//! map at run time, and the share of the lost time that is recovered.
 
 mod application;
 mod figures;
@@ -26,21 +26,21 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use trial::{CELLS, NAP, Scene};
 
-/// Products of the run that is recorded; one more checks the result.
+/// Products of the recorded run; one more checks the result.
 const RECORDED: u64 = 10;
-/// Longest wait for the recorded run.
+/// Timeout of the recorded run.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// How the cluster is made and measured.
+/// Settings of the cluster and the measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Spec of the emulated machine; half of its nodes, picked at random, are the application's.
     pub machine: String,
     /// Rate of its links, such as `10mbit`.
     pub rate: String,
-    /// Blocks of the application's matrix along X, Y, Z: a rank each, as many on every node.
+    /// Blocks of the application's matrix along X, Y, Z: one per rank, equally many on every node.
     pub grid: String,
-    /// Rows of the matrix a block: neighbours exchange 8 bytes for each.
+    /// Matrix rows per block: neighbours exchange 8 bytes for each.
     pub unknowns: u32,
     /// Streams of datagrams between other nodes, which never pause.
     pub competing: usize,
@@ -50,7 +50,7 @@ pub struct Settings {
     pub trials: usize,
     /// Number of the first trial.
     pub first: u64,
-    /// Begin no trial after so many seconds.
+    /// Time after which no trial begins, in seconds.
     pub budget: f64,
     /// Folder of the probes, with `ompi` in it; default: installed, or build/probes.
     pub programs: Option<PathBuf>,
@@ -58,8 +58,8 @@ pub struct Settings {
     pub libraries: Option<PathBuf>,
 }
 
-/// Takes the lab down whatever happens; a watcher does when this process is killed. The lab has this process's number
-/// in its name: an earlier demo's watcher may still be at work.
+/// Takes the lab down on every exit path; a watcher does if this process is killed. The lab's name includes this
+/// process's number, since the watcher of an earlier demo may still run.
 struct Guard(String);
 
 impl Guard {
@@ -89,7 +89,7 @@ impl Drop for Guard {
 /// Runs the experiment and writes `lab.json` into the folder.
 ///
 /// # Errors
-/// No right to make namespaces, no MPI, or a job on the lab that fails.
+/// No right to create namespaces, no MPI, or a job on the lab that fails.
 pub fn run(
     settings: &Settings,
     folder: &Path,
@@ -201,7 +201,7 @@ pub fn halves(machine: &Machine, seed: u64) -> (Vec<NodeId>, Vec<NodeId>) {
     (nodes, others)
 }
 
-/// Runs a few products under the recorder; the record's folder.
+/// Runs a few products under the recorder; returns the record's folder.
 fn record(place: &Place, program: &Path, settings: &Settings, folder: &Path) -> Result<PathBuf> {
     let target = folder.join("record");
     let _ = std::fs::remove_dir_all(&target);
@@ -235,8 +235,8 @@ fn record(place: &Place, program: &Path, settings: &Settings, folder: &Path) -> 
     Ok(target.join("traffic.csv"))
 }
 
-/// The point-to-point messages of one product: what was recorded, shared out. The plan that neighbours
-/// exchange once at the start is in it too, half a message in eleven.
+/// The point-to-point messages of one product: the record divided by the products. The plan that neighbours
+/// exchange once at the start is included, half a message in eleven.
 fn products_only(traffic: &Path, folder: &Path) -> Result<Exchange> {
     let recorded = read_traffic(&traffic.display().to_string())?;
     let Some(main) = recorded.phases.iter().find(|p| p.name == "main") else {

@@ -1,4 +1,4 @@
-//! What the lab's counters say while the application runs beside others, and what of it is the others'.
+//! Readings of the lab's counters while the application runs beside others, and the others' share.
 
 use super::application::Place;
 use super::rivals::HEADROOM;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Wire bytes of a payload byte: 1,448 in a frame of 1,514.
+/// Wire bytes per payload byte: 1,448 in a frame of 1,514.
 pub const FRAMES: f64 = 1514.0 / 1448.0;
 
 /// Bytes on the wire that one product puts on each link.
@@ -35,20 +35,21 @@ pub fn own_bytes(
     Ok(bytes)
 }
 
-/// A link as it was read.
+/// A link's reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
-    /// All that it carried.
+    /// Total load.
     pub load: Load,
     /// Its rate in bits per second.
     pub rate: u64,
-    /// Bytes per second that are not the application's.
+    /// Bytes per second of others.
     pub others: f64,
 }
 
-/// Has the lab's counters read for a while, by agents that report to a collector, and writes two files: all that links carry, and what is not the application's
-/// to take, which is what others put there and some headroom. How many products there were meanwhile is what its nodes
-/// injected, over what they inject in one: on its own nodes nobody else runs.
+/// Reads the lab's counters for a while, by agents that report to a collector, and writes two files: the total load of
+/// all links, and the capacity unavailable to the application: the others' load and some headroom.
+/// The number of products in the window is the bytes that the application's nodes injected, over their bytes per
+/// product; these nodes are used exclusively.
 pub fn read(
     place: &Place,
     own: &HashMap<LinkId, f64>,

@@ -1,9 +1,9 @@
-//! Who is in the application's way? Streams between other nodes for which the model says that the static map loses time
-//! and that another map would win it back: without such a situation a trial has nothing to show.
+//! Competing streams: streams between other nodes with which, by the model, the static map loses time
+//! and another map would recover it. Without such a situation a trial has no effect to measure.
 //!
-//! No link is asked for more than it carries: a stream has its rate whatever the application does, and what is left of the
-//! link is the application's. The model is that of the mapper, bytes over the capacity that is left, at the worst link. On
-//! a queue that serves first what came first, products come to that time: while they are faster, the queue grows and delays
+//! No link is oversubscribed: a stream keeps its rate, and the rest of the link is
+//! the application's. The model is that of the mapper: bytes over the remaining capacity at the worst link. On
+//! a FIFO queue, products converge to that time: while they are faster, the queue grows and delays
 //! the next one.
 
 use anyhow::Result;
@@ -12,63 +12,63 @@ use hopbyte_fabric::{Allocation, Exchange, Increase, LinkState, NodeId, Placemen
 use hopbyte_job::Machine;
 use hopbyte_map::{Options, Problem, evaluate, map};
 
-/// Sets of streams that are looked at for one trial.
+/// Candidate sets of streams per trial.
 const DRAWN: usize = 2000;
-/// Of those that cost enough, as many are looked at with a new map.
+/// Candidates with sufficient cost that are evaluated with a new map.
 const MAPPED: usize = 40;
-/// A static map takes at least so many times as long beside the streams,
+/// Smallest slowdown of the static map by the streams,
 const LEAST_LOSS: f64 = 2.5;
-/// and at most so many: the queue of the worst link, which holds what the products wait for, must not overflow.
+/// and the largest: the queue of the worst link must not overflow.
 const MOST_LOSS: f64 = 3.5;
-/// A new map may take so much longer beside the streams than the static one without them.
+/// Largest time of a new map beside the streams, relative to the static one without them.
 const MOST_LEFT: f64 = 1.25;
-/// Share of every link that the mapper leaves free when it is told what others take: a link that is used up to the last
-/// byte delays each message by what stands in its queue, which bytes over capacity do not count.
+/// Headroom of every link when the mapper gets the others' load: on a link used up to the last
+/// byte, each message is delayed by the backlog, which bytes over capacity do not include.
 pub const HEADROOM: f64 = 0.15;
 
-/// Streams between nodes that never pause, and what the model says of them, in seconds of the fabric's own capacities.
+/// Continuous streams between nodes, and their modelled effect, in seconds of the fabric's own capacities.
 #[derive(Clone, Debug)]
 pub struct Situation {
-    /// Who sends to whom.
+    /// Source and target of each stream.
     pub flows: Vec<[NodeId; 2]>,
-    /// Share of each link that they take.
+    /// Share of each link that they use.
     pub taken: Vec<f64>,
     /// Time of a product with the static map, alone.
     pub free: f64,
     /// Beside the streams.
     pub congested: f64,
-    /// Beside the streams, with a map that knows them and leaves headroom on every link.
+    /// Beside the streams, with a map computed for them with headroom on every link.
     pub remapped: f64,
 }
 
 impl Situation {
-    /// Whether the static map crosses what is loaded and another one does not.
+    /// Whether the static map crosses the loaded links and another one avoids them.
     fn is_one(&self) -> bool {
         let loss = self.congested / self.free;
         (LEAST_LOSS..=MOST_LOSS).contains(&loss) && self.remapped <= MOST_LEFT * self.free
     }
 }
 
-/// The application that is in somebody's way.
+/// The application and the streams' parameters.
 pub struct Question<'a> {
     /// Machine.
     pub machine: &'a Machine,
-    /// What the tasks send each other in one product.
+    /// Traffic of one product.
     pub exchange: &'a Exchange,
     /// Their nodes.
     pub allocation: &'a Allocation,
     /// The static map.
     pub placement: &'a Placement,
-    /// Nodes that streams are between.
+    /// Nodes available for streams.
     pub others: &'a [NodeId],
-    /// Streams of a situation.
+    /// Number of streams in a situation.
     pub count: usize,
-    /// Share of its node's link that a stream takes.
+    /// Share of its node's link that a stream uses.
     pub share: f64,
 }
 
 impl Question<'_> {
-    /// The first situation by a seed that is one, else the one with most to win back.
+    /// The first suitable situation by a seed, else the one with the largest recoverable time.
     pub fn situation(&self, seed: u64) -> Result<Situation> {
         let free = self.seconds(&self.problem(None), self.placement)?;
         let mut rng = Random::stream(seed, 1);
@@ -129,7 +129,7 @@ impl Question<'_> {
         Ok(evaluate(problem, placement)?.worst_link_seconds)
     }
 
-    /// Share of each link that streams take.
+    /// Share of each link that the streams use.
     fn taken(&self, flows: &[[NodeId; 2]]) -> Result<Vec<f64>> {
         let fabric = &self.machine.fabric;
         let mut taken = vec![0.0; fabric.links().len()];
@@ -158,7 +158,7 @@ impl Question<'_> {
         LinkState::of_increase(fabric, &snapshot)
     }
 
-    /// Time of a product with the map that knows the streams and leaves headroom, on links that are as much faster.
+    /// Time of a product with the map computed for the streams with headroom, on links that are as much faster.
     fn remapped(&self, taken: &[f64]) -> Result<f64> {
         let taken: Vec<f64> = taken.iter().map(|t| t + HEADROOM).collect();
         let state = self.state(&taken);

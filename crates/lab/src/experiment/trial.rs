@@ -16,31 +16,31 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Cells of a block: one, so that what neighbours exchange is large beside what moves in a remap.
+/// Cells of a block: one, so that the exchange is large beside the data moved in a remap.
 pub const CELLS: &str = "1,1,1";
-/// Microseconds that ranks sleep between looks at their messages: far more of them than processors.
+/// Microseconds that ranks sleep between polls: there are far more ranks than processors.
 pub const NAP: &str = "1000";
-/// Products of a window before its time begins. A queue that fills while products are faster than the link serves them
-/// grows by a share of what is left to grow with each of them, an eighth where three quarters of the link are taken.
+/// Warm-up products of a window. A queue that fills while products are faster than the link serves them
+/// approaches its limit by a constant share with each product, an eighth at three quarters of the link used.
 const SETTLE: u64 = 20;
 /// Products that are timed.
 const TIMED: u64 = 10;
 /// Milliseconds that the application waits for a map after a window.
 const LINGER: &str = "600";
-/// Products that a reading of the counters holds at least, and how long it takes at least.
+/// Minimum number of products and minimum length of a reading.
 const READ_PRODUCTS: f64 = 10.0;
 const READING: f64 = 2.0;
-/// A trial in which the streams cost less than this share has nothing to give back.
+/// Minimum loss by the streams for a meaningful trial.
 const LEAST_LOSS: f64 = 0.05;
 
-/// Everything that stays the same over trials.
+/// State shared by all trials.
 pub struct Scene<'a> {
     pub place: Place<'a>,
     pub others: Vec<NodeId>,
     pub machine: &'a Machine,
     pub folder: PathBuf,
     pub program: PathBuf,
-    /// What the blocks send each other in one product.
+    /// Traffic between the blocks in one product.
     pub exchange: Exchange,
     pub traffic: PathBuf,
     pub competing: usize,
@@ -48,14 +48,14 @@ pub struct Scene<'a> {
     pub seed: u64,
 }
 
-/// The map that the application starts with: the best of a machine that nobody else uses.
+/// The initial map: the best of an idle machine.
 struct Start {
     allocation: Allocation,
     placement: Placement,
     blocks: Vec<usize>,
 }
 
-/// A map that a method made.
+/// A map of a method.
 struct Made {
     method: Method,
     placement: Placement,
@@ -137,7 +137,7 @@ impl Scene<'_> {
         Ok(app)
     }
 
-    /// The best map of the machine as if nobody else used it.
+    /// The best map for an otherwise idle machine.
     fn start(&self) -> Result<Start> {
         let (mapping, allocation) = self.map_by(Goal::WorstLink, Metric::Hops, None)?;
         Ok(Start {
@@ -148,7 +148,7 @@ impl Scene<'_> {
     }
 
     /// Alone and beside others with the static map, after a remap with each method, and with the static map again
-    /// after each two of them: what the machine underneath does meanwhile shows on both sides.
+    /// after each two of them: load changes of the underlying machine show on both sides.
     fn trial(&self, app: &mut Job, map: &Path, start: &Start, number: u64) -> Result<Trial> {
         let question = rivals::Question {
             machine: self.machine,
@@ -211,7 +211,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Seconds on the lab of the model's seconds on the machine.
+    /// Converts the model's seconds on the machine to seconds on the lab.
     fn seconds(&self, model: f64) -> f64 {
         model * 8.0 * FRAMES / self.place.lab.scale_bits_per_byte
     }
@@ -223,7 +223,7 @@ impl Scene<'_> {
         situation.flows.iter().map(flow).collect()
     }
 
-    /// Counters of the timed part of a window of the static map, which begins now.
+    /// Counters of the timed part of a window of the static map that begins now.
     fn read(
         &self,
         own: &HashMap<LinkId, f64>,
@@ -238,7 +238,7 @@ impl Scene<'_> {
         reading::read(&self.place, own, window, &all, &others)
     }
 
-    /// The map of each method, in an order that turns from trial to trial.
+    /// The map of each method, in an order that rotates from trial to trial.
     fn maps(&self, number: u64) -> Result<Vec<Made>> {
         let mut methods = Method::MAPPED;
         methods.rotate_left(number as usize % Method::MAPPED.len());
@@ -255,7 +255,7 @@ impl Scene<'_> {
         methods.into_iter().map(make).collect()
     }
 
-    /// What the streams do to each link beside what was read of it, and what maps send over it.
+    /// Load of the streams on each link, with its reading and the messages of the maps over it.
     fn seen(
         &self,
         situation: &Situation,
@@ -306,7 +306,7 @@ impl Scene<'_> {
         Ok(placement)
     }
 
-    /// Asks the mapper as the command line does; the placement and its nodes.
+    /// Runs the mapper as the command line does; returns the placement and its nodes.
     fn map_by(
         &self,
         objective: Goal,
@@ -328,7 +328,7 @@ impl Scene<'_> {
             background: background.into_iter().collect(),
             goal: objective,
             metric,
-            // The emulated links are not those of the machine that they are wired as.
+            // The emulated links differ from those of the machine whose topology they have.
             wire: WireOptions::payload(),
             ..Asked::default()
         };
@@ -343,7 +343,7 @@ impl Scene<'_> {
         Ok((mapping.placement, question.allocation))
     }
 
-    /// Which block every rank gets, ranks being numbered node by node.
+    /// Block of every rank, ranks numbered node by node.
     fn blocks(&self, placement: &Placement) -> Vec<usize> {
         let per_node = self.place.ranks_per_node as usize;
         let mut blocks = vec![0; placement.tasks()];
@@ -361,7 +361,7 @@ impl Scene<'_> {
     }
 }
 
-/// Gives the running application a map; what it says of the move.
+/// Gives the running application a map; returns its report of the move.
 fn send(app: &mut Job, map: &Path, blocks: &[usize]) -> Result<serde_json::Value> {
     let lines = blocks
         .iter()

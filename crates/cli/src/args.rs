@@ -1,4 +1,4 @@
-//! Options that several verbs share.
+//! Options shared by several verbs.
 
 use crate::output::Output;
 use anyhow::Result;
@@ -13,18 +13,18 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The machine as the first word after the verb.
+/// The machine as the verb's first argument.
 #[derive(Args, Clone, Debug)]
 pub struct FabricArgs {
     /// The machine: a file, or a spec
     #[arg(value_name = "FABRIC", long_help = fabric_help())]
     pub fabric: String,
-    /// What else is known of the machine.
+    /// Further inputs of the machine.
     #[command(flatten)]
     pub beside: FabricOptions,
 }
 
-/// The machine as an option, for verbs whose first word is something else.
+/// The machine as an option, for verbs with another first argument.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FabricOption {
     /// The machine: a file (`ibnetdiscover`, `rtr --interconnect`) or a spec such as gemini:16x12x24
@@ -35,12 +35,12 @@ pub struct FabricOption {
         long_help = fabric_help()
     )]
     pub fabric: String,
-    /// What else is known of the machine.
+    /// Further inputs of the machine.
     #[command(flatten)]
     pub beside: FabricOptions,
 }
 
-/// Files that stand beside a fabric.
+/// Files that complete a fabric.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FabricOptions {
     /// Forwarding tables or routes: files, or folders of them (`ibroute`, `dump_fts`, OpenSM dumps)
@@ -67,10 +67,10 @@ pub struct FabricOptions {
     pub routing: Option<String>,
 }
 
-/// What a file of counters does not say itself.
+/// Properties of counters that their file lacks.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CounterArgs {
-    /// Length of the interval that the counters cover, in seconds, where their file does not say it; of
+    /// Length of the interval that the counters cover, in seconds, if their file does not state it; of
     /// a live source the time between two readings (default 1)
     #[arg(long, value_name = "SECONDS", help_heading = "Counters")]
     pub interval: Option<f64>,
@@ -82,21 +82,21 @@ pub struct CounterArgs {
         help_heading = "Counters"
     )]
     pub region: Option<i64>,
-    /// Node or router that the counters are of, where their file does not name it (default of a live
-    /// source: what the machine calls itself)
+    /// Node or router of the counters, if their file does not name it (default of a live
+    /// source: the machine's own name)
     #[arg(long = "counters-of", value_name = "NODE", help_heading = "Counters")]
     pub node: Option<String>,
 }
 
 impl FabricArgs {
-    /// Reads the machine and says what was assumed.
+    /// Reads the machine and prints the reader's assumptions.
     pub fn read(&self, out: &mut Output) -> Result<Machine> {
         read_machine(&self.beside.source(&self.fabric), out)
     }
 }
 
 impl FabricOption {
-    /// Reads the machine and says what was assumed.
+    /// Reads the machine and prints the reader's assumptions.
     pub fn read(&self, out: &mut Output) -> Result<Machine> {
         read_machine(&self.source(), out)
     }
@@ -108,7 +108,7 @@ impl FabricOption {
 }
 
 impl FabricOptions {
-    /// The machine `fabric` with these files beside it.
+    /// The machine `fabric` with these files.
     pub fn source(&self, fabric: &str) -> MachineSource {
         MachineSource {
             fabric: fabric.to_owned(),
@@ -121,7 +121,7 @@ impl FabricOptions {
     }
 }
 
-/// Reads a machine and says what was assumed.
+/// Reads a machine and prints the reader's assumptions.
 pub fn read_machine(source: &MachineSource, out: &mut Output) -> Result<Machine> {
     let machine = source.read()?;
     machine.notes.iter().for_each(|note| out.talk(note));
@@ -129,7 +129,7 @@ pub fn read_machine(source: &MachineSource, out: &mut Output) -> Result<Machine>
 }
 
 impl CounterArgs {
-    /// The same for readers.
+    /// As options of the readers.
     pub fn options(&self) -> CounterOptions {
         CounterOptions {
             interval_seconds: self.interval,
@@ -153,7 +153,7 @@ where
     PossibleValuesParser::new(values).try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
 }
 
-/// Where counters are read live.
+/// Places of live counters.
 #[derive(Args, Clone, Debug)]
 pub struct LiveArgs {
     /// Root of the file system to read: this machine's, or a folder with a copy of its `sys`
@@ -180,7 +180,7 @@ pub struct LiveArgs {
 }
 
 impl LiveArgs {
-    /// The places, for a node of this name (default: what the machine calls itself).
+    /// The places, for a node of this name (default: the machine's own name).
     pub fn places(&self, node: Option<&str>) -> Places {
         let own = || host_name(&self.root).unwrap_or_else(|| "localhost".into());
         Places {

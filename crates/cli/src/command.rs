@@ -3,7 +3,7 @@
 use crate::verbs::Verb;
 use clap::Parser;
 
-/// What a machine's network is doing, what a job's bytes cost on it, and where they would cost least.
+/// Load of a machine's network, cost of a job's traffic on it, and the mapping that minimises this cost.
 #[derive(Debug, Parser)]
 #[command(
     name = "hopbyte",
@@ -19,10 +19,10 @@ pub struct Cli {
     /// The question to ask.
     #[command(subcommand)]
     pub verb: Verb,
-    /// Print JSON (one object, or one a line) with the same fields as the text
+    /// Print JSON (one object, or one per line) with the same fields as the text
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
-    /// Say nothing on standard error but errors
+    /// Print nothing on standard error but errors
     #[arg(long, short, global = true, help_heading = "Output")]
     pub quiet: bool,
 }
@@ -54,7 +54,7 @@ mod tests {
         help.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// A row of a table that a help text does not name fails.
+    /// Fails for a row of a table that a help text does not name.
     #[test]
     fn help_names_every_row_of_the_tables() {
         let rows = |verb: &[&str], names: Vec<&str>| {
@@ -67,7 +67,7 @@ mod tests {
             let names = k.formats.into_iter().map(|f| f.name);
             names.collect::<Vec<&str>>()
         });
-        // Parts of a machine are given by other options; mpiP is refused.
+        // Parts of a machine are other options; mpiP is refused.
         let parts = ["phys-routes", "ibroute", "guid2lid", "opensm-torus.dump"];
         let whole = machines.into_iter();
         let whole: Vec<&str> = whole

@@ -1,7 +1,7 @@
 //! Options from a file, for verbs that a service manager starts.
 //!
-//! `--config FILE` stands for the options in FILE, lines of TOML `name = value`; what is said on the command
-//! line as well overrides it.
+//! `--config FILE` replaces the options in FILE, lines of TOML `name = value`; options on the command
+//! line override it.
 
 use anyhow::Result;
 use hopbyte_fabric::InputError;
@@ -12,7 +12,7 @@ use toml::{Table, Value};
 /// Verbs that take `--config`.
 const VERBS: [&str; 2] = ["agent", "collect"];
 
-/// The command line with the options of its configuration file put in after the verb.
+/// The command line with the options of its configuration file inserted after the verb.
 pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     let verb = arguments.iter().position(|a| VERBS.iter().any(|v| a == v));
     let Some((verb, file)) = verb.zip(file(&arguments)) else {

@@ -1,20 +1,20 @@
-//! What does the user see when something fails, and what does a script?
+//! Errors as messages for users and exit codes for scripts.
 
 use hopbyte_job::is_lacking;
 use std::io::{self, Write};
 
-/// Done, or the answer is yes.
+/// Success, or the answer is yes.
 pub const DONE: u8 = 0;
-/// The question was understood and the answer is no.
+/// The question is valid and the answer is no.
 pub const ANSWER_IS_NO: u8 = 1;
-/// The command line or a file could not be understood.
+/// The command line or a file is invalid.
 pub const BAD_INPUT: u8 = 2;
-/// The environment lacks something: a permission, a device, a program, room on the disk.
+/// The environment lacks a permission, a device, a program or disk space.
 pub const ENVIRONMENT: u8 = 3;
 
-/// Writes an error to standard error and returns the exit code that belongs to it.
+/// Writes an error to standard error and returns its exit code.
 ///
-/// A reader that went away (`hopbyte links … | head`) is not an error.
+/// A closed pipe (`hopbyte links … | head`) is not an error.
 pub fn report(error: &anyhow::Error) -> u8 {
     if is_broken_pipe(error) {
         return DONE;
@@ -23,7 +23,7 @@ pub fn report(error: &anyhow::Error) -> u8 {
     code(error)
 }
 
-/// The error and its causes, each once: many errors name their cause themselves.
+/// The error and its causes without repetition: many errors include their cause already.
 fn text(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

@@ -1,6 +1,6 @@
-//! The command line: one verb a file, answers on standard output, talk on standard error.
+//! The command line: one module per verb, answers on standard output, remarks on standard error.
 //!
-//! A library with a three-line `main`, so that the Python package gives the same command without a
+//! A library with a three-line `main`, so that the Python package provides the same command without a
 //! second program in its wheel.
 
 #![forbid(unsafe_code)]
@@ -26,7 +26,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match command::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are errors to clap, and the only ones that go to standard output.
+            // clap reports help and version as errors, which alone go to standard output.
             let code = if error.use_stderr() {
                 failure::BAD_INPUT
             } else {

@@ -1,4 +1,4 @@
-//! Answers: tables with units in the header, or JSON; and talk, which goes elsewhere.
+//! Answers as tables with units in the header, or as JSON; remarks go to standard error.
 
 pub use hopbyte_fabric::units::{SIZES, TIMES, count, scale};
 use hopbyte_job::shell_word;
@@ -7,29 +7,29 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
-/// What a verb found.
+/// Answer of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done, or yes: exit code 0.
+    /// Success, or yes: exit code 0.
     Yes,
     /// No: exit code 1.
     No,
 }
 
-/// Where a verb writes its answer.
+/// Output of a verb.
 pub struct Output {
     /// Whether the answer is JSON.
     pub json: bool,
-    /// Whether talk is wanted.
+    /// Whether remarks are printed.
     pub quiet: bool,
-    /// The command line that is being answered.
+    /// The command line of this run.
     pub command: String,
     colour: bool,
     out: BufWriter<Stdout>,
 }
 
 impl Output {
-    /// Standard output; colour only on a terminal that wants it.
+    /// Standard output; colour only on a terminal that supports it.
     pub fn new(json: bool, quiet: bool, arguments: &[OsString]) -> Self {
         let stdout = io::stdout();
         let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -47,12 +47,12 @@ impl Output {
         writeln!(self.out, "{}", text.as_ref())
     }
 
-    /// Text as it stands (a launcher's file).
+    /// Text without a line end added (a launcher's file).
     pub fn text(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// A file's content as it stands.
+    /// A file's content, unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
     }
@@ -69,34 +69,34 @@ impl Output {
         self.text(&text)
     }
 
-    /// A remark for the person at the terminal, on standard error.
+    /// A remark for the user, on standard error.
     pub fn talk(&mut self, text: impl AsRef<str>) {
         if !self.quiet {
             let _ = writeln!(io::stderr(), "hopbyte: {}", text.as_ref());
         }
     }
 
-    /// Everything written so far is out.
+    /// Flushes the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// Which side of its column a value keeps to.
+/// Alignment of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Left,
     Right,
 }
 
-/// Rows under a header that carries the units.
+/// Rows under a header with units.
 pub struct Table {
     header: Vec<(String, Side)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Columns by header; a leading `<` puts a column's values to the left, numbers go right.
+    /// Columns by header; a leading `<` aligns a column left, numbers are aligned right.
     pub fn new(columns: &[&str]) -> Self {
         let side = |&c: &&str| match c.strip_prefix('<') {
             Some(name) => (name.to_owned(), Side::Left),
@@ -155,7 +155,7 @@ impl Table {
     }
 }
 
-/// A command line as a shell takes it, program name first.
+/// A command line quoted for a shell, program name first.
 pub fn command_line(arguments: &[OsString]) -> String {
     let words = arguments
         .iter()

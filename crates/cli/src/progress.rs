@@ -1,15 +1,15 @@
-//! Progress on standard error, for what takes longer than a moment.
+//! Progress of long operations on standard error.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Work that ends sooner shows nothing.
+/// Shorter operations show no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Steps of the bar.
 const STEPS: u64 = 1000;
 
-/// A bar that appears once the work has taken two seconds, and only on a terminal.
+/// A bar that appears after two seconds, and only on a terminal.
 pub struct Progress {
     start: Instant,
     quiet: bool,
@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts the clock.
+    /// Starts the timer.
     pub fn new(quiet: bool) -> Self {
         Self {
             start: Instant::now(),
@@ -26,12 +26,12 @@ impl Progress {
         }
     }
 
-    /// Shows how far the work is (0..1) and what it is at; from any thread.
+    /// Shows the progress (0..1) and a label; callable from any thread.
     pub fn show(&self, done: f64, at: &str) {
         if self.quiet || self.start.elapsed() < PATIENCE {
             return;
         }
-        // A poisoned lock or a busy one loses nothing but a picture.
+        // A poisoned or busy lock costs one repaint only.
         let Ok(mut slot) = self.bar.try_lock() else {
             return;
         };

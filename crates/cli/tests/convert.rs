@@ -1,4 +1,4 @@
-//! What `fabric convert` writes is read back: by our readers here, by the formats' own tools in
+//! Output of `fabric convert` is read back: by our readers here, by the formats' own tools in
 //! `tests/formats`.
 
 #![allow(clippy::unwrap_used)]
@@ -33,7 +33,7 @@ fn names(fabric: &Fabric, routing: &Routing, from: &str, to: &str) -> Option<Vec
     Some(ends.collect())
 }
 
-/// A sample of pairs that meets every node.
+/// A sample of pairs that covers every node.
 fn pairs(fabric: &Fabric) -> Vec<(String, String)> {
     let n = fabric.nodes().len();
     let name = |i: usize| fabric.node(NodeId::of(i % n)).name.clone();
@@ -103,7 +103,7 @@ fn machines_from_dumps_come_back() {
     }
 }
 
-/// A subnet with its tables says the same routes: switch by switch, by name.
+/// A subnet with its tables has the same routes: switch by switch, by name.
 #[test]
 fn a_subnet_and_its_tables_say_the_same_routes() {
     for text in [
@@ -141,7 +141,7 @@ fn trees_go_to_slurm_and_others_are_refused() {
     for format in [FabricFormat::SlurmConf, FabricFormat::SlurmYaml] {
         let again = read(&written(format, &tree.fabric, &tree.routing), &[]);
         assert_eq!(again.fabric.nodes().len(), 128);
-        // 32 leaves, one switch a pod, one above all.
+        // 32 leaves, one switch per pod, one top switch.
         assert_eq!(again.fabric.routers().len(), 32 + 8 + 1);
         for node in tree.fabric.nodes() {
             let found = again

@@ -1,5 +1,5 @@
-//! An agent and a collector are killed at random moments; nothing that was acknowledged is lost, and
-//! nothing is kept twice. `HOPBYTE_KILLS=200` for more moments than the twenty of every run.
+//! An agent and a collector are killed at random moments; no acknowledged report is lost, and
+//! none is stored twice. `HOPBYTE_KILLS=200` for more kills than the default of twenty.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -39,7 +39,7 @@ impl Drop for Pair {
     }
 }
 
-/// The highest acknowledged sequence number of every agent that lived.
+/// The highest acknowledged sequence number of every agent.
 fn acknowledged(lines: &Path) -> BTreeMap<u64, u64> {
     let mut highest = BTreeMap::new();
     for line in BufReader::new(File::open(lines).unwrap()).lines() {
@@ -56,7 +56,7 @@ fn acknowledged(lines: &Path) -> BTreeMap<u64, u64> {
     highest
 }
 
-/// Sequence numbers of every agent in the order in which the store has them.
+/// Sequence numbers of every agent in the order of the store.
 fn kept(store: &Path) -> BTreeMap<u64, Vec<u64>> {
     let mut kept: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for log in logs(store).unwrap() {

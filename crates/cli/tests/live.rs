@@ -1,4 +1,4 @@
-//! `hopbyte view --serve`: the page of counters that change.
+//! `hopbyte view --serve`: the page of changing counters.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,13 +55,13 @@ impl Server {
         (status, body.into())
     }
 
-    /// What is new since a reading.
+    /// Changes since a reading.
     fn news(&self, since: u64) -> Option<Value> {
         let (status, body) = self.get(&format!("/state?since={since}&token={}", self.token));
         (status == 200).then(|| serde_json::from_str(&body).unwrap())
     }
 
-    /// The first news after a reading.
+    /// The first change after a reading.
     fn next(&self, since: u64) -> Value {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
@@ -81,7 +81,7 @@ fn counters(folder: &Path, gigabytes: f64) -> PathBuf {
          {{\"schema\":\"hopbyte.link/1\",\"summary\":{{\"window_seconds\":1.0}}}}\n",
         gigabytes * 1e9
     );
-    // As a sampler should: a reader never sees half of it.
+    // Atomic, as a sampler should: a reader never sees a partial file.
     std::fs::write(folder.join("next"), text).unwrap();
     std::fs::rename(folder.join("next"), &path).unwrap();
     path

@@ -1,4 +1,4 @@
-//! A running oracle: what it answers comes from one snapshot, whatever happens meanwhile.
+//! A running oracle: each answer comes from one snapshot, also during updates.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -61,7 +61,7 @@ fn sixty_four_clients_get_answers_of_one_version_each_and_a_kill_loses_nothing()
     let words = ["--fabric", FABRIC, "--store", store, "--socket", path];
     let served = Served::start(PROGRAM, &words);
     let mut oracle = Oracle::connect(path).unwrap();
-    // What lay in the store is served from the first answer on.
+    // The store's contents are served from the first answer on.
     assert_eq!(version(&mut oracle), 1001);
     let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -139,7 +139,7 @@ fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, socket) = (folder.path().join("store"), folder.path().join("socket"));
     let fabric = spec::fabric(FABRIC).unwrap();
-    // Half of the routers say nothing.
+    // Half of the routers do not report.
     let mut cluster = Cluster::new(&store, &fabric, |r| r % 2 == 1);
     cluster.tick(5);
     cluster.tick(6);
@@ -184,7 +184,7 @@ fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
             .contains("another machine")
     );
 
-    // The conversation goes on after a refusal.
+    // The connection stays open after a refusal.
     let stream = UnixStream::connect(path).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     for (question, said) in [
@@ -205,7 +205,7 @@ fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
         let reply: Reply = serde_json::from_str(&line).unwrap();
         assert_eq!(reply.version, 6, "{line}");
     }
-    // Too much ends it.
+    // A request beyond the limit closes it.
     (&stream).write_all(b"{\"packed\":9999999999}\n").unwrap();
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
@@ -286,7 +286,7 @@ fn files_of_counters_are_followed_and_others_need_a_token() {
     };
     let (code, said) = run(&["--listen", "0.0.0.0:0"]);
     assert!(code == Some(2) && said.contains("token"), "{said}");
-    // A socket that is answered is not taken over; a file never is.
+    // A socket with a live server is not taken over, nor is a file.
     let (code, said) = run(&["--socket", path]);
     assert!(
         code == Some(3) && said.contains("another process"),
@@ -312,7 +312,7 @@ fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
     let words = ["--fabric", FABRIC, "--store", store, "--socket", path];
     let served = Served::start(PROGRAM, &words);
     let map = |address: &str, fabric: &str| mapped(fabric, &["--oracle", address]);
-    // One reading is no increase yet.
+    // One reading is not an increase yet.
     let (code, _, said) = map(path, FABRIC);
     assert!(
         code == Some(3) && said.contains("no snapshot yet"),
@@ -326,7 +326,7 @@ fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
         assert_eq!((code, said.as_str()), (Some(0), ""));
         assert_eq!(answer["oracle"]["version"], 1501);
         assert_eq!(answer["oracle"]["time_seconds"], 1501.0);
-        // The live capacity is what others leave of it.
+        // The live capacity is the remainder.
         let worst = |answer: &serde_json::Value| {
             let cost = &answer["result"]["worst_network_link_seconds"];
             cost.as_f64().unwrap()
@@ -346,7 +346,7 @@ fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
     );
 }
 
-/// Maps a small job; exit code, answer, what was said.
+/// Maps a small job; exit code, answer, standard error.
 fn mapped(fabric: &str, more: &[&str]) -> (Option<i32>, serde_json::Value, String) {
     let out = std::process::Command::new(PROGRAM)
         .args(["--quiet", "--json", "map", "stencil:2x2x2:7"])
@@ -387,7 +387,7 @@ fn several_oracles_and_a_replay_of_one_store_say_the_same() {
         }
         cluster.tick(last + 1);
     }
-    // The same from its beginning, a thousand seconds in one; its end stays.
+    // The same from its start at a thousandfold speed; its end remains.
     let mut words = vec![
         "--fabric", FABRIC, "--replay", &store, "--socket", &replayed,
     ];
@@ -415,7 +415,7 @@ fn oracles_of_one_running_collector_follow_its_agents() {
     let hosts = [0, 1].map(|x| format!("n{x}-0-0-0"));
     let hosts = hosts.map(|h| fabric.find_node(&h).map(|_| h).unwrap());
     let begin = Instant::now();
-    // What two nodes have received from either side of X, a gigabyte a second.
+    // Bytes that two nodes received from either side of X, a gigabyte a second.
     let metrics = |host: &str| {
         let set = folder
             .path()

@@ -1,6 +1,6 @@
-//! The pictures of the book are what their commands draw.
+//! The pictures of the book equal the output of their commands.
 //!
-//! `HOPBYTE_PICTURES=write cargo test -p hopbyte-cli --test pictures` draws them anew (`make pictures`).
+//! `HOPBYTE_PICTURES=write cargo test -p hopbyte-cli --test pictures` redraws them (`make pictures`).
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Sizes and numbers that no machine has: every spec, option and reader answers or refuses, in bounded time
-//! and memory, and never panics. And Ctrl-C: a search keeps its best, and no output is half-written.
+//! Impossible sizes and numbers: every spec, option and reader answers or refuses, in bounded time
+//! and memory, without a panic. Also Ctrl-C: a search keeps its best, and no output is partial.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What every number is replaced by.
+/// Replacements of every number.
 const VALUES: [&str; 12] = [
     "0",
     "1",
@@ -26,13 +26,13 @@ const VALUES: [&str; 12] = [
     "1000000000",
 ];
 
-/// Address space of a process, in KiB: room for threads' stacks, and far below what a wrong size would take.
+/// Address space of a process, in KiB: room for threads' stacks, and far below that of a wrong size.
 const MEMORY_KIB: u32 = 4 << 20;
 
-/// No refusal takes so long, even on a machine that others keep busy.
+/// Longer than any refusal, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a command ended, and its errors; `None` when it did not within [`PATIENCE`].
+/// Exit code and errors of a command; `None` if it exceeded [`PATIENCE`].
 fn ask(words: &[&str], folder: &Path) -> (Option<ExitStatus>, String) {
     let errors = folder.join("errors");
     let mut child = Command::new("sh")
@@ -63,7 +63,7 @@ fn ended(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// Asks, and collects what neither answered nor was refused with exit code 0, 1 or 2.
+/// Runs a command, and collects those that neither answered nor ended with exit code 0, 1 or 2.
 fn check(words: &[&str], folder: &Path, bad: &mut Vec<String>) -> Option<i32> {
     let (status, errors) = ask(words, folder);
     let code = status.and_then(|s| s.code());
@@ -125,7 +125,7 @@ fn every_size_of_every_fabric_spec_is_bounded() {
             );
         }
     }
-    // Sizes that were within the old bounds of routers and nodes, and took all memory for their links.
+    // Sizes within the former bounds of routers and nodes, which took all memory for their links.
     for spec in [
         "aries:1000x6x16",
         "dragonfly:65536x8",
@@ -298,7 +298,7 @@ fn every_number_of_a_traffic_file_is_bounded() {
             check(&words, folder.path(), &mut bad);
         }
     }
-    // More than single precision holds was a panic; the refusal names the line and the bound.
+    // A value beyond single precision was a panic; the refusal names the line and the bound.
     fs::write(
         folder.path().join("large.csv"),
         "src,dst,bytes\n0,1,3.5e38\n",
@@ -468,7 +468,7 @@ fn the_second_interrupt_ends_at_once_and_leaves_no_file() {
     sleep(Duration::from_millis(1));
     to("-INT").unwrap();
     let status = ended(&mut child, PATIENCE).expect("the search went on");
-    // A search that answered before the second signal came is right as well.
+    // A search that ended before the second signal is right as well.
     match status.code() {
         Some(130) => assert!(!folder.path().join("files/mapping.json").exists()),
         code => assert_eq!(code, Some(0)),
@@ -479,7 +479,7 @@ fn the_second_interrupt_ends_at_once_and_leaves_no_file() {
 fn an_interrupted_command_ends_and_leaves_no_half_of_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new("env")
-        // A shell in the background, as in CI, has its children ignore the signal.
+        // A background shell, as in CI, makes its children ignore the signal.
         .args(["--default-signal=INT", env!("CARGO_BIN_EXE_hopbyte")])
         .args(["fabric", "pairs", "gemini:32x32x32"])
         .current_dir(folder.path())

@@ -1,4 +1,4 @@
-//! `hopbyte model reproduce`, the whole table: a change of any row, either way, is seen here.
+//! `hopbyte model reproduce`, the whole table: any change of a row, better or worse, fails here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Every row: on what it rests, and its checks that do not hold.
+/// Every row: its basis, and its failed checks.
 const EXPECTED: [(&str, &str, &[&str]); 45] = [
     ("G1", "computed", &[]),
     ("G2", "computed", &[]),
@@ -114,7 +114,7 @@ fn every_row_is_as_it_is_written_down() {
         found.is_empty(),
         "rows that are not written down: {found:?}"
     );
-    // The summary counts what the rows say, and only computed rows as reproduced.
+    // The summary counts the rows, and only computed rows as reproduced.
     let count = |basis: &str| EXPECTED.iter().filter(|e| e.1 == basis).count();
     for basis in ["computed", "fitted", "restated", "elsewhere"] {
         assert_eq!(summary[basis], count(basis), "{basis}");

@@ -1,4 +1,4 @@
-//! Many seeds: parts and one run find the same, a search that was ended goes on, other questions are refused.
+//! Many seeds: parts and one run find the same, an interrupted search resumes, other questions are refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -64,7 +64,7 @@ fn parts_are_gathered_into_what_one_run_finds() {
     }
     let found: Vec<u64> = values.iter().filter_map(|v| v["seed"].as_u64()).collect();
     assert_eq!(found, [3, 7, 6, 5]);
-    // The part that is missing is searched now.
+    // Only the missing part is searched.
     let output = map(at, &[&seeds[..], &["--out", "all"]].concat());
     assert!(String::from_utf8_lossy(&output.stderr).contains("4 of 6 seeds were done before"));
     let gathered = &said(&output)[0];
@@ -106,7 +106,7 @@ fn parts_of_another_question_and_damaged_ones_are_refused() {
     };
     refuses(&["--response-fraction", "0.1"], "question");
     refuses(&["--seed", "2"], "question");
-    // A placement that costs something else than is said of it.
+    // A placement whose cost differs from the stated one.
     let path = at.join("all/part-1of2.json");
     let text = fs::read_to_string(&path).unwrap();
     let mut bent: Value = serde_json::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! A sweep that is killed goes on where it was; parts and one run give the same file.
+//! A killed sweep resumes; parts and one run give the same file.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A job whose computing varies, so that trials differ.
+/// A job with varying computing times, so that trials differ.
 const SCENARIO: &str = include_str!("../../../tests/halo.toml");
 
 fn sweep(folder: &Path, more: &[&str]) -> Command {
@@ -74,7 +74,7 @@ fn a_killed_sweep_goes_on_and_says_the_same() {
             "killed too late: {kept} lines"
         );
     }
-    // A line that a kill tore.
+    // A line torn by a kill.
     let torn = fs::read_to_string(&journal).unwrap() + "{\"schema\":\"hop";
     fs::write(&journal, torn).unwrap();
     assert_eq!(answer(sweep(at, &["--out", "killed.parquet"])), whole);
@@ -98,7 +98,7 @@ fn parts_are_gathered_and_another_plan_is_refused() {
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    // The missing part is run, the others are taken as they are.
+    // The missing part is run, the others are reused.
     assert_eq!(answer(sweep(at, &["--out", "all.parquet"])), whole);
     assert_eq!(
         fs::read(at.join("all.parquet")).unwrap(),

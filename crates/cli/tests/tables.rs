@@ -1,7 +1,7 @@
-//! What the book, the header for C and the types of Python list is what the tables in the code list.
+//! Tables of the book, the C header and the Python types equal the tables in the code.
 //!
 //! Between `<!-- table NAME -->` and `<!-- end -->` a page holds a table as it is rendered here;
-//! `TABLES=overwrite cargo test -p hopbyte-cli --test tables` writes them anew.
+//! `TABLES=overwrite cargo test -p hopbyte-cli --test tables` rewrites them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -52,7 +52,7 @@ fn launchers() -> String {
     )
 }
 
-/// Every block that a page may hold.
+/// All blocks of pages.
 fn blocks() -> BTreeMap<String, String> {
     let mut blocks = BTreeMap::new();
     for kind in kinds() {

@@ -1,7 +1,7 @@
-//! Every command that the README, the book and tests/transcripts show prints what they show.
+//! Commands in the README, the book and tests/transcripts print exactly the output shown there.
 //!
-//! Commands run in an empty folder that has the repository's `data` and `scenarios` in it, so that what they write
-//! goes nowhere else. `TRYCMD=overwrite cargo test -p hopbyte-cli --test transcripts` rewrites them.
+//! Commands run in an empty folder with the repository's `data` and `scenarios`, so that their output files stay
+//! there. `TRYCMD=overwrite cargo test -p hopbyte-cli --test transcripts` rewrites them.
 
 use std::os::unix::fs::symlink;
 

@@ -1,4 +1,4 @@
-//! `hopbyte view`: a page from real counters, or nothing at all.
+//! `hopbyte view`: a page from real counters, or an error.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ fn a_machine_alone_is_shown_too() {
         0
     );
     let text = std::fs::read_to_string(&page).unwrap();
-    // The torus is found from the names of its switches, which every cable bears out.
+    // The torus is inferred from the names of its switches, and confirmed by every cable.
     assert!(text.contains("60 routers on a 5×4×3 grid"));
 }
 

@@ -1,4 +1,4 @@
-//! Counters see packets, not payload: what `map` predicts is what links count, on a machine with a known protocol.
+//! Counters include the protocol: predictions of `map` equal the counters, on a machine with a known protocol.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -22,7 +22,7 @@ fn answer(folder: &Path, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What a recorder writes: a ring of 32 ranks that sends 200 messages of 64 B to each neighbour, and in other
+/// A record: a ring of 32 ranks that sends 200 messages of 64 B to each neighbour, and in other
 /// phases some of 8 B and of 20,000 B.
 fn record(folder: &Path) {
     let mut text = String::from("src,dst,bytes,messages,phase\n");
@@ -52,7 +52,7 @@ fn map(folder: &Path, out: &str, more: &[&str]) -> Value {
     answer(folder, &args)
 }
 
-/// Runs the job on the model as the mapping says, at both levels that have counters, and verifies.
+/// Runs the mapping's job on the model, at both levels that have counters, and verifies.
 fn verdicts(folder: &Path, mapping: &str) -> Vec<(i32, Value)> {
     let mapping = format!("{mapping}/mapping.json");
     let run = ["model", "run", "scenario.toml", "--placement", &mapping];
@@ -94,7 +94,7 @@ fn a_map_of_small_messages_on_gemini_is_verified() {
         let apart = verdict["predicted"]["bytes_apart"].as_f64().unwrap();
         assert!(apart < 1e-3, "{apart}");
     }
-    // Payload alone is what links do not count.
+    // Links do not count the payload alone.
     assert_eq!(
         map(at, "payload", &["--wire", "payload"])["wire"]["network"],
         "payload"

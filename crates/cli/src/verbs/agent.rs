@@ -10,15 +10,15 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What to read and where it goes.
+/// Sources and destination of an agent.
 #[derive(clap::Args, Debug)]
 #[command(args_override_self = true)]
 pub struct AgentArgs {
-    /// Options from a file: lines `name = value` with the names below; words given here override them
+    /// Options from a file: lines `name = value` with the names below; the command line overrides them
     #[arg(long, value_name = "FILE")]
     #[allow(dead_code, reason = "read before the command line is parsed")]
     config: Option<PathBuf>,
-    /// Collector: HOST:PORT, or udp://HOST:PORT for single packets that nobody acknowledges
+    /// Collector: HOST:PORT, or udp://HOST:PORT for single packets without acknowledgement
     #[arg(long, value_name = "COLLECTOR", default_value = "127.0.0.1:7667")]
     to: String,
     /// Publish on a NATS server instead: nats://[USER:PASSWORD@]HOST[:PORT], or tls://…
@@ -36,22 +36,22 @@ pub struct AgentArgs {
     #[arg(long, value_name = "N", help_heading = "Message bus",
           value_parser = clap::value_parser!(u32).range(0..i64::from(BLOCKS)))]
     block: Option<u32>,
-    /// Keep reports until a stream of the server has them (see `hopbyte collect --jetstream`)
+    /// Keep reports until a stream of the server has stored them (see `hopbyte collect --jetstream`)
     #[arg(long, requires = "nats", help_heading = "Message bus")]
     jetstream: bool,
-    /// Name of this node, as the fabric knows it (default: the host name)
+    /// Name of this node in the fabric (default: the host name)
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// File of certificates (PEM) that vouch for the collector's, or the NATS server's: talk TLS to it
+    /// File of CA certificates (PEM) for the collector or the NATS server: use TLS
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Seconds from one reading to the next
+    /// Seconds between readings
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     period: f64,
-    /// Reports that wait for a collector that does not answer; older ones are given up
+    /// Backlog of reports while the collector does not answer; older ones are dropped
     #[arg(long, value_name = "N", default_value_t = 60)]
     keep: usize,
     /// Network interfaces to read (default: those with hardware behind them)
@@ -68,13 +68,13 @@ pub struct AgentArgs {
     ticks: Option<u64>,
 }
 
-/// Reads and pushes until it is stopped, in the small program where there is one.
+/// Reads and pushes until stopped, as the small agent program if installed.
 pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
     let node = match &args.name {
         Some(name) => name.clone(),
         None => host_name()?,
     };
-    // Read here as well, so that a mistake is told in this command's words.
+    // Checked here too, so that errors are those of this command.
     args.token.as_deref().map(token).transpose()?;
     args.tls_ca.as_deref().map(Trust::read).transpose()?;
     let options = Options {
@@ -97,7 +97,7 @@ pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Goes on as `hopbyte-agent`, where it lies beside this program.
+/// Continues as `hopbyte-agent`, if it is beside this program.
 fn become_small(options: &Options) -> Result<()> {
     let beside = std::env::current_exe()?.with_file_name("hopbyte-agent");
     if beside.is_file() {
@@ -131,6 +131,6 @@ fn target(args: &AgentArgs) -> Result<Target> {
 fn host_name() -> Result<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").context("host name")?;
     let name = name.trim().to_owned();
-    // As clusters name their nodes: without the domain.
+    // Clusters name their nodes without the domain.
     Ok(name.split('.').next().unwrap_or_default().to_owned())
 }

@@ -1,4 +1,4 @@
-//! `hopbyte collect`: what did every node count in this second?
+//! `hopbyte collect`: gathers the counters of all nodes, tick by tick.
 
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result, bail};
@@ -20,24 +20,24 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// Where agents report, and what becomes of it.
+/// Inputs, outputs and limits of a collector.
 #[derive(clap::Args, Debug)]
 #[command(args_override_self = true)]
 pub struct CollectArgs {
-    /// Options from a file: lines `name = value` with the names below; words given here override them
+    /// Options from a file: lines `name = value` with the names below; the command line overrides them
     #[arg(long, value_name = "FILE")]
     #[allow(dead_code, reason = "read before the command line is parsed")]
     config: Option<PathBuf>,
     /// Where agents and viewers connect; may be given several times
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7667")]
     listen: Vec<SocketAddr>,
-    /// Take reports in single packets too
+    /// Accept reports in single packets (UDP) too
     #[arg(long, value_name = "ADDRESS:PORT")]
     udp: Option<SocketAddr>,
-    /// Hear a NATS server too: nats://[USER:PASSWORD@]HOST[:PORT], or tls://…
+    /// Subscribe to a NATS server too: nats://[USER:PASSWORD@]HOST[:PORT], or tls://…
     #[arg(long, value_name = "URL", help_heading = "Message bus")]
     nats: Option<String>,
-    /// File of certificates (PEM) that vouch for the NATS server's: talk TLS to it
+    /// File of CA certificates (PEM) for the NATS server: use TLS
     #[arg(
         long,
         value_name = "FILE",
@@ -45,7 +45,7 @@ pub struct CollectArgs {
         help_heading = "Message bus"
     )]
     tls_ca: Option<PathBuf>,
-    /// Name of the cluster: reports are on the subjects hopbyte.CLUSTER.BLOCK, and lines bear it
+    /// Name of the cluster: subject hopbyte.CLUSTER.BLOCK of reports, and label of lines
     #[arg(long, default_value = "cluster", help_heading = "Message bus")]
     cluster: String,
     /// Gather a share of the cluster's blocks: 0/4 is the first of four collectors
@@ -56,25 +56,25 @@ pub struct CollectArgs {
         help_heading = "Message bus"
     )]
     shard: Option<String>,
-    /// Read what a stream of the server keeps, from where the store ends; made where it is not there
+    /// Read from a stream of the server, from the end of the store; the stream is created if missing
     #[arg(long, value_name = "STREAM", requires_all = ["nats", "store"], help_heading = "Message bus")]
     jetstream: Option<String>,
-    /// File with a secret of at least 16 bytes that agents must know; required beyond this machine
+    /// File with a secret of at least 16 bytes, shared with agents; required beyond this machine
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// Certificate (PEM) by which agents know this collector: connections are TLS
+    /// Certificate (PEM) of this collector: connections are TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its key
+    /// Private key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Nodes that must report, such as `nid[00001-10000]` or @FILE (default: those that ever did)
+    /// Nodes that must report, such as `nid[00001-10000]` or @FILE (default: all that have reported)
     #[arg(long, value_name = "LIST")]
     expect: Option<String>,
-    /// Seconds from one reading to the next
+    /// Seconds between readings
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     period: f64,
-    /// Milliseconds after which a tick closes without those who did not report
+    /// Milliseconds after which a tick closes without the missing reports
     #[arg(
         long,
         value_name = "MS",
@@ -85,7 +85,7 @@ pub struct CollectArgs {
     /// Stop after so many ticks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ticks: Option<u64>,
-    /// Most connections at a time
+    /// Limit of concurrent connections
     #[arg(
         long,
         value_name = "N",
@@ -94,7 +94,7 @@ pub struct CollectArgs {
         help_heading = "Limits"
     )]
     connections: usize,
-    /// Megabytes that names and values may take
+    /// Limit of memory for names and values, in megabytes
     #[arg(
         long,
         value_name = "MB",
@@ -103,10 +103,10 @@ pub struct CollectArgs {
         help_heading = "Limits"
     )]
     memory: usize,
-    /// Keep everything in this folder; nothing is acknowledged before it is there
+    /// Store everything in this folder; reports are acknowledged once stored
     #[arg(long, value_name = "FOLDER", help_heading = "Store")]
     store: Option<PathBuf>,
-    /// Days after which what is kept is deleted (default: never)
+    /// Days after which stored data is deleted (default: never)
     #[arg(
         long,
         value_name = "DAYS",
@@ -123,20 +123,20 @@ pub struct CollectArgs {
         help_heading = "Store"
     )]
     segment: u64,
-    /// Force every tick to the disk, so that a power cut loses nothing that was acknowledged
+    /// Sync every tick to the disk, so that a power failure loses nothing acknowledged
     #[arg(long, help_heading = "Store")]
     sync: bool,
-    /// Answer `GET /metrics` with OpenMetrics text; beyond this machine the token is the bearer token
+    /// Serve `GET /metrics` as OpenMetrics text; beyond this machine the token is the bearer token
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Exports")]
     metrics: Option<SocketAddr>,
-    /// Take totals that other collectors write as Influx lines (ClusterCockpit): POST /write
+    /// Accept totals of other collectors as Influx lines (ClusterCockpit): POST /write
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
         help_heading = "Lines of other tools"
     )]
     listen_lines: Option<SocketAddr>,
-    /// Take them from a subject of the NATS server
+    /// Accept them from a subject of the NATS server
     #[arg(
         long,
         value_name = "SUBJECT",
@@ -144,12 +144,12 @@ pub struct CollectArgs {
         help_heading = "Lines of other tools"
     )]
     nats_lines: Option<String>,
-    /// Post the rates of every tick as Influx lines, as ClusterCockpit and VictoriaMetrics take them
+    /// Post the rates of every tick as Influx lines, in the form of ClusterCockpit and VictoriaMetrics
     #[arg(long, value_name = "URL", help_heading = "Exports")]
     lines: Option<String>,
 }
 
-/// Gathers until it is stopped.
+/// Gathers until stopped.
 pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
     let period_ns = period_ns(args.period)?;
     let deadline_ns = args.deadline * 1_000_000;
@@ -227,12 +227,12 @@ fn identity(args: &CollectArgs) -> Result<Option<Identity>> {
     Ok(Some(Identity::read(certificate, key)?))
 }
 
-/// What is wrong with an option.
+/// An invalid option.
 pub fn found(option: &'static str) -> impl Fn(Refusal) -> anyhow::Error {
     move |refusal| anyhow::anyhow!("{option}: found {refusal}")
 }
 
-/// The server of a bus; TLS and the certificates for it go together.
+/// The server of a bus; TLS requires its certificates.
 pub fn nats(url: &str, has_ca: bool) -> Result<Url> {
     let url = Url::parse(url).map_err(found("--nats"))?;
     match (url.tls, has_ca) {
@@ -266,7 +266,7 @@ fn bus(args: &CollectArgs) -> Result<Option<BusSetup>> {
     }))
 }
 
-/// An address that is taken or not ours is lacking, not mistyped.
+/// An address in use or not ours is an error of the environment, not of the command line.
 fn unavailable(error: &io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}"),
@@ -312,7 +312,7 @@ fn expected(list: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Starts what looks at the collector from beside it.
+/// Starts the exporters of the collector.
 fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
     let address = server.within()?;
     let source = Source {
@@ -345,7 +345,7 @@ fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// How to reach an address of this machine from within.
+/// A local address by which to reach a listening address.
 fn within(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(v4) if v4.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

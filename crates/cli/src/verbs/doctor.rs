@@ -1,4 +1,4 @@
-//! `hopbyte doctor`: which counters can be read here, which cannot, and what would help?
+//! `hopbyte doctor`: which counters can be read here, and how to enable the others.
 
 use crate::args::LiveArgs;
 use crate::output::{Answer, Output, count};
@@ -7,13 +7,13 @@ use hopbyte_fabric::Quantity;
 use hopbyte_observe::sources::{Finding, State, doctor};
 use serde::Serialize;
 
-/// Where to look.
+/// Places to examine.
 #[derive(clap::Args, Debug)]
 pub struct DoctorArgs {
-    /// Name of the node, where a file has counters of several (default: what the machine calls itself)
+    /// Name of the node, if a file has counters of several (default: the machine's own name)
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
-    /// Where.
+    /// Places of live counters.
     #[command(flatten)]
     live: LiveArgs,
 }
@@ -43,7 +43,7 @@ struct DoctorSummary {
 
 const SCHEMA: &str = "hopbyte.doctor/1";
 
-/// Prints what was found; yes when at least one source can be read.
+/// Prints the findings; yes if at least one source is readable.
 pub fn run(args: &DoctorArgs, out: &mut Output) -> Result<Answer> {
     let places = args.live.places(args.name.as_deref());
     let findings = doctor(&places);

@@ -7,13 +7,13 @@ use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// What to write, and where.
+/// Kind of files and their folder.
 #[derive(clap::Args, Debug)]
 pub struct GenerateArgs {
-    /// What to write.
+    /// Kind of files.
     #[arg(value_enum)]
     what: What,
-    /// Folder to write into; it is made when it does not exist
+    /// Folder to write into; created if missing
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `hopbyte links SOURCE --fabric F`: what does each link carry?
+//! `hopbyte links SOURCE --fabric F`: load of every link.
 
 use crate::args::{self, CounterArgs, FabricOption, one_of};
 use crate::output::{Answer, Output, SIZES, TIMES, Table, count, scale};
@@ -22,13 +22,13 @@ pub struct LinksArgs {
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
-    /// What the file does not say.
+    /// Properties of the counters that the file lacks.
     #[command(flatten)]
     about: CounterArgs,
     /// Which job is on which node (DragonView's jobs CSV): names the jobs beside each link
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     jobs: Option<PathBuf>,
-    /// Sort by this, worst first (default: the first of them that the source knows)
+    /// Sort key, worst first (default: the first with known values)
     #[arg(long, value_parser = by())]
     by: Option<By>,
     /// Only links of this kind, such as `X cable` or `blue`
@@ -78,7 +78,7 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// A column of the text: present when any link has a value.
+/// A column of the text; omitted if no link has a value.
 struct Field<'a> {
     header: String,
     column: Cow<'a, Column>,

@@ -1,4 +1,4 @@
-//! The questions, one a file.
+//! The verbs, one module each.
 
 mod agent;
 mod apply;
@@ -27,53 +27,53 @@ use clap::Subcommand;
 /// All verbs, in the order of the loop.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// What is the machine? Which way do bytes go?
+    /// Topology, routes and checks of a machine
     #[command(subcommand)]
     Fabric(fabric::Verb),
-    /// Who sends how much to whom? Runs a job with the recorder in it
+    /// Run a job with the recorder: traffic between its ranks, and their placement
     Record(record::RecordArgs),
-    /// Are the links as fast as they should be? Which component is not?
+    /// Measure links and find the slow component
     #[command(subcommand)]
     Probe(probe::Verb),
-    /// What does each link carry? Worst first
+    /// Load of every link, worst first
     Links(links::LinksArgs),
-    /// Which counters can be read here, and what would help?
+    /// Which counters can be read here, and how to enable the others
     Doctor(doctor::DoctorArgs),
-    /// Reads this node's counters every second and pushes them to a collector
+    /// Read this node's counters every second and push them to a collector
     Agent(agent::AgentArgs),
-    /// What did every node count in this second? Gathers what agents report, says who is missing
+    /// Gather the reports of all agents every second, and list missing nodes
     Collect(collect::CollectArgs),
-    /// What did the cluster count then? Reads what `collect --store` keeps
+    /// Replay the ticks that `collect --store` has stored
     Replay(replay::ReplayArgs),
-    /// The cluster now, in a terminal: worst ports, and who is missing
+    /// Live view of the cluster in a terminal: worst ports and missing nodes
     Watch(watch::WatchArgs),
-    /// What does the route between two nodes cost now?
+    /// Current cost of the route between two nodes
     #[command(subcommand)]
     Oracle(oracle::Verb),
-    /// Where should the ranks go, and what is it worth?
+    /// Place the ranks, and certify the gain
     Map(map::MapArgs),
-    /// What does the launcher read?
+    /// Write a mapping as launcher input
     Apply(apply::ApplyArgs),
-    /// Did it help? Predicted against observed
+    /// Compare a prediction with counters
     Verify(verify::VerifyArgs),
-    /// What would happen at this operating point?
+    /// Predict the run time at an operating point
     #[command(subcommand)]
     Model(model::Verb),
-    /// How sensitive is a job to link bandwidth, injection, latency, message rate, processors?
+    /// Sensitivity of a job to link bandwidth, injection, latency, message rate, processors
     Sweep(sweep::SweepArgs),
-    /// Show me: the machine and its links as a page for the browser
+    /// The machine and its links as a page for the browser
     View(view::ViewArgs),
-    /// An emulated cluster on this machine: namespaces wired as a fabric, links shaped (needs root)
+    /// An emulated cluster on this machine: namespaces wired as a fabric, shaped links (needs root)
     #[command(subcommand)]
     Lab(lab::Verb),
-    /// The whole loop, in a minute, on this machine: on captures or on your own files
+    /// The whole loop in a minute, on captures or on your own files
     Demo(demo::DemoArgs),
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::GenerateArgs),
 }
 
-/// Answers one question.
+/// Runs a verb.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Fabric(verb) => fabric::run(verb, out),

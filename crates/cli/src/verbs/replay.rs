@@ -1,4 +1,4 @@
-//! `hopbyte replay STORE`: what did the cluster count then?
+//! `hopbyte replay STORE`: ticks of a store.
 
 use super::collect::{say, token};
 use crate::output::{Answer, Output};
@@ -11,19 +11,19 @@ use hopbyte_collect::tick::TickLine;
 use hopbyte_collect::tls::Trust;
 use std::path::{Path, PathBuf};
 
-/// A store, and which part of it.
+/// A store, and a range of it.
 #[derive(clap::Args, Debug)]
 pub struct ReplayArgs {
-    /// Folder that `hopbyte collect --store` wrote, or a running collector's HOST:PORT
+    /// Folder of `hopbyte collect --store`, or a running collector's HOST:PORT
     #[arg(value_name = "STORE")]
     store: String,
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
+    /// File of CA certificates (PEM) for the collector: use TLS
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Seconds of the store in a second; 0: as fast as it can be read
+    /// Replayed seconds of the store per second; 0: no pacing
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     speed: f64,
     /// First second, since 1970
@@ -32,7 +32,7 @@ pub struct ReplayArgs {
     /// Last second, since 1970
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
-    /// Print the rates of every port as Influx lines, as ClusterCockpit names them
+    /// Print the rates of every port as Influx lines, with ClusterCockpit's names
     #[arg(long)]
     lines: bool,
     /// Name of the cluster in these lines
@@ -43,7 +43,7 @@ pub struct ReplayArgs {
     seal: bool,
 }
 
-/// Prints how the ticks closed, or what the ports carried.
+/// Prints the ticks' status, or the rates of ports.
 pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
     if args.seal {
         return seal(Path::new(&args.store), out);
@@ -74,7 +74,7 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// The blocks of a folder, or of a collector where there is no such folder.
+/// The blocks of a folder, or of a collector if there is no such folder.
 pub fn open(
     store: &str,
     secret: Option<&Path>,

@@ -1,4 +1,4 @@
-//! `hopbyte verify`: did it help? Predicted against observed.
+//! `hopbyte verify`: compares a prediction with counters.
 
 use crate::args::{CounterArgs, FabricOptions, read_machine};
 use crate::output::{Answer, Output, SIZES, TIMES, Table, scale};
@@ -7,7 +7,7 @@ use hopbyte_job::verify::{Load, Predicted, VerifyReport, predict};
 use hopbyte_job::{Document, LinkReading, inputs};
 use std::path::PathBuf;
 
-/// What to compare.
+/// Counters, mapping and tolerance.
 #[derive(clap::Args, Debug)]
 pub struct VerifyArgs {
     /// Counters of the run after the change, as `hopbyte links` reads them (may be given twice)
@@ -16,7 +16,7 @@ pub struct VerifyArgs {
     /// Counters of the run before it
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     before: Vec<PathBuf>,
-    /// The mapping that the run after used (mapping.json): compares what it predicted
+    /// The mapping of the later run (mapping.json): compares its prediction
     #[arg(long, value_name = "FILE")]
     mapping: Option<PathBuf>,
     /// The machine (default: that of the mapping)
@@ -27,21 +27,21 @@ pub struct VerifyArgs {
         help_heading = "Machine"
     )]
     fabric: Option<String>,
-    /// What else is known of it.
+    /// Further inputs of the machine.
     #[command(flatten)]
     beside: FabricOptions,
-    /// What the counters' files do not say.
+    /// Properties of the counters that their files lack.
     #[command(flatten)]
     about: CounterArgs,
-    /// How often the counters' window held what the mapping's traffic is
+    /// Repetitions of the mapping's traffic in the counters' window
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     repeats: f64,
-    /// How far predicted and observed may lie apart, in per cent
+    /// Tolerance between predicted and observed, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 15.0)]
     tolerance: f64,
 }
 
-/// Compares; exit code 1 when it did not help, or was not as predicted.
+/// Compares; exit code 1 if the worst link did not improve, or not as predicted.
 pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
     if !(args.repeats.is_finite() && args.repeats > 0.0 && args.tolerance >= 0.0) {
         bail!("--repeats must be above zero and --tolerance not below");
@@ -183,7 +183,7 @@ fn verdict(report: &VerifyReport) -> String {
     words.join("\n")
 }
 
-/// Links where prediction and counters lie furthest apart.
+/// Links with the largest differences between prediction and counters.
 fn write_apart(predicted: &Predicted, out: &mut Output) -> Result<()> {
     let largest = predicted
         .links

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to show.
+/// Machine, counters and output.
 #[derive(clap::Args, Debug)]
 pub struct ViewArgs {
     /// Counters, as `hopbyte links` reads them; without any the machine alone is shown
@@ -23,7 +23,7 @@ pub struct ViewArgs {
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
-    /// What the counters do not say.
+    /// Properties of the counters that their files lack.
     #[command(flatten)]
     about: CounterArgs,
     /// Title of the page
@@ -44,7 +44,7 @@ pub struct ViewArgs {
         help_heading = "Live"
     )]
     serve: Option<u16>,
-    /// How often to look whether the counters have changed, in seconds
+    /// Seconds between checks for changed counters
     #[arg(
         long,
         value_name = "SECONDS",
@@ -55,7 +55,7 @@ pub struct ViewArgs {
     every: f64,
 }
 
-/// The answer for scripts.
+/// The JSON answer.
 #[derive(Serialize)]
 struct Written<'a> {
     schema: &'static str,
@@ -107,14 +107,14 @@ pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Where the page is served, for scripts.
+/// Address of the page, as JSON.
 #[derive(Serialize)]
 struct Serving<'a> {
     schema: &'static str,
     url: &'a str,
 }
 
-/// Serves the page until the process is ended.
+/// Serves the page until the process ends.
 fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Result<Answer> {
     if !(args.every.is_finite() && (0.05..=86_400.0).contains(&args.every)) {
         let found = args.every.to_string();

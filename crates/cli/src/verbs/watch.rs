@@ -1,4 +1,4 @@
-//! `hopbyte watch`: the cluster now, in a terminal.
+//! `hopbyte watch`: live view of the cluster in a terminal.
 
 use super::replay::open;
 use crate::args::{FabricOptions, read_machine};
@@ -10,28 +10,28 @@ use hopbyte_fabric::LinkState;
 use hopbyte_view::terminal::{LinksPage, PortsPage, Room, head};
 use std::path::PathBuf;
 
-/// What to watch.
+/// Source and display.
 #[derive(clap::Args, Debug)]
 pub struct WatchArgs {
-    /// A running collector, or a folder that it keeps
+    /// A running collector, or the folder of its store
     #[arg(value_name = "COLLECTOR|STORE", default_value = "127.0.0.1:7667")]
     source: String,
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
+    /// File of CA certificates (PEM) for the collector: use TLS
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Seconds of a store in a second
+    /// Seconds of a store per second
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     speed: f64,
     /// Show the links of this machine: a file or a spec, as for `hopbyte links`
     #[arg(long, value_name = "FABRIC", help_heading = "Machine")]
     fabric: Option<String>,
-    /// What else is known of the machine.
+    /// Further inputs of the machine.
     #[command(flatten)]
     beside: FabricOptions,
-    /// Ports or links to list, the busiest first
+    /// Limit of listed ports or links, the busiest first
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
     /// Stop after so many ticks
@@ -81,7 +81,7 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
             }
             None => head(&closing, cluster) + &ports.text(cluster, &flows, args.top, room),
         };
-        // A terminal is drawn over from its corner, without flicker; elsewhere pages follow each other.
+        // On a terminal, repaint from the top left corner without flicker; elsewhere print page after page.
         if terminal.is_some() {
             out.text("\x1b[H")?;
             out.text(&room.fit(&page).replace('\n', "\x1b[K\n"))?;

@@ -1,4 +1,4 @@
-//! A store as a collector of a torus keeps it, and an oracle that follows it, for tests and benches.
+//! A store as a collector of a torus writes it, and an oracle that follows it, for tests and benches.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Routers that all report the same: USED_BW of every link in tick `t` is [`level`] of `t`.
+/// Routers with equal reports: USED_BW of every link in tick `t` is [`level`] of `t`.
 pub struct Cluster {
     store: Store,
     names: Vec<String>,
@@ -30,7 +30,7 @@ pub fn level(tick: u64) -> f64 {
 }
 
 impl Cluster {
-    /// Opens its store; routers for which `silent` holds never report.
+    /// Opens its store; routers with `silent` true never report.
     pub fn new(folder: &Path, fabric: &Fabric, silent: impl Fn(usize) -> bool) -> Self {
         let keeping = Keeping {
             seal: false,
@@ -46,7 +46,7 @@ impl Cluster {
         }
     }
 
-    /// Keeps a tick.
+    /// Stores a tick.
     pub fn tick(&mut self, tick: u64) {
         let mut layout = Layout::new("", "test");
         for d in 0..6 {

@@ -1,5 +1,5 @@
-//! Did the launcher put the ranks where the mapping has them? It starts a program that says where it is, or a
-//! job has said so before.
+//! Checks the launcher's placement against the mapping: by a program that reports its place, or by a job's
+//! own record.
 
 use super::super::record::flavour;
 use crate::output::{Answer, Output, Table, count};
@@ -11,16 +11,16 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Rows of differences that are printed.
+/// Limit of printed differences.
 const ROWS: usize = 20;
-/// How to look.
+/// Options of the check.
 #[derive(clap::Args, Debug)]
 pub struct Settings {
-    /// Start a program under the launcher behind `--` that says where its ranks are, and compare; exit code 1 when
-    /// they are elsewhere or shared memory is lost
+    /// Start a program under the launcher after `--` that reports the ranks' places, and compare; exit code 1 if
+    /// they differ or shared memory is lost
     #[arg(long, requires = "launcher", help_heading = "Check")]
     pub check: bool,
-    /// Compare with where a job's ranks ran: the placement.csv of `hopbyte record`, a rankfile, a hostfile
+    /// Compare with the places of a job's ranks: the placement.csv of `hopbyte record`, a rankfile, a hostfile
     #[arg(
         long,
         value_name = "FILE",
@@ -28,13 +28,13 @@ pub struct Settings {
         help_heading = "Check"
     )]
     pub ran: Option<PathBuf>,
-    /// The launcher's MPI, where it does not tell; without one only hosts are compared
+    /// The launcher's MPI, if it cannot be detected; without one only hosts are compared
     #[arg(long, value_parser = flavour(), value_name = "MPI", help_heading = "Check")]
     flavour: Option<Flavour>,
-    /// Where the probes are: a folder with ompi, mpich, abi (default: installed, or build/probes)
+    /// Folder of the probes, with ompi, mpich, abi (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER", help_heading = "Check")]
     programs: Option<PathBuf>,
-    /// End the job after so long
+    /// Time limit of the job
     #[arg(
         long,
         default_value_t = 120.0,
@@ -42,7 +42,7 @@ pub struct Settings {
         help_heading = "Check"
     )]
     deadline: f64,
-    /// The launcher with its options, behind `--`, without a program
+    /// The launcher with its options, after `--`, without a program
     #[arg(last = true, value_name = "LAUNCHER", requires = "check")]
     launcher: Vec<OsString>,
 }
@@ -57,13 +57,13 @@ impl Settings {
         }
     }
 
-    /// Whether the program's MPI is MPICH or a relative, where it was said.
+    /// Whether the program's MPI is MPICH or a relative, if given.
     pub fn mpich(&self) -> Option<bool> {
         self.flavour.map(|f| f != Flavour::Ompi)
     }
 }
 
-/// The answer for scripts.
+/// The JSON answer.
 #[derive(Serialize)]
 struct Answered<'a> {
     schema: &'static str,
@@ -72,7 +72,7 @@ struct Answered<'a> {
     checked: &'a Checked,
 }
 
-/// Looks, compares, says.
+/// Finds the places, compares and reports.
 pub fn run(
     settings: &Settings,
     launch: &Launch<'_>,

@@ -1,4 +1,4 @@
-//! `hopbyte apply MAPPING`: what the launcher reads, from a mapping that was saved, and whether it obeyed.
+//! `hopbyte apply MAPPING`: a saved mapping as launcher input, and a check of the launched placement.
 
 mod check;
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// The mapping and the launcher.
 #[derive(clap::Args, Debug)]
 pub struct ApplyArgs {
-    /// What `hopbyte map --json` printed, or the mapping.json of `hopbyte map --out`
+    /// Output of `hopbyte map --json`, or the mapping.json of `hopbyte map --out`
     #[arg(value_name = "MAPPING")]
     mapping: PathBuf,
     /// Launcher
@@ -22,17 +22,17 @@ pub struct ApplyArgs {
     /// Write into this file instead of printing
     #[arg(long, value_name = "FILE", requires = "emit")]
     to: Option<PathBuf>,
-    /// Write it even where the launcher would make the run worse than it need be
+    /// Write it even if the launcher would make the run worse than necessary
     #[arg(long, requires = "emit")]
     force: bool,
-    /// The machine, where it is not where it was
+    /// The machine, if its files have moved
     #[arg(long, value_name = "FABRIC")]
     fabric: Option<String>,
     #[command(flatten)]
     check: check::Settings,
 }
 
-/// How to launch with one launcher.
+/// Launch command of one launcher.
 #[derive(Serialize)]
 struct Use {
     schema: &'static str,
@@ -44,7 +44,7 @@ struct Use {
     cannot: Option<String>,
 }
 
-/// Prints or writes one launcher's file, or says how to launch with each.
+/// Prints or writes one launcher's file, or prints the launch commands of all.
 pub fn run(args: &ApplyArgs, out: &mut Output) -> Result<Answer> {
     let mut saved = Document::read(&args.mapping)?;
     if let Some(fabric) = &args.fabric {
@@ -70,14 +70,14 @@ pub fn run(args: &ApplyArgs, out: &mut Output) -> Result<Answer> {
         None => return list(&launch, out),
     }
     if checks {
-        // A rankfile has a core for every rank, and so has a mapping that knows what is inside nodes.
+        // A rankfile has a core for every rank, as has a mapping with the nodes' inside.
         let cores = launch.cores.is_some() || args.emit.is_some_and(Launcher::names_cores);
         return check::run(&args.check, &launch, cores, out);
     }
     Ok(Answer::Yes)
 }
 
-/// Prints or writes one launcher's file, and says how to launch with it.
+/// Prints or writes one launcher's file, and prints its launch command.
 fn emit(
     args: &ApplyArgs,
     launcher: Launcher,
@@ -115,13 +115,13 @@ fn emit(
     Ok(Answer::Yes)
 }
 
-/// Says why a file is not written.
+/// Explains why a file is not written.
 pub fn refuse(launcher: Launcher, refusal: &Refusal, out: &mut Output) {
     out.talk(format!("refused: {}: {}", launcher.name(), refusal.why));
     out.talk(format!("instead: {}", refusal.instead));
 }
 
-/// A command of [`advise`] with the file's name in it.
+/// A command of [`advise`] with the actual file name.
 pub fn with_file(command: &str, name: &str) -> String {
     command
         .replace("=FILE", &format!("={name}"))
@@ -129,7 +129,7 @@ pub fn with_file(command: &str, name: &str) -> String {
         .replace(" FILE", &format!(" {name}"))
 }
 
-/// How to launch with each launcher.
+/// Launch commands of all launchers.
 fn list(launch: &Launch<'_>, out: &mut Output) -> Result<Answer> {
     let uses = Launcher::ALL.into_iter().map(|launcher| {
         let (known, cannot) = match launch.prepare(launcher) {

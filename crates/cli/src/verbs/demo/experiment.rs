@@ -6,41 +6,41 @@ use hopbyte_job::statistics::median;
 use hopbyte_lab::experiment::{self, LabRecord, Method, Settings};
 use std::path::{Path, PathBuf};
 
-/// How the cluster is made and measured.
+/// Settings of the cluster and the measurement.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Emulated cluster")]
 pub struct LabArgs {
-    /// The emulated machine; half of its nodes, picked at random, are the application's
+    /// The emulated machine; the application gets a random half of its nodes
     #[arg(long, default_value = "torus:2x2x8", value_name = "FABRIC")]
     machine: String,
     /// Rate of its links
     #[arg(long, default_value = "10mbit", value_name = "RATE")]
     rate: String,
-    /// Blocks of the application's matrix along X, Y, Z: a rank each, as many on every node
+    /// Blocks of the application's matrix along X, Y, Z: one per rank, equally many on every node
     #[arg(long, default_value = "4,2,2", value_name = "A,B,C")]
     grid: String,
-    /// Rows of the matrix a block: what neighbours exchange, 8 bytes each
+    /// Matrix rows per block, which is the size of the exchange, 8 bytes each
     #[arg(long, default_value_t = 2500, value_name = "N")]
     unknowns: u32,
-    /// Streams of datagrams between other nodes, which never pause
+    /// Continuous streams of datagrams between other nodes
     #[arg(long, default_value_t = 4, value_name = "N")]
     competing: usize,
-    /// Share of its sender's link that a stream takes
+    /// Share of its sender's link that a stream uses
     #[arg(long, default_value_t = 0.75, value_name = "SHARE")]
     competing_share: f64,
     /// Trials, each with other streams
     #[arg(long = "lab-trials", default_value_t = 10, value_name = "N")]
     trials: usize,
-    /// Number of the first trial: another ten of the same experiment begin with 11
+    /// Number of the first trial: to continue an experiment of ten trials, 11
     #[arg(long = "lab-first", default_value_t = 1, value_name = "N")]
     first: u64,
-    /// Begin no trial after so many seconds
+    /// Time after which no trial begins, in seconds
     #[arg(long, default_value_t = 900.0, value_name = "SECONDS")]
     budget: f64,
-    /// Where the probes are: a folder with `ompi` in it (default: installed, or build/probes)
+    /// Folder of the probes, with `ompi` in it (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
-    /// Where the preload libraries are (default: installed, or build/mpi)
+    /// Folder of the preload libraries (default: installed, or build/mpi)
     #[arg(long, value_name = "FOLDER")]
     libraries: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ impl LabArgs {
     }
 }
 
-/// Runs the experiment. Exit code 1 when neither credit stalls nor our objective gave back half of the lost
+/// Runs the experiment. Exit code 1 if neither credit stalls nor our objective recovered half of the lost
 /// time and more than hops did.
 pub fn run(args: &LabArgs, folder: &Path, seed: u64, out: &mut Output) -> Result<Answer> {
     let record = experiment::run(&args.settings(), folder, seed, &mut |text| out.talk(text))?;

@@ -1,4 +1,4 @@
-//! `hopbyte demo`: the whole loop, on real input, in a minute.
+//! `hopbyte demo`: the whole loop on real input, in a minute.
 
 mod experiment;
 
@@ -18,12 +18,12 @@ use hopbyte_view::report::{About, mapping_page};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Swaps to try for each start unless --seconds says otherwise: the same answer on any machine.
+/// Swaps per start unless --seconds is given: the same answer on any machine.
 const TRIALS: u64 = 300_000;
-/// Links of the second job that the text lists.
+/// Limit of the second job's listed links.
 const LINKS_SHOWN: usize = 5;
 
-/// Your own machine and job; without any, the captures that hopbyte carries.
+/// The user's machine and job; by default the built-in captures.
 #[derive(clap::Args, Debug)]
 pub struct DemoArgs {
     /// The machine, as every verb takes it
@@ -34,45 +34,45 @@ pub struct DemoArgs {
         help_heading = "Machine"
     )]
     fabric: Option<String>,
-    /// What else is known of it.
+    /// Further inputs of the machine.
     #[command(flatten)]
     beside: FabricOptions,
-    /// What the ranks send each other, as `hopbyte map` takes it
+    /// Traffic between the ranks, as `hopbyte map` takes it
     #[arg(long, value_name = "TRAFFIC", help_heading = "Job")]
     traffic: Option<String>,
-    /// Where the ranks may go, as `hopbyte map` takes it
+    /// Nodes for the ranks, as `hopbyte map` takes them
     #[arg(long, value_name = "LIST", help_heading = "Job")]
     nodes: Option<String>,
-    /// Ranks that each node holds (default: the fewest that hold all)
+    /// Ranks per node (default: the fewest that hold all)
     #[arg(long, value_name = "N", help_heading = "Job")]
     ranks_per_node: Option<u32>,
-    /// Where the ranks are now
+    /// Current placement of the ranks
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     current: Option<PathBuf>,
-    /// What other jobs put on the links: counters, as `hopbyte links` reads them
+    /// Load of other jobs: counters, as `hopbyte links` reads them
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     background: Vec<PathBuf>,
-    /// What their files do not say.
+    /// Properties of the counters that their files lack.
     #[command(flatten)]
     about: CounterArgs,
-    /// Time to search for (default: a fixed number of swaps, for the same answer on any machine)
+    /// Search time (default: a fixed number of swaps, for the same answer on any machine)
     #[arg(long, value_name = "SECONDS", help_heading = "Search")]
     seconds: Option<f64>,
-    /// Seed of everything random
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1, help_heading = "Search")]
     seed: u64,
     /// Folder to write into
     #[arg(long, value_name = "FOLDER", default_value = "out")]
     out: PathBuf,
-    /// The loop for real: jobs on an emulated cluster, remapped while they run (needs root, Open MPI)
+    /// The loop on real kernels: jobs on an emulated cluster, remapped at run time (needs root, Open MPI)
     #[arg(long, help_heading = "Emulated cluster")]
     lab: bool,
-    /// How the emulated cluster is made and measured.
+    /// Settings of the emulated cluster.
     #[command(flatten)]
     experiment: experiment::LabArgs,
 }
 
-/// The answer for scripts.
+/// The JSON answer.
 #[derive(Serialize)]
 struct DemoRecord {
     schema: &'static str,
@@ -81,7 +81,7 @@ struct DemoRecord {
     files: Vec<PathBuf>,
 }
 
-/// Everything that the demo works on.
+/// Inputs of the demo.
 struct Scene {
     question: Question,
     second: Option<SecondJob>,
@@ -147,7 +147,7 @@ pub fn run(args: &DemoArgs, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Reads the user's files, or writes the captures into the folder and reads those.
+/// Reads the user's files, or the captures after writing them into the folder.
 fn read(args: &DemoArgs, out: &mut Output) -> Result<Scene> {
     let own = args.fabric.is_some();
     if own && args.nodes.is_none() && args.current.is_none() {
@@ -212,7 +212,7 @@ impl Scene {
     }
 }
 
-/// A step of the loop, and the command that does it alone.
+/// A step of the loop, and its command.
 fn heading(out: &mut Output, step: &str, command: &str) -> Result<()> {
     out.line(format!("\n== {step}"))?;
     if !command.is_empty() {

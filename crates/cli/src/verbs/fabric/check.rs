@@ -14,7 +14,7 @@ use serde::Serialize;
 pub struct CheckArgs {
     #[command(flatten)]
     fabric: FabricArgs,
-    /// Check the machine once for every cable, that cable taken out (torus and mesh)
+    /// Check the machine once per cable with that cable removed (torus and mesh)
     #[arg(long)]
     each_link: bool,
 }
@@ -27,7 +27,7 @@ struct CheckReport {
     routable: bool,
     pairs: u64,
     unroutable_pairs: u64,
-    /// The first of them, source and destination.
+    /// The first unroutable pairs, source and destination.
     unroutable: Vec<[String; 2]>,
     components: usize,
     order: Option<String>,
@@ -56,7 +56,7 @@ impl Found {
     }
 }
 
-/// Checks; exit code 1 when something fatal was found.
+/// Checks; exit code 1 for a fatal finding.
 pub fn run(args: &CheckArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     if args.each_link {
@@ -145,7 +145,7 @@ struct Single {
     order: Option<String>,
 }
 
-/// Every cable between routers taken out, one at a time.
+/// Removes every cable between routers, one at a time.
 fn each_link(fabric: &Fabric, routing: &Routing, out: &mut Output) -> Result<Answer> {
     let Routing::DimensionOrder(_) = routing else {
         return Err(InputError::new(

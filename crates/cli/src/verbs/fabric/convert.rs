@@ -9,12 +9,12 @@ use hopbyte_fabric::{Fabric, InputError, Routing};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What to write.
+/// Machine, format and output file.
 #[derive(clap::Args, Debug)]
 pub struct ConvertArgs {
     #[command(flatten)]
     fabric: FabricArgs,
-    /// The file to write (default: standard output); its ending names the format: .json, .hbm, .dot,
+    /// The file to write (default: standard output); its extension names the format: .json, .hbm, .dot,
     /// .graphml, .conf, .yaml, .xml, .ibnetdiscover, .lfts
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -22,12 +22,12 @@ pub struct ConvertArgs {
     /// ibnetdiscover, lfts
     #[arg(long, value_name = "FORMAT", required_unless_present = "out")]
     to: Option<FabricFormat>,
-    /// Write the routes as forwarding tables, where the machine routes by a rule
+    /// Write the routes as forwarding tables, if the machine's routing is a rule
     #[arg(long)]
     tables: bool,
 }
 
-/// What was written.
+/// The JSON answer.
 #[derive(Serialize)]
 struct Done {
     schema: &'static str,
@@ -82,7 +82,7 @@ pub fn run(args: &ConvertArgs, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// The next hops of a rule, router by router.
+/// The next hops of a routing rule, router by router.
 fn tables(fabric: &Fabric, routing: &Routing) -> Result<ForwardingTables> {
     if !routing.is_destination_based() || !routing.is_single_path() {
         let expected = "a routing with one way from a router to a node, such as --routing updown";

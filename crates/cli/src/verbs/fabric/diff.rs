@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Two readings of one machine.
 #[derive(clap::Args, Debug)]
 pub struct DiffArgs {
-    /// The first reading, with what stands beside it
+    /// The first reading, with its further files
     #[command(flatten)]
     before: FabricArgs,
     /// The second reading
@@ -19,7 +19,7 @@ pub struct DiffArgs {
     /// Forwarding tables of the second reading, as --routes for the first
     #[arg(long, value_name = "FILE|FOLDER", help_heading = "Machine")]
     after_routes: Vec<PathBuf>,
-    /// Names to list of each sort
+    /// Limit of listed names per kind
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 }
@@ -41,7 +41,7 @@ struct DiffReport {
     pairs_compared: u64,
 }
 
-/// A link that is not what it was.
+/// A changed link.
 #[derive(Serialize)]
 struct Change {
     link: String,
@@ -51,7 +51,7 @@ struct Change {
     to_after: String,
 }
 
-/// Compares them, --down and --routing taken for the second; exit code 1 when anything differs.
+/// Compares them, with --down and --routing applied to the second; exit code 1 if they differ.
 pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
     let options = FabricOptions {
         down: Vec::new(),

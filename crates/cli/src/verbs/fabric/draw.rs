@@ -11,7 +11,7 @@ use hopbyte_view::draw::{DrawOptions, fabric_svg};
 use hopbyte_view::report::readings;
 use std::path::PathBuf;
 
-/// What to draw.
+/// Machine, overlays and output file.
 #[derive(clap::Args, Debug)]
 pub struct DrawArgs {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub struct DrawArgs {
     load: Vec<PathBuf>,
     #[command(flatten)]
     about: CounterArgs,
-    /// Which quantity of the counters (default: the first that was read): used, bytes, input stall,
+    /// Quantity of the counters (default: the first with values): used, bytes, input stall,
     /// credit stall, packets
     #[arg(
         long,
@@ -30,10 +30,10 @@ pub struct DrawArgs {
         requires = "load"
     )]
     quantity: Option<String>,
-    /// Nodes to frame: those of a job
+    /// Nodes to frame, such as those of a job
     #[arg(long, value_name = "LIST")]
     nodes: Option<String>,
-    /// How many of the most loaded links to number and name
+    /// Number of the most loaded links to label
     #[arg(long, value_name = "N", default_value_t = 10)]
     worst: usize,
     /// Title of the picture

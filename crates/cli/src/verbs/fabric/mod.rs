@@ -16,26 +16,26 @@ use clap::Subcommand;
 /// Questions about a machine.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// What is the machine: routers, nodes, links by kind, and how it routes
+    /// Routers, nodes, links by kind, and routing of a machine
     Show(show::ShowArgs),
-    /// Which links do bytes take from one node to another, and which way do answers come back
+    /// Request and response route between two nodes
     Route(route::RouteArgs),
-    /// Which pairs of nodes can talk, and over how many links
+    /// Reachable pairs of nodes, and their hops
     Pairs(pairs::PairsArgs),
-    /// Is it sound: connected, routable, free of credit loops, cabled as it should be
+    /// Check: connected, routable, free of credit loops, cabled as expected
     Check(check::CheckArgs),
-    /// What changed between two readings: links, nodes, routes
+    /// Changes between two readings: links, nodes, routes
     Diff(diff::DiffArgs),
-    /// What does it look like, and where is it loaded: an SVG picture
+    /// Picture of the machine and its load, as SVG
     Draw(draw::DrawArgs),
-    /// Write it in another format: JSON, binary, Graphviz, GraphML, Slurm, SimGrid, InfiniBand
+    /// Convert to another format: JSON, binary, Graphviz, GraphML, Slurm, SimGrid, InfiniBand
     #[command(visible_alias = "make")]
     Convert(convert::ConvertArgs),
-    /// Which machines can be described in a word
+    /// Forms of specs and named machines
     Specs,
 }
 
-/// Answers one of them.
+/// Runs the command.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Show(args) => show::run(args, out),

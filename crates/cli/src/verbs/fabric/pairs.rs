@@ -7,12 +7,12 @@ use hopbyte_fabric::{Fabric, Reach, Unroutable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The machine to look at.
+/// The machine.
 #[derive(clap::Args, Debug)]
 pub struct PairsArgs {
     #[command(flatten)]
     fabric: FabricArgs,
-    /// Unroutable pairs to name in the text (JSON names up to 1,000)
+    /// Limit of unroutable pairs in the text (JSON names up to 1,000)
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
@@ -48,7 +48,7 @@ impl Missing {
     }
 }
 
-/// Looks at all pairs.
+/// Routes all pairs.
 pub fn run(args: &PairsArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let reach = Reach::of(&machine.fabric, &machine.routing);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Routing};
 use serde::Serialize;
 
-/// The pair to look at.
+/// Machine and pair.
 #[derive(clap::Args, Debug)]
 pub struct RouteArgs {
     #[command(flatten)]
@@ -26,7 +26,7 @@ struct Pair {
     from: String,
     to: String,
     routing: String,
-    /// Whether there is only one way, and these are it.
+    /// Whether this is the only path.
     single_path: bool,
     request: Option<Vec<Step>>,
     response: Option<Vec<Step>>,
@@ -59,7 +59,7 @@ impl Step {
     }
 }
 
-/// Finds both routes; exit code 1 when one is missing.
+/// Finds both routes; exit code 1 if one is missing.
 pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);

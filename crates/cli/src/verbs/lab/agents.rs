@@ -1,4 +1,4 @@
-//! `hopbyte lab agents`: the lab as a cluster that is watched.
+//! `hopbyte lab agents`: agents on every node and router of a lab.
 
 use super::super::collect::{period_ns, token};
 use super::Named;
@@ -10,7 +10,7 @@ use hopbyte_lab::{Lab, system};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often to look whether the lab is still there.
+/// Interval between checks that the lab still exists.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// See [`super::Verb::Agents`].
@@ -18,18 +18,18 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct AgentsArgs {
     #[command(flatten)]
     lab: Named,
-    /// Collector: HOST:PORT, or udp://HOST:PORT for single packets that nobody acknowledges
+    /// Collector: HOST:PORT, or udp://HOST:PORT for single packets without acknowledgement
     #[arg(long, value_name = "COLLECTOR", default_value = "127.0.0.1:7667")]
     to: String,
     /// File with the collector's secret
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// Seconds from one reading to the next
+    /// Seconds between readings
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     period: f64,
 }
 
-/// Reads and pushes until the lab is taken down or this is stopped.
+/// Reads and pushes until the lab is taken down or the process is stopped.
 pub fn run(args: &AgentsArgs, out: &mut Output) -> Result<Answer> {
     let period = Duration::from_nanos(period_ns(args.period)?);
     args.token.as_deref().map(token).transpose()?;

@@ -1,4 +1,4 @@
-//! `hopbyte lab background`: traffic that is in somebody's way.
+//! `hopbyte lab background`: competing traffic.
 
 use super::Named;
 use crate::output::{Answer, Output, Table, count};
@@ -11,13 +11,13 @@ use serde::Serialize;
 /// Actions on streams.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Begin streams of datagrams, each at one rate whatever is in its way
+    /// Start streams of datagrams, each at a fixed rate without congestion control
     Start(Start),
-    /// End all streams of a lab
+    /// Stop all streams of a lab
     Stop(Named),
-    /// Which streams there are
+    /// List the streams
     List(Named),
-    /// Send what `start` asked for
+    /// Send the streams of `start`
     #[command(hide = true)]
     Send(Send),
 }
@@ -27,7 +27,7 @@ pub enum Verb {
 pub struct Start {
     #[command(flatten)]
     lab: Named,
-    /// Streams, each the node that sends and the node that it sends to
+    /// Streams, each as sending and receiving node
     #[arg(required = true, value_name = "FROM:TO")]
     flows: Vec<String>,
     /// Rate of each, as a share of its sender's link
@@ -55,7 +55,7 @@ struct FlowRow {
     sends: bool,
 }
 
-/// Does it.
+/// Runs the action.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     let (Verb::Start(Start { lab, .. })
     | Verb::Stop(lab)

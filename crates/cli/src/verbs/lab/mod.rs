@@ -14,29 +14,29 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Actions on labs. All need root (or a user namespace), and say so before they start.
+/// Actions on labs. All need root (or a user namespace), and check this before they start.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Build one: a namespace for every router and node, a shaped link for every cable
+    /// Build a lab: a namespace for every router and node, a shaped link for every cable
     Up(Up),
-    /// Take one down, with everything that runs in it
+    /// Take a lab down, with all its processes
     Down(Down),
     /// Run a command on one of its nodes; launchers start others through $HOPBYTE_LAB_AGENT
     Run(Run),
-    /// Slow a link, a node or a router down, or mend it with factor 1
+    /// Slow a link, a node or a router, or restore it with factor 1
     Degrade(Degrade),
-    /// Cut a cable and route round it
+    /// Cut a cable and route around it
     Cut(Cut),
     /// Slow all links, or all nodes' links, to a share of their capacity
     Detune(Detune),
-    /// What each link carries, over a window; with -o as a file that `links` and `map` read
+    /// Load of every link over a window; with -o as a file that `links` and `map` read
     Counters(Counters),
-    /// Our agents on every router and node, which report to a collector over a network of their own
+    /// Agents on every router and node, which report to a collector over a separate network
     Agents(agents::AgentsArgs),
-    /// Other people's traffic: streams between nodes at rates of their own
+    /// Background traffic: streams between nodes at fixed rates
     #[command(subcommand)]
     Background(background::Verb),
-    /// Which labs are up
+    /// List the running labs
     List,
 }
 
@@ -55,7 +55,7 @@ pub struct Up {
     fabric: FabricArgs,
     #[command(flatten)]
     lab: Named,
-    /// Rate of the fastest link between routers; all others keep their proportion to it
+    /// Rate of the fastest link between routers; all others are scaled in proportion
     #[arg(long, default_value = "50mbit", value_name = "RATE")]
     rate: String,
 }
@@ -73,10 +73,10 @@ pub struct Down {
 pub struct Run {
     #[command(flatten)]
     lab: Named,
-    /// Node to run it on (default the first)
+    /// Node of the command (default: the first)
     #[arg(long, value_name = "NODE")]
     on: Option<String>,
-    /// The command, behind `--`
+    /// The command, after `--`
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -88,9 +88,9 @@ pub struct Degrade {
     lab: Named,
     /// The link, as `fabric route` names it; or a node or router, for all links at it
     link: String,
-    /// Share of its capacity that is left, above 0 (1 mends it)
+    /// Remaining share of its capacity, above 0 (1 restores it)
     factor: f64,
-    /// Only the direction named, not the way back
+    /// Only the named direction
     #[arg(long)]
     one_way: bool,
 }
@@ -102,7 +102,7 @@ pub struct Cut {
     lab: Named,
     /// The link, as `fabric route` names it
     link: String,
-    /// Leave the routes as they are, so that what used the cable is lost
+    /// Keep the routes, so that traffic over the cable is lost
     #[arg(long)]
     no_reroute: bool,
 }
@@ -136,7 +136,7 @@ pub struct Counters {
     top: usize,
 }
 
-/// Does it.
+/// Runs the action.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Up(args) => up(args, out),
@@ -201,21 +201,21 @@ fn run_inside(args: &Run) -> Result<Answer> {
     }
 }
 
-/// The link and, unless one way is asked for, the link back.
+/// The link and, unless one-way, its reverse.
 fn cable(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
     let link = fabric.find_link(name)?;
     let back = fabric.reverse(link).filter(|_| !one_way);
     Ok([Some(link), back].into_iter().flatten().collect())
 }
 
-/// The links of a link's, node's or router's name.
+/// The links that the name of a link, node or router stands for.
 fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
     use hopbyte_fabric::End;
     let refusal = match cable(fabric, name, one_way) {
         Ok(links) => return Ok(links),
         Err(error) => error,
     };
-    // A router's name also finds the only node on it.
+    // A router's name also finds its only node.
     let end = match (fabric.find_router(name), fabric.find_node(name)) {
         (Ok(router), _) => End::Router(router),
         (_, Ok(node)) => End::Node(node),

@@ -1,4 +1,4 @@
-//! A mapping in text: costs side by side, the verdict, the ranks of every node.
+//! A mapping as text: costs side by side, the verdict, the ranks of every node.
 
 use crate::output::{Output, SIZES, TIMES, Table, count, scale};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use hopbyte_job::mapping::baseline_name;
 use hopbyte_job::{Arranged, Mapping, Question};
 use hopbyte_map::{Baseline, Evaluation};
 
-/// Nodes whose ranks the text lists.
+/// Limit of listed nodes.
 const NODES_SHOWN: usize = 40;
 
 /// The costs side by side, the verdict, and the ranks of every node.
@@ -55,7 +55,7 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
     write_placement(mapping, question, out)
 }
 
-/// Cost of the placements, one a line.
+/// Cost of the placements, one per line.
 pub fn write_costs(mapping: &Mapping, fabric: &Fabric, out: &mut Output) -> Result<()> {
     let c = &mapping.certificate;
     let (best, cost) = &c.best_baseline;

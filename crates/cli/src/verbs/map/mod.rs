@@ -1,4 +1,4 @@
-//! `hopbyte map TRAFFIC --fabric F --nodes LIST`: where should the ranks go, and what is it worth?
+//! `hopbyte map TRAFFIC --fabric F --nodes LIST`: places the ranks, with a certificate.
 
 mod answer;
 mod question;
@@ -19,19 +19,19 @@ use std::path::PathBuf;
 
 pub use answer::write_costs;
 
-/// What to map, where, and how hard to look.
+/// Question, effort and outputs.
 #[derive(clap::Args, Debug)]
 pub struct MapArgs {
-    /// What to map and where.
+    /// The question.
     #[command(flatten)]
     question: question::Asked,
-    /// How hard to look.
+    /// Effort of the search.
     #[command(flatten)]
     effort: EffortArgs,
-    /// Where it is looked from.
+    /// Seeds and parts.
     #[command(flatten)]
     spread: SpreadArgs,
-    /// What a move may cost.
+    /// Migration.
     #[command(flatten)]
     moving: Moving,
     /// Print the file of one launcher instead
@@ -43,27 +43,27 @@ pub struct MapArgs {
         conflicts_with = "json"
     )]
     emit: Option<Launcher>,
-    /// Write every launcher's file and the whole answer (mapping.json) into a folder
+    /// Write all launchers' files and the whole answer (mapping.json) into a folder
     #[arg(long, value_name = "FOLDER", help_heading = "Result")]
     out: Option<PathBuf>,
-    /// Write a page that compares the placements, or with .svg a picture of them
+    /// Write a page that compares the placements, or a picture with .svg
     #[arg(long, value_name = "FILE.html|FILE.svg", help_heading = "Result")]
     report: Option<PathBuf>,
 }
 
-/// How hard to look.
+/// Effort of the search.
 #[derive(clap::Args, Clone, Debug)]
 struct EffortArgs {
-    /// Time to search for, in seconds; Ctrl-C ends it early and keeps the best placement so far
+    /// Search time in seconds; Ctrl-C ends it early and keeps the best placement so far
     #[arg(long, default_value_t = Effort::DEFAULT.seconds, help_heading = "Search")]
     seconds: f64,
-    /// Swaps to try instead of a time; the same on any machine and any number of threads
+    /// Number of swaps in place of a time; the same result on any machine and any number of threads
     #[arg(long, value_name = "N", help_heading = "Search")]
     trials: Option<u64>,
-    /// Seed of everything random
+    /// Seed of all random choices
     #[arg(long, default_value_t = Effort::DEFAULT.seed, help_heading = "Search")]
     seed: u64,
-    /// Threads to search on, at most 1024 (0: one for every core)
+    /// Search threads, at most 1024 (0: one per core)
     #[arg(long, default_value_t = Effort::DEFAULT.threads, value_name = "N", help_heading = "Search")]
     threads: usize,
 }
@@ -80,11 +80,11 @@ impl EffortArgs {
     }
 }
 
-/// How many seeds, and which of them here.
+/// Number of seeds, and the part of them to search here.
 #[derive(clap::Args, Clone, Debug, Default)]
 struct SpreadArgs {
     /// Search from so many seeds, --seed and the next, each for the whole --seconds or --trials, and keep the best;
-    /// what is found is kept in --out, and a search that was ended goes on from there
+    /// results are kept in --out, from which an interrupted search resumes
     #[arg(
         long,
         value_name = "N",
@@ -105,13 +105,13 @@ struct SpreadArgs {
     part: Option<(u64, u64)>,
 }
 
-/// What a job that runs already may pay to move, and for what.
+/// Migration of a running job: budget, remaining time and cost.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Moving {
-    /// Ranks that may change their node; the best mapping for which so many move
+    /// Migration budget: ranks that may change their node
     #[arg(long, value_name = "N", requires = "current", help_heading = "Moving")]
     migration_budget: Option<usize>,
-    /// How long the job will still run where it is: the answer is to stay where a move does not pay
+    /// Remaining time of the job without a migration: the advice is to stay if a move does not pay
     #[arg(
         long,
         value_name = "SECONDS",
@@ -119,7 +119,7 @@ pub struct Moving {
         help_heading = "Moving"
     )]
     remaining: Option<f64>,
-    /// What a rank takes along when it moves
+    /// Data of a rank that migrates
     #[arg(
         long,
         value_name = "BYTES",
@@ -128,7 +128,7 @@ pub struct Moving {
         help_heading = "Moving"
     )]
     bytes_per_rank: f64,
-    /// Share of the remaining time in which ranks wait for messages (1: all of it, the most a move can gain)
+    /// Share of the remaining time in which ranks wait for messages (1: all of it, the largest possible gain)
     #[arg(
         long,
         value_name = "RATIO",
@@ -140,7 +140,7 @@ pub struct Moving {
 }
 
 impl Moving {
-    /// The stakes of a move, where they were given.
+    /// The migration's stakes, if given.
     fn stakes(&self) -> Option<Stakes> {
         (self.migration_budget.is_some() || self.remaining.is_some()).then_some(Stakes {
             budget: self.migration_budget,
@@ -151,7 +151,7 @@ impl Moving {
     }
 }
 
-/// Maps, and says what it is worth.
+/// Maps and prints the certificate.
 pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
     let question = args.question.asked().read()?;
     say_notes(&question, out);
@@ -166,7 +166,7 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
         None => mapping,
     };
     match &question.node {
-        // A job that may move keeps its cores where it keeps its nodes.
+        // A job that may migrate keeps its cores on the nodes that it keeps.
         Some(node) if mapping.migration.is_none() => {
             if let Some(note) = node.arrange(&question, &mut mapping)? {
                 out.talk(note);
@@ -214,7 +214,7 @@ pub fn say_notes(question: &Question, out: &mut Output) {
     }
 }
 
-/// Searches from one seed or several; `None` where only a part of them was asked for.
+/// Searches from one seed or several; `None` if only a part of them was searched.
 fn find(args: &MapArgs, question: &Question, out: &mut Output) -> Result<Option<Mapping>> {
     let effort = args.effort.effort();
     let progress = Progress::new(out.quiet);
@@ -267,7 +267,7 @@ fn write_tried(tried: &[Tried], out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// Launchers without a file, and other remarks on what was written.
+/// Launchers without a file, and other remarks on the output.
 fn say_written(files: &WrittenFiles, out: &mut Output) {
     for (launcher, refusal) in &files.refused {
         refuse(*launcher, refusal, out);

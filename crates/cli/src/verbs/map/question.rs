@@ -7,10 +7,10 @@ use hopbyte_job::{Goal, GridOptions, Part, WireOptions};
 use hopbyte_oracle::{Aggregate, Metric};
 use std::path::PathBuf;
 
-/// What to map and where.
+/// Traffic, machine, nodes and objective.
 #[derive(clap::Args, Debug)]
 pub struct Asked {
-    /// What the ranks send each other: a file, or a spec such as stencil:16x16x16:27
+    /// Traffic between the ranks: a file, or a spec such as stencil:16x16x16:27
     #[arg(
         value_name = "TRAFFIC",
         long_help = args::traffic_help(),
@@ -25,7 +25,7 @@ pub struct Asked {
     /// The machine.
     #[command(flatten)]
     pub fabric: FabricOption,
-    /// Where the ranks may go: names, `miriel[063-065]`, `name:slots`, `@FILE`, or `all`
+    /// Nodes for the ranks: names, `miriel[063-065]`, `name:slots`, `@FILE`, or `all`
     ///
     /// Without it the nodes and slots are those of --current.
     #[arg(
@@ -35,22 +35,22 @@ pub struct Asked {
         required_unless_present = "current"
     )]
     pub nodes: Option<String>,
-    /// Where the ranks are now: a launcher's file
+    /// Current placement of the ranks: a launcher's file
     #[arg(long, value_name = "FILE", help_heading = "Job", long_help = args::placement_help())]
     pub current: Option<PathBuf>,
-    /// Ranks that each node holds (default: the fewest that hold all)
+    /// Ranks per node (default: the fewest that hold all)
     #[arg(long, value_name = "N", help_heading = "Job")]
     pub ranks_per_node: Option<u32>,
-    /// What is inside a node.
+    /// The inside of nodes.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// What other jobs put on the links: counters, as `hopbyte links` reads them (may be given twice)
+    /// Load of other jobs: counters, as `hopbyte links` reads them (may be given twice)
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     pub background: Vec<PathBuf>,
-    /// What their files do not say.
+    /// Properties of the counters that their files lack.
     #[command(flatten)]
     pub about: CounterArgs,
-    /// A running oracle that says what others put on the links: http://HOST:PORT or the path of its socket
+    /// A running oracle for the load of other jobs: http://HOST:PORT or the path of its socket
     #[arg(
         long,
         value_name = "URL|SOCKET",
@@ -61,14 +61,14 @@ pub struct Asked {
     /// Objective, minimised
     #[arg(long, value_parser = goal(), default_value_t = Goal::default(), help_heading = "Search")]
     pub objective: Goal,
-    /// For route-cost: what counts on a link
+    /// For route-cost: metric of a link
     #[arg(long, value_parser = args::metrics(), default_value_t = Metric::Hops, help_heading = "Search")]
     pub metric: Metric,
-    /// For route-cost: how a route's links become one number (default: hops are added up, of the others the
-    /// worst link counts)
+    /// For route-cost: aggregation along a route (default: the sum for hops, the maximum for the
+    /// others)
     #[arg(long, value_parser = args::aggregates(), help_heading = "Search")]
     pub aggregate: Option<Aggregate>,
-    /// Network whose headers and responses links carry beside the bytes of messages
+    /// Network whose protocol bytes are added to the payload
     #[arg(
         long,
         value_parser = network(),
@@ -77,7 +77,7 @@ pub struct Asked {
         help_heading = "Search"
     )]
     pub wire: String,
-    /// Instead of --wire: bytes on the way back for each byte sent, and nothing else beside the payload
+    /// In place of --wire: bytes on the way back for each byte sent, and no other protocol bytes
     #[arg(
         long,
         value_name = "RATIO",
@@ -88,10 +88,10 @@ pub struct Asked {
     pub response_fraction: Option<f64>,
 }
 
-/// A grid of ranks in the words of Cray's `MPICH_RANK_REORDER_OPTS`.
+/// A grid of ranks, in the terms of Cray's `MPICH_RANK_REORDER_OPTS`.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct GridArgs {
-    /// Instead of TRAFFIC: ranks along each dimension, 16,16,16; the last is fastest
+    /// In place of TRAFFIC: ranks along each dimension, 16,16,16; the last is fastest
     #[arg(
         long,
         value_name = "A,B,…",
@@ -102,10 +102,10 @@ pub struct GridArgs {
     /// Number of dimensions, checked against --dims
     #[arg(long, value_name = "N", requires = "dims", help_heading = "Grid")]
     pub ndims: Option<u32>,
-    /// Ranks talk to their nearest neighbours (which is meant without it too)
+    /// Nearest-neighbour messages (the default)
     #[arg(long, requires = "dims", help_heading = "Grid")]
     pub nearest: bool,
-    /// The grid closes to a torus
+    /// Periodic boundaries: the grid is a torus
     #[arg(long, requires = "dims", help_heading = "Grid")]
     pub periodic: bool,
     /// Bytes to neighbours across a face, an edge, a corner: 80000,800,8 (default: 1 across a face)
@@ -113,17 +113,17 @@ pub struct GridArgs {
     pub halo: Option<String>,
 }
 
-/// What a node has inside.
+/// The inside of a node.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct NodeArgs {
-    /// What is inside a node (hwloc XML or an NCCL topology): it holds a rank for each core, and ranks that send each
-    /// other much get cores near each other
+    /// Description of a node's inside (hwloc XML or an NCCL topology): one rank per core, and ranks with much mutual
+    /// traffic get cores near each other
     ///
     /// --ranks-per-node may ask for fewer, which are spread evenly, not for more; slots of single nodes in the list
-    /// (NAME:SLOTS) count as they stand.
+    /// (NAME:SLOTS) are kept.
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub node_topology: Option<PathBuf>,
-    /// For --node-topology: what a rank has to itself
+    /// For --node-topology: the part that each rank gets exclusively
     #[arg(
         long,
         value_parser = part(),
@@ -148,7 +148,7 @@ fn part() -> impl TypedValueParser<Value = Part> {
 }
 
 impl Asked {
-    /// The same as a question of the library.
+    /// As a question of the library.
     pub fn asked(&self) -> hopbyte_job::Asked {
         hopbyte_job::Asked {
             traffic: self.traffic.clone(),

@@ -1,4 +1,4 @@
-//! `hopbyte model`: what would happen?
+//! `hopbyte model`: predictions.
 
 mod reproduce;
 pub mod run;
@@ -8,18 +8,18 @@ use crate::output::{Answer, Output};
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Questions to models.
+/// Commands of the model.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// How long does a job take on a machine at an operating point, and what does each link carry?
+    /// Run time of a job on a machine at an operating point, and the load of every link
     Run(run::RunArgs),
-    /// What the papers printed beside what the models say
+    /// Published results beside those of the models
     Reproduce(reproduce::ReproduceArgs),
-    /// What TopoBW would measure between the nodes of a scenario's job, link by link
+    /// Predicted TopoBW results between the nodes of a scenario's job, link by link
     Topobw(topobw::TopobwArgs),
 }
 
-/// Answers.
+/// Runs the command.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Run(args) => run::run(args, out),

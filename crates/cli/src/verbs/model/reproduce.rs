@@ -10,22 +10,22 @@ use hopbyte_view::draw::{Curve, CurvePoint, Panel, curves_svg};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What to reproduce.
+/// Selection of rows.
 #[derive(clap::Args, Debug)]
 pub struct ReproduceArgs {
-    /// Rows (D1, G13 …) or claims (1.3); all when none is given
+    /// Rows (D1, G13 …) or claims (1.3); all by default
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Folder of the rows, one TOML file each
     #[arg(long, value_name = "FOLDER", default_value = "scenarios")]
     from: PathBuf,
-    /// Draw the papers' figures of these rows anew, as FOLDER/ROW.svg, and write their values beside
-    /// them as ROW.json
+    /// Redraw the papers' figures of these rows as FOLDER/ROW.svg, and write their values
+    /// as ROW.json
     #[arg(long, value_name = "FOLDER")]
     figures: Option<PathBuf>,
 }
 
-/// Answers: yes when all exact checks hold.
+/// Reproduces the rows: yes if all exact checks hold.
 pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
     let mut verdicts = Vec::new();
     for file in files(&args.from)? {
@@ -66,7 +66,7 @@ pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
     })
 }
 
-/// The last line for scripts.
+/// The last JSON line.
 #[derive(Serialize)]
 struct Last {
     schema: &'static str,

@@ -10,16 +10,16 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// The question.
+/// Scenario, changes and outputs.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
     /// Scenario: a TOML or JSON file
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
-    /// Look closer or less close than the scenario says: static, fluid, stalls, packet
+    /// Level in place of the scenario's: static, fluid, stalls, packet
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
-    /// Factor on the bandwidth of links between routers, instead of the scenario's
+    /// Factor on the bandwidth of links between routers, in place of the scenario's
     #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
     link: Option<f64>,
     /// Factor on the bandwidth between nodes and network
@@ -28,28 +28,28 @@ pub struct RunArgs {
     /// Factor on latencies
     #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
     latency: Option<f64>,
-    /// Factor on the messages that a node can start
+    /// Factor on the message rate of nodes
     #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
     message_rate: Option<f64>,
     /// Factor on the speed of processors
     #[arg(long, value_name = "FACTOR", help_heading = "Operating point")]
     cpu: Option<f64>,
-    /// Which rank is where, instead of the scenario's: mapping.json or a launcher's file
+    /// Placement of the ranks in place of the scenario's: mapping.json or a launcher's file
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
-    /// Write the counters of the simulated machine, as `hopbyte links --json` prints counters
+    /// Write the counters of the simulated machine in the form of `hopbyte links --json`
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
-    /// Write what every tile of the simulated Geminis counted, by GPCD's names (level packet), as
-    /// `hopbyte links` reads it
+    /// Write the counters of every simulated Gemini tile, by GPCD's names (level packet), in a form that
+    /// `hopbyte links` reads
     #[arg(long, value_name = "FILE")]
     registers: Option<PathBuf>,
-    /// Links to list in the text; 0 for all (JSON lists all that carried anything)
+    /// Links to list in the text; 0 for all (JSON lists all with load)
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
 
-/// The answer with what it took to find it.
+/// The answer with its computing effort.
 #[derive(Serialize)]
 struct ModelRecord {
     #[serde(flatten)]
@@ -57,7 +57,7 @@ struct ModelRecord {
     solver_seconds: f64,
 }
 
-/// Answers.
+/// Runs the model.
 pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     let mut scenario = args.scenario()?;
     let Asked { machine, inputs } = Asked::of(&scenario)?;
@@ -91,7 +91,7 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
 }
 
 impl RunArgs {
-    /// The scenario with what the command line changes.
+    /// The scenario with the changes of the command line.
     fn scenario(&self) -> Result<Scenario> {
         let mut scenario = read(&self.scenario)?;
         if let Some(level) = &self.level {

@@ -1,4 +1,4 @@
-//! `hopbyte model topobw SCENARIO`: what TopoBW (paper 002, III) would measure on the scenario's machine.
+//! `hopbyte model topobw SCENARIO`: predicted TopoBW results (paper 002, III) on the scenario's machine.
 
 use crate::output::{Answer, Output, Table};
 use anyhow::Result;
@@ -11,24 +11,24 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The question.
+/// Scenario and options.
 #[derive(clap::Args, Debug)]
 pub struct TopobwArgs {
-    /// Scenario: a TOML or JSON file; of its job the nodes count
+    /// Scenario: a TOML or JSON file; only the nodes of its job are used
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// Bytes that every pair sends
     #[arg(long, value_name = "BYTES", default_value_t = 64_000_000)]
     bytes: u64,
-    /// Every pair on a line, as TopoBW prints it
+    /// One line per pair, in TopoBW's format
     #[arg(long)]
     pairs: bool,
-    /// Write every pair as the probe does, for `hopbyte probe analyse`
+    /// Write every pair in the probe's format, for `hopbyte probe analyse`
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// One pair, as the probe writes it.
+/// One pair in the probe's format.
 #[derive(Serialize)]
 struct TopobwRecord<'a> {
     schema: &'static str,
@@ -46,7 +46,7 @@ struct TopobwRecord<'a> {
     trial: u32,
 }
 
-/// Answers.
+/// Runs the model.
 pub fn run(args: &TopobwArgs, out: &mut Output) -> Result<Answer> {
     let scenario = read(&args.scenario)?;
     scenario.check()?;

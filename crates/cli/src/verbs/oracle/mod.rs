@@ -1,4 +1,4 @@
-//! `hopbyte oracle`: what does the route between two nodes cost, once or as long as it is asked?
+//! `hopbyte oracle`: costs of routes, by one query or a service.
 
 mod query;
 mod serve;
@@ -7,16 +7,16 @@ use crate::output::{Answer, Output};
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Questions about routes.
+/// Commands of the oracle.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// The cost of the route between two nodes, a list of pairs, or all pairs
     Query(query::Query),
-    /// Follow the machine's counters and answer programs: costs of pairs, lists and allocations as of now
+    /// Follow the machine's counters and serve current costs of pairs, lists and allocations to programs
     Serve(serve::ServeArgs),
 }
 
-/// Answers.
+/// Runs the command.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Query(query) => query::run(query, out),

@@ -1,4 +1,4 @@
-//! `hopbyte oracle query`: what does the route between two nodes cost?
+//! `hopbyte oracle query`: cost of the route between two nodes.
 
 use crate::args::{self, CounterArgs, FabricOption, one_of};
 use crate::output::{Answer, Output, Table, count};
@@ -11,7 +11,7 @@ use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What to ask.
+/// Pairs, metric and machine.
 #[derive(clap::Args, Debug)]
 pub struct Query {
     /// Sending node
@@ -23,28 +23,28 @@ pub struct Query {
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
-    /// File of pairs, one a line: `FROM,TO` (or apart by a tab, or by one blank)
+    /// File of pairs, one per line: `FROM,TO` (or separated by a tab or one blank)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "all"])]
     pairs: Option<PathBuf>,
-    /// All pairs of routers: prints the distribution and the dearest; --out keeps the matrix
+    /// All pairs of routers: prints the distribution and the most expensive pairs; --out keeps the matrix
     #[arg(long, conflicts_with = "from")]
     all: bool,
     /// Write the matrix of --all as a NumPy file (32-bit floats, row = from; NaN unknown)
     #[arg(long, value_name = "FILE.npy", requires = "all")]
     out: Option<PathBuf>,
-    /// What counts on a link
+    /// Metric of a link
     #[arg(long, value_parser = args::metrics(), default_value_t = Metric::Hops)]
     metric: Metric,
     /// Counters for the metrics that need them, as `hopbyte links` reads them (may be given twice)
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     counters: Vec<PathBuf>,
-    /// What their files do not say.
+    /// Properties of the counters that their files lack.
     #[command(flatten)]
     about: CounterArgs,
-    /// How the links of a route become one number
+    /// Aggregation along a route
     #[arg(long, value_parser = args::aggregates(), default_value_t = Aggregate::Sum)]
     aggregate: Aggregate,
-    /// Which routes count
+    /// Request route, response route, or both
     #[arg(long, value_parser = overs(), default_value_t = Over::Request)]
     over: Over,
 }
@@ -65,7 +65,7 @@ struct Cost {
     pair: Pair,
 }
 
-/// Answers.
+/// Answers the query.
 pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
     let machine = query.fabric.read(out)?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
@@ -121,7 +121,7 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
     Ok(if complete { Answer::Yes } else { Answer::No })
 }
 
-/// Dearest first.
+/// Most expensive first.
 fn write(query: &Query, mut answers: Vec<Cost>, out: &mut Output) -> Result<()> {
     answers.sort_by(|a, b| {
         let key = |c: &Cost| c.pair.cost.or(c.pair.lower).unwrap_or(f64::INFINITY);
@@ -162,7 +162,7 @@ fn over_text(over: Over) -> &'static str {
     }
 }
 
-/// Whole numbers as they are, ratios and seconds per byte with the digits that count.
+/// Formats whole numbers exactly, ratios and seconds per byte with significant digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         return format!("{value}");
@@ -174,7 +174,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// The whole matrix between routers: its distribution, and the dearest pairs.
+/// The whole matrix between routers: its distribution, and the most expensive pairs.
 fn all(query: &Query, fabric: &Fabric, costs: &RouteCosts, out: &mut Output) -> Result<Answer> {
     let matrix = costs.all_routers()?;
     if let Some(path) = &query.out {

@@ -1,4 +1,4 @@
-//! `hopbyte oracle serve`: follows the machine's counters and answers whoever asks.
+//! `hopbyte oracle serve`: follows the machine's counters and answers queries.
 
 use super::super::collect::token;
 use crate::args::{CounterArgs, FabricOption};
@@ -20,19 +20,19 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What to follow and where to answer.
+/// Sources and addresses of the service.
 #[derive(clap::Args, Debug)]
 pub struct ServeArgs {
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
-    /// Follow files of counters, as `hopbyte links` reads them; they are read again when they change
+    /// Follow counter files, as `hopbyte links` reads them; they are read again when they change
     #[arg(long, value_name = "FILE", group = "from", help_heading = "Counters")]
     counters: Vec<PathBuf>,
-    /// What their files do not say.
+    /// Properties of the counters that their files lack.
     #[command(flatten)]
     about: CounterArgs,
-    /// Follow the folder that `hopbyte collect --store` keeps; a restart goes on from its last tick
+    /// Follow the folder of `hopbyte collect --store`; a restart resumes at its last tick
     #[arg(long, value_name = "FOLDER", group = "from", help_heading = "Counters")]
     store: Option<PathBuf>,
     /// Follow a running collector
@@ -43,7 +43,7 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     collector: Option<String>,
-    /// What the collector gathers is of `hopbyte lab agents` of this lab
+    /// The collector's data comes from `hopbyte lab agents` of this lab
     #[arg(
         long,
         value_name = "NAME",
@@ -51,7 +51,7 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     lab: Option<String>,
-    /// File of certificates (PEM) that vouch for the collector's: talk TLS to it
+    /// File of CA certificates (PEM) for the collector: use TLS
     #[arg(
         long,
         value_name = "FILE",
@@ -59,10 +59,10 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     tls_ca: Option<PathBuf>,
-    /// Replay a store from its beginning
+    /// Replay a store from its start
     #[arg(long, value_name = "FOLDER", group = "from", help_heading = "Counters")]
     replay: Option<PathBuf>,
-    /// Seconds of the replayed store in a second
+    /// Replayed seconds of the store per second
     #[arg(
         long,
         value_name = "X",
@@ -71,7 +71,7 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     speed: f64,
-    /// How often to look whether files of counters have changed, in seconds
+    /// Seconds between checks for changed counter files
     #[arg(
         long,
         value_name = "SECONDS",
@@ -79,10 +79,10 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     every: f64,
-    /// File with the collector's secret; beyond this machine also what askers must show
+    /// File with the collector's secret; beyond this machine also the clients' token
     #[arg(long, value_name = "FILE", help_heading = "Answers")]
     token: Option<PathBuf>,
-    /// Answer HTTP here; an address that others reach needs --token, to be shown as a bearer token
+    /// Serve HTTP here; beyond this machine it needs --token, as bearer token
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -90,12 +90,12 @@ pub struct ServeArgs {
         help_heading = "Answers"
     )]
     listen: SocketAddr,
-    /// Answer on a Unix socket too; who may open the folder may ask
+    /// Serve a Unix socket too; access is by permission of its folder
     #[arg(long, value_name = "PATH", help_heading = "Answers")]
     socket: Option<PathBuf>,
 }
 
-/// Where it answers, for scripts.
+/// Addresses of the service, as JSON.
 #[derive(Serialize)]
 struct Serving<'a> {
     schema: &'static str,
@@ -105,7 +105,7 @@ struct Serving<'a> {
     version: u64,
 }
 
-/// Serves until the process is ended.
+/// Serves until the process ends.
 pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let source = source(args, &machine)?;
@@ -131,7 +131,7 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
             };
             let ready = || drop(tell.send(Ok(())));
             if let Err(error) = source.follow(machine, desk, &ready, &say) {
-                // Before anything was served this ends the command, later it is only said.
+                // Before the first snapshot this ends the command, later it is only reported.
                 say(&format!("{error:#}"));
                 desk.fail(&format!("{error:#}"));
                 let _ = tell.send(Err(error));
@@ -176,7 +176,7 @@ fn source(args: &ServeArgs, machine: &Machine) -> Result<Source> {
     })
 }
 
-/// Links of a lab's routers by interface; without a lab none.
+/// Links of a lab's routers by interface; empty without a lab.
 fn ports(lab: Option<&str>, machine: &Machine) -> Result<PortMap> {
     let Some(name) = lab else {
         return Ok(PortMap::new());

@@ -1,4 +1,4 @@
-//! `hopbyte probe`: are the links as fast as they should be? Which component is not?
+//! `hopbyte probe`: measures links and finds the slow component.
 
 use super::record::flavour;
 use crate::args::{FabricArgs, FabricOption};
@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Measuring links, and understanding what was measured.
+/// Measurement and analysis of links.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Which transfers show every link? A schedule for topobw
+    /// Schedule of transfers over every link, for topobw
     Plan(Plan),
     /// Measure every link between a job's nodes with topobw, and analyse the result
     Run(Run),
-    /// What is slow, and which component explains it? Exit code 1 when something is
+    /// Find slow paths and the components that explain them; exit code 1 if there are any
     Analyse(Analyse),
 }
 
@@ -32,18 +32,18 @@ pub enum Verb {
 pub struct Plan {
     #[command(flatten)]
     fabric: FabricArgs,
-    /// Nodes that take part: names, `miriel[063-065]`, `@FILE`, or `all`
+    /// Participating nodes: names, `miriel[063-065]`, `@FILE`, or `all`
     #[arg(long, value_name = "LIST", default_value = "all", help_heading = "Job")]
     nodes: String,
 }
 
-/// What counts as slow.
+/// Thresholds of slow paths.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Measure {
-    /// Share below the class's figure that is slow; noise may double it
+    /// Tolerance below the class's rate; noise may double it
     #[arg(long, default_value_t = explain::TOLERANCE, value_name = "SHARE")]
     tolerance: f64,
-    /// What a kind of link should give, `KIND=BYTES_PER_S`, in place of what its class gave
+    /// Expected rate of a kind of link, `KIND=BYTES_PER_S`, in place of the class's
     #[arg(long, value_name = "KIND=RATE")]
     expected: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub struct Measure {
 /// See [`Verb::Analyse`].
 #[derive(clap::Args, Debug)]
 pub struct Analyse {
-    /// What `topobw --json` printed (`probe run -o`)
+    /// Output of `topobw --json` (`probe run -o`)
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
     #[command(flatten)]
@@ -65,10 +65,10 @@ pub struct Analyse {
 pub struct Run {
     #[command(flatten)]
     fabric: FabricOption,
-    /// Nodes that take part: names, `miriel[063-065]`, `@FILE`, or `all`; the launcher puts a rank on each
+    /// Participating nodes: names, `miriel[063-065]`, `@FILE`, or `all`; the launcher puts a rank on each
     #[arg(long, value_name = "LIST", default_value = "all", help_heading = "Job")]
     nodes: String,
-    /// File for what topobw prints
+    /// File for the output of topobw
     #[arg(short, long, value_name = "FILE", default_value = "topobw.jsonl")]
     output: PathBuf,
     /// Bytes of a message
@@ -95,7 +95,7 @@ pub struct Run {
         help_heading = "Measurement"
     )]
     trials: u32,
-    /// Microseconds that ranks sleep between two looks at their messages (emulated clusters)
+    /// Microseconds that ranks sleep between polls of their messages (emulated clusters)
     #[arg(
         long,
         default_value_t = 0,
@@ -103,7 +103,7 @@ pub struct Run {
         help_heading = "Measurement"
     )]
     nap: u32,
-    /// End the job after so long
+    /// Time limit of the job
     #[arg(
         long,
         default_value_t = 600.0,
@@ -111,15 +111,15 @@ pub struct Run {
         help_heading = "Measurement"
     )]
     deadline: f64,
-    /// The launcher's MPI, where it does not tell
+    /// The launcher's MPI, if it cannot be detected
     #[arg(long, value_parser = flavour(), value_name = "MPI")]
     flavour: Option<Flavour>,
-    /// Where the probes are: a folder with ompi, mpich, abi (default: installed, or build/probes)
+    /// Folder of the probes, with ompi, mpich, abi (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
     #[command(flatten)]
     measure: Measure,
-    /// The launcher with its options, behind `--`, without a program
+    /// The launcher with its options, after `--`, without a program
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -129,7 +129,7 @@ pub struct Run {
     launcher: Vec<OsString>,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Plan(args) => {

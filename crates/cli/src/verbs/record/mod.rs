@@ -1,4 +1,4 @@
-//! `hopbyte record -- mpirun …`: who sends how much to whom, and where every rank ran.
+//! `hopbyte record -- mpirun …`: traffic between ranks, and their placement.
 
 use crate::args::one_of;
 use crate::output::{Answer, Output, Table, count};
@@ -12,27 +12,27 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The job, and where its record goes.
+/// The job, and the folder of its record.
 #[derive(clap::Args, Debug)]
 pub struct RecordArgs {
-    /// Folder for the record: a file from every rank, traffic.csv and placement.csv. On several nodes one
-    /// that all of them see
+    /// Folder for the record: a file from every rank, traffic.csv and placement.csv. On several nodes it must be
+    /// shared
     #[arg(short, long, value_name = "FOLDER", default_value = "hopbyte-record")]
     out: PathBuf,
-    /// End the job after so long
+    /// Time limit of the job
     #[arg(long, value_name = "SECONDS")]
     deadline: Option<f64>,
-    /// The program's MPI, where neither it nor the launcher tells
+    /// The program's MPI, if it cannot be detected
     #[arg(long, value_parser = flavour(), value_name = "MPI")]
     flavour: Option<Flavour>,
-    /// Where the preload libraries are (default: installed beside hopbyte, or build/mpi)
+    /// Folder of the preload libraries (default: installed beside hopbyte, or build/mpi)
     #[arg(long, value_name = "FOLDER")]
     libraries: Option<PathBuf>,
-    /// Algorithms by which collective calls become messages in traffic.csv: openmpi, mpich, COLLECTIVE=ALGORITHM, or
+    /// Algorithms that expand collective calls in traffic.csv: openmpi, mpich, COLLECTIVE=ALGORITHM, or
     /// a comma list of these (default: as the job's MPI decides)
     #[arg(long, value_name = "RULES")]
     collectives: Option<String>,
-    /// The command, behind `--`
+    /// The command, after `--`
     #[arg(
         required = true,
         trailing_var_arg = true,

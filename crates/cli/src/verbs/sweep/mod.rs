@@ -1,4 +1,4 @@
-//! `hopbyte sweep SCENARIO…`: how sensitive is a job to each rate and delay of its machine?
+//! `hopbyte sweep SCENARIO…`: sensitivity of a job to each rate and delay of its machine.
 
 mod show;
 
@@ -18,7 +18,7 @@ use hopbyte_view::report::sweep_svg;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The experiment.
+/// Scenarios, axes and outputs.
 #[derive(clap::Args, Debug)]
 pub struct SweepArgs {
     /// Scenarios: TOML or JSON files; several are compared
@@ -33,28 +33,28 @@ pub struct SweepArgs {
     /// Factors on latencies
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
     latency: Vec<f64>,
-    /// Factors on the messages that a node can start
+    /// Factors on the message rate of nodes
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
     message_rate: Vec<f64>,
     /// Factors on the speed of processors
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
     cpu: Vec<f64>,
-    /// Every factor of an axis with every one of the others (default: one axis at a time)
+    /// All combinations of the axes' factors (default: one axis at a time)
     #[arg(long, help_heading = "Operating points")]
     cross: bool,
-    /// Runs of every point, each with a seed of its own
+    /// Runs per point, each with a seed of its own
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Trials")]
     trials: u32,
-    /// Which rank is where, instead of the scenario's: linear, round-robin, random
+    /// Placement in place of the scenario's: linear, round-robin, random
     #[arg(long, value_name = "RULE", help_heading = "Trials")]
     placement: Option<String>,
-    /// How much computing varies, standard deviation over mean, instead of the scenario's
+    /// Variation of computing times, standard deviation over mean, in place of the scenario's
     #[arg(long, value_name = "SHARE", help_heading = "Trials")]
     noise: Option<f64>,
-    /// Look closer or less close than the scenarios say: static, fluid, stalls, packet
+    /// Level in place of the scenarios': static, fluid, stalls, packet
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
-    /// Write all runs as Parquet; what is done is kept beside it, and a killed sweep goes on from there
+    /// Write all runs as Parquet; a journal is kept beside it, from which a killed sweep resumes
     #[arg(long, short, value_name = "FILE.parquet")]
     out: Option<PathBuf>,
     /// Draw time over each axis
@@ -63,7 +63,7 @@ pub struct SweepArgs {
     /// Only part I of N, for array jobs; without it, the parts are gathered
     #[arg(long, value_name = "I/N", value_parser = part, requires = "out")]
     points: Option<(u64, u64)>,
-    /// Runs at a time (default: as many as processors)
+    /// Concurrent runs (default: number of processors)
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 }
@@ -80,10 +80,10 @@ fn factor(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("found '{text}', expected a factor such as 0.25 or 1/4"))
 }
 
-/// Factors when none are given: what paper 001 did to the links.
+/// Default factors: the link bandwidths of paper 001.
 const QUARTERS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
-/// Answers.
+/// Runs the sweep.
 pub fn run(args: &SweepArgs, out: &mut Output) -> Result<Answer> {
     let plan = args.plan();
     let scenarios = args.scenarios()?;
@@ -129,7 +129,7 @@ pub fn run(args: &SweepArgs, out: &mut Output) -> Result<Answer> {
         progress.show(share, &format!("{runs} of {} runs", left.len()));
     };
     work.run(&left, &show, |record| {
-        // Read back from its line, so that a run is the same whether it comes from a journal or not.
+        // Read back from its line, so that a run is the same with and without a journal.
         let line = serde_json::to_string(&record)?;
         if let Some(journal) = &mut kept {
             journal.line(&line)?;
@@ -142,7 +142,7 @@ pub fn run(args: &SweepArgs, out: &mut Output) -> Result<Answer> {
             out.object(record)?;
         }
     }
-    // Parts leave gathering to a run without --points, also the one that ends last.
+    // Parts leave gathering to a run without --points, even the part that ends last.
     if (done.len() as u64) < all || args.points.is_some() {
         out.talk(format!(
             "{} of {all} runs are done; without --points the rest is run, and all gathered",
@@ -285,7 +285,7 @@ impl SweepArgs {
         Ok(list)
     }
 
-    /// Says where an axis has nothing to act on.
+    /// Reports axes without effect.
     fn remark(&self, scenario: &Scenario, out: &mut Output) -> Result<()> {
         if !self.message_rate.is_empty() && scenario.parameters()?.messages_per_s.is_none() {
             out.talk(format!(

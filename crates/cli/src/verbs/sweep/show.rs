@@ -1,4 +1,4 @@
-//! What a sweep found, as a table, for scripts, and as a picture.
+//! Results of a sweep as a table, as JSON and as a picture.
 
 use crate::output::{Output, TIMES, Table, scale};
 use anyhow::Result;

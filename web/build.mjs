@@ -1,4 +1,4 @@
-// Builds dist/report.js and dist/report.css, or with --check says whether they are what src builds.
+// Builds dist/report.js and dist/report.css, or with --check reports whether they are up to date with src.
 import { build } from "esbuild";
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,7 @@ const result = await build({
 
 let drift = 0;
 for (const file of result.outputFiles) {
-  // A report holds the script inline: it must not be able to end its own element.
+  // A report holds the script inline: it must not contain its own element's end tag.
   const text = file.text.replaceAll("</script", "<\\/script");
   if (process.argv.includes("--check")) {
     const committed = await readFile(file.path, "utf8").catch(() => "");

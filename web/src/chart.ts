@@ -11,7 +11,7 @@ const WIDTH = 720;
 const HEIGHT = 120;
 const [LEFT, BASE, TOP] = [64, 96, 8];
 
-/** Draws how the largest and the mean load went over time; gaps stay gaps. */
+/** Draws the history of the largest and the mean load; missing values are gaps. */
 export function chart(view: HTMLElement, history: Moment[], index: number, name: string, unit: Unit): void {
   if (history.length < 2) return;
   let figure = view.querySelector<HTMLElement>("figure.history");

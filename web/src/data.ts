@@ -29,11 +29,11 @@ export interface View {
   max: number;
   before: Float32Array;
   after: Float32Array | null;
-  /** Links that the pictures number, worst first. */
+  /** Numbered links of the pictures, worst first. */
   numbered: { before: number[]; after: number[] };
 }
 
-/** Four numbers a place, `NaN` where something is not drawn. */
+/** Four numbers per place, `NaN` if not drawn. */
 export interface Places {
   width: number;
   height: number;
@@ -42,7 +42,7 @@ export interface Places {
   nodes: Float32Array;
 }
 
-/** Which node pairs use a link, and which links a node uses, most bytes first. */
+/** Node pairs that use a link, and links that a node uses, most bytes first. */
 export interface Users {
   ofLink: Map<number, [number, number, number][]>;
   ofNode: Map<number, number[]>;
@@ -51,7 +51,7 @@ export interface Users {
 export interface Grid {
   dims: [number, number, number];
   coords: Uint16Array;
-  /** Two a dimension, plus first; 255 for links that are not between routers. */
+  /** Two per dimension, plus first; 255 for links that are not between routers. */
   directions: Uint8Array;
 }
 
@@ -88,7 +88,7 @@ function users(list: Document["users"][number] | undefined): Users | null {
   return list ? { ofLink: new Map(list.of_link), ofNode: new Map(list.of_node) } : null;
 }
 
-/** Reads the embedded document, or null where the page has none. */
+/** Reads the embedded document, or null if the page has none. */
 export function load(): Report | null {
   const element = document.getElementById("data");
   if (!element?.textContent) return null;

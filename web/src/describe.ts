@@ -2,12 +2,12 @@ import type { Report, Side } from "./data";
 import { lit, type Target } from "./selection";
 import { quantity } from "./text";
 
-/** Pairs of nodes named for a link. */
+/** Limit of node pairs named for a link. */
 const PAIRS = 4;
-/** Ranks named for a node. */
+/** Limit of ranks named for a node. */
 const RANKS = 12;
 
-/** What the tooltip says about a target. */
+/** Text of a target's tooltip. */
 export function describe(report: Report, target: Target, side: Side): string[] {
   switch (target.kind) {
     case "link":

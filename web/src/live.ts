@@ -1,7 +1,7 @@
 import { floats, type Report } from "./data";
 import { chart, type Moment } from "./chart";
 
-/** News from the server; `crates/view/src/report/live` writes it. */
+/** Changes from the server; `crates/view/src/report/live` writes them. */
 interface News {
   sequence: number;
   lead: string;
@@ -18,11 +18,11 @@ interface News {
   history: Moment[];
 }
 
-/** How often the page asks, in milliseconds; slower when nobody looks or nobody answers. */
+/** Polling interval in milliseconds; longer while the page is hidden or the server does not answer. */
 const EVERY = 2000;
 const SLOWER = 15000;
 
-/** Follows the counters: asks for news and puts them in place. */
+/** Follows the counters: polls for changes and updates the page. */
 export function live(report: Report, changed: (view: HTMLElement, index: number) => void): void {
   const address = document.body.dataset["live"];
   if (!address) return;
@@ -68,7 +68,7 @@ function show(report: Report, news: News, changed: (view: HTMLElement, index: nu
     view.before = floats(fresh.values);
     view.max = fresh.max;
     view.numbered.before = fresh.numbered;
-    // The fragments are made by the same program as the page, which escapes every name.
+    // The fragments come from the same program as the page, which escapes every name.
     const parts: [string, string][] = [
       [".pictures svg.hb", fresh.picture],
       [".legend", fresh.legend],

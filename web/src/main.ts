@@ -1,4 +1,4 @@
-// The script of a report: hover, sort, filter, turn. The page can be read without it.
+// The script of a report: hover, sort, filter, turn. The page is readable without it.
 import { load, loads } from "./data";
 import { legend } from "./legend";
 import { live } from "./live";

@@ -6,10 +6,10 @@ import type { Tooltip } from "./tooltip";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Links up to which the rest steps back when something is lit: painting more takes too long. */
+/** Limit of links up to which a selection dims the others: painting more takes too long. */
 const MOST_DIMMED = 6000;
 
-/** Makes one drawing answer the pointer and show the selection. */
+/** Connects one drawing to the pointer and the selection. */
 export function enliven(
   figure: HTMLElement,
   report: Report,
@@ -60,7 +60,7 @@ export function enliven(
   });
 }
 
-/** A path on the layer above the drawing, which is painted without the drawing. */
+/** A path on the layer above the drawing, which is painted separately. */
 function overlay(layer: SVGSVGElement, name: string): SVGPathElement {
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("class", name);

@@ -3,11 +3,11 @@ import type { Target } from "./selection";
 
 export type Four = [number, number, number, number];
 
-/** Farthest that the pointer may be from a stroke, in pixels of the picture. */
+/** Maximum distance of the pointer from a stroke, in pixels of the picture. */
 const REACH = 7;
 /** Distances closer than this count as equal. */
 const CLOSE = 0.3;
-/** Side of the squares in which strokes are looked up. */
+/** Side of the grid cells of the spatial index. */
 const CELL = 24;
 
 /** Four numbers of a packed list. */
@@ -16,7 +16,7 @@ export function four(list: Float32Array, at: number): Four {
   return [list[i] ?? NaN, list[i + 1] ?? NaN, list[i + 2] ?? NaN, list[i + 3] ?? NaN];
 }
 
-/** Finds what lies under a point of the picture. */
+/** Finds the element under a point of the picture. */
 export class Index {
   private readonly cells = new Map<number, number[]>();
   private readonly columns: number;
@@ -45,7 +45,7 @@ export class Index {
     return (Math.floor(y / CELL) + 1) * this.columns + Math.floor(x / CELL) + 1;
   }
 
-  /** The link or, where there is none within reach, the node or router at a point. */
+  /** The link or, if none is within reach, the node or router at a point. */
   at(x: number, y: number, load: (link: number) => number): Target | null {
     const link = this.link(x, y, load);
     return link === null ? this.box(x, y) : { kind: "link", link };
@@ -70,7 +70,7 @@ export class Index {
     return best < 0 ? null : best;
   }
 
-  /** A node with a box of its own, or else the router whose box holds the point. */
+  /** A node with a box of its own, else the router at the point. */
   private box(x: number, y: number): Target | null {
     const { nodes, routers } = this.places;
     const router = find(routers, x, y);

@@ -3,7 +3,7 @@ import { describe } from "./describe";
 import { lit, type Selection, type Target } from "./selection";
 import type { Tooltip } from "./tooltip";
 
-/** Makes the table of ranks answer the pointer and show the selection. */
+/** Connects the table of ranks to the pointer and the selection. */
 export function ranks(table: HTMLElement, report: Report, selection: Selection, tip: Tooltip): void {
   const chips = new Map<number, HTMLElement[]>();
   for (const chip of table.querySelectorAll<HTMLElement>("[data-rank]")) {

@@ -1,13 +1,13 @@
 import type { Report, Side, Users } from "./data";
 
-/** What the reader points at. */
+/** Target of the pointer. */
 export type Target =
   | { kind: "link"; link: number }
   | { kind: "node"; node: number }
   | { kind: "router"; router: number }
   | { kind: "rank"; rank: number };
 
-/** Everything to light on one side of the comparison. */
+/** All highlighted elements on one side of the comparison. */
 export interface Lit {
   links: number[];
   nodes: number[];
@@ -17,7 +17,7 @@ export interface Lit {
 
 type Listener = (target: Target | null) => void;
 
-/** Keeps what is pointed at and what a click has pinned, and tells every view. */
+/** Holds the hovered and the pinned target, and notifies all views. */
 export class Selection {
   private readonly listeners: Listener[] = [];
   private pinned: Target | null = null;
@@ -26,12 +26,12 @@ export class Selection {
     this.listeners.push(listener);
   }
 
-  /** Points at something, unless something is pinned. */
+  /** Sets the hovered target, unless one is pinned. */
   point(target: Target | null): void {
     if (this.pinned === null) this.tell(target);
   }
 
-  /** Pins a target, or lets go of it when it is pinned already. */
+  /** Pins a target, or unpins it if it is pinned already. */
   pin(target: Target | null): void {
     const same = target !== null && JSON.stringify(target) === JSON.stringify(this.pinned);
     this.pinned = same ? null : target;

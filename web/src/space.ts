@@ -4,11 +4,11 @@ import { toSegment, type Four } from "./places";
 import { lit, type Selection } from "./selection";
 import type { Tooltip } from "./tooltip";
 
-/** Length of a stroke that goes round its ring, in steps of the grid. */
+/** Length of the stroke of a wraparound link, in steps of the grid. */
 const STUB = 0.42;
-/** Links up to which those without load are drawn too. */
+/** Limit of links up to which idle ones are drawn too. */
 const ALL_LINKS = 4000;
-/** Widths by class from nothing to the heaviest. */
+/** Widths by class from idle to the heaviest. */
 const WIDTHS = [0.6, 1.1, 1.7, 2.4, 3.2, 4.2];
 /** Links from which light strokes are half transparent. */
 const CROWDED = 1500;
@@ -16,7 +16,7 @@ const CROWDED = 1500;
 const MARKS = ["u", "z", "l1", "l2", "l3", "l4", "l5"];
 const REACH = 7;
 
-/** Where the reader looks from; both sides of a comparison share one. */
+/** The camera; both sides of a comparison share one. */
 class Camera {
   yaw = -0.6;
   pitch = 0.42;
@@ -35,7 +35,7 @@ class Camera {
   }
 }
 
-/** Ends of every link between routers in steps from the middle of the machine. */
+/** Ends of every link between routers in steps from the centre of the machine. */
 function segments(report: Report, grid: Grid): Float32Array {
   const count = report.links.from.length;
   const out = new Float32Array(6 * count).fill(NaN);
@@ -58,16 +58,16 @@ function segments(report: Report, grid: Grid): Float32Array {
   return out;
 }
 
-/** The machine in space, on a canvas that turns. */
+/** The 3D view of the machine, on a rotatable canvas. */
 class Space {
   readonly figure = document.createElement("figure");
   private readonly canvas = document.createElement("canvas");
   private classes = new Int8Array();
   /** Links by class, unknown first. */
   private byClass: number[][] = [];
-  /** Strokes on the canvas as last drawn. */
+  /** Strokes of the last frame. */
   private readonly flat: Float32Array;
-  /** The picture without anything lit; drawn again when the camera, the size or the theme changes. */
+  /** The picture without highlights; redrawn when the camera, the size or the theme changes. */
   private readonly base = document.createElement("canvas");
   private stale = true;
   private light: number[] = [];
@@ -109,7 +109,7 @@ class Space {
     });
   }
 
-  /** Takes the loads as they are now. */
+  /** Updates the loads. */
   refresh(): void {
     this.classify();
     this.later(true);
@@ -260,7 +260,7 @@ class Space {
     return (this.camera.zoom * 0.9 * Math.min(width, height * 1.2)) / Math.max(1, across);
   }
 
-  /** Turns a point and gives its place on the canvas. */
+  /** Rotates a point and projects it onto the canvas. */
   private turn(x: number, y: number, z: number): [number, number] {
     const { yaw, pitch } = this.camera;
     const [cy, sy, cp, sp] = [Math.cos(yaw), Math.sin(yaw), Math.cos(pitch), Math.sin(pitch)];
@@ -276,7 +276,7 @@ class Space {
       if (Number.isNaN(lines[i] ?? NaN)) continue;
       const [ax, ay] = this.turn(lines[i] ?? 0, lines[i + 1] ?? 0, lines[i + 2] ?? 0);
       const [bx, by] = this.turn(lines[i + 3] ?? 0, lines[i + 4] ?? 0, lines[i + 5] ?? 0);
-      // Traffic keeps to the right, so that the two directions of a cable can be told apart.
+      // Right-hand traffic, so that the two directions of a cable are distinguishable.
       const length = Math.hypot(bx - ax, by - ay) || 1;
       const aside = Math.min(2.4, 0.05 * scale);
       const [px, py] = [(-(by - ay) / length) * aside, ((bx - ax) / length) * aside];
@@ -325,7 +325,7 @@ interface Colours {
   job: string;
 }
 
-/** The colours of the drawings, as the theme has them now. */
+/** The colours of the drawings in the current theme. */
 function colours(): Colours {
   const probe = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   probe.setAttribute("class", "hb probe");
@@ -340,7 +340,7 @@ function colours(): Colours {
   return { load: found.slice(0, 6), unknown, frame, job };
 }
 
-/** Adds the machine in space below the drawings of a view; gives back how to show new loads. */
+/** Adds the 3D view below the drawings of a view; returns a function that updates the loads. */
 export function space(
   view: HTMLElement,
   report: Report,

@@ -13,7 +13,7 @@ interface Row {
 
 type Value = string | number;
 
-/** Sorting, filtering and lighting of the table of links. */
+/** Sorting, filtering and highlighting of the table of links. */
 export class LinkTable {
   private readonly body: HTMLTableSectionElement;
   private rows: Row[];
@@ -35,7 +35,7 @@ export class LinkTable {
     this.sort("most");
   }
 
-  /** Takes the loads as they are now, in the order that the reader chose. */
+  /** Updates the loads, in the order chosen by the user. */
   refresh(): void {
     this.rows = collect(this.report);
     this.order();
@@ -86,7 +86,7 @@ export class LinkTable {
     });
   }
 
-  /** Sorts by a column; the same column again turns the order round. Loads begin with the largest. */
+  /** Sorts by a column; the same column again reverses the order. Loads begin with the largest. */
   private sort(key: string): void {
     const text = key === "name" || key === "to" || key === "kind";
     this.down = key === this.key ? !this.down : !text;
@@ -110,7 +110,7 @@ export class LinkTable {
     this.draw();
   }
 
-  /** What a row is sorted by: a text column, or before, after or change of a view by number. */
+  /** Sort key of a row: a text column, or before, after or change of a view by number. */
   private value(row: Row, key: string): Value {
     if (key === "name" || key === "to" || key === "kind") return row[key];
     const view = this.report.views[key === "most" ? 0 : Number(key.slice(1))];
@@ -154,7 +154,7 @@ export class LinkTable {
   }
 }
 
-/** Every link with a name that carries something on some side of some view. */
+/** Every named link with a load on some side of some view. */
 function collect(report: Report): Row[] {
   const { links, routers, nodes, views } = report;
   const rows: Row[] = [];
@@ -174,7 +174,7 @@ function compare(a: Value, b: Value): number {
   return String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-/** A load, with its number where a picture has one. */
+/** A load, with its link's number in the picture, if any. */
 function value(view: View, side: Side, link: number): HTMLTableCellElement {
   const element = cell(quantity(loads(view, side)[link] ?? NaN, view.unit), "n");
   const rank = view.numbered[side].indexOf(link);

@@ -24,7 +24,7 @@ const STEPS: Record<Unit, [number, number, string][]> = {
   ],
 };
 
-/** So many significant digits, without an exponent. */
+/** Formats so many significant digits, without an exponent. */
 export function significant(value: number, digits = 3): string {
   if (value === 0 || !Number.isFinite(value)) return String(value);
   const rounded = Number(value.toPrecision(digits));
@@ -32,7 +32,7 @@ export function significant(value: number, digits = 3): string {
   return rounded.toFixed(Math.min(12, Math.max(0, decimals)));
 }
 
-/** A value with its unit, as the drawings write it. */
+/** A value with its unit, in the form of the drawings. */
 export function quantity(value: number, unit: Unit): string {
   if (Number.isNaN(value)) return "not known";
   if (value === 0 && unit === "seconds") return "0 s";
@@ -42,7 +42,7 @@ export function quantity(value: number, unit: Unit): string {
   return significant(value * factor) + text;
 }
 
-/** A change from before to after, as the tables write it. */
+/** A change from before to after, in the form of the tables. */
 export function change(before: number, after: number): string {
   if (Number.isNaN(before) || Number.isNaN(after)) return "";
   const most = Math.max(Math.abs(before), Math.abs(after));

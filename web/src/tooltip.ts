@@ -1,4 +1,4 @@
-/** One small box beside the pointer, for what cannot be read from the picture. */
+/** One small box beside the pointer, for details that the picture does not show. */
 export class Tooltip {
   private readonly box = document.createElement("div");
 
@@ -9,7 +9,7 @@ export class Tooltip {
     document.body.append(this.box);
   }
 
-  /** Shows lines of text, the first one strong, at a point of the window. */
+  /** Shows lines of text, the first one bold, at a point of the window. */
   show(lines: string[], x: number, y: number): void {
     const elements = lines.map((line, i) => {
       const element = document.createElement(i === 0 ? "strong" : "span");

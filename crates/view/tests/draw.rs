@@ -1,4 +1,4 @@
-//! Drawings of every kind of fabric: complete, well-formed, of a sane size, honest about gaps.
+//! Drawings of every kind of fabric: complete, well-formed, of reasonable size, with unknown values marked.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -189,7 +189,7 @@ fn two_states_share_one_scale() {
         ] {
             assert!(svg.contains(words), "{text}: {words}");
         }
-        // What is a tenth of the heaviest is in the lowest fifth: nothing else is drawn after.
+        // A tenth of the maximum is in the lowest class: the picture after has no other class.
         let after = svg.split("After: light").nth(1).unwrap();
         let drawn = after.split("Worst links").next().unwrap();
         let shapes = |class: &str| drawn.matches(&format!("class=\"{class}\" ")).count();

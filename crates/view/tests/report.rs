@@ -1,4 +1,4 @@
-//! The HTML report: self-contained, honest, the same twice, safe against names.
+//! The HTML report: self-contained, deterministic, with missing values marked and names escaped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -62,7 +62,7 @@ fn stencil() -> (Fabric, Exchange) {
     (fabric, exchange)
 }
 
-/// What stands between two markers.
+/// Text between two markers.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("no {from}")) + from.len();
     &text[start..start + text[start..].find(to).unwrap()]

@@ -1,4 +1,4 @@
-//! Numbers on the worst links, so that a list can name them.
+//! Numbers on the worst links, as references for a list.
 
 use super::svg::{self, BADGE, num};
 use super::{Geometry, Picture};
@@ -6,7 +6,7 @@ use hopbyte_fabric::LinkId;
 use std::f32::consts::PI;
 use std::fmt::Write;
 
-/// Puts `1`, `2`, … beside the given links, away from each other, inside the picture.
+/// Puts `1`, `2`, … beside the given links, apart from each other, inside the picture.
 pub fn add(picture: &mut Picture, worst: &[LinkId]) {
     let mut taken: Vec<[f32; 2]> = Vec::new();
     for (rank, link) in worst.iter().enumerate() {
@@ -63,7 +63,7 @@ fn place(from: [f32; 2], stroke: [f32; 4], taken: &[[f32; 2]], picture: &Picture
     best.1
 }
 
-/// A price for standing on a router.
+/// Penalty of a position on a router.
 fn covered(at: [f32; 2], geometry: &Geometry) -> f32 {
     let on = geometry.routers.iter().any(|&[x, y, w, h]| {
         at[0] > x - 3.0 && at[0] < x + w + 3.0 && at[1] > y - 3.0 && at[1] < y + h + 3.0

@@ -6,14 +6,14 @@ use hopbyte_fabric::{Fabric, LinkId};
 
 /// Distance of the two pictures.
 const GAP: f32 = 20.0;
-/// Aim for the height of each picture.
+/// Target height of each picture.
 const HEIGHT: f32 = 640.0;
 /// Routers and nodes up to which half the width is enough for a picture.
 const FEW: usize = 420;
 
 /// Draws a fabric twice, with the loads before and after at one scale, as a complete SVG file.
 ///
-/// Small machines stand side by side, large ones one above the other. Looks and limits are those of
+/// Small machines are drawn side by side, large ones one above the other. Looks and limits are those of
 /// [`super::fabric_svg`].
 pub fn compare_svg(
     fabric: &Fabric,

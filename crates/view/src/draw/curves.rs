@@ -1,4 +1,4 @@
-//! Curves with their intervals, a panel beside the other.
+//! Curves with confidence intervals, in panels side by side.
 
 use super::svg::{Anchor, num, text};
 use super::{escape, sheet};
@@ -7,9 +7,9 @@ use std::fmt::Write;
 /// One point of a curve with the interval of its height.
 #[derive(Clone, Copy, Debug)]
 pub struct CurvePoint {
-    /// Where.
+    /// Position on the horizontal axis.
     pub x: f64,
-    /// How high.
+    /// Value.
     pub y: f64,
     /// Lower end.
     pub low: f64,
@@ -29,13 +29,13 @@ pub struct Curve {
 /// One pair of axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What lies across, with unit.
+    /// Label of the horizontal axis, with unit.
     pub x: String,
-    /// What is up, with unit.
+    /// Label of the vertical axis, with unit.
     pub y: String,
-    /// Whether steps across are factors.
+    /// Whether the horizontal axis is logarithmic.
     pub log: bool,
-    /// Words under bars, which stand at 0, 1, 2 …; curves where there are none.
+    /// Labels of bars at 0, 1, 2 …; empty for curves.
     pub names: Vec<String>,
     /// Curves.
     pub curves: Vec<Curve>,
@@ -46,7 +46,7 @@ const HEIGHT: f32 = 280.0;
 const LEFT: f32 = 58.0;
 const TOP: f32 = 64.0;
 const BELOW: f32 = 48.0;
-/// Looks of curves: those of kinds of links, told apart by dashes and marks too.
+/// Looks of curves: those of kinds of links, distinguished by dashes and marks too.
 const LOOKS: usize = super::svg::KIND_LOOKS;
 const DASHES: [&str; LOOKS] = ["", "6 2", "2 2", "8 3 2 3", "10 4", "1 3"];
 
@@ -101,7 +101,7 @@ fn stroke(body: &mut String, look: usize, data: &str) {
     );
 }
 
-/// Least and greatest of some numbers, apart even where they are one.
+/// Minimum and maximum of some numbers, widened if they are equal.
 fn range(values: impl Iterator<Item = f64> + Clone, least: f64) -> (f64, f64) {
     let low = values
         .clone()
@@ -115,7 +115,7 @@ fn range(values: impl Iterator<Item = f64> + Clone, least: f64) -> (f64, f64) {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten that cuts a range into about five.
+/// A step of 1, 2 or 5 times a power of ten that divides a range into about five.
 fn step(range: f64) -> f64 {
     let raw = range / 5.0;
     let power = 10f64.powf(raw.log10().floor());
@@ -127,7 +127,7 @@ fn step(range: f64) -> f64 {
         * power
 }
 
-/// What lies across a panel.
+/// Horizontal axis of a panel.
 struct Across {
     from: f64,
     to: f64,
@@ -162,7 +162,7 @@ impl Across {
         }
     }
 
-    /// How far from left to right.
+    /// Horizontal position.
     fn share(&self, x: f64) -> f32 {
         let (x, from, to) = if self.log {
             (x.max(self.from).ln(), self.from.ln(), self.to.ln())
@@ -172,7 +172,7 @@ impl Across {
         ((x - from) / (to - from)) as f32
     }
 
-    /// Labels under the points, as far as there is room.
+    /// Labels under the points, as far as they fit.
     fn ticks(&self, panel: &Panel) -> Vec<(f64, String)> {
         if self.bars {
             let named = panel.names.iter().enumerate();
@@ -196,7 +196,7 @@ impl Across {
     }
 }
 
-/// A number in few letters: 4K, 16M (powers of two), 0.25.
+/// A short form of a number: 4K, 16M (powers of two), 0.25.
 fn short(x: f64) -> String {
     for (unit, letter) in [(1_048_576.0, 'M'), (1024.0, 'K')] {
         if x >= unit && x % unit == 0.0 {
@@ -315,7 +315,7 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         assert_eq!(step(40.0), 10.0);
         assert_eq!(step(0.3), 0.1);
-        // Factors across, and bars.
+        // Logarithmic axis, and bars.
         let sizes: Vec<CurvePoint> = (0..12).map(|k| at(4f64.powi(k), 3.0)).collect();
         let factors = Panel {
             log: true,
@@ -333,7 +333,7 @@ mod tests {
         };
         let svg = curves_svg("T", &[factors, bars], "c");
         assert!(svg.contains(">X<") && svg.contains(">4M<") && !svg.contains("NaN"));
-        // Nothing to draw is a picture too.
+        // No data is a picture too.
         assert!(curves_svg("T", &[], "c").ends_with("</svg>\n"));
     }
 }

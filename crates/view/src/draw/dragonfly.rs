@@ -1,4 +1,4 @@
-//! Dragonflies: which group sends to which, and what every router's links of each kind carry.
+//! Dragonflies: traffic between groups, and loads of every router's links by kind.
 
 use super::svg::{self, Anchor, Layer, Mark, num};
 use super::{Geometry, Looks, Picture, glyph};
@@ -11,12 +11,12 @@ const GAP: f32 = 14.0;
 const CAPTION: f32 = 20.0;
 /// Side of the matrix and of the circle.
 const SIDE: f32 = 420.0;
-/// Pairs of groups up to which the circle shows those without load.
+/// Pairs of groups up to which the circle includes those without load.
 const MOST_IDLE: usize = 600;
 
-/// The groups of a fabric whose first coordinate is the group.
+/// Groups of a fabric with the group as first coordinate.
 struct Groups {
-    /// Number of each group as the machine counts them (Edison has no group 12).
+    /// Number of each group in the machine's numbering (Edison has no group 12).
     numbers: Vec<u32>,
     /// Position in `numbers` by router.
     of: Vec<usize>,
@@ -222,7 +222,7 @@ fn circle(
         if mark <= Mark::Idle && pairs.len() > MOST_IDLE {
             continue;
         }
-        // The two directions end a little apart and bend to their right.
+        // The two directions have separate ends and bend to their right.
         let [x1, y1] = at(from as f32 + 0.12, radius);
         let [x2, y2] = at(to as f32 - 0.12, radius);
         let (mx, my) = ((x1 + x2) / 2.0, (y1 + y2) / 2.0);
@@ -326,7 +326,7 @@ fn cell_width(width: f32, per_row: usize, columns: u32) -> f32 {
     ((width - GAP * (per_row as f32 - 1.0)) / per_row as f32 / columns as f32).min(34.0)
 }
 
-/// One bar a kind: the worst link of that kind that leaves the router (or its hosts).
+/// One bar per kind: the worst link of that kind that leaves the router (or its hosts).
 fn bars(
     looks: &Looks,
     kinds: &[KindId],

@@ -13,7 +13,7 @@ pub fn square([x, y, w, h]: [f32; 4]) -> String {
     d
 }
 
-/// Notes where a router and its nodes are and fills its square with two meters: the load of its host
+/// Records the places of a router and its nodes, and fills its square with two meters: the load of its host
 /// links into (left) and out of (right) the network. Without loads the square stays empty.
 pub fn router(
     looks: &Looks,
@@ -45,7 +45,7 @@ pub fn router(
     }
 }
 
-/// Whether the job runs on a node of the router.
+/// Whether the router has a node of the job.
 pub fn has_job(looks: &Looks, router: RouterId) -> bool {
     let nodes = looks.fabric.nodes_on(router);
     nodes.iter().any(|n| looks.job.contains(n))

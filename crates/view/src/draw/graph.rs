@@ -9,10 +9,10 @@ use std::fmt::Write;
 
 /// Rounds of improvement.
 const ROUNDS: usize = 120;
-/// Hops between parts that are not joined, for the layout only, beyond the longest distance.
+/// Distance of unconnected parts, for the layout only, in hops beyond the longest distance.
 const APART: f32 = 2.0;
 
-/// Whether single strokes can be told apart: not too many switches, nor too many neighbours.
+/// Whether single strokes are distinguishable: few switches with few neighbours.
 pub fn is_readable(fabric: &Fabric) -> bool {
     let mut pairs: Vec<(RouterId, RouterId)> = fabric
         .links()
@@ -159,8 +159,8 @@ fn distances(fabric: &Fabric) -> Vec<f32> {
     all
 }
 
-/// First places: the two directions in which distances vary most (classical scaling, by power
-/// iteration from a fixed start), or a circle where all are equally far.
+/// Initial places: the two directions in which distances vary most (classical scaling, by power
+/// iteration from a fixed start), or a circle if all distances are equal.
 fn start(distance: &[f32], n: usize) -> Vec<[f32; 2]> {
     let square = |i: usize, j: usize| distance[i * n + j].powi(2);
     let mean: Vec<f32> = (0..n)
@@ -198,7 +198,7 @@ fn start(distance: &[f32], n: usize) -> Vec<[f32; 2]> {
     }
     (0..n)
         .map(|i| {
-            // A little of a circle keeps switches apart that the two axes cannot tell apart.
+            // A small circle component separates switches with equal places on the two axes.
             let angle = TAU * i as f32 / n as f32;
             [
                 axes[0].0[i] * axes[0].1 + 0.15 * angle.cos(),
@@ -232,7 +232,7 @@ fn improved(at: &[[f32; 2]], distance: &[f32], n: usize) -> Vec<[f32; 2]> {
         .collect()
 }
 
-/// Turns, scales and moves the places into the box.
+/// Rotates, scales and moves the places into the box.
 fn fit(at: &[[f32; 2]], width: f32, height: f32) -> (Vec<[f32; 2]>, [f32; 2], f32) {
     let pad = 34.0;
     let range = |axis: usize| {

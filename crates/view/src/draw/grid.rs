@@ -1,8 +1,8 @@
 //! Tori and meshes as flat slices side by side: every link of the machine in one picture.
 //!
-//! Slices are easier to read values from than a picture in space. X runs to the right, Y upwards;
-//! links of the other dimensions are short oblique strokes at their router. Traffic keeps to the
-//! right: of the two directions of a cable, the stroke on the right-hand side of the way is meant.
+//! Values are easier to read from slices than from a 3D picture. X runs to the right, Y upwards;
+//! links of the other dimensions are short oblique strokes at their router. As in right-hand traffic, the
+//! stroke on the right-hand side of the direction belongs to that direction of a cable.
 
 use super::lattice::Lattice;
 use super::svg::{self, Anchor, Layer};
@@ -11,7 +11,7 @@ use hopbyte_fabric::{Direction, End, LinkId, RouterId};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Least distance of routers at which single links can be told apart.
+/// Minimum distance of routers at which single links are distinguishable.
 const LEAST_PITCH: f32 = 6.0;
 /// Largest useful distance of routers.
 const MOST_PITCH: f32 = 62.0;
@@ -52,7 +52,7 @@ impl<'a> Plan<'a> {
                 panel,
             }
         };
-        // Large routers and few empty panels, within the height if that is possible.
+        // Prefers large routers and few empty panels, within the height if possible.
         let worth = |plan: &Self| {
             let rows = slices.div_ceil(plan.columns);
             plan.pitch * slices as f32 / (rows * plan.columns) as f32
@@ -132,14 +132,14 @@ impl<'a> Plan<'a> {
         } else {
             0.08 * p * lane as f32
         };
-        // The right-hand side of the way, with y pointing down.
+        // The right-hand side of the direction, with y pointing down.
         let (ax, ay) = (-unit[1] * aside, unit[0] * aside);
         let (x1, y1) = (x + unit[0] * from + ax, y + unit[1] * from + ay);
         [x1, y1, x1 + unit[0] * length, y1 + unit[1] * length]
     }
 }
 
-/// Draws the slices, or `None` when the machine is too large for single links.
+/// Draws the slices, or `None` if the machine is too large for single links.
 pub fn slices(looks: &Looks, lattice: &Lattice, width: f32, height: f32) -> Option<Picture> {
     let plan = Plan::new(lattice, width, height);
     if plan.pitch < LEAST_PITCH {
@@ -178,7 +178,7 @@ pub fn slices(looks: &Looks, lattice: &Lattice, width: f32, height: f32) -> Opti
     })
 }
 
-/// How to read the picture, in a sentence or two.
+/// Explanation of the picture, in a sentence or two.
 fn words(looks: &Looks, lattice: &Lattice) -> String {
     let mut words = format!(
         "{} routers on a {} grid",
@@ -241,7 +241,7 @@ fn panels(body: &mut String, plan: &Plan) {
     axes(body, plan);
 }
 
-/// Coordinates on the first slice: all of them where there is room, else the last of each dimension.
+/// Coordinates on the first slice: all of them if they fit, else the last of each dimension.
 fn axes(body: &mut String, plan: &Plan) {
     let [x, y] = plan.corner(0);
     let p = plan.pitch;
@@ -310,7 +310,7 @@ fn routers(
     );
 }
 
-/// Frames around the routers on which the job runs.
+/// Frames around the routers of the job.
 fn job_frames(looks: &Looks, plan: &Plan) -> String {
     let r = plan.half() + (0.05 * plan.pitch).max(0.8);
     let mut frames = String::new();

@@ -1,4 +1,4 @@
-//! A three-dimensional grid seen from one corner: where in the machine the load is.
+//! A three-dimensional grid seen from one corner: location of the load.
 
 use super::lattice::Lattice;
 use super::svg::{self, Anchor, Layer, num};
@@ -6,18 +6,18 @@ use super::{Geometry, Looks, Picture};
 use hopbyte_fabric::{Direction, End, LinkId};
 use std::fmt::Write;
 
-/// Up to this many routers every link is drawn, beyond only the worst.
+/// Number of routers up to which every link is drawn, beyond it only the worst.
 const ALL_LINKS: usize = 700;
 /// Links drawn beyond it.
 const WORST: usize = 300;
-/// Where a step along X, Y and Z leads on paper, y downwards.
+/// Vectors of a step along X, Y and Z on paper, y downwards.
 const STEPS: [[f32; 2]; 3] = [[1.0, 0.17], [0.56, -0.36], [0.0, -0.95]];
-/// Length of a stroke that goes round.
+/// Length of the stroke of a wraparound link.
 const STUB: f32 = 0.38;
-/// Most height.
+/// Maximum height.
 const HEIGHT: f32 = 430.0;
 
-/// The view, or `None` for fabrics that are no three-dimensional grid.
+/// The view, or `None` for fabrics that are not three-dimensional grids.
 pub fn picture(looks: &Looks, width: f32) -> Option<Picture> {
     let lattice = Lattice::of(looks.fabric)?;
     let &[nx, ny, nz] = &lattice.dims[..] else {

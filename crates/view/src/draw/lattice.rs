@@ -1,4 +1,4 @@
-//! Is the fabric a grid, and where does every router stand on it?
+//! Detects grids, with the coordinates of every router.
 
 use hopbyte_fabric::{Direction, End, Fabric, Family, LinkId, RouterId};
 
@@ -11,8 +11,8 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// The grid that the fabric declares, or the one that its router names spell (`sw-3-0-2`) when
-    /// every cable bears the names out by joining neighbours.
+    /// The grid that the fabric declares, or the one in its router names (`sw-3-0-2`) if
+    /// every cable confirms the names by connecting neighbours.
     pub fn of(fabric: &Fabric) -> Option<Self> {
         if matches!(
             fabric.family(),
@@ -79,7 +79,7 @@ impl Lattice {
         Self::with_directions(fabric, dims, coords)
     }
 
-    /// Finds the direction of every link between routers; `None` when one joins no neighbours.
+    /// Finds the direction of every link between routers; `None` if one does not connect neighbours.
     fn with_directions(fabric: &Fabric, dims: Vec<u32>, coords: Vec<u32>) -> Option<Self> {
         let mut lattice = Self {
             dims,
@@ -128,7 +128,7 @@ impl Lattice {
         self.directions[link.index()]
     }
 
-    /// Whether a link goes round the end of its dimension, seen from the coordinates of its ends.
+    /// Whether a link is a wraparound of its dimension, by the coordinates of its ends.
     pub fn wraps(&self, fabric: &Fabric, link: LinkId) -> bool {
         let (Some(direction), End::Router(a)) = (self.direction(link), fabric.link(link).from)
         else {
@@ -146,7 +146,7 @@ impl Lattice {
     }
 }
 
-/// All runs of digits in a name, `None` when one is too long to be a coordinate.
+/// All runs of digits in a name, `None` if one is too long to be a coordinate.
 fn numbers(name: &str) -> Option<Vec<u32>> {
     name.split(|c: char| !c.is_ascii_digit())
         .filter(|run| !run.is_empty())

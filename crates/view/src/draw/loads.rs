@@ -1,9 +1,9 @@
-//! What is drawn on the links, and the scale it is drawn at.
+//! Values drawn on the links, and their scale.
 
 use hopbyte_fabric::units::significant;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
 
-/// What the values of [`LinkLoads`] are measured in.
+/// Unit of the values of [`LinkLoads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds: bytes over the capacity of the lanes in service.
@@ -16,10 +16,10 @@ pub enum Unit {
     Count,
 }
 
-/// One value a directed link, and what it means. Unknown values stay unknown in every picture.
+/// One value per directed link, with its meaning. Unknown values stay unknown in every picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkLoads {
-    /// What the values are, as a reader would say it: `link time`, `used share of capacity`.
+    /// Name of the quantity: `link time`, `used share of capacity`.
     pub name: String,
     /// Unit of the values.
     pub unit: Unit,
@@ -27,7 +27,7 @@ pub struct LinkLoads {
 }
 
 impl LinkLoads {
-    /// From one value a link by link id; not-a-number is unknown.
+    /// From one value per link id; not-a-number is unknown.
     pub fn new(name: impl Into<String>, unit: Unit, values: Vec<f64>) -> Self {
         Self {
             name: name.into(),
@@ -59,7 +59,7 @@ impl LinkLoads {
         Self::new("link time", Unit::Seconds, seconds)
     }
 
-    /// The most telling column of a link state: the used share of capacity where a window is known,
+    /// The most informative column of a link state: the used share of capacity if the window is known,
     /// otherwise the stalls, otherwise the bytes.
     pub fn of_state(state: &LinkState) -> Self {
         let choices = [
@@ -139,7 +139,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale that shows all of these loads; pass before and after together so that equal colours
+    /// The scale that covers all of these loads; pass before and after together so that equal colours
     /// mean equal loads.
     pub fn of<'a>(loads: impl IntoIterator<Item = &'a LinkLoads>) -> Option<Self> {
         let mut scale: Option<Self> = None;
@@ -156,13 +156,13 @@ impl Scale {
         })
     }
 
-    /// The class of a value: 0 for nothing at all, 1 to [`CLASSES`] for the fifths of the scale.
+    /// The class of a value: 0 for zero, 1 to [`CLASSES`] for the fifths of the scale.
     #[inline]
     pub fn class(&self, value: f64) -> usize {
         if value <= 0.0 || self.max <= 0.0 {
             return 0;
         }
-        // The tolerance keeps a value that is the upper end of a fifth, but for rounding, inside it.
+        // The tolerance keeps a value at the upper end of a fifth inside it, despite rounding.
         let fifth = (value / self.max * CLASSES as f64 - 1e-9).ceil();
         (fifth as usize).clamp(1, CLASSES)
     }

@@ -1,11 +1,11 @@
-//! Dense networks without levels: who sends to whom, as a matrix of routers or of blocks of them.
+//! Dense networks without levels: traffic as a matrix of routers or of blocks of them.
 
 use super::svg::{self, Anchor, Layer, Mark};
 use super::{Geometry, Looks, Picture};
 use hopbyte_fabric::{End, LinkId};
 use std::collections::BTreeMap;
 
-/// Most rows.
+/// Maximum number of rows.
 const MOST: usize = 180;
 const SIDE: f32 = 860.0;
 const CAPTION: f32 = 22.0;

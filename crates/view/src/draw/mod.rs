@@ -1,10 +1,10 @@
-//! What does the machine look like, and where is it loaded?
+//! Pictures of machines and their loads.
 //!
 //! [`fabric_svg`] draws a whole page: the fabric, a legend with units, the worst links by name.
 //! [`picture`] draws the fabric alone, with the place of every link, for pages that add their own
-//! words (the report). Grids become slices, dragonflies a matrix of groups, everything else strips
-//! of switches by their distance from the hosts. Load is never told by colour alone: strokes grow
-//! wider and meters fuller; what is not known is dotted.
+//! words (the report). Grids become slices, dragonflies a matrix of groups, all other fabrics strips
+//! of switches by their distance from the hosts. Load is never shown by colour alone: strokes grow
+//! wider and meters fuller; unknown loads are dotted.
 
 pub mod badges;
 mod compare;
@@ -42,13 +42,13 @@ pub struct Picture {
     pub height: f32,
     /// SVG elements; wrap them in an `svg` element of class `hb` with the size above.
     pub body: String,
-    /// Where everything is.
+    /// Places of all links, routers and nodes.
     pub geometry: Geometry,
-    /// How to read it, in a sentence or two.
+    /// Explanation of the picture, in a sentence or two.
     pub words: String,
 }
 
-/// Places in a [`Picture`]; not-a-number where something is not drawn.
+/// Places in a [`Picture`]; not-a-number if something is not drawn.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     /// Ends of each link's stroke: x1, y1, x2, y2.
@@ -70,7 +70,7 @@ impl Geometry {
     }
 }
 
-/// Everything that decides how a link looks.
+/// All inputs that determine the look of links.
 pub struct Looks<'a> {
     fabric: &'a Fabric,
     loads: Option<&'a LinkLoads>,
@@ -80,7 +80,7 @@ pub struct Looks<'a> {
 }
 
 impl<'a> Looks<'a> {
-    /// Looks of a fabric; `scale` overrides the one that fits the loads, `job` are nodes to frame.
+    /// Looks of a fabric; `scale` overrides the scale of the loads, `job` are nodes to frame.
     pub fn new(
         fabric: &'a Fabric,
         loads: Option<&'a LinkLoads>,
@@ -114,7 +114,7 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// The loudest mark of several links.
+    /// The most prominent mark of several links.
     fn worst_mark(&self, links: &[LinkId]) -> Mark {
         links
             .iter()
@@ -159,14 +159,14 @@ pub fn sample(mark: Mark) -> String {
     out
 }
 
-/// Direction of every link between routers by link id, where the fabric is a grid (declared, or
-/// spelled by router names that all cables bear out); `None` for other fabrics.
+/// Direction of every link between routers by link id, if the fabric is a grid (declared, or
+/// inferred from router names that all cables confirm); `None` for other fabrics.
 pub fn directions(fabric: &Fabric) -> Option<Vec<Option<Direction>>> {
     let lattice = lattice::Lattice::of(fabric)?;
     Some(fabric.link_ids().map(|l| lattice.direction(l)).collect())
 }
 
-/// Size of the grid and the coordinates of all routers, where the fabric is one (see [`directions`]).
+/// Size of the grid and the coordinates of all routers, if the fabric is one (see [`directions`]).
 pub fn coordinates(fabric: &Fabric) -> Option<(Vec<u32>, Vec<u32>)> {
     let lattice = lattice::Lattice::of(fabric)?;
     let coords = fabric
@@ -176,8 +176,8 @@ pub fn coordinates(fabric: &Fabric) -> Option<(Vec<u32>, Vec<u32>)> {
     Some((lattice.dims, coords))
 }
 
-/// Draws the fabric into at most `width` pixels, about `height` high where that is possible. The
-/// same fabric and size give the same places whatever the loads, so that pictures can be compared.
+/// Draws the fabric into at most `width` pixels, about `height` high if possible. The
+/// same fabric and size give the same places for any loads, so that pictures can be compared.
 pub fn picture(looks: &Looks, width: f32, height: f32) -> Picture {
     if matches!(
         looks.fabric.family(),

@@ -1,30 +1,30 @@
-//! A whole drawing: title, picture, legend, worst links, and the command that made it.
+//! A whole drawing: title, picture, legend, worst links, and its command.
 
 use super::svg::{self, Anchor, Mark};
 use super::{CLASSES, LinkLoads, Looks, Picture, Scale, badges, isometric, picture, style};
 use hopbyte_fabric::{Fabric, LinkId, NodeId};
 use std::fmt::Write;
 
-/// What to add to a drawing.
+/// Further parts of a drawing.
 #[derive(Clone, Debug, Default)]
 pub struct DrawOptions {
     /// Title; empty for the fabric's source and size.
     pub title: String,
     /// A line below the title: window, coverage, calibration.
     pub subtitle: String,
-    /// The command line that makes the picture, printed below it.
+    /// The command line of the picture, printed below it.
     pub command: String,
-    /// Scale, where several pictures must share one.
+    /// Scale, if several pictures must share one.
     pub scale: Option<Scale>,
-    /// How many of the worst links to number and name; 0 for none.
+    /// Number of the worst links to label; 0 for none.
     pub worst: usize,
-    /// Nodes to frame: those of a job.
+    /// Nodes to frame, such as those of a job.
     pub job: Vec<NodeId>,
 }
 
 /// Width of the page's contents.
 pub const WIDTH: f32 = 1160.0;
-/// Aim for the height of the picture itself.
+/// Target height of the picture itself.
 const HEIGHT: f32 = 980.0;
 /// Margin around the page.
 const EDGE: f32 = 22.0;
@@ -33,7 +33,7 @@ const LINE: f32 = 19.0;
 
 /// Draws the fabric as one SVG page with the given load on its links.
 ///
-/// The result is a complete file of light and dark looks (`prefers-color-scheme`). Names are escaped
+/// The result is a complete file with light and dark colours (`prefers-color-scheme`). Names are escaped
 /// and shortened. Size: below 3 MB for 4,608 routers; larger grids are drawn by rings.
 pub fn fabric_svg(fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOptions) -> String {
     let looks = Looks::new(fabric, loads, options.scale, &options.job);
@@ -70,7 +70,7 @@ fn title(fabric: &Fabric, options: &DrawOptions) -> String {
 /// A page that grows downwards.
 pub struct Page {
     body: String,
-    /// Where the next part goes.
+    /// Position of the next part.
     pub y: f32,
 }
 
@@ -83,7 +83,7 @@ impl Page {
         }
     }
 
-    /// A line of text, at most so many characters.
+    /// A line of text, truncated to so many characters.
     pub fn line(&mut self, class: &str, x: f32, text: &str, most: usize) {
         self.y += LINE;
         let text = svg::shorten(text, most);
@@ -97,7 +97,7 @@ impl Page {
         );
     }
 
-    /// Title and what is drawn.
+    /// Title and subtitle.
     pub fn head(&mut self, fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOptions) {
         self.y += 6.0;
         self.line("t1", 0.0, &title(fabric, options), 100);
@@ -119,8 +119,8 @@ impl Page {
         self.y += 8.0;
     }
 
-    /// Samples of all marks in use, with their ranges and how many links have them, before and after
-    /// where there are two.
+    /// Samples of all marks in use, with their ranges and numbers of links, before and after
+    /// if there are two.
     pub fn legend(&mut self, looks: &Looks, after: Option<&Looks>) {
         let entries = entries(looks, after);
         let mut x = EDGE;
@@ -149,7 +149,7 @@ impl Page {
         self.y += 26.0;
     }
 
-    /// A picture, so far from the left.
+    /// A picture at a horizontal offset.
     pub fn place(&mut self, picture: &Picture, left: f32) {
         let left = EDGE + left;
         let _ = writeln!(
@@ -162,7 +162,7 @@ impl Page {
         self.y += picture.height + 8.0;
     }
 
-    /// How to read the picture.
+    /// Explanation of the picture.
     pub fn words(&mut self, words: &str) {
         for line in wrap(words, 190) {
             self.line("t3", 0.0, &line, 200);
@@ -243,7 +243,7 @@ impl Page {
         }
     }
 
-    /// The command that makes the page again.
+    /// The command that reproduces the page.
     pub fn command(&mut self, options: &DrawOptions) {
         if !options.command.is_empty() {
             self.y += 6.0;

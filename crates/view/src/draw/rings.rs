@@ -1,4 +1,4 @@
-//! Grids too large for single links: one cell a ring (or line) of links, with the load of its worst.
+//! Grids too large for single links: one cell per ring (or line) of links, with the load of its worst.
 
 use super::lattice::Lattice;
 use super::svg::{self, Anchor, Layer, Mark};
@@ -8,12 +8,12 @@ use hopbyte_fabric::{Direction, End};
 /// Distance of panels and room for their captions.
 const GAP: f32 = 16.0;
 const CAPTION: f32 = 20.0;
-/// Least and most size of a cell.
+/// Minimum and maximum size of a cell.
 const CELL: [f32; 2] = [3.0, 14.0];
-/// Most rows of cells in a panel.
+/// Maximum number of rows of cells in a panel.
 const ROWS: usize = 240;
 
-/// One panel a direction.
+/// One panel per direction.
 struct Panel {
     direction: Direction,
     columns: usize,
@@ -54,7 +54,7 @@ impl Panel {
     }
 }
 
-/// Draws two panels a dimension.
+/// Draws two panels per dimension.
 pub fn picture(looks: &Looks, lattice: &Lattice, width: f32) -> Picture {
     let mut geometry = Geometry::empty(looks.fabric);
     let mut layer = Layer::new(0.5);

@@ -13,9 +13,9 @@ const BOX: f32 = 24.0;
 const RISE: f32 = 150.0;
 /// Room for the name of a strip.
 const CAPTION: f32 = 18.0;
-/// Height and most and least width of a host.
+/// Height, and maximum and minimum width of a host.
 const HOST: [f32; 3] = [20.0, 15.0, 6.0];
-/// Least distance of strokes at a switch; below it parallel cables are drawn as one.
+/// Minimum distance of strokes at a switch; below it parallel cables are drawn as one.
 const LEAST_SLOT: f32 = 1.5;
 
 /// A switch on its strip.
@@ -27,7 +27,7 @@ struct Place {
     w: f32,
 }
 
-/// Where every switch stands.
+/// Positions of all switches.
 pub struct Plan {
     places: Vec<Place>,
     /// Switches by level from 0 (next to the hosts), in order from the left.
@@ -105,7 +105,7 @@ impl Plan {
         let neighbours = neighbours(fabric);
         let demand = demand(fabric, &level);
         (0..count).for_each(|l| plan.spread(l, &demand));
-        // Barycentre sweeps: a switch moves towards the mean place of those it is cabled to.
+        // Barycentre sweeps: a switch moves towards the mean position of its neighbours.
         for sweep in 0..8 {
             let order: Vec<usize> = if sweep % 2 == 0 {
                 (0..count).collect()
@@ -157,7 +157,7 @@ impl Plan {
             })
             .collect();
         keyed.sort_by(|a, b| {
-            // Equal within a pixel: keep the order of the names' ids, so that pictures are stable.
+            // Equal within a pixel: keep the order of ids, so that pictures are stable.
             if (a.0 - b.0).abs() < 1.0 {
                 a.1.cmp(&b.1)
             } else {
@@ -167,7 +167,7 @@ impl Plan {
         self.levels[level] = keyed.into_iter().map(|(_, r)| r).collect();
     }
 
-    /// Shares the width among a level's switches.
+    /// Divides the width among a level's switches.
     fn spread(&mut self, level: usize, demand: &[f32]) {
         let row = &self.levels[level];
         let gap = (self.width * 0.2 / row.len() as f32).clamp(1.0, 18.0);
@@ -198,7 +198,7 @@ impl Plan {
             } else {
                 svg::text(body, "t3 halo", 0.0, y - 7.0, Anchor::Start, &name);
             }
-            // Hosts of upper switches stand above them, those of the lowest below.
+            // Hosts of upper switches are above them, those of the lowest below.
             let rows = self.host_rows(fabric, level) as f32 * (HOST[0] + 3.0);
             if level > 0 {
                 y += rows;
@@ -232,7 +232,7 @@ impl Plan {
     }
 }
 
-/// Level of every switch: 0 for those that serve hosts, else the distance to one of them. A switch
+/// Level of every switch: 0 for those with hosts, else the distance to one of them. A switch
 /// with few endpoints beside others with many (aggregation nodes on spines) does not count.
 fn levels(fabric: &Fabric) -> Vec<usize> {
     let hosts = |r: RouterId| fabric.nodes_on(r).len();
@@ -258,7 +258,7 @@ fn levels(fabric: &Fabric) -> Vec<usize> {
     level.into_iter().map(|l| l.unwrap_or(0)).collect()
 }
 
-/// Other ends of each switch's cables, one entry a cable and direction.
+/// Other ends of each switch's cables, one entry per cable and direction.
 fn neighbours(fabric: &Fabric) -> Vec<Vec<RouterId>> {
     let mut list = vec![Vec::new(); fabric.routers().len()];
     for link in fabric.links() {
@@ -324,11 +324,11 @@ fn gather(fabric: &Fabric, key: impl Fn(LinkId) -> u32) -> Vec<Strand> {
     strands.into_values().collect()
 }
 
-/// Where strands meet the upper and lower edges of switches.
+/// Positions at which strands meet the upper and lower edges of switches.
 struct Slots {
     /// x by (strand, at its sending end).
     x: HashMap<(usize, bool), f32>,
-    /// Least distance of two slots.
+    /// Minimum distance of two slots.
     least: f32,
 }
 

@@ -1,8 +1,8 @@
 //! Colours and type of every picture, light and dark.
 //!
 //! Loads run from a quiet grey-blue over gold and orange to plum (on light ground; to pale yellow on
-//! dark ground), with lightness changing in one direction, so that the order survives colour-blind
-//! eyes and a grey printer. Width, height and dashes say the same again.
+//! dark ground), with monotonic lightness, so that the order is visible to colour-blind
+//! readers and in greyscale print. Width, height and dashes are redundant with it.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ const MARKS: [(&str, &str, &str); 14] = [
     ("k5", "#5b5bd6", "#a9b1ff"),
 ];
 
-/// Selector, property, light, dark: everything that is not a mark.
+/// Selector, property, light, dark: all rules except marks.
 const GROUND: [(&str, &str, &str, &str); 15] = [
     (".bg", "fill", "#ffffff", "#12161b"),
     (".panel", "fill", "#f6f8fa", "#1a2027"),

@@ -1,13 +1,13 @@
-//! The few SVG pieces that the drawings are made of.
+//! SVG elements of the drawings.
 
 use std::fmt::Write;
 
-/// How a link looks. The order is the order of painting: what matters most lies on top.
+/// Look of a link. The order is that of painting: the most important lies on top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// Nothing is known about it.
+    /// Unknown load.
     Unknown,
-    /// Known to carry nothing.
+    /// Known to be idle.
     Idle,
     /// No load is drawn: the kind of the link, by number.
     Kind(u8),
@@ -17,7 +17,7 @@ pub enum Mark {
     Down,
 }
 
-/// Kinds told apart when no load is drawn; later ones repeat the looks.
+/// Kinds distinguished when no load is drawn; later ones repeat the looks.
 pub const KIND_LOOKS: usize = 6;
 const MARKS: usize = 3 + KIND_LOOKS + super::loads::CLASSES;
 
@@ -55,7 +55,7 @@ impl Mark {
         }
     }
 
-    /// Width of a stroke in units of the layer: load is told by width as well as by colour.
+    /// Width of a stroke in units of the layer: load is shown by width as well as by colour.
     pub fn width(self) -> f32 {
         match self {
             Self::Unknown => 1.0,
@@ -80,7 +80,7 @@ impl Mark {
         }
     }
 
-    /// How full a level meter of this mark is (0 to 1).
+    /// Fill of a level meter of this mark (0 to 1).
     pub fn fill(self) -> f32 {
         match self {
             Self::Load(c) => f32::from(c) / super::loads::CLASSES as f32,
@@ -91,7 +91,7 @@ impl Mark {
     }
 }
 
-/// Strokes and areas of one part of a drawing, gathered by mark so that a path element holds many links.
+/// Strokes and areas of one part of a drawing, grouped by mark so that a path element holds many links.
 pub struct Layer {
     /// Stroke widths are multiples of this.
     unit: f32,
@@ -150,8 +150,8 @@ impl Layer {
         );
     }
 
-    /// A meter that is filled from the bottom as far as the mark's class, with a bare floor when idle,
-    /// dotted when unknown: a load shown as an area is told by its height as well as by its colour.
+    /// A meter filled from the bottom up to the mark's class, with a bare floor when idle,
+    /// dotted when unknown: a load shown as an area is encoded by its height as well as by its colour.
     pub fn meter(&mut self, mark: Mark, [x, y, w, h]: [f32; 4]) {
         let filled = h * mark.fill();
         self.rect(mark, [x, y + h - filled, w, filled]);
@@ -197,7 +197,7 @@ impl Layer {
 /// Radius of a [`badge`].
 pub const BADGE: f32 = 7.0;
 
-/// Where text stands relative to its point.
+/// Horizontal alignment of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// Begins at the point.
@@ -249,7 +249,7 @@ pub fn badge(out: &mut String, [x, y]: [f32; 2], number: usize) {
     text(out, class, x, y + 3.1, Anchor::Middle, &number.to_string());
 }
 
-/// Text that is safe inside markup: names come from files and networks. Control characters, which
+/// Escapes text for markup: names come from files and networks. Control characters, which
 /// XML cannot hold, become a visible replacement.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -268,7 +268,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// At most `most` characters, the middle left out.
+/// Truncates to at most `most` characters by omitting the middle.
 pub fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most || most < 3 {

@@ -1,4 +1,4 @@
-//! Bars by kind and dimension, and how the loads are spread.
+//! Bars by kind and dimension, and the distribution of the loads.
 
 use super::markup::rendered;
 use super::view::View;
@@ -7,7 +7,7 @@ use askama::Template;
 use hopbyte_fabric::{Direction, Fabric, LinkId};
 use std::fmt::Write;
 
-/// Links that belong together.
+/// Links of one kind or dimension.
 pub struct Group {
     /// `X links`, `4xQDR`, …
     pub name: String,
@@ -167,7 +167,7 @@ fn rows(group: &Group, view: &View<'_>) -> Vec<BarRow> {
 /// Columns of the histogram above zero.
 const COLUMNS: usize = 20;
 
-/// How many links carry how much: counts for nothing, and for each twentieth of the scale.
+/// Histogram of the loads: counts for zero, and for each twentieth of the scale.
 fn counts(loads: &LinkLoads, top: f64) -> [usize; COLUMNS + 1] {
     let mut counts = [0; COLUMNS + 1];
     for &v in loads.values() {
@@ -197,7 +197,7 @@ pub fn histogram(view: &View<'_>) -> String {
     let (left, base, height, pitch) = (44.0, 214.0, 190.0, 31.0);
     let ceiling = (most.max(9) as f64).log10().ceil();
     let y = |n: usize| {
-        // One link stands a little above the floor: log 1 is 0.
+        // One link is drawn slightly above the floor: log 1 is 0.
         let share = if n == 0 {
             0.0
         } else {

@@ -7,7 +7,7 @@ use crate::draw::{Geometry, LinkLoads, coordinates, directions};
 use hopbyte_fabric::{End, Fabric, LinkId, Placement};
 use serde::Serialize;
 
-/// Most links whose names and places are embedded; beyond it only the listed ones can be looked at.
+/// Limit of links with embedded names and places; beyond it only the listed ones are selectable.
 pub const MOST_LINKS: usize = 80_000;
 /// Links for which the users are kept.
 const WITH_USERS: usize = 400;
@@ -20,7 +20,7 @@ pub struct Data {
     links: Links,
     routers: Vec<String>,
     nodes: Nodes,
-    /// Places in the picture, by link, router and node: tenths of a pixel, 65535 for nowhere.
+    /// Places in the picture, by link, router and node: tenths of a pixel, 65535 if not drawn.
     places: Option<Places>,
     views: Vec<Loads>,
     grid: Option<Grid>,
@@ -59,7 +59,7 @@ struct Loads {
     max: f64,
     before: String,
     after: Option<String>,
-    /// Links that the pictures number, worst first.
+    /// Numbered links of the pictures, worst first.
     numbered_before: Vec<u32>,
     numbered_after: Vec<u32>,
 }
@@ -68,7 +68,7 @@ struct Loads {
 struct Grid {
     dims: Vec<u32>,
     coords: String,
-    /// Direction index of each link (two a dimension, plus first), 255 for none.
+    /// Direction index of each link (two per dimension, plus first), 255 for none.
     directions: String,
 }
 
@@ -91,7 +91,7 @@ struct Users {
 }
 
 impl Data {
-    /// Gathers everything; `listed` are the links that tables name.
+    /// Gathers all data; `listed` are the links in tables.
     pub fn new(
         input: &ReportInput<'_>,
         views: &[View<'_>],
@@ -130,7 +130,7 @@ impl Data {
         }
     }
 
-    /// The document as text that may stand inside a `script` element.
+    /// The document as text that is safe inside a `script` element.
     pub fn json(&self) -> String {
         // Plain numbers and strings cannot fail to serialise.
         serde_json::to_string(self)
@@ -235,7 +235,7 @@ impl Users {
     }
 }
 
-/// Links that a picture numbers, worst first.
+/// Numbered links of a picture, worst first.
 pub fn numbered(loads: &LinkLoads) -> Vec<u32> {
     loads.worst(NUMBERED).iter().map(|(l, _)| l.0).collect()
 }
@@ -250,7 +250,7 @@ pub fn floats(loads: &LinkLoads) -> String {
     base64(&bytes)
 }
 
-/// Places in tenths of a pixel as 16-bit numbers, 65535 where there is none, in base 64.
+/// Places in tenths of a pixel as 16-bit numbers, 65535 if not drawn, in base 64.
 fn tenths(places: &[[f32; 4]]) -> String {
     let bytes: Vec<u8> = places
         .iter()

@@ -1,17 +1,17 @@
-//! Who uses a link, and which links does a node use?
+//! Node pairs that use a link, and links that a node uses.
 
 use super::{Job, Side};
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Routing};
 use std::collections::HashMap;
 
-/// Most pairs of nodes kept for a link.
+/// Limit of node pairs per link.
 const PAIRS: usize = 8;
-/// Most links kept for a node.
+/// Limit of links per node.
 const LINKS: usize = 48;
-/// Most nodes for which links are kept.
+/// Limit of nodes with links.
 const NODES: usize = 2048;
 
-/// Users of links and links of users under one placement.
+/// Users of links, and links of users, under one placement.
 #[derive(Debug, Default)]
 pub struct Flows {
     /// Largest (from, to, bytes) of each wanted link.
@@ -21,8 +21,8 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Routes the job's bytes under a placement; `wanted` are the links to keep users of. Pairs
-    /// without a route are left out: the evaluation has refused or named them before.
+    /// Routes the job's bytes under a placement; `wanted` are the links with users to keep. Pairs
+    /// without a route are left out: the evaluation has refused or reported them before.
     pub fn of(
         fabric: &Fabric,
         routing: &Routing,

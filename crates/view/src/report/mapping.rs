@@ -7,12 +7,12 @@ use hopbyte_job::{Mapping, Question};
 use hopbyte_map::evaluate;
 use std::path::Path;
 
-/// What a page says beside its mapping.
+/// Options of a mapping's page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
     /// Title; empty for one made from the job.
     pub title: &'a str,
-    /// The command line that made it.
+    /// The command line of the page.
     pub command: &'a str,
     /// A picture (SVG) in place of the page.
     pub picture: bool,
@@ -29,7 +29,7 @@ impl<'a> About<'a> {
     }
 }
 
-/// Compares where the ranks are (or where a launcher would put them) with where they should be.
+/// Compares the current placement (or the launcher's default) with the mapping.
 ///
 /// # Errors
 /// The placements cannot be evaluated.

@@ -1,4 +1,4 @@
-//! Escaping of text in templates: as in pictures, so that a name is written in one way everywhere.
+//! Escaping of text in templates by the rules of the pictures, so that names have one form.
 
 use crate::draw::escape;
 use askama::filters::Escaper;

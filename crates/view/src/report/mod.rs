@@ -1,5 +1,5 @@
-//! One HTML file that shows a result: where the load is, what moving the ranks is worth, and how it
-//! was found. It needs no network, works without JavaScript, and does more with it.
+//! One HTML file with a result: location of the load, gain of a mapping, and its
+//! certificate. It needs no network, works without JavaScript, and offers more with it.
 //!
 //! [`html`] makes the page from a [`ReportInput`]: with a job it compares placements (before and
 //! after at the same scale), without one it shows the readings of the fabric's links.
@@ -24,7 +24,7 @@ use crate::draw::{DrawOptions, LinkLoads, compare_svg, fabric_svg};
 use hopbyte_fabric::{Exchange, Fabric, Placement, Routing};
 use hopbyte_map::{Certificate, Evaluation, Problem};
 
-/// Everything that a report shows.
+/// Contents of a report.
 pub struct ReportInput<'a> {
     /// Title of the page; empty for one made from the job or the fabric.
     pub title: String,
@@ -34,33 +34,33 @@ pub struct ReportInput<'a> {
     pub routing: &'a Routing,
     /// The job and its placements, if the report is about one.
     pub job: Option<Job<'a>>,
-    /// Readings to show besides: each becomes a picture of its own (use, stalls, …).
+    /// Further readings, each with a picture of its own (use, stalls, …).
     pub readings: Vec<LinkLoads>,
-    /// Where the readings come from, their window and coverage, in words; empty without readings.
+    /// Source, window and coverage of the readings, as text; empty without readings.
     pub readings_source: String,
-    /// What the readers of the inputs remarked.
+    /// Remarks of the inputs' readers.
     pub notes: Vec<String>,
-    /// The command line that made the report.
+    /// The command line of the report.
     pub command: String,
 }
 
-/// A job, where its tasks were and where they should be.
+/// A job with its placements before and after.
 pub struct Job<'a> {
-    /// Where its traffic came from.
+    /// Source of its traffic.
     pub traffic: String,
-    /// What it sends.
+    /// Its traffic.
     pub exchange: &'a Exchange,
     /// Time that each link needs for its bytes under a placement (see [`link_times`]).
     pub before: Side<'a>,
     /// The better placement.
     pub after: Option<Side<'a>>,
-    /// How it was found.
+    /// Its certificate.
     pub certificate: Option<&'a Certificate>,
 }
 
-/// One placement and what it costs.
+/// One placement and its cost.
 pub struct Side<'a> {
-    /// What people call it: `as it ran`, `in order`, `mapped`.
+    /// Label: `as it ran`, `in order`, `mapped`.
     pub label: String,
     /// The placement.
     pub placement: &'a Placement,
@@ -87,7 +87,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The time that each link needs for the bytes of an evaluation: bytes over the capacity that the
+/// Time of each link for the bytes of an evaluation: bytes over the capacity that the
 /// lanes in service have left beside other jobs ([`Problem::live_capacity`]).
 pub fn link_times(problem: &Problem<'_>, evaluation: &Evaluation) -> LinkLoads {
     let seconds = problem
@@ -110,7 +110,7 @@ pub fn html(input: &ReportInput<'_>) -> String {
     page::html(input, false)
 }
 
-/// The same in one SVG picture: before and after side by side at one scale, what it is worth above,
+/// The same in one SVG picture: before and after side by side at one scale, the gain above,
 /// the worst links below. Without a second placement or a job, the first quantity alone.
 pub fn svg(input: &ReportInput<'_>) -> String {
     let nodes = input.job.as_ref().map_or(Vec::new(), placement::nodes);

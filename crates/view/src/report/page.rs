@@ -1,4 +1,4 @@
-//! The page around the pictures: its parts as the templates take them.
+//! The page around the pictures, as data for the templates.
 
 use super::markup::rendered;
 use super::placement::Ranks;
@@ -15,9 +15,9 @@ use hopbyte_map::{Baseline, Certificate, Evaluation};
 const SCRIPT: &str = include_str!("../../../../web/dist/report.js");
 const STYLE: &str = include_str!("../../../../web/dist/report.css");
 
-/// Rows of the table of links that are there without the script.
+/// Rows of the table of links that work without the script.
 const ROWS: usize = 30;
-/// Links that the script may list beyond them.
+/// Further links that the script may list.
 const LISTED: usize = 2000;
 
 #[derive(Template)]
@@ -78,7 +78,7 @@ struct LinkRow {
     cells: Vec<Cell>,
 }
 
-/// A figure, and the number that a picture gives its link.
+/// A figure, and the link's number in a picture.
 struct Cell {
     number: Option<usize>,
     text: String,
@@ -97,7 +97,7 @@ struct CertificateTable {
     search: String,
 }
 
-/// Makes the page; a live one may ask its own server for news.
+/// Renders the page; a live one may poll its own server for changes.
 pub fn html(input: &ReportInput<'_>, live: bool) -> String {
     let views = View::all(input);
     let job_nodes = input.job.as_ref().map_or(Vec::new(), placement::nodes);
@@ -280,7 +280,7 @@ fn cells(view: &View<'_>, link: LinkId) -> Vec<Cell> {
     vec![value(view.before), value(after), change]
 }
 
-/// How the placement was found, and against what it was measured.
+/// Origin of the placement, and its baseline.
 fn certificate(c: &Certificate) -> CertificateTable {
     let row = |name: &str, figures: [f64; 5]| {
         let [worst, network, hops, dilation, off] = figures;
@@ -344,7 +344,7 @@ fn usual(which: Baseline) -> &'static str {
     }
 }
 
-/// Where everything comes from.
+/// Sources of all inputs.
 fn how(input: &ReportInput<'_>) -> Vec<(&'static str, String)> {
     let f = input.fabric;
     let machine = format!(

@@ -1,14 +1,14 @@
-//! Which ranks are on which node, before and after.
+//! Ranks of every node, before and after.
 
 use super::{Job, words};
 use hopbyte_fabric::{Fabric, NodeId, Placement};
 use std::collections::BTreeMap;
 
-/// Most rows of the table.
+/// Maximum number of rows of the table.
 const ROWS: usize = 400;
-/// Most ranks of a node that are listed one by one.
+/// Limit of ranks of a node that are listed one by one.
 const SINGLE: usize = 64;
-/// Most ranks that are listed one by one in all.
+/// Limit of all ranks that are listed one by one.
 const ALL_SINGLE: usize = 8192;
 
 /// Ranks by node.
@@ -37,7 +37,7 @@ pub struct RanksTable {
     pub before: String,
     /// See above.
     pub after: Option<String>,
-    /// A row a node.
+    /// One row per node.
     pub rows: Vec<NodeRow>,
     /// Nodes that are not listed.
     pub more: usize,
@@ -57,9 +57,9 @@ pub struct NodeRow {
 
 /// Ranks of a node.
 pub enum Ranks {
-    /// There are none.
+    /// No ranks.
     None,
-    /// As ranges, where there are many.
+    /// As ranges, if there are many.
     Ranges(String),
     /// One by one, and whether they come from another node.
     Single(Vec<(u32, bool)>),
@@ -94,7 +94,7 @@ pub fn table(fabric: &Fabric, job: &Job<'_>) -> RanksTable {
     }
 }
 
-/// Ranks one by one, with those that were not `here` before marked; or ranges, where there are many.
+/// Ranks one by one, marked if they were not `here` before; or ranges, if there are many.
 fn ranks(ranks: &[u32], here: &[u32], single: bool) -> Ranks {
     if ranks.is_empty() {
         return Ranks::None;

@@ -1,12 +1,12 @@
-//! What of a link state can be drawn, and how far it reaches, in words.
+//! Drawable quantities of a link state, and their coverage as text.
 
 use crate::draw::{LinkLoads, Unit};
 use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::units::count;
 use hopbyte_fabric::{Column, LinkState};
 
-/// Every column that was read, the most telling first: shares where the window is known, plain
-/// numbers where it is not.
+/// All columns with values, the most informative first: shares if the window is known, plain
+/// numbers if not.
 pub fn loads(state: &LinkState) -> Vec<LinkLoads> {
     let either = |name: &str, share: &Column, plain_name: &str, unit: Unit, plain: &Column| {
         if share.known() > 0 {
@@ -50,8 +50,8 @@ pub fn loads(state: &LinkState) -> Vec<LinkLoads> {
     .collect()
 }
 
-/// Source, window, coverage and join of readings in a sentence or two; `rows` are those that named a
-/// link of the fabric and those that named none.
+/// Source, window, coverage and join of readings in a sentence or two; `rows` are the rows that named a
+/// link of the fabric, and those that named none.
 pub fn words(state: &LinkState, source: &str, rows: (usize, usize)) -> String {
     let window = state.window_seconds.map_or_else(
         || "window not known".to_owned(),

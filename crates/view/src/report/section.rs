@@ -41,7 +41,7 @@ struct Legend {
     entries: Vec<Entry>,
 }
 
-/// An entry of a legend, and how many links it stands for.
+/// An entry of a legend, with its number of links.
 struct Entry {
     class: String,
     sample: String,
@@ -49,7 +49,7 @@ struct Entry {
     count: Option<String>,
 }
 
-/// The machine alone, its links by kind; the picture for its geometry.
+/// The machine alone, with its links by kind; the picture is returned for its geometry.
 pub fn machine(input: &ReportInput<'_>) -> (String, Option<Picture>) {
     let looks = Looks::new(input.fabric, None, None, &[]);
     let picture = crate::draw::picture(&looks, WHOLE[0], WHOLE[1]);
@@ -75,7 +75,7 @@ pub fn machine(input: &ReportInput<'_>) -> (String, Option<Picture>) {
     (rendered(&page), Some(picture))
 }
 
-/// All quantities; the first picture for its geometry.
+/// All quantities; the first picture is returned for its geometry.
 pub fn pictures(
     input: &ReportInput<'_>,
     views: &[View<'_>],
@@ -186,7 +186,7 @@ fn entry(mark: Mark, text: String, count: Option<String>) -> Entry {
     }
 }
 
-/// The entries of a legend, with how many links each stands for.
+/// The entries of a legend, with their numbers of links.
 pub fn legend(view: &View<'_>) -> String {
     let scale = &view.scale;
     let links = |loads: &LinkLoads, class: Option<usize>| {

@@ -1,16 +1,16 @@
-//! What one picture of the report shows.
+//! Contents of one picture of the report.
 
 use super::ReportInput;
 use crate::draw::{LinkLoads, Looks, Picture, Scale, Unit, badges, picture};
 use hopbyte_fabric::{LinkId, NodeId};
 
-/// Size that one of two pictures side by side is drawn for.
+/// Size of each of two pictures side by side.
 const HALF: [f32; 2] = [572.0, 620.0];
-/// Size that a picture alone is drawn for.
+/// Size of a single picture.
 pub const WHOLE: [f32; 2] = [1160.0, 860.0];
 /// Routers and nodes up to which half the page is wide enough.
 const FEW: usize = 420;
-/// Worst links that get a number.
+/// Number of labelled worst links.
 pub const NUMBERED: usize = 10;
 
 /// One quantity, before and after or alone.
@@ -54,7 +54,7 @@ impl<'a> View<'a> {
         Self { scale, ..self }
     }
 
-    /// The size to draw for: all views of a report have the same.
+    /// The drawing size: all views of a report have the same.
     pub fn size(&self, input: &ReportInput<'_>) -> [f32; 2] {
         let parts = input.fabric.routers().len() + input.fabric.nodes().len();
         let compared = input.job.as_ref().is_some_and(|j| j.after.is_some());

@@ -1,4 +1,4 @@
-//! What the report says in sentences.
+//! Sentences of the report.
 
 use super::{Job, ReportInput, Side};
 use crate::draw::{LinkLoads, Unit};
@@ -6,10 +6,10 @@ use hopbyte_fabric::units::{bytes_text, significant};
 use hopbyte_fabric::{Fabric, Placement};
 use hopbyte_map::{Certificate, Goal, Verdict};
 
-/// Change that counts as none, as a share.
+/// Change below which values count as equal, as a ratio.
 const SAME: f64 = 5e-4;
 
-/// A change in words: `−46 %`, `+3 %`, `unchanged`.
+/// A change as text: `−46 %`, `+3 %`, `unchanged`.
 pub fn change(before: f64, after: f64) -> String {
     if (before - after).abs() <= SAME * before.abs().max(after.abs()) {
         return "unchanged".into();
@@ -33,7 +33,7 @@ pub fn moved(before: &Placement, after: &Placement) -> usize {
     before.moved(after)
 }
 
-/// The first sentence: what the report is worth.
+/// The first sentence: the gain of the mapping.
 pub fn lead(input: &ReportInput<'_>) -> String {
     match &input.job {
         None => state(input),
@@ -138,7 +138,7 @@ fn state(input: &ReportInput<'_>) -> String {
     }
 }
 
-/// How far the result is from what is possible, in a sentence.
+/// Distance of the result from the bound, in a sentence.
 pub fn gap(certificate: &Certificate) -> String {
     let goal = Goal::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! The links of a machine as a page: what each direction carries, and the worst links.
+//! The links of a machine as a page: load of each direction, and the worst links.
 
 use super::{HISTORY, Room, shortened, spark, widest};
 use hopbyte_fabric::{Fabric, LinkId, LinkState};
@@ -14,7 +14,7 @@ pub struct LinksPage {
     past: HashMap<LinkId, VecDeque<f64>>,
 }
 
-/// What the links of one direction, or of one kind where there are none, carry.
+/// Load of the links of one direction, or of one kind if there are no directions.
 #[derive(Default)]
 struct Group {
     links: usize,
@@ -24,7 +24,7 @@ struct Group {
 }
 
 impl LinksPage {
-    /// Nothing was read yet.
+    /// Initial state, without a reading.
     pub fn new(fabric: Fabric) -> Self {
         Self {
             fabric,
@@ -37,7 +37,7 @@ impl LinksPage {
         &self.fabric
     }
 
-    /// After a tick: the page, with the worst `top` links. `None`: no link was read twice yet.
+    /// Renders the page after a tick, with the worst `top` links. `None`: no link was read twice yet.
     pub fn text(&mut self, state: Option<&LinkState>, top: usize, room: Room) -> String {
         let Some(state) = state else {
             return "no link was read twice yet\n".to_owned();
@@ -193,7 +193,7 @@ mod tests {
             "{row}"
         );
         assert!(text.ends_with("and 1 more links\n"), "{text}");
-        // What is no longer read is a blank, and at last forgotten.
+        // Links that are no longer read become blank, and are removed after the last tick shown.
         let unknown = LinkState::unknown(page.fabric());
         (0..HISTORY).for_each(|_| drop(page.text(Some(&unknown), 1, Room::ENDLESS)));
         assert!(page.past.is_empty());

@@ -12,18 +12,18 @@ use hopbyte_fabric::{Quantity, Side};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 
-/// Ticks that a sparkline shows.
+/// Number of ticks of a sparkline.
 pub(crate) const HISTORY: usize = 24;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One port at one tick; rates a second, `None` where they are not known.
+/// One port at one tick; rates per second, `None` if unknown.
 #[derive(Default)]
 struct Port {
     received: Option<f64>,
     sent: Option<f64>,
     stall: Option<f64>,
     errors: Option<f64>,
-    /// Bytes a second that may arrive, and that may leave.
+    /// Capacity in bytes per second of arrivals and of departures.
     capacity: [Option<f64>; 2],
 }
 
@@ -35,7 +35,7 @@ impl Port {
         }
     }
 
-    /// Share of the capacity in the direction that used more of its own; one that nobody tells is the other's.
+    /// Share of the capacity in the busier direction; an unknown capacity is taken from the other direction.
     fn used(&self) -> Option<f64> {
         let [inwards, outwards] = self.capacity;
         let share = |rate: Option<f64>, capacity: Option<f64>| {
@@ -90,7 +90,7 @@ pub struct PortsPage {
 }
 
 impl PortsPage {
-    /// After a tick: the page, with the worst `top` ports.
+    /// Renders the page after a tick, with the worst `top` ports.
     pub fn text(&mut self, cluster: &Cluster, flows: &Flows, top: usize, room: Room) -> String {
         let ports = ports(cluster, flows);
         for (name, port) in &ports {
@@ -113,7 +113,7 @@ fn page(
 ) -> String {
     let mut text = String::new();
     let mut order: Vec<(&PortName, &Port)> = ports.iter().collect();
-    // Worst first: by share of the capacity where it is known, else by bytes.
+    // Worst first: by share of the capacity if it is known, else by bytes.
     let weight = |p: &Port| (p.used().unwrap_or(-1.0), p.busiest().unwrap_or(-1.0));
     order.sort_by(|a, b| {
         let (x, y) = (weight(a.1), weight(b.1));
@@ -187,7 +187,7 @@ pub fn head(closing: &Closing, cluster: &Cluster) -> String {
     text
 }
 
-/// Columns that names take, at most `most`.
+/// Column width of names, at most `most`.
 fn widest<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> usize {
     let widths = names.map(|name| name.chars().count());
     widths.max().unwrap_or(0).clamp(4, most)
@@ -200,7 +200,7 @@ fn shortened(word: &str, most: usize) -> String {
     word.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// Rates of the last `ticks` as bars of their own largest; a tick without a rate is a blank.
+/// Rates of the last `ticks` as bars relative to their maximum; a tick without a rate is blank.
 fn spark(history: &VecDeque<f64>, ticks: usize) -> String {
     let shown = || history.range(history.len().saturating_sub(ticks)..);
     let largest = shown().copied().fold(0.0, f64::max);
@@ -240,7 +240,7 @@ mod tests {
             ..Port::default()
         };
         assert_eq!(port.used(), Some(0.25));
-        // A shaper lets less out than may come in.
+        // A shaper's outgoing rate is below the incoming one.
         let shaped = Port {
             capacity: [Some(1000.0), Some(50.0)],
             ..port

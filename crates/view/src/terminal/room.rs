@@ -1,4 +1,4 @@
-//! The room that a page has: a terminal's, or any.
+//! Size of a page: a terminal's, or unlimited.
 
 use super::HISTORY;
 use rustix::termios::tcgetwinsize;
@@ -12,19 +12,19 @@ pub struct Room {
 }
 
 impl Room {
-    /// As much as a page wants.
+    /// Unlimited.
     pub const ENDLESS: Self = Self {
         columns: usize::MAX,
         rows: usize::MAX,
     };
 
-    /// That of the terminal which standard output is, now; `None` where it is none.
+    /// Size of the terminal on standard output, now; `None` if it is not a terminal.
     pub fn of_terminal() -> Option<Self> {
         let out = stdout();
         if !out.is_terminal() {
             return None;
         }
-        // A terminal that does not know its size says zero.
+        // A terminal of unknown size reports zero.
         let known = |n: u16| if n == 0 { usize::MAX } else { n.into() };
         Some(tcgetwinsize(&out).map_or(Self::ENDLESS, |size| Self {
             columns: known(size.ws_col),
@@ -38,7 +38,7 @@ impl Room {
         left.min(HISTORY)
     }
 
-    /// The page's lines, each cut, and how many more there are; the last row stays for the cursor.
+    /// The page's lines, truncated, and the number of omitted ones; the last row is for the cursor.
     pub fn fit(self, page: &str) -> String {
         let most = self.rows.saturating_sub(1).max(1);
         let lines = page.lines().count();

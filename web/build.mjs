@@ -28,7 +28,7 @@ for (const file of result.outputFiles) {
   if (process.argv.includes("--check")) {
     const committed = await readFile(file.path, "utf8").catch(() => "");
     if (committed !== text) {
-      console.error(`${file.path} is not what web/src builds; run: npm --prefix web run build`);
+      console.error(`${file.path} is out of date with web/src; run: npm --prefix web run build`);
       drift = 1;
     }
   } else {

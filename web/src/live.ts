@@ -44,7 +44,7 @@ export function live(report: Report, changed: (view: HTMLElement, index: number)
         status.classList.toggle("failed", news.error !== null);
       }
     } catch {
-      status.textContent = "The server does not answer; this is what it said last.";
+      status.textContent = "The server does not answer; these are its last values.";
       status.classList.add("failed");
       pause = SLOWER;
     }

@@ -112,10 +112,10 @@ fn parts_of_another_question_and_damaged_ones_are_refused() {
     let mut bent: Value = serde_json::from_str(&text).unwrap();
     bent["best"]["places"].as_array_mut().unwrap().swap(0, 63);
     fs::write(&path, bent.to_string()).unwrap();
-    refuses(&[], "one that costs what is said of it");
+    refuses(&[], "one with the stated cost");
     bent["best"]["places"][0] = 8.into();
     fs::write(&path, bent.to_string()).unwrap();
-    refuses(&[], "one that costs what is said of it");
+    refuses(&[], "one with the stated cost");
     fs::write(&path, &text[..text.len() / 2]).unwrap();
     refuses(&[], "a part of a search");
     fs::write(&path, text).unwrap();

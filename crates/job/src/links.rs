@@ -13,7 +13,7 @@ const SCHEMA: &str = "hopbyte.link/1";
 /// Sort key of the worst links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Received bytes over what the link could carry
+    /// Received bytes over the link's capacity
     Used,
     /// Waiting for credits to leave
     CreditStall,
@@ -40,7 +40,7 @@ impl By {
         (
             Self::Used,
             "used",
-            "Received bytes over what the link could carry",
+            "Received bytes over the link's capacity",
         ),
         (
             Self::CreditStall,

@@ -89,7 +89,7 @@ fn captured(
 fn node(root: &Path, fabric: &Fabric, options: &CounterOptions) -> Result<String> {
     let own = || host_name(root);
     let expected = "proc/sys/kernel/hostname or etc/hostname";
-    let hint = "say whose counters these are: --counters-of NODE";
+    let hint = "name the node of these counters: --counters-of NODE";
     let name = options.node.clone().or_else(own).ok_or_else(|| {
         InputError::new(root.display().to_string(), "no host name", expected).hint(hint)
     })?;

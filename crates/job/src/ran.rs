@@ -166,7 +166,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
         };
         if rank >= seen.len() {
             if rank > hopbyte_observe::traffic::MAX_TASKS {
-                bail!("a rank says it is number {rank}");
+                bail!("a rank reports the number {rank}");
             }
             seen.resize(rank + 1, None);
         }

@@ -340,7 +340,7 @@ fn read(path: &Path, problem: &Problem<'_>, id: &str) -> Result<Part> {
     };
     if !holds {
         let found = format!("a placement from seed {}", part.best.seed);
-        return Err(wrong(found, "one that costs what is said of it", anew).into());
+        return Err(wrong(found, "one with the stated cost", anew).into());
     }
     Ok(part)
 }

@@ -112,7 +112,7 @@ fn missing_data_is_shown_as_missing() {
     assert!(unknown.contains("class=\"u\" stroke-width=\"1.1\" stroke-dasharray"));
     assert!(
         !unknown.contains("class=\"l1\" d"),
-        "a load was drawn that nobody measured"
+        "a load was drawn without a measurement"
     );
     assert!(!all(1.0).contains("Not known"));
 }

@@ -172,7 +172,7 @@ fn verdict(report: &VerifyReport) -> String {
         let apart = 100.0 * (p.worst_link_seconds / report.after.worst_link_seconds - 1.0);
         let word = if right { "within" } else { "outside" };
         words.push(format!(
-            "the worst link was predicted {apart:+.1} % of what was observed, {word} {} %; bytes of all links differ by {:.1} %",
+            "the worst link's predicted time is {apart:+.1} % off the observed one, {word} {} %; bytes of all links differ by {:.1} %",
             report.tolerance_percent,
             100.0 * p.bytes_apart
         ));

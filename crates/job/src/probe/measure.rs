@@ -90,7 +90,7 @@ impl Measurement {
         match launch::run_for(&mut command, Some(deadline))? {
             Some(status) if status.success() => {}
             Some(status) => bail!(
-                "topobw ended with {status}; what it printed is in {}",
+                "topobw ended with {status}; its output is in {}",
                 unfinished.display()
             ),
             None => bail!("topobw was ended at the deadline of {} s", self.deadline),

@@ -123,7 +123,7 @@ impl Job {
         let said = std::fs::read_to_string(&self.log).unwrap_or_default();
         let last: Vec<&str> = said.lines().rev().take(3).collect();
         bail!(
-            "a job on the lab said nothing for {} s or ended: {}\nhint: all of it is in {}",
+            "a job on the lab printed nothing for {} s or ended: {}\nhint: all of it is in {}",
             PATIENCE.as_secs(),
             last.into_iter().rev().collect::<Vec<_>>().join(" / "),
             self.log.display()

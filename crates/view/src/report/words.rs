@@ -164,13 +164,13 @@ pub fn gap(certificate: &Certificate) -> String {
     }
     if over > 200.0 {
         return format!(
-            "The result is {} times the bound that no placement can pass: a bound so far off says \
-             little about what is possible.",
+            "The result is {} times the bound that no placement can pass: such a loose bound \
+             says little about the optimum.",
             significant(result / bound, 3)
         );
     }
     format!(
-        "The result is {} % above a bound that no placement can pass; what is really possible lies \
+        "The result is {} % above a bound that no placement can pass; the optimum lies \
          between the two.",
         significant(over, 3)
     )

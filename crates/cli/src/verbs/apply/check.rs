@@ -155,7 +155,7 @@ fn write(checked: &Checked, out: &mut Output) -> Result<()> {
         (0, 0, 0) => format!("all {all} ranks are where they were placed{memory}"),
         (0, 0, off) => format!("all {all} ranks are on their hosts, and {} not on their cores", count(off)),
         (0, split, _) => format!(
-            "all {all} ranks are on their hosts, and {} of the hosts were taken for several: their ranks talk through the network; `hopbyte apply MAPPING` says which launcher keeps shared memory",
+            "all {all} ranks are on their hosts, and {} of the hosts were taken for several: their ranks send through the network; `hopbyte apply MAPPING` says which launcher keeps shared memory",
             count(split)
         ),
         (wrong, ..) => format!("{} of {all} ranks are not where they were placed", count(wrong)),

@@ -126,7 +126,7 @@ pub fn run(args: &DemoArgs, out: &mut Output) -> Result<Answer> {
         })?;
         return Ok(Answer::Yes);
     }
-    heading(out, "map: where should the ranks go?", &scene.command)?;
+    heading(out, "map: placement of the ranks", &scene.command)?;
     scene.write_job(out)?;
     write_costs(&mapping, &scene.question.machine.fabric, out)?;
     out.line(mapping.verdict_text())?;
@@ -137,7 +137,7 @@ pub fn run(args: &DemoArgs, out: &mut Output) -> Result<Answer> {
         readings[0].display(),
         readings[1].display()
     );
-    heading(out, "verify: did it help?", &command)?;
+    heading(out, "verify: prediction and counters", &command)?;
     write_modelled(&modelled, &scene, out)?;
     heading(out, "look", "")?;
     out.line(format!(
@@ -225,7 +225,7 @@ fn observe(scene: &Scene, out: &mut Output) -> Result<()> {
     let machine = &scene.question.machine;
     let fabric = &machine.fabric;
     let source = &scene.question.machine.source;
-    out.line("== observe: what is the machine?")?;
+    out.line("== observe: the machine")?;
     out.line(format!("   hopbyte fabric show {}", source.words()))?;
     let reach = Reach::of(fabric, &machine.routing);
     let links = fabric.link_ids().filter(|&l| fabric.is_hop(l)).count();
@@ -253,11 +253,7 @@ fn characterise(scene: &Scene, out: &mut Output) -> Result<()> {
         files.join(" "),
         question.machine.source.words()
     );
-    heading(
-        out,
-        "characterise: what do other jobs put on the links?",
-        &command,
-    )?;
+    heading(out, "characterise: load of other jobs", &command)?;
     if let Some(second) = &scene.second {
         out.line(format!(
             "a second job (LAMMPS peptide, {} ranks on {} nodes) sends {} again every {}",
@@ -274,7 +270,7 @@ fn characterise(scene: &Scene, out: &mut Output) -> Result<()> {
 fn apply(scene: &Scene, mapping: &Mapping, folder: &Path, out: &mut Output) -> Result<()> {
     let saved = folder.join("mapping.json");
     let command = format!("hopbyte apply {}", saved.display());
-    heading(out, "apply: what does the launcher read?", &command)?;
+    heading(out, "apply: input of the launcher", &command)?;
     let launch = mapping.launch(&scene.question);
     for launcher in Launcher::ALL {
         let path = folder.join(launcher.file_name());

@@ -113,7 +113,7 @@ impl RunArgs {
         {
             anyhow::bail!(
                 "--registers: found {} of network {}, expected level packet of network gemini\nhint: --counters \
-                 writes what links carried, at every level",
+                 writes the load of links, at every level",
                 level_name(scenario.level),
                 scenario.network
             );

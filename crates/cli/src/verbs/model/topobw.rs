@@ -69,7 +69,7 @@ pub fn run(args: &TopobwArgs, out: &mut Output) -> Result<Answer> {
             lines.push('\n');
         }
         write_atomic(path, &lines)?;
-        out.talk(format!("{} has what was measured", path.display()));
+        out.talk(format!("{} holds the measurements", path.display()));
     }
     if out.json {
         for record in records() {

@@ -277,7 +277,7 @@ impl SweepArgs {
                 let file = path.display().to_string();
                 let error = InputError::new(file, &scenario.name, "a name of its own");
                 return Err(error
-                    .hint("results are told apart by the scenario's name")
+                    .hint("results are distinguished by the scenario's name")
                     .into());
             }
             list.push(scenario);

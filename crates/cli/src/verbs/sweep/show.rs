@@ -75,7 +75,7 @@ impl Sweep<'_> {
         }
         out.table(&table)?;
         out.line("")?;
-        out.line("slope: growth of the time over growth of what the axis makes longer, 0 does not matter, 1 is all that matters")?;
+        out.line("slope: relative growth of the run time over that of the times the axis scales; 0: no effect, 1: proportional")?;
         for s in self.found {
             out.line(format!("{}: {}", self.name(s), sentence(s)))?;
         }

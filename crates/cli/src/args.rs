@@ -221,7 +221,7 @@ fn fabric_help() -> String {
 /// Help of a TRAFFIC, with the tables of formats.
 pub fn traffic_help() -> String {
     format!(
-        "What the ranks send each other: a file, or a spec such as stencil:16x16x16:27\n\nFiles, folders, \
+        "Traffic between the ranks: a file, or a spec such as stencil:16x16x16:27\n\nFiles, folders, \
          patterns and archives of files are recognised by content: {}. Specs: stencil:16x16x16:27, \
          collective:allreduce:64:1000000, plan:dp=8,tp=4,pp=2. Behind a record or trace, :collectives=RULES says by which algorithms collective \
          calls become messages: openmpi, mpich, allreduce=ring, … Without it: --dims.",
@@ -242,7 +242,7 @@ pub fn counters_help() -> String {
 /// Help of a placement, with the table of formats.
 pub fn placement_help() -> String {
     format!(
-        "Where the ranks are now: a launcher's file\n\nRecognised by content: {}.",
+        "Current placement of the ranks: a launcher's file\n\nRecognised by content: {}.",
         kinds::placements()
     )
 }

@@ -161,7 +161,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
         count += 1;
         let Some(rank) = line.rank else {
             bail!(
-                "the ranks do not know their number\nhint: this launcher sets none of the usual variables; give --flavour"
+                "the ranks' numbers are missing\nhint: this launcher sets none of the usual variables; give --flavour"
             );
         };
         if rank >= seen.len() {
@@ -184,7 +184,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
         });
     }
     if count == 0 {
-        bail!("the job ended without a word of where its ranks were");
+        bail!("the job ended without a report of its ranks' places");
     }
     Ok(seen)
 }

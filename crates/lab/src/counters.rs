@@ -157,7 +157,10 @@ impl Space {
     /// Takes a reading; an incomplete one is left out.
     pub(super) fn take(&mut self, reading: &Reading) -> Result<()> {
         if !Arc::ptr_eq(&reading.layout, &self.layout) && reading.layout != self.layout {
-            bail!("interfaces of {} came or went meanwhile", self.place);
+            bail!(
+                "interfaces of {} changed during the measurement",
+                self.place
+            );
         }
         let mut counters = self.interfaces.iter().flat_map(|i| i.counters);
         if counters.any(|c| reading.get(c).is_none()) {

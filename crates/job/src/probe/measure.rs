@@ -56,7 +56,7 @@ impl Measurement {
         };
         let Some(flavour) = self.flavour.or(Launcher::of(first)?.flavour()) else {
             bail!(
-                "{} does not tell which MPI it starts\nhint: give --flavour ompi, mpich or abi",
+                "the MPI of {} cannot be detected\nhint: give --flavour ompi, mpich or abi",
                 first.display()
             );
         };

@@ -320,7 +320,7 @@ fn write_modelled(modelled: &Modelled, scene: &Scene, out: &mut Output) -> Resul
     out.table(&table)?;
     if let Some(recovered) = modelled.recovered_ratio {
         out.line(format!(
-            "the mapping wins back {:.0} % of the time that the second job costs",
+            "the mapping recovers {:.0} % of the time lost to the second job",
             100.0 * recovered
         ))?;
     }

@@ -132,7 +132,7 @@ fn write(args: &RunArgs, record: &ModelRecord, out: &mut Output) -> Result<()> {
     out.line(format!("# {} ({})", o.name, level_name(o.level)))?;
     out.line(format!("time   {}", time(o.time_seconds)))?;
     out.line(format!(
-        "bound  {} ({} has the most to carry)",
+        "bound  {} ({} is the most loaded)",
         time(o.bound_seconds),
         o.bound_resource
     ))?;

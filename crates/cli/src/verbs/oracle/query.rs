@@ -129,7 +129,7 @@ fn write(query: &Query, mut answers: Vec<Cost>, out: &mut Output) -> Result<()> 
     });
     let name = heading(query.metric, query.aggregate);
     out.line(format!(
-        "# {name} over the {} route, dearest first",
+        "# {name} over the {} route, most expensive first",
         over_text(query.over)
     ))?;
     let unit = format!("cost ({})", query.metric.unit());

@@ -267,7 +267,7 @@ fn write(record: &Analysis, out: &mut Output) -> Result<()> {
             "1".into(),
             rate(p.expected_bytes_per_s),
             rate(p.measured_bytes_per_s),
-            "slow, though others that used the same are not".into(),
+            "slow without an explanation: other paths with the same components are not".into(),
         ]);
     }
     out.table(&table)?;

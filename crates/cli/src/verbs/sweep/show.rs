@@ -41,7 +41,7 @@ impl Sweep<'_> {
             return Ok(());
         }
         let of = match self.trials {
-            1 => "one trial of each point, so that nothing is known of the spread".to_owned(),
+            1 => "one trial of each point: no intervals".to_owned(),
             n => format!("{n} trials of each point, intervals of 95 %"),
         };
         out.line(format!("# {of}"))?;

@@ -221,6 +221,7 @@ class Mapping:
     @property
     def machine(self) -> Machine: ...
     def certificate_json(self) -> str: ...
+    def document(self, path: _Path | None = None) -> str: ...
     def report(self, path: _Path | None = None, *, title: str = "") -> str: ...
 
 def run(arguments: Sequence[str]) -> int: ...
@@ -282,7 +283,7 @@ def map(
     ranks_per_node: int | None = None,
     objective: _Objective = "worst-link",
     metric: _Metric = "hops",
-    aggregate: _Aggregate = "max",
+    aggregate: _Aggregate | None = None,
     background: Links | None = None,
     current: Placement | None = None,
     response_fraction: float | None = None,

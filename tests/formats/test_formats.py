@@ -104,5 +104,5 @@ def test_a_format_that_cannot_says_so(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refused:
         hopbyte("convert", "torus:4x4", "-o", str(file))
     assert refused.value.returncode == 2
-    assert "no tree" in refused.value.stderr
+    assert "not a tree" in refused.value.stderr
     assert list(tmp_path.iterdir()) == []

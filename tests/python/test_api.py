@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +140,23 @@ def test_a_mapping_is_worth_what_it_says(
     assert json.loads(mapping.document())["wire"]["network"] == "infiniband"
     assert certificate["result"]["hop_bytes"] == mapping.result.hop_bytes
     assert certificate["bound"]["worst_link_seconds"] <= mapping.result.worst_link_seconds
+
+
+@pytest.mark.parametrize("objective", ["worst-link", "hop-bytes", "route-cost"])
+def test_python_and_the_command_have_the_same_defaults(objective: str) -> None:
+    """One question asked in both ways has one answer, down to the mapping document."""
+    words = ["map", "stencil:4x4x4:7", "--fabric", "torus:4x4x4", "--nodes", "n[0-1]-[0-3]-[0-3]"]
+    words += ["--objective", objective, "--trials", "2000", "--json", "--quiet"]
+    done = subprocess.run([sys.executable, "-m", "hopbyte", *words], check=True, capture_output=True, text=True)
+    told = json.loads(done.stdout)
+    machine = hopbyte.load_fabric("torus:4x4x4")
+    traffic = hopbyte.load_traffic("stencil:4x4x4:7")
+    nodes = "n[0-1]-[0-3]-[0-3]"
+    mapping = hopbyte.map(traffic, machine, nodes, objective=objective, trials=2000)  # type: ignore[arg-type]
+    document = json.loads(mapping.document())
+    for times in ["wall_seconds", "cpu_seconds"]:
+        del told[times], document[times]
+    assert document == told
 
 
 def test_the_same_seed_gives_the_same_placement(

@@ -201,7 +201,7 @@ fn the_default_topology_of_a_yaml_file_is_read() {
         assert!(
             only(flat)
                 .unwrap_err()
-                .contains("hint: a flat topology says nothing"),
+                .contains("hint: a flat topology does not describe the network"),
             "{flat}"
         );
     }

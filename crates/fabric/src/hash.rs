@@ -1,7 +1,7 @@
 //! The hash in external data: fingerprints, the end of a binary machine, boot identities on the wire and in a store.
 //!
-//! 64-bit FNV-1a (Fowler, Noll and Vo; RFC 9923): start with [`OFFSET_BASIS`]; for every byte, exclusive or with the
-//! byte, then multiply by [`PRIME`] modulo 2^64. It detects accidental changes, not forgeries: authentication on the
+//! 64-bit FNV-1a (Fowler, Noll and Vo; RFC 9923): start with `OFFSET_BASIS`; for every byte, exclusive or with the
+//! byte, then multiply by `PRIME` modulo 2^64. It detects accidental changes, not forgeries: authentication on the
 //! wire is HMAC-SHA-256, check sums of stored blocks are CRC-32.
 
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;

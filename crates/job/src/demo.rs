@@ -86,7 +86,7 @@ pub struct SecondJob {
 }
 
 /// Places the second job in order on its nodes, at the rate that keeps its fullest link at
-/// [`SECOND_USE`].
+/// `SECOND_USE`.
 ///
 /// # Errors
 /// The machine lacks its nodes.

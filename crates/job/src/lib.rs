@@ -10,6 +10,7 @@
 
 pub mod costs;
 pub mod demo;
+pub mod diff;
 pub mod document;
 pub mod exchange;
 mod follow;

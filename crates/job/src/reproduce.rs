@@ -2,13 +2,14 @@
 
 use crate::probe::explain::{Path, TOLERANCE, explain};
 use crate::question::route_costs;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hopbyte_fabric::{Fabric, Placement, Routing};
 use hopbyte_map::{Objective, Options, Problem, map};
 use hopbyte_model::reproduce::{Located, Remap, Tools};
 use hopbyte_model::topobw::Measured;
 use hopbyte_oracle::Metric;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Trials of a remapping: a number instead of a time, so that every machine finds the same placement.
 const TRIALS: u64 = 200_000;
@@ -18,6 +19,41 @@ pub const TOOLS: Tools<'static> = Tools {
     remap: &|ask| remap(ask).map_err(|e| e.to_string()),
     locate: &|fabric, routing, pairs| locate(fabric, routing, pairs).map_err(|e| e.to_string()),
 };
+
+/// Rows in the order of papers: letters, then numbers.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn row_files(folder: &std::path::Path) -> Result<Vec<PathBuf>> {
+    let list = std::fs::read_dir(folder).with_context(|| {
+        format!(
+            "{}: no folder of rows\nhint: --from names it; the sources have it as scenarios/",
+            folder.display()
+        )
+    })?;
+    let mut files = Vec::new();
+    for entry in list {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort_by_key(|p| {
+        let name = p
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let letter = name.chars().next().unwrap_or(' ');
+        let paper = "GDTMR".find(letter).unwrap_or(9);
+        (
+            paper,
+            name[letter.len_utf8()..].parse::<u32>().unwrap_or(0),
+            name,
+        )
+    });
+    Ok(files)
+}
 
 /// Places a job as `hopbyte map --background` does: by the worst link, or by route costs of a metric.
 fn remap(ask: &Remap<'_>) -> Result<Placement> {

@@ -11,6 +11,7 @@ mod space;
 pub mod system;
 
 use anyhow::{Context, Result, bail};
+use hopbyte_fabric::faults::Fault;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId};
 use hopbyte_job::{Machine, MachineSource};
 use hopbyte_observe::counters::join::PortMap;
@@ -174,6 +175,39 @@ impl Lab {
         )
     }
 
+    /// Cuts a cable, both directions; with `reroute` the machine's routes then avoid it.
+    ///
+    /// # Errors
+    /// No such link, or no single order of dimensions that serves all pairs without it.
+    pub fn cut(&self, machine: &mut Machine, link: &str, reroute: bool) -> Result<()> {
+        let links = cable(&machine.fabric, link, false)?;
+        if reroute {
+            let faults: Vec<Fault> = links.iter().map(|&l| Fault::OneWay(l)).collect();
+            let broken = machine.fabric.clone().with_faults(&faults);
+            let routing = machine.routing.rerouted(&broken);
+            if !(routing.is_destination_based() && routing.is_single_path()) {
+                bail!("no single order of dimensions serves all pairs without {link}");
+            }
+            machine.routing = routing;
+            self.install_routes(machine)?;
+        }
+        let mut links = links.into_iter();
+        links.try_for_each(|link| self.set_up(&machine.fabric, link, false))
+    }
+
+    /// Changes the rates of all links between routers, and of all links of nodes, to shares of their capacities.
+    ///
+    /// # Errors
+    /// `tc` refuses.
+    pub fn detune(&self, fabric: &Fabric, links: f64, injection: f64) -> Result<()> {
+        for link in fabric.link_ids() {
+            let ends = [fabric.link(link).from, fabric.link(link).to];
+            let between = ends.iter().all(|end| matches!(end, End::Router(_)));
+            self.set_rate(fabric, link, if between { links } else { injection })?;
+        }
+        Ok(())
+    }
+
     /// Takes a link's interface down or up (one direction).
     pub fn set_up(&self, fabric: &Fabric, link: LinkId, up: bool) -> Result<()> {
         let Some((place, interface)) = self.naming().sending_end(fabric, link) else {
@@ -223,6 +257,32 @@ fn reference_capacity(fabric: &Fabric) -> f64 {
         .map(|l| fabric.link(l).nominal.0)
         .fold(0.0, f64::max)
         .max(1.0)
+}
+
+/// The link and, unless one-way, its reverse.
+fn cable(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
+    let link = fabric.find_link(name)?;
+    let back = fabric.reverse(link).filter(|_| !one_way);
+    Ok([Some(link), back].into_iter().flatten().collect())
+}
+
+/// The links that the name of a link, node or router stands for.
+///
+/// # Errors
+/// There is nothing of this name.
+pub fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
+    let refusal = match cable(fabric, name, one_way) {
+        Ok(links) => return Ok(links),
+        Err(error) => error,
+    };
+    // A router's name also finds its only node.
+    let end = match (fabric.find_router(name), fabric.find_node(name)) {
+        (Ok(router), _) => End::Router(router),
+        (_, Ok(node)) => End::Node(node),
+        _ => return Err(refusal),
+    };
+    let at = |&l: &LinkId| fabric.link(l).from == end || (!one_way && fabric.link(l).to == end);
+    Ok(fabric.link_ids().filter(at).collect())
 }
 
 /// Checks an option's share.

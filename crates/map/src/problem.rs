@@ -17,7 +17,7 @@ const MOST_PARTNERS: u32 = 1 << 22;
 /// Maximum number of unroutable pairs in an error.
 const EXAMPLES: usize = 5;
 
-/// The minimised objective, a [`Goal`] with its input. Ties are broken by hop-bytes (for
+/// The minimised objective, a [`Goal`](crate::Goal) with its input. Ties are broken by hop-bytes (for
 /// [`Objective::HopBytes`] and [`Objective::RouteCost`] by the worst link time).
 #[derive(Clone, Copy, Debug)]
 pub enum Objective<'a> {

@@ -1,15 +1,15 @@
 //! `hopbyte links SOURCE --fabric F`: load of every link.
 
 use crate::args::{self, CounterArgs, FabricOption, one_of};
-use crate::output::{Answer, Output, SIZES, TIMES, Table, count, scale};
+use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::units::Seconds;
-use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
-use hopbyte_job::links::{By, Last, LinkRow, LinksSummary, own_window, worst_first};
+use hopbyte_fabric::{Fabric, LinkId};
+use hopbyte_job::links::{By, Last, LinkRow, LinksSummary, worst_first};
 use hopbyte_job::{LinkReading, inputs};
 use hopbyte_observe::{Jobs, read_jobs};
-use std::borrow::Cow;
+use hopbyte_view::terminal::load_table;
 use std::path::PathBuf;
 
 /// The counters to read.
@@ -78,72 +78,6 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// A column of the text; omitted if no link has a value.
-struct Field<'a> {
-    header: String,
-    column: Cow<'a, Column>,
-    factor: f64,
-    decimals: usize,
-}
-
-impl<'a> Field<'a> {
-    fn all(state: &'a LinkState) -> Vec<Self> {
-        let field = |header: &str, column, factor, decimals| Self {
-            header: header.to_owned(),
-            column: Cow::Borrowed(column),
-            factor,
-            decimals,
-        };
-        let largest = |c: &Column| c.as_slice().iter().copied().fold(0.0, f64::max);
-        let (size, bytes) = scale(largest(&state.received_bytes), &SIZES);
-        let (queue, waiting) = scale(largest(&state.queued_bytes), &SIZES);
-        let stall = |name: &str, ratio: &'a Column, seconds: &'a Column| {
-            if ratio.known() > 0 {
-                return field(&format!("{name} %"), ratio, 1e-2, 1);
-            }
-            let (time, unit) = scale(largest(seconds), &TIMES);
-            field(&format!("{name} {time}"), seconds, unit, 2)
-        };
-        let mut sizes = Column::unknown(state.coverage.len());
-        for id in (0..state.coverage.len()).map(LinkId::of) {
-            sizes.set(id, state.packet_bytes(id));
-        }
-        let fields = [
-            field(&format!("received {size}"), &state.received_bytes, bytes, 2),
-            field("packets", &state.packets, 1.0, 0),
-            Self {
-                column: Cow::Owned(sizes),
-                ..field("B/packet", &state.packets, 1.0, 1)
-            },
-            field("used %", &state.used_ratio, 1e-2, 1),
-            stall(
-                "input stall",
-                &state.input_stall_ratio,
-                &state.input_stall_seconds,
-            ),
-            stall(
-                "credit stall",
-                &state.credit_stall_ratio,
-                &state.credit_stall_seconds,
-            ),
-            field("held back", &state.credit_stall_count, 1.0, 0),
-            field(&format!("queued {queue}"), &state.queued_bytes, waiting, 2),
-            field("errors", &state.errors, 1.0, 0),
-        ];
-        fields
-            .into_iter()
-            .filter(|f| f.column.known() > 0)
-            .collect()
-    }
-
-    fn text(&self, link: LinkId) -> String {
-        let value = self.column.get(link);
-        value.map_or("-".into(), |v| {
-            format!("{:.*}", self.decimals, v / self.factor)
-        })
-    }
-}
-
 /// The worst links of a reading.
 pub fn write_worst(
     fabric: &Fabric,
@@ -180,41 +114,12 @@ fn write(
         count(summary.matched),
         count(summary.rows),
     ))?;
-    let fields = Field::all(state);
-    let mut header = vec![
-        "<link".to_owned(),
-        "<to".into(),
-        "<kind".into(),
-        "GB/s".into(),
-    ];
-    header.extend(fields.iter().map(|f| f.header.clone()));
-    let windows = order.iter().any(|&id| own_window(state, id).is_some());
-    if windows {
-        header.push("window s".into());
-    }
-    header.push("read %".into());
-    if jobs.is_some() {
-        header.push("<jobs beside it, % of its ends' nodes".into());
-    }
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(&header);
-    for &id in order {
-        let link = fabric.link(id);
-        let mut cells = vec![
-            fabric.link_name(id),
-            fabric.end_name(link.to),
-            fabric.kind(id).name.clone(),
-            format!("{:.2}", link.capacity().gb()),
-        ];
-        cells.extend(fields.iter().map(|f| f.text(id)));
-        if windows {
-            let own = state.window.get(id);
-            cells.push(own.map_or("-".into(), |w| format!("{w:.3}")));
-        }
-        cells.push(format!("{:.0}", 100.0 * state.coverage[id.index()]));
-        cells.extend(jobs.map(|jobs| shares_text(jobs, fabric, id)));
-        table.row(cells);
-    }
+    let beside = jobs.map(|jobs| move |link| shares_text(jobs, fabric, link));
+    let beside = beside.as_ref().map(|text| {
+        let header = "<jobs beside it, % of its ends' nodes";
+        (header, text as &dyn Fn(LinkId) -> String)
+    });
+    let table = load_table(fabric, state, order, beside);
     out.table(&table)?;
     Ok(())
 }

@@ -7,4 +7,5 @@ pub mod analysis;
 pub mod explain;
 pub mod measure;
 pub mod plan;
+pub mod predicted;
 pub mod results;

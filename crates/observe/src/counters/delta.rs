@@ -12,7 +12,7 @@ pub struct Behaviour {
     /// Upper limit of its rate per second, if the hardware sets one.
     pub most_per_second: Option<f64>,
     /// Rate per second at the link's nominal speed. The fabric's or the device's value may be wrong by up to
-    /// [`NOMINAL_ERROR`].
+    /// `NOMINAL_ERROR`.
     pub nominal_per_second: Option<f64>,
 }
 

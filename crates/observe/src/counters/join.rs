@@ -1,7 +1,7 @@
 //! Joins counters to links: readings of a node's sources become values of directed links.
 //!
 //! A port's received counters and input stalls belong to the link that ends there, its sent counters and credit
-//! stalls to the link that begins there ([`Quantity::side`]). [`super::speakers`] selects the source of each link
+//! stalls to the link that begins there ([`Quantity::side`]). `counters/speakers.rs` selects the source of each link
 //! among a node's sources.
 
 use super::delta::increase;

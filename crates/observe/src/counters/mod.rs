@@ -3,7 +3,7 @@
 //! [`read_counters`] recognises the format from the content: libgm text (paper 000, Fig. 4), per-link CSV of Aries
 //! (AriesNCL in DragonView's form), link tables of Blue Gene (Boxfish), LDMS (`ldms_ls -l`, `store_csv`), gpcdr
 //! metrics, Gemini and Aries registers, OpenMetrics text, and the output of `hopbyte links --json`. All are converted
-//! to [`Totals`] or an [`Increase`]: bytes, packets and stalls by link. A device's arrival counters belong to the
+//! to [`Totals`](hopbyte_fabric::Totals) or an [`Increase`]: bytes, packets and stalls by link. A device's arrival counters belong to the
 //! link that *ends* there, its departure stalls to the link that *begins* there (paper 000, V.B).
 //!
 //! Counters are compared as integers by one function ([`delta::increase`]): it resolves wraps and tells apart resets,

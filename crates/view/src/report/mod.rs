@@ -6,6 +6,7 @@
 
 mod charts;
 pub mod data;
+mod figure;
 mod flows;
 mod mapping;
 pub(crate) mod markup;
@@ -17,6 +18,7 @@ mod sweep;
 pub mod view;
 pub mod words;
 
+pub use figure::figure_svg;
 pub use mapping::{About, mapping_page};
 pub use sweep::sweep_svg;
 

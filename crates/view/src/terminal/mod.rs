@@ -1,10 +1,14 @@
 //! Pages for a terminal: the ports of every node, or the links of a machine, tick by tick.
 
 mod links;
+mod load;
 mod room;
+mod table;
 
 pub use links::LinksPage;
+pub use load::load_table;
 pub use room::Room;
+pub use table::{Table, ranges};
 
 use hopbyte_collect::block::{Absence, Closing, Cluster};
 use hopbyte_collect::flows::Flows;

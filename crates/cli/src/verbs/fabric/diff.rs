@@ -4,7 +4,7 @@ use crate::args::{FabricArgs, FabricOptions};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_fabric::diff::Diff;
-use serde::Serialize;
+use hopbyte_job::diff::{Change, DiffReport};
 use std::path::PathBuf;
 
 /// Two readings of one machine.
@@ -22,33 +22,6 @@ pub struct DiffArgs {
     /// Limit of listed names per kind
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-}
-
-/// The answer.
-#[derive(Serialize)]
-struct DiffReport {
-    schema: &'static str,
-    same: bool,
-    routers_added: Vec<String>,
-    routers_removed: Vec<String>,
-    nodes_added: Vec<String>,
-    nodes_removed: Vec<String>,
-    links_added: Vec<String>,
-    links_removed: Vec<String>,
-    links_changed: Vec<Change>,
-    entries_changed: std::collections::BTreeMap<String, usize>,
-    routes_changed: u64,
-    pairs_compared: u64,
-}
-
-/// A changed link.
-#[derive(Serialize)]
-struct Change {
-    link: String,
-    capacity_before_bytes_per_s: f64,
-    capacity_after_bytes_per_s: f64,
-    to_before: String,
-    to_after: String,
 }
 
 /// Compares them, with --down and --routing applied to the second; exit code 1 if they differ.
@@ -76,37 +49,13 @@ pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
         (&before.fabric, &before.routing),
         (&after.fabric, &after.routing),
     );
-    let same = diff.is_empty();
-    let report = DiffReport {
-        schema: "hopbyte.diff/1",
-        same,
-        routers_added: diff.routers_added,
-        routers_removed: diff.routers_removed,
-        nodes_added: diff.nodes_added,
-        nodes_removed: diff.nodes_removed,
-        links_added: diff.links_added,
-        links_removed: diff.links_removed,
-        links_changed: diff
-            .links_changed
-            .into_iter()
-            .map(|c| Change {
-                link: c.link,
-                capacity_before_bytes_per_s: c.capacity_before,
-                capacity_after_bytes_per_s: c.capacity_after,
-                to_before: c.to_before,
-                to_after: c.to_after,
-            })
-            .collect(),
-        entries_changed: diff.entries_changed,
-        routes_changed: diff.routes_changed,
-        pairs_compared: diff.pairs_compared,
-    };
+    let report = DiffReport::of(diff);
     if out.json {
         out.object(&report)?;
     } else {
         write(&report, args.top, out)?;
     }
-    Ok(if same { Answer::Yes } else { Answer::No })
+    Ok(if report.same { Answer::Yes } else { Answer::No })
 }
 
 fn write(report: &DiffReport, top: usize, out: &mut Output) -> Result<()> {

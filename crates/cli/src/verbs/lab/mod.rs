@@ -7,7 +7,6 @@ use crate::args::FabricArgs;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use hopbyte_fabric::{Fabric, LinkId, faults::Fault};
 use hopbyte_lab::counters::{self, load_lines};
 use hopbyte_lab::{Lab, plan, running, share, system};
 use serde::Serialize;
@@ -201,36 +200,12 @@ fn run_inside(args: &Run) -> Result<Answer> {
     }
 }
 
-/// The link and, unless one-way, its reverse.
-fn cable(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
-    let link = fabric.find_link(name)?;
-    let back = fabric.reverse(link).filter(|_| !one_way);
-    Ok([Some(link), back].into_iter().flatten().collect())
-}
-
-/// The links that the name of a link, node or router stands for.
-fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
-    use hopbyte_fabric::End;
-    let refusal = match cable(fabric, name, one_way) {
-        Ok(links) => return Ok(links),
-        Err(error) => error,
-    };
-    // A router's name also finds its only node.
-    let end = match (fabric.find_router(name), fabric.find_node(name)) {
-        (Ok(router), _) => End::Router(router),
-        (_, Ok(node)) => End::Node(node),
-        _ => return Err(refusal),
-    };
-    let at = |&l: &LinkId| fabric.link(l).from == end || (!one_way && fabric.link(l).to == end);
-    Ok(fabric.link_ids().filter(at).collect())
-}
-
 fn degrade(args: &Degrade, out: &mut Output) -> Result<Answer> {
     let factor = share("factor", args.factor)?;
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
     let fabric = lab.machine()?.fabric;
-    for link in links_of(&fabric, &args.link, args.one_way)? {
+    for link in hopbyte_lab::links_of(&fabric, &args.link, args.one_way)? {
         lab.set_rate(&fabric, link, factor)?;
         out.talk(format!(
             "{} runs at {factor} of its capacity",
@@ -244,23 +219,7 @@ fn cut(args: &Cut, out: &mut Output) -> Result<Answer> {
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
     let mut machine = lab.machine()?;
-    let links = cable(&machine.fabric, &args.link, false)?;
-    if !args.no_reroute {
-        let faults: Vec<Fault> = links.iter().map(|&l| Fault::OneWay(l)).collect();
-        let broken = machine.fabric.clone().with_faults(&faults);
-        let routing = machine.routing.rerouted(&broken);
-        if !(routing.is_destination_based() && routing.is_single_path()) {
-            bail!(
-                "no single order of dimensions serves all pairs without {}",
-                args.link
-            );
-        }
-        machine.routing = routing;
-        lab.install_routes(&machine)?;
-    }
-    for &link in &links {
-        lab.set_up(&machine.fabric, link, false)?;
-    }
+    lab.cut(&mut machine, &args.link, !args.no_reroute)?;
     out.talk(format!("{} is cut", args.link));
     Ok(Answer::Yes)
 }
@@ -273,14 +232,7 @@ fn detune(args: &Detune) -> Result<Answer> {
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
     let fabric = lab.machine()?.fabric;
-    for link in fabric.link_ids() {
-        use hopbyte_fabric::End::Router;
-        let between = matches!(
-            (fabric.link(link).from, fabric.link(link).to),
-            (Router(_), Router(_))
-        );
-        lab.set_rate(&fabric, link, if between { links } else { injection })?;
-    }
+    lab.detune(&fabric, links, injection)?;
     Ok(Answer::Yes)
 }
 

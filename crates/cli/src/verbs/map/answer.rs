@@ -7,6 +7,7 @@ use hopbyte_fabric::units::bytes_text;
 use hopbyte_job::mapping::baseline_name;
 use hopbyte_job::{Arranged, Mapping, Question};
 use hopbyte_map::{Baseline, Evaluation};
+use hopbyte_view::terminal::ranges;
 
 /// Limit of listed nodes.
 const NODES_SHOWN: usize = 40;
@@ -150,34 +151,4 @@ fn write_placement(mapping: &Mapping, question: &Question, out: &mut Output) -> 
         ))?;
     }
     Ok(())
-}
-
-/// `0-3,8,10-11` for sorted numbers.
-pub fn ranges(numbers: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &n in numbers {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == n => *last = n,
-            _ => parts.push((n, n)),
-        }
-    }
-    let words = parts.into_iter().map(|(a, b)| {
-        if a == b {
-            a.to_string()
-        } else {
-            format!("{a}-{b}")
-        }
-    });
-    words.collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ranges;
-
-    #[test]
-    fn runs_of_ranks_are_short() {
-        assert_eq!(ranges(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
-        assert_eq!(ranges(&[]), "");
-    }
 }

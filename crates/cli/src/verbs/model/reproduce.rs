@@ -3,10 +3,10 @@
 use crate::output::{Answer, Output, Table};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
-use hopbyte_job::reproduce::TOOLS;
-use hopbyte_model::reproduce::{Basis, Drawn, Kind, Point, Row, Summary, VERDICT_SCHEMA, Verdict};
+use hopbyte_job::reproduce::{TOOLS, row_files};
+use hopbyte_model::reproduce::{Basis, Drawn, Kind, Row, Summary, VERDICT_SCHEMA, Verdict};
 use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_view::draw::{Curve, CurvePoint, Panel, curves_svg};
+use hopbyte_view::report::figure_svg;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct ReproduceArgs {
 /// Reproduces the rows: yes if all exact checks hold.
 pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
     let mut verdicts = Vec::new();
-    for file in files(&args.from)? {
+    for file in row_files(&args.from)? {
         let text = Text::read(&file, Limits::TEXT)?;
         let row = Row::parse(&file.display().to_string(), &lossy(text.bytes()))?;
         if args.wants(&row) {
@@ -89,32 +89,8 @@ impl Last {
 /// Writes a figure and its values.
 fn draw(folder: &Path, row: &Row, figure: &Drawn, out: &mut Output) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("{}: no folder", folder.display()))?;
-    let point = |p: &Point| CurvePoint {
-        x: p.x,
-        y: p.y,
-        low: p.y,
-        high: p.most.unwrap_or(p.y),
-    };
-    let panels = figure.panel.iter().map(|panel| Panel {
-        x: figure.x.clone(),
-        y: panel.y.clone(),
-        log: figure.log,
-        names: figure.names.clone(),
-        curves: panel
-            .curve
-            .iter()
-            .map(|curve| Curve {
-                name: curve.name.clone(),
-                points: curve.points.iter().map(point).collect(),
-            })
-            .collect(),
-    });
-    let panels: Vec<Panel> = panels.collect();
-    let paper = row.paper.split(',').next().unwrap_or_default();
-    let title = format!("{paper}, {}", figure.title);
-    let command = format!("hopbyte model reproduce {} --figures", row.id);
     let path = folder.join(format!("{}.svg", row.id));
-    write_atomic(&path, &curves_svg(&title, &panels, &command))?;
+    write_atomic(&path, &figure_svg(row, figure))?;
     let values = format!("{}\n", serde_json::to_string_pretty(figure)?);
     write_atomic(&folder.join(format!("{}.json", row.id)), &values)?;
     out.talk(format!("{}: {}", path.display(), figure.title));
@@ -131,38 +107,6 @@ impl ReproduceArgs {
         let asked = |id: &String| *id == verdict.row || *id == verdict.id;
         self.ids.is_empty() || self.ids.iter().any(asked)
     }
-}
-
-/// Rows in the order of papers: letters, then numbers.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let list = std::fs::read_dir(folder).with_context(|| {
-        format!(
-            "{}: no folder of rows\nhint: --from names it; the sources have it as scenarios/",
-            folder.display()
-        )
-    })?;
-    let mut files = Vec::new();
-    for entry in list {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == "toml") {
-            files.push(path);
-        }
-    }
-    files.sort_by_key(|p| {
-        let name = p
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let letter = name.chars().next().unwrap_or(' ');
-        let paper = "GDTMR".find(letter).unwrap_or(9);
-        (
-            paper,
-            name[letter.len_utf8()..].parse::<u32>().unwrap_or(0),
-            name,
-        )
-    });
-    Ok(files)
 }
 
 fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {

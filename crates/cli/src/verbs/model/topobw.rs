@@ -3,11 +3,10 @@
 use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::Fabric;
+use hopbyte_job::probe::predicted::{TopobwRecord, mode};
 use hopbyte_job::scenario::{Asked, read};
 use hopbyte_model::Question;
-use hopbyte_model::topobw::{Measured, line};
-use serde::Serialize;
+use hopbyte_model::topobw::line;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -28,24 +27,6 @@ pub struct TopobwArgs {
     out: Option<PathBuf>,
 }
 
-/// One pair in the probe's format.
-#[derive(Serialize)]
-struct TopobwRecord<'a> {
-    schema: &'static str,
-    phase: usize,
-    phase_name: &'a str,
-    link: String,
-    from: &'a str,
-    to: &'a str,
-    kind: &'a str,
-    mode: &'a str,
-    bytes: u64,
-    messages: u32,
-    seconds: f64,
-    bytes_per_second: f64,
-    trial: u32,
-}
-
 /// Runs the model.
 pub fn run(args: &TopobwArgs, out: &mut Output) -> Result<Answer> {
     let scenario = read(&args.scenario)?;
@@ -58,7 +39,7 @@ pub fn run(args: &TopobwArgs, out: &mut Output) -> Result<Answer> {
     let records = || {
         let named = phases.iter().enumerate();
         named.flat_map(|(i, (name, pairs))| {
-            let of = move |m| record(fabric, i, name, m, args.bytes);
+            let of = move |m| TopobwRecord::of(fabric, (i, name), m, args.bytes);
             pairs.iter().map(of)
         })
     };
@@ -117,40 +98,4 @@ pub fn run(args: &TopobwArgs, out: &mut Output) -> Result<Answer> {
     }
     out.table(&table)?;
     Ok(Answer::Yes)
-}
-
-fn mode(m: &Measured) -> &'static str {
-    if m.pair.shared { "shared" } else { "exclusive" }
-}
-
-fn record<'a>(
-    fabric: &'a Fabric,
-    phase: usize,
-    name: &'a str,
-    m: &'a Measured,
-    bytes: u64,
-) -> TopobwRecord<'a> {
-    let (from, to) = (fabric.node(m.pair.from), fabric.node(m.pair.to));
-    let link = m
-        .pair
-        .direction
-        .and_then(|d| fabric.link_towards(from.router, d));
-    TopobwRecord {
-        schema: "hopbyte-topobw-1",
-        phase,
-        phase_name: name,
-        link: link.map_or_else(
-            || fabric.router(from.router).name.clone(),
-            |l| fabric.link_name(l),
-        ),
-        from: &from.name,
-        to: &to.name,
-        kind: &m.pair.kind,
-        mode: mode(m),
-        bytes,
-        messages: 1,
-        seconds: bytes as f64 / m.bytes_per_s,
-        bytes_per_second: m.bytes_per_s,
-        trial: 0,
-    }
 }

@@ -220,12 +220,23 @@ impl<F: FnMut(Step)> Out<'_, F> {
                 let first = (j ^ mask) / mask * mask;
                 let (begin, end) = (start(first), start(first + mask));
                 let (from, to) = (self.core_rank(core, j), self.core_rank(core, j ^ mask));
-                self.send(from, to, blocks.of(begin, end - begin));
+                self.send_part(from, to, blocks.of(begin, end - begin));
             }
             self.round += 1;
             mask /= 2;
         }
-        self.unfold(core, |i| blocks.of(i, 1));
+        for j in 0..n - core {
+            let other = 2 * j + 1 - self.odd;
+            self.send_part(2 * j + self.odd, other, blocks.of(other, 1));
+        }
+        self.round += u32::from(core < n);
+    }
+
+    /// Open MPI sends no message for a part without elements.
+    fn send_part(&mut self, from: usize, to: usize, bytes: f64) {
+        if bytes > 0.0 {
+            self.send(from, to, bytes);
+        }
     }
 
     pub fn doubling(&mut self, core: usize, bytes: impl Fn(usize) -> f64) {

@@ -43,7 +43,7 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
     site.agent("plain")
     wait("a sentence to the agent", lambda: "the collector requires TLS (--tls-ca FILE)" in log())
     wait("a sentence of the collector", lambda: "refused, TLS expected" in log())
-    wait("a question", lambda: "does it speak TLS (--tls-ca FILE)?" in log())
+    wait("a question", lambda: "does it require TLS (--tls-ca FILE)?" in log())
     # Another authority's certificate.
     site.agent("stranger", *token, "--tls-ca", "other.pem")
     wait("mistrust", lambda: "invalid peer certificate" in log())

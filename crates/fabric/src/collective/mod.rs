@@ -389,7 +389,7 @@ impl Operation<'_> {
                 let core = out.fold(whole);
                 out.halving(core, whole);
                 out.doubling(core, |mask| whole * mask as f64 / core as f64);
-                out.unfold(core, |_| whole);
+                out.unfold(core, |_| Some(whole));
             }
             // Each forwards all blocks except its successor's.
             (C::Allgather, A::Ring) => {

@@ -192,11 +192,13 @@ impl<F: FnMut(Step)> Out<'_, F> {
         core
     }
 
-    /// Sends the result to each rank that was folded, `bytes` by its position.
-    pub fn unfold(&mut self, core: usize, bytes: impl Fn(usize) -> f64) {
+    /// Sends the result to each rank that was folded, `bytes` by its position; no message for `None`.
+    pub fn unfold(&mut self, core: usize, bytes: impl Fn(usize) -> Option<f64>) {
         for j in 0..self.n - core {
             let other = 2 * j + 1 - self.odd;
-            self.send(2 * j + self.odd, other, bytes(other));
+            if let Some(bytes) = bytes(other) {
+                self.send(2 * j + self.odd, other, bytes);
+            }
         }
         self.round += u32::from(core < self.n);
     }
@@ -205,7 +207,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
     pub fn allreduce_doubling(&mut self, bytes: f64) {
         let core = self.fold(bytes);
         self.doubling(core, |_| bytes);
-        self.unfold(core, |_| bytes);
+        self.unfold(core, |_| Some(bytes));
     }
 
     /// Halves of the remaining data exchanged from far to near, until each rank has its block.
@@ -214,29 +216,22 @@ impl<F: FnMut(Step)> Out<'_, F> {
         let core = self.fold(blocks.of(0, n));
         // Blocks of the ranks before the `j`th active one.
         let start = |j: usize| (2 * j).min(j + n - core);
+        // Open MPI sends no message for a part without elements.
+        let part = |first, count| Some(blocks.of(first, count)).filter(|&bytes| bytes > 0.0);
         let mut mask = core / 2;
         while mask > 0 {
             for j in 0..core {
                 let first = (j ^ mask) / mask * mask;
                 let (begin, end) = (start(first), start(first + mask));
                 let (from, to) = (self.core_rank(core, j), self.core_rank(core, j ^ mask));
-                self.send_part(from, to, blocks.of(begin, end - begin));
+                if let Some(bytes) = part(begin, end - begin) {
+                    self.send(from, to, bytes);
+                }
             }
             self.round += 1;
             mask /= 2;
         }
-        for j in 0..n - core {
-            let other = 2 * j + 1 - self.odd;
-            self.send_part(2 * j + self.odd, other, blocks.of(other, 1));
-        }
-        self.round += u32::from(core < n);
-    }
-
-    /// Open MPI sends no message for a part without elements.
-    fn send_part(&mut self, from: usize, to: usize, bytes: f64) {
-        if bytes > 0.0 {
-            self.send(from, to, bytes);
-        }
+        self.unfold(core, |i| part(i, 1));
     }
 
     pub fn doubling(&mut self, core: usize, bytes: impl Fn(usize) -> f64) {

@@ -3,7 +3,7 @@
 use super::level::Level;
 use super::parameters::Parameters;
 use super::place::{allocate, find_nodes, place};
-use super::scenario::{Background, Scenario};
+use super::scenario::{Background, Job, Scenario};
 use super::workload::{Input, Work};
 use crate::engine::network::Network;
 use crate::engine::program::Stream;
@@ -53,18 +53,8 @@ impl<'a> Question<'a> {
     ) -> Result<Self, ModelError> {
         scenario.check()?;
         let job = &scenario.job;
-        let ranks = job.workload.ranks(inputs.job.as_ref())?;
-        let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, scenario.seed)?;
-        let grid = job.workload.grid();
         let seed = scenario.seed;
-        let placement = place(
-            fabric,
-            &allocation,
-            &job.placement,
-            ranks,
-            grid.as_deref(),
-            seed,
-        )?;
+        let (ranks, placement) = seat(fabric, job, inputs.job.as_ref(), seed)?;
         let (mut background, mut background_of) = (Vec::new(), Vec::new());
         for (i, other) in scenario.background.iter().enumerate() {
             let input = inputs.background.get(i).and_then(Option::as_ref);
@@ -141,13 +131,13 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The permanent transfers of another job.
-fn streams(
+/// Number of ranks of a job, and their placement on its nodes.
+fn seat(
     fabric: &Fabric,
-    job: &Background,
+    job: &Job,
     input: Option<&Input>,
     seed: u64,
-) -> Result<Vec<Stream>, ModelError> {
+) -> Result<(usize, Placement), ModelError> {
     let ranks = job.workload.ranks(input)?;
     let allocation = allocate(fabric, &job.nodes, ranks, job.ranks_per_node, seed)?;
     let grid = job.workload.grid();
@@ -159,8 +149,20 @@ fn streams(
         grid.as_deref(),
         seed,
     )?;
+    Ok((ranks, placement))
+}
+
+/// The permanent transfers of another job.
+fn streams(
+    fabric: &Fabric,
+    other: &Background,
+    input: Option<&Input>,
+    seed: u64,
+) -> Result<Vec<Stream>, ModelError> {
+    let job = other.job();
+    let (_, placement) = seat(fabric, &job, input, seed)?;
     let exchange = job.workload.exchange(input)?;
-    let limit = job.bytes_per_s.unwrap_or(f64::INFINITY);
+    let limit = other.bytes_per_s.unwrap_or(f64::INFINITY);
     let stream = |(task, m): (u32, &hopbyte_fabric::Message)| {
         let (from, to) = (placement.node(task), placement.node(m.to));
         let bytes = (m.bytes / m.messages.max(1) as f64).max(1.0);

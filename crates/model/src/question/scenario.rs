@@ -177,6 +177,18 @@ pub struct Background {
     pub bytes_per_s: Option<f64>,
 }
 
+impl Background {
+    /// The job without its limit.
+    pub(crate) fn job(&self) -> Job {
+        Job {
+            workload: self.workload.clone(),
+            nodes: self.nodes.clone(),
+            ranks_per_node: self.ranks_per_node,
+            placement: self.placement.clone(),
+        }
+    }
+}
+
 /// A node with reduced bandwidth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -193,8 +193,28 @@ fn busy() -> Answer {
     Answer::words(503, "too many large requests at a time")
 }
 
+/// Reads a request with its body from bytes, as from a client; the error is the status of the refusal, or that
+/// of the connection.
+pub fn read(
+    mut client: &[u8],
+    token: Option<&str>,
+    longest_body: usize,
+) -> io::Result<Result<Request, u16>> {
+    let Some((head, rest)) = read_head(&mut client)? else {
+        return Ok(Err(431));
+    };
+    let (mut request, length) = match parse(&head, token, longest_body) {
+        Ok(parsed) => parsed,
+        Err(refusal) => return Ok(Err(refusal.status)),
+    };
+    if let Some(body) = &mut request.body {
+        *body = read_body(&mut client, rest, length)?;
+    }
+    Ok(Ok(request))
+}
+
 /// Reads the body; `body` holds its bytes that were received with the head.
-fn read_body(stream: &mut TcpStream, mut body: Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
+fn read_body(stream: &mut impl Read, mut body: Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + 4 * PATIENCE;
     body.truncate(length);
     let mut part = vec![0; LARGE.min(length)];
@@ -212,7 +232,7 @@ fn read_body(stream: &mut TcpStream, mut body: Vec<u8>, length: usize) -> io::Re
 }
 
 /// Reads the head up to its empty line, and the bytes received after it; `None` if it is too long.
-fn read_head(stream: &mut TcpStream) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+fn read_head(stream: &mut impl Read) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let deadline = Instant::now() + PATIENCE;
     let mut head = Vec::new();
     let mut part = [0; 1024];

@@ -3,9 +3,10 @@
 use super::bus::{Line, Subject};
 use super::ring::Ring;
 use super::sending::{connect, packet, pause};
+use super::session::Session;
 use crate::timespec;
-use crate::tls::{self, TLS_ALERT, Trust, Wire};
-use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
+use crate::tls::{self, Trust, Wire};
+use crate::wire::{Hello, Token};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -48,8 +49,6 @@ impl Target {
 
 /// Maximum number of reports sent in one call, so that a backlog does not flood the collector.
 const MOST_AT_ONCE: usize = 32;
-/// Maximum length of a collector's answer.
-const LONGEST_ANSWER: usize = 4096;
 
 enum State {
     /// Waiting until this moment to reconnect.
@@ -67,16 +66,10 @@ enum State {
 /// See the module.
 pub struct Link {
     target: Target,
-    hello: Hello,
-    token: Option<Token>,
+    session: Session,
     trust: Option<Trust>,
     state: State,
     failures: u32,
-    /// Received bytes of an incomplete frame.
-    came: Vec<u8>,
-    /// Bytes that the socket has not accepted yet.
-    goes: Vec<u8>,
-    greeted: bool,
     /// Whether the TCP connection is established.
     reached: bool,
 }
@@ -85,21 +78,17 @@ impl Link {
     pub fn new(target: Target, hello: Hello, token: Option<Token>, trust: Option<Trust>) -> Self {
         Self {
             target,
-            hello,
-            token,
+            session: Session::new(hello, token),
             trust,
             state: State::Pausing(Instant::now()),
             failures: 0,
-            came: Vec::new(),
-            goes: Vec::new(),
-            greeted: false,
             reached: false,
         }
     }
 
     /// Start of the agent.
     pub fn start(&self) -> u64 {
-        self.hello.start
+        self.session.hello.start
     }
 
     /// Whether the connection has work before the next tick.
@@ -107,7 +96,7 @@ impl Link {
         match &self.state {
             State::Greeting(_) => true,
             State::Pausing(until) => *until <= Instant::now(),
-            State::Open(_) => !self.goes.is_empty(),
+            State::Open(_) => !self.session.goes.is_empty(),
             State::Packets(..) => false,
             State::Bus(line) => line.is_busy(),
         }
@@ -128,7 +117,7 @@ impl Link {
             State::Packets(..) => return Ok(false),
             State::Bus(line) => (line.talk.socket(), line.talk.writes()),
             State::Greeting(s) | State::Open(s) => {
-                let has_more = !self.goes.is_empty();
+                let has_more = !self.session.goes.is_empty();
                 (s.socket(), !self.reached || s.waits_for_room(has_more))
             }
         };
@@ -174,11 +163,8 @@ impl Link {
     }
 
     fn begin(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
-        self.came.clear();
-        self.goes.clear();
-        self.greeted = false;
         self.reached = false;
-        ring.anew();
+        self.session.anew(ring);
         let state = self.target.resolve().and_then(|address| match self.target {
             Target::Tcp(_) => connect(address).and_then(|socket| {
                 let wire = match &self.trust {
@@ -209,7 +195,13 @@ impl Link {
 
     fn on_bus(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
         if let (State::Bus(line), Target::Bus(to)) = (&mut self.state, &self.target)
-            && line.converse(to, &self.hello, self.token.as_ref(), ring, say)?
+            && line.converse(
+                to,
+                &self.session.hello,
+                self.session.token.as_ref(),
+                ring,
+                say,
+            )?
         {
             say(&format!("{}: connected", to.url.address));
             self.failures = 0;
@@ -219,34 +211,14 @@ impl Link {
 
     fn converse(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
         self.receive(ring, say)?;
-        if !self.greeted && self.token.is_none() {
-            self.greet(None);
-        }
+        self.session.open();
         self.flush()?;
         let mut room = MOST_AT_ONCE;
-        while matches!(self.state, State::Open(_))
-            && self.goes.is_empty()
-            && ring.has_news()
-            && room > 0
-        {
+        while room > 0 && self.session.offer(ring) {
             room -= 1;
-            ring.next(false, &mut self.goes);
             self.flush()?;
         }
         Ok(())
-    }
-
-    fn greet(&mut self, challenge: Option<&[u8]>) {
-        let hello = &self.hello;
-        self.goes.extend_from_slice(&PREAMBLE);
-        frame(&mut self.goes, Kind::Hello, |out| {
-            hello.put(out);
-            if let (Some(token), Some(challenge)) = (&self.token, challenge) {
-                let start = hello.start.to_le_bytes();
-                out.extend_from_slice(&token.proof(&[challenge, hello.node.as_bytes(), &start]));
-            }
-        });
-        self.greeted = true;
     }
 
     fn receive(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
@@ -255,9 +227,9 @@ impl Link {
             let (State::Greeting(stream) | State::Open(stream)) = &mut self.state else {
                 return Ok(());
             };
-            let got = match tls::receive(stream, &mut room, &mut self.came)? {
+            let got = match tls::receive(stream, &mut room, &mut self.session.came)? {
                 None => return Ok(()),
-                Some(0) if self.greeted => {
+                Some(0) if self.session.is_greeted() => {
                     return Err(io::Error::other("the collector closed the connection"));
                 }
                 Some(0) => {
@@ -267,20 +239,10 @@ impl Link {
                 }
                 Some(n) => n,
             };
-            let came = std::mem::take(&mut self.came);
-            if came.starts_with(&TLS_ALERT) {
-                return Err(io::Error::other(
-                    "the collector requires TLS (--tls-ca FILE)",
-                ));
+            self.session.received(ring)?;
+            if self.session.is_open() {
+                self.opened(say);
             }
-            let mut rest = &came[..];
-            while let Some((kind, body, whole)) =
-                next_frame(rest, LONGEST_ANSWER).map_err(io::Error::other)?
-            {
-                rest = &rest[whole..];
-                self.answer(kind, body, ring, say)?;
-            }
-            self.came = rest.to_vec();
             // The socket is drained: another read would return no bytes.
             if got < room.len() {
                 return Ok(());
@@ -288,52 +250,24 @@ impl Link {
         }
     }
 
-    fn answer(
-        &mut self,
-        kind: Kind,
-        body: &[u8],
-        ring: &mut Ring,
-        say: &mut impl FnMut(&str),
-    ) -> io::Result<()> {
-        let sequence = || {
-            body.first_chunk()
-                .map_or(0, |eight| u64::from_le_bytes(*eight))
-        };
-        match kind {
-            Kind::Challenge if self.token.is_none() => Err(io::Error::other(
-                "the collector requires a token (--token FILE)",
-            )),
-            Kind::Challenge => {
-                self.greet(Some(body));
-                Ok(())
-            }
-            Kind::Welcome => {
-                ring.kept(sequence());
-                let state = std::mem::replace(&mut self.state, State::Pausing(Instant::now()));
-                if let State::Greeting(stream) = state {
-                    self.state = State::Open(stream);
-                }
+    /// Notes that the collector accepted the agent.
+    fn opened(&mut self, say: &mut impl FnMut(&str)) {
+        let state = std::mem::replace(&mut self.state, State::Pausing(Instant::now()));
+        self.state = match state {
+            State::Greeting(stream) => {
                 say(&format!("{}: connected", self.target.address()));
                 self.failures = 0;
-                Ok(())
+                State::Open(stream)
             }
-            Kind::Acknowledged => {
-                ring.kept(sequence());
-                Ok(())
-            }
-            Kind::No => {
-                let text = String::from_utf8_lossy(body);
-                Err(io::Error::other(format!("the collector refused {text}")))
-            }
-            other => Err(io::Error::other(format!("the collector sent {other:?}"))),
-        }
+            other => other,
+        };
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let (State::Greeting(stream) | State::Open(stream)) = &mut self.state else {
             return Ok(());
         };
-        tls::send(stream, &mut self.goes)
+        tls::send(stream, &mut self.session.goes)
     }
 
     /// Sends unsent samples with absolute values; hello and sources precede them if the collector asked.
@@ -352,7 +286,12 @@ impl Link {
             }
         }
         while ring.has_news() {
-            let packet = packet(&self.hello, self.token.as_ref(), !*known, ring);
+            let packet = packet(
+                &self.session.hello,
+                self.session.token.as_ref(),
+                !*known,
+                ring,
+            );
             ring.forget();
             *known = true;
             match socket.send(&packet) {

@@ -6,8 +6,9 @@
 
 mod bus;
 mod link;
-mod ring;
+pub(crate) mod ring;
 mod sending;
+pub(crate) mod session;
 mod work;
 
 pub use bus::Subject;

@@ -42,6 +42,12 @@ pub struct Fed {
     receive: Receiver<Vec<Point>>,
     wake: Arc<OwnedFd>,
     inlet: Inlet,
+    feed: Feed,
+}
+
+/// The nodes named in lines, without the queue.
+#[derive(Default)]
+pub struct Feed {
     nodes: HashMap<Box<str>, Node>,
 }
 
@@ -71,10 +77,12 @@ impl Fed {
             receive,
             wake,
             inlet,
-            nodes: HashMap::new(),
+            feed: Feed::default(),
         })
     }
+}
 
+impl Feed {
     /// Handles points; the points of one node and moment form one report.
     pub fn take(
         &mut self,
@@ -202,14 +210,14 @@ impl Server {
     }
 
     pub(super) fn take_points(&mut self, points: Vec<Point>, now: u64) {
-        let taken = self.fed.take(points, &mut self.gathering, now);
+        let taken = self.fed.feed.take(points, &mut self.gathering, now);
         if let Err(refusal) = taken {
             self.note(format!("lines: refused {refusal}"));
         }
     }
 
     pub(super) fn inlet_tick(&mut self, now: u64) {
-        if let Err(refusal) = self.fed.tick(&mut self.gathering, now) {
+        if let Err(refusal) = self.fed.feed.tick(&mut self.gathering, now) {
             self.note(format!("lines: refused {refusal}"));
         }
     }

@@ -4,11 +4,13 @@ mod bus;
 mod connection;
 mod inlet;
 mod packets;
+pub(crate) mod peer;
 mod sockets;
 
 use self::bus::Bus;
-use self::connection::{Connection, Role};
+use self::connection::Connection;
 use self::inlet::Fed;
+use self::peer::Role;
 use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
@@ -16,7 +18,7 @@ use crate::gather::{Channel, Gathering, Rules};
 use crate::store::Store;
 use crate::timespec;
 use crate::tls::Identity;
-use crate::wire::{Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, next_frame, stranger};
+use crate::wire::{Kind, LONGEST_FRAME, PROOF, Token};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -25,7 +27,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use self::bus::Setup as BusSetup;
-pub use self::inlet::Inlet;
+pub use self::inlet::{Feed, Inlet};
 
 /// Parameters of a collector.
 #[derive(Debug)]
@@ -251,7 +253,7 @@ impl Server {
             .into_iter()
             .filter(|&slot| {
                 let viewer = self.connections[slot as usize].as_mut();
-                viewer.is_some_and(|v| v.role == Role::Viewer && !v.show(block, MOST_UNSEEN))
+                viewer.is_some_and(|v| v.peer.role == Role::Viewer && !v.show(block, MOST_UNSEEN))
             })
             .collect();
         let go_on = told(Told::Closed(
@@ -304,9 +306,9 @@ impl Server {
         self.inlet_tick(now);
         self.drop_strangers(now);
         for connection in self.connections.iter_mut().flatten() {
-            connection.refill();
-            if connection.role == Role::Newcomer {
-                connection.role = Role::Viewer;
+            connection.peer.refill();
+            if connection.peer.role == Role::Newcomer {
+                connection.peer.role = Role::Viewer;
             }
         }
         for note in self.notes.drain(..) {
@@ -356,7 +358,7 @@ impl Server {
                 if self.token.is_some() {
                     let mut nonce = [0; PROOF];
                     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
-                    c.challenge = nonce;
+                    c.peer.challenge = nonce;
                     c.send_frame(Kind::Challenge, &nonce);
                 }
                 epoll::add(&self.epoll, c.stream.socket(), data, flags)?;
@@ -378,7 +380,8 @@ impl Server {
 
     fn is_stranger(&self, slot: u32, serial: u32) -> bool {
         let connection = self.connections[slot as usize].as_ref();
-        connection.is_some_and(|c| c.serial == serial && matches!(c.role, Role::Stranger { .. }))
+        connection
+            .is_some_and(|c| c.serial == serial && matches!(c.peer.role, Role::Stranger { .. }))
     }
 
     fn drop_strangers(&mut self, now: u64) {
@@ -451,97 +454,24 @@ impl Server {
         self.room = room;
     }
 
-    /// Handles the frames in `bytes`, which continue the connection's incomplete frame.
+    /// Handles bytes of a connection.
     fn received(&mut self, slot: u32, bytes: &[u8], now: u64) -> Result<(), Refusal> {
         let Some(connection) = &mut self.connections[slot as usize] else {
             return Ok(());
         };
-        let mut waiting = std::mem::take(&mut connection.partial);
-        let mut rest = if waiting.is_empty() {
-            bytes
-        } else {
-            waiting.extend_from_slice(bytes);
-            &waiting
-        };
-        loop {
-            let Some(connection) = &mut self.connections[slot as usize] else {
-                return Ok(());
-            };
-            if let Role::Stranger { greeted: false } = connection.role {
-                let n = rest.len().min(PREAMBLE.len());
-                if rest.first() == Some(&TLS_HELLO) {
-                    return Err(Refusal::new(
-                        "TLS, for which this collector has no certificate (--tls-cert FILE --tls-key FILE)",
-                    ));
-                }
-                if rest[..n] != PREAMBLE[..n] {
-                    return Err(stranger(rest));
-                }
-                if n < PREAMBLE.len() {
-                    break;
-                }
-                rest = &rest[n..];
-                connection.role = Role::Stranger { greeted: true };
-            }
-            let stranger = matches!(connection.role, Role::Stranger { .. });
-            let longest = if stranger { 1024 } else { LONGEST_FRAME };
-            let Some((kind, body, whole)) = next_frame(rest, longest)? else {
-                break;
-            };
-            connection.spend()?;
-            self.take_frame(slot, kind, body, now)?;
-            rest = &rest[whole..];
-        }
-        if let Some(connection) = &mut self.connections[slot as usize]
-            && !rest.is_empty()
-        {
-            connection.partial = rest.to_vec();
+        let before = connection.peer.role;
+        connection.received(slot, bytes, self.token.as_ref(), &mut self.gathering, now)?;
+        if connection.peer.role == Role::Newcomer && before != Role::Newcomer {
+            self.viewers.push(slot);
         }
         Ok(())
-    }
-
-    fn take_frame(&mut self, slot: u32, kind: Kind, body: &[u8], now: u64) -> Result<(), Refusal> {
-        let Some(connection) = &mut self.connections[slot as usize] else {
-            return Ok(());
-        };
-        match (connection.role, kind) {
-            // Differences from two agents must not be mixed on one base.
-            (Role::Agent(node), _) if self.gathering.channel(node) != Channel::Stream(slot) => {
-                Err(Refusal::new(format!(
-                    "a report of {}, whose name another connection uses",
-                    self.gathering.name(node)
-                )))
-            }
-            (Role::Agent(node), Kind::Report) => self.gathering.report(node, body, now),
-            (Role::Agent(node), Kind::Source) => self.gathering.source(node, body),
-            (Role::Stranger { .. }, Kind::Hello) => {
-                let hello = connection::hello(body, self.token.as_ref(), &connection.challenge)?;
-                let (id, kept) = self.gathering.hello(&hello, Channel::Stream(slot), now)?;
-                connection.role = Role::Agent(id);
-                connection.send_frame(Kind::Welcome, &kept.to_le_bytes());
-                Ok(())
-            }
-            (Role::Stranger { .. }, Kind::Viewer) => {
-                connection::check(
-                    body,
-                    &[b"viewer"],
-                    self.token.as_ref(),
-                    &connection.challenge,
-                )?;
-                connection.role = Role::Newcomer;
-                self.viewers.push(slot);
-                self.gathering.begin_segment();
-                Ok(())
-            }
-            (_, kind) => Err(Refusal::new(format!("an unexpected frame {kind:?}"))),
-        }
     }
 
     /// Closes a connection with a refusal.
     fn refuse(&mut self, slot: u32, refusal: &Refusal) {
         if let Some(connection) = &mut self.connections[slot as usize] {
             connection.send_frame(Kind::No, refusal.to_string().as_bytes());
-            let peer = connection.peer;
+            let peer = connection.address;
             self.note(format!("{peer}: refused {refusal}"));
         }
         self.drop_connection(slot);
@@ -553,7 +483,7 @@ impl Server {
             && !connection.stream.is_plain()
             && error.kind() == io::ErrorKind::InvalidData
         {
-            let peer = connection.peer;
+            let peer = connection.address;
             self.note(format!("{peer}: refused, TLS expected: {error}"));
         }
         self.drop_connection(slot);
@@ -563,7 +493,7 @@ impl Server {
         let Some(connection) = self.connections[slot as usize].take() else {
             return;
         };
-        match connection.role {
+        match connection.peer.role {
             Role::Agent(id) => self.gathering.gone(id, Channel::Stream(slot)),
             Role::Viewer | Role::Newcomer => self.viewers.retain(|&v| v != slot),
             Role::Stranger { .. } => {}

@@ -23,9 +23,10 @@ export function chart(view: HTMLElement, history: Moment[], index: number, name:
   const first = history[0]?.unix_seconds ?? 0;
   const last = history.at(-1)?.unix_seconds ?? 1;
   const values = history.map((m) => m.values[index] ?? null);
-  const top = Math.max(...values.map((v) => v?.[0] ?? 0), 1e-30);
+  // Shares have an absolute scale: the noise of an idle network stays flat.
+  const top = unit === "ratio" ? 1 : Math.max(...values.map((v) => v?.[0] ?? 0), 1e-30);
   const x = (m: Moment): number => LEFT + ((m.unix_seconds - first) / (last - first || 1)) * (WIDTH - LEFT - 8);
-  const y = (value: number): number => BASE - (value / top) * (BASE - TOP);
+  const y = (value: number): number => BASE - Math.min(1, value / top) * (BASE - TOP);
   const line = (which: 0 | 1): string => {
     let pen = "M";
     return history

@@ -14,6 +14,7 @@ export interface Document {
     numbered_before: number[];
     numbered_after: number[];
   }[];
+  signs: Signs;
   grid: { dims: [number, number, number]; coords: string; directions: string } | null;
   ranks: { before: number[]; after: number[] | null } | null;
   users: { of_link: [number, [number, number, number][]][]; of_node: [number, number[]][] }[];
@@ -21,6 +22,13 @@ export interface Document {
 
 export type Unit = "seconds" | "bytes" | "ratio" | "count";
 export type Side = "before" | "after";
+
+/** Links drawn with a symbol: errors, lanes out of service, down. */
+export interface Signs {
+  errors: number[];
+  lanes: number[];
+  cross: number[];
+}
 
 /** Loads of one quantity; not-a-number is unknown. */
 export interface View {
@@ -61,6 +69,7 @@ export interface Report {
   nodes: Document["nodes"];
   places: Places | null;
   views: View[];
+  signs: Signs;
   grid: Grid | null;
   ranks: Document["ranks"];
   users: { before: Users | null; after: Users | null };
@@ -112,6 +121,7 @@ export function load(): Report | null {
       after: v.after === null ? null : floats(v.after),
       numbered: { before: v.numbered_before, after: v.numbered_after },
     })),
+    signs: raw.signs,
     grid: raw.grid && {
       dims: raw.grid.dims,
       coords: new Uint16Array(bytes(raw.grid.coords)),
@@ -127,9 +137,12 @@ export function loads(view: View, side: Side): Float32Array {
   return side === "after" && view.after ? view.after : view.before;
 }
 
-/** Class of a load, 0 for nothing, 1 to 5; -1 for unknown. The same rule as in the drawings. */
-export function classOf(value: number, max: number): number {
+/** Share below which a link is idle. */
+const IDLE = 0.01;
+
+/** Class of a load, 0 for idle, 1 to 5; -1 for unknown. The same rule as in the drawings. */
+export function classOf(value: number, max: number, unit: Unit): number {
   if (Number.isNaN(value)) return -1;
-  if (value <= 0 || max <= 0) return 0;
+  if (value <= (unit === "ratio" ? IDLE : 0) || max <= 0) return 0;
   return Math.min(5, Math.max(1, Math.ceil((value / max) * 5 - 1e-6)));
 }

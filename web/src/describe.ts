@@ -38,6 +38,8 @@ function link(report: Report, id: number, side: Side): string[] {
     const after = view.after && quantity(view.after[id] ?? NaN, view.unit);
     lines.push(`${view.name}: ${after === null ? value : `${value} before, ${after} after`}`);
   }
+  if (report.signs.cross.includes(id)) lines.push("down: no lane in service");
+  if (report.signs.lanes.includes(id)) lines.push("lanes out of service");
   const pairs = report.users[side]?.ofLink.get(id) ?? [];
   for (const [from, into, bytes] of pairs.slice(0, PAIRS)) {
     const ends = `${nodeName(report, from)} → ${nodeName(report, into)}`;

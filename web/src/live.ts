@@ -1,4 +1,4 @@
-import { floats, type Report } from "./data";
+import { floats, type Report, type Signs } from "./data";
 import { chart, type Moment } from "./chart";
 
 /** Changes from the server; `crates/view/src/report/live` writes them. */
@@ -15,6 +15,7 @@ interface News {
     legend: string;
     bars: string;
   }[];
+  signs: Signs;
   history: Moment[];
 }
 
@@ -61,6 +62,7 @@ function clock(history: Moment[]): string {
 function show(report: Report, news: News, changed: (view: HTMLElement, index: number) => void): void {
   const lead = document.querySelector(".lead");
   if (lead) lead.textContent = news.lead;
+  report.signs = news.signs;
   for (const [index, fresh] of news.views.entries()) {
     const view = report.views[index];
     const element = document.querySelector<HTMLElement>(`.view[data-view="${index}"]`);

@@ -1,4 +1,4 @@
-import { classOf, loads, type Grid, type Report, type Side, type View } from "./data";
+import { classOf, loads, type Grid, type Report, type Side, type Unit, type View } from "./data";
 import { describe } from "./describe";
 import { toSegment, type Four } from "./places";
 import { lit, type Selection } from "./selection";
@@ -15,6 +15,28 @@ const CROWDED = 1500;
 /** Marks of the legend by class, unknown first. */
 const MARKS = ["u", "z", "l1", "l2", "l3", "l4", "l5"];
 const REACH = 7;
+/** Half the size of a symbol. */
+const SIZE = 5.5;
+
+type Shape = (context: CanvasRenderingContext2D, x: number, y: number) => void;
+
+const polygon =
+  (...corners: [number, number][]): Shape =>
+  (context, x, y) => {
+    for (const [i, [dx, dy]] of corners.entries()) {
+      context[i === 0 ? "moveTo" : "lineTo"](x + dx * SIZE, y + dy * SIZE);
+    }
+    context.closePath();
+  };
+
+const SHAPES: Record<"lanes" | "errors" | "cross", Shape> = {
+  lanes: polygon([0, -1], [1, 0], [0, 1], [-1, 0]),
+  errors: polygon([-1, 1], [1, 1], [0, -1]),
+  cross: (context, x, y) => {
+    polygon([-1, -1], [1, 1])(context, x, y);
+    polygon([1, -1], [-1, 1])(context, x, y);
+  },
+};
 
 /** The camera; both sides of a comparison share one. */
 class Camera {
@@ -117,7 +139,7 @@ class Space {
 
   private classify(): void {
     const values = loads(this.view, this.side);
-    this.classes = Int8Array.from(values, (v) => classOf(v, this.view.max));
+    this.classes = Int8Array.from(values, (v) => classOf(v, this.view.max, this.view.unit));
     this.byClass = MARKS.map(() => []);
     for (const [link, c] of this.classes.entries()) this.byClass[c + 1]?.push(link);
   }
@@ -216,7 +238,7 @@ class Space {
     context.drawImage(base, 0, 0);
     if (this.light.length === 0) return;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.strokeStyle = colours().job;
+    context.strokeStyle = colours(this.view.unit).job;
     context.lineWidth = 3.5;
     context.lineCap = "round";
     this.strokes(context, this.light);
@@ -227,7 +249,7 @@ class Space {
     if (!context) return;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.project(width, height);
-    const colour = colours();
+    const colour = colours(this.view.unit);
     context.lineCap = "round";
     this.frame(context, width, height, colour.frame);
     const all = this.classes.length <= ALL_LINKS;
@@ -241,6 +263,26 @@ class Space {
       this.strokes(context, this.byClass[c + 1] ?? []);
     }
     context.globalAlpha = 1;
+    this.signs(context, colour);
+  }
+
+  /** Errors as triangles, missing lanes as diamonds, links that are down as crosses, as in the drawings. */
+  private signs(context: CanvasRenderingContext2D, colour: Colours): void {
+    const kinds = ["lanes", "errors", "cross"] as const;
+    context.setLineDash([]);
+    for (const [i, kind] of kinds.entries()) {
+      if (this.element.classList.contains(`off-${kind}`)) continue;
+      context.beginPath();
+      for (const link of this.report.signs[kind]) {
+        const [x1, y1, x2, y2] = this.flat.subarray(4 * link, 4 * link + 4);
+        const [x, y] = [((x1 ?? NaN) + (x2 ?? NaN)) / 2, ((y1 ?? NaN) + (y2 ?? NaN)) / 2];
+        if (!Number.isNaN(x)) SHAPES[kind](context, x, y);
+      }
+      context.lineWidth = kind === "cross" ? 2.2 : 1;
+      context.strokeStyle = context.fillStyle = colour.signs[i] ?? colour.frame;
+      if (kind !== "cross") context.fill();
+      context.stroke();
+    }
   }
 
   private strokes(context: CanvasRenderingContext2D, links: number[]): void {
@@ -323,21 +365,26 @@ interface Colours {
   unknown: string;
   frame: string;
   job: string;
+  signs: string[];
 }
 
-/** The colours of the drawings in the current theme. */
-function colours(): Colours {
+/** The colours of the drawings in the current theme; shares show severity, other units amounts. */
+function colours(unit: Unit): Colours {
   const probe = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  probe.setAttribute("class", "hb probe");
+  probe.setAttribute("class", unit === "ratio" ? "hb probe" : "hb probe amount");
   const names = [...MARKS.slice(1), "u"];
   probe.innerHTML =
     `<g class="s">${names.map((n) => `<path class="${n}"/>`).join("")}</g>` +
-    `<path class="frame"/><path class="job"/>`;
+    `<path class="frame"/><path class="job"/>` +
+    `<path class="lanes"/><path class="errors"/><path class="cross"/>`;
   document.body.append(probe);
-  const found = [...probe.querySelectorAll("path")].map((p) => getComputedStyle(p).stroke);
+  const styles = [...probe.querySelectorAll("path")].map((p) => getComputedStyle(p));
+  const found = styles.map((s) => s.stroke);
+  const [lanes = "", errors = ""] = styles.slice(9).map((s) => s.fill);
+  const signs = [lanes, errors, found[11] ?? ""];
   probe.remove();
   const [unknown = "", frame = "", job = ""] = found.slice(6);
-  return { load: found.slice(0, 6), unknown, frame, job };
+  return { load: found.slice(0, 6), unknown, frame, job, signs };
 }
 
 /** Adds the 3D view below the drawings of a view; returns a function that updates the loads. */

@@ -32,7 +32,7 @@ export class LinkTable {
     this.heads();
     this.tools();
     this.listen();
-    this.sort("most");
+    this.sort("worst");
   }
 
   /** Updates the loads, in the order chosen by the user. */
@@ -96,8 +96,9 @@ export class LinkTable {
 
   private order(): void {
     const { key } = this;
+    if (key === "worst") this.rows = worst(this.rows, this.report.views);
     const sign = this.down ? -1 : 1;
-    this.rows.sort((a, b) => {
+    if (key !== "worst") this.rows.sort((a, b) => {
       const [x, y] = [this.value(a, key), this.value(b, key)];
       const missing = Number(Number.isNaN(x)) - Number(Number.isNaN(y));
       return missing || sign * compare(x, y) || a.link - b.link;
@@ -113,10 +114,9 @@ export class LinkTable {
   /** Sort key of a row: a text column, or before, after or change of a view by number. */
   private value(row: Row, key: string): Value {
     if (key === "name" || key === "to" || key === "kind") return row[key];
-    const view = this.report.views[key === "most" ? 0 : Number(key.slice(1))];
+    const view = this.report.views[Number(key.slice(1))];
     const before = view?.before[row.link] ?? NaN;
     const after = view?.after?.[row.link] ?? NaN;
-    if (key === "most") return Math.max(before || 0, after || 0);
     if (key.startsWith("b")) return before;
     if (key.startsWith("a")) return after;
     return before > 0 ? after / before : Infinity;
@@ -130,7 +130,7 @@ export class LinkTable {
     const output = document.querySelector("#shown");
     const count = found.length.toLocaleString("en");
     const shown = Math.min(this.shown, found.length);
-    if (output) output.textContent = `${shown} of ${count} loaded links`;
+    if (output) output.textContent = `${shown} of ${count} links with load or errors`;
     const more = document.querySelector<HTMLElement>("#more");
     if (more) more.hidden = found.length <= this.shown;
   }
@@ -167,6 +167,31 @@ function collect(report: Report): Row[] {
     rows.push({ link, name, to: routers[to] ?? host ?? "hosts", kind });
   }
   return rows;
+}
+
+/** The larger load of both sides. */
+function most(view: View | undefined, link: number): number {
+  return Math.max(view?.before[link] || 0, view?.after?.[link] || 0);
+}
+
+/** Links with errors in turn with the most loaded, as `hopbyte links` lists them. */
+function worst(rows: Row[], views: View[]): Row[] {
+  const by = (view: View | undefined): Row[] =>
+    [...rows].sort((a, b) => most(view, b.link) - most(view, a.link) || a.link - b.link);
+  const errors = views.find((v) => v.name === "errors");
+  const erring = errors ? by(errors).filter((row) => most(errors, row.link) > 0) : [];
+  const order = new Set<Row>();
+  const lists = [erring.values(), by(views[0]).values()];
+  while (order.size < rows.length) {
+    for (const list of lists) {
+      for (const row of list) {
+        if (order.has(row)) continue;
+        order.add(row);
+        break;
+      }
+    }
+  }
+  return [...order];
 }
 
 function compare(a: Value, b: Value): number {

@@ -35,10 +35,12 @@ typedef enum hopbyte_status {
 typedef enum hopbyte_metric {
     HOPBYTE_HOPS = 0,
     HOPBYTE_INVERSE_BANDWIDTH = 1, /* seconds per byte */
-    HOPBYTE_USED = 2,              /* share of the capacity, 0 to 1; this and the next three need counters */
+    HOPBYTE_USED = 2,              /* share of the capacity, 0 to 1; this and the following need counters */
     HOPBYTE_INPUT_STALL = 3,       /* share of the window, 0 to 1 */
     HOPBYTE_CREDIT_STALL = 4,      /* share of the window, 0 to 1 */
-    HOPBYTE_BYTES = 5
+    HOPBYTE_BYTES = 5,
+    HOPBYTE_PACKETS = 6,
+    HOPBYTE_ERRORS = 7
 } hopbyte_metric;
 
 /* Aggregate over the links of a route, and the routes included. */

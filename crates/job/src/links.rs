@@ -4,78 +4,12 @@ use crate::inputs::LinkReading;
 use anyhow::Result;
 use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
 use hopbyte_observe::Jobs;
+use hopbyte_oracle::Metric;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::str::FromStr;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 
 const SCHEMA: &str = "hopbyte.link/1";
-
-/// Sort key of the worst links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// Received bytes over the link's capacity
-    Used,
-    /// Waiting for credits to leave
-    CreditStall,
-    /// Waiting in the input queue
-    InputStall,
-    /// Bytes received
-    Bytes,
-    /// Packets received
-    Packets,
-}
-
-impl FromStr for By {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|b| b.1 == word).map(|b| b.0);
-        found.ok_or_else(|| format!("found {word:?}, expected a column such as used"))
-    }
-}
-
-impl By {
-    /// All columns to sort by, the default first: name and meaning.
-    pub const ALL: [(Self, &'static str, &'static str); 5] = [
-        (
-            Self::Used,
-            "used",
-            "Received bytes over the link's capacity",
-        ),
-        (
-            Self::CreditStall,
-            "credit-stall",
-            "Waiting for credits to leave",
-        ),
-        (
-            Self::InputStall,
-            "input-stall",
-            "Waiting in the input queue",
-        ),
-        (Self::Bytes, "bytes", "Bytes received"),
-        (Self::Packets, "packets", "Packets received"),
-    ];
-
-    /// The columns with known values for this key, the preferred one first.
-    fn columns(self, state: &LinkState) -> Vec<&Column> {
-        match self {
-            Self::Used => vec![&state.used_ratio],
-            Self::CreditStall => vec![&state.credit_stall_ratio, &state.credit_stall_seconds],
-            Self::InputStall => vec![&state.input_stall_ratio, &state.input_stall_seconds],
-            Self::Bytes => vec![&state.received_bytes],
-            Self::Packets => vec![&state.packets],
-        }
-    }
-
-    /// The requested sort column, or the first one with known values.
-    fn column(wish: Option<Self>, state: &LinkState) -> &Column {
-        let choices = wish.map_or(Self::ALL.map(|b| b.0).to_vec(), |w| vec![w]);
-        let mut columns = choices.into_iter().flat_map(|by| by.columns(state));
-        columns
-            .find(|c| c.known() > 0)
-            .unwrap_or(&state.received_bytes)
-    }
-}
 
 /// One link, as scripts read it.
 #[derive(Serialize)]
@@ -147,6 +81,12 @@ pub struct LinksSummary {
     /// Links that the source names without a known value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links_lost: Option<usize>,
+    /// Links with errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links_with_errors: Option<usize>,
+    /// Links without a lane in service, by the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links_down: Option<usize>,
     /// Unused input, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, usize>,
@@ -158,12 +98,25 @@ pub fn own_window(state: &LinkState, link: LinkId) -> Option<f64> {
     own.filter(|_| own != state.window_seconds)
 }
 
-/// Links that a source names, worst first, those of unknown load last; ties by id.
+/// Metrics of a link's load, the most telling first: the first known one gives the default order.
+const LOADS: [Metric; 5] = [
+    Metric::Used,
+    Metric::CreditStall,
+    Metric::InputStall,
+    Metric::Bytes,
+    Metric::Packets,
+];
+
+/// Links that a source names, worst first, ties by id.
+///
+/// By a metric: largest first, links of unknown value last. Without one: links that are down and links with errors, most
+/// errors first, in turn with all links by the first of [`LOADS`] that is known, so that neither
+/// a few errors hide the load nor the load the errors.
 ///
 /// # Errors
 /// There is no link of this kind.
 pub fn worst_first(
-    by: Option<By>,
+    by: Option<Metric>,
     kind: Option<&str>,
     fabric: &Fabric,
     state: &LinkState,
@@ -177,14 +130,43 @@ pub fn worst_first(
             names.join(", ")
         );
     }
-    let column = By::column(by, state);
-    let mut links: Vec<LinkId> = fabric
+    let links = fabric
         .link_ids()
         .filter(|&l| state.is_spoken_of(l))
-        .filter(|&l| kind.is_none_or(|k| fabric.kind(l).name == k))
-        .collect();
-    links.sort_by(|&a, &b| column.largest_first(a, b).then(a.cmp(&b)));
-    Ok(links)
+        .filter(|&l| kind.is_none_or(|k| fabric.kind(l).name == k));
+    let mut links: Vec<LinkId> = links.collect();
+    let known = |m: &Metric| m.column(state).is_some_and(|c| c.known() > 0);
+    let load = by.or_else(|| LOADS.into_iter().find(known));
+    if let Some(column) = load.and_then(|metric| metric.column(state)) {
+        links.sort_by(|&a, &b| column.largest_first(a, b).then(a.cmp(&b)));
+    }
+    if by.is_some() {
+        return Ok(links);
+    }
+    let down = |l: LinkId| state.lanes.get(l) == Some(0.0);
+    let faulty = |l: &&LinkId| down(**l) || state.errors.get(**l).is_some_and(|e| e > 0.0);
+    let mut faults: Vec<LinkId> = links.iter().filter(faulty).copied().collect();
+    faults.sort_by(|&a, &b| {
+        let errors = state.errors.largest_first(a, b);
+        down(b).cmp(&down(a)).then(errors).then(a.cmp(&b))
+    });
+    Ok(in_turn(&faults, &links))
+}
+
+/// The items of two lists in turn, the first list's first, each item once.
+pub fn in_turn<T: Copy + Eq + Hash>(first: &[T], second: &[T]) -> Vec<T> {
+    let mut listed = HashSet::new();
+    let mut order = Vec::with_capacity(second.len());
+    let mut lists = [first.iter(), second.iter()];
+    loop {
+        let before = order.len();
+        for list in &mut lists {
+            order.extend(list.find(|&&item| listed.insert(item)));
+        }
+        if order.len() == before {
+            return order;
+        }
+    }
 }
 
 impl LinkRow {
@@ -241,6 +223,10 @@ impl LinksSummary {
     /// Summary of a reading, with the number of listed links.
     pub fn of(reading: &LinkReading, links: usize) -> Self {
         let state = &reading.state;
+        let some = |n: usize| (n > 0).then_some(n);
+        let count = |is: fn(f64) -> bool, column: &Column| {
+            column.as_slice().iter().filter(|&&v| is(v)).count()
+        };
         let read = state.coverage.iter().filter(|&&c| c > 0.0).count();
         let all = (0..state.coverage.len()).map(LinkId::of);
         let lost = all.filter(|&l| state.is_spoken_of(l)).count() - read;
@@ -253,7 +239,9 @@ impl LinksSummary {
             window_seconds: reading.state.window_seconds,
             links,
             links_read: read,
-            links_lost: (lost > 0).then_some(lost),
+            links_lost: some(lost),
+            links_with_errors: some(count(|e| e > 0.0, &state.errors)),
+            links_down: some(count(|lanes| lanes == 0.0, &state.lanes)),
             left_out: counts.map(|(why, n)| (why.to_owned(), n)).collect(),
         }
     }
@@ -286,4 +274,37 @@ pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
     text.push_str(&serde_json::to_string(&Last::of(&reading, order.len()))?);
     text.push('\n');
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::spec;
+
+    /// A link with errors and no traffic is among the first, whatever the load of others.
+    #[test]
+    fn links_with_errors_are_listed_in_turn_with_loaded_ones() {
+        let fabric = spec::fabric("torus:4x4").unwrap();
+        let mut state = LinkState::unknown(&fabric);
+        for link in fabric.link_ids() {
+            let i = link.index();
+            state.coverage[i] = 1.0;
+            state.used_ratio.set(link, Some(i as f64 / 100.0));
+            state.errors.set(link, Some(0.0));
+        }
+        let (bad, worse) = (LinkId(3), LinkId(0));
+        let order = |state: &LinkState, by| worst_first(by, None, &fabric, state).unwrap();
+        let loaded = order(&state, None);
+        let last = fabric.links().len() as u32 - 1;
+        assert_eq!(loaded[..2], [LinkId(last), LinkId(last - 1)]);
+        state.errors.set(bad, Some(3.0));
+        state.errors.set(worse, Some(123_456.0));
+        let first = [worse, LinkId(last), bad, LinkId(last - 1), LinkId(last - 2)];
+        assert_eq!(order(&state, None)[..5], first);
+        assert_eq!(order(&state, None).len(), fabric.links().len());
+        assert_eq!(order(&state, Some(Metric::Errors))[..2], [worse, bad]);
+        assert_eq!(order(&state, Some(Metric::Used)), loaded);
+        state.lanes.set(LinkId(7), Some(0.0));
+        assert_eq!(order(&state, None)[..3], [LinkId(7), LinkId(last), worse]);
+    }
 }

@@ -78,6 +78,8 @@ enum Source {
     Capacity,
     /// A reading of the machine's counters.
     Counters(fn(&LinkState) -> &Column),
+    /// A share of the window, and the same in seconds, which orders links where no window is known.
+    Stall(fn(&LinkState) -> &Column, fn(&LinkState) -> &Column),
 }
 
 /// Properties of a metric besides name and meaning.
@@ -90,10 +92,10 @@ struct Measure {
     aggregate: Aggregate,
 }
 
-const fn counted(unit: &'static str, ceiling: f64, column: fn(&LinkState) -> &Column) -> Measure {
+const fn counted(unit: &'static str, ceiling: f64, source: Source) -> Measure {
     Measure {
         unit,
-        source: Source::Counters(column),
+        source,
         ceiling,
         aggregate: Aggregate::Max,
     }
@@ -116,13 +118,17 @@ named! {
     InverseBandwidth = "inverse-bandwidth": "Seconds per byte: one over the capacity of the lanes in service"
         => known("s/B", Source::Capacity, Aggregate::Max),
     Used = "used": "Received bytes over the link's capacity in the window, 0 to 1 (USED_BW of paper 003)"
-        => counted("ratio", 1.0, |s| &s.used_ratio),
+        => counted("ratio", 1.0, Source::Counters(|s| &s.used_ratio)),
     InputStall = "input-stall": "Share of the window that arrivals waited in the input queue, 0 to 1 (INQ_STALL)"
-        => counted("ratio", 1.0, |s| &s.input_stall_ratio),
+        => counted("ratio", 1.0, Source::Stall(|s| &s.input_stall_ratio, |s| &s.input_stall_seconds)),
     CreditStall = "credit-stall": "Share of the window that departures lacked credits, 0 to 1 (CREDIT_STALL)"
-        => counted("ratio", 1.0, |s| &s.credit_stall_ratio),
+        => counted("ratio", 1.0, Source::Stall(|s| &s.credit_stall_ratio, |s| &s.credit_stall_seconds)),
     Bytes = "bytes": "Bytes received in the window"
-        => counted("B", f64::INFINITY, |s| &s.received_bytes),
+        => counted("B", f64::INFINITY, Source::Counters(|s| &s.received_bytes)),
+    Packets = "packets": "Packets received in the window"
+        => counted("packets", f64::INFINITY, Source::Counters(|s| &s.packets)),
+    Errors = "errors": "Transmission errors in the window"
+        => counted("errors", f64::INFINITY, Source::Counters(|s| &s.errors)),
 }
 
 named! {
@@ -160,7 +166,32 @@ impl Metric {
 
     /// Whether the metric needs a reading of the machine's counters.
     pub fn needs_state(self) -> bool {
-        matches!(self.measure().source, Source::Counters(_))
+        matches!(
+            self.measure().source,
+            Source::Counters(_) | Source::Stall(..)
+        )
+    }
+
+    /// Metrics read from counters, by which links can be ordered.
+    pub fn counted() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|m| m.needs_state())
+    }
+
+    /// The column that orders links by this metric: its values, or, if none is known, a stall in seconds. `None` if the
+    /// metric needs no counters.
+    pub fn column(self, state: &LinkState) -> Option<&Column> {
+        match self.measure().source {
+            Source::One | Source::Capacity => None,
+            Source::Counters(column) => Some(column(state)),
+            Source::Stall(ratio, seconds) => {
+                let ratio = ratio(state);
+                Some(if ratio.known() > 0 {
+                    ratio
+                } else {
+                    seconds(state)
+                })
+            }
+        }
     }
 
     /// The default aggregate of a mapping's route costs: the sum for hops (the maximum would be 1 for any route), the
@@ -180,7 +211,7 @@ impl Metric {
         match self.measure().source {
             Source::One => Some(1.0),
             Source::Capacity => Some(1.0 / fabric.link(link).capacity().0),
-            Source::Counters(column) => column(state?).get(link),
+            Source::Counters(column) | Source::Stall(column, _) => column(state?).get(link),
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct RouteCosts {
 
 /// Route costs between the given nodes, or between all routers if none are given.
 ///
-/// ``metric``: hops, inverse-bandwidth, used, input-stall, credit-stall or bytes; all but the first two
+/// ``metric``: hops, inverse-bandwidth, used, input-stall, credit-stall, bytes, packets or errors; all but the first two
 /// need ``links`` with counters. ``aggregate``: max, sum or mean over the links of a route. ``over``:
 /// request, response or both.
 #[pyfunction]

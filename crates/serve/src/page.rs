@@ -8,7 +8,7 @@ use crate::http::{Answer, Request};
 use anyhow::Result;
 use hopbyte_job::{Files, Machine, unix};
 use hopbyte_observe::CounterOptions;
-use hopbyte_view::draw::{LinkLoads, Scale};
+use hopbyte_view::draw::{LinkLoads, Scale, Signs};
 use hopbyte_view::report::section::{bars, legend};
 use hopbyte_view::report::view::View;
 use hopbyte_view::report::{ReportInput, data, page, readings, words};
@@ -35,6 +35,7 @@ struct Now {
     /// Number of the reading; 0 before the first.
     sequence: u64,
     loads: Vec<LinkLoads>,
+    signs: Signs,
     source: String,
     /// Largest end of the scale so far, by quantity, so that pictures of different moments are comparable.
     scales: Vec<(String, Scale)>,
@@ -61,6 +62,7 @@ struct News {
     source: String,
     error: Option<String>,
     views: Vec<Fresh>,
+    signs: data::Symbols,
     history: Vec<Moment>,
 }
 
@@ -88,6 +90,7 @@ impl Live {
             now: Mutex::new(Now {
                 sequence: 0,
                 loads: Vec::new(),
+                signs: Signs::default(),
                 source: String::new(),
                 scales: Vec::new(),
                 history: VecDeque::new(),
@@ -130,6 +133,7 @@ impl Live {
         let mut now = self.now();
         now.source = readings::words(&change.state, &files.names(), change.rows);
         now.loads = readings::loads(&change.state);
+        now.signs = Signs::of(&self.machine.fabric, Some(&change.state));
         now.notes = change.notes;
         now.remember(change.modified);
         now.error = None;
@@ -177,7 +181,7 @@ impl Live {
                 picture: view
                     .picture(&input, view.before, &[], view.size(&input))
                     .body,
-                legend: legend(&view),
+                legend: legend(&view, &now.signs),
                 bars: bars(&input, &view),
             }
         });
@@ -187,6 +191,7 @@ impl Live {
             source: now.source.clone(),
             error: now.error.clone(),
             views: fresh.collect(),
+            signs: data::Symbols::of(&now.signs),
             history: now.history.iter().cloned().collect(),
         };
         match serde_json::to_vec(&news) {
@@ -206,6 +211,7 @@ impl Live {
             routing: &self.machine.routing,
             job: None,
             readings: now.loads.clone(),
+            signs: now.signs.clone(),
             readings_source: now.source.clone(),
             notes: [&self.machine.notes[..], &now.notes].concat(),
             command: self.command.clone(),

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
-use hopbyte_fabric::{End, Fabric, FabricBuilder, Family, LinkSpec, NodeId, RouterId, spec};
+use hopbyte_fabric::{
+    End, Fabric, FabricBuilder, Family, LinkId, LinkSpec, LinkState, NodeId, RouterId, spec,
+};
 use hopbyte_view::draw::{
-    DrawOptions, LinkLoads, Looks, Picture, Unit, compare_svg, fabric_svg, picture,
+    DrawOptions, LinkLoads, Looks, Picture, Sign, Signs, Unit, compare_svg, fabric_svg, picture,
 };
 
 const SPECS: [&str; 9] = [
@@ -195,5 +197,59 @@ fn two_states_share_one_scale() {
         let shapes = |class: &str| drawn.matches(&format!("class=\"{class}\" ")).count();
         assert!(shapes("l1") > 0, "{text}");
         assert_eq!(shapes("l2") + shapes("l3") + shapes("l4") + shapes("l5"), 0);
+    }
+}
+
+/// Every picture of a machine whose links carry almost nothing shows idle links and none of a load.
+#[test]
+fn an_idle_network_looks_idle() {
+    for text in SPECS {
+        let fabric = fabric(text);
+        let at = |largest: f64| {
+            let n = fabric.links().len();
+            let values = (0..n)
+                .map(|i| largest * (i + 1) as f64 / n as f64)
+                .collect();
+            let used = LinkLoads::new("used share of capacity", Unit::Ratio, values);
+            let options = DrawOptions {
+                worst: 5,
+                ..DrawOptions::default()
+            };
+            let svg = fabric_svg(&fabric, Some(&used), &options);
+            let drawn = svg.split("</style>").nth(1).unwrap();
+            let parts = |class: &str| drawn.matches(&format!("class=\"{class}\" ")).count();
+            let badges = drawn.matches("class=\"badge\"").count();
+            // The legend has a sample of every class.
+            let busy = (2..=5).map(|c| parts(&format!("l{c}"))).sum::<usize>();
+            (parts("l1"), busy, badges)
+        };
+        let (quiet, busy, badges) = at(1e-5);
+        assert_eq!((quiet, busy, badges), (2, 8, 0), "{text}");
+        let (_, busy, badges) = at(1.0);
+        assert!(busy > 8 && badges > 0, "{text}: {busy} {badges}");
+    }
+}
+
+#[test]
+fn errors_and_links_that_are_down_are_symbols() {
+    for text in SPECS {
+        let fabric = fabric(text);
+        let mut state = LinkState::unknown(&fabric);
+        let (erring, down) = (LinkId(1), LinkId(2));
+        state.errors.set(LinkId(0), Some(0.0));
+        state.errors.set(erring, Some(123_456.0));
+        state.lanes.set(down, Some(0.0));
+        let signs = Signs::of(&fabric, Some(&state));
+        assert_eq!(signs.links(Sign::Errors), [erring]);
+        assert_eq!(signs.links(Sign::Down), [down]);
+        let idle = LinkLoads::new("used", Unit::Ratio, vec![0.0; fabric.links().len()]);
+        let looks = Looks::new(&fabric, Some(&idle), None, &[]);
+        let plain = picture(&looks, 1000.0, 800.0);
+        assert!(!plain.body.contains("class=\"sign"), "{text}");
+        let marked = picture(&looks.with_signs(&signs), 1000.0, 800.0);
+        for class in ["sign errors", "sign cross"] {
+            assert!(marked.body.contains(class), "{text}: {class}");
+        }
+        assert_well_formed(&format!("<g>{}</g>", marked.body));
     }
 }

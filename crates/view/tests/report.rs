@@ -8,7 +8,7 @@ use hopbyte_fabric::{
     RouterId, Routing, declared, spec,
 };
 use hopbyte_map::{Options, Problem, evaluate, map};
-use hopbyte_view::draw::{LinkLoads, Unit};
+use hopbyte_view::draw::{LinkLoads, Signs, Unit};
 use hopbyte_view::report::{Job, ReportInput, Side, html};
 
 /// A job on every third node of a machine, four ranks a node, before and after mapping.
@@ -43,6 +43,7 @@ fn report(fabric: &Fabric, exchange: &Exchange, ranks_per_node: u32) -> (String,
             certificate: Some(&certificate),
         }),
         readings: Vec::new(),
+        signs: Signs::default(),
         readings_source: String::new(),
         notes: vec!["assumed & noted".into()],
         command: "hopbyte map '<a>' --report r.html".into(),
@@ -153,6 +154,7 @@ fn readings_without_a_job_are_shown_with_their_gaps() {
         routing: &routing,
         job: None,
         readings: vec![used],
+        signs: Signs::default(),
         readings_source: "counters.txt, 60 s".into(),
         notes: Vec::new(),
         command: String::new(),

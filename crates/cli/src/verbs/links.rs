@@ -6,9 +6,10 @@ use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::{Fabric, LinkId};
-use hopbyte_job::links::{By, Last, LinkRow, LinksSummary, worst_first};
+use hopbyte_job::links::{Last, LinkRow, LinksSummary, worst_first};
 use hopbyte_job::{LinkReading, inputs};
 use hopbyte_observe::{Jobs, read_jobs};
+use hopbyte_oracle::Metric;
 use hopbyte_view::terminal::load_table;
 use std::path::PathBuf;
 
@@ -28,9 +29,9 @@ pub struct LinksArgs {
     /// Which job is on which node (DragonView's jobs CSV): names the jobs beside each link
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     jobs: Option<PathBuf>,
-    /// Sort key, worst first (default: the first with known values)
+    /// Sort key, worst first (default: links with errors, in turn with those of the highest load)
     #[arg(long, value_parser = by())]
-    by: Option<By>,
+    by: Option<Metric>,
     /// Only links of this kind, such as `X cable` or `blue`
     #[arg(long)]
     kind: Option<String>,
@@ -39,8 +40,9 @@ pub struct LinksArgs {
     top: usize,
 }
 
-fn by() -> impl TypedValueParser<Value = By> {
-    one_of(&By::ALL.map(|(_, name, help)| (name, help)))
+fn by() -> impl TypedValueParser<Value = Metric> {
+    let names: Vec<_> = Metric::counted().map(|m| (m.name(), m.about())).collect();
+    one_of(&names)
 }
 
 /// Prints the table.
@@ -102,12 +104,20 @@ fn write(
         format!("window {}", Seconds(w))
     });
     let summary = LinksSummary::of(reading, order.len());
-    let lost = match summary.links_lost {
-        None => String::new(),
-        Some(n) => format!("; of {} more no value is known", count(n)),
-    };
+    let more = [
+        (summary.links_lost, "no value known of", " more"),
+        (summary.links_with_errors, "errors on", ""),
+        (summary.links_down, "no lane in service on", ""),
+    ];
+    let more: String = (more.into_iter())
+        .filter_map(|(n, what, more)| Some((n?, what, more)))
+        .map(|(n, what, more)| {
+            let s = if n == 1 { "" } else { "s" };
+            format!("; {what} {}{more} link{s}", count(n))
+        })
+        .collect();
     out.line(format!(
-        "# {}: {window}; {} of {} links read, {} of {} rows matched{lost}",
+        "# {}: {window}; {} of {} links read, {} of {} rows matched{more}",
         reading.source,
         count(summary.links_read),
         count(fabric.links().len()),

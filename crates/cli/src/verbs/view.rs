@@ -9,6 +9,7 @@ use hopbyte_job::Machine;
 use hopbyte_job::inputs;
 use hopbyte_serve::http;
 use hopbyte_serve::page::Live;
+use hopbyte_view::draw::Signs;
 use hopbyte_view::report::{ReportInput, html, readings};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -76,6 +77,7 @@ pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
         routing: &machine.routing,
         job: None,
         readings: Vec::new(),
+        signs: Signs::of(&machine.fabric, None),
         readings_source: String::new(),
         notes: machine.notes.clone(),
         command: out.command.clone(),
@@ -83,6 +85,7 @@ pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
     if !args.sources.is_empty() {
         let read = inputs::reading(&args.sources, &machine.fabric, &args.about.options())?;
         input.readings = readings::loads(&read.state);
+        input.signs = Signs::of(&machine.fabric, Some(&read.state));
         let rows = (read.matched, read.unmatched);
         input.readings_source = readings::words(&read.state, &read.source, rows);
         input.notes.extend(read.notes);

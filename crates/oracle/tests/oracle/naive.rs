@@ -28,6 +28,8 @@ fn naive(
             Metric::InputStall => state.input_stall_ratio.get(link),
             Metric::CreditStall => state.credit_stall_ratio.get(link),
             Metric::Bytes => state.received_bytes.get(link),
+            Metric::Packets => state.packets.get(link),
+            Metric::Errors => state.errors.get(link),
         })
         .collect();
     if aggregate == Aggregate::Max {

@@ -36,7 +36,9 @@ pub fn picture(looks: &Looks, width: f32) -> Option<Picture> {
             layer.line(looks.mark(link), stroke, 0.0);
         }
     }
+    let _ = writeln!(body, "<g class=\"{}\">", looks.colours());
     layer.write(&mut body);
+    body.push_str("</g>\n");
     if all {
         view.routers(looks, &lattice, &mut body);
     }

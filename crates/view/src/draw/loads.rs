@@ -16,6 +16,19 @@ pub enum Unit {
     Count,
 }
 
+/// Share below which a link counts as idle: keepalives and monitoring are no load.
+const IDLE: f64 = 0.01;
+
+impl Unit {
+    /// Largest value of an idle link.
+    fn idle(self) -> f64 {
+        match self {
+            Self::Ratio => IDLE,
+            Self::Seconds | Self::Bytes | Self::Count => 0.0,
+        }
+    }
+}
+
 /// One value per directed link, with its meaning. Unknown values stay unknown in every picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkLoads {
@@ -92,13 +105,13 @@ impl LinkLoads {
         self.values.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The `count` largest values above zero, worst first; equal values by link id.
+    /// The `count` largest values that are not idle, worst first; equal values by link id.
     pub fn worst(&self, count: usize) -> Vec<(LinkId, f64)> {
         let mut known: Vec<(LinkId, f64)> = self
             .values
             .iter()
             .enumerate()
-            .filter(|&(_, &v)| v > 0.0)
+            .filter(|&(_, &v)| v > self.unit.idle())
             .map(|(i, &v)| (LinkId::of(i), v))
             .collect();
         known.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -129,7 +142,11 @@ impl LinkLoads {
 /// Number of load classes above idle.
 pub const CLASSES: usize = 5;
 
-/// A linear scale from zero in [`CLASSES`] equal steps, ending at a round number.
+/// A linear scale from zero in [`CLASSES`] equal steps.
+///
+/// Shares of a link's capacity or of the window have an absolute scale to 100 %: its colours mean severity, and an idle
+/// network looks idle. Other quantities have no such reference; their scale ends at a round number above the largest value,
+/// and its colours ([`Scale::colours`]) show amounts without judging them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Upper end.
@@ -149,17 +166,25 @@ impl Scale {
         }
         scale.map(|s| Self {
             max: match s.unit {
-                Unit::Ratio if s.max > 0.5 && s.max <= 1.0 => 1.0,
+                Unit::Ratio => 1.0,
                 _ => round_up(s.max),
             },
             ..s
         })
     }
 
-    /// The class of a value: 0 for zero, 1 to [`CLASSES`] for the fifths of the scale.
+    /// CSS class of the drawing: empty for severity, `amount` for quantities without an absolute scale.
+    pub fn colours(&self) -> &'static str {
+        match self.unit {
+            Unit::Ratio => "",
+            Unit::Seconds | Unit::Bytes | Unit::Count => "amount",
+        }
+    }
+
+    /// The class of a value: 0 for idle, 1 to [`CLASSES`] for the fifths of the scale.
     #[inline]
     pub fn class(&self, value: f64) -> usize {
-        if value <= 0.0 || self.max <= 0.0 {
+        if value <= self.unit.idle() || self.max <= 0.0 {
             return 0;
         }
         // The tolerance keeps a value at the upper end of a fifth inside it, despite rounding.
@@ -181,9 +206,20 @@ impl Scale {
             }
             _ => significant_short(self.upper(c) * factor),
         };
+        let idle = significant_short(self.unit.idle() * factor);
         match class {
+            0 if self.unit.idle() > 0.0 => format!("at most {idle}"),
             0 => "0".into(),
+            1 if self.unit.idle() > 0.0 => format!("{idle}–{}", number(1)),
             _ => format!("{}–{}", number(class - 1), number(class)),
+        }
+    }
+
+    /// The entry of idle links in a legend.
+    pub fn idle_text(&self) -> String {
+        match self.unit.idle() > 0.0 {
+            true => format!("idle, {} {}", self.range_text(0), self.unit_text()),
+            false => "nothing".into(),
         }
     }
 
@@ -272,10 +308,36 @@ mod tests {
             [0.0, 1e-9, 0.8e-3, 0.81e-3, 4e-3].map(|v| scale.class(v)),
             [0, 1, 1, 2, 5]
         );
-        let used = Scale::of([&loads(Unit::Ratio, &[0.61])]).unwrap();
-        assert_eq!((used.max, used.unit_text()), (1.0, "%"));
+        assert_eq!(scale.colours(), "amount");
         let idle = Scale::of([&loads(Unit::Bytes, &[0.0])]).unwrap();
         assert_eq!((idle.class(0.0), idle.max), (0, 0.0));
+    }
+
+    /// The scale of shares is the same for an idle network and for a saturated one.
+    #[test]
+    fn shares_have_an_absolute_scale() {
+        for largest in [1e-6, 0.004, 0.3, 0.61, 1.0, 1.7] {
+            let used = loads(Unit::Ratio, &[largest, 0.0]);
+            let scale = Scale::of([&used]).unwrap();
+            assert_eq!(
+                (scale.max, scale.unit_text(), scale.colours()),
+                (1.0, "%", "")
+            );
+            let class = [0, 0, 2, 4, 5, 5];
+            let at = [1e-6, 0.004, 0.3, 0.61, 1.0, 1.7]
+                .iter()
+                .position(|&v| v == largest);
+            assert_eq!(scale.class(largest), class[at.unwrap()]);
+            assert_eq!(
+                used.worst(3).len(),
+                usize::from(largest > 0.01),
+                "{largest}"
+            );
+            assert_eq!(
+                [0, 1, 5].map(|c| scale.range_text(c)),
+                ["at most 1", "1–20", "80–100"]
+            );
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod loads;
 mod matrix;
 mod page;
 mod rings;
+mod signs;
 mod strips;
 mod style;
 mod svg;
@@ -27,6 +28,7 @@ pub use compare::compare_svg;
 pub use curves::{Curve, CurvePoint, Panel, curves_svg};
 pub use loads::{CLASSES, LinkLoads, Scale, Unit};
 pub use page::{DrawOptions, fabric_svg, legend};
+pub use signs::{Sign, Signs, sign_sample};
 pub use style::sheet;
 pub use svg::{Mark, escape};
 
@@ -75,6 +77,7 @@ pub struct Looks<'a> {
     fabric: &'a Fabric,
     loads: Option<&'a LinkLoads>,
     scale: Scale,
+    signs: Signs,
     job: HashSet<NodeId>,
     kind_looks: Vec<u8>,
 }
@@ -95,13 +98,14 @@ impl<'a> Looks<'a> {
             fabric,
             loads,
             scale: scale.or_else(|| Scale::of(loads)).unwrap_or(none),
+            signs: Signs::of(fabric, None),
             job: job.iter().copied().collect(),
             kind_looks: kind_looks(fabric),
         }
     }
 
     fn mark(&self, link: LinkId) -> Mark {
-        if !self.fabric.link(link).is_up() {
+        if self.signs.is_down(link) {
             return Mark::Down;
         }
         match self.loads {
@@ -112,6 +116,11 @@ impl<'a> Looks<'a> {
                 Some(class) => Mark::Load(class as u8),
             },
         }
+    }
+
+    /// CSS class of the loads' colours.
+    fn colours(&self) -> &'static str {
+        self.loads.map_or("", |_| self.scale.colours())
     }
 
     /// The most prominent mark of several links.
@@ -146,13 +155,14 @@ fn kind_looks(fabric: &Fabric) -> Vec<u8> {
     looks
 }
 
-/// A small SVG sample of a mark, for legends in HTML.
-pub fn sample(mark: Mark) -> String {
+/// A small SVG sample of a mark, for legends in HTML, in the colours of a scale.
+pub fn sample(mark: Mark, scale: Option<&Scale>) -> String {
     let mut layer = svg::Layer::new(1.1);
     layer.line(mark, [1.0, 8.0, 25.0, 8.0], 0.0);
     layer.meter(mark, [28.0, 2.0, 6.0, 12.0]);
-    let mut out = String::from(
-        "<svg class=\"hb sample\" viewBox=\"0 0 36 16\" width=\"36\" height=\"16\" aria-hidden=\"true\">",
+    let colours = scale.map_or("", Scale::colours);
+    let mut out = format!(
+        "<svg class=\"hb sample {colours}\" viewBox=\"0 0 36 16\" width=\"36\" height=\"16\" aria-hidden=\"true\">",
     );
     layer.write(&mut out);
     out.push_str("</svg>");
@@ -176,9 +186,19 @@ pub fn coordinates(fabric: &Fabric) -> Option<(Vec<u32>, Vec<u32>)> {
     Some((lattice.dims, coords))
 }
 
-/// Draws the fabric into at most `width` pixels, about `height` high if possible. The
-/// same fabric and size give the same places for any loads, so that pictures can be compared.
+/// Draws the fabric into at most `width` pixels, about `height` high if possible, with symbols on links that have errors or
+/// are down. The same fabric and size give the same places for any loads, so that pictures can be compared.
 pub fn picture(looks: &Looks, width: f32, height: f32) -> Picture {
+    let mut picture = drawn(looks, width, height);
+    let colours = looks.colours();
+    if !colours.is_empty() {
+        picture.body = format!("<g class=\"{colours}\">\n{}</g>\n", picture.body);
+    }
+    looks.signs.add(&mut picture);
+    picture
+}
+
+fn drawn(looks: &Looks, width: f32, height: f32) -> Picture {
     if matches!(
         looks.fabric.family(),
         Family::Aries | Family::Dragonfly | Family::Slingshot

@@ -1,7 +1,7 @@
 //! A whole drawing: title, picture, legend, worst links, and its command.
 
 use super::svg::{self, Anchor, Mark};
-use super::{CLASSES, LinkLoads, Looks, Picture, Scale, badges, isometric, picture, style};
+use super::{CLASSES, LinkLoads, Looks, Picture, Scale, Signs, badges, isometric, picture, style};
 use hopbyte_fabric::{Fabric, LinkId, NodeId};
 use std::fmt::Write;
 
@@ -20,6 +20,8 @@ pub struct DrawOptions {
     pub worst: usize,
     /// Nodes to frame, such as those of a job.
     pub job: Vec<NodeId>,
+    /// Links with errors and links that are down, by their counters.
+    pub signs: Option<Signs>,
 }
 
 /// Width of the page's contents.
@@ -36,7 +38,10 @@ const LINE: f32 = 19.0;
 /// The result is a complete file with light and dark colours (`prefers-color-scheme`). Names are escaped
 /// and shortened. Size: below 3 MB for 4,608 routers; larger grids are drawn by rings.
 pub fn fabric_svg(fabric: &Fabric, loads: Option<&LinkLoads>, options: &DrawOptions) -> String {
-    let looks = Looks::new(fabric, loads, options.scale, &options.job);
+    let mut looks = Looks::new(fabric, loads, options.scale, &options.job);
+    if let Some(signs) = &options.signs {
+        looks = looks.with_signs(signs);
+    }
     let mut main = picture(&looks, WIDTH, HEIGHT);
     let worst = loads.map_or(Vec::new(), |l| l.worst(options.worst));
     badges::add(
@@ -110,6 +115,9 @@ impl Page {
                 .filter(|&l| loads.get(l).is_none())
                 .count();
             let mut text = format!("Drawn on the links: {}.", loads.name);
+            if Scale::of([loads]).is_some_and(|s| !s.colours().is_empty()) {
+                text.push_str(" Darker means more; the end of the scale is the largest value, not a capacity.");
+            }
             if unknown > 0 {
                 let total = fabric.links().len();
                 let _ = write!(text, " Not known for {unknown} of {total} links.");
@@ -135,7 +143,7 @@ impl Page {
             let mut layer = svg::Layer::new(1.1);
             layer.line(mark, [x, y, x + 26.0, y], 0.0);
             layer.meter(mark, [x + 29.0, y - 6.0, 6.0, 12.0]);
-            layer.write(&mut self.body);
+            self.layer(&layer, looks);
             svg::text(
                 &mut self.body,
                 "t2",
@@ -146,7 +154,27 @@ impl Page {
             );
             x += wide;
         }
+        for (sign, links) in looks.signs.counts() {
+            let text = format!("{} ({links})", sign.words());
+            let wide = 16.0 + 6.4 * text.chars().count() as f32 + 16.0;
+            if x + wide > EDGE + WIDTH {
+                x = EDGE;
+                self.y += 20.0;
+            }
+            let y = y.max(self.y + 9.0);
+            self.body.push_str(&sign.at([[x + 6.0, y]].into_iter()));
+            let body = &mut self.body;
+            svg::text(body, "t2", x + 16.0, y + 4.5, Anchor::Start, &text);
+            x += wide;
+        }
         self.y += 26.0;
+    }
+
+    /// Strokes and areas in the colours of the loads.
+    fn layer(&mut self, layer: &svg::Layer, looks: &Looks) {
+        let _ = writeln!(self.body, "<g class=\"{}\">", looks.colours());
+        layer.write(&mut self.body);
+        self.body.push_str("</g>\n");
     }
 
     /// A picture at a horizontal offset.
@@ -215,7 +243,8 @@ impl Page {
             let share = (value / looks.scale.max.max(f64::MIN_POSITIVE)).min(1.0) as f32;
             let mut layer = svg::Layer::new(1.0);
             layer.rect(looks.mark(link), [left + 20.0, y - 5.0, 90.0 * share, 10.0]);
-            layer.write(b);
+            self.layer(&layer, looks);
+            let b = &mut self.body;
             svg::text(
                 b,
                 "t2",
@@ -290,7 +319,8 @@ fn entries(looks: &Looks, after: Option<&Looks>) -> Vec<(Mark, String)> {
         }
         entries.sort_by_key(|&(mark, _)| mark);
     } else {
-        entries.push((Mark::Idle, format!("0 ({})", counts(Mark::Idle))));
+        let idle = looks.scale.idle_text();
+        entries.push((Mark::Idle, format!("{idle} ({})", counts(Mark::Idle))));
         let classes = if looks.scale.max > 0.0 { CLASSES } else { 0 };
         for class in 1..=classes {
             let mark = Mark::Load(class as u8);
@@ -300,7 +330,6 @@ fn entries(looks: &Looks, after: Option<&Looks>) -> Vec<(Mark, String)> {
         let unknown = counts(Mark::Unknown);
         entries.push((Mark::Unknown, format!("not known ({unknown})")));
     }
-    entries.push((Mark::Down, format!("down ({})", counts(Mark::Down))));
     entries.retain(|(mark, text)| {
         let none = text.ends_with("(0)") || text.ends_with("(0 → 0)");
         matches!(mark, Mark::Kind(_) | Mark::Load(_)) || !none

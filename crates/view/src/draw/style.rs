@@ -2,7 +2,8 @@
 //!
 //! Loads run from a quiet grey-blue over gold and orange to plum (on light ground; to pale yellow on
 //! dark ground), with monotonic lightness, so that the order is visible to colour-blind
-//! readers and in greyscale print. Width, height and dashes are redundant with it.
+//! readers and in greyscale print. Width, height and dashes are redundant with it. Quantities without an absolute
+//! scale have one hue, blue, so that hot colours always mean a share of the capacity.
 
 use std::fmt::Write;
 
@@ -24,8 +25,17 @@ const MARKS: [(&str, &str, &str); 14] = [
     ("k5", "#5b5bd6", "#a9b1ff"),
 ];
 
+/// Load classes of quantities without an absolute scale: one hue, which judges nothing.
+const AMOUNTS: [(&str, &str, &str); 5] = [
+    ("l1", "#a9c6de", "#3d5a78"),
+    ("l2", "#7ba6cd", "#4c7cab"),
+    ("l3", "#4a83b8", "#64a2d8"),
+    ("l4", "#2560a0", "#93c4ee"),
+    ("l5", "#0c3470", "#d3e8fb"),
+];
+
 /// Selector, property, light, dark: all rules except marks.
-const GROUND: [(&str, &str, &str, &str); 15] = [
+const GROUND: [(&str, &str, &str, &str); 20] = [
     (".bg", "fill", "#ffffff", "#12161b"),
     (".panel", "fill", "#f6f8fa", "#1a2027"),
     ("text", "fill", "#1b1f24", "#e8ebef"),
@@ -41,6 +51,11 @@ const GROUND: [(&str, &str, &str, &str); 15] = [
     (".badge", "stroke", "#ffffff", "#12161b"),
     (".badget", "fill", "#ffffff", "#12161b"),
     (".leader", "stroke", "#1b1f24", "#ffffff"),
+    (".errors", "fill", "#b5008a", "#ff7ad9"),
+    (".lanes", "fill", "#7a4dd8", "#b79bff"),
+    (".errors", "stroke", "#ffffff", "#12161b"),
+    (".lanes", "stroke", "#ffffff", "#12161b"),
+    (".cross", "stroke", "#1b1f24", "#ffffff"),
 ];
 
 /// Rules without colours.
@@ -61,6 +76,8 @@ const FIXED: &str = "\
 .hb .halo{stroke-width:4;paint-order:stroke;stroke-linejoin:round}
 .hb .badge{stroke-width:1}
 .hb .leader{fill:none;stroke-width:.8}
+.hb .sign{stroke-width:1;stroke-linejoin:round}
+.hb .cross{fill:none;stroke-width:2.2;stroke-linecap:round}
 ";
 
 /// The style sheet of the drawings; rules apply below class `hb` only.
@@ -80,6 +97,15 @@ fn rules(out: &mut String, dark: bool) {
             out,
             ".hb .s .{class}{{stroke:{colour}}}.hb .f .{class}{{fill:{colour}}}"
         );
+    }
+    for (class, light_colour, dark_colour) in AMOUNTS {
+        let colour = if dark { dark_colour } else { light_colour };
+        for amount in [".hb .amount", ".hb.amount"] {
+            let _ = writeln!(
+                out,
+                "{amount} .s .{class}{{stroke:{colour}}}{amount} .f .{class}{{fill:{colour}}}"
+            );
+        }
     }
     for (selector, property, light_colour, dark_colour) in GROUND {
         let colour = if dark { dark_colour } else { light_colour };
@@ -111,13 +137,16 @@ mod tests {
 
     #[test]
     fn the_ramp_keeps_its_order_in_grey() {
-        let loads: Vec<_> = MARKS.iter().filter(|m| m.0.starts_with('l')).collect();
-        for pair in loads.windows(2) {
-            assert!(
-                luminance(pair[0].1) > luminance(pair[1].1),
-                "light {pair:?}"
-            );
-            assert!(luminance(pair[0].2) < luminance(pair[1].2), "dark {pair:?}");
+        let loads: Vec<_> = MARKS.into_iter().filter(|m| m.0.starts_with('l')).collect();
+        for ramp in [&loads[..], &AMOUNTS] {
+            assert_eq!(ramp.len(), 5);
+            for pair in ramp.windows(2) {
+                assert!(
+                    luminance(pair[0].1) > luminance(pair[1].1),
+                    "light {pair:?}"
+                );
+                assert!(luminance(pair[0].2) < luminance(pair[1].2), "dark {pair:?}");
+            }
         }
     }
 
@@ -131,7 +160,7 @@ mod tests {
                 assert!(contrast(t.2, under_light) >= 4.5, "{selector} light");
                 assert!(contrast(t.3, under_dark) >= 4.5, "{selector} dark");
             }
-            for (class, light, dark) in MARKS {
+            for (class, light, dark) in MARKS.into_iter().chain(AMOUNTS) {
                 if ["l3", "l4", "l5", "d"].contains(&class) || class.starts_with('k') {
                     assert!(contrast(light, under_light) >= 3.0, "{class} light");
                     assert!(contrast(dark, under_dark) >= 3.0, "{class} dark");

@@ -3,7 +3,7 @@
 use super::flows::Flows;
 use super::view::{NUMBERED, View};
 use super::{Job, ReportInput};
-use crate::draw::{Geometry, LinkLoads, coordinates, directions};
+use crate::draw::{Geometry, LinkLoads, Sign, Signs, coordinates, directions};
 use hopbyte_fabric::{End, Fabric, LinkId, Placement};
 use serde::Serialize;
 
@@ -23,6 +23,7 @@ pub struct Data {
     /// Places in the picture, by link, router and node: tenths of a pixel, 65535 if not drawn.
     places: Option<Places>,
     views: Vec<Loads>,
+    signs: Symbols,
     grid: Option<Grid>,
     ranks: Option<Ranks>,
     users: Vec<Users>,
@@ -50,6 +51,26 @@ struct Places {
     links: String,
     routers: String,
     nodes: String,
+}
+
+/// Links drawn with a symbol, by its class.
+#[derive(Serialize)]
+pub struct Symbols {
+    errors: Vec<u32>,
+    lanes: Vec<u32>,
+    cross: Vec<u32>,
+}
+
+impl Symbols {
+    /// The links of every symbol.
+    pub fn of(signs: &Signs) -> Self {
+        let links = |sign| signs.links(sign).into_iter().map(|l| l.0).collect();
+        Self {
+            errors: links(Sign::Errors),
+            lanes: links(Sign::Lanes),
+            cross: links(Sign::Down),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -117,6 +138,7 @@ impl Data {
                 nodes: tenths(&geometry.nodes),
             }),
             views: views.iter().map(Loads::new).collect(),
+            signs: Symbols::of(&input.signs),
             grid: if full { Grid::new(fabric) } else { None },
             ranks: input.job.as_ref().map(Ranks::new),
             users: input.job.as_ref().map_or(Vec::new(), |job| {

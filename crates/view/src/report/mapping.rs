@@ -1,6 +1,7 @@
 //! The page or picture of a mapping.
 
 use super::{Job, ReportInput, Side, html, readings, svg};
+use crate::draw::Signs;
 use anyhow::Result;
 use hopbyte_job::mapping::before;
 use hopbyte_job::{Mapping, Question};
@@ -61,6 +62,7 @@ pub fn mapping_page(question: &Question, mapping: &Mapping, about: &About<'_>) -
             certificate: Some(certificate),
         }),
         readings: background.map_or(Vec::new(), |b| readings::loads(&b.state)),
+        signs: Signs::of(problem.fabric, background.map(|b| &b.state)),
         readings_source: background.map_or(String::new(), |b| {
             readings::words(&b.state, &b.source, (b.matched, b.unmatched))
         }),

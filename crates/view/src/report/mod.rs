@@ -22,7 +22,7 @@ pub use figure::figure_svg;
 pub use mapping::{About, mapping_page};
 pub use sweep::sweep_svg;
 
-use crate::draw::{DrawOptions, LinkLoads, compare_svg, fabric_svg};
+use crate::draw::{DrawOptions, LinkLoads, Signs, compare_svg, fabric_svg};
 use hopbyte_fabric::{Exchange, Fabric, Placement, Routing};
 use hopbyte_map::{Certificate, Evaluation, Problem};
 
@@ -38,6 +38,8 @@ pub struct ReportInput<'a> {
     pub job: Option<Job<'a>>,
     /// Further readings, each with a picture of its own (use, stalls, …).
     pub readings: Vec<LinkLoads>,
+    /// Links with errors and links that are down.
+    pub signs: Signs,
     /// Source, window and coverage of the readings, as text; empty without readings.
     pub readings_source: String,
     /// Remarks of the inputs' readers.
@@ -122,6 +124,7 @@ pub fn svg(input: &ReportInput<'_>) -> String {
         command: input.command.clone(),
         worst: 5,
         job: nodes,
+        signs: Some(input.signs.clone()),
         ..DrawOptions::default()
     };
     let Some(job) = &input.job else {

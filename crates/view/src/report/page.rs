@@ -105,7 +105,7 @@ pub fn html(input: &ReportInput<'_>, live: bool) -> String {
         true => machine(input),
         false => pictures(input, &views, &job_nodes),
     };
-    let listed = views.first().map_or(Vec::new(), View::loaded);
+    let listed = View::listed(input, &views);
     let listed = &listed[..listed.len().min(LISTED)];
     let data = picture.map(|p| {
         let size = [p.width, p.height];

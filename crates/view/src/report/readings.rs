@@ -6,8 +6,9 @@ use hopbyte_fabric::units::count;
 use hopbyte_fabric::{Column, LinkState};
 
 /// All columns with values, the most informative first: shares if the window is known, plain
-/// numbers if not.
+/// numbers if not. Errors are among them if there are any.
 pub fn loads(state: &LinkState) -> Vec<LinkLoads> {
+    let erring = state.errors.as_slice().iter().any(|&e| e > 0.0);
     let either = |name: &str, share: &Column, plain_name: &str, unit: Unit, plain: &Column| {
         if share.known() > 0 {
             LinkLoads::of_column(name, Unit::Ratio, share)
@@ -46,6 +47,7 @@ pub fn loads(state: &LinkState) -> Vec<LinkLoads> {
         LinkLoads::of_column("packets", Unit::Count, &s.packets),
     ]
     .into_iter()
+    .chain(erring.then(|| LinkLoads::of_column("errors", Unit::Count, &s.errors)))
     .filter(|l| l.values().iter().any(|v| !v.is_nan()))
     .collect()
 }

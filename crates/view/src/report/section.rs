@@ -3,7 +3,7 @@
 use super::markup::rendered;
 use super::view::{NUMBERED, View, WHOLE};
 use super::{ReportInput, charts};
-use crate::draw::{CLASSES, LinkLoads, Looks, Mark, Picture, sample};
+use crate::draw::{CLASSES, LinkLoads, Looks, Mark, Picture, Scale, Signs, sample, sign_sample};
 use askama::Template;
 use hopbyte_fabric::NodeId;
 use hopbyte_fabric::units::count;
@@ -51,12 +51,13 @@ struct Entry {
 
 /// The machine alone, with its links by kind; the picture is returned for its geometry.
 pub fn machine(input: &ReportInput<'_>) -> (String, Option<Picture>) {
-    let looks = Looks::new(input.fabric, None, None, &[]);
+    let looks = Looks::new(input.fabric, None, None, &[]).with_signs(&input.signs);
     let picture = crate::draw::picture(&looks, WHOLE[0], WHOLE[1]);
     let entries = crate::draw::legend(&looks).into_iter();
     let legend = Legend {
         entries: entries
-            .map(|(mark, text)| entry(mark, text, None))
+            .map(|(mark, text)| entry(mark, text, None, None))
+            .chain(sign_entries(&input.signs))
             .collect(),
     };
     let view = PictureView {
@@ -121,10 +122,15 @@ fn section(
         figures.push(figure(picture, "after", caption, Some(loads)));
     }
     let mut note = before.words.clone();
-    if view.before.max() > 0.0 {
+    if !view.before.worst(1).is_empty() {
         note.push_str(&format!(
             " Numbers: the {NUMBERED} worst links, named in the table below."
         ));
+    }
+    if !view.scale.colours().is_empty() {
+        note.push_str(
+            " Darker means more: this quantity is no share of a capacity, and its scale ends at the largest value.",
+        );
     }
     if !job.is_empty() {
         note.push_str(" Blue: nodes of the job.");
@@ -132,7 +138,7 @@ fn section(
     let section = PictureView {
         index: Some(index),
         name: Some(capital(view.name)),
-        legend: legend(view),
+        legend: legend(view, &input.signs),
         layout: match after.is_some() && size[0] < 1000.0 {
             true => "pair",
             false => "stack",
@@ -177,17 +183,27 @@ pub fn bars(input: &ReportInput<'_>, view: &View<'_>) -> String {
     charts::bars(&groups, view)
 }
 
-fn entry(mark: Mark, text: String, count: Option<String>) -> Entry {
+fn entry(mark: Mark, text: String, count: Option<String>, scale: Option<&Scale>) -> Entry {
     Entry {
         class: mark.class().to_string(),
-        sample: sample(mark),
+        sample: sample(mark, scale),
         text,
         count,
     }
 }
 
+/// The entries of symbols in use.
+fn sign_entries(signs: &Signs) -> impl Iterator<Item = Entry> {
+    signs.counts().map(|(sign, links)| Entry {
+        class: sign.class().to_string(),
+        sample: sign_sample(sign),
+        text: sign.words().into(),
+        count: Some(count(links)),
+    })
+}
+
 /// The entries of a legend, with their numbers of links.
-pub fn legend(view: &View<'_>) -> String {
+pub fn legend(view: &View<'_>, signs: &Signs) -> String {
     let scale = &view.scale;
     let links = |loads: &LinkLoads, class: Option<usize>| {
         let of = |v: &f64| (!v.is_nan()).then(|| scale.class(*v));
@@ -201,7 +217,7 @@ pub fn legend(view: &View<'_>) -> String {
         }
     };
     let classes = if scale.max > 0.0 { CLASSES } else { 0 };
-    let mut rows = vec![(Mark::Idle, "nothing".to_owned(), both(Some(0)))];
+    let mut rows = vec![(Mark::Idle, scale.idle_text(), both(Some(0)))];
     for class in 1..=classes {
         let text = format!("{} {}", scale.range_text(class), scale.unit_text());
         rows.push((Mark::Load(class as u8), text, both(Some(class))));
@@ -212,9 +228,9 @@ pub fn legend(view: &View<'_>) -> String {
     });
     let entries = rows
         .into_iter()
-        .map(|(mark, text, counts)| entry(mark, text, Some(counts)));
+        .map(|(mark, text, counts)| entry(mark, text, Some(counts), Some(scale)));
     rendered(&Legend {
-        entries: entries.collect(),
+        entries: entries.chain(sign_entries(signs)).collect(),
     })
 }
 

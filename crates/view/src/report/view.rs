@@ -1,8 +1,9 @@
 //! Contents of one picture of the report.
 
 use super::ReportInput;
-use crate::draw::{LinkLoads, Looks, Picture, Scale, Unit, badges, picture};
+use crate::draw::{LinkLoads, Looks, Picture, Scale, Sign, Unit, badges, picture};
 use hopbyte_fabric::{LinkId, NodeId};
+use hopbyte_job::links::in_turn;
 
 /// Size of each of two pictures side by side.
 const HALF: [f32; 2] = [572.0, 620.0];
@@ -74,14 +75,21 @@ impl<'a> View<'a> {
         size: [f32; 2],
     ) -> Picture {
         let looks = Looks::new(input.fabric, Some(loads), Some(self.scale), job);
+        let looks = looks.with_signs(&input.signs);
         let mut picture = picture(&looks, size[0], size[1]);
         let worst: Vec<LinkId> = loads.worst(NUMBERED).iter().map(|&(l, _)| l).collect();
         badges::add(&mut picture, &worst);
         picture
     }
 
+    /// Links of a report's table, worst first: links with errors in turn with the most loaded.
+    pub fn listed(input: &ReportInput<'_>, views: &[Self]) -> Vec<LinkId> {
+        let loaded = views.first().map_or(Vec::new(), Self::loaded);
+        in_turn(&input.signs.links(Sign::Errors), &loaded)
+    }
+
     /// Links with a load on either side, most loaded first.
-    pub fn loaded(&self) -> Vec<LinkId> {
+    fn loaded(&self) -> Vec<LinkId> {
         let most = |i: usize| {
             let value = |l: &LinkLoads| l.values().get(i).copied().filter(|v| *v > 0.0);
             let after = self.after.and_then(value);

@@ -1,7 +1,7 @@
 //! Sentences of the report.
 
 use super::{Job, ReportInput, Side};
-use crate::draw::{LinkLoads, Unit};
+use crate::draw::{LinkLoads, Sign, Unit};
 use hopbyte_fabric::units::{bytes_text, significant};
 use hopbyte_fabric::{Fabric, Placement};
 use hopbyte_map::{Certificate, Goal, Verdict};
@@ -124,18 +124,42 @@ fn state(input: &ReportInput<'_>) -> String {
             f.links().len()
         );
     };
+    let (fabric, total) = (input.fabric, input.fabric.links().len());
     let known = view.values().iter().filter(|v| !v.is_nan()).count();
-    let total = input.fabric.links().len();
-    match view.worst(1)[..] {
-        [(link, value)] => format!(
-            "The most loaded link is {} ({}): {} {}. Known for {known} of {total} links.",
-            input.fabric.link_name(link),
-            input.fabric.kind(link).name,
+    let link = |link| format!("{} ({})", fabric.link_name(link), fabric.kind(link).name);
+    let mut text = match (view.worst(1)[..].first(), view.unit) {
+        (Some(&(worst, value)), _) => format!(
+            "The most loaded link is {}: {} {}.",
+            link(worst),
             view.name,
             view.text(value)
         ),
-        _ => format!("No load on the {known} of {total} links that were read."),
+        (None, Unit::Ratio) => {
+            let most = view.text(view.max());
+            format!("The network is idle: {} at most {most}.", view.name)
+        }
+        (None, _) => "No link carries anything.".into(),
+    };
+    text.push_str(&format!(" Known for {known} of {total} links."));
+    if let Some(&(worst, errors)) = input.signs.errors().first() {
+        let links = input.signs.errors().len();
+        text.push_str(&format!(
+            " {} with errors, most on {}: {}.",
+            plural(links, "link"),
+            link(worst),
+            LinkLoads::new("", Unit::Count, Vec::new()).text(errors)
+        ));
     }
+    let down = input.signs.links(Sign::Down).len();
+    if down > 0 {
+        text.push_str(&format!(" {} down.", plural(down, "link")));
+    }
+    text
+}
+
+/// `1 link`, `2 links`.
+fn plural(n: usize, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Distance of the result from the bound, in a sentence.

@@ -2,6 +2,7 @@
 
 use super::{HISTORY, Room, shortened, spark, widest};
 use hopbyte_fabric::{Fabric, LinkId, LinkState};
+use hopbyte_job::links::worst_first;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 
@@ -94,16 +95,9 @@ impl LinksPage {
     }
 
     fn worst(&self, state: &LinkState, top: usize, room: Room) -> String {
-        let mut links: Vec<LinkId> = self
-            .fabric
-            .link_ids()
-            .filter(|l| state.coverage[l.index()] > 0.0)
-            .collect();
-        links.sort_by(|&a, &b| {
-            let used = state.used_ratio.largest_first(a, b);
-            let stall = &state.credit_stall_ratio;
-            used.then(stall.largest_first(a, b)).then(a.cmp(&b))
-        });
+        // Without a kind to look for there is no error.
+        let mut links = worst_first(None, None, &self.fabric, state).unwrap_or_default();
+        links.retain(|l| state.coverage[l.index()] > 0.0);
         let named: Vec<(LinkId, String)> = links
             .iter()
             .take(top)
@@ -133,7 +127,7 @@ impl LinksPage {
                     .map_or("-".into(), |e| format!("{e:.0}")),
                 self.past
                     .get(&link)
-                    .map(|history| spark(history, ticks))
+                    .map(|history| spark(history, ticks, Some(1.0)))
                     .unwrap_or_default(),
             );
         }
@@ -189,7 +183,7 @@ mod tests {
         let name = page.fabric().link_name(b);
         let row = text.lines().find(|l| l.starts_with(&name)).unwrap();
         assert!(
-            row.contains("750.000    75.0") && row.ends_with("██"),
+            row.contains("750.000    75.0") && row.ends_with("▆▆"),
             "{row}"
         );
         assert!(text.ends_with("and 1 more links\n"), "{text}");

@@ -72,7 +72,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A row per link, in the given order, with a column for every quantity that is known of any link, and one more if
+/// A row per link, in the given order, with a column for every quantity that is known of any link, the lanes if some are
+/// out of service, and one more column if
 /// `beside` gives its header and text.
 pub fn load_table(
     fabric: &Fabric,
@@ -88,6 +89,18 @@ pub fn load_table(
         "GB/s".into(),
     ];
     header.extend(fields.iter().map(|f| f.header.clone()));
+    let lanes = |id: LinkId| {
+        state
+            .lanes
+            .get(id)
+            .zip(Some(f64::from(fabric.link(id).lanes)))
+    };
+    let reduced = order
+        .iter()
+        .any(|&id| lanes(id).is_some_and(|(up, all)| up < all));
+    if reduced {
+        header.push("lanes".into());
+    }
     let windows = order.iter().any(|&id| own_window(state, id).is_some());
     if windows {
         header.push("window s".into());
@@ -105,6 +118,9 @@ pub fn load_table(
             format!("{:.2}", link.capacity().gb()),
         ];
         cells.extend(fields.iter().map(|f| f.text(id)));
+        if reduced {
+            cells.push(lanes(id).map_or("-".into(), |(up, all)| format!("{up} of {all}")));
+        }
         if windows {
             let own = state.window.get(id);
             cells.push(own.map_or("-".into(), |w| format!("{w:.3}")));

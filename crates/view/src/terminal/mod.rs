@@ -13,6 +13,8 @@ pub use table::{Table, ranges};
 use hopbyte_collect::block::{Absence, Closing, Cluster};
 use hopbyte_collect::flows::Flows;
 use hopbyte_fabric::{Quantity, Side};
+use hopbyte_job::links::in_turn;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 
@@ -37,6 +39,11 @@ impl Port {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    /// The larger known capacity of the two directions.
+    fn full(&self) -> Option<f64> {
+        self.capacity.into_iter().flatten().reduce(f64::max)
     }
 
     /// Share of the capacity in the busier direction; an unknown capacity is taken from the other direction.
@@ -109,15 +116,15 @@ impl PortsPage {
     }
 }
 
-fn page(
-    ports: &BTreeMap<PortName, Port>,
+fn page<'a>(
+    ports: &'a BTreeMap<PortName, Port>,
     past: &HashMap<PortName, VecDeque<f64>>,
     top: usize,
     room: Room,
 ) -> String {
     let mut text = String::new();
     let mut order: Vec<(&PortName, &Port)> = ports.iter().collect();
-    // Worst first: by share of the capacity if it is known, else by bytes.
+    // Worst first: by share of the capacity if it is known, else by bytes; ports with errors in turn with them.
     let weight = |p: &Port| (p.used().unwrap_or(-1.0), p.busiest().unwrap_or(-1.0));
     order.sort_by(|a, b| {
         let (x, y) = (weight(a.1), weight(b.1));
@@ -125,6 +132,22 @@ fn page(
             .then(y.1.total_cmp(&x.1))
             .then(a.0.cmp(b.0))
     });
+    let errors = |p: &Port| p.errors.filter(|&e| e > 0.0);
+    let mut erring: Vec<_> = order
+        .iter()
+        .copied()
+        .filter(|o| errors(o.1).is_some())
+        .collect();
+    erring.sort_by(|a, b| {
+        b.1.errors
+            .partial_cmp(&a.1.errors)
+            .unwrap_or(Ordering::Equal)
+    });
+    let names = |ports: &[(&'a PortName, &'a Port)]| ports.iter().map(|o| o.0).collect::<Vec<_>>();
+    let order = in_turn(&names(&erring), &names(&order)).into_iter();
+    let order: Vec<_> = order
+        .filter_map(|name| Some((name, ports.get(name)?)))
+        .collect();
     let node = widest(order.iter().map(|(name, _)| &*name.0), 20);
     let port = widest(order.iter().map(|(name, _)| &*name.1), 12);
     let columns = format!(
@@ -137,7 +160,8 @@ fn page(
         value.map_or("-".to_owned(), |v| format!("{:.decimals$}", v * factor))
     };
     for (name, of) in order.iter().take(top) {
-        let history = past.get(*name).map(|history| spark(history, ticks));
+        let history = past.get(*name);
+        let history = history.map(|history| spark(history, ticks, of.full()));
         let _ = writeln!(
             text,
             "{:<node$} {:<port$} {:>11} {:>11} {:>7} {:>7} {:>8}  {}",
@@ -204,10 +228,10 @@ fn shortened(word: &str, most: usize) -> String {
     word.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// Rates of the last `ticks` as bars relative to their maximum; a tick without a rate is blank.
-fn spark(history: &VecDeque<f64>, ticks: usize) -> String {
+/// Rates of the last `ticks` as bars, full at a capacity, relative to their maximum if that is unknown; a tick without a rate is blank.
+fn spark(history: &VecDeque<f64>, ticks: usize, full: Option<f64>) -> String {
     let shown = || history.range(history.len().saturating_sub(ticks)..);
-    let largest = shown().copied().fold(0.0, f64::max);
+    let largest = full.unwrap_or_else(|| shown().copied().fold(0.0, f64::max));
     let bar = |&rate: &f64| {
         if rate.is_nan() {
             return ' ';
@@ -229,9 +253,11 @@ mod tests {
     #[test]
     fn sparks_show_what_is_known() {
         let history = VecDeque::from([0.0, f64::NAN, 50.0, 100.0]);
-        assert_eq!(spark(&history, 4), "▁ ▅█");
-        assert_eq!(spark(&history, 2), "▅█");
-        assert_eq!(spark(&VecDeque::from([0.0, 0.0]), 9), "▁▁");
+        assert_eq!(spark(&history, 4, None), "▁ ▅█");
+        assert_eq!(spark(&history, 2, None), "▅█");
+        // A port at a tenth of its capacity does not look busy.
+        assert_eq!(spark(&history, 2, Some(1000.0)), "▁▂");
+        assert_eq!(spark(&VecDeque::from([0.0, 0.0]), 9, None), "▁▁");
         assert_eq!(shortened("a-very-long-node-name", 8), "a-very-…");
     }
 

@@ -7,7 +7,7 @@ use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
 use hopbyte_job::inputs;
 use hopbyte_observe::parse_node_list;
-use hopbyte_view::draw::{DrawOptions, fabric_svg};
+use hopbyte_view::draw::{DrawOptions, Signs, fabric_svg};
 use hopbyte_view::report::readings;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub struct DrawArgs {
     #[command(flatten)]
     about: CounterArgs,
     /// Quantity of the counters (default: the first with values): used, bytes, input stall,
-    /// credit stall, packets
+    /// credit stall, packets, errors
     #[arg(
         long,
         value_name = "NAME",
@@ -66,6 +66,7 @@ pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
         }
         let rows = (read.matched, read.unmatched);
         options.subtitle = readings::words(&read.state, &read.source, rows);
+        options.signs = Some(Signs::of(fabric, Some(&read.state)));
         let known = readings::loads(&read.state);
         let names: Vec<String> = known.iter().map(|l| l.name.clone()).collect();
         let wanted = args.quantity.as_deref().unwrap_or("");

@@ -12,7 +12,8 @@
 #   make bench     measured speeds; bench-observe: agent and collector beside LDMS's; bench-model:
 #                  flows beside SimGrid; bench-map: the mapper
 #                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json
-#   make fuzz      every reader against malformed input, FUZZ_SECONDS each
+#   make fuzz      every reader and server against malformed input, FUZZ_SECONDS each; fuzz-nightly: all of them for
+#                  an hour together, with their corpora minimised and their executions counted
 # Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. Other missing programs are
 # installed with the system's package manager where permitted, otherwise listed.
 
@@ -34,7 +35,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build build-capi install install-built docs pictures bench bench-observe bench-model bench-map bench-scale fuzz clean help
+.PHONY: demo test lint build build-capi install install-built docs pictures bench bench-observe bench-model bench-map bench-scale fuzz fuzz-nightly clean help
 .PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-mpi-preload test-probes
 .PHONY: test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
@@ -209,7 +210,10 @@ test-simgrid: programs
 	$(PYTHON) tests/simgrid/replay.py $(TESTED)/hopbyte
 
 fuzz:
-	scripts/fuzz.sh $(FUZZ_SECONDS)
+	$(PYTHON) scripts/fuzz.py --seconds $(FUZZ_SECONDS)
+
+fuzz-nightly:
+	$(PYTHON) scripts/fuzz.py --total-seconds 3600 --count --keep
 
 clean:
 	$(CARGO) clean

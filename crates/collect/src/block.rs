@@ -108,7 +108,7 @@ impl Closing {
         put_u64(out, self.closed_ns);
         put_number(out, self.expected);
         put_number(out, self.reported);
-        put_number(out, self.spread_ns.map_or(0, |s| s + 1));
+        put_number(out, self.spread_ns.map_or(0, |s| s.saturating_add(1)));
         put_number(out, self.skipped);
         put_number(out, self.missing.len() as u64);
         for &(node, why) in &self.missing {
@@ -181,7 +181,7 @@ fn node_number(take: &mut Take<'_>) -> Result<u32, Refusal> {
 }
 
 /// A block under construction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Writer {
     out: Vec<u8>,
     /// Checksum of the entries up to a position.
@@ -321,7 +321,7 @@ pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Refusal> {
 }
 
 /// The state of the cluster after the blocks read so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// Shapes of sources.
     pub shapes: Shapes,
@@ -396,7 +396,7 @@ impl Cluster {
             self.nodes.resize(id + 1, None);
         }
         match &mut self.nodes[id] {
-            Some(node) if *node.name == *name => (node.boot, node.start) = (boot, start),
+            Some(node) if *node.name == *name => node.succeed(boot, start),
             slot => *slot = Some(NodeState::new(name, boot, start)),
         }
         Ok(())

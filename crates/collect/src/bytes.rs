@@ -53,6 +53,14 @@ static PLAIN: [bool; 256] = {
     plain
 };
 
+/// A buffer without the bytes before its last `left` ones. If none were used it is not copied: a frame that arrives
+/// byte by byte costs no more than its length.
+pub fn unused(mut buffer: Vec<u8>, left: usize) -> Vec<u8> {
+    let used = buffer.len().saturating_sub(left);
+    buffer.drain(..used);
+    buffer
+}
+
 /// Decodes bytes from the front with bounds checks.
 #[derive(Clone, Debug)]
 pub struct Take<'a>(pub &'a [u8]);
@@ -98,6 +106,9 @@ impl<'a> Take<'a> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
+            if shift == 63 && byte > 1 {
+                break;
+            }
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
@@ -166,6 +177,26 @@ mod tests {
             let _ = take.clone().number();
             let _ = take.word("name");
         }
+    }
+
+    #[test]
+    fn a_number_has_at_most_64_bits() {
+        let mut most = [0xff; 10];
+        most[9] = 1;
+        assert_eq!(Take(&most).number(), Ok(u64::MAX));
+        for last in 2..=255 {
+            most[9] = last;
+            assert!(Take(&most).number().is_err(), "{last}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_frame_is_not_copied() {
+        let buffer = vec![7; 100];
+        let at = buffer.as_ptr();
+        let buffer = unused(buffer, 100);
+        assert_eq!((buffer.as_ptr(), buffer.len()), (at, 100));
+        assert_eq!(unused(vec![1, 2, 3], 1), [3]);
     }
 
     #[test]

@@ -87,6 +87,7 @@ impl Flows {
 impl SourceFlows {
     fn new(layout: &Layout, shape: u32) -> Self {
         let mut flows: BTreeMap<(u16, Quantity, Side), Flow> = BTreeMap::new();
+        let speeds = layout.speeds();
         for (counter, i) in layout.counters.iter().zip(0..) {
             let quantity = counter.quantity;
             // Errors of both directions are summed; lanes and capacities are not.
@@ -105,9 +106,9 @@ impl SourceFlows {
                     since_ns: None,
                     terms: Vec::new(),
                     combine: counter.combine,
-                    speed: layout
-                        .speed_of(counter)
-                        .map(|i| (i, layout.counters[i as usize].factor)),
+                    speed: speeds
+                        .get(&(counter.port, counter.side))
+                        .map(|&i| (i, layout.counters[i as usize].factor)),
                 });
             flow.terms.push((i, counter.factor));
         }

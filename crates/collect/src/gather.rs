@@ -5,8 +5,9 @@
 //! and listed in the next closing. Only the latest values of each node are held in memory.
 
 use crate::Refusal;
-use crate::block::{Absence, Arrival, Closing, Late, MOST_NODES, Writer};
+use crate::block::{Absence, Arrival, Closing, LONGEST_BLOCK, Late, MOST_NODES, Writer};
 use crate::bytes::Take;
+use crate::earlier::Agent;
 use crate::node::{NodeState, Shapes};
 use crate::store::Remembered;
 use crate::wire::{Hello, Origin};
@@ -43,7 +44,7 @@ impl Default for Rules {
 }
 
 /// A part of the stream of blocks that is self-contained: a log file or a viewer's stream.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Segment {
     number: u32,
     shapes: Vec<u32>,
@@ -52,7 +53,7 @@ struct Segment {
 }
 
 /// State of the collector.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Gathering {
     rules: Rules,
     shapes: Shapes,
@@ -76,6 +77,9 @@ const CATCH_UP: u64 = 2;
 /// Late reports and bytes of a block beyond which a backlog waits for the next tick.
 const MOST_LATE: usize = 100_000;
 const FULL_BLOCK: usize = 64 << 20;
+/// Bytes of a block beyond which reports are refused, whatever their path: agents send them again. The rest up to the
+/// longest block that readers accept is for the closing and for one more report with its sources.
+const MOST_BLOCK: usize = LONGEST_BLOCK - (192 << 20);
 /// Periods of silence after which another agent may take over a node name.
 const TAKE_OVER_PERIODS: u64 = 3;
 
@@ -126,6 +130,7 @@ impl Gathering {
         });
         let member = &mut self.members[id];
         (member.state.boot, member.state.start) = (state.boot, state.start);
+        member.state.earlier = state.earlier.clone();
         member.sequence = state.header.sequence;
         member.kept = state.header.sequence;
         for (origin, shape) in &known.sources {
@@ -188,8 +193,15 @@ impl Gathering {
         }
         if !same {
             member.reset |= member.state.boot != 0 && member.state.boot != hello.boot;
-            (member.state.boot, member.state.start) = (hello.boot, hello.start);
-            (member.sequence, member.kept, member.acknowledged) = (0, 0, 0);
+            let was = Agent {
+                boot: member.state.boot,
+                start: member.state.start,
+                sequence: member.sequence,
+                kept: member.kept,
+            };
+            let now = member.state.earlier.change(was, hello.boot, hello.start);
+            (member.state.boot, member.state.start) = (now.boot, now.start);
+            (member.sequence, member.kept, member.acknowledged) = (now.sequence, now.kept, 0);
         }
         if !member.expected && channel != Channel::Lines {
             member.expected = true;
@@ -253,6 +265,11 @@ impl Gathering {
 
     /// Handles a report. Reports that are already stored are skipped.
     pub fn report(&mut self, id: u32, body: &[u8], now_ns: u64) -> Result<(), Refusal> {
+        if self.block.bytes().len() > MOST_BLOCK {
+            return Err(Refusal::new(format!(
+                "a report beyond the {MOST_BLOCK} bytes of a tick; send it again"
+            )));
+        }
         let member = &mut self.members[id];
         let seen = member.state.apply(body, &self.shapes);
         let seen = seen.inspect_err(|_| {
@@ -454,6 +471,7 @@ impl Gathering {
             } else {
                 member.sequence = member.kept;
             }
+            member.state.earlier.settle(kept);
             self.reported += u64::from(member.expected && member.tick >= self.open);
             let fed = member.channel == Channel::Lines;
             let gone = member.channel == Channel::None && member.expected;

@@ -33,9 +33,12 @@ pub mod bus;
 pub mod bytes;
 pub mod columns;
 pub mod datagram;
+pub mod earlier;
 pub mod export;
 pub mod flows;
 pub mod gather;
+#[cfg(test)]
+mod histories;
 pub mod lines;
 pub mod links;
 pub mod node;

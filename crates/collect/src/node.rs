@@ -2,6 +2,7 @@
 
 use crate::Refusal;
 use crate::bytes::Take;
+use crate::earlier::{Agent, Earlier};
 use crate::packed;
 use crate::shape;
 use crate::wire::{Header, MOST_SOURCES, Origin, Part};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 pub const MOST_SHAPES: usize = 4096;
 
 /// Shapes of sources, without duplicates.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shapes {
     by_bytes: HashMap<Arc<[u8]>, u32>,
     all: Vec<(Arc<[u8]>, Arc<Layout>)>,
@@ -99,6 +100,8 @@ pub struct NodeState {
     pub boot: u64,
     /// Start of its agent.
     pub start: u64,
+    /// Agents that reported under this name before.
+    pub earlier: Earlier,
     /// Sources by index.
     pub sources: Vec<Option<Held>>,
     /// Header of the latest report.
@@ -112,8 +115,24 @@ impl NodeState {
             name: name.into(),
             boot,
             start,
+            earlier: Earlier::default(),
             sources: Vec::new(),
             header: Header::default(),
+        }
+    }
+
+    /// Changes the agent in a stored stream, where the latest report's number is the highest one.
+    pub fn succeed(&mut self, boot: u64, start: u64) {
+        let sequence = self.header.sequence;
+        let was = Agent {
+            boot: self.boot,
+            start: self.start,
+            sequence,
+            kept: sequence,
+        };
+        if (was.boot, was.start) != (boot, start) {
+            self.header.sequence = self.earlier.change(was, boot, start).sequence;
+            (self.boot, self.start) = (boot, start);
         }
     }
 

@@ -39,7 +39,7 @@ impl TickLine {
     /// `name` returns a node's name by its number.
     pub fn of(closing: &Closing, name: impl Fn(u32) -> String) -> Self {
         let names = |list: &[u32]| list.iter().map(|&id| name(id)).collect();
-        let time_ns = closing.tick * closing.period_ns;
+        let time_ns = closing.tick.saturating_mul(closing.period_ns);
         Self {
             schema: "hopbyte.tick/1",
             tick: closing.tick,

@@ -3,6 +3,7 @@
 use super::ring::Ring;
 use super::sending::{connect, packet};
 use crate::bus::{self, Message, Op, Stored, Talk, Url, found};
+use crate::bytes::unused;
 use crate::datagram;
 use crate::tls::Trust;
 use crate::wire::{Hello, Kind, Token, next_frame};
@@ -96,7 +97,10 @@ impl Line {
     fn publish(&mut self, to: &Subject, hello: &Hello, token: Option<&Token>, ring: &mut Ring) {
         let subject = self.subject(to, hello);
         for _ in 0..MOST_AT_ONCE {
-            let next = ring.next_sequence();
+            let next = match to.jetstream {
+                true => ring.next_in_turn(),
+                false => ring.next_sequence(),
+            };
             let Some(sequence) = next.filter(|_| self.talk.goes.is_empty()) else {
                 break;
             };
@@ -148,7 +152,8 @@ impl Line {
                     Op::Ok => {}
                 }
             }
-            self.talk.came = rest.to_vec();
+            let left = rest.len();
+            self.talk.came = unused(came, left);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 mod bus;
 mod link;
 pub(crate) mod ring;
-mod sending;
+pub(crate) mod sending;
 pub(crate) mod session;
 mod work;
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// One tick's values of all sources.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sample {
     header: Header,
     parts: Vec<Read>,
@@ -17,7 +17,7 @@ pub struct Sample {
 }
 
 /// One source's values.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Read {
     layout: Arc<Layout>,
     boot: Option<u64>,
@@ -63,7 +63,7 @@ impl Reader {
 }
 
 impl Sample {
-    fn take(&mut self, index: u8, reading: Option<&Reading>, layout: &Arc<Layout>) {
+    pub(crate) fn take(&mut self, index: u8, reading: Option<&Reading>, layout: &Arc<Layout>) {
         let at = usize::from(index);
         let same = self
             .parts
@@ -97,7 +97,7 @@ impl Sample {
 }
 
 /// Receiver's state of a source on this connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Told {
     layout: Arc<Layout>,
     boot: Option<u64>,
@@ -105,7 +105,7 @@ struct Told {
 }
 
 /// Samples in order of their sequence numbers; if the ring is full, the oldest is evicted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ring {
     samples: VecDeque<Sample>,
     spare: Vec<Sample>,
@@ -219,6 +219,12 @@ impl Ring {
     /// Sequence number of the next sample to send.
     pub fn next_sequence(&self) -> Option<u64> {
         self.samples.get(self.sent).map(|s| s.header.sequence)
+    }
+
+    /// Sequence number of the next sample to send, if all earlier ones are acknowledged: a stream may lose one of
+    /// several publications on the way, and a collector skips numbers below the highest one.
+    pub fn next_in_turn(&self) -> Option<u64> {
+        self.next_sequence().filter(|_| !self.has_sent())
     }
 
     /// Whether samples were sent without an acknowledgement so far.

@@ -1,6 +1,7 @@
 //! The agent's side of a connection without its socket: received bytes in, bytes to send out.
 
 use super::ring::Ring;
+use crate::bytes::unused;
 use crate::tls::TLS_ALERT;
 use crate::wire::{Hello, Kind, PREAMBLE, Token, frame, next_frame};
 use std::io;
@@ -85,7 +86,8 @@ impl Session {
             rest = &rest[whole..];
             self.answer(kind, body, ring)?;
         }
-        self.came = rest.to_vec();
+        let left = rest.len();
+        self.came = unused(came, left);
         Ok(())
     }
 

@@ -24,7 +24,7 @@ pub enum Channel {
 }
 
 /// The collector's state of a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Member {
     pub(super) state: NodeState,
     pub(super) channel: Channel,
@@ -49,7 +49,7 @@ pub struct Member {
 }
 
 /// Nodes by number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Members {
     pub(super) all: Vec<Member>,
     by_name: HashMap<Box<str>, u32>,

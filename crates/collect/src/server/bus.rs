@@ -2,6 +2,7 @@
 
 use super::{BUS, Server};
 use crate::bus::{self, Consumer, Message, Op, Shard, Talk, Url, found};
+use crate::bytes::unused;
 use crate::datagram;
 use crate::gather::Channel;
 use crate::lines;
@@ -335,9 +336,10 @@ impl Server {
                 rest = &rest[whole..];
                 self.bus_said(bus, op, now)?;
             }
-            taken += came.len() - rest.len();
+            let left = rest.len();
+            taken += came.len() - left;
             if let Some(line) = &mut bus.line {
-                line.talk.came = rest.to_vec();
+                line.talk.came = unused(came, left);
             }
             bus.flush()?;
         }

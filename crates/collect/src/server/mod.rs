@@ -4,7 +4,7 @@ mod bus;
 mod connection;
 mod inlet;
 mod packets;
-pub(crate) mod peer;
+pub mod peer;
 mod sockets;
 
 use self::bus::Bus;

@@ -2,7 +2,7 @@
 
 use super::TLS_HELLO;
 use crate::Refusal;
-use crate::bytes::Take;
+use crate::bytes::{Take, unused};
 use crate::gather::{Channel, Gathering};
 use crate::wire::{
     Hello, Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, frame, next_frame, stranger,
@@ -101,7 +101,11 @@ impl Peer {
             self.take_frame(slot, (kind, body), token, gathering, now, out)?;
             rest = &rest[whole..];
         }
-        self.partial = rest.to_vec();
+        let left = rest.len();
+        self.partial = match waiting.is_empty() {
+            true => rest.to_vec(),
+            false => unused(waiting, left),
+        };
         Ok(())
     }
 

@@ -48,7 +48,7 @@ impl Default for Keeping {
 }
 
 /// A node as recorded in the last logs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Remembered {
     /// State of the node and its agent after the last stored report.
     pub state: NodeState,

@@ -7,6 +7,7 @@
 use super::delta::{Behaviour, Moment};
 use super::values::Values;
 use hopbyte_fabric::{Direction, Quantity, Side};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -150,12 +151,16 @@ impl Layout {
         }) as u16
     }
 
-    /// The counter with the speed of a counter's port in its direction, if the device reports one.
-    pub fn speed_of(&self, counter: &Counter) -> Option<u32> {
-        let of = |c: &Counter| (c.quantity, c.port, c.side);
-        let wanted = (Quantity::Capacity, counter.port, counter.side);
-        let at = self.counters.iter().position(|c| of(c) == wanted);
-        at.and_then(|at| u32::try_from(at).ok())
+    /// The counters with the speeds of ports, by port and direction, where the device reports them. A map, because a
+    /// peer may declare thousands of counters.
+    pub fn speeds(&self) -> HashMap<(u16, Side), u32> {
+        let mut speeds = HashMap::new();
+        for (counter, at) in self.counters.iter().zip(0..) {
+            if counter.quantity == Quantity::Capacity {
+                speeds.entry((counter.port, counter.side)).or_insert(at);
+            }
+        }
+        speeds
     }
 
     /// Adds a 64-bit counter that combines as a sum; returns its position.

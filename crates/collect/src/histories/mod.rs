@@ -1,0 +1,179 @@
+//! Every short history of the acknowledgement protocol: agents, a network that loses, delays and repeats, a
+//! collector and its store that fail, stop and start again, clocks that are set.
+//!
+//! The histories run the real parts step by step: [`Ring`](crate::agent::ring::Ring) and the agent's session, the
+//! collector's peer, [`Gathering`](crate::gather::Gathering) and, at every start of a collector,
+//! [`Store`](crate::store::Store) on real files. A depth-first search takes every order of the events that a
+//! budget allows, and visits each state once. In every state:
+//!
+//! - every report whose acknowledgement the agent received is in the store, with the values that the agent read;
+//! - no report is in the store twice;
+//! - if nothing fails any more, all reports of the agent are stored and acknowledged within [`PATIENCE`] ticks.
+//!
+//! `cargo test -p hopbyte-collect histories` explores small budgets;
+//! `cargo test --release -p hopbyte-collect histories -- --ignored --nocapture` larger ones, in minutes.
+
+mod disk;
+mod log;
+mod search;
+mod world;
+
+use self::log::Stream;
+use self::search::{State, explore};
+use self::world::{Budget, World};
+
+/// Ticks until a system without further faults has acknowledged everything: an eighth of the nodes is acknowledged in a
+/// tick, and another agent of the same name is refused for three.
+const PATIENCE: u64 = 16;
+
+/// One state of so many is run on until it settles.
+const SETTLE_EVERY: u64 = 8;
+
+/// Explores all histories of a budget and prints the number of states.
+fn all(name: &str, budget: Budget) -> u64 {
+    every(name, &World::new(budget))
+}
+
+/// The same for histories of a stream.
+fn streams(name: &str, budget: log::Budget) -> u64 {
+    every(name, &Stream::new(budget))
+}
+
+fn every(name: &str, start: &impl State) -> u64 {
+    let began = std::time::Instant::now();
+    let found = explore(start, SETTLE_EVERY);
+    let (states, steps) = match found {
+        Ok(counts) => counts,
+        Err(history) => panic!("{name}: {history}"),
+    };
+    let seconds = began.elapsed().as_secs();
+    println!("{name}: {states} states, {steps} steps, {seconds} s, no violation");
+    states
+}
+
+const NONE: Budget = Budget {
+    reports: 2,
+    connections: 2,
+    cuts: 1,
+    closings: 2,
+    failures: 0,
+    kills: 0,
+    restarts: 0,
+    jumps: 0,
+    ring: 9,
+    token: false,
+};
+
+#[test]
+fn connections_break_and_writes_fail() {
+    let states = all(
+        "breaks and failed writes",
+        Budget {
+            failures: 1,
+            ..NONE
+        },
+    );
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn collectors_are_killed() {
+    let states = all("kills", Budget { kills: 1, ..NONE });
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn agents_start_again_and_clocks_are_set() {
+    let states = all(
+        "restarts and clocks",
+        Budget {
+            restarts: 1,
+            jumps: 1,
+            reports: 1,
+            cuts: 0,
+            ..NONE
+        },
+    );
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn a_short_ring_evicts_and_a_token_is_proved() {
+    let states = all(
+        "a short ring and a token",
+        Budget {
+            reports: 3,
+            ring: 1,
+            token: true,
+            ..NONE
+        },
+    );
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn streams_lose_and_repeat_messages() {
+    let states = streams(
+        "streams",
+        log::Budget {
+            reports: 2,
+            losses: 1,
+            breaks: 1,
+            closings: 2,
+            failures: 0,
+            kills: 1,
+            restarts: 1,
+        },
+    );
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+#[ignore = "minutes"]
+fn longer_histories() {
+    let long = Budget {
+        reports: 3,
+        connections: 3,
+        cuts: 2,
+        closings: 4,
+        failures: 1,
+        kills: 1,
+        restarts: 1,
+        jumps: 0,
+        ring: 9,
+        token: false,
+    };
+    let mut states = all("failures, kills and restarts", long);
+    states += all(
+        "two kills",
+        Budget {
+            kills: 2,
+            failures: 0,
+            restarts: 0,
+            ..long
+        },
+    );
+    states += all(
+        "clocks",
+        Budget {
+            jumps: 2,
+            kills: 1,
+            failures: 0,
+            cuts: 1,
+            ..long
+        },
+    );
+    states += streams(
+        "streams",
+        log::Budget {
+            reports: 4,
+            losses: 1,
+            breaks: 1,
+            closings: 3,
+            failures: 1,
+            kills: 1,
+            restarts: 1,
+        },
+    );
+    println!("{states} states in all");
+}

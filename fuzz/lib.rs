@@ -1,9 +1,14 @@
 //! The fuzz targets: every row of the tables of formats, and [`OTHERS`].
 
+mod collect;
+mod http;
+
 use hopbyte_fabric::{Fabric, Reach, spec};
 use hopbyte_observe::counters::{self, CounterOptions, counter_series};
 use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
 
 /// A target: a function of the malformed input.
 pub type Target = Box<dyn Fn(&[u8]) + Send + Sync>;
@@ -35,19 +40,24 @@ const OTHERS: &[(&str, fn(&[u8]))] = &[
         dump(Format::Compact, &bytes);
     }),
     ("mads", subnet_counters),
-    ("aries_csv", |b| counters_of(&machine(SMALL_ARIES), b)),
-    ("torus_table", |b| counters_of(&machine(SMALL_TORUS), b)),
-    ("link_lines", |b| counters_of(&machine(SMALL_TORUS), b)),
+    ("aries_csv", |b| counters_of(machine(SMALL_ARIES), b)),
+    ("torus_table", |b| counters_of(machine(SMALL_TORUS), b)),
+    ("link_lines", |b| counters_of(machine(SMALL_TORUS), b)),
     ("jobs", jobs),
     ("traffic", traffic),
     ("archive", traffic),
     ("placement", placement),
     ("nodes", nodes),
     ("oracle", oracle),
-    ("nats", nats),
-    ("lines", lines),
-    ("frames", frames),
-    ("block", block),
+    ("nats", collect::nats),
+    ("lines", collect::lines_of),
+    ("feed", collect::feed),
+    ("frames", collect::frames),
+    ("block", collect::block),
+    ("store", collect::store),
+    ("gather", collect::gather),
+    ("http", http::request),
+    ("ask", http::ask),
 ];
 
 /// Finds a target by the name of its seed folder.
@@ -61,7 +71,7 @@ pub fn target(name: &str) -> Option<Target> {
     let mut known = counters::known_formats();
     known.any(|f| f.fuzz == name).then(|| {
         let fabric = machine(SMALL_GEMINI);
-        Box::new(move |b: &[u8]| counters_of(&fabric, b)) as Target
+        Box::new(move |b: &[u8]| counters_of(fabric, b)) as Target
     })
 }
 
@@ -139,8 +149,13 @@ const SMALL_ARIES: &str = "aries:1x6x16";
 /// The same for tables of a torus.
 const SMALL_TORUS: &str = "torus:4x4";
 
-fn machine(name: &str) -> Fabric {
-    spec::fabric(name).expect("the spec is a constant")
+fn machine(name: &'static str) -> &'static Fabric {
+    static BUILT: LazyLock<Mutex<HashMap<&str, &Fabric>>> = LazyLock::new(Mutex::default);
+    let mut built = BUILT.lock().expect("no target panicked");
+    built.entry(name).or_insert_with(|| {
+        let fabric = spec::fabric(name).expect("the spec is a constant");
+        Box::leak(Box::new(fabric))
+    })
 }
 
 /// Counters of the ports of an InfiniBand fabric.
@@ -180,9 +195,9 @@ fn counters_of(fabric: &Fabric, bytes: &[u8]) {
 fn jobs(bytes: &[u8]) {
     let fabric = machine(SMALL_ARIES);
     let Some(text) = text(bytes) else { return };
-    if let Ok(jobs) = hopbyte_observe::counters::jobs(&text, &fabric) {
+    if let Ok(jobs) = hopbyte_observe::counters::jobs(&text, fabric) {
         for link in fabric.link_ids().step_by(31) {
-            let sum: f64 = jobs.shares(&fabric, link).iter().map(|s| s.1).sum();
+            let sum: f64 = jobs.shares(fabric, link).iter().map(|s| s.1).sum();
             assert!(sum <= 1.0 + 1e-9);
         }
     }
@@ -206,9 +221,9 @@ fn traffic(bytes: &[u8]) {
 fn placement(bytes: &[u8]) {
     let fabric = machine(SMALL_GEMINI);
     let Some(text) = text(bytes) else { return };
-    let allocation = hopbyte_observe::parse_nodes("nid[00003,00005]:2", 1, &fabric).ok();
+    let allocation = hopbyte_observe::parse_nodes("nid[00003,00005]:2", 1, fabric).ok();
     for allocation in [None, allocation.as_ref()] {
-        if let Ok(placed) = hopbyte_observe::placement::placement(&text, &fabric, allocation) {
+        if let Ok(placed) = hopbyte_observe::placement::placement(&text, fabric, allocation) {
             assert!(placed.placement.tasks() <= placed.allocation.capacity());
         }
     }
@@ -218,7 +233,7 @@ fn placement(bytes: &[u8]) {
 fn nodes(bytes: &[u8]) {
     let list = String::from_utf8_lossy(bytes);
     if !list.trim().starts_with('@') {
-        let _ = hopbyte_observe::parse_nodes(&list, 1, &machine(SMALL_GEMINI));
+        let _ = hopbyte_observe::parse_nodes(&list, 1, machine(SMALL_GEMINI));
     }
 }
 
@@ -244,86 +259,7 @@ fn oracle(bytes: &[u8]) {
     let fabric = machine(SMALL_GEMINI);
     let state = Reply::read(bytes).ok().and_then(|reply| reply.state);
     let packed: Vec<f32> = bytes.iter().map(|&b| f32::from(b)).collect();
-    if let Some(Ok(state)) = state.map(|state| state.link_state(&fabric, &packed)) {
+    if let Some(Ok(state)) = state.map(|state| state.link_state(fabric, &packed)) {
         assert_eq!(state.coverage.len(), fabric.links().len());
     }
-}
-
-/// Reads a NATS server's protocol: every operation consumes bytes of the buffer, for any input.
-fn nats(bytes: &[u8]) {
-    use hopbyte_collect::bus::{Op, Url, acknowledgement, delivered, greet, next};
-    let url = Url::parse("nats://bus").expect("the address is a constant");
-    let mut rest = bytes;
-    while let Ok(Some((op, whole))) = next(rest) {
-        assert!((2..=rest.len()).contains(&whole));
-        rest = &rest[whole..];
-        match op {
-            Op::Info(info) => drop(greet(info, &url, "fuzz", &mut Vec::new())),
-            Op::Message(message) => {
-                let _ = acknowledgement(message.payload);
-                let _ = message.reply.map(delivered);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Reads lines of other tools: every point has a node and a port.
-fn lines(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    if let Ok((points, others)) = hopbyte_collect::lines::parse(&text) {
-        assert!(points.len() + others <= text.lines().count());
-        assert!(
-            points
-                .iter()
-                .all(|p| !p.node.is_empty() && !p.port.is_empty())
-        );
-    }
-}
-
-/// Reads frames from agents to a collector: a block built from accepted frames can be read again.
-fn frames(bytes: &[u8]) {
-    use hopbyte_collect::block::{Cluster, split};
-    use hopbyte_collect::bytes::Take;
-    use hopbyte_collect::gather::{Channel, Gathering, Rules};
-    use hopbyte_collect::wire::{Hello, Kind, LONGEST_FRAME, next_frame};
-    let now = 1_800_000_000_000_000_000;
-    let _ = hopbyte_collect::datagram::unwrap(bytes, None);
-    let mut gathering = Gathering::new(Rules::default(), now);
-    let (mut rest, mut id) = (bytes, None);
-    while let Ok(Some((kind, body, whole))) = next_frame(rest, LONGEST_FRAME) {
-        rest = &rest[whole..];
-        let taken = match (kind, id) {
-            (Kind::Hello, _) => Hello::take(&mut Take(body))
-                .and_then(|hello| gathering.hello(&hello, Channel::Stream(0), now))
-                .map(|(node, _)| id = Some(node)),
-            (Kind::Source, Some(id)) => gathering.source(id, body),
-            (Kind::Report, Some(id)) => gathering.report(id, body, now),
-            _ => return,
-        };
-        if taken.is_err() {
-            break;
-        }
-    }
-    let (_, block) = gathering.close(now);
-    let (entries, _) = split(block).expect("our own block").expect("all of it");
-    Cluster::default()
-        .read(entries, |_, _, _| {})
-        .expect("what was taken can be read");
-}
-
-/// The entries of a stored block: no exported rate is negative or infinite.
-fn block(entries: &[u8]) {
-    use hopbyte_collect::block::Cluster;
-    use hopbyte_collect::export::{lines, openmetrics};
-    use hopbyte_collect::flows::Flows;
-    let (mut cluster, mut flows) = (Cluster::default(), Flows::default());
-    let read = cluster.read(entries, |cluster, id, _| flows.report(cluster, id));
-    let Ok(closing) = read else { return };
-    flows.close(&closing);
-    for flow in flows.iter().flat_map(|(_, source)| &source.flows) {
-        assert!(flow.rate.is_err() || flow.rate.is_ok_and(|r| r.is_finite() && r >= 0.0));
-    }
-    assert!(openmetrics::text(&cluster, &flows, &closing).ends_with("# EOF\n"));
-    let _ = lines::text("fuzz", &cluster, &flows, &closing);
 }

@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 /// The target that `HOPBYTE_FUZZ` names.
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
     let name = std::env::var("HOPBYTE_FUZZ").unwrap_or_default();
-    target(&name).unwrap_or_else(|| panic!("HOPBYTE_FUZZ={name:?}: expected a folder of fuzz/seeds"))
+    target(&name)
+        .unwrap_or_else(|| panic!("HOPBYTE_FUZZ={name:?}: expected a folder of fuzz/seeds"))
 });
 
 fuzz_target!(|bytes: &[u8]| TARGET(bytes));

@@ -72,6 +72,11 @@ lint:
 test-rust:
 	$(CARGO) test --locked --workspace
 
+# Every fault of the store's tests, of which `make test-rust` tries a sample.
+.PHONY: faults
+faults:
+	HOPBYTE_FAULTS=all $(CARGO) test --locked -p hopbyte-collect --test faults
+
 # The folders of other languages have their own Makefile with `deps` and `test`.
 test-mpi-preload:
 	$(MAKE) -C mpi deps && $(MAKE) -C mpi test

@@ -153,7 +153,7 @@ fn collector(options: &Options) -> Result<(), Box<dyn Error>> {
                     gathering.size().1,
                 );
             }
-            Told::Note(text) => eprintln!("collector: {text}"),
+            Told::Note(text) | Told::Warning(text) => eprintln!("collector: {text}"),
         }
         true
     })?;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -119,29 +120,54 @@ def test_lines_of_other_tools_become_counters(site: Site) -> None:
     assert (tick["expected"], tick["reported"], tick["late"]) == (1, 1, [])
 
 
+def the_books_query() -> str:
+    """The query of the page about the store."""
+    page = (ROOT / "docs/src/watching.md").read_text()
+    [query] = re.findall(r'duckdb\.sql\("""(.*?)"""\)', page, re.S)
+    return query
+
+
 def test_pandas_duckdb_and_polars_read_the_store(site: Site) -> None:
-    """Columns are counters, rows are ticks, and no row occurs twice."""
+    """Rows are counters, segments and nodes have the same columns, and the book's query finds every node."""
     pandas, duckdb, polars = (pytest.importorskip(name) for name in ("pandas", "duckdb", "polars"))
     pytest.importorskip("pyarrow")
     site.gather()
+    # Nodes with other interfaces: earlier, each set had a file of its own, whose number changed with the segment.
+    tree = site.folder / "node"
+    for interface in ("lo", "ib0", "eth7"):
+        (tree / f"sys/class/net/{interface}/statistics").mkdir(parents=True)
+        for counter in ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets"):
+            (tree / f"sys/class/net/{interface}/statistics/{counter}").write_text("5\n")
+    site.agent("n2", "--root", tree, "--interface", "ib0")
+    site.agent("n3", "--root", tree, "--interface", "eth7")
+    wait("three nodes", lambda: site.last_tick()["reported"] == 3)
     time.sleep(6)
     site.stack.close()
     done = subprocess.run(
         [site.hopbyte, "replay", "store", "--seal"], cwd=site.folder, capture_output=True, text=True, check=True
     )
     files = [site.folder / line for line in done.stdout.split()]
-    [file] = [f for f in files if ".ticks." not in f.name]
+    [file] = [f for f in files if f.name.endswith(".counters.parquet")]
+    # A second segment, of a restarted collector.
+    shutil.copy(file, file.with_name("09999999999-00.counters.parquet"))
+    everything = duckdb.sql(the_books_query().replace("store/", f"{site.folder}/store/")).fetchall()
+    assert {row[0] for row in everything} == {"n1", "n2", "n3"}
+    file.with_name("09999999999-00.counters.parquet").unlink()
     rows = pandas.read_parquet(file)
-    assert set(rows["node"]) == {"n1"} and len(rows) >= 3
+    assert set(rows["node"]) == {"n1", "n2", "n3"}
+    rows = rows[(rows["node"] == "n1") & (rows["counter"] == "rx_bytes") & (rows["port"] == "lo")].sort_values("tick")
+    assert len(rows) >= 3
     assert list(rows["tick"]) == list(range(rows["tick"].min(), rows["tick"].min() + len(rows)))
-    counted = rows["lo/rx_bytes"].astype("int64")
+    counted = rows["value"].astype("int64")
     now = int(Path("/sys/class/net/lo/statistics/rx_bytes").read_text())
     assert counted.is_monotonic_increasing and 0 < counted.max() <= now
     [ticks] = [f for f in files if ".ticks." in f.name]
     closed = pandas.read_parquet(ticks)
     assert (closed["reported"] <= closed["expected"]).all()
-    grown = f"select node, max(\"lo/rx_bytes\") - min(\"lo/rx_bytes\") from '{file}' group by node"
-    assert duckdb.sql(grown).fetchall() == [("n1", counted.max() - counted.min())]
+    [grown] = [row[2] for row in everything if row[:2] == ("n1", "lo")]
+    assert grown == counted.max() - counted.min()
+    [reports] = [f for f in files if ".reports." in f.name]
+    assert set(polars.scan_parquet(reports).collect()["node"]) == {"n1", "n2", "n3"}
     # On a busy machine the agent may have missed a tick: all three see the same ones.
     incomplete = polars.scan_parquet(ticks).filter(polars.col("missing") != "").collect()
     assert list(incomplete["tick"]) == list(closed["tick"][closed["missing"] != ""])

@@ -76,6 +76,11 @@ impl Output {
         }
     }
 
+    /// A warning, on standard error also with `--quiet`.
+    pub fn warn(&mut self, text: impl AsRef<str>) {
+        let _ = writeln!(io::stderr(), "hopbyte: {}", text.as_ref());
+    }
+
     /// Flushes the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()

@@ -328,9 +328,30 @@ pub struct Cluster {
     /// Nodes by number; `None` for a number without a definition.
     pub nodes: Vec<Option<NodeState>>,
     shape_ids: Vec<Option<u32>>,
+    /// Number of losses of blocks, and by node the number of losses before its last introduction.
+    losses: u32,
+    introduced: Vec<u32>,
+    without_values: u64,
 }
 
 impl Cluster {
+    /// A block is lost. Differences and definitions of later blocks may build on it: values are missing until their
+    /// node and shape are introduced again.
+    pub fn lose(&mut self) {
+        self.losses += 1;
+        self.shape_ids.clear();
+    }
+
+    /// Number of reports whose values are missing because of a lost block.
+    pub fn without_values(&self) -> u64 {
+        self.without_values
+    }
+
+    /// Whether a node was introduced since the last loss.
+    pub(crate) fn is_known(&self, id: u32) -> bool {
+        self.losses == 0 || self.introduced.get(id as usize) == Some(&self.losses)
+    }
+
     /// Decodes a block's entries, calls `report` after each report with node number and arrival, and
     /// returns the closing.
     pub fn read(
@@ -349,8 +370,20 @@ impl Cluster {
                     let arrival = choice(take.byte()?, &ARRIVALS)?;
                     let length = take.count("bytes of a report", LONGEST_BLOCK)?;
                     let body = take.bytes(length)?;
+                    let known = self.is_known(id);
                     let node = self.nodes.get_mut(id as usize).and_then(Option::as_mut);
-                    node.ok_or_else(|| unknown(id))?.apply(body, &self.shapes)?;
+                    match node {
+                        Some(node) if known => drop(node.apply(body, &self.shapes)?),
+                        Some(node) => {
+                            node.miss(body)?;
+                            self.without_values += 1;
+                        }
+                        None if self.losses > 0 => {
+                            self.without_values += 1;
+                            continue;
+                        }
+                        None => return Err(unknown(id)),
+                    }
                     report(self, id, arrival);
                 }
                 b'c' => {
@@ -399,6 +432,15 @@ impl Cluster {
             Some(node) if *node.name == *name => node.succeed(boot, start),
             slot => *slot = Some(NodeState::new(name, boot, start)),
         }
+        if self.losses > 0 {
+            if self.introduced.len() <= id {
+                self.introduced.resize(id + 1, 0);
+            }
+            let before = std::mem::replace(&mut self.introduced[id], self.losses);
+            if let (Some(node), true) = (&mut self.nodes[id], before != self.losses) {
+                node.sources.clear();
+            }
+        }
         Ok(())
     }
 
@@ -407,10 +449,55 @@ impl Cluster {
         let origin = Origin::take(take)?;
         let shape = take.number()? as usize;
         let shape = self.shape_ids.get(shape).copied().flatten();
-        let shape = shape.ok_or_else(|| Refusal::new("a source of an unknown shape"))?;
         let node = self.nodes.get_mut(id as usize).and_then(Option::as_mut);
-        let node = node.ok_or_else(|| unknown(id))?;
-        node.declare(origin, shape, &self.shapes)
+        match (node, shape) {
+            (Some(node), Some(shape)) => node.declare(origin, shape, &self.shapes),
+            // Defined in a lost block.
+            (_, _) if self.losses > 0 => {
+                if let Some(introduced) = self.introduced.get_mut(id as usize) {
+                    *introduced = 0;
+                }
+                Ok(())
+            }
+            (None, _) => Err(unknown(id)),
+            (_, None) => Err(Refusal::new("a source of an unknown shape")),
+        }
+    }
+}
+
+/// The closing of a block's entries, which are skipped.
+pub fn closing(entries: &[u8]) -> Result<Closing, Refusal> {
+    let mut take = Take(entries);
+    loop {
+        match take.byte()? {
+            b'h' => {
+                take.number()?;
+                let length = take.count("bytes of a shape", LONGEST_BLOCK)?;
+                take.bytes(length)?;
+            }
+            b'n' => {
+                node_number(&mut take)?;
+                take.word("node")?;
+                take.bytes(16)?;
+            }
+            b's' => {
+                node_number(&mut take)?;
+                Origin::take(&mut take)?;
+                take.number()?;
+            }
+            b'r' => {
+                node_number(&mut take)?;
+                take.byte()?;
+                let length = take.count("bytes of a report", LONGEST_BLOCK)?;
+                take.bytes(length)?;
+            }
+            b'c' => {
+                let closing = Closing::take(&mut take)?;
+                take.end()?;
+                return Ok(closing);
+            }
+            other => return Err(Refusal::new(format!("an entry of kind {other}"))),
+        }
     }
 }
 

@@ -1,13 +1,19 @@
 //! Parquet files, written column by column under a temporary name and renamed when complete.
 
+use crate::store::disk::{Disk, Handle, Os};
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{ColumnPath, Type, TypePtr};
-use std::fs::{self, File};
+use parquet::file::writer::{
+    SerializedFileWriter, SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite,
+};
+use parquet::schema::types::{ColumnDescPtr, ColumnPath, Type, TypePtr};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +44,7 @@ pub fn write_table(
         Column::Number(_) => number(name),
     });
     let fields = fields.collect::<io::Result<Vec<_>>>()?;
-    let mut output = Output::create(path, fields, about)?;
+    let mut output = Output::create(&Os, path, fields, about)?;
     let mut group = output.writer.next_row_group().map_err(failed)?;
     for (_, column) in columns {
         match column {
@@ -54,19 +60,20 @@ pub fn write_table(
         }
     }
     group.close().map_err(failed)?;
-    output.finish()?;
+    output.finish(&Os)?;
     Ok(())
 }
 
 /// A Parquet file under a temporary name.
 pub(crate) struct Output {
-    pub(crate) writer: SerializedFileWriter<File>,
+    pub(crate) writer: SerializedFileWriter<Box<dyn Handle>>,
     temporary: PathBuf,
     path: PathBuf,
 }
 
 impl Output {
     pub(crate) fn create(
+        disk: &dyn Disk,
         path: &Path,
         fields: Vec<TypePtr>,
         about: &[(&str, String)],
@@ -92,7 +99,10 @@ impl Output {
                     .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
             }
         }
-        let file = File::create(&temporary)?;
+        if temporary.exists() {
+            disk.remove(&temporary)?;
+        }
+        let file = disk.create(&temporary)?;
         let schema = Arc::new(schema.map_err(failed)?);
         let writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()));
         Ok(Self {
@@ -102,11 +112,25 @@ impl Output {
         })
     }
 
-    pub(crate) fn finish(self) -> io::Result<PathBuf> {
-        let file = self.writer.into_inner().map_err(failed)?;
-        file.sync_all()?;
-        fs::rename(&self.temporary, &self.path)?;
+    /// Completes the file, makes it durable and renames it.
+    pub(crate) fn finish(self, disk: &dyn Disk) -> io::Result<PathBuf> {
+        let file = self.writer.into_inner().map_err(failed);
+        let synced = file.and_then(|mut file| file.sync());
+        let renamed = synced.and_then(|()| disk.rename(&self.temporary, &self.path));
+        renamed.inspect_err(|_| {
+            // What stays is replaced by the next attempt.
+            let _ = disk.remove(&self.temporary);
+        })?;
+        let folder = self.path.parent().filter(|p| !p.as_os_str().is_empty());
+        disk.sync_folder(folder.unwrap_or(Path::new(".")))?;
         Ok(self.path)
+    }
+
+    /// Removes the temporary file after an error.
+    pub(crate) fn discard(self, disk: &dyn Disk) {
+        drop(self.writer);
+        // What stays is replaced by the next attempt.
+        let _ = disk.remove(&self.temporary);
     }
 }
 
@@ -149,7 +173,7 @@ pub(crate) fn time(name: &str) -> io::Result<TypePtr> {
     field(name, Physical::INT64, nanoseconds, Repetition::REQUIRED)
 }
 
-fn number(name: &str) -> io::Result<TypePtr> {
+pub(crate) fn number(name: &str) -> io::Result<TypePtr> {
     let field =
         Type::primitive_type_builder(name, Physical::DOUBLE).with_repetition(Repetition::REQUIRED);
     Ok(Arc::new(field.build().map_err(failed)?))
@@ -157,7 +181,7 @@ fn number(name: &str) -> io::Result<TypePtr> {
 
 /// Writes the next column of a group: all values, or those that `levels` marks as present.
 pub(crate) fn put<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
+    group: &mut SerializedRowGroupWriter<'_, Box<dyn Handle>>,
     values: &[T::T],
     levels: Option<&[i16]>,
 ) -> io::Result<()> {
@@ -167,4 +191,139 @@ pub(crate) fn put<T: DataType>(
         column.close().map_err(failed)?;
     }
     Ok(())
+}
+
+/// A column of few distinct values in long runs, such as the names in a table with a row per value. The library looks
+/// every value up in its dictionary; here a run costs as much as a value.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    /// Distinct values, encoded as Parquet's PLAIN.
+    plain: Vec<u8>,
+    seen: HashMap<Vec<u8>, u32>,
+    runs: Vec<(u32, u32)>,
+    rows: u32,
+}
+
+/// Mean length of a run from which runs take less space than packed numbers.
+const LONG_RUN: usize = 4;
+
+impl Runs {
+    /// The number of a word.
+    pub(crate) fn word(&mut self, word: &str) -> u32 {
+        if let Some(&number) = self.seen.get(word.as_bytes()) {
+            return number;
+        }
+        self.plain
+            .extend_from_slice(&(word.len() as u32).to_le_bytes());
+        self.distinct(word.as_bytes())
+    }
+
+    /// The number of a value of eight bytes.
+    pub(crate) fn eight(&mut self, eight: [u8; 8]) -> u32 {
+        if let Some(&number) = self.seen.get(&eight[..]) {
+            return number;
+        }
+        self.distinct(&eight)
+    }
+
+    fn distinct(&mut self, bytes: &[u8]) -> u32 {
+        self.plain.extend_from_slice(bytes);
+        let number = self.seen.len() as u32;
+        self.seen.insert(bytes.to_vec(), number);
+        number
+    }
+
+    /// Adds rows with the same value.
+    pub(crate) fn push(&mut self, value: u32, rows: u32) {
+        match self.runs.last_mut() {
+            Some((last, n)) if *last == value => *n += rows,
+            _ => self.runs.push((value, rows)),
+        }
+        self.rows += rows;
+    }
+
+    /// The indices in Parquet's hybrid of runs and bit-packed numbers, after their width.
+    fn indices(&self) -> Vec<u8> {
+        let width = (32 - (self.seen.len() as u32).saturating_sub(1).leading_zeros()).max(1);
+        let mut out = vec![width as u8];
+        if self.rows as usize >= LONG_RUN * self.runs.len() {
+            for &(value, rows) in &self.runs {
+                crate::bytes::put_number(&mut out, u64::from(rows) << 1);
+                out.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
+            }
+            return out;
+        }
+        crate::bytes::put_number(&mut out, u64::from(self.rows.div_ceil(8)) << 1 | 1);
+        let (mut bits, mut held) = (0u64, 0);
+        let padding = (0, self.rows.next_multiple_of(8) - self.rows);
+        for &(value, rows) in self.runs.iter().chain([&padding]) {
+            for _ in 0..rows {
+                bits |= u64::from(value) << held;
+                held += width;
+                while held >= 8 {
+                    out.push(bits as u8);
+                    bits >>= 8;
+                    held -= 8;
+                }
+            }
+        }
+        out
+    }
+
+    /// Writes the next column of a group.
+    pub(crate) fn write(
+        &self,
+        group: &mut SerializedRowGroupWriter<'_, Box<dyn Handle>>,
+        column: ColumnDescPtr,
+    ) -> io::Result<()> {
+        let mut out = TrackedWrite::new(Vec::new());
+        let mut pages = SerializedPageWriter::new(&mut out);
+        let dictionary = Page::DictionaryPage {
+            buf: self.plain.clone().into(),
+            num_values: self.seen.len() as u32,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        };
+        let data = Page::DataPage {
+            buf: self.indices().into(),
+            num_values: self.rows,
+            encoding: Encoding::RLE_DICTIONARY,
+            def_level_encoding: Encoding::RLE,
+            rep_level_encoding: Encoding::RLE,
+            statistics: None,
+        };
+        let mut sizes = (0, 0);
+        for page in [dictionary, data] {
+            let length = page.buffer().len();
+            let written = pages
+                .write_page(CompressedPage::new(page, length))
+                .map_err(failed)?;
+            sizes = (sizes.1, written.bytes_written as i64);
+        }
+        let whole = sizes.0 + sizes.1;
+        let metadata = ColumnChunkMetaData::builder(column)
+            .set_encodings(vec![
+                Encoding::PLAIN,
+                Encoding::RLE,
+                Encoding::RLE_DICTIONARY,
+            ])
+            .set_compression(Compression::UNCOMPRESSED)
+            .set_num_values(self.rows.into())
+            .set_total_compressed_size(whole)
+            .set_total_uncompressed_size(whole)
+            .set_dictionary_page_offset(Some(0))
+            .set_data_page_offset(sizes.0)
+            .build()
+            .map_err(failed)?;
+        let close = ColumnCloseResult {
+            bytes_written: whole as u64,
+            rows_written: self.rows.into(),
+            metadata,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        let bytes = Bytes::from(out.into_inner().map_err(failed)?);
+        group.append_column(&bytes, close).map_err(failed)
+    }
 }

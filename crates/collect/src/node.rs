@@ -228,6 +228,17 @@ impl NodeState {
         Ok(seen)
     }
 
+    /// Takes the header of a report whose values cannot be known: they are missing.
+    pub fn miss(&mut self, body: &[u8]) -> Result<(), Refusal> {
+        self.header = Header::take(&mut Take(body))?;
+        for held in self.sources.iter_mut().flatten() {
+            held.values.unread();
+            held.part.read = false;
+            held.based = false;
+        }
+        Ok(())
+    }
+
     /// The latest readings of all sources whose reading succeeded.
     pub fn readings<'a>(&'a self, shapes: &'a Shapes) -> impl Iterator<Item = Reading> + 'a {
         self.sources

@@ -1,10 +1,10 @@
 //! Blocks from a running collector or from a store at any speed, through one interface.
 
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
-use crate::store::{LogReader, logs};
+use crate::store::{Damage, LogReader, logs};
 use crate::tls::{TLS_ALERT, Trust, Wire};
 use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,11 @@ struct Replay {
     to_ns: u64,
     /// The store's folder, if the replay waits at its end for new blocks.
     follow: Option<PathBuf>,
+    /// Logs that were opened, of a store that is followed.
+    seen: HashSet<PathBuf>,
+    damage: Damage,
+    /// Findings about the logs read so far.
+    notes: Vec<String>,
 }
 
 /// Polling interval of a store that is being written.
@@ -95,6 +100,9 @@ impl Stream {
                 from_ns,
                 to_ns,
                 follow: None,
+                seen: HashSet::new(),
+                damage: Damage::default(),
+                notes: Vec::new(),
             })),
             cluster: Cluster::default(),
         })
@@ -104,7 +112,7 @@ impl Stream {
     /// folder does not exist yet.
     pub fn follow(folder: &Path) -> Self {
         let mut logs: VecDeque<PathBuf> = logs(folder).unwrap_or_default().into();
-        logs.drain(..logs.len().saturating_sub(LOOK_BACK));
+        let older = logs.drain(..logs.len().saturating_sub(LOOK_BACK)).collect();
         Self {
             way: Way::Store(Box::new(Replay {
                 logs,
@@ -114,6 +122,9 @@ impl Stream {
                 from_ns: 0,
                 to_ns: u64::MAX,
                 follow: Some(folder.to_owned()),
+                seen: older,
+                damage: Damage::default(),
+                notes: Vec::new(),
             })),
             cluster: Cluster::default(),
         }
@@ -163,6 +174,23 @@ impl Stream {
         }
     }
 
+    /// Damage of a store so far, and a sentence for every damaged log that was not taken before.
+    pub fn damage(&mut self) -> (Damage, Vec<String>) {
+        match &mut self.way {
+            Way::Store(replay) => {
+                let mut all = replay.damage.clone();
+                all.add(
+                    replay
+                        .reader
+                        .as_ref()
+                        .map_or(&Damage::default(), LogReader::damage),
+                );
+                (all, std::mem::take(&mut replay.notes))
+            }
+            Way::Collector(..) => (Damage::default(), Vec::new()),
+        }
+    }
+
     /// The state of the cluster after the ticks so far.
     pub fn cluster(&self) -> &Cluster {
         match &self.way {
@@ -186,10 +214,22 @@ impl Replay {
                             return Ok(None);
                         };
                         std::thread::sleep(LOOK);
-                        self.logs = logs(folder).unwrap_or_default().into();
+                        let found = logs(folder).unwrap_or_default().into_iter();
+                        self.logs = found.filter(|log| !self.seen.contains(log)).collect();
                         continue;
                     };
-                    none.insert(LogReader::open(&path)?)
+                    if self.follow.is_some() {
+                        self.seen.insert(path.clone());
+                    }
+                    match LogReader::open(&path) {
+                        Ok(reader) => none.insert(reader),
+                        // One unreadable file does not hide the others.
+                        Err(error) => {
+                            self.damage.unread += 1;
+                            self.notes.push(error.to_string());
+                            continue;
+                        }
+                    }
                 }
             };
             let Some(closing) = reader.next_block(&mut report)? else {
@@ -215,14 +255,16 @@ impl Replay {
         if self.logs.is_empty()
             && let (Some(folder), Some(reader)) = (&self.follow, &self.reader)
         {
+            // Names are of no help after the clock was set back.
             let newer = logs(folder)?.into_iter();
-            let newer: VecDeque<PathBuf> = newer.filter(|log| **log > *reader.path()).collect();
+            let newer: VecDeque<PathBuf> = newer.filter(|log| !self.seen.contains(log)).collect();
             if reader.has_block() {
                 // Written between the last read of this log and the start of the newer one.
                 return Ok(true);
             }
             if newer.is_empty() {
                 if !reader.is_titled() {
+                    self.seen.remove(reader.path());
                     self.logs.push_back(reader.path().to_owned());
                     self.reader = None;
                 }
@@ -231,7 +273,14 @@ impl Replay {
             }
             self.logs = newer;
         }
-        self.reader = None;
+        if let Some(reader) = self.reader.take() {
+            let damage = reader.damage();
+            if !damage.is_none() {
+                self.notes
+                    .push(format!("{}: {damage}", reader.path().display()));
+            }
+            self.damage.add(damage);
+        }
         Ok(!self.logs.is_empty())
     }
 

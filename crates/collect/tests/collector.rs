@@ -61,7 +61,7 @@ impl Collector {
             let told = |told: Told<'_>| {
                 match told {
                     Told::Closed(c, ..) => closings.lock().unwrap().push(c.clone()),
-                    Told::Note(text) => notes.lock().unwrap().push(text),
+                    Told::Note(text) | Told::Warning(text) => notes.lock().unwrap().push(text),
                 }
                 !stop.load(Ordering::Relaxed)
             };

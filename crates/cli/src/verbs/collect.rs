@@ -106,11 +106,11 @@ pub struct CollectArgs {
     /// Store everything in this folder; reports are acknowledged once stored
     #[arg(long, value_name = "FOLDER", help_heading = "Store")]
     store: Option<PathBuf>,
-    /// Days after which stored data is deleted (default: never)
+    /// Delete a segment when this many days were recorded after it (default: never)
     #[arg(
         long,
         value_name = "DAYS",
-        value_parser = clap::value_parser!(u64).range(..=36_500),
+        value_parser = clap::value_parser!(u64).range(1..=36_500),
         help_heading = "Store"
     )]
     retain: Option<u64>,
@@ -186,12 +186,10 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
         retain_seconds: args.retain.map(|days| days * 86_400),
         ..Keeping::default()
     };
-    let store = args
-        .store
-        .as_deref()
-        .map(|folder| Store::open(folder, keeping))
-        .transpose();
-    let store = store.with_context(|| format!("store {}", path(args.store.as_deref())))?;
+    let open = |folder: &PathBuf| {
+        Store::open(folder, keeping).with_context(|| format!("store {}", folder.display()))
+    };
+    let store = args.store.as_ref().map(open).transpose()?;
     let mut server = Server::new(setup, store).map_err(|e| unavailable(&e))?;
     for address in server.addresses()? {
         out.talk(format!("listening on {address}"));
@@ -202,6 +200,7 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
     server.run(|told| {
         match told {
             Told::Note(text) => out.talk(text),
+            Told::Warning(text) => out.warn(text),
             Told::Closed(closing, gathering, _) => {
                 left -= 1;
                 let line = TickLine::of(closing, |id| gathering.name(id).to_owned());
@@ -272,10 +271,6 @@ fn unavailable(error: &io::Error) -> anyhow::Error {
         io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}"),
         _ => Lacking(error.to_string()).into(),
     }
-}
-
-fn path(path: Option<&Path>) -> String {
-    path.map_or(String::new(), |p| p.display().to_string())
 }
 
 /// A period in nanoseconds.

@@ -71,7 +71,10 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
         }
         out.flush()?;
     }
-    Ok(Answer::Yes)
+    let (damage, notes) = stream.damage();
+    notes.iter().for_each(|text| out.warn(text));
+    let sound = damage.is_none();
+    Ok(if sound { Answer::Yes } else { Answer::No })
 }
 
 /// The blocks of a folder, or of a collector if there is no such folder.
@@ -102,10 +105,9 @@ pub fn open(
 }
 
 fn seal(folder: &Path, out: &mut Output) -> Result<Answer> {
-    for log in store::logs(folder)? {
-        for file in store::seal(&log)? {
-            out.line(file.display().to_string())?;
-        }
-    }
-    Ok(Answer::Yes)
+    let (files, warnings, sound) = store::seal_all(folder)?;
+    let lines = files.iter().map(|file| format!("{}\n", file.display()));
+    out.text(&lines.collect::<String>())?;
+    warnings.iter().for_each(|text| out.warn(text));
+    Ok(if sound { Answer::Yes } else { Answer::No })
 }

@@ -3,6 +3,7 @@
 mod bus;
 mod connection;
 mod inlet;
+mod outage;
 mod packets;
 pub mod peer;
 mod sockets;
@@ -10,12 +11,13 @@ mod sockets;
 use self::bus::Bus;
 use self::connection::Connection;
 use self::inlet::Fed;
+use self::outage::{Kept, Outage};
 use self::peer::Role;
 use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
 use crate::gather::{Channel, Gathering, Rules};
-use crate::store::Store;
+use crate::store::{Status, Store};
 use crate::timespec;
 use crate::tls::Identity;
 use crate::wire::{Kind, LONGEST_FRAME, PROOF, Token};
@@ -54,6 +56,8 @@ pub enum Told<'a> {
     Closed(&'a Closing, &'a Gathering, &'a [u8]),
     /// A message for the user.
     Note(String),
+    /// A message about lost or endangered data, which is never silenced.
+    Warning(String),
 }
 
 /// Connections without a hello: their maximum number, and their timeout.
@@ -90,8 +94,10 @@ pub struct Server {
     strangers: VecDeque<(u32, u32)>,
     gathering: Gathering,
     store: Option<Store>,
+    outage: Option<Outage>,
     room: Vec<u8>,
     notes: Vec<String>,
+    warnings: Vec<String>,
     unsaid: usize,
     viewers: Vec<u32>,
 }
@@ -162,8 +168,10 @@ impl Server {
             strangers: VecDeque::new(),
             gathering,
             store,
+            outage: None,
             room: vec![0; LONGEST_FRAME],
             notes: Vec::new(),
+            warnings: Vec::new(),
             unsaid: 0,
             viewers: Vec::new(),
         })
@@ -186,6 +194,11 @@ impl Server {
             || Err(io::ErrorKind::NotFound.into()),
             TcpListener::local_addr,
         )
+    }
+
+    /// Counts of the store, for exports.
+    pub fn store_status(&self) -> Option<Status> {
+        self.store.as_ref().map(|store| store.status().clone())
     }
 
     /// Runs until `told` returns false.
@@ -244,10 +257,7 @@ impl Server {
         told: &mut impl FnMut(Told<'_>) -> bool,
     ) -> io::Result<bool> {
         let (closing, block) = self.gathering.close(now);
-        let kept = match &mut self.store {
-            Some(store) => store.append(&closing, block),
-            None => Ok(false),
-        };
+        let kept = outage::keep(self.store.as_mut(), &mut self.outage, &closing, block);
         let viewers: Vec<u32> = self.viewers.clone();
         let lagging: Vec<u32> = viewers
             .into_iter()
@@ -265,14 +275,15 @@ impl Server {
             self.refuse(slot, &Refusal::new("a viewer whose backlog is full"));
         }
         match kept {
-            Ok(full) => {
-                if full {
+            Kept::Stored { restart } => {
+                if restart {
                     self.gathering.begin_segment();
                 }
                 self.gathering.next(now, true);
                 if let (Some(bus), Some(store)) = (&mut self.bus, &self.store) {
                     let kept = bus.keep_places(store);
-                    self.notes.extend(kept.err().map(|e| format!("store: {e}")));
+                    let error = kept.err().map(|e| format!("store: {e}"));
+                    self.warnings.extend(error);
                 }
                 let connections = &mut self.connections;
                 self.gathering.acknowledge(false, |channel, sequence| {
@@ -283,24 +294,18 @@ impl Server {
                     }
                 });
             }
-            Err(error) => {
-                // Reports that were not stored are not acknowledged: agents reconnect and send them again.
-                self.note(format!(
-                    "nothing is stored: {error}; agents will send it again"
-                ));
-                self.gathering.begin_segment();
+            // Ticks go on for viewers; agents keep what is not acknowledged.
+            Kept::Failing(warning) => {
+                self.warnings.extend(warning);
                 self.gathering.next(now, false);
-                if let Some(bus) = &mut self.bus {
-                    bus.rewind();
-                }
-                let agents = (0..self.connections.len() as u32).collect::<Vec<_>>();
-                agents
-                    .into_iter()
-                    .for_each(|slot| self.drop_connection(slot));
+            }
+            Kept::Recovered(warning) => {
+                self.warnings.push(warning);
+                self.recover(now);
             }
         }
         if let Some(store) = &mut self.store {
-            self.notes.extend(store.notes());
+            self.warnings.extend(store.notes());
         }
         self.bus_tick(now);
         self.inlet_tick(now);
@@ -310,6 +315,9 @@ impl Server {
             if connection.peer.role == Role::Newcomer {
                 connection.peer.role = Role::Viewer;
             }
+        }
+        for warning in self.warnings.drain(..) {
+            told(Told::Warning(warning));
         }
         for note in self.notes.drain(..) {
             told(Told::Note(note));

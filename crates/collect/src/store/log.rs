@@ -1,54 +1,187 @@
-//! A log file: a title line, then blocks.
+//! A log that is being written.
 
-use crate::Refusal;
-use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use super::disk::{Disk, Handle, write_all};
+use super::record::{Head, Parity, TITLE};
+use crate::block;
+use std::io;
 use std::path::{Path, PathBuf};
-
-/// First line of a log.
-const TITLE: &[u8] = b"hopbyte log 2\n";
 
 /// A log that is being written.
 #[derive(Debug)]
-pub struct Log {
-    file: File,
+pub(super) struct Log {
+    file: Box<dyn Handle>,
+    /// Length up to the end of the last record whose writing succeeded.
     bytes: u64,
+    /// Whether bytes of a failed write may follow.
+    torn: bool,
+    serial: u32,
+    number: u32,
+    parity: Parity,
     first_ns: u64,
     last_ns: u64,
 }
 
+/// Logs of one second: restarts, and a clock that was set back.
+const MOST_NAMES: u32 = 10_000;
+
 impl Log {
-    /// Creates a log, named after the time of its first tick (nanoseconds since 1970).
-    pub fn create(folder: &Path, first_ns: u64) -> io::Result<Self> {
-        let mut open = OpenOptions::new();
-        open.append(true).create_new(true);
+    /// Creates a log, named after the time of its first tick (nanoseconds since 1970). With `sync` its name is
+    /// durable.
+    pub fn create(
+        disk: &dyn Disk,
+        folder: &Path,
+        serial: u32,
+        first_ns: u64,
+        sync: bool,
+    ) -> io::Result<Self> {
         let seconds = first_ns / 1_000_000_000;
         let name = |n: u32| folder.join(format!("{seconds:011}-{n:02}.log"));
         // After a clock step or a restart within the same tick, an older log must not be overwritten.
-        let mut tries = (0..100).map(|n| open.open(name(n)));
-        let taken = |found: &io::Result<File>| matches!(found, Err(e) if e.kind() == io::ErrorKind::AlreadyExists);
-        let file = tries.find(|found| !taken(found));
-        let mut file = file.unwrap_or_else(|| Err(io::ErrorKind::AlreadyExists.into()))?;
-        file.write_all(TITLE)?;
-        Ok(Self {
-            file,
-            bytes: TITLE.len() as u64,
-            first_ns,
-            last_ns: first_ns,
-        })
+        let mut tries = (0..MOST_NAMES).map(|n| (name(n), disk.create(&name(n))));
+        let taken = |(_, found): &(PathBuf, io::Result<Box<dyn Handle>>)| matches!(found, Err(e) if e.kind() == io::ErrorKind::AlreadyExists);
+        let found = tries.find(|found| !taken(found));
+        let (path, file) = found.ok_or(io::ErrorKind::AlreadyExists)?;
+        let mut log = Self::begin(file?, serial, first_ns);
+        let begun = log.file.claim().and_then(|_| log.title());
+        let begun = begun.and_then(|()| match sync {
+            true => log.file.sync().and_then(|()| disk.sync_folder(folder)),
+            false => Ok(()),
+        });
+        if let Err(error) = begun {
+            drop(log);
+            // An empty log is harmless if this fails as well.
+            let _ = disk.remove(&path);
+            return Err(error);
+        }
+        Ok(log)
     }
 
-    /// Appends a block in one write.
-    pub fn append(&mut self, block: &[u8], now_ns: u64, sync: bool) -> io::Result<()> {
-        self.file.write_all(block)?;
-        if sync {
-            self.file.sync_data()?;
+    /// A log in an empty file.
+    pub fn begin(file: Box<dyn Handle>, serial: u32, first_ns: u64) -> Self {
+        Self {
+            file,
+            bytes: 0,
+            torn: false,
+            serial,
+            number: 0,
+            parity: Parity::default(),
+            first_ns,
+            last_ns: first_ns,
         }
-        self.bytes += block.len() as u64;
+    }
+
+    /// Writes the title line.
+    pub fn title(&mut self) -> io::Result<()> {
+        write_all(&mut *self.file, &[TITLE])?;
+        self.bytes = TITLE.len() as u64;
+        Ok(())
+    }
+
+    /// Appends a block in one write. After an error the log is as before, or the next call repairs it.
+    pub fn append(
+        &mut self,
+        block: &[u8],
+        tick_ns: u64,
+        now_ns: u64,
+        sync: bool,
+    ) -> io::Result<()> {
+        self.undo()?;
+        let entries = &block[block::HEAD..];
+        let crc = [block[4], block[5], block[6], block[7]];
+        let head = self.head(entries, u32::from_le_bytes(crc), tick_ns);
+        self.write(&head, entries, sync)?;
         self.last_ns = now_ns;
         Ok(())
+    }
+
+    /// Appends the payload of a block under a number, which must be above the last one.
+    pub fn append_as(&mut self, number: u32, entries: &[u8], tick_ns: u64) -> io::Result<()> {
+        if number != self.number {
+            self.finish()?;
+            self.number = number;
+        }
+        let head = self.head(entries, crc32fast::hash(entries), tick_ns);
+        self.write(&head, entries, false)
+    }
+
+    fn head(&self, entries: &[u8], crc: u32, time_ns: u64) -> Head {
+        Head {
+            parity: false,
+            number: self.number,
+            length: entries.len() as u32,
+            crc,
+            time_ns,
+            serial: self.serial,
+        }
+    }
+
+    fn write(&mut self, head: &Head, entries: &[u8], sync: bool) -> io::Result<()> {
+        let complete = self.parity.add(head, entries);
+        let parity = complete.then(|| self.parity.record(self.serial));
+        let (parity_head, sum) = parity.map_or((None, Vec::new()), |(h, sum)| (Some(h.put()), sum));
+        let block_head = head.put();
+        let mut parts = vec![&block_head[..], entries];
+        if let Some(head) = &parity_head {
+            parts.extend([&head[..], &sum]);
+        }
+        self.torn = true;
+        let written = write_all(&mut *self.file, &parts);
+        let written = written.and_then(|()| if sync { self.file.sync() } else { Ok(()) });
+        if let Err(error) = written {
+            // Earlier blocks of the group keep no parity.
+            self.parity.clear();
+            // If this fails, the next call tries again.
+            let _ = self.undo();
+            return Err(error);
+        }
+        self.torn = false;
+        self.bytes += parts.iter().map(|p| p.len() as u64).sum::<u64>();
+        self.number += 1;
+        if complete {
+            self.parity.clear();
+        }
+        Ok(())
+    }
+
+    /// Cuts what a failed write left. A complete block that was not acknowledged would be stored twice.
+    pub fn undo(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.cut(self.bytes)?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Writes a block and cuts it again: whether there is room for it.
+    pub fn probe(&mut self, block: &[u8], sync: bool) -> io::Result<()> {
+        self.undo()?;
+        self.torn = true;
+        let written = write_all(&mut *self.file, &[block]);
+        let written = written.and_then(|()| if sync { self.file.sync() } else { Ok(()) });
+        let cut = self.undo();
+        written.and(cut)
+    }
+
+    /// Writes the parity of the last blocks.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.undo()?;
+        if self.parity.is_open() {
+            let (head, sum) = self.parity.record(self.serial);
+            self.parity.clear();
+            let head = head.put();
+            self.torn = true;
+            write_all(&mut *self.file, &[&head, &sum]).inspect_err(|_| {
+                let _ = self.file.cut(self.bytes);
+            })?;
+            self.torn = false;
+            self.bytes += (head.len() + sum.len()) as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes the log durable.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()
     }
 
     /// Length of the log.
@@ -56,134 +189,16 @@ impl Log {
         self.bytes
     }
 
+    /// Whether the next block must be self-contained, so that a lost one costs no more than those up to it.
+    pub fn restarts(&self) -> bool {
+        self.number.is_multiple_of(RESTART)
+    }
+
     /// Time span of the log.
     pub fn seconds(&self) -> u64 {
-        self.last_ns.saturating_sub(self.first_ns) / 1_000_000_000
+        self.last_ns.abs_diff(self.first_ns) / 1_000_000_000
     }
 }
 
-/// Reads a log block by block.
-pub struct LogReader {
-    /// The state of the cluster after the blocks read so far.
-    pub cluster: Cluster,
-    path: PathBuf,
-    input: BufReader<File>,
-    position: u64,
-    room: Vec<u8>,
-}
-
-impl LogReader {
-    /// Opens a log. A file that ends within the title line is an empty log.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let mut input = BufReader::with_capacity(1 << 20, File::open(path)?);
-        let mut title = vec![0; TITLE.len()];
-        let n = read_full(&mut input, &mut title)?;
-        if title[..n] != TITLE[..n] {
-            return Err(invalid(
-                path,
-                &Refusal::new("a file that is not a hopbyte log"),
-            ));
-        }
-        Ok(Self {
-            cluster: Cluster::default(),
-            path: path.to_owned(),
-            input,
-            position: n as u64,
-            room: Vec::new(),
-        })
-    }
-
-    /// The next block's closing, after its reports; `None` at the end. Call again after the log has grown. A
-    /// last block that is incomplete because its writer was killed is the end; a block with a wrong checksum
-    /// before the end is an error.
-    pub fn next_block(
-        &mut self,
-        report: impl FnMut(&Cluster, u32, Arrival),
-    ) -> io::Result<Option<Closing>> {
-        let Some(whole) = self.next_bytes()? else {
-            self.input.seek(SeekFrom::Start(self.position))?;
-            return Ok(None);
-        };
-        let room = std::mem::take(&mut self.room);
-        let entries = split(&room).and_then(|found| match found {
-            Some((entries, _)) => self.cluster.read(entries, report).map(Some),
-            None => Ok(None),
-        });
-        self.room = room;
-        let closing = entries.map_err(|refusal| invalid(&self.path, &refusal))?;
-        self.position += whole;
-        Ok(closing)
-    }
-
-    fn next_bytes(&mut self) -> io::Result<Option<u64>> {
-        self.room.resize(HEAD, 0);
-        if read_full(&mut self.input, &mut self.room)? < HEAD {
-            return Ok(None);
-        }
-        let length = u32::from_le_bytes([self.room[0], self.room[1], self.room[2], self.room[3]]);
-        let length = length as usize;
-        if length > LONGEST_BLOCK {
-            return Err(invalid(
-                &self.path,
-                &Refusal::new("a block that is too long"),
-            ));
-        }
-        let left = fs::metadata(&self.path)?
-            .len()
-            .saturating_sub(self.position + HEAD as u64);
-        if (length as u64) > left {
-            return Ok(None);
-        }
-        self.room.resize(HEAD + length, 0);
-        let got = read_full(&mut self.input, &mut self.room[HEAD..])?;
-        Ok((got == length).then_some((HEAD + length) as u64))
-    }
-
-    /// Whether another complete block follows.
-    pub fn has_block(&self) -> bool {
-        let mut head = [0; 4];
-        let file = self.input.get_ref();
-        let length = file
-            .read_exact_at(&mut head, self.position)
-            .and_then(|()| file.metadata());
-        length.is_ok_and(|m| {
-            let block = HEAD as u64 + u64::from(u32::from_le_bytes(head));
-            m.len() >= self.position + block
-        })
-    }
-
-    /// Whether the title line was complete when the log was opened.
-    pub fn is_titled(&self) -> bool {
-        self.position >= TITLE.len() as u64
-    }
-
-    /// Path of the log.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes up to the end of the last complete block.
-    pub fn position(&self) -> u64 {
-        self.position
-    }
-}
-
-fn invalid(path: &Path, refusal: &Refusal) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("{}: found {refusal}", path.display()),
-    )
-}
-
-fn read_full(input: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < room.len() {
-        match input.read(&mut room[done..]) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
-}
+/// Blocks from one self-contained block to the next.
+const RESTART: u32 = 64;

@@ -1,22 +1,35 @@
 //! The store: blocks are appended to a log, which is sealed into Parquet when it is full.
 //!
-//! A log holds complete blocks. A collector killed during a write leaves a last block with a wrong length or
-//! checksum; it is truncated when the store is opened again. Reports are written before they are acknowledged.
+//! Reports are written before they are acknowledged. A collector killed during a write leaves an unfinished last block,
+//! which is cut when the store is opened again. A damaged block is rebuilt from its parity or skipped, what follows is
+//! kept, and the original is moved aside ([`repair()`]). Segments are deleted by the ticks they hold ([`retain`]).
 
+pub mod disk;
 mod log;
+mod reader;
+mod record;
+mod repair;
+pub mod retain;
 mod seal;
+mod table;
+mod tidy;
 
-pub use log::{Log, LogReader};
-pub use seal::seal;
+pub use reader::{Damage, LogReader};
+pub use repair::{Repair, repair};
+pub use seal::{Sealed, seal, seal_all};
 
+use self::disk::{Disk, Os};
+use self::log::Log;
+use self::tidy::{Catalogue, tidy};
 use crate::block::{Closing, Cluster};
 use crate::node::{NodeState, Shapes};
 use crate::wire::Origin;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Parameters of a store.
@@ -26,10 +39,10 @@ pub struct Keeping {
     pub segment_bytes: u64,
     /// Maximum time span of a log in seconds.
     pub segment_seconds: u64,
-    /// Whether every block is synced to the disk before it is acknowledged. Without it a power failure can
-    /// lose blocks; a killed process cannot.
+    /// Whether every block, and the name of every log, is synced to the disk before it is acknowledged. Without it a
+    /// power failure can lose blocks; a killed process cannot.
     pub sync: bool,
-    /// Age in seconds at which a segment, log and Parquet, is deleted; `None`: never.
+    /// Seconds recorded after a segment, at which it is deleted, log and Parquet; `None`: never.
     pub retain_seconds: Option<u64>,
     /// Whether finished logs are also written as Parquet.
     pub seal: bool,
@@ -47,6 +60,55 @@ impl Default for Keeping {
     }
 }
 
+/// What a store did since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Ticks that were stored.
+    pub ticks: u64,
+    /// Ticks that could not be stored.
+    pub unkept_ticks: u64,
+    /// Whether the last tick could not be stored.
+    pub failing: bool,
+    /// Damaged blocks that were rebuilt.
+    pub rebuilt_blocks: u64,
+    /// Damaged blocks that were lost.
+    pub lost_blocks: u64,
+    /// Damaged logs whose originals were moved aside, or that could not be repaired.
+    pub damaged_logs: u64,
+    /// Deleted segments, and their bytes.
+    pub deleted_segments: u64,
+    /// Bytes of deleted segments.
+    pub deleted_bytes: u64,
+    /// Logs that could not be written as Parquet.
+    pub unsealed_logs: u64,
+}
+
+/// Counts shared with exports.
+#[derive(Clone, Debug, Default)]
+pub struct Status(Arc<Mutex<Counts>>);
+
+impl Status {
+    /// The counts.
+    pub fn counts(&self) -> Counts {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn damaged(&self, damage: &Damage) {
+        self.change(|c| {
+            c.rebuilt_blocks += damage.rebuilt;
+            c.lost_blocks += damage.lost;
+            c.damaged_logs += 1;
+        });
+    }
+}
+
 /// A node as recorded in the last logs.
 #[derive(Clone, Debug)]
 pub struct Remembered {
@@ -57,9 +119,10 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    fn new(mut state: NodeState, shapes: &Shapes) -> Self {
+    fn new(mut state: NodeState, shapes: &Shapes, known: bool) -> Self {
         let held = std::mem::take(&mut state.sources).into_iter().flatten();
         let sources = held
+            .filter(|_| known)
             .map(|held| (held.origin, shapes.bytes(held.shape).into()))
             .collect();
         Self { state, sources }
@@ -69,20 +132,35 @@ impl Remembered {
 /// A folder of segments, opened for writing.
 #[derive(Debug)]
 pub struct Store {
+    disk: Arc<dyn Disk>,
     folder: PathBuf,
     keeping: Keeping,
     log: Option<Log>,
+    serial: u32,
     remembered: Vec<Remembered>,
     sealer: Option<JoinHandle<Vec<String>>>,
+    /// Whether a log ended while the thread ran.
+    untidy: bool,
+    catalogue: Arc<Mutex<Catalogue>>,
     notes: Vec<String>,
+    status: Status,
     _lock: fs::File,
 }
 
 impl Store {
-    /// Opens or creates a store. Fails if another process has it open for writing. An incomplete last block
-    /// is truncated; logs of earlier processes are not modified otherwise.
+    /// Opens or creates a store. Fails if another process has it open for writing. Damaged logs are repaired; what
+    /// could not be read or repaired is in [`Store::notes`].
     pub fn open(folder: &Path, keeping: Keeping) -> io::Result<Self> {
+        Self::open_on(Arc::new(Os), folder, keeping)
+    }
+
+    /// Opens a store on another disk than the operating system's.
+    pub fn open_on(disk: Arc<dyn Disk>, folder: &Path, keeping: Keeping) -> io::Result<Self> {
+        let is_new = !folder.exists();
         fs::create_dir_all(folder)?;
+        if is_new && let Some(parent) = folder.parent().filter(|p| !p.as_os_str().is_empty()) {
+            disk.sync_folder(parent)?;
+        }
         let lock = fs::File::create(folder.join("lock"))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
             |_| {
@@ -95,45 +173,76 @@ impl Store {
                 )
             },
         )?;
-        let remembered = remember(folder)?;
         let mut store = Self {
+            disk,
             folder: folder.to_owned(),
             keeping,
             log: None,
-            remembered,
+            serial: 0,
+            remembered: Vec::new(),
             sealer: None,
+            untidy: false,
+            catalogue: Arc::default(),
             notes: Vec::new(),
+            status: Status::default(),
             _lock: lock,
         };
+        store.remember()?;
         store.tidy();
         Ok(store)
     }
 
     /// Starts a thread that seals finished logs and deletes old ones. One thread at a time: logs that finish
-    /// meanwhile are left to the next.
+    /// meanwhile are left to the next, which [`Store::notes`] starts.
     fn tidy(&mut self) {
         if self.sealer.as_ref().is_some_and(|s| !s.is_finished()) {
+            self.untidy = true;
             return;
         }
-        if let Some(Ok(notes)) = self.sealer.take().map(JoinHandle::join) {
-            self.notes.extend(notes);
-        }
+        self.untidy = false;
+        self.join();
         // Listed here, so that the list excludes the log that is created next.
         let ended = logs(&self.folder);
-        let (folder, keeping) = (self.folder.clone(), self.keeping.clone());
+        let (disk, keeping) = (Arc::clone(&self.disk), self.keeping.clone());
+        let (catalogue, status) = (Arc::clone(&self.catalogue), self.status.clone());
         self.sealer = Some(std::thread::spawn(move || {
-            let result = ended.and_then(|ended| tidy(&folder, &keeping, &ended));
-            result
-                .err()
-                .map(|e| format!("store: {e}"))
-                .into_iter()
-                .collect()
+            let mut catalogue = catalogue.lock().unwrap_or_else(PoisonError::into_inner);
+            match ended {
+                Ok(ended) => tidy(&*disk, &keeping, &ended, &mut catalogue, &status),
+                Err(error) => vec![format!("store: {error}")],
+            }
         }));
     }
 
-    /// Messages of the sealing thread.
+    /// Takes the messages of a finished sealing thread.
+    fn join(&mut self) {
+        match self.sealer.take().map(JoinHandle::join) {
+            Some(Ok(notes)) => self.notes.extend(notes),
+            Some(Err(_)) => self.notes.push("store: the sealing thread failed".into()),
+            None => {}
+        }
+    }
+
+    /// Warnings: damage, deleted segments, failures of the sealing thread.
     pub fn notes(&mut self) -> impl Iterator<Item = String> + '_ {
+        if self.sealer.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.join();
+            if self.untidy {
+                self.tidy();
+            }
+        }
         self.notes.drain(..)
+    }
+
+    /// Ends the log and the sealing thread, and returns the last warnings.
+    pub fn close(mut self) -> Vec<String> {
+        self.rest();
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Counts for exports.
+    pub fn status(&self) -> &Status {
+        &self.status
     }
 
     /// Nodes as recorded in the last logs, with the sequence number of their last stored report.
@@ -144,8 +253,19 @@ impl Store {
     /// Writes a note beside the logs; replaces an earlier one of that name.
     pub fn put_note(&self, name: &str, text: &str) -> io::Result<()> {
         let temporary = self.folder.join(format!("{name}.part"));
-        fs::write(&temporary, text)?;
-        fs::rename(&temporary, self.folder.join(name))
+        if temporary.exists() {
+            self.disk.remove(&temporary)?;
+        }
+        let mut file = self.disk.create(&temporary)?;
+        disk::write_all(&mut *file, &[text.as_bytes()])?;
+        if self.keeping.sync {
+            file.sync()?;
+        }
+        self.disk.rename(&temporary, &self.folder.join(name))?;
+        match self.keeping.sync {
+            true => self.disk.sync_folder(&self.folder),
+            false => Ok(()),
+        }
     }
 
     /// Reads a note.
@@ -157,29 +277,133 @@ impl Store {
         }
     }
 
-    /// Appends a block. Returns whether the log is full: the next block must begin a segment.
+    /// Appends a block. Returns whether the next block must be self-contained: the log is full, or some blocks long.
+    ///
+    /// # Errors
+    /// The block is not stored, and nothing of it remains in the store.
     pub fn append(&mut self, closing: &Closing, block: &[u8]) -> io::Result<bool> {
-        let mut log = match self.log.take() {
-            Some(log) => log,
-            None => Log::create(&self.folder, closing.tick * closing.period_ns)?,
-        };
-        log.append(block, closing.closed_ns, self.keeping.sync)?;
-        let keeping = &self.keeping;
-        let full = log.bytes() >= keeping.segment_bytes || log.seconds() >= keeping.segment_seconds;
-        self.log = (!full).then_some(log);
+        let stored = self.store(closing, block);
+        self.status.change(|c| {
+            c.ticks += u64::from(stored.is_ok());
+            c.unkept_ticks += u64::from(stored.is_err());
+            c.failing = stored.is_err();
+        });
+        stored
+    }
+
+    fn store(&mut self, closing: &Closing, block: &[u8]) -> io::Result<bool> {
+        let tick_ns = closing.tick.saturating_mul(closing.period_ns);
+        let sync = self.keeping.sync;
+        let log = self.current(tick_ns)?;
+        if let Err(error) = log.append(block, tick_ns, closing.closed_ns, sync) {
+            // After a failed sync of a file its later ones prove nothing.
+            if sync && log.undo().is_ok() {
+                self.log = None;
+            }
+            return Err(error);
+        }
+        let (bytes, seconds, restarts) = (log.bytes(), log.seconds(), log.restarts());
+        let full = bytes >= self.keeping.segment_bytes || seconds >= self.keeping.segment_seconds;
         if full {
+            self.end();
             self.tidy();
         }
-        Ok(full)
+        Ok(full || restarts)
+    }
+
+    /// The log to append to; a new one begins with a tick.
+    fn current(&mut self, tick_ns: u64) -> io::Result<&mut Log> {
+        if self.log.is_none() {
+            let (disk, sync) = (&*self.disk, self.keeping.sync);
+            let log = Log::create(disk, &self.folder, self.serial + 1, tick_ns, sync)?;
+            self.serial += 1;
+            self.log = Some(log);
+        }
+        self.log
+            .as_mut()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Tests whether a block could be stored, after one could not; keeps nothing of it.
+    ///
+    /// # Errors
+    /// It could not.
+    pub fn probe(&mut self, closing: &Closing, block: &[u8]) -> io::Result<()> {
+        let sync = self.keeping.sync;
+        let log = self.current(closing.tick.saturating_mul(closing.period_ns));
+        let probed = log.and_then(|log| log.probe(block, sync));
+        self.status.change(|c| {
+            c.unkept_ticks += 1;
+            c.failing = probed.is_err();
+        });
+        probed
+    }
+
+    /// Ends the log.
+    fn end(&mut self) {
+        if let Some(mut log) = self.log.take()
+            && let Err(error) = log.finish()
+        {
+            self.notes.push(format!(
+                "store: the last blocks of a log have no parity: {error}"
+            ));
+        }
+    }
+
+    /// Ends the log, and waits for the sealing of those that ended before.
+    fn rest(&mut self) {
+        self.end();
+        self.join();
+        if self.untidy {
+            self.tidy();
+            self.join();
+        }
+    }
+
+    /// Repairs the last logs, and takes the state of their nodes.
+    fn remember(&mut self) -> io::Result<()> {
+        let mut logs: Vec<(u32, PathBuf)> = Vec::new();
+        for path in self::logs(&self.folder)? {
+            match LogReader::open_on(&*self.disk, &path) {
+                Ok(reader) => logs.push((reader.first_serial(), path)),
+                // Foreign files are left out when logs are sealed.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                Err(error) => self.notes.push(unread(&path, &error)),
+            }
+        }
+        logs.sort();
+        self.serial = logs.last().map_or(0, |l| l.0);
+        let mut nodes: HashMap<Box<str>, Remembered> = HashMap::new();
+        let mut bytes = 0;
+        for ((_, log), age) in logs.iter().rev().take(LOOK_BACK).zip(0..) {
+            bytes += fs::metadata(log).map_or(0, |m| m.len());
+            if age > 0 && bytes > LOOK_BACK_BYTES {
+                break;
+            }
+            let mut reader = match LogReader::open_on(&*self.disk, log) {
+                Ok(reader) => reader,
+                Err(error) => {
+                    self.notes.push(unread(log, &error));
+                    continue;
+                }
+            };
+            while reader.next_block(|_, _, _| {})?.is_some() {}
+            let damage = reader.damage().clone();
+            take_nodes(reader.cluster, &mut nodes);
+            if !damage.is_none() || (age == 0 && damage.tail > 0) {
+                let note = tidy::mend(&*self.disk, log, &self.status);
+                self.notes.extend(note);
+            }
+        }
+        self.remembered = nodes.into_values().collect();
+        Ok(())
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
         // Waiting is optional: an interrupted sealing leaves only temporary names.
-        if let Some(sealer) = self.sealer.take() {
-            let _ = sealer.join();
-        }
+        self.rest();
     }
 }
 
@@ -188,85 +412,42 @@ impl Drop for Store {
 const LOOK_BACK: usize = 32;
 const LOOK_BACK_BYTES: u64 = 1 << 30;
 
-/// Truncates an incomplete last block, and returns nodes as recorded in the last logs.
-fn remember(folder: &Path) -> io::Result<Vec<Remembered>> {
-    let logs = logs(folder)?;
-    let mut nodes: HashMap<Box<str>, Remembered> = HashMap::new();
-    let mut bytes = 0;
-    for (log, age) in logs.iter().rev().take(LOOK_BACK).zip(0..) {
-        let length = fs::metadata(log)?.len();
-        bytes += length;
-        if age > 0 && bytes > LOOK_BACK_BYTES {
-            break;
+/// The collector goes on: to lose what is reported now would cost more.
+fn unread(log: &Path, error: &io::Error) -> String {
+    format!(
+        "store: {}: {error}; reports in it that were not acknowledged may be stored twice",
+        log.display()
+    )
+}
+
+/// Adds the nodes of a log to those of later ones.
+fn take_nodes(cluster: Cluster, nodes: &mut HashMap<Box<str>, Remembered>) {
+    let known: Vec<bool> = (0..cluster.nodes.len() as u32)
+        .map(|id| cluster.is_known(id))
+        .collect();
+    let Cluster {
+        nodes: all, shapes, ..
+    } = cluster;
+    for (node, known) in all.into_iter().zip(known) {
+        let Some(node) = node else { continue };
+        // Without a report the node was only listed as missing.
+        if node.header.sequence == 0 {
+            continue;
         }
-        let mut reader = LogReader::open(log)?;
-        while let Ok(Some(_)) = reader.next_block(|_, _, _| {}) {}
-        if age == 0 && reader.position() < length {
-            fs::OpenOptions::new()
-                .write(true)
-                .open(log)?
-                .set_len(reader.position())?;
-        }
-        let Cluster {
-            nodes: all, shapes, ..
-        } = reader.cluster;
-        for node in all.into_iter().flatten() {
-            // Without a report the node was only listed as missing.
-            if node.header.sequence > 0 {
-                let entry = nodes.entry(node.name.clone());
-                entry.or_insert_with(|| Remembered::new(node, &shapes));
-            }
-        }
+        nodes
+            .entry(node.name.clone())
+            .and_modify(|later| {
+                // Of one agent the highest number counts, also in a log of an earlier process.
+                let same = later.state.start == node.start && later.state.boot == node.boot;
+                if same && later.state.header.sequence < node.header.sequence {
+                    later.state.header = node.header;
+                }
+            })
+            .or_insert_with(|| Remembered::new(node.clone(), &shapes, known));
     }
-    Ok(nodes.into_values().collect())
 }
 
-/// Seals finished logs, and deletes old ones.
-fn tidy(folder: &Path, keeping: &Keeping, ended: &[PathBuf]) -> io::Result<()> {
-    let newest = ended.last().map_or(0, |log| started(log));
-    for log in ended {
-        if keeping
-            .retain_seconds
-            .is_some_and(|s| started(log) + s < newest)
-        {
-            delete(folder, log)?;
-        } else if keeping.seal && !log.with_extension("ticks.parquet").exists() {
-            seal(log)?;
-        }
-    }
-    Ok(())
-}
-
-/// The start time in a log's name, in seconds.
-fn started(log: &Path) -> u64 {
-    let name = log.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
-    name.split('-')
-        .next()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(u64::MAX)
-}
-
-/// Deletes a segment; its log last.
-fn delete(folder: &Path, log: &Path) -> io::Result<()> {
-    let stem = log.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .and_then(|n| n.to_str())
-            .unwrap_or_default();
-        if name
-            .strip_prefix(stem)
-            .is_some_and(|rest| rest.starts_with('.'))
-            && path != log
-        {
-            fs::remove_file(&path)?;
-        }
-    }
-    fs::remove_file(log)
-}
-
-/// Logs of a store, oldest first.
+/// Logs of a store, oldest first by their names. Other files may be among them.
 pub fn logs(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut logs = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -280,96 +461,4 @@ pub fn logs(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::block::Writer;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    /// Appends a block without nodes; returns whether the log ended with it.
-    fn keep(store: &mut Store, tick: u64) -> bool {
-        let closing = Closing {
-            tick,
-            period_ns: SECOND,
-            closed_ns: tick * SECOND + SECOND / 4,
-            ..Closing::default()
-        };
-        store
-            .append(&closing, Writer::default().close(&closing))
-            .unwrap()
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap());
-        let mut names: Vec<String> = entries
-            .map(|e| e.file_name().into_string().unwrap())
-            .filter(|n| n != "lock")
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn logs_end_by_time_and_by_size() {
-        let folder = tempfile::tempdir().unwrap();
-        let keeping = Keeping {
-            segment_seconds: 3,
-            seal: false,
-            ..Keeping::default()
-        };
-        let mut store = Store::open(folder.path(), keeping).unwrap();
-        let ended: Vec<bool> = (100..108).map(|t| keep(&mut store, t)).collect();
-        let full = [false, false, false, true];
-        assert_eq!(ended, [full, full].concat());
-        // The clock is set back: an older log of the same second is not overwritten.
-        store.keeping.segment_bytes = 1;
-        assert!(keep(&mut store, 100));
-        drop(store);
-        let expected = [
-            "00000000100-00.log",
-            "00000000100-01.log",
-            "00000000104-00.log",
-        ];
-        assert_eq!(names(folder.path()), expected);
-        let ticks = |name: &str| {
-            let mut log = LogReader::open(&folder.path().join(name)).unwrap();
-            let mut ticks = Vec::new();
-            while let Some(closing) = log.next_block(|_, _, _| {}).unwrap() {
-                ticks.push(closing.tick);
-            }
-            ticks
-        };
-        assert_eq!(ticks(expected[0]), [100, 101, 102, 103]);
-        assert_eq!(ticks(expected[1]), [100]);
-    }
-
-    #[test]
-    fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let keeping = Keeping {
-            segment_bytes: 1,
-            retain_seconds: Some(20),
-            ..Keeping::default()
-        };
-        let mut store = Store::open(folder.path(), keeping.clone()).unwrap();
-        for tick in [100, 110, 120, 130] {
-            assert!(keep(&mut store, tick), "a log a block");
-        }
-        drop(store);
-        fs::write(folder.path().join("notes.txt"), "mine").unwrap();
-        tidy(folder.path(), &keeping, &logs(folder.path()).unwrap()).unwrap();
-        // Retention of 20 s before 130: the log of 110 is the oldest one left.
-        let expected = [
-            "00000000110-00.log",
-            "00000000110-00.ticks.parquet",
-            "00000000120-00.log",
-            "00000000120-00.ticks.parquet",
-            "00000000130-00.log",
-            "00000000130-00.ticks.parquet",
-            "notes.txt",
-        ];
-        assert_eq!(names(folder.path()), expected);
-        tidy(folder.path(), &keeping, &logs(folder.path()).unwrap()).unwrap();
-        assert_eq!(names(folder.path()), expected, "nothing is done twice");
-    }
-}
+mod tests;

@@ -1,230 +1,171 @@
-//! Sealing of a log into Parquet: one file per kind of source, with a row per node and tick and a column per
-//! counter; and one file with the closings of the ticks.
+//! Sealing of a log into Parquet: three tables, each with the same columns in every segment of every store.
 //!
-//! Values are the device's totals, `NULL` if missing. Quantity, unit and width of each column are in the
-//! file's metadata (`hopbyte.counters`, JSON).
+//! | file | a row |
+//! |---|---|
+//! | `SEGMENT.counters.parquet` | a counter of a port of a node in a tick: the device's total, `NULL` if missing |
+//! | `SEGMENT.reports.parquet` | a source of a node in a tick: time of the reading, sequence number, arrival |
+//! | `SEGMENT.ticks.parquet` | a tick: when it closed, and missing, late, reset, frozen and failed nodes |
 
-use super::log::LogReader;
-use crate::block::{Arrival, Closing, Cluster};
+use super::disk::{Disk, Os};
+use super::reader::{Damage, LogReader};
+use super::table::{Counters, Reports};
+use crate::block::{self, Arrival, Closing, Cluster};
 use crate::columns::{Output, failed, put, text, time, whole};
-use crate::shape::quantity_name;
-use hopbyte_observe::counters::reading::Layout;
 use parquet::basic::Repetition;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
-use parquet::schema::types::TypePtr;
-use serde_json::json;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of values held before a row group is written, over all columns of a file.
-const MOST_VALUES: usize = 4 << 20;
+/// Metadata by which a file is known to hold all ticks of its log: the layout's version and the log's length.
+const OF_LOG: &str = "hopbyte.log";
 
-/// Writes the Parquet files of a log beside it and returns their paths. Each is written under a temporary
-/// name and renamed; the log is not modified.
-pub fn seal(log: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut reader = LogReader::open(log)?;
-    let mut tables: Vec<Option<Table>> = Vec::new();
-    let mut ticks = Ticks::default();
-    let mut names: Vec<String> = Vec::new();
-    loop {
-        let mut failure = None;
-        let closing = reader.next_block(|cluster, node, arrival| {
-            let filed = file(log, cluster, node, arrival, &mut tables, &mut names);
-            failure = failure.take().or(filed.err());
-        })?;
-        if let Some(error) = failure {
+/// The Parquet files of a log.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// Their paths.
+    pub files: Vec<PathBuf>,
+    /// Damage of the log, whose sound part was written.
+    pub damage: Damage,
+}
+
+/// Writes the Parquet files of a log beside it. Each is written under a temporary name and renamed; the log is not
+/// modified.
+///
+/// # Errors
+/// `WouldBlock`: its collector writes the log, or another process seals it.
+pub fn seal(log: &Path) -> io::Result<Sealed> {
+    seal_on(&Os, log)
+}
+
+/// Seals all logs of a store. Returns the files, warnings, and whether every log is sound. A log that its collector writes
+/// is left out.
+pub fn seal_all(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>, bool)> {
+    let (mut files, mut warnings, mut sound) = (Vec::new(), Vec::new(), true);
+    let logs = super::logs(folder)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
+    for log in logs {
+        match seal(&log) {
+            Ok(sealed) => {
+                files.extend(sealed.files);
+                if !sealed.damage.is_none() {
+                    warnings.push(format!("{}: {}", log.display(), sealed.damage));
+                    sound = false;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                warnings.push(format!("{}: left out: {error}", log.display()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                warnings.push(error.to_string());
+                sound = false;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((files, warnings, sound))
+}
+
+/// [`seal`] on another disk than the operating system's.
+pub(super) fn seal_on(disk: &dyn Disk, log: &Path) -> io::Result<Sealed> {
+    let mut reader = LogReader::open_on(disk, log)?;
+    if !reader.claim()? {
+        let text = "another process writes or seals this log";
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+    }
+    let about = [(OF_LOG, of_log(reader.length()?))];
+    // The period of a collector, and thereby of a log, does not change.
+    let mut first = LogReader::open_on(disk, log)?;
+    let found = first
+        .next_entries()
+        .map(|_| block::closing(first.entries()));
+    let period_ns = found.and_then(Result::ok).map_or(0, |c| c.period_ns);
+    let mut counters = Counters::create(disk, log, period_ns, &about)?;
+    let mut reports = match Reports::create(disk, log, &about) {
+        Ok(reports) => reports,
+        Err(error) => {
+            counters.discard(disk);
             return Err(error);
         }
-        let Some(closing) = closing else { break };
+    };
+    let mut ticks = Ticks::default();
+    let filled = fill(&mut reader, &mut counters, &mut reports, &mut ticks);
+    if let Err(error) = filled {
+        counters.discard(disk);
+        reports.discard(disk);
+        return Err(error);
+    }
+    // The ticks are last: they say that the segment is sealed.
+    let mut files = match counters.finish(disk) {
+        Ok(file) => vec![file],
+        Err(error) => {
+            reports.discard(disk);
+            return Err(error);
+        }
+    };
+    files.push(reports.finish(disk)?);
+    files.push(ticks.write(disk, log, &about)?);
+    Ok(Sealed {
+        files,
+        damage: reader.damage().clone(),
+    })
+}
+
+fn fill(
+    reader: &mut LogReader,
+    counters: &mut Counters,
+    reports: &mut Reports,
+    ticks: &mut Ticks,
+) -> io::Result<()> {
+    loop {
+        let mut filed = Ok(());
+        let closing = reader.next_block(|cluster, id, arrival| {
+            if filed.is_ok() {
+                filed = file(cluster, id, arrival, counters, reports);
+            }
+        })?;
+        filed?;
+        let Some(closing) = closing else {
+            return Ok(());
+        };
         ticks.add(&closing, &reader.cluster);
     }
-    let mut written = Vec::new();
-    for table in tables.into_iter().flatten() {
-        written.push(table.finish()?);
-    }
-    written.push(ticks.write(log)?);
-    Ok(written)
 }
 
 fn file(
-    log: &Path,
     cluster: &Cluster,
     id: u32,
-    arrival: Arrival,
-    tables: &mut Vec<Option<Table>>,
-    names: &mut Vec<String>,
+    came: Arrival,
+    counters: &mut Counters,
+    reports: &mut Reports,
 ) -> io::Result<()> {
     let Some(node) = cluster.node(id) else {
         return Ok(());
     };
     for held in node.sources.iter().flatten() {
-        let shape = held.shape as usize;
-        if tables.len() <= shape {
-            tables.resize_with(shape + 1, || None);
-        }
-        let table = match &mut tables[shape] {
-            Some(table) => table,
-            none => {
-                let layout = cluster.shapes.layout(held.shape);
-                let name = file_name(&layout.source, names);
-                none.insert(Table::create(log, &name, layout)?)
-            }
-        };
-        let moment = node.moment(held);
-        let time_ns = moment.time_ns.unwrap_or(node.header.time_ns);
-        table.keys.push(Key {
-            node: id,
-            tick: node.header.tick,
-            sequence: node.header.sequence,
-            time_ns,
-            arrival,
-        });
-        if table.names.len() <= id as usize {
-            table.names.resize(id as usize + 1, ByteArray::from(""));
-        }
-        if table.names[id as usize].is_empty() {
-            table.names[id as usize] = (*node.name).into();
-        }
-        table.values.extend(held.values.iter());
-        if table.values.len() >= MOST_VALUES {
-            table.flush()?;
-        }
+        let layout = cluster.shapes.layout(held.shape);
+        counters.add(id, node, held, layout)?;
+        reports.add(node, held, layout, arrival(came))?;
     }
     Ok(())
 }
 
-/// A unique file name for a source.
-fn file_name(source: &str, names: &mut Vec<String>) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '-' {
-            c
-        } else {
-            '_'
-        }
+fn of_log(bytes: u64) -> String {
+    format!("layout 2, {bytes} bytes")
+}
+
+/// Whether all of a log is in Parquet files of this version.
+pub(super) fn is_sealed(log: &Path) -> bool {
+    let sealed = || {
+        let bytes = log.metadata().ok()?.len();
+        let file = File::open(log.with_extension("ticks.parquet")).ok()?;
+        let reader = SerializedFileReader::new(file).ok()?;
+        let about = reader.metadata().file_metadata().key_value_metadata()?;
+        let of = about.iter().find(|pair| pair.key == OF_LOG)?;
+        Some(of.value.as_deref() == Some(&of_log(bytes)))
     };
-    let base: String = source.chars().map(plain).collect();
-    let same = names.iter().filter(|n| **n == base).count();
-    names.push(base.clone());
-    if same == 0 {
-        base
-    } else {
-        format!("{base}-{}", same + 1)
-    }
-}
-
-struct Key {
-    node: u32,
-    tick: u64,
-    sequence: u64,
-    time_ns: u64,
-    arrival: Arrival,
-}
-
-/// A file that is being written.
-struct Table {
-    output: Output,
-    counters: usize,
-    keys: Vec<Key>,
-    values: Vec<Option<u64>>,
-    names: Vec<ByteArray>,
-}
-
-impl Table {
-    fn create(log: &Path, name: &str, layout: &Layout) -> io::Result<Self> {
-        let mut fields = vec![
-            text("node")?,
-            whole("tick", Repetition::REQUIRED)?,
-            time("time")?,
-            whole("sequence", Repetition::REQUIRED)?,
-            text("arrival")?,
-        ];
-        let mut about = serde_json::Map::new();
-        for counter in &layout.counters {
-            let port = &layout.ports[usize::from(counter.port)];
-            let column = format!("{port}/{}", counter.name);
-            fields.push(whole(&column, Repetition::OPTIONAL)?);
-            about.insert(
-                column,
-                json!({
-                    "quantity": quantity_name(counter.quantity),
-                    "port": port.to_string(),
-                    "factor": counter.factor,
-                    "bits": counter.behaviour.bits,
-                    "sticky": counter.behaviour.sticky,
-                    "departures": counter.side == hopbyte_fabric::Side::Departures,
-                }),
-            );
-        }
-        let about = [
-            ("hopbyte.source", layout.source.clone()),
-            (
-                "hopbyte.counters",
-                serde_json::Value::Object(about).to_string(),
-            ),
-        ];
-        Ok(Self {
-            output: create(log, name, fields, &about)?,
-            counters: layout.counters.len(),
-            keys: Vec::new(),
-            values: Vec::new(),
-            names: Vec::new(),
-        })
-    }
-
-    /// Writes a row group, sorted by node: a counter's differences are small in that order.
-    fn flush(&mut self) -> io::Result<()> {
-        if self.keys.is_empty() {
-            return Ok(());
-        }
-        let mut order: Vec<usize> = (0..self.keys.len()).collect();
-        order.sort_by_key(|&i| (self.keys[i].node, self.keys[i].sequence));
-        let keys = || order.iter().map(|&i| &self.keys[i]);
-        let mut group = self.output.writer.next_row_group().map_err(failed)?;
-        let nodes: Vec<ByteArray> = keys()
-            .map(|k| self.names[k.node as usize].clone())
-            .collect();
-        put::<ByteArrayType>(&mut group, &nodes, None)?;
-        let numbers: [fn(&Key) -> u64; 3] = [|k| k.tick, |k| k.time_ns, |k| k.sequence];
-        for number in numbers {
-            let column: Vec<i64> = keys().map(|k| number(k) as i64).collect();
-            put::<Int64Type>(&mut group, &column, None)?;
-        }
-        let arrivals: Vec<ByteArray> = keys().map(|k| arrival(k.arrival).into()).collect();
-        put::<ByteArrayType>(&mut group, &arrivals, None)?;
-        for counter in 0..self.counters {
-            let column = || {
-                order
-                    .iter()
-                    .map(|&i| self.values[i * self.counters + counter])
-            };
-            let known: Vec<i64> = column().flatten().map(|v| v as i64).collect();
-            let levels: Vec<i16> = column().map(|v| i16::from(v.is_some())).collect();
-            put::<Int64Type>(&mut group, &known, Some(&levels))?;
-        }
-        group.close().map_err(failed)?;
-        self.keys.clear();
-        self.values.clear();
-        Ok(())
-    }
-
-    fn finish(mut self) -> io::Result<PathBuf> {
-        self.flush()?;
-        self.output.finish()
-    }
-}
-
-/// Creates the Parquet file `name` of a log.
-fn create(
-    log: &Path,
-    name: &str,
-    fields: Vec<TypePtr>,
-    about: &[(&str, String)],
-) -> io::Result<Output> {
-    Output::create(
-        &log.with_extension(format!("{name}.parquet")),
-        fields,
-        about,
-    )
+    sealed().unwrap_or(false)
 }
 
 fn arrival(arrival: Arrival) -> &'static str {
@@ -277,7 +218,7 @@ impl Ticks {
         }
     }
 
-    fn write(&self, log: &Path) -> io::Result<PathBuf> {
+    fn write(&self, disk: &dyn Disk, log: &Path, about: &[(&str, String)]) -> io::Result<PathBuf> {
         let mut fields = vec![
             whole("tick", Repetition::REQUIRED)?,
             time("time")?,
@@ -290,7 +231,18 @@ impl Ticks {
         for name in ["missing", "late", "reset", "frozen", "failed"] {
             fields.push(text(name)?);
         }
-        let mut output = create(log, "ticks", fields, &[])?;
+        let path = log.with_extension("ticks.parquet");
+        let mut output = Output::create(disk, &path, fields, about)?;
+        match self.put(&mut output) {
+            Ok(()) => output.finish(disk),
+            Err(error) => {
+                output.discard(disk);
+                Err(error)
+            }
+        }
+    }
+
+    fn put(&self, output: &mut Output) -> io::Result<()> {
         let mut group = output.writer.next_row_group().map_err(failed)?;
         for column in &self.numbers {
             put::<Int64Type>(&mut group, column, None)?;
@@ -300,6 +252,6 @@ impl Ticks {
             put::<ByteArrayType>(&mut group, column, None)?;
         }
         group.close().map_err(failed)?;
-        output.finish()
+        Ok(())
     }
 }

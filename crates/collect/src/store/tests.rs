@@ -1,0 +1,200 @@
+//! Logs end, segments go, and nothing else does.
+
+use super::*;
+use crate::block::Writer;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Appends a block without nodes; returns whether the log ended with it.
+fn keep(store: &mut Store, tick: u64) -> bool {
+    let closing = closing(tick);
+    store
+        .append(&closing, Writer::default().close(&closing))
+        .unwrap()
+}
+
+fn closing(tick: u64) -> Closing {
+    Closing {
+        tick,
+        period_ns: SECOND,
+        closed_ns: tick * SECOND + SECOND / 4,
+        ..Closing::default()
+    }
+}
+
+fn ticks_of(log: &Path) -> Vec<u64> {
+    let mut log = LogReader::open(log).unwrap();
+    let mut ticks = Vec::new();
+    while let Some(closing) = log.next_block(|_, _, _| {}).unwrap() {
+        ticks.push(closing.tick);
+    }
+    ticks
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap());
+    let mut names: Vec<String> = entries
+        .map(|e| e.file_name().into_string().unwrap())
+        .filter(|n| n != "lock")
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn logs_end_by_time_and_by_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let keeping = Keeping {
+        segment_seconds: 3,
+        seal: false,
+        ..Keeping::default()
+    };
+    let mut store = Store::open(folder.path(), keeping).unwrap();
+    let ended: Vec<bool> = (100..108).map(|t| keep(&mut store, t)).collect();
+    let full = [false, false, false, true];
+    assert_eq!(ended, [full, full].concat());
+    // The clock is set back: an older log of the same second is not overwritten.
+    store.keeping.segment_bytes = 1;
+    assert!(keep(&mut store, 100));
+    drop(store);
+    let expected = [
+        "00000000100-00.log",
+        "00000000100-01.log",
+        "00000000104-00.log",
+    ];
+    assert_eq!(names(folder.path()), expected);
+    let ticks = |name: &str| {
+        let mut log = LogReader::open(&folder.path().join(name)).unwrap();
+        let mut ticks = Vec::new();
+        while let Some(closing) = log.next_block(|_, _, _| {}).unwrap() {
+            ticks.push(closing.tick);
+        }
+        ticks
+    };
+    assert_eq!(ticks(expected[0]), [100, 101, 102, 103]);
+    assert_eq!(ticks(expected[1]), [100]);
+}
+
+fn tidied(folder: &Path, keeping: &Keeping) -> (Vec<String>, Counts) {
+    let status = Status::default();
+    let ended = logs(folder).unwrap();
+    let notes = tidy(&Os, keeping, &ended, &mut Catalogue::default(), &status);
+    (notes, status.counts())
+}
+
+#[test]
+fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let keeping = Keeping {
+        segment_bytes: 1,
+        retain_seconds: Some(20),
+        ..Keeping::default()
+    };
+    let mut store = Store::open(folder.path(), keeping.clone()).unwrap();
+    for tick in [100, 110, 120, 130] {
+        assert!(keep(&mut store, tick), "a log a block");
+    }
+    drop(store);
+    fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    let (notes, counts) = tidied(folder.path(), &keeping);
+    // Retention of 20 s before 130: the log of 110 is the oldest one left.
+    let segment = |t| {
+        [
+            "counters.parquet",
+            "log",
+            "reports.parquet",
+            "ticks.parquet",
+        ]
+        .map(|e| format!("{t:011}-00.{e}"))
+    };
+    let mut expected: Vec<String> = [110, 120, 130].into_iter().flat_map(segment).collect();
+    expected.push("notes.txt".into());
+    assert_eq!(names(folder.path()), expected);
+    assert_eq!(counts.deleted_segments, 1);
+    assert!(
+        notes.iter().any(|n| n.contains("1 segments deleted")),
+        "{notes:?}"
+    );
+    tidied(folder.path(), &keeping);
+    assert_eq!(names(folder.path()), expected, "nothing is done twice");
+}
+
+#[test]
+fn foreign_files_and_names_delete_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let keeping = Keeping {
+        segment_bytes: 1,
+        retain_seconds: Some(86_400),
+        ..Keeping::default()
+    };
+    let mut store = Store::open(folder.path(), keeping.clone()).unwrap();
+    for tick in [100, 110, 120] {
+        keep(&mut store, tick);
+    }
+    // One run with the clock 400 days ahead.
+    keep(&mut store, 400 * 86_400);
+    drop(store);
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("zzz.log"), "").unwrap();
+    fs::write(path("99999999999-00.log"), "not a log").unwrap();
+    fs::write(path("hopbyte.log"), "hopbyte log 4\n").unwrap();
+    fs::rename(path("00000000100-00.log"), path("renamed.log")).unwrap();
+    let before = logs(folder.path()).unwrap();
+    let mut store = Store::open(folder.path(), keeping).unwrap();
+    store.join();
+    let notes: Vec<String> = store.notes().collect();
+    assert_eq!(logs(folder.path()).unwrap(), before);
+    assert_eq!(store.status().counts().deleted_segments, 0);
+    for said in [
+        "3 segments stay",
+        "99999999999-00.log: found a file that is not a hopbyte log",
+        "hopbyte.log: found a log of version 4, expected version 2 or 3",
+        "days apart",
+    ] {
+        assert!(notes.iter().any(|n| n.contains(said)), "{said}: {notes:?}");
+    }
+    assert!(
+        path("renamed.ticks.parquet").exists(),
+        "its content counts, not its name"
+    );
+}
+
+/// A log as version 2 wrote it.
+fn version_2(ticks: std::ops::Range<u64>) -> Vec<u8> {
+    let mut log = b"hopbyte log 2\n".to_vec();
+    for tick in ticks {
+        log.extend_from_slice(Writer::default().close(&closing(tick)));
+    }
+    log
+}
+
+#[test]
+fn logs_of_version_2_are_read_repaired_and_sealed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000000100-00.log");
+    let whole = version_2(100..120);
+    let block = (whole.len() - 14) / 20;
+    // In the middle: a flipped bit in each byte of a block, of its length and of its checksum among them.
+    for at in 14 + 5 * block..14 + 6 * block {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        fs::write(&path, &bytes).unwrap();
+        let keeping = Keeping {
+            seal: false,
+            ..Keeping::default()
+        };
+        let mut store = Store::open(folder.path(), keeping).unwrap();
+        let notes: Vec<String> = store.notes().collect();
+        assert!(notes[0].contains("1 blocks lost"), "{at}: {notes:?}");
+        drop(store);
+        let kept = ticks_of(&path);
+        let expected: Vec<u64> = (100..120).filter(|&t| t != 105).collect();
+        assert_eq!(kept, expected, "byte {at}");
+        let original = folder.path().join("00000000100-00.log.damaged");
+        assert_eq!(fs::read(&original).unwrap(), bytes);
+        fs::remove_file(original).unwrap();
+    }
+    fs::write(&path, &whole).unwrap();
+    assert!(seal(&path).unwrap().damage.is_none());
+    assert_eq!(ticks_of(&path), (100..120).collect::<Vec<_>>());
+}

@@ -1,4 +1,5 @@
-/* A rank's file in the format of ../FORMAT.md, written under a temporary name and renamed when complete. */
+/* A rank's file in the format of ../FORMAT.md, written under a temporary name and renamed when complete. Its phases
+ * and groups are written at once, its counts when the table is full and at the end. */
 #include "record.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ static struct {
     FILE *stream;
     bool failed, spawned;
     int phases_written, groups_written;
-    uint64_t lines;
+    uint64_t lines, bytes;
     double start;
 } file;
 
@@ -32,25 +33,6 @@ static void file_complain(const char *doing)
         hopbyte_say("cannot %s %s: %s; rank %d is not recorded", doing, file.temporary, strerror(errno),
                     hopbyte_recorder.rank);
     file.failed = true;
-}
-
-void hopbyte_file_init(bool spawned)
-{
-    const char *folder = getenv("HOPBYTE_RECORD_DIR");
-    char host[256];
-    if (!folder || !*folder)
-        folder = "hopbyte-record";
-    hopbyte_host_read(host, sizeof host);
-    int length = 0;
-    NEXT(Get_library_version)(file.library, &length);
-    file.library[strcspn(file.library, "\n\t")] = 0;
-    file.spawned = spawned;
-    file.start = clock_now();
-    if (spawned)
-        snprintf(file.final, sizeof file.final, "%s/spawned.%s.%ld.hbr", folder, host, (long)getpid());
-    else
-        snprintf(file.final, sizeof file.final, "%s/rank.%d.hbr", folder, hopbyte_recorder.rank);
-    snprintf(file.temporary, sizeof file.temporary, "%s.%ld.tmp", file.final, (long)getpid());
 }
 
 /* Creates the folder of the file and its parents. */
@@ -100,11 +82,12 @@ __attribute__((format(printf, 1, 2))) static void line_write(const char *format,
 {
     va_list list;
     va_start(list, format);
-    if (vfprintf(file.stream, format, list) < 0)
-        file_complain("write");
+    int length = vfprintf(file.stream, format, list);
     va_end(list);
-    fputc('\n', file.stream);
+    if (length < 0 || fputc('\n', file.stream) == EOF)
+        file_complain("write");
     file.lines++;
+    file.bytes += (uint64_t)length + 1;
 }
 
 static void header_write(void)
@@ -125,18 +108,40 @@ static void header_write(void)
     line_write("library\t%s", file.library);
 }
 
-static bool file_open(void)
+void hopbyte_file_init(bool spawned)
 {
-    if (file.stream || file.failed)
-        return !file.failed;
+    const char *folder = getenv("HOPBYTE_RECORD_DIR");
+    char host[256];
+    if (!folder || !*folder)
+        folder = "hopbyte-record";
+    hopbyte_host_read(host, sizeof host);
+    int length = 0;
+    NEXT(Get_library_version)(file.library, &length);
+    file.library[strcspn(file.library, "\n\t")] = 0;
+    file.spawned = spawned;
+    file.start = clock_now();
+    if (spawned)
+        snprintf(file.final, sizeof file.final, "%s/spawned.%s.%ld.hbr", folder, host, (long)getpid());
+    else
+        snprintf(file.final, sizeof file.final, "%s/rank.%d.hbr", folder, hopbyte_recorder.rank);
+    snprintf(file.temporary, sizeof file.temporary, "%s.%ld.tmp", file.final, (long)getpid());
+    char live[sizeof file.final + 32];
+    snprintf(live, sizeof live, "%s.%ld.live", file.final, (long)getpid());
     folder_make();
-    file.stream = fopen(file.temporary, "w");
+    file.stream = fopen(file.temporary, "we");
     if (!file.stream) {
         file_complain("create");
-        return false;
+        return;
     }
+    hopbyte_live_init(live);
     header_write();
-    return true;
+}
+
+uint64_t hopbyte_file_flush(void)
+{
+    if (file.stream && fflush(file.stream) != 0)
+        file_complain("write");
+    return file.bytes;
 }
 
 /* World ranks in order, runs of equal steps as first-last or first-last:step. */
@@ -177,14 +182,19 @@ static void group_write(const struct hopbyte_group *g)
     free(text);
 }
 
-static void definitions_write(void)
+void hopbyte_file_define(void)
 {
+    if (!file.stream)
+        return;
     while (file.phases_written < hopbyte_phase_count()) {
         line_write("phase\t%d\t%s", file.phases_written, hopbyte_phase_name(file.phases_written));
         file.phases_written++;
     }
     for (const struct hopbyte_group *g; (g = hopbyte_group_at((uint16_t)file.groups_written)); file.groups_written++)
         group_write(g);
+    struct hopbyte_live_state state = hopbyte_live_state();
+    state.text = hopbyte_file_flush();
+    hopbyte_live_commit(state);
 }
 
 /* The group of a line, `-` if it has no number. */
@@ -230,12 +240,7 @@ static void item_drop(const struct hopbyte_item *item)
 
 void hopbyte_file_spill(void)
 {
-    if (!file_open()) {
-        hopbyte_table_drain(item_drop);
-        return;
-    }
-    definitions_write();
-    hopbyte_table_drain(item_write);
+    hopbyte_table_drain(file.stream ? item_write : item_drop);
 }
 
 static void trailer_write(const char *ended)
@@ -245,8 +250,8 @@ static void trailer_write(const char *ended)
         double seconds = hopbyte_phase_seconds(i, &entries);
         line_write("time\t%d\t%.6f\t%" PRIu64, i, seconds, entries);
     }
-    if (hopbyte_table_rounded())
-        line_write("rounded\t%" PRIu64, hopbyte_table_rounded());
+    if (hopbyte_live->rounded)
+        line_write("rounded\t%" PRIu64, hopbyte_live->rounded);
     line_write("cpu\t%d", sched_getcpu());
     line_write("stop\t%.6f", clock_now());
     line_write("ended\t%s", ended);
@@ -267,4 +272,14 @@ void hopbyte_file_finish(const char *ended)
         unlink(file.temporary);
     else if (rename(file.temporary, file.final) != 0)
         file_complain("rename");
+    hopbyte_live_finish();
+}
+
+/* Closes the descriptor below the stream, so that nothing in its buffer is written twice. */
+void hopbyte_file_leave(void)
+{
+    if (file.stream)
+        close(fileno(file.stream));
+    file.stream = NULL;
+    hopbyte_live_leave();
 }

@@ -71,6 +71,7 @@ static void group_register(struct hopbyte_group *g)
     g->index = (uint16_t)group_count;
     groups[group_count++] = g;
     list_bytes += bytes;
+    hopbyte_file_define();
 }
 
 /* Takes ownership of `ranks`. */

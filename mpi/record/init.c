@@ -2,6 +2,7 @@
 #include "record.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,16 @@ static struct {
     bool sessions_used;
 } state;
 
+/* A forked child shares the counts' memory and must not touch it. */
+static void record_leave(void)
+{
+    state.ended = true;
+    hopbyte_recorder.on = false;
+    hopbyte_table_leave();
+    hopbyte_phases_leave();
+    hopbyte_file_leave();
+}
+
 static void record_begin(MPI_Group world, bool spawned)
 {
     const char *style = getenv("HOPBYTE_RECORD_PCONTROL");
@@ -26,14 +37,15 @@ static void record_begin(MPI_Group world, bool spawned)
     state.process = getpid();
     state.ipm = style && strcmp(style, "ipm") == 0;
     hopbyte_groups_init(world);
-    if (!hopbyte_table_init()) {
+    hopbyte_file_init(spawned);
+    if (!hopbyte_table_init() || !hopbyte_phases_init()) {
         hopbyte_say("out of memory at the start (rank %d); nothing is recorded", hopbyte_recorder.rank);
         state.ended = true;
         return;
     }
-    hopbyte_phases_init();
-    hopbyte_file_init(spawned);
-    hopbyte_recorder.on = true;
+    hopbyte_cause_watch();
+    pthread_atfork(NULL, NULL, record_leave);
+    __atomic_store_n(&hopbyte_recorder.on, true, __ATOMIC_RELAXED);
 }
 
 static void record_begin_world(void)
@@ -54,7 +66,7 @@ static void record_end(const char *ended)
     if (!state.begun || state.ended || state.process != getpid())
         return;
     state.ended = true;
-    hopbyte_recorder.on = false;
+    __atomic_store_n(&hopbyte_recorder.on, false, __ATOMIC_RELAXED);
     hopbyte_lock();
     hopbyte_file_finish(ended);
     hopbyte_unlock();
@@ -69,6 +81,7 @@ __attribute__((destructor)) static void record_end_at_exit(void)
 HOPBYTE_DEFINE(int, Init, (int *argc, char ***argv))
 {
     hopbyte_depth++;
+    hopbyte_cause_before();
     int rc = NEXT(Init)(argc, argv);
     hopbyte_depth--;
     if (rc == MPI_SUCCESS && !hopbyte_depth)
@@ -79,6 +92,7 @@ HOPBYTE_DEFINE(int, Init, (int *argc, char ***argv))
 HOPBYTE_DEFINE(int, Init_thread, (int *argc, char ***argv, int required, int *provided))
 {
     hopbyte_depth++;
+    hopbyte_cause_before();
     int rc = NEXT(Init_thread)(argc, argv, required, provided);
     hopbyte_depth--;
     if (rc == MPI_SUCCESS && !hopbyte_depth)
@@ -109,6 +123,8 @@ HOPBYTE_DEFINE(int, Abort, (MPI_Comm comm, int errorcode))
 HOPBYTE_DEFINE(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session))
 {
     hopbyte_depth++;
+    if (!state.begun)
+        hopbyte_cause_before();
     int rc = NEXT(Session_init)(info, errhandler, session), started = 0;
     MPI_Group world;
     NEXT(Initialized)(&started);

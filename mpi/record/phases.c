@@ -8,18 +8,14 @@
 
 enum { DEPTH_MAX = 64, NAME_MAX_BYTES = 1024 };
 
-static struct phase {
-    char *name;
-    double seconds;
-    uint64_t entries;
-} *phases;
+static char **names;
+static struct hopbyte_phase_time *times;
 static int phase_count, phase_room;
 
 static char path[NAME_MAX_BYTES];       /* current phase */
 static size_t path_lengths[DEPTH_MAX];  /* length to truncate to at the end of each region */
 static int depth;                       /* may exceed DEPTH_MAX: deeper regions count in the last one kept */
 static int control;                     /* phase number set by MPI_Pcontrol, 0 for none */
-static double since;
 
 static double seconds_now(void)
 {
@@ -32,10 +28,10 @@ static int phase_append(const char *name)
 {
     if (phase_count == phase_room) {
         int room = phase_room ? 2 * phase_room : 16;
-        struct phase *more = realloc(phases, (size_t)room * sizeof *phases);
+        char **more = realloc(names, (size_t)room * sizeof *names);
         if (!more)
             return phase_count - 1;
-        phases = more;
+        names = more;
         phase_room = room;
     }
     char *copy = strdup(name);
@@ -44,14 +40,15 @@ static int phase_append(const char *name)
     for (char *c = copy; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = ' '; /* the file is split at tabs and newlines */
-    phases[phase_count] = (struct phase){copy, 0, 0};
-    return phase_count++;
+    names[phase_count++] = copy;
+    hopbyte_file_define();
+    return phase_count - 1;
 }
 
 static int phase_find(const char *name)
 {
     for (int i = 0; i < phase_count; i++)
-        if (strcmp(phases[i].name, name) == 0)
+        if (strcmp(names[i], name) == 0)
             return i;
     if (phase_count < PHASES_MAX - 1)
         return phase_append(name);
@@ -67,18 +64,29 @@ static void phase_enter(void)
     double now = seconds_now();
     hopbyte_lock();
     int to = phase_find(*path ? path : "main");
-    if (hopbyte_recorder.phase < (uint32_t)phase_count)
-        phases[hopbyte_recorder.phase].seconds += now - since;
-    phases[to].entries++;
-    since = now;
+    times[hopbyte_recorder.phase].seconds += now - hopbyte_live->since;
+    times[to].entries++;
+    hopbyte_live->since = now;
+    hopbyte_live->phase = (uint64_t)to;
     __atomic_store_n(&hopbyte_recorder.phase, (uint32_t)to, __ATOMIC_RELAXED);
     hopbyte_unlock();
 }
 
-void hopbyte_phases_init(void)
+bool hopbyte_phases_init(void)
 {
-    since = seconds_now();
+    times = hopbyte_live_take(PHASES_MAX * sizeof *times, &hopbyte_live->times);
+    if (!times)
+        times = calloc(PHASES_MAX, sizeof *times);
+    if (!times)
+        return false;
+    hopbyte_live->since = seconds_now();
     phase_enter();
+    return phase_count > 0;
+}
+
+void hopbyte_phases_leave(void)
+{
+    phase_count = 0;
 }
 
 int hopbyte_phase_count(void)
@@ -88,14 +96,14 @@ int hopbyte_phase_count(void)
 
 const char *hopbyte_phase_name(int phase)
 {
-    return phases[phase].name;
+    return names[phase];
 }
 
 double hopbyte_phase_seconds(int phase, uint64_t *entries)
 {
-    double running = (uint32_t)phase == hopbyte_recorder.phase ? seconds_now() - since : 0;
-    *entries = phases[phase].entries;
-    return phases[phase].seconds + running;
+    double running = (uint32_t)phase == hopbyte_recorder.phase ? seconds_now() - hopbyte_live->since : 0;
+    *entries = times[phase].entries;
+    return times[phase].seconds + running;
 }
 
 static void path_push(const char *name)

@@ -80,7 +80,7 @@ struct hopbyte_comm {
  * two not above it. */
 struct hopbyte_item {
     uint64_t key, size, bytes, messages;
-};
+} __attribute__((aligned(16)));
 #define SIZE_ROUNDED (UINT64_C(1) << 63)
 
 /* Destination of contributions: the table (sink NULL), or a list that each start of a persistent operation
@@ -123,48 +123,127 @@ static inline uint64_t hopbyte_key_hash(uint64_t key, uint64_t size)
     return (key ^ size * UINT64_C(0xff51afd7ed558ccd)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* A thread's counts that are not yet in the table: one slot per hash value. */
-enum { TALLY_BITS = 6 };
-struct hopbyte_tally {
-    struct hopbyte_item slots[1 << TALLY_BITS]; /* key 0 is an empty slot */
-    struct hopbyte_tally *next;
-    bool listed;
-};
-extern _Thread_local struct hopbyte_tally hopbyte_tally;
+/* A thread's counts that are not yet in the table: one slot per hash value, key 0 is an empty slot. */
+enum { TALLY_BITS = 6, TALLY_SLOTS = 1 << TALLY_BITS };
+extern _Thread_local struct hopbyte_item *hopbyte_slots; /* of this thread; empty and shared until it counts */
 
 bool hopbyte_table_init(void);
-/* Flushes a slot to the table and reassigns it to another key. */
-void hopbyte_tally_turn(struct hopbyte_item *slot, uint64_t key, uint64_t size);
+/* Flushes slot `at` of this thread to the table and gives it to another key. */
+struct hopbyte_item *hopbyte_tally_turn(unsigned at, uint64_t key, uint64_t size);
+
+/* One store for both numbers: a process killed at any instruction has counted a call whole or not at all. */
+typedef uint64_t hopbyte_pair __attribute__((vector_size(16), may_alias));
 static inline void hopbyte_slot_add(struct hopbyte_item *slot, uint64_t bytes, uint64_t messages)
 {
+#if defined(__SANITIZE_THREAD__)
     /* Read by other threads only where a process ends while its threads still send. */
     __atomic_store_n(&slot->bytes, slot->bytes + bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->messages, slot->messages + messages, __ATOMIC_RELAXED);
+#else
+    hopbyte_pair *counts = (hopbyte_pair *)&slot->bytes;
+    *counts += (hopbyte_pair){bytes, messages};
+#endif
 }
 /* Adds to this thread's count of `key`; without a lock if its slot still holds that key. */
 static inline void hopbyte_tally_add(uint64_t key, uint64_t bytes, uint64_t messages)
 {
-    struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key, 0) >> (64 - TALLY_BITS)];
+    unsigned at = (unsigned)(hopbyte_key_hash(key, 0) >> (64 - TALLY_BITS));
+    struct hopbyte_item *slot = &hopbyte_slots[at];
     if (__builtin_expect(slot->key != key, 0))
-        hopbyte_tally_turn(slot, key, 0);
+        slot = hopbyte_tally_turn(at, key, 0);
     hopbyte_slot_add(slot, bytes, messages);
 }
 /* The same for a CLASS_CALL key. */
 static inline void hopbyte_tally_call(uint64_t key, uint64_t size, uint64_t bytes, uint64_t calls)
 {
-    struct hopbyte_item *slot = &hopbyte_tally.slots[hopbyte_key_hash(key, size) >> (64 - TALLY_BITS)];
+    unsigned at = (unsigned)(hopbyte_key_hash(key, size) >> (64 - TALLY_BITS));
+    struct hopbyte_item *slot = &hopbyte_slots[at];
     if (__builtin_expect(slot->key != key || slot->size != size, 0))
-        hopbyte_tally_turn(slot, key, size);
+        slot = hopbyte_tally_turn(at, key, size);
     hopbyte_slot_add(slot, bytes, calls);
 }
 /* Flushes the threads' counts to the table, which is written out and emptied when full. The lock is held. */
 void hopbyte_tallies_gather(void);
-/* Collective calls counted under a rounded size, after too many different ones. */
-uint64_t hopbyte_table_rounded(void);
-/* Calls `visit` for every entry in ascending order of keys and empties the table. */
+/* Calls `visit` for every entry in ascending order of keys, commits the text that it wrote, and empties the table. */
 void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *));
+/* In a forked child: forgets the memory that it shares with its parent. The same for the other parts. */
+void hopbyte_table_leave(void);
+void hopbyte_phases_leave(void);
+void hopbyte_file_leave(void);
+void hopbyte_live_leave(void);
 void hopbyte_lock(void);
 void hopbyte_unlock(void);
+
+/* --- live.c: counts that outlive the process --- */
+
+/* What a rank has counted lies in a file mapped into memory, so a rank that is killed leaves it to the reader
+ * (../FORMAT.md, "A rank that was killed"). Offsets are from the start of the file, 0 for memory outside it. All
+ * fields are of 8 bytes. */
+struct hopbyte_live_state {
+    uint64_t text;    /* bytes of the text file that are valid */
+    uint64_t table;   /* offset of the table */
+    uint64_t room;    /* its entries */
+    uint64_t emptied; /* 1: the table's counts are in the text */
+};
+/* A slot's counts on their way to the table: while `valid`, `item` is the entry's next value and the slot's next key
+ * is `key`, whatever entry and slot hold. */
+struct hopbyte_live_move {
+    uint64_t valid, entry, slot, key, size, unused;
+    struct hopbyte_item item;
+};
+enum { LIVE_PIECES = 24 };
+struct hopbyte_live {
+    char magic[16];
+    uint64_t order; /* LIVE_ORDER, for readers of another byte order */
+    uint64_t current; /* index of the valid state */
+    struct hopbyte_live_state states[2];
+    struct hopbyte_live_move move;
+    uint64_t cause, detail; /* enum hopbyte_cause, and the signal or the exit status */
+    double stopped, stopped_monotonic; /* when the cause was seen, 0 if it was not */
+    uint64_t phase; /* current phase, entered at `since` (monotonic) */
+    double since;
+    uint64_t times;   /* offset of PHASES_MAX struct hopbyte_phase_time */
+    uint64_t rounded; /* collective calls counted under a rounded size, after too many different ones */
+    struct {
+        uint64_t offset, blocks;
+    } tallies[LIVE_PIECES]; /* blocks of TALLY_SLOTS items */
+};
+#define LIVE_MAGIC "hopbyte-live 1"
+#define LIVE_ORDER UINT64_C(0x0102030405060708)
+enum hopbyte_cause { CAUSE_NONE, CAUSE_SIGNAL, CAUSE_EXIT };
+struct hopbyte_phase_time {
+    double seconds;
+    uint64_t entries;
+};
+
+_Static_assert(offsetof(struct hopbyte_live, move) == 96 && offsetof(struct hopbyte_live, cause) == 176 &&
+                   offsetof(struct hopbyte_live, tallies) == 240,
+               "readers know these offsets");
+
+extern struct hopbyte_live *hopbyte_live; /* in private memory if there is no file */
+/* Creates the file; without a path, or if that fails, counts stay in private memory. */
+void hopbyte_live_init(const char *path);
+/* Zeroed memory in the file; NULL if there is no file or no space. */
+void *hopbyte_live_take(size_t bytes, uint64_t *offset);
+/* Makes `next` the valid state, in one store. */
+void hopbyte_live_commit(struct hopbyte_live_state next);
+static inline struct hopbyte_live_state hopbyte_live_state(void)
+{
+    return hopbyte_live->states[hopbyte_live->current];
+}
+/* Notes the cause of an end; safe in signal handlers. */
+void hopbyte_live_cause(enum hopbyte_cause cause, int detail);
+/* Removes the file: the record is complete. */
+void hopbyte_live_finish(void);
+/* No store before it is delayed past it, as seen after the death of the process. */
+static inline void hopbyte_live_order(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+/* --- cause.c: how the process ended --- */
+
+/* Before MPI's initialisation, and after it: signals that would end the process, or would have before MPI's library
+ * installed a handler of its own, are noted. */
+void hopbyte_cause_before(void);
+void hopbyte_cause_watch(void);
 
 /* --- groups.c: handles to world ranks --- */
 
@@ -260,7 +339,7 @@ void hopbyte_collective_neighborv(struct hopbyte_sink *sink, enum hopbyte_kind k
 
 /* --- phases.c --- */
 
-void hopbyte_phases_init(void);
+bool hopbyte_phases_init(void);
 int hopbyte_phase_count(void);
 const char *hopbyte_phase_name(int phase);
 /* Seconds in a phase so far, and the number of entries. */
@@ -270,10 +349,14 @@ void hopbyte_phases_control(int level, const char *name);
 
 /* --- file.c --- */
 
-/* Chooses the file names of this rank. A spawned process is a rank of another world and gets a name of its own. */
+/* Opens the temporary file. A spawned process is a rank of another world and gets a name of its own. */
 void hopbyte_file_init(bool spawned);
+/* Appends the phases and groups that are new, so that counts may use them. The table's lock is held. */
+void hopbyte_file_define(void);
 /* Appends the table to the temporary file and empties it. The table's lock is held. */
 void hopbyte_file_spill(void);
+/* Writes out what was appended; the number of valid bytes. */
+uint64_t hopbyte_file_flush(void);
 /* Writes the remaining entries and the trailer, and gives the file its final name. `ended` is the trailer's word. */
 void hopbyte_file_finish(const char *ended);
 

@@ -197,7 +197,7 @@ def add(counter: Counter[str], fields: list[str]) -> None:
 def read_records(folder: Path, ranks: int) -> list[Record]:
     """All files of a job, in rank order."""
     records = [read_record(folder / f"rank.{rank}.hbr") for rank in range(ranks)]
-    assert not list(folder.glob("*.tmp")), "temporary files left behind"
+    assert not [*folder.glob("*.tmp"), *folder.glob("*.live")], "temporary files left behind"
     for rank, record in enumerate(records):
         assert (record.header["rank"], record.header["size"]) == (str(rank), str(ranks))
         for group, (_, listing) in record.groups.items():

@@ -3,7 +3,10 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
+#include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size, repetitions;
 enum { ROOM = 1 << 16 };
@@ -354,6 +357,21 @@ static void all_of(const char *list)
         one_of(kind);
 }
 
+/* Ends this process in the middle of a job, once all ranks have counted the same. */
+static void end_by(const char *way)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    usleep(500000);
+    if (strcmp(way, "finalize") == 0)
+        return;
+    if (strcmp(way, "abort()") == 0) abort();
+    else if (strcmp(way, "_exit") == 0) _exit(5);
+    else if (strcmp(way, "_Exit") == 0) _Exit(6);
+    else if (strcmp(way, "fault") == 0) *(volatile int *)(uintptr_t)16 = 1;
+    else kill(getpid(), atoi(way)); /* a signal */
+    sleep(60);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -367,6 +385,8 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 3);
     if (argc > 3 && strcmp(argv[3], "exit") == 0)
         exit(4); /* without MPI_Finalize */
+    if (argc > 4 && strcmp(argv[3], "end") == 0)
+        end_by(argc <= 5 || atoi(argv[5]) == rank ? argv[4] : "0"); /* signal 0 does nothing */
     MPI_Finalize();
     return 0;
 }

@@ -1,6 +1,6 @@
-//! Ctrl-C during a search: the first ends the search, the second the process.
+//! Signals to end: the first Ctrl-C ends a search, the second the process; all of them end a job that runs.
 
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -17,6 +17,18 @@ pub fn flag() -> &'static AtomicBool {
         // The order matters: the second handler must see the flag of an earlier Ctrl-C, not of the same one.
         if register_conditional_shutdown(SIGINT, ENDED, Arc::clone(&flag)).is_ok() {
             let _ = register(SIGINT, Arc::clone(&flag));
+        }
+        flag
+    })
+}
+
+/// The flag of SIGTERM, SIGINT and SIGHUP, none of which ends the process from the first call on.
+pub fn terminated() -> &'static AtomicBool {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            let _ = register(signal, Arc::clone(&flag));
         }
         flag
     })

@@ -39,6 +39,7 @@ fn recorded(library: &str, kind: &str, ranks: u32, bytes: u64, calls: u64) -> Tr
             let sum = bytes * calls;
             writeln!(text, "K\t0\tab\t{kind}\t{root}\t{bytes}\t{sum}\t{calls}").unwrap();
         }
+        text.push_str("ended\tfinalize\n");
         let lines = text.lines().count();
         writeln!(text, "end\t{lines}").unwrap();
         std::fs::write(folder.path().join(format!("rank.{rank}.hbr")), text).unwrap();

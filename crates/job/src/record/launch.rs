@@ -3,18 +3,26 @@
 use crate::Lacking;
 use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Timeout of a version query.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Grace period between the signal to end a job and its kill.
 const GRACE: Duration = Duration::from_secs(10);
+/// Interval between looks at a running process.
+const TICK: Duration = Duration::from_millis(20);
 /// The recorder's environment variables, passed to the ranks if set.
-const SETTINGS: [&str; 2] = ["HOPBYTE_RECORD_TABLE", "HOPBYTE_RECORD_PCONTROL"];
+const SETTINGS: [&str; 3] = [
+    "HOPBYTE_RECORD_TABLE",
+    "HOPBYTE_RECORD_PCONTROL",
+    "HOPBYTE_RECORD_LIVE",
+];
 
 /// A binary interface of MPI, and the preload library for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,30 +282,87 @@ impl Job {
         command
     }
 
-    /// Runs it with this process's input and output; see [`run_for`].
-    pub fn run(&self, folder: &Path, deadline: Option<Duration>) -> Result<Option<ExitStatus>> {
-        run_for(&mut self.command(folder), deadline)
+    /// Runs it with this process's input and output; see [`run_until`].
+    pub fn run(
+        &self,
+        folder: &Path,
+        deadline: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<Ended> {
+        run_until(&mut self.command(folder), deadline, stop)
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself.
+    Exited(ExitStatus),
+    /// At the deadline.
+    Deadline(Duration),
+    /// Because `stop` was set.
+    Stopped,
+}
+
+impl Ended {
+    /// Whether it ended by itself, with success.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Exited(status) if status.success())
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "the job ended ({status})"),
+            Self::Deadline(after) => {
+                let seconds = after.as_secs_f64();
+                write!(f, "the job was ended at the deadline of {seconds} s")
+            }
+            Self::Stopped => f.write_str("the job was ended by a signal to hopbyte"),
+        }
     }
 }
 
 /// Runs a command. At the deadline it gets a signal to end, then a kill; the status is then absent.
 pub fn run_for(command: &mut Command, deadline: Option<Duration>) -> Result<Option<ExitStatus>> {
+    Ok(
+        match run_until(command, deadline, &AtomicBool::new(false))? {
+            Ended::Exited(status) => Some(status),
+            Ended::Deadline(_) | Ended::Stopped => None,
+        },
+    )
+}
+
+/// Runs a command. At the deadline, or when `stop` is set, it gets a signal to end, then a kill.
+pub fn run_until(
+    command: &mut Command,
+    deadline: Option<Duration>,
+    stop: &AtomicBool,
+) -> Result<Ended> {
     let mut child = command
         .spawn()
         .with_context(|| format!("starting {}", command.get_program().display()))?;
-    let Some(deadline) = deadline else {
-        return Ok(Some(child.wait().context("waiting for the job")?));
+    let start = Instant::now();
+    let why = loop {
+        if let Some(status) = child.try_wait().context("waiting for the job")? {
+            return Ok(Ended::Exited(status));
+        }
+        if let Some(deadline) = deadline.filter(|&d| start.elapsed() >= d) {
+            break Ended::Deadline(deadline);
+        }
+        if stop.load(Ordering::Relaxed) {
+            break Ended::Stopped;
+        }
+        std::thread::sleep(TICK);
     };
-    if let Some(status) = wait(&mut child, deadline)? {
-        return Ok(Some(status));
-    }
     let pid = child.id().to_string();
     let _ = Command::new("kill").args(["-TERM", &pid]).status();
     if wait(&mut child, GRACE)?.is_none() {
         let _ = child.kill();
         let _ = child.wait();
     }
-    Ok(None)
+    Ok(why)
 }
 
 /// Waits for a process, with a timeout.
@@ -310,7 +375,7 @@ fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
         if start.elapsed() >= patience {
             return Ok(None);
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(TICK);
     }
 }
 

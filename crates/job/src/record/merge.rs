@@ -6,10 +6,12 @@ use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{InputError, Traffic};
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::traffic::{incomplete, live};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Input limits of a rank's file.
 const RECORD: Limits = Limits {
@@ -26,13 +28,43 @@ pub fn new_folder(path: &Path) -> Result<PathBuf> {
     let folder = path
         .canonicalize()
         .with_context(|| format!("finding {}", path.display()))?;
-    if !files(&folder)?.is_empty() {
+    if !files(&folder)?.is_empty() || !live::left_behind(&folder)?.is_empty() {
         bail!(
             "{} has the record of another job\nhint: remove it, or choose another folder with --out",
             path.display()
         );
     }
     Ok(folder)
+}
+
+/// Time that ranks get to end after their launcher has ended.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Completes the records of ranks that were killed, from the counts that they left. Returns those that could not be
+/// completed, with the reason.
+///
+/// # Errors
+/// The folder cannot be read or written.
+pub fn settle(folder: &Path) -> Result<Vec<String>> {
+    let start = Instant::now();
+    let mut problems = Vec::new();
+    for counts in live::left_behind(folder)? {
+        while live::is_running(&counts).unwrap_or(false) && start.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let Some(record) = live::record_of(&counts).filter(|record| !record.exists()) else {
+            continue; // completed by the rank itself meanwhile
+        };
+        match live::recover(&counts) {
+            Ok(text) => {
+                write_atomic(&record, text.bytes())?;
+                let _ = std::fs::remove_file(&counts);
+                let _ = std::fs::remove_file(counts.with_extension("tmp"));
+            }
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    Ok(problems)
 }
 
 /// The files of ranks in a folder, sorted.
@@ -102,13 +134,11 @@ impl Ranks {
         Ok(())
     }
 
-    /// Whether no rank left a file.
-    pub fn is_empty(&self) -> bool {
-        self.ranks.is_empty()
-    }
-
-    /// Reason why the record is incomplete, if it is.
-    pub fn problem(&self) -> Option<String> {
+    /// Ranks whose counts are not there, if any.
+    pub fn absent(&self) -> Option<String> {
+        if self.ranks.is_empty() {
+            return Some("no rank left a record".to_owned());
+        }
         let absent: Vec<usize> = (0..self.size)
             .filter(|r| !self.ranks.contains_key(r))
             .collect();
@@ -116,17 +146,33 @@ impl Ranks {
             let named: Vec<String> = absent.iter().take(8).map(ToString::to_string).collect();
             let more = if absent.len() > 8 { ", …" } else { "" };
             return Some(format!(
-                "{} of {} ranks left no record ({}{more}): killed, or a folder that their hosts do not share",
+                "{} of {} ranks left no record ({}{more}): they ended before MPI_Init, or their hosts do not share the folder",
                 absent.len(),
                 self.size,
                 named.join(", ")
             ));
         }
-        let other = self
-            .ranks
-            .iter()
-            .find(|(_, (_, ended))| ended != "finalize");
-        other.map(|(rank, (_, ended))| format!("rank {rank} ended by {ended}, not MPI_Finalize"))
+        None
+    }
+
+    /// Ranks that did not end by `MPI_Finalize`, with the cause.
+    fn cut(&self) -> Vec<Cut> {
+        let ranks = self.ranks.iter().filter(|(_, (_, e))| e != "finalize");
+        ranks
+            .map(|(&rank, (_, cause))| Cut {
+                rank,
+                cause: cause.clone(),
+            })
+            .collect()
+    }
+
+    /// The note about ranks that did not end by `MPI_Finalize`, if any.
+    pub fn incomplete(&self) -> Option<String> {
+        incomplete(
+            self.ranks
+                .iter()
+                .map(|(&rank, (_, ended))| (rank as u32, ended.as_str())),
+        )
     }
 
     /// Number of hosts.
@@ -151,9 +197,12 @@ impl Ranks {
 }
 
 /// `src,dst,bytes,messages,phase`, phases in order of their start. A last line from the last
-/// rank to itself marks the number of ranks if that rank neither sent nor received.
-pub fn csv(traffic: &Traffic) -> String {
-    let mut text = "src,dst,bytes,messages,phase\n".to_owned();
+/// rank to itself marks the number of ranks if that rank neither sent nor received. The first line is a comment if the
+/// record is incomplete.
+pub fn csv(traffic: &Traffic, incomplete: Option<&str>) -> String {
+    let mut text = incomplete.map_or_else(String::new, |note| format!("# {note}\n"));
+    text.push_str("src,dst,bytes,messages,phase\n");
+    let start = text.len();
     let mut highest = 0;
     for phase in &traffic.phases {
         let name = phase.name.replace([',', '\n'], ";");
@@ -163,7 +212,7 @@ pub fn csv(traffic: &Traffic) -> String {
         }
     }
     let last = traffic.tasks as u32 - 1;
-    if highest < last || text.lines().count() == 1 {
+    if highest < last || text.len() == start {
         let name = traffic.phases.first().map_or("all", |p| &p.name);
         let _ = writeln!(text, "{last},{last},0,0,{}", name.replace([',', '\n'], ";"));
     }
@@ -188,12 +237,25 @@ pub struct Merged {
     pub messages: u64,
     /// By phase.
     pub phases: Vec<PhaseRow>,
+    /// Whether every rank ended by `MPI_Finalize`.
+    pub complete: bool,
+    /// Ranks that did not, whose counts are those up to their end.
+    pub cut: Vec<Cut>,
     /// Algorithms of the expanded collectives, and omissions.
     pub notes: Vec<String>,
     /// File of the traffic.
     pub traffic: PathBuf,
     /// File of the placement.
     pub placement: PathBuf,
+}
+
+/// A rank that did not end by `MPI_Finalize`.
+#[derive(Serialize)]
+pub struct Cut {
+    /// Rank.
+    pub rank: usize,
+    /// `abort`, `exit`, `_exit(STATUS)`, a signal, or `killed` if the cause is not known.
+    pub cause: String,
 }
 
 /// A phase of the job.
@@ -222,7 +284,7 @@ impl Merged {
         }
         let traffic = read_traffic(&source)?;
         let paths = (folder.join("traffic.csv"), folder.join("placement.csv"));
-        write_atomic(&paths.0, &csv(&traffic))?;
+        write_atomic(&paths.0, &csv(&traffic, ranks.incomplete().as_deref()))?;
         write_atomic(&paths.1, &ranks.placement_csv())?;
         let total = traffic.total();
         let messages =
@@ -245,6 +307,8 @@ impl Merged {
                     messages: messages(&p.exchange),
                 })
                 .collect(),
+            complete: ranks.incomplete().is_none(),
+            cut: ranks.cut(),
             notes: traffic.notes,
             traffic: paths.0,
             placement: paths.1,
@@ -274,7 +338,7 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("traffic.csv");
-        std::fs::write(&path, csv(&traffic)).unwrap();
+        std::fs::write(&path, csv(&traffic, None)).unwrap();
         let read = hopbyte_observe::read_traffic(path.to_str().unwrap()).unwrap();
         assert_eq!(read.tasks, 5);
         assert_eq!(read.total(), traffic.total());
@@ -296,14 +360,15 @@ mod tests {
         ranks.add(path, &file(1, "abort")).unwrap();
         assert!(
             ranks
-                .problem()
+                .absent()
                 .unwrap()
                 .contains("1 of 3 ranks left no record (2)")
         );
         ranks.add(path, &file(2, "finalize")).unwrap();
+        assert!(ranks.absent().is_none());
         assert_eq!(
-            ranks.problem().unwrap(),
-            "rank 1 ended by abort, not MPI_Finalize"
+            ranks.incomplete().unwrap(),
+            "incomplete: 1 of 3 ranks ended before MPI_Finalize (abort: 1); their counts are those up to then"
         );
         assert_eq!(ranks.hosts(), 2);
         assert_eq!(

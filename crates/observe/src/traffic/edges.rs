@@ -3,6 +3,7 @@
 use super::entries::{
     Entry, MAX_TASKS, Phases, bytes, content_lines, fields, messages, single, task, task_count,
 };
+use super::record::INCOMPLETE;
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, float, lossy};
 use hopbyte_fabric::{InputError, Traffic};
@@ -36,10 +37,20 @@ pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
         }
         entries.push(entry);
     }
-    match phases {
+    let mut traffic = match phases {
         Some((_, phases)) => phases.finish(text.file(), tasks_of(text, &entries)?),
         None => pairs(text, entries),
-    }
+    }?;
+    traffic.notes.extend(incomplete(text));
+    Ok(traffic)
+}
+
+/// The first line of a list that `hopbyte record` wrote of a job that did not end by itself.
+fn incomplete(text: &Text) -> Option<String> {
+    let first = text.lines().next()?.bytes.strip_prefix(b"# ")?;
+    first
+        .starts_with(INCOMPLETE.as_bytes())
+        .then(|| lossy(first).into_owned())
 }
 
 struct Columns {

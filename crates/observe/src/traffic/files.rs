@@ -1,7 +1,7 @@
 //! Selection of input files: one file, a folder or pattern, a list, or the members of an archive.
 
 use super::entries::LIMITS;
-use super::{profiles, tar};
+use super::{live, profiles, tar};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::InputError;
@@ -67,7 +67,11 @@ impl Iterator for Files {
         if let Some(text) = self.texts.next() {
             return Some(Ok(text));
         }
-        Some(Text::read(&self.paths.next()?, LIMITS))
+        let path = self.paths.next()?;
+        Some(match live::record_of(&path) {
+            Some(_) => live::recover(&path),
+            None => Text::read(&path, LIMITS),
+        })
     }
 }
 
@@ -130,6 +134,9 @@ fn unpack(text: Text) -> Result<(Vec<Text>, bool), ObserveError> {
 
 /// The extension of a rank's file, if it has one.
 fn ending(path: &Path) -> Option<&'static str> {
+    if live::record_of(path).is_some() {
+        return Some("hbr");
+    }
     let own = path.extension()?.to_str()?;
     RANK_FILES.iter().copied().find(|e| *e == own)
 }
@@ -154,9 +161,16 @@ fn may_be_of_rank(path: &Path) -> bool {
     own.is_none_or(|e| OTHER_FILES.contains(&e.as_str()))
 }
 
-/// Rank files of a folder, all from one recorder; else files that may be from another tool.
+/// Rank files of a folder, all from one recorder; else files that may be from another tool. Ranks that were killed
+/// left counts that take the place of their file.
 fn rank_files(folder: &Path) -> Result<(Vec<PathBuf>, bool), ObserveError> {
-    let all = entries(folder)?;
+    let mut all = entries(folder)?;
+    all.retain(|p| live::record_of(p).is_none());
+    let killed = live::left_behind(folder)?;
+    if !killed.is_empty() {
+        all.retain(|p| ending(p).is_some());
+        all.extend(killed);
+    }
     for wanted in RANK_FILES {
         let files: Vec<PathBuf> = all
             .iter()

@@ -11,6 +11,7 @@ mod edges;
 mod entries;
 pub(crate) mod files;
 mod formats;
+pub mod live;
 mod matrix_market;
 mod metis;
 pub(crate) mod prof;
@@ -33,6 +34,7 @@ use hopbyte_fabric::{Traffic, declared};
 #[cfg(test)]
 pub(crate) use entries::LIMITS;
 pub use entries::MAX_TASKS;
+pub use record::incomplete;
 pub use spmv::product;
 
 use entries::{content_lines, fields, is_comment, line_of};

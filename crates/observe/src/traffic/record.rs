@@ -12,7 +12,7 @@ use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::collective::{Algorithms, Library};
 use hopbyte_fabric::{InputError, Traffic};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of members in all groups together.
 const MAX_MEMBERS: usize = 1 << 26;
@@ -65,10 +65,43 @@ pub(super) fn read(
     for (text, head) in world {
         counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
     }
-    let notes = calls.expand(source, &groups, &rules, &mut phases)?;
+    let mut notes = calls.expand(source, &groups, &rules, &mut phases)?;
+    let ends = heads.iter().filter(|h| !h.spawned);
+    notes.splice(0..0, incomplete(ends.map(|h| (h.rank, h.ended.as_str()))));
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
     Ok(traffic)
+}
+
+/// Start of the note about ranks that ended before `MPI_Finalize`.
+pub(super) const INCOMPLETE: &str = "incomplete: ";
+
+/// A note if ranks did not end by `MPI_Finalize`: how many, and the causes with their first ranks. `ended` holds ranks
+/// with the word of their trailer.
+pub fn incomplete<'a>(ended: impl Iterator<Item = (u32, &'a str)>) -> Option<String> {
+    let mut causes: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let (mut ranks, mut cut) = (0, 0);
+    for (rank, cause) in ended {
+        ranks += 1;
+        if cause != "finalize" {
+            cut += 1;
+            causes.entry(cause).or_default().push(rank);
+        }
+    }
+    let causes: Vec<String> = causes
+        .iter()
+        .map(|(cause, ranks)| {
+            let first: Vec<String> = ranks.iter().take(8).map(u32::to_string).collect();
+            let more = if ranks.len() > 8 { ", …" } else { "" };
+            format!("{cause}: {}{more}", first.join(", "))
+        })
+        .collect();
+    (cut > 0).then(|| {
+        format!(
+            "{INCOMPLETE}{cut} of {ranks} ranks ended before MPI_Finalize ({}); their counts are those up to then",
+            causes.join("; ")
+        )
+    })
 }
 
 fn cells(line: Line<'_>) -> Vec<&[u8]> {
@@ -81,12 +114,14 @@ struct Head {
     size: usize,
     spawned: bool,
     library: Option<Library>,
+    /// How it ended: `finalize` if it is complete.
+    ended: String,
 }
 
 impl Head {
     fn parse(text: &Text) -> Result<Self, InputError> {
         let (mut rank, mut size, mut spawned) = (None, None, false);
-        let (mut last, mut library) = (None, None);
+        let (mut last, mut library, mut ended) = (None, None, "without a word".to_owned());
         for (line, before) in text.lines().zip(0u64..) {
             if before == 0 && line.bytes != b"# hopbyte-record 2" {
                 let error = text.error_at(line, "# hopbyte-record 2");
@@ -99,6 +134,7 @@ impl Head {
                 [b"rank", n] => rank = Some((line, n)),
                 [b"size", n] => size = Some(task_count(text, line, n)?),
                 [b"spawned", flag] => spawned = flag == b"1",
+                [b"ended", word, ..] => ended = lossy(word).into_owned(),
                 [b"library", name, ..] => library = Library::of_version(&lossy(name)),
                 _ => {}
             }
@@ -124,6 +160,7 @@ impl Head {
             size,
             spawned,
             library,
+            ended,
         })
     }
 }

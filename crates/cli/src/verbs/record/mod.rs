@@ -1,6 +1,7 @@
 //! `hopbyte record -- mpirun …`: traffic between ranks, and their placement.
 
 use crate::args::one_of;
+use crate::interrupt;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::builder::TypedValueParser;
@@ -59,35 +60,22 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
     rules.map(Algorithms::parse).transpose()?;
     let folder = merge::new_folder(&args.out)?;
     out.talk(format!("recording with {}", job.library.display()));
-    let status = job.run(&folder, deadline)?;
-    let ranks = Ranks::read(&folder)?;
-    let Some(status) = status else {
-        out.talk(format!(
-            "the job was ended at the deadline of {} s; its record is not whole",
-            args.deadline.unwrap_or(0.0)
-        ));
-        return Ok(Answer::No);
-    };
-    if ranks.is_empty() {
-        out.talk(format!(
-            "the job ended ({status}) and no rank left a record in {}",
-            folder.display()
-        ));
-        return Ok(Answer::No);
+    let ended = job.run(&folder, deadline, interrupt::terminated())?;
+    for problem in merge::settle(&folder)? {
+        out.talk(problem);
     }
-    if let Some(problem) = ranks.problem() {
-        out.talk(format!(
-            "the job ended ({status}); {problem}; no traffic was written"
-        ));
+    let ranks = Ranks::read(&folder)?;
+    if let Some(absent) = ranks.absent() {
+        out.talk(format!("{ended}; {absent}; no traffic was written"));
         return Ok(Answer::No);
     }
     let record = Merged::write(&job, &ranks, &args.out, rules)?;
     write(&record, out)?;
-    if status.success() {
-        return Ok(Answer::Yes);
+    if !(record.complete && ended.is_success()) {
+        out.talk(ended.to_string());
+        return Ok(Answer::No);
     }
-    out.talk(format!("the job itself failed ({status})"));
-    Ok(Answer::No)
+    Ok(Answer::Yes)
 }
 
 fn write(record: &Merged, out: &mut Output) -> Result<()> {

@@ -212,14 +212,19 @@ impl NodeState {
             seen.key &= part.key;
             let layout = shapes.layout(held.shape);
             let seconds = before.seconds_to(now).ok().flatten();
-            let mut reset = false;
+            let mut leaps = Vec::new();
             packed::take(&mut held.values, &mut take, part.key, &mut |i, old, new| {
-                let counter = &layout.counters[i];
-                reset |= known
-                    && !counter.quantity.is_gauge()
-                    && increase(counter.behaviour, old, new, seconds).is_err();
+                if known && !layout.counters[i].quantity.is_gauge() {
+                    leaps.push((i, old, new));
+                }
             })?;
-            seen.reset |= reset;
+            if !leaps.is_empty() {
+                // The speeds are complete only now: they are counters of the same report.
+                let (speeds, value) = (layout.speeds(), |at| held.values.get(at));
+                seen.reset |= leaps.into_iter().any(|(i, old, new)| {
+                    increase(layout.behaviour(i, &speeds, value), old, new, seconds).is_err()
+                });
+            }
             held.based = true;
             held.part = part;
         }

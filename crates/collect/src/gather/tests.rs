@@ -322,6 +322,49 @@ fn resets_are_named_and_wraps_are_not() {
     assert_eq!(close(&mut g, now, &mut cluster).reset, [id]);
 }
 
+/// The speed that the device reports is part of the decision: a jump that no link of 10 Gb/s carries, and a fall of a
+/// 32-bit counter that looks like a wrap without the speed, are resets.
+#[test]
+fn a_jump_beyond_the_speed_is_a_reset() {
+    let port = Port::Named("eth0".into());
+    for (bits, rows, expected) in [
+        (64, [1000, 10_000_000_000_000_000], 1),
+        (64, [1000, 2_500_001_000], 0),
+        (64, [u64::MAX - 99, 900], 0),
+        (32, [0xf000_0000, 100_000_000], 1),
+        (32, [0xffff_fff0, 100], 0),
+    ] {
+        let mut layout = Layout::new("", "test");
+        layout
+            .counter(&port, "bytes", Quantity::ReceivedBytes, 1.0)
+            .behaviour
+            .bits = bits;
+        // 10 Gb/s, and 400 Mb/s for the narrow counter, in bytes per second.
+        layout.counter(&port, "speed", Quantity::Capacity, 1.0);
+        let speed = if bits == 64 {
+            1_250_000_000
+        } else {
+            50_000_000
+        };
+        let mut g = gathering(&[]);
+        let mut cluster = Cluster::default();
+        let mut a = Agent::new("a", 1);
+        let now = T0 * SECOND;
+        let (id, _) = g.hello(&a.hello, Channel::Stream(1), now).unwrap();
+        let mut body = Vec::new();
+        put_source(0, None, &layout, &mut body).unwrap();
+        g.source(id, &body).unwrap();
+        let mut resets = 0;
+        for (i, bytes) in (0..).zip(rows) {
+            let now = now + i * SECOND;
+            g.report(id, &a.report(T0 + i, now, [bytes, speed]), now)
+                .unwrap();
+            resets += close(&mut g, now, &mut cluster).reset.len();
+        }
+        assert_eq!(resets, expected, "{bits} bits, {rows:?}");
+    }
+}
+
 #[test]
 fn two_agents_of_one_name_are_told_apart() {
     let mut g = gathering(&[]);

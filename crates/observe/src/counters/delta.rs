@@ -68,6 +68,16 @@ const NOMINAL_ERROR: f64 = 10.0;
 /// If no speed is known: a fall counts as a wrap up to 1/8 of the counter's range.
 const BLIND_WRAP: u64 = 8;
 
+/// The largest increase in `seconds` that is believed of a link with a nominal rate per second.
+pub fn most_believed(nominal_per_second: f64, seconds: f64) -> f64 {
+    possible(nominal_per_second, seconds) * NOMINAL_ERROR
+}
+
+/// The largest increase in `seconds` at a rate, with the errors of clocks.
+fn possible(per_second: f64, seconds: f64) -> f64 {
+    per_second * (seconds * CLOCK_ERROR + JITTER_SECONDS)
+}
+
 /// The increase from `earlier` to `later` over `seconds`, if known. The only function that tells wrap, reset, stuck,
 /// gap and impossible rates apart.
 ///
@@ -91,10 +101,7 @@ pub fn increase(
     if counter.sticky && later == highest {
         return Err(Missing::Stuck);
     }
-    let possible = |rate: Option<f64>| {
-        let (most, s) = rate.zip(seconds)?;
-        Some(most * (s * CLOCK_ERROR + JITTER_SECONDS))
-    };
+    let possible = |rate: Option<f64>| rate.zip(seconds).map(|(rate, s)| possible(rate, s));
     let hard = possible(counter.most_per_second);
     let nominal = possible(counter.nominal_per_second);
     let limit = hard.or(nominal);

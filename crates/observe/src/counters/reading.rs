@@ -163,6 +163,22 @@ impl Layout {
         speeds
     }
 
+    /// Behaviour of a counter at its port's speed, as far as the device reports one ([`Layout::speeds`]); `value` gives a
+    /// counter's value.
+    pub fn behaviour(
+        &self,
+        counter: usize,
+        speeds: &HashMap<(u16, Side), u32>,
+        value: impl Fn(usize) -> Option<u64>,
+    ) -> Behaviour {
+        let counter = &self.counters[counter];
+        let speed = speeds.get(&(counter.port, counter.side)).and_then(|&at| {
+            let at = at as usize;
+            Some(value(at)? as f64 * self.counters[at].factor)
+        });
+        counter.at_speed(speed)
+    }
+
     /// Adds a 64-bit counter that combines as a sum; returns its position.
     pub fn counter(
         &mut self,

@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: tests/capi/run.sh FOLDER, with cargo's `hopbyte` and libhopbyte
 # Compiles the examples of libhopbyte in C and Fortran and a test of its limits without a warning, and runs them against
-# a running oracle, the C programs under the address sanitizer too.
+# a running oracle, the C programs under the address, undefined-behaviour and thread sanitizers too.
 set -e
 lib=$1
 hopbyte=$lib/hopbyte
@@ -14,13 +14,15 @@ trap 'kill $oracle 2>/dev/null; rm -rf "$work"' EXIT
 
 strict="-Wall -Wextra -Werror -Wpedantic -Wshadow -Wstrict-prototypes -std=c11 -D_POSIX_C_SOURCE=200809L -g"
 link="-I$capi/include -L$lib -Wl,-rpath,$lib -lhopbyte -pthread -lm"
-for name in border remap; do
+for name in border slow remap; do
   source=$capi/examples/$name.c
   [ -e "$source" ] || source=$root/tests/capi/$name.c
   # shellcheck disable=SC2086  # lists of words
   gcc $strict -o "$work/$name" "$source" $link
   # shellcheck disable=SC2086
   gcc $strict -fsanitize=address,undefined -fno-sanitize-recover=all -o "$work/$name-sanitized" "$source" $link
+  # shellcheck disable=SC2086
+  gcc $strict -fsanitize=thread -o "$work/$name-threads" "$source" $link
 done
 # shellcheck disable=SC2086
 gfortran -Wall -Wextra -Werror -std=f2018 -g -J "$work" -o "$work/remap-fortran" "$capi/examples/remap.f90" $link
@@ -37,7 +39,8 @@ nm -D --defined-only "$lib/libhopbyte.so" | sed -n 's/.* T \(.*\)/\1/p' | sort >
 diff "$work/declared" "$work/defined"
 
 # A torus with one link used to 61 % by other jobs.
-printf '{"schema":"hopbyte.link/1","link":"r0-0-0 Z+","used_ratio":0.61}\n' >"$work/links.jsonl"
+printf '{"schema":"hopbyte.link/1","link":"r0-0-0 Z+","used_ratio":0.61}\n{"schema":"hopbyte.link/1","summary":{}}\n' \
+  >"$work/links.jsonl"
 "$hopbyte" --quiet oracle serve --fabric torus:2x2x8 --counters "$work/links.jsonl" --socket "$work/socket" \
   >"$work/serving" &
 oracle=$!
@@ -49,6 +52,10 @@ done
 url=$(head -n 1 "$work/serving")
 
 "$work/border" && "$work/border-sanitized"
+"$work/slow" "$work/slow.socket" && "$work/slow-sanitized" "$work/slow.socket"
+# The thread sanitizer does not see the synchronisation inside libhopbyte, which is not built for it.
+export TSAN_OPTIONS="halt_on_error=1:ignore_noninstrumented_modules=1"
+"$work/border-threads" && "$work/slow-threads" "$work/slow.socket"
 for address in "" "$work/socket" "$url"; do
   for program in remap remap-sanitized remap-static remap-fortran; do
     # shellcheck disable=SC2086  # no address is no word

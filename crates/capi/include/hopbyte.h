@@ -81,7 +81,11 @@ const char *hopbyte_machine_node_name(const hopbyte_machine *machine, uint32_t n
  * its socket. With a NULL address no server is needed, and only hops and bandwidths are available. */
 hopbyte_oracle *hopbyte_oracle_connect(const hopbyte_machine *machine, const char *address);
 void hopbyte_oracle_close(hopbyte_oracle *oracle);
-/* Fetches the latest snapshot, which all costs and mappings use until the next call. Version 0: no snapshot yet.
+/* Timeout of a refresh in seconds (default 30, at most a day). */
+hopbyte_status hopbyte_oracle_set_timeout(hopbyte_oracle *oracle, double seconds);
+/* After an error (a timeout, an oracle that was restarted) the handle stays valid: the next refresh connects again. An
+ * answer that comes after its timeout is never taken for that of a later refresh.
+ * Fetches the latest snapshot, which all costs and mappings use until the next call. Version 0: no snapshot yet.
  * `version` and `time_seconds` (Unix time, not-a-number if the source has no clock) may be NULL. */
 hopbyte_status hopbyte_oracle_refresh(hopbyte_oracle *oracle, uint64_t *version, double *time_seconds);
 /* Costs of `count` routes from from[i] to to[i]: not-a-number if not measured, infinite without a route. */

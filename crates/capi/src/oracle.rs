@@ -8,6 +8,10 @@ use hopbyte_job::LinkReading;
 use hopbyte_observe::oracle::Oracle;
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Maximum timeout of a request.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// `hopbyte_oracle`.
 #[allow(non_camel_case_types, reason = "as C calls it")]
@@ -117,6 +121,33 @@ pub unsafe extern "C" fn hopbyte_oracle_connect(
 pub unsafe extern "C" fn hopbyte_oracle_close(oracle: *mut hopbyte_oracle) {
     // SAFETY: the caller gives an open oracle or null, and uses it no more.
     unsafe { border::end(oracle) }
+}
+
+/// See `hopbyte.h`.
+///
+/// # Safety
+/// As documented in `hopbyte.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hopbyte_oracle_set_timeout(
+    oracle: *mut hopbyte_oracle,
+    seconds: f64,
+) -> c_int {
+    border::status(|| {
+        // SAFETY: the caller gives an open oracle or null; it is shared and only changed under its lock.
+        let oracle = unsafe { border::given(oracle.cast_const(), "oracle") }?;
+        let timeout = Duration::try_from_secs_f64(seconds).ok();
+        let timeout = timeout.filter(|t| !t.is_zero() && *t <= LONGEST_TIMEOUT);
+        let Some(timeout) = timeout else {
+            let expected = format!("seconds above 0, at most {}", LONGEST_TIMEOUT.as_secs());
+            return Err(Failure::input(format!(
+                "found a timeout of {seconds}, expected {expected}"
+            )));
+        };
+        if let Some(remote) = &mut oracle.now().remote {
+            remote.set_timeout(timeout);
+        }
+        Ok(())
+    })
 }
 
 /// See `hopbyte.h`.

@@ -4,6 +4,10 @@
 //! per `POST /ask`. Long lists are packed: a request with `"packed": N` is followed by N pairs of 32-bit node
 //! numbers, an answer with `"packed": N` by N 32-bit floats (not-a-number: not measured, infinite: no route), both
 //! little endian. All values of one answer come from one snapshot, identified by `version` and `time_seconds`.
+//!
+//! A request may carry a number (`"id"`), which its answer repeats. The client numbers its requests and takes only the
+//! answer with the number of its question. After an error, a timeout included, it closes the connection, since the
+//! answer may still come; the next request connects again, so a handle survives a restart of the oracle.
 
 use crate::ObserveError;
 use crate::http::Client;
@@ -11,7 +15,7 @@ use hopbyte_fabric::{Column, Fabric, InputError, LinkState};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum length of a request line, in bytes.
 pub const LONGEST_LINE: usize = 32 << 20;
@@ -38,6 +42,9 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ask {
+    /// Number that the answer repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
     /// Metric of a link (default hops).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
@@ -154,6 +161,8 @@ impl State {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Reply {
+    /// Number of the request.
+    pub id: Option<u64>,
     /// Error of the request.
     pub error: Option<String>,
     /// Version of the snapshot that all values come from; 0 before the first.
@@ -186,19 +195,29 @@ impl Reply {
     }
 }
 
-/// Connection to a running oracle.
+/// A running oracle, connected on demand.
 #[derive(Debug)]
 pub struct Oracle {
     address: String,
     way: Way,
+    patience: Duration,
+    /// Number of the last request.
+    id: u64,
     /// Fingerprint of the machine of the last request.
     machine: Option<String>,
 }
 
 #[derive(Debug)]
 enum Way {
-    Socket(BufReader<UnixStream>),
-    Http { client: Client, url: String },
+    Socket {
+        path: String,
+        /// Without a connection after an error.
+        stream: Option<BufReader<Timed>>,
+    },
+    Http {
+        client: Client,
+        url: String,
+    },
 }
 
 impl Oracle {
@@ -222,20 +241,29 @@ impl Oracle {
             }
             None => {
                 let path = address.strip_prefix("unix:").unwrap_or(address);
-                let stream = UnixStream::connect(path).map_err(|e| refused(address, e))?;
-                let ready = stream.set_read_timeout(Some(PATIENCE));
-                ready
-                    .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-                    .map_err(|e| refused(address, e))?;
-                Way::Socket(BufReader::with_capacity(1 << 16, stream))
+                let stream = Timed::connect(path).map_err(|e| refused(address, e))?;
+                Way::Socket {
+                    path: path.to_owned(),
+                    stream: Some(stream),
+                }
             }
         };
         let address = address.split('?').next().unwrap_or_default().to_owned();
         Ok(Self {
             address,
             way,
+            patience: PATIENCE,
+            id: 0,
             machine: None,
         })
+    }
+
+    /// Sets the timeout of a request with its answer (default 30 s).
+    pub fn set_timeout(&mut self, patience: Duration) {
+        self.patience = patience;
+        if let Way::Http { client, .. } = &mut self.way {
+            *client = Client::new(patience, LONGEST_ANSWER);
+        }
     }
 
     /// The address without its token.
@@ -246,13 +274,18 @@ impl Oracle {
     /// Sends a request; `pairs` are those that [`Ask::packed`] counts. Returns the answer and its packed costs.
     ///
     /// # Errors
-    /// The connection was lost, or the oracle returned an error.
+    /// No connection, no answer within the timeout, not an answer to this request, or the oracle returned an error.
     pub fn ask(
         &mut self,
         ask: &Ask,
         pairs: &[(u32, u32)],
     ) -> Result<(Reply, Vec<f32>), ObserveError> {
-        let mut question = serde_json::to_vec(ask).map_err(|e| self.wrong(&e.to_string()))?;
+        self.id += 1;
+        let ask = Ask {
+            id: Some(self.id),
+            ..ask.clone()
+        };
+        let mut question = serde_json::to_vec(&ask).map_err(|e| self.wrong(&e.to_string()))?;
         question.push(b'\n');
         let line = question.len();
         question.resize(line + 8 * pairs.len(), 0);
@@ -261,13 +294,28 @@ impl Oracle {
             room[4..].copy_from_slice(&to.to_le_bytes());
         }
         let exchanged = match &mut self.way {
-            Way::Socket(stream) => over_socket(stream, &question),
+            Way::Socket { path, stream } => over_socket(path, stream, &question, self.patience),
             Way::Http { client, url } => over_http(client, url, &question),
         };
         let (line, packed) = exchanged.map_err(|e| refused(&self.address, e))?;
-        let reply = Reply::read(&line).map_err(|e| self.wrong(&e))?;
+        let reply = Reply::read(&line).map_err(|e| self.wrong(&e));
+        if !matches!(&reply, Ok(reply) if reply.id == ask.id)
+            && let Way::Socket { stream, .. } = &mut self.way
+        {
+            *stream = None;
+        }
+        let reply = reply?;
         if let Some(error) = &reply.error {
             return Err(self.wrong(error));
+        }
+        if reply.id != ask.id {
+            let found = reply.id.map_or("no number".to_owned(), |id| id.to_string());
+            let found = format!("an answer to request {found}");
+            let expected = format!("one to request {}", self.id);
+            let error = InputError::new(format!("oracle {}", self.address), found, expected);
+            return Err(error
+                .hint("is it an oracle of this version of hopbyte?")
+                .into());
         }
         let floats = packed.chunks_exact(4);
         let costs = floats.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
@@ -319,19 +367,108 @@ fn invalid(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// Reads a line, and the packed bytes that it announces.
+/// A connection whose exchanges end at a deadline, however slowly the bytes come.
+#[derive(Debug)]
+struct Timed {
+    stream: UnixStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    fn connect(path: &str) -> io::Result<BufReader<Self>> {
+        let timed = Self {
+            stream: UnixStream::connect(path)?,
+            deadline: Instant::now(),
+        };
+        Ok(BufReader::with_capacity(1 << 16, timed))
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(left),
+        }
+    }
+}
+
+/// A blocking call that reached its timeout, by its usual name.
+fn timed_out(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => error,
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(into).map_err(timed_out)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(from).map_err(timed_out)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Asks over a connection, which is closed after an error. One from an earlier request may be to an oracle that has
+/// ended since: then a new one is tried, unless an answer has begun.
 fn over_socket(
-    stream: &mut BufReader<UnixStream>,
+    path: &str,
+    connection: &mut Option<BufReader<Timed>>,
     question: &[u8],
+    patience: Duration,
 ) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let deadline = Instant::now() + patience;
+    if let Some(mut stream) = connection.take() {
+        match exchange(&mut stream, question, deadline) {
+            Ok(answer) => {
+                *connection = Some(stream);
+                return Ok(answer);
+            }
+            Err(error) if is_ended(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut stream = Timed::connect(path)?;
+    let answer = exchange(&mut stream, question, deadline)?;
+    *connection = Some(stream);
+    Ok(answer)
+}
+
+/// Whether the other side had closed the connection before it answered.
+fn is_ended(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+/// Sends a question; reads a line, and the packed bytes that it announces.
+fn exchange(
+    stream: &mut BufReader<Timed>,
+    question: &[u8],
+    deadline: Instant,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    stream.get_mut().deadline = deadline;
     stream.get_mut().write_all(question)?;
     let mut line = Vec::new();
     stream.take(LONGEST_ANSWER).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let ended = || invalid("the connection ended within an answer");
     if line.last() != Some(&b'\n') {
-        return Err(invalid("the connection ended within an answer"));
+        return Err(ended());
     }
     let mut packed = vec![0; announced(&line)?];
-    stream.read_exact(&mut packed)?;
+    let read = stream.read_exact(&mut packed);
+    read.map_err(|e| if is_ended(&e) { ended() } else { e })?;
     Ok((line, packed))
 }
 

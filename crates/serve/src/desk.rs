@@ -186,7 +186,11 @@ impl<'a> Desk<'a> {
     pub fn ask(&self, ask: &Ask, packed: &[u8]) -> Answered {
         let view = self.view();
         let answered = self.respond(&view, ask, packed);
-        answered.unwrap_or_else(|error| refusal(&view, error))
+        let mut answered = answered.unwrap_or_else(|error| refusal(&view, error));
+        if let Some(id) = ask.id {
+            answered.number(id);
+        }
+        answered
     }
 
     /// An error as the answer to a request.
@@ -347,6 +351,14 @@ impl<'a> Desk<'a> {
 }
 
 impl Answered {
+    /// Adds the request's number as the first field.
+    fn number(&mut self, id: u64) {
+        let fields = self.line.split_off(1);
+        self.line
+            .extend_from_slice(format!("\"id\":{id},").as_bytes());
+        self.line.extend(fields);
+    }
+
     /// The bytes of the answer on a socket.
     pub fn bytes(self) -> Vec<u8> {
         let mut bytes = self.line;

@@ -170,6 +170,12 @@ def test_a_killed_builder_leaves_a_lab_that_down_removes(lab):
     builder.send_signal(signal.SIGKILL)
     builder.wait()
     assert namespaces(name)
+    listed = subprocess.run([command[0], "lab", "list"], check=True, capture_output=True, text=True)
+    assert name in listed.stdout.split() and f"lab '{name}' is half-built" in listed.stderr
+    used = subprocess.run(
+        [command[0], "lab", "counters", "--name", name], check=False, capture_output=True, text=True
+    )
+    assert used.returncode == 2 and "half-built" in used.stderr
     subprocess.run([command[0], "lab", "down", name], check=True, capture_output=True)
     assert not namespaces(name)
 

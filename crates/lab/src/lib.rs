@@ -59,6 +59,9 @@ impl Lab {
             scale_bits_per_byte: naming.scale,
             agent: system::folder(name).join("agent").display().to_string(),
         };
+        // First, so that a lab whose building was killed is listed too.
+        let folder = system::folder(name);
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let built = build(&plan).and_then(|()| lab.save(&machine.fabric));
         if let Err(error) = built {
             system::remove(name).context("taking down what was built")?;
@@ -72,6 +75,9 @@ impl Lab {
         check_name(name)?;
         let path = system::folder(name).join("lab.json");
         let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && system::folder(name).exists() => {
+                bail!("lab '{name}' is half-built: {INTERRUPTED}\nhint: hopbyte lab down {name}")
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 bail!(
                     "no lab '{name}' is up\nhint: hopbyte lab up torus:2x2x8:nodes=2 --name {name}"
@@ -236,17 +242,25 @@ impl Lab {
     }
 }
 
-/// Names of running labs.
-pub fn running() -> Vec<String> {
+const INTERRUPTED: &str = "its building, or its removal, was interrupted";
+
+/// Names of labs, with a remark about half-built ones.
+pub fn labs() -> Vec<(String, Option<String>)> {
     let Ok(entries) = std::fs::read_dir(system::folder("")) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = entries
+    let mut labs: Vec<(String, Option<String>)> = entries
         .flatten()
-        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .map(|e| {
+            let name = e.file_name().to_string_lossy().into_owned();
+            let whole = e.path().join("lab.json").exists();
+            let remark = (!whole)
+                .then(|| format!("lab '{name}' is half-built; hopbyte lab down {name} removes it"));
+            (name, remark)
+        })
         .collect();
-    names.sort();
-    names
+    labs.sort();
+    labs
 }
 
 /// Reference capacity of `--rate`: the fastest link between routers.

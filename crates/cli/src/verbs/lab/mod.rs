@@ -8,7 +8,7 @@ use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hopbyte_lab::counters::{self, load_lines};
-use hopbyte_lab::{Lab, plan, running, share, system};
+use hopbyte_lab::{Lab, labs, plan, share, system};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub enum Verb {
     /// Background traffic: streams between nodes at fixed rates
     #[command(subcommand)]
     Background(background::Verb),
-    /// List the running labs
+    /// List the labs, half-built ones included
     List,
 }
 
@@ -157,7 +157,10 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Agents(args) => agents::run(args, out),
         Verb::Background(verb) => background::run(verb, out),
         Verb::List => {
-            running().iter().try_for_each(|name| out.line(name))?;
+            for (name, remark) in labs() {
+                out.line(name)?;
+                remark.iter().for_each(|remark| out.talk(remark));
+            }
             Ok(Answer::Yes)
         }
     }

@@ -27,7 +27,10 @@ class Oracle:
 
     def __init__(self, folder: Path) -> None:
         counters, self.socket = folder / "links.jsonl", folder / "socket"
-        counters.write_text('{"schema":"hopbyte.link/1","link":"r0-0-0 Z+","used_ratio":0.9}\n')
+        counters.write_text(
+            '{"schema":"hopbyte.link/1","link":"r0-0-0 Z+","used_ratio":0.9}\n'
+            '{"schema":"hopbyte.link/1","summary":{}}\n'
+        )
         self.child = subprocess.Popen(
             [HOPBYTE, "--quiet", "oracle", "serve", "--fabric", FABRIC, "--counters", counters, "--socket",
              self.socket], stdout=subprocess.PIPE, text=True)

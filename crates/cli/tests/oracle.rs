@@ -242,7 +242,8 @@ fn files_of_counters_are_followed_and_others_need_a_token() {
     );
     let write = |used: f64| {
         let line = format!(
-            "{{\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X+\",\"from\":\"r0-0\",\"to\":\"r1-0\",\"used_ratio\":{used},\"received_bytes\":10}}\n"
+            "{{\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X+\",\"from\":\"r0-0\",\"to\":\"r1-0\",\"used_ratio\":{used},\"received_bytes\":10}}\n\
+             {{\"schema\":\"hopbyte.link/1\",\"summary\":{{}}}}\n"
         );
         std::fs::write(folder.path().join("new"), line).unwrap();
         std::fs::rename(folder.path().join("new"), &file).unwrap();

@@ -128,7 +128,8 @@ mod tests {
         let time = SystemTime::now();
         let write = |used: f64| {
             let line = format!(
-                "{{\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X+\",\"from\":\"r0-0\",\"to\":\"r1-0\",\"used_ratio\":{used}}}\n"
+                "{{\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X+\",\"from\":\"r0-0\",\"to\":\"r1-0\",\"used_ratio\":{used}}}\n\
+                 {{\"schema\":\"hopbyte.link/1\",\"summary\":{{}}}}\n"
             );
             std::fs::write(&new, line).unwrap();
             std::fs::File::options()

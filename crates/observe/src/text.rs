@@ -16,7 +16,7 @@ use ruzstd::decoding::StreamingDecoder;
 use std::borrow::Cow;
 use std::fs::{File, FileType};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Limits on untrusted input.
@@ -75,7 +75,7 @@ impl Text {
                 .hint("give a file, or a pipe that is open already: <(command) or /dev/stdin")
                 .into());
         }
-        let file = File::open(path).map_err(io)?;
+        let file = open(path).map_err(io)?;
         let size = file.metadata().map_or(0, |m| m.len());
         let name = path.display().to_string();
         Self::of_size(name, BufReader::new(file), limits, size)
@@ -171,11 +171,23 @@ impl Text {
 /// Those of the operating system; [`io::ErrorKind::InvalidInput`] for folders, devices, sockets and named pipes,
 /// which are recognised before they are opened.
 pub fn open(path: &Path) -> io::Result<File> {
-    if let Some(found) = refused(path, std::fs::metadata(path)?.file_type()) {
-        let said = format!("found {found}, expected a regular file");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+    let kind = std::fs::metadata(path)?.file_type();
+    let check = |kind| match refused(path, kind) {
+        None => Ok(()),
+        Some(found) => {
+            let said = format!("found {found}, expected a regular file");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, said))
+        }
+    };
+    check(kind)?;
+    let mut options = File::options();
+    if kind.is_file() {
+        // A named pipe that took the file's place since then must not block either.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
     }
-    File::open(path)
+    let file = options.read(true).open(path)?;
+    check(file.metadata()?.file_type())?;
+    Ok(file)
 }
 
 /// A short text file in one string, see [`Limits::SMALL`].

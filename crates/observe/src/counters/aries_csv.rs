@@ -10,8 +10,8 @@
 use super::cells;
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32};
-use hopbyte_fabric::{End, Fabric, Increase, InputError, LinkId, Quantity};
-use std::collections::HashMap;
+use hopbyte_fabric::{End, Fabric, Increase, InputError, LinkId, Missing, Quantity};
+use std::collections::BTreeMap;
 
 /// Bytes per flit: gpcdr scales Aries flits by 20/3.
 const FLIT_BYTES: f64 = 20.0 / 3.0;
@@ -27,7 +27,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveErro
         .next()
         .ok_or_else(|| text.error("nothing", "a CSV header"))?;
     let columns = Columns::parse(text, header)?;
-    let mut links: HashMap<LinkId, Sum> = HashMap::new();
+    let mut links: BTreeMap<LinkId, Sum> = BTreeMap::new();
     let mut snapshot = Increase::new(fabric, text.file());
     for line in lines {
         let row = columns.row(text, line)?;
@@ -40,6 +40,16 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveErro
         }
     }
     for (link, sum) in links {
+        if sum.tiles < fabric.ports(link).len() as f64 {
+            for quantity in [Quantity::ReceivedBytes, Quantity::InputStallNs] {
+                snapshot.lose(quantity, link, Missing::Unread);
+            }
+            let name = fabric.link_name(link);
+            snapshot
+                .left_out
+                .note("link of which not every tile has a row", name);
+            continue;
+        }
         snapshot.set(Quantity::ReceivedBytes, link, sum.flits * FLIT_BYTES);
         let stall = sum.stalls * STALL_NS / sum.tiles;
         snapshot.set(Quantity::InputStallNs, link, stall);

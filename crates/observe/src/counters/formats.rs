@@ -1,6 +1,7 @@
 //! Table of the counter formats: recognised by content, never by name.
 
 use super::delta::Moment;
+use super::end::End;
 use super::reading::Reading;
 use super::{
     CounterOptions, aries_csv, gm, gpcdr, ldms_csv, ldms_ls, link_lines, mads, openmetrics,
@@ -17,6 +18,7 @@ pub(super) struct Format {
     /// Whether a line is in this format. The first recognised line decides; if several rows recognise it, the first
     /// row wins.
     is_line: fn(&[u8]) -> bool,
+    end: End,
     pub(super) read: Read,
 }
 
@@ -43,6 +45,7 @@ const TABLE: &[Format] = &[
             "gm",
         ),
         is_line: |line| line.starts_with(b"(") && gm::is_header(line),
+        end: End::Line,
         read: Read::Increases(|text, fabric, _| gm::read(text, fabric)),
     },
     Format {
@@ -53,6 +56,7 @@ const TABLE: &[Format] = &[
             "link_lines",
         ),
         is_line: link_lines::is_line,
+        end: End::Summary,
         read: Read::Increases(|text, fabric, _| link_lines::read(text, fabric)),
     },
     Format {
@@ -63,6 +67,7 @@ const TABLE: &[Format] = &[
             "aries_csv",
         ),
         is_line: |line| line.starts_with(b"sg,"),
+        end: End::Line,
         read: Read::Increases(|text, fabric, _| Ok(vec![aries_csv::read(text, fabric)?])),
     },
     Format {
@@ -73,6 +78,7 @@ const TABLE: &[Format] = &[
             "torus_table",
         ),
         is_line: |line| line.starts_with(b"- ["),
+        end: End::Line,
         read: Read::Increases(|text, fabric, options| {
             Ok(vec![torus_table::read(text, fabric, options.region)?])
         }),
@@ -85,6 +91,7 @@ const TABLE: &[Format] = &[
             "ldms_ls",
         ),
         is_line: ldms_ls::is_header,
+        end: End::Line,
         read: Read::Readings(|text, _, left_out| ldms_ls::readings(text, left_out)),
     },
     Format {
@@ -95,6 +102,7 @@ const TABLE: &[Format] = &[
             "ldms_csv",
         ),
         is_line: ldms_csv::is_header,
+        end: End::Row,
         read: Read::Readings(|text, _, left_out| ldms_csv::readings(text, left_out)),
     },
     Format {
@@ -105,6 +113,7 @@ const TABLE: &[Format] = &[
             "gpcdr",
         ),
         is_line: |line| line.starts_with(b"timestamp "),
+        end: End::Line,
         read: Read::Readings(|text, node, left_out| {
             Ok(vec![gpcdr::reading(text, node, left_out)?])
         }),
@@ -117,6 +126,7 @@ const TABLE: &[Format] = &[
             "mads",
         ),
         is_line: mads::is_line,
+        end: End::Line,
         read: Read::Devices(|text, node, _| mads::readings(text, node, Moment::default())),
     },
     Format {
@@ -127,6 +137,7 @@ const TABLE: &[Format] = &[
             "openmetrics",
         ),
         is_line: openmetrics::is_line,
+        end: End::Eof,
         read: Read::Readings(openmetrics::readings),
     },
     Format {
@@ -137,6 +148,7 @@ const TABLE: &[Format] = &[
             "registers",
         ),
         is_line: registers::is_line,
+        end: End::Line,
         // The router has its own name.
         read: Read::Readings(registers::readings),
     },
@@ -156,10 +168,15 @@ pub fn format(text: &Text) -> Result<Known, InputError> {
 }
 
 impl Format {
+    /// The format of a text.
+    ///
+    /// # Errors
+    /// None is recognised, or the text ends before its end.
     pub(super) fn of(text: &Text) -> Result<&'static Self, InputError> {
         for line in text.lines().take(LINES) {
             let content = line.trimmed();
             if let Some(found) = TABLE.iter().find(|f| (f.is_line)(content)) {
+                found.end.check(text)?;
                 return Ok(found);
             }
         }

@@ -28,6 +28,9 @@ pub(super) fn is_host_tile(fabric: &Fabric, tile: u16) -> bool {
     fabric.family() == Family::Gemini && (2..6).contains(&(tile / 8)) && matches!(tile % 8, 3 | 4)
 }
 
+/// Number of tiles of a router's host link.
+pub(super) const HOST_TILES: usize = 8;
+
 /// Links of a direction; empty if the router has no link in it.
 ///
 /// In a dimension of size two both directions lead to the same router, and the machine counts the tiles of both under

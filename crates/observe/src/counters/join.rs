@@ -6,7 +6,8 @@
 
 use super::delta::increase;
 use super::ends::{Links, Place, shares};
-use super::reading::{Combine, Counter, Layout, Reading};
+use super::gemini;
+use super::reading::{Combine, Counter, Layout, Port, Reading};
 use super::speakers::{Class, Speakers};
 use hopbyte_fabric::{
     Fabric, Increase, LeftOut, LinkCounts, LinkId, Missing, Quantity, Side, Totals,
@@ -59,8 +60,11 @@ struct Slot {
     ports: Vec<u16>,
     /// Number of the node's sources that share the quantity: several adapters on one host link.
     sharers: usize,
+    /// Whether some of its tiles or their counters are missing.
+    partial: bool,
 }
 
+const PARTIAL: &str = "quantity of a link of which not every tile was read";
 const DOUBLE: &str = "another source of the node counts the same";
 
 /// Per quantity and link: the source that supplies it, and the class of its port.
@@ -276,6 +280,11 @@ impl SourceJoint {
             let name = format!("{} {}", layout.node, layout.source);
             node.left_out.note(DOUBLE, name);
         }
+        for slot in slots.values_mut().filter(|s| s.is_partial(fabric, layout)) {
+            slot.partial = true;
+            let name = format!("{} {}", layout.node, fabric.link_name(slot.link));
+            node.left_out.note(PARTIAL, name);
+        }
         joint.slots = slots.into_values().collect();
         joint.ends = ends.into_iter().collect();
         Ok(joint)
@@ -341,7 +350,32 @@ impl Slot {
             terms: Vec::new(),
             ports: Vec::new(),
             sharers: 1,
+            partial: false,
         }
+    }
+
+    /// Whether tiles of the link, or counters of a tile that other tiles have, are missing: the sum over the rest would
+    /// be taken for the link's.
+    fn is_partial(&self, fabric: &Fabric, layout: &Layout) -> bool {
+        let is_tile = |p: &u16| matches!(layout.ports[*p as usize], Port::Tile(_));
+        if !self.ports.iter().all(is_tile) {
+            return false;
+        }
+        let mut terms: HashMap<u16, usize> = HashMap::new();
+        let counted = layout
+            .counters
+            .iter()
+            .filter(|c| c.quantity == self.quantity);
+        for counter in counted.filter(|c| is_tile(&c.port)) {
+            *terms.entry(counter.port).or_default() += 1;
+        }
+        let most = terms.values().copied().max().unwrap_or(0);
+        let host = |p: &u16| matches!(layout.ports[*p as usize], Port::Tile(t) if gemini::is_host_tile(fabric, t));
+        let tiles = match self.ports.iter().all(host) {
+            true => gemini::HOST_TILES,
+            false => fabric.ports(self.link).len(),
+        };
+        self.ports.len() < tiles || self.ports.iter().any(|p| terms.get(p) != Some(&most))
     }
 
     fn take(&mut self, counter: &Counter, i: u32, share: f64) {
@@ -356,6 +390,9 @@ impl Slot {
         &self,
         value: &impl Fn(usize) -> Option<Result<f64, Missing>>,
     ) -> Option<Result<f64, Missing>> {
+        if self.partial {
+            return Some(Err(Missing::Unread));
+        }
         let mut whole = 0.0;
         let mut seen = 0;
         let mut missing = None;

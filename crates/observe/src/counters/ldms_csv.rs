@@ -6,6 +6,7 @@
 //! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Producers are interleaved.
 
 use super::delta::Moment;
+use super::end::is_ended;
 use super::reading::{Layout, Port, Reading};
 use super::{cells, gpcdr, names, registers};
 use crate::text::{Line, Text, decimal, lossy};
@@ -27,6 +28,10 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
     let header = lines
         .next()
         .ok_or_else(|| text.error("nothing", "a header of metric names"))?;
+    if is_last(text, header) {
+        let error = text.error_at(header, "a header with a line end");
+        return Err(error.hint("the file was cut, or is being written"));
+    }
     let columns = Columns::parse(text, header, left_out)?;
     let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
     let mut readings = Vec::new();
@@ -35,9 +40,20 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             // Stores that roll over repeat the header.
             continue;
         }
+        if is_last(text, line) {
+            left_out.note("unfinished last row", format!("line {}", line.number));
+            continue;
+        }
         readings.push(columns.reading(text, line, &mut layouts)?);
     }
     Ok(readings)
+}
+
+/// Whether a line lacks its line end. Stores write in blocks, so a file that is being written ends in such a row, and a
+/// number cut short is a number too.
+fn is_last(text: &Text, line: Line<'_>) -> bool {
+    let end = text.bytes().as_ptr_range().end;
+    !is_ended(text) && line.bytes.as_ptr_range().end == end
 }
 
 /// Columns that describe the row itself.

@@ -13,6 +13,11 @@ pub(super) fn is_line(content: &[u8]) -> bool {
     content.starts_with(BEGIN)
 }
 
+/// Whether a line is the summary, which ends the table.
+pub(super) fn is_summary(content: &[u8]) -> bool {
+    serde_json::from_slice::<Row>(content).is_ok_and(|row| row.summary.is_some())
+}
+
 /// One line: a link, or the summary.
 #[derive(Deserialize)]
 struct Row {
@@ -140,6 +145,7 @@ mod tests {
             r#"{"schema":"hopbyte.link/1","link":"r9-9 X+","received_bytes":1}"#,
             "\n",
             r#"{"schema":"hopbyte.link/1","summary":{"window_seconds":0.5,"rows":2}}"#,
+            "\n",
         );
         let snapshot = read_bytes(text.as_bytes()).unwrap();
         assert_eq!((snapshot.matched, snapshot.unmatched), (2, 1));

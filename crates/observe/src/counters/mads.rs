@@ -32,6 +32,13 @@ const COUNTERS: [(&str, &str); 12] = [
 ];
 /// Number of 64-bit counters among them.
 const EXTENDED: usize = 4;
+/// Last counters of `perfquery`'s blocks, of all versions.
+const LAST: [&str; 4] = [
+    "PortXmitWait",
+    "PortMulticastRcvPkts",
+    "QP1Dropped",
+    "VL15Dropped",
+];
 /// A counter that only the extended set has.
 const ONLY_EXTENDED: &str = "PortUnicastXmitPkts";
 
@@ -161,6 +168,8 @@ struct Scan<'a> {
     lid: String,
     port: Option<u16>,
     extended: bool,
+    /// Name of the last counter of the block.
+    entry: String,
 }
 
 impl<'a> Scan<'a> {
@@ -172,10 +181,12 @@ impl<'a> Scan<'a> {
             lid: String::new(),
             port: None,
             extended: false,
+            entry: String::new(),
         };
         for line in text.lines() {
             scan.line(line, node)?;
         }
+        scan.end()?;
         if scan.devices.is_empty() {
             return Err(text
                 .error("no port", "GUID 0x… port N: [NAME == VALUE …]")
@@ -206,6 +217,18 @@ impl<'a> Scan<'a> {
             self.entry(line, name, value.trim_start_matches('.').trim(), node)?;
         }
         Ok(())
+    }
+
+    /// Refuses a block of `perfquery` that ends with the text before its last counter: its errors are a sum, and only
+    /// the later counters tell the width of the earlier ones.
+    fn end(&self) -> Result<(), InputError> {
+        if self.port.is_none() || LAST.contains(&self.entry.as_str()) {
+            return Ok(());
+        }
+        let found = format!("{} as the last counter of a port", self.entry);
+        let expected = format!("one of {}", LAST.join(", "));
+        let error = self.text.error(found, expected);
+        Err(error.hint("the output was cut, or is being written: read it again"))
     }
 
     /// `200070 port 1: [PortXmitData == 1872 (7.312KB)] …`; sums over all ports are skipped.
@@ -246,6 +269,7 @@ impl<'a> Scan<'a> {
         value: &str,
         node: Option<&str>,
     ) -> Result<(), InputError> {
+        name.clone_into(&mut self.entry);
         if name == "PortSelect" {
             let port = decimal(value.as_bytes()).and_then(|p| u16::try_from(p).ok());
             let wrong = || self.text.error_in(line, value.as_bytes(), "a port number");
@@ -353,7 +377,8 @@ mod tests {
     #[test]
     fn perfquery_s_blocks_are_of_a_lid() {
         let block = "# Port extended counters: Lid 4 port 1 (CapMask: 0x1300)\nPortSelect:......................1\n\
-                     CounterSelect:...................0x0000\nPortXmitData:....................61200\n";
+                     CounterSelect:...................0x0000\nPortXmitData:....................61200\n\
+                     PortMulticastRcvPkts:............0\n";
         let one = &readings(&text(block), Some("leaf0"), Moment::default()).unwrap()[0];
         assert_eq!(
             (one.layout.node.as_str(), one.get(0)),

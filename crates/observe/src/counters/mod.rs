@@ -12,6 +12,7 @@
 
 mod aries_csv;
 pub mod delta;
+mod end;
 mod ends;
 mod follow;
 mod formats;
@@ -43,7 +44,7 @@ use self::join::{Mismatch, PortMap};
 use self::reading::Reading;
 use crate::ObserveError;
 use crate::text::{Limits, Text};
-use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut};
+use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut, Missing, Quantity};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -153,7 +154,9 @@ pub fn counter_series(
     let mut series = if increases.is_empty() {
         join_readings(readings, &source, fabric, options)?
     } else {
-        finish(Series::Increases(increases), &source, fabric, options)?
+        let mut series = finish(Series::Increases(increases), &source, fabric, options)?;
+        drop_impossible(&mut series, fabric);
+        series
     };
     if let Some(last) = series.counts_mut().pop() {
         last.left_out.extend(&left_out);
@@ -207,6 +210,28 @@ fn finish(
         }
     }
     Ok(series)
+}
+
+/// Increases that a file gives ready-made are compared with the links' speeds, as [`delta::increase`] does with readings.
+fn drop_impossible(series: &mut Series, fabric: &Fabric) {
+    let Series::Increases(all) = series else {
+        return;
+    };
+    for increase in all {
+        for link in fabric.link_ids() {
+            for quantity in [Quantity::ReceivedBytes, Quantity::SentBytes] {
+                let value = increase.get(quantity, link);
+                let seconds = increase.window(quantity.side(), link);
+                let Some((value, seconds)) = value.zip(seconds) else {
+                    continue;
+                };
+                let nominal = fabric.link(link).nominal.0;
+                if nominal > 0.0 && value > delta::most_believed(nominal, seconds) {
+                    increase.lose(quantity, link, Missing::Reset);
+                }
+            }
+        }
+    }
 }
 
 /// Description of the origin of totals, for people.

@@ -64,6 +64,9 @@ const OURS: [(&str, Quantity, f64); 13] = [
 /// Reason for samples that are left out.
 const OTHER: &str = "sample that belongs to no link";
 
+/// Reason for error counters that are left out.
+const CUT: &str = "error counter of a text without '# EOF', whose end may be missing";
+
 /// Labels that may name the node, the most specific first.
 const NODE_LABELS: [&str; 4] = ["hostname", "host", "node", "instance"];
 
@@ -77,6 +80,42 @@ fn is_sample(line: &[u8]) -> bool {
     PREFIXES.iter().any(|prefix| line.starts_with(prefix))
 }
 
+/// Whether a text ends with `# EOF`.
+pub(super) fn has_eof(text: &Text) -> bool {
+    let last = text.lines().filter(|l| !l.trimmed().is_empty()).last();
+    last.is_some_and(|l| l.trimmed() == b"# EOF")
+}
+
+/// Whether a text is OpenMetrics, which ends with `# EOF`: it has units, names counters without `_total`, or is a
+/// collector's. Otherwise it is Prometheus text, which has no mark at its end.
+pub(super) fn wants_eof(text: &Text) -> bool {
+    text.lines().any(|line| {
+        let content = line.trimmed();
+        let counter = content
+            .strip_prefix(b"# TYPE ")
+            .and_then(|rest| rest.strip_suffix(b" counter"));
+        content.starts_with(b"# UNIT ")
+            || content.starts_with(b"hopbyte_port_")
+            || counter.is_some_and(|family| !family.ends_with(b"_total"))
+    })
+}
+
+/// Prefix of the families that a Prometheus text may have been cut in: those of its last line. Exporters sort families,
+/// so a later one shows that the prefix's are complete.
+fn unfinished(text: &Text) -> Option<&'static str> {
+    if has_eof(text) {
+        return None;
+    }
+    let last = text.lines().filter(|l| !l.trimmed().is_empty()).last()?;
+    let words = lossy(last.trimmed()).into_owned();
+    let name = words
+        .strip_prefix("# HELP ")
+        .or_else(|| words.strip_prefix("# TYPE "))
+        .unwrap_or(&words);
+    let prefixes = ["node_infiniband_", "node_network_"];
+    prefixes.into_iter().find(|prefix| name.starts_with(prefix))
+}
+
 /// Readings of all nodes in one scrape.
 pub(super) fn readings(
     text: &Text,
@@ -84,6 +123,7 @@ pub(super) fn readings(
     left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
     let mut nodes: BTreeMap<String, Scrape> = BTreeMap::new();
+    let unfinished = unfinished(text);
     for line in text.lines() {
         let content = line.trimmed();
         if !is_sample(content) {
@@ -102,8 +142,20 @@ pub(super) fn readings(
             values: Vec::new(),
             time_ns: None,
         });
+        let before = scrape.values.len();
         if !scrape.take(text, line, &sample)? {
             left_out.note(OTHER, sample.name.as_str());
+        } else if unfinished.is_some_and(|prefix| sample.name.starts_with(prefix)) {
+            // Errors are a sum over families, and the next one may be missing.
+            let added = scrape.layout.counters[before..].iter();
+            for (value, _) in scrape.values[before..]
+                .iter_mut()
+                .zip(added)
+                .filter(|(_, c)| c.quantity == Quantity::Errors)
+            {
+                *value = None;
+                left_out.note(CUT, sample.name.as_str());
+            }
         }
     }
     let scrapes = nodes.into_values().filter(|s| !s.values.is_empty());

@@ -3,12 +3,16 @@
 //! Two YAML documents (a key; a list of `[column, type]`), `...`, then rows between blanks: `linkid`, coordinates of
 //! the router (`sx sy sz`) and of its neighbour (`tx ty tz`), `code_region`, `packets`. The node counts the packets
 //! it *sends* into each of its links. A link may have several rows in one region (the region was entered repeatedly):
-//! they are summed. A negative region is the whole run.
+//! they are summed. All links have the same number of rows in a region; a link with fewer is missing, as at the end of
+//! a file that was cut. If the table does not have all links of the fabric, the router of its last row is missing too,
+//! since its further rows may be. A negative region is the whole run.
 
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
-use hopbyte_fabric::{Direction, End, Fabric, Increase, InputError, LinkId, Quantity, RouterId};
-use std::collections::BTreeMap;
+use hopbyte_fabric::{
+    Direction, End, Fabric, Increase, InputError, LinkId, Missing, Quantity, RouterId,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads one region; see [`super::CounterOptions::region`].
 pub(super) fn read(
@@ -18,12 +22,15 @@ pub(super) fn read(
 ) -> Result<Increase, ObserveError> {
     let mut columns: Vec<String> = Vec::new();
     let mut table: Option<Columns> = None;
-    let mut regions: BTreeMap<i64, Increase> = BTreeMap::new();
+    let mut regions: BTreeMap<i64, Region> = BTreeMap::new();
+    let mut last = None;
     for line in text.lines() {
         let content = line.trimmed();
         if let Some(columns) = &table {
             if !content.is_empty() {
-                columns.row(text, line)?.file(fabric, text, &mut regions);
+                let row = columns.row(text, line)?;
+                row.file(fabric, text, &mut regions);
+                last = fabric.router_at(&row.from);
             }
         } else if let Some(column) = content.strip_prefix(b"- [") {
             let name = column.split(|&b| b == b',').next().unwrap_or_default();
@@ -37,8 +44,42 @@ pub(super) fn read(
             .error("no line '...'", "the end of the column list, then rows")
             .into());
     }
-    Ok(choose(text, fabric, regions, region)?)
+    let hops = fabric.link_ids().filter(|&l| fabric.is_hop(l)).count();
+    let listed: BTreeSet<LinkId> = regions
+        .values()
+        .flat_map(|r| r.rows.keys().copied())
+        .collect();
+    let last = last.filter(|_| listed.len() < hops);
+    let regions = regions
+        .into_iter()
+        .map(|(number, region)| (number, region.finish(fabric, last)));
+    Ok(choose(text, fabric, regions.collect(), region)?)
 }
+
+/// A region while it is read.
+struct Region {
+    increase: Increase,
+    /// Rows by link.
+    rows: BTreeMap<LinkId, usize>,
+}
+
+impl Region {
+    /// The region without links whose rows may be incomplete: those with fewer rows than others, and those of `last`.
+    fn finish(mut self, fabric: &Fabric, last: Option<RouterId>) -> Increase {
+        let most = self.rows.values().copied().max().unwrap_or(0);
+        for (link, rows) in self.rows {
+            let of_last = last.is_some_and(|r| fabric.link(link).from == End::Router(r));
+            if rows < most || of_last {
+                self.increase
+                    .lose(Quantity::SentPackets, link, Missing::Unread);
+                self.increase.left_out.note(FEWER, fabric.link_name(link));
+            }
+        }
+        self.increase
+    }
+}
+
+const FEWER: &str = "link whose rows may be incomplete";
 
 /// The requested region; by default the whole run, else the sum of all regions.
 fn choose(
@@ -59,10 +100,18 @@ fn choose(
     for part in regions.values() {
         all.matched += part.matched;
         all.unmatched += part.unmatched;
-        for link in fabric.link_ids() {
-            if let Some(packets) = part.get(Quantity::SentPackets, link) {
-                all.add(Quantity::SentPackets, link, packets);
-            }
+        all.left_out.extend(&part.left_out);
+    }
+    for link in fabric.link_ids() {
+        let parts = regions.values();
+        let packets: Vec<f64> = parts
+            .filter_map(|part| part.get(Quantity::SentPackets, link))
+            .collect();
+        if packets.len() == regions.len() {
+            all.set(Quantity::SentPackets, link, packets.iter().sum());
+        } else if !packets.is_empty() {
+            all.lose(Quantity::SentPackets, link, Missing::Unread);
+            all.left_out.note(FEWER, fabric.link_name(link));
         }
     }
     Ok(all)
@@ -153,12 +202,15 @@ struct Row {
 }
 
 impl Row {
-    fn file(&self, fabric: &Fabric, text: &Text, regions: &mut BTreeMap<i64, Increase>) {
-        let snapshot = regions
-            .entry(self.region)
-            .or_insert_with(|| Increase::new(fabric, text.file()));
+    fn file(&self, fabric: &Fabric, text: &Text, regions: &mut BTreeMap<i64, Region>) {
+        let region = regions.entry(self.region).or_insert_with(|| Region {
+            increase: Increase::new(fabric, text.file()),
+            rows: BTreeMap::new(),
+        });
+        let snapshot = &mut region.increase;
         match self.link(fabric) {
             Some(link) => {
+                *region.rows.entry(link).or_default() += 1;
                 snapshot.matched += 1;
                 snapshot.add(Quantity::SentPackets, link, self.packets as f64);
             }

@@ -1,6 +1,6 @@
 use crate::counters::{Counted, CounterOptions, counters};
 use crate::text::{Limits, Text};
-use hopbyte_fabric::{End, Fabric, LinkId, Quantity, spec};
+use hopbyte_fabric::{End, Fabric, LinkId, Missing, Quantity, spec};
 
 const HEADER: &str = "sg,sr,sc,dg,dr,dc,color,flits,stalls,stalls/flit,flits_vc_0,flits_vc_1,flits_vc_2,flits_vc_3,flits_vc_4,flits_vc_5,flits_vc_6,flits_vc_7,stalls_vc_0,stalls_vc_1,stalls_vc_2,stalls_vc_3,stalls_vc_4,stalls_vc_5,stalls_vc_6,stalls_vc_7";
 
@@ -39,18 +39,25 @@ fn arrivals_belong_to_the_link_that_ends_at_the_counting_router() {
             [1, 1, 1, 0, 0, 0, 0, 0],
             [16, 0, 0, 0, 0, 0, 0, 0],
         );
+    let cut = read(&content, &fabric).unwrap();
+    let content = content + &row("0,0,0,0,3,0,k", [0; 8], [0; 8]);
     let s = read(&content, &fabric).unwrap();
-    assert_eq!((s.matched, s.unmatched), (3, 0));
+    assert_eq!((s.matched, s.unmatched), (4, 0));
     let green = link(&fabric, [0, 0, 5], [0, 0, 0], "green");
     assert_eq!(s.get(Quantity::ReceivedBytes, green), Some(20.0));
     assert_eq!(s.get(Quantity::InputStallNs, green), Some(80.0));
-    // Two of the three parallel tiles were listed: flits add up, stalls are their mean.
+    // Three parallel tiles: flits add up, stalls are their mean. Two of them are not the link.
     let black = link(&fabric, [0, 3, 0], [0, 0, 0], "black");
     assert_eq!(
         s.get(Quantity::ReceivedBytes, black),
         Some(18.0 * 20.0 / 3.0)
     );
-    assert_eq!(s.get(Quantity::InputStallNs, black), Some(12.0 * 1.25));
+    assert_eq!(s.get(Quantity::InputStallNs, black), Some(8.0 * 1.25));
+    assert_eq!(
+        cut.missing(Quantity::ReceivedBytes, black),
+        Some(Missing::Unread)
+    );
+    assert_eq!(cut.get(Quantity::ReceivedBytes, green), Some(20.0));
     let outgoing = fabric.reverse(green).unwrap();
     assert_eq!(s.get(Quantity::ReceivedBytes, outgoing), None);
 }

@@ -1,0 +1,227 @@
+//! Counter files that are read while they are written: whatever was written so far is refused, or gives only numbers
+//! that the whole file gives too. Every prefix of a small file of every format.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use hopbyte_fabric::{Fabric, Quantity, spec};
+use hopbyte_observe::counters::{Counted, counter_series, known_formats};
+use hopbyte_observe::text::{Limits, Text};
+use hopbyte_observe::{CounterOptions, ObserveError};
+use std::collections::BTreeSet;
+
+/// Interval, quantity, link and bits of a value.
+type Number = (usize, Quantity, u32, u64);
+
+/// All numbers of a text, and whether they are totals.
+fn numbers(content: &[u8], fabric: &Fabric) -> Result<(BTreeSet<Number>, bool), ObserveError> {
+    let text = Text::from_bytes("file", content, Limits::TEXT)?;
+    let options = CounterOptions {
+        node: Some(NODE.into()),
+        ..CounterOptions::default()
+    };
+    let series = counter_series(&[text], fabric, &options)?.all();
+    let totals = matches!(series[..], [Counted::Totals(_)]);
+    let mut found = BTreeSet::new();
+    for (interval, counted) in series.iter().enumerate() {
+        for quantity in counted.quantities() {
+            for link in fabric.link_ids() {
+                if let Some(value) = counted.get(quantity, link) {
+                    let link = link.index() as u32;
+                    found.insert((interval, quantity, link, value.to_bits()));
+                }
+            }
+        }
+    }
+    Ok((found, totals))
+}
+
+const NODE: &str = "nid00000";
+
+/// Registers of a whole Gemini, tile by tile, as a program prints them.
+fn registers() -> String {
+    let tiles = (0..48).flat_map(|tile| (0..6).map(move |k| (tile, k)));
+    let line = |(tile, k): (u32, u32)| {
+        let value = 1_000_003 * (tile + 1) * (k + 2);
+        let at = format!("{}_{}", tile / 8, tile % 8);
+        format!("c0-0c0s0g0 GM_{at}_TILE_PERFORMANCE_COUNTERS_{k} {value}\n")
+    };
+    tiles.map(line).collect()
+}
+
+const INTERFACE: &str = "#Time,Time_usec,ProducerName,rx_bytes#eth0\n\
+    1000.000000,0,nid00000,1000001000\n1001.000000,0,nid00000,1003998996\n1002.000000,0,nid00000,1004998996\n";
+
+const OPENMETRICS: &str = "# HELP node_network_receive_bytes bytes\n# TYPE node_network_receive_bytes counter\n\
+    # UNIT node_network_receive_bytes bytes\n\
+    node_network_receive_bytes_total{device=\"eth0\",instance=\"nid00000\"} 1003976838\n\
+    # TYPE node_network_receive_errs counter\n\
+    node_network_receive_errs_total{device=\"eth0\",instance=\"nid00000\"} 31\n\
+    # TYPE node_network_transmit_errs counter\n\
+    node_network_transmit_errs_total{device=\"eth0\",instance=\"nid00000\"} 12\n# EOF\n";
+
+const PROMETHEUS: &str = "# HELP node_network_receive_bytes_total bytes\n# TYPE node_network_receive_bytes_total counter\n\
+    node_network_receive_bytes_total{device=\"eth0\",instance=\"nid00000\"} 1003976838\n\
+    # TYPE node_network_receive_errs_total counter\n\
+    node_network_receive_errs_total{device=\"eth0\",instance=\"nid00000\"} 31\n\
+    # TYPE node_network_transmit_errs_total counter\n\
+    node_network_transmit_errs_total{device=\"eth0\",instance=\"nid00000\"} 12\n\
+    # HELP node_nfs_connections_total Total number of NFSd TCP connections.\n";
+
+const PERFQUERY: &str = "# Port counters: Lid 2 port 1 (CapMask: 0x1300)\nPortSelect:......................1\n\
+    CounterSelect:...................0x0000\nSymbolErrorCounter:..............15\nPortRcvErrors:...................12\n\
+    PortXmitDiscards:................17\nVL15Dropped:.....................0\nPortXmitData:....................7704012\n\
+    PortRcvData:.....................7768812\nPortXmitPkts:....................10701\nPortRcvPkts:.....................10791\n\
+    PortXmitWait:....................33\n\
+    # Port extended counters: Lid 2 port 1 (CapMask: 0x1300)\nPortSelect:......................1\n\
+    CounterSelect:...................0x0000\nPortXmitData:....................7704012\nPortRcvData:.....................7768812\n\
+    PortXmitPkts:....................10701\nPortRcvPkts:.....................10791\nPortUnicastXmitPkts:.............0\n\
+    PortUnicastRcvPkts:..............0\nPortMulticastXmitPkts:...........0\nPortMulticastRcvPkts:............0\n";
+
+const ARIES: &str = "sg,sr,sc,dg,dr,dc,color,flits,stalls,stalls/flit\n0,0,0,0,0,5,g,3612,2011,0.55\n\
+    0,0,0,0,3,0,k,811,212,0.25\n0,0,0,0,3,0,k,4012,517,0.12\n0,0,0,0,3,0,k,99,100,1.01\n";
+
+/// All links of a ring of three, router by router, as in the table of Blue Gene: one region is entered twice.
+fn torus() -> String {
+    let head = "---\nkey: T\n---\n- [linkid, int32]\n- [sx, int32]\n- [tx, int32]\n- [code_region, int32]\n\
+        - [packets, int64]\n...\n";
+    let rows = (0..3).flat_map(|router| [1, 2, 1].map(|region| (router, region)));
+    let lines = rows.enumerate().flat_map(|(i, (router, region))| {
+        [1, 2].map(|step| {
+            let to = (router + step) % 3;
+            let packets = 1009 * (i + 1) + 17 * step;
+            format!("{} {router} {to} {region} {packets} \n", step - 1)
+        })
+    });
+    head.to_owned() + &lines.collect::<String>()
+}
+
+const LDMS_LS: &str = "nid00000/r: consistent, last update: Wed Jan 14 15:08:00 2015 [9395us]\nU64 0 nettopo_mesh_coord_X\n\
+    U64 0 nettopo_mesh_coord_Y\nU64 0 nettopo_mesh_coord_Z\nU64 10011 X+_traffic (B)\nU64 24 X+_sendlinkstatus (1)\n\
+    U64 70044 Z+_inq_stall (ns)\nU64 13 X+_SAMPLE_GEMINI_LINK_USED_BW (%)\n\
+    nid00000/r: consistent, last update: Wed Jan 14 15:08:01 2015 [9395us]\nU64 0 nettopo_mesh_coord_X\n\
+    U64 0 nettopo_mesh_coord_Y\nU64 0 nettopo_mesh_coord_Z\nU64 50013 X+_traffic (B)\nU64 24 X+_sendlinkstatus (1)\n\
+    U64 70099 Z+_inq_stall (ns)\nU64 14 X+_SAMPLE_GEMINI_LINK_USED_BW (%)\n";
+
+const GPCDR: &str = "timestamp 1700000000123 ms\ntraffic_X+ 1004 bytes\npackets_X+ 41 packets\ninq_stall_X+ 7001 ns\n\
+    credit_stall_X+ 52 ns\nsendlinkstatus_X+ 24 1\nrecvlinkstatus_X+ 24 1\ntraffic_Z- 93 bytes\n";
+
+const GM: &str = include_str!("../../../fuzz/seeds/gm/two-routers.txt");
+
+const LINKS: &str = "{\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X+\",\"received_bytes\":125017,\"packets\":121,\"lanes\":1}\n\
+    {\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X-\",\"received_bytes\":1}\n\
+    {\"schema\":\"hopbyte.link/1\",\"summary\":{\"window_seconds\":0.5,\"rows\":2}}\n";
+
+/// Format, content and fabric.
+fn samples() -> Vec<(&'static str, String, &'static str)> {
+    vec![
+        ("libgm text", GM.into(), "gemini:16x12x24"),
+        (
+            "output of `hopbyte links --json`",
+            LINKS.into(),
+            "torus:4x4",
+        ),
+        ("Aries link CSV", ARIES.into(), "aries:2x6x16"),
+        ("Boxfish link table", torus(), "torus:3"),
+        ("ldms_ls -l", LDMS_LS.into(), "gemini:4x4x24"),
+        ("LDMS store_csv", INTERFACE.into(), "gemini:4x4x24"),
+        ("gpcdr metrics", GPCDR.into(), "gemini:4x4x24"),
+        (
+            "ibqueryerrors and perfquery",
+            PERFQUERY.into(),
+            "gemini:4x4x24",
+        ),
+        ("OpenMetrics text", OPENMETRICS.into(), "gemini:4x4x24"),
+        ("OpenMetrics text", PROMETHEUS.into(), "gemini:4x4x24"),
+        ("Gemini and Aries registers", registers(), "gemini:4x4x24"),
+    ]
+}
+
+#[test]
+fn no_prefix_gives_a_number_that_the_whole_file_does_not() {
+    let samples = samples();
+    for format in known_formats() {
+        assert!(
+            samples.iter().any(|(name, ..)| *name == format.name),
+            "no sample of {}",
+            format.name
+        );
+    }
+    for (name, content, fabric) in samples {
+        let fabric = spec::fabric(fabric).unwrap();
+        let bytes = content.as_bytes();
+        let (whole, totals) = numbers(bytes, &fabric).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!whole.is_empty(), "{name}");
+        let mut accepted = 0;
+        // The registers of a whole router take long: of each line the middle, the end, and the line end.
+        let lengths: Vec<usize> = match bytes.len() {
+            ..2000 => (0..bytes.len()).collect(),
+            _ => content
+                .match_indices('\n')
+                .flat_map(|(at, _)| [at - 4, at, at + 1])
+                .filter(|&n| n < bytes.len())
+                .collect(),
+        };
+        for length in lengths {
+            let Ok((found, only_totals)) = numbers(&bytes[..length], &fabric) else {
+                continue;
+            };
+            accepted += 1;
+            let shown = String::from_utf8_lossy(&bytes[length.saturating_sub(60)..length]);
+            if only_totals && !totals {
+                // Before the second reading of a device: its counts themselves.
+                let cells: BTreeSet<&str> = content.split([',', ' ', '\n']).collect();
+                for (.., bits) in found {
+                    let value = f64::from_bits(bits);
+                    let is_there = [1.0, 1e-2, 1.0 / 4.0, 1.0 / 8.0]
+                        .iter()
+                        .any(|factor| cells.contains(&format!("{}", value / factor).as_str()));
+                    assert!(is_there, "{name}, {length} bytes, {value}: …{shown}");
+                }
+                continue;
+            }
+            let more: Vec<&Number> = found.difference(&whole).collect();
+            assert!(
+                more.is_empty(),
+                "{name}, {length} bytes, {more:?}: …{shown}"
+            );
+        }
+        println!("{name}: {accepted} prefixes of {} accepted", bytes.len());
+    }
+}
+
+/// The two files of the report: a row cut at `1004` is not exported, and a text without its end is refused.
+#[test]
+fn cut_numbers_are_not_read() {
+    let fabric = spec::fabric("gemini:4x4x24").unwrap();
+    let cut = INTERFACE.strip_suffix("998996\n").unwrap();
+    let text = Text::from_bytes("ldms.csv", cut.as_bytes(), Limits::TEXT).unwrap();
+    let series = counter_series(&[text], &fabric, &CounterOptions::default()).unwrap();
+    let all = series.all();
+    assert_eq!(all.len(), 1);
+    let said: Vec<String> = all[0].left_out.sentences().collect();
+    assert!(
+        said.iter().any(|s| s.contains("unfinished last row")),
+        "{said:?}"
+    );
+    for end in ["# EOF\n", "\n# EOF\n", "976838\n", "EOF\n", "\n"] {
+        let at = OPENMETRICS.rfind(end).unwrap();
+        let error = numbers(&OPENMETRICS.as_bytes()[..at], &fabric).unwrap_err();
+        assert!(error.to_string().contains("expected"), "{error}");
+    }
+}
+
+/// Increases that a file gives are compared with the link's speed too.
+#[test]
+fn an_impossible_increase_of_a_file_is_missing() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let link = fabric.find_link("r0-0 X+").unwrap();
+    for (bytes, expected) in [("125017", Some(125_017.0)), ("1e16", None)] {
+        let content = LINKS.replace("125017", bytes);
+        let text = Text::from_bytes("links", content.as_bytes(), Limits::TEXT).unwrap();
+        let all = counter_series(&[text], &fabric, &CounterOptions::default()).unwrap();
+        let found = all.all().remove(0);
+        assert_eq!(found.get(Quantity::ReceivedBytes, link), expected);
+        let why = found.missing(Quantity::ReceivedBytes, link);
+        assert_eq!(why.is_some(), expected.is_none());
+    }
+}

@@ -7,6 +7,7 @@ use hopbyte_collect::lines;
 use hopbyte_collect::server::Feed;
 use hopbyte_collect::server::peer::Peer;
 use hopbyte_collect::store::{Keeping, LogReader, Store, logs};
+use hopbyte_collect::tick::TickLine;
 use hopbyte_collect::wire::{Header, Hello, PREAMBLE, Sampled, put_report, put_source};
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::{Layout, Port};
@@ -132,6 +133,7 @@ pub fn block(entries: &[u8]) {
         assert!(flow.rate.is_err() || flow.rate.is_ok_and(|r| r.is_finite() && r >= 0.0));
     }
     assert!(openmetrics::text(&cluster, &flows, &closing).ends_with("# EOF\n"));
+    let _ = TickLine::of(&closing, |id| cluster.name(id)).text();
     let _ = lines::text("fuzz", &cluster, &flows, &closing);
 }
 

@@ -22,6 +22,9 @@ use serde::Serialize;
 pub const LONGEST_BLOCK: usize = 512 << 20;
 /// Maximum number of nodes in one stream of blocks.
 pub const MOST_NODES: usize = 1 << 20;
+/// Maximum number of values in the state of a cluster, twice those of the longest block: a source takes a few bytes in
+/// a block and up to 32 kB in memory.
+pub const MOST_VALUES: usize = 1 << 26;
 /// Bytes before the entries.
 pub const HEAD: usize = 8;
 
@@ -332,6 +335,8 @@ pub struct Cluster {
     losses: u32,
     introduced: Vec<u32>,
     without_values: u64,
+    /// Number of values of all nodes.
+    values: usize,
 }
 
 impl Cluster {
@@ -428,6 +433,7 @@ impl Cluster {
         if self.nodes.len() <= id {
             self.nodes.resize(id + 1, None);
         }
+        let before = self.values_of(id);
         match &mut self.nodes[id] {
             Some(node) if *node.name == *name => node.succeed(boot, start),
             slot => *slot = Some(NodeState::new(name, boot, start)),
@@ -441,7 +447,16 @@ impl Cluster {
                 node.sources.clear();
             }
         }
+        self.values = self.values - before + self.values_of(id);
         Ok(())
+    }
+
+    /// Number of values of a node.
+    fn values_of(&self, id: usize) -> usize {
+        let sources = self.nodes[id]
+            .iter()
+            .flat_map(|n| n.sources.iter().flatten());
+        sources.map(|held| held.values.len()).sum()
     }
 
     fn take_source(&mut self, take: &mut Take<'_>) -> Result<(), Refusal> {
@@ -451,7 +466,19 @@ impl Cluster {
         let shape = self.shape_ids.get(shape).copied().flatten();
         let node = self.nodes.get_mut(id as usize).and_then(Option::as_mut);
         match (node, shape) {
-            (Some(node), Some(shape)) => node.declare(origin, shape, &self.shapes),
+            (Some(node), Some(shape)) => {
+                let held = node.sources.get(usize::from(origin.source));
+                let before = held.and_then(Option::as_ref).map_or(0, |h| h.values.len());
+                let values = self.values - before + self.shapes.layout(shape).counters.len();
+                if values > MOST_VALUES {
+                    return Err(Refusal::new(format!(
+                        "{values} values of all nodes, the maximum is {MOST_VALUES}"
+                    )));
+                }
+                node.declare(origin, shape, &self.shapes)?;
+                self.values = values;
+                Ok(())
+            }
             // Defined in a lost block.
             (_, _) if self.losses > 0 => {
                 if let Some(introduced) = self.introduced.get_mut(id as usize) {

@@ -62,13 +62,63 @@ impl Earlier {
         match self.0.iter().position(same) {
             Some(at) if self.0[at].kept >= agent.kept => {}
             Some(at) => self.0[at] = agent,
-            None if self.0.len() < MOST => self.0.insert(0, agent),
+            None if self.0.len() < MOST && agent.sequence > 0 => self.0.insert(0, agent),
             None => {}
         }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The earlier agents.
     pub fn iter(&self) -> impl Iterator<Item = &Agent> {
         self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(start: u64, sequence: u64) -> Agent {
+        Agent {
+            boot: 1,
+            start,
+            sequence,
+            kept: sequence,
+        }
+    }
+
+    #[test]
+    fn numbers_are_continued_and_bounded() {
+        let mut earlier = Earlier::default();
+        let received = Agent {
+            sequence: 9,
+            ..agent(1, 7)
+        };
+        assert_eq!(earlier.change(received, 1, 2), agent(2, 0));
+        // The block with the last two reports was not stored.
+        earlier.settle(false);
+        assert_eq!(earlier.change(agent(2, 4), 1, 1), agent(1, 7));
+        assert_eq!(earlier.change(agent(1, 8), 1, 2), agent(2, 4));
+        // An agent without a report is not listed.
+        assert_eq!(earlier.change(agent(3, 0), 1, 4), agent(4, 0));
+        for start in 5..20 {
+            earlier.change(agent(start, 1), 1, start + 1);
+        }
+        let starts: Vec<u64> = earlier.iter().map(|a| a.start).collect();
+        assert_eq!(starts, [16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn of_older_logs_the_highest_number_counts() {
+        let mut earlier = Earlier::default();
+        for (start, sequence) in [(3, 5), (3, 4), (3, 6), (2, 1)] {
+            earlier.add(agent(start, sequence));
+        }
+        let found: Vec<Agent> = earlier.iter().copied().collect();
+        assert_eq!(found, [agent(2, 1), agent(3, 6)]);
     }
 }

@@ -136,6 +136,23 @@ impl NodeState {
         }
     }
 
+    /// Adds this node's agents as an older log has them.
+    pub fn add_older(&mut self, older: &Self) {
+        let last = Agent {
+            boot: older.boot,
+            start: older.start,
+            sequence: older.header.sequence,
+            kept: older.header.sequence,
+        };
+        for agent in older.earlier.iter().copied().chain([last]) {
+            if (agent.boot, agent.start) != (self.boot, self.start) {
+                self.earlier.add(agent);
+            } else if agent.sequence > self.header.sequence {
+                self.header.sequence = agent.sequence;
+            }
+        }
+    }
+
     /// Drops the base of differences (new connection): the next values must be absolute.
     pub fn forget_base(&mut self) {
         self.sources

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_collect::block::{Closing, Cluster, LONGEST_BLOCK, Writer, split};
+use hopbyte_collect::block::{Closing, Cluster, LONGEST_BLOCK, MOST_VALUES, Writer, split};
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::gather::{Channel, Gathering, Rules};
+use hopbyte_collect::node::NodeState;
+use hopbyte_collect::shape;
 use hopbyte_collect::tick::TickLine;
-use hopbyte_collect::wire::{Header, Hello, Part, Sampled, put_report, put_source};
+use hopbyte_collect::wire::{Header, Hello, Origin, Part, Sampled, put_report, put_source};
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
@@ -86,6 +88,37 @@ fn a_block_never_grows_beyond_what_readers_accept() {
     gathering.next(NOW, true);
     let again = report(most, &values);
     gathering.report(id, &again, NOW).unwrap();
+}
+
+/// A block of some kilobytes that declares sources for gigabytes of values is refused; one that declares the same
+/// sources again and again is not.
+#[test]
+fn declared_values_are_bounded() {
+    let block = |nodes: u32, again: usize| {
+        let mut writer = Writer::default();
+        writer.shape(0, &shape::of(&layout(8)).unwrap());
+        for id in 0..nodes {
+            writer.node(id, &NodeState::new(&format!("n{id}"), 1, 1));
+            for source in (0..SOURCES).cycle().take(usize::from(SOURCES) * again) {
+                let origin = Origin {
+                    source,
+                    ..Origin::default()
+                };
+                writer.source(id, &origin, 0);
+            }
+        }
+        writer.close(&Closing::default()).to_vec()
+    };
+    let read = |block: &[u8]| {
+        let (entries, _) = split(block).unwrap().unwrap();
+        Cluster::default().read(entries, |_, _, _| {})
+    };
+    let most = (MOST_VALUES / COUNTERS / usize::from(SOURCES)) as u32;
+    let large = block(most + 1, 1);
+    assert!(large.len() < 1 << 20);
+    let refusal = read(&large).unwrap_err().to_string();
+    assert!(refusal.contains("values of all nodes"), "{refusal}");
+    read(&block(2, 1 + most as usize)).unwrap();
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub fn value((start, sequence): Number) -> Option<u64> {
 /// A block as it is appended.
 pub type Block = (Closing, Arc<[u8]>);
 
-/// A segment: its blocks; of the last one perhaps only a half.
+/// A segment: its blocks; of the last one perhaps only a part.
 #[derive(Clone, Debug, Default)]
 struct Segment {
     blocks: Vec<Block>,
@@ -150,7 +150,7 @@ impl Disk {
             drop(store);
             if let (true, Some((all, log))) = (segment.torn, length()) {
                 let log = fs::OpenOptions::new().write(true).open(log).unwrap();
-                log.set_len(whole.midpoint(all)).unwrap();
+                log.set_len(whole + (all - whole) / 4).unwrap();
             }
         }
         let store = Store::open(folder.path(), keeping).unwrap();

@@ -11,7 +11,7 @@
 //! - if nothing fails any more, all reports of the agent are stored and acknowledged within [`PATIENCE`] ticks.
 //!
 //! `cargo test -p hopbyte-collect histories` explores small budgets;
-//! `cargo test --release -p hopbyte-collect histories -- --ignored --nocapture` larger ones, in minutes.
+//! `cargo test --release -p hopbyte-collect histories -- --ignored --nocapture` larger ones, in some minutes.
 
 mod disk;
 mod log;
@@ -130,50 +130,67 @@ fn streams_lose_and_repeat_messages() {
 
 #[test]
 #[ignore = "minutes"]
-fn longer_histories() {
+fn longer_connections() {
     let long = Budget {
-        reports: 3,
-        connections: 3,
-        cuts: 2,
-        closings: 4,
+        closings: 3,
         failures: 1,
         kills: 1,
-        restarts: 1,
-        jumps: 0,
-        ring: 9,
-        token: false,
+        ..NONE
     };
-    let mut states = all("failures, kills and restarts", long);
-    states += all(
-        "two kills",
-        Budget {
-            kills: 2,
-            failures: 0,
-            restarts: 0,
-            ..long
-        },
-    );
-    states += all(
-        "clocks",
-        Budget {
-            jumps: 2,
-            kills: 1,
-            failures: 0,
-            cuts: 1,
-            ..long
-        },
-    );
-    states += streams(
-        "streams",
-        log::Budget {
-            reports: 4,
-            losses: 1,
-            breaks: 1,
-            closings: 3,
-            failures: 1,
-            kills: 1,
-            restarts: 1,
-        },
-    );
-    println!("{states} states in all");
+    all("failures and kills", long);
+    let twice = Budget {
+        closings: 2,
+        failures: 0,
+        kills: 2,
+        ..long
+    };
+    all("two kills", twice);
+    let thrice = Budget {
+        connections: 3,
+        cuts: 2,
+        ..NONE
+    };
+    all("three connections", thrice);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn longer_restarts() {
+    let clocks = Budget {
+        restarts: 1,
+        jumps: 1,
+        cuts: 0,
+        ..NONE
+    };
+    all("restarts and clocks", clocks);
+    let killed = Budget {
+        jumps: 0,
+        kills: 1,
+        ..clocks
+    };
+    all("restarts and kills", killed);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn longer_streams() {
+    let stream = log::Budget {
+        reports: 3,
+        losses: 1,
+        breaks: 1,
+        closings: 2,
+        failures: 0,
+        kills: 1,
+        restarts: 1,
+    };
+    streams("streams", stream);
+    let killed = log::Budget {
+        reports: 2,
+        losses: 0,
+        breaks: 0,
+        failures: 1,
+        kills: 2,
+        ..stream
+    };
+    streams("streams, failures and two kills", killed);
 }

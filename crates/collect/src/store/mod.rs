@@ -431,18 +431,13 @@ fn take_nodes(cluster: Cluster, nodes: &mut HashMap<Box<str>, Remembered>) {
     for (node, known) in all.into_iter().zip(known) {
         let Some(node) = node else { continue };
         // Without a report the node was only listed as missing.
-        if node.header.sequence == 0 {
+        if node.header.sequence == 0 && node.earlier.is_empty() {
             continue;
         }
         nodes
             .entry(node.name.clone())
-            .and_modify(|later| {
-                // Of one agent the highest number counts, also in a log of an earlier process.
-                let same = later.state.start == node.start && later.state.boot == node.boot;
-                if same && later.state.header.sequence < node.header.sequence {
-                    later.state.header = node.header;
-                }
-            })
+            // Of one agent the highest number counts, also in a log of an earlier process.
+            .and_modify(|later| later.state.add_older(&node))
             .or_insert_with(|| Remembered::new(node.clone(), &shapes, known));
     }
 }

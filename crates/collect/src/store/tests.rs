@@ -94,7 +94,10 @@ fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
     for tick in [100, 110, 120, 130] {
         assert!(keep(&mut store, tick), "a log a block");
     }
+    // The store's own thread may be faster.
+    let status = store.status.clone();
     drop(store);
+    let before = status.counts().deleted_segments;
     fs::write(folder.path().join("notes.txt"), "mine").unwrap();
     let (notes, counts) = tidied(folder.path(), &keeping);
     // Retention of 20 s before 130: the log of 110 is the oldest one left.
@@ -110,9 +113,9 @@ fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
     let mut expected: Vec<String> = [110, 120, 130].into_iter().flat_map(segment).collect();
     expected.push("notes.txt".into());
     assert_eq!(names(folder.path()), expected);
-    assert_eq!(counts.deleted_segments, 1);
+    assert_eq!(before + counts.deleted_segments, 1);
     assert!(
-        notes.iter().any(|n| n.contains("1 segments deleted")),
+        before == 1 || notes.iter().any(|n| n.contains("1 segments deleted")),
         "{notes:?}"
     );
     tidied(folder.path(), &keeping);

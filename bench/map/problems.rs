@@ -1,5 +1,6 @@
 //! The problems for comparing mappers, always the same. README.md describes them.
 
+use crate::drawn;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
@@ -72,13 +73,23 @@ pub fn build(name: &str) -> Result<Option<Instance>, Box<dyn Error>> {
                 _ => on_tables(dragonfly(4, 8, 4)?, traffic, (0..1024).collect())?,
             }
         }
-        _ => return Err(format!("no problem '{name}': one of {}", NAMES.join(", ")).into()),
+        _ => match drawn::parsed(name) {
+            Some((seed, number)) => drawn::build(seed, number)?,
+            None => {
+                let known = NAMES.join(", ");
+                let last = drawn::COUNT - 1;
+                return Err(format!(
+                    "no problem '{name}': one of {known}, or S<seed>-<0 to {last}>"
+                )
+                .into());
+            }
+        },
     }))
 }
 
 type Traffic = (Exchange, Vec<[f64; 3]>);
 
-fn instance(
+pub fn instance(
     fabric: Fabric,
     routing: Routing,
     (exchange, coords): Traffic,
@@ -222,7 +233,7 @@ fn unpacked(file: &std::path::Path) -> Result<String, Box<dyn Error>> {
 
 /// The first `want` free hosts of a machine with busy and free runs of geometric length along its hosts,
 /// mostly whole routers.
-fn runs(total: u32, want: usize, busy_mean: f64, free_mean: f64, seed: u64) -> Vec<u32> {
+pub fn runs(total: u32, want: usize, busy_mean: f64, free_mean: f64, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let (mut hosts, mut at, mut busy) = (Vec::new(), 0, false);
     while hosts.len() < want {

@@ -269,7 +269,7 @@ fn add_router_load(fabric: &Fabric, routing: &Routing, to: RouterId, load: &mut 
                 (fabric.link(link).from, fabric.link(link).to),
                 (End::Router(_), End::Router(_))
             ) {
-                load[link.index()] += f64::from(share) * pairs;
+                load[link.index()] += share * pairs;
             }
         }
         for &a in sources {

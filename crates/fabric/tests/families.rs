@@ -12,11 +12,11 @@ use hopbyte_fabric::{
 use proptest::prelude::*;
 
 /// Flow conservation: inflow equals outflow at every router, and the whole flow arrives.
-fn assert_conserved(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> f32 {
+fn assert_conserved(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> f64 {
     let mut shares = Vec::new();
     routing.shares(fabric, from, to, &mut shares).unwrap();
     for r in fabric.router_ids() {
-        let (mut into, mut out) = (0.0f32, 0.0f32);
+        let (mut into, mut out) = (0.0f64, 0.0f64);
         for &(l, s) in &shares {
             into += if fabric.link(l).to == End::Router(r) {
                 s
@@ -29,7 +29,7 @@ fn assert_conserved(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId
                 0.0
             };
         }
-        assert!((into - out).abs() < 1e-3, "{into} {out}");
+        assert!((into - out).abs() < 1e-12, "{into} {out}");
     }
     shares
         .iter()
@@ -103,7 +103,7 @@ proptest! {
 
     #[test]
     fn dragonfly_shares_conserve_traffic(
-        groups in 2u32..7, routers in 2u32..6, global in 1u32..3, share in 0f32..=1.0, seed: u64
+        groups in 2u32..7, routers in 2u32..6, global in 1u32..3, share in 0f64..=1.0, seed: u64
     ) {
         let fabric = spec::fabric(&format!("dragonfly:{groups}x{routers}:nodes=2,global={global}")).unwrap();
         let n = fabric.nodes().len() as u64;
@@ -113,9 +113,9 @@ proptest! {
         for (spread, most) in at_most {
             let routing = Routing::Groups(GroupPaths::new(&fabric, spread).unwrap());
             let hops = assert_conserved(&fabric, &routing, from, to);
-            prop_assert!(hops <= most + 1e-3, "{:?} {}", spread, hops);
+            prop_assert!(hops <= most + 1e-12, "{:?} {}", spread, hops);
             if group(from) != group(to) {
-                let globals: f32 = {
+                let globals: f64 = {
                     let mut shares = Vec::new();
                     routing.shares(&fabric, from, to, &mut shares).unwrap();
                     shares.iter().filter(|(l, _)| fabric.kind(*l).name == "global").map(|s| s.1).sum()
@@ -126,7 +126,7 @@ proptest! {
                     Spread::Adaptive(share) => 1.0 - share,
                 };
                 let expected = if groups > 2 { 1.0 + detour } else { 1.0 };
-                prop_assert!((globals - expected).abs() < 1e-3, "{} {}", globals, expected);
+                prop_assert!((globals - expected).abs() < 1e-12, "{} {}", globals, expected);
             }
         }
     }

@@ -74,15 +74,15 @@ proptest! {
         }
         // Flow conservation at every router.
         for r in fabric.router_ids() {
-            let sum = |f: &dyn Fn(End, End) -> bool| -> f32 {
+            let sum = |f: &dyn Fn(End, End) -> bool| -> f64 {
                 shares.iter().filter(|(l, _)| f(fabric.link(*l).from, fabric.link(*l).to)).map(|s| s.1).sum()
             };
             let into = sum(&|_, to| to == End::Router(r));
             let out = sum(&|from, _| from == End::Router(r));
             prop_assert!((into - out).abs() < 1e-5);
         }
-        let hops: f32 = shares.iter().filter(|(l, _)| fabric.is_hop(*l)).map(|s| s.1).sum();
-        prop_assert!((hops - routing.hops(&fabric, from, to).unwrap() as f32).abs() < 1e-4);
+        let hops: f64 = shares.iter().filter(|(l, _)| fabric.is_hop(*l)).map(|s| s.1).sum();
+        prop_assert!((hops - routing.hops(&fabric, from, to).unwrap() as f64).abs() < 1e-4);
     }
 }
 

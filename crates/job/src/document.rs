@@ -77,6 +77,9 @@ pub struct Document {
     trials: u64,
     #[serde(default)]
     threads: usize,
+    /// Whether every placement was searched.
+    #[serde(default)]
+    optimal: bool,
     /// Whether the search was interrupted.
     #[serde(default)]
     interrupted: bool,
@@ -276,6 +279,7 @@ impl Document {
             seeds: mapping.seeds,
             trials: c.trials,
             threads: c.threads,
+            optimal: c.optimal,
             interrupted: c.interrupted,
             wall_seconds: c.wall_seconds,
             cpu_seconds: c.cpu_seconds,

@@ -244,8 +244,8 @@ impl NodeInside {
                     });
                     joints.len() - 1
                 });
-                joints[at].bytes_in_order += was * f64::from(share);
-                joints[at].bytes += is * f64::from(share);
+                joints[at].bytes_in_order += was * share;
+                joints[at].bytes += is * share;
             }
         }
         joints.sort_by(|a, b| a.kind.cmp(&b.kind));

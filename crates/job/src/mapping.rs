@@ -7,7 +7,7 @@ use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
 use hopbyte_map::budget::{Advice, Migration, Stakes, weigh};
-use hopbyte_map::{Baseline, Certificate, Options, Progress, Verdict, baseline, map};
+use hopbyte_map::{Baseline, Certificate, Evaluation, Options, Progress, Verdict, baseline, map};
 use std::path::{Path, PathBuf};
 
 /// A placement with its certificate.
@@ -96,23 +96,40 @@ impl Mapping {
         }
         let (best, cost) = &c.best_baseline;
         let name = baseline_name(*best);
+        // Launchers place ranks in order, whatever else was compared.
+        let in_order = match best {
+            Baseline::InOrder => String::new(),
+            _ => format!("; against in order: {}", changes(&c.baseline, &c.result)),
+        };
+        let proven = match c.optimal {
+            true => "; no other placement is better (all were searched)",
+            false => "",
+        };
         if c.verdict == Verdict::NoImprovement {
             return format!(
-                "no improvement: nothing better than {name} was found, which is returned"
+                "no improvement: nothing better than {name} was found, which is returned{in_order}{proven}"
             );
         }
-        let change = |was: f64, is: f64| match (was, is) {
-            (w, i) if w == i || w == 0.0 => "as before".to_owned(),
-            (w, i) => format!("{:+.1} %", 100.0 * (i / w - 1.0)),
-        };
         format!(
-            "better than {name}: worst link {}, hop-bytes {}; {} of {} tasks move",
-            change(cost.worst_link_seconds, c.result.worst_link_seconds),
-            change(cost.hop_bytes, c.result.hop_bytes),
+            "better than {name}: {}{in_order}; {} of {} tasks move{proven}",
+            changes(cost, &c.result),
             count(c.moved_tasks),
             count(self.placement.tasks()),
         )
     }
+}
+
+/// Changes of the worst link and of hop-bytes.
+fn changes(before: &Evaluation, after: &Evaluation) -> String {
+    let change = |was: f64, is: f64| match (was, is) {
+        (w, i) if w == i || w == 0.0 => "as before".to_owned(),
+        (w, i) => format!("{:+.1} %", 100.0 * (i / w - 1.0)),
+    };
+    format!(
+        "worst link {}, hop-bytes {}",
+        change(before.worst_link_seconds, after.worst_link_seconds),
+        change(before.hop_bytes, after.hop_bytes)
+    )
 }
 
 /// Output files of a mapping, and launchers without one.

@@ -68,6 +68,9 @@ struct Best {
     verdict: Verdict,
     bound: Bound,
     threads: usize,
+    /// Whether every placement was searched.
+    #[serde(default)]
+    optimal: bool,
     /// Number of the node in the allocation, by rank.
     places: Vec<u32>,
     slots: Vec<u32>,
@@ -103,6 +106,7 @@ impl Best {
             verdict: c.verdict,
             bound: c.bound.clone(),
             threads: c.threads,
+            optimal: c.optimal,
             places: slots.iter().map(place).collect(),
             slots: slots.iter().map(|s| s.slot).collect(),
         }
@@ -266,6 +270,7 @@ fn gather(
         seed: best.seed,
         trials: tried.iter().map(|t| t.trials).sum(),
         threads: best.threads,
+        optimal: best.optimal,
         interrupted: false,
         wall_seconds: tried.iter().map(|t| t.wall_seconds).sum(),
         cpu_seconds: tried.iter().map(|t| t.cpu_seconds).sum(),

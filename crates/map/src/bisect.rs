@@ -5,7 +5,8 @@
 //! task's coordinate to a digit of the place's. Cutting the longest side is only one plan and ignores routes
 //! and capacities; the search over plans evaluates both.
 
-use crate::coords::Point;
+use crate::coords::{DIMS, Point};
+use crate::schedule::Stop;
 use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
@@ -22,13 +23,14 @@ pub(crate) fn bisect(
         .filter(|&p| room[p as usize] > 0)
         .collect();
     let mut place_of = vec![0; tasks.len()];
-    let both = (tasks, places, room);
+    let used = used(tasks).max(used(places));
+    let both = (tasks, places, room, used);
     split(both, plan, &mut task_ids, &mut place_ids, &mut place_of);
     place_of
 }
 
 fn split(
-    both: (&[Point], &[Point], &[u32]),
+    both: (&[Point], &[Point], &[u32], usize),
     plan: &[(u8, u8)],
     task_ids: &mut [u32],
     place_ids: &mut [u32],
@@ -42,12 +44,12 @@ fn split(
         }
         return;
     }
-    let (tasks, places, room) = both;
+    let (tasks, places, room, used) = both;
     let half = place_ids.len() / 2;
-    cut(places, place_ids, half, plan.first().map(|p| p.1));
+    cut(places, place_ids, half, (plan.first().map(|p| p.1), used));
     let here: u32 = place_ids[..half].iter().map(|&p| room[p as usize]).sum();
     let here = here as usize;
-    cut(tasks, task_ids, here, plan.first().map(|p| p.0));
+    cut(tasks, task_ids, here, (plan.first().map(|p| p.0), used));
     let rest = plan.get(1..).unwrap_or(&[]);
     let (near_tasks, far_tasks) = task_ids.split_at_mut(here);
     let (near_places, far_places) = place_ids.split_at_mut(half);
@@ -57,25 +59,25 @@ fn split(
 
 /// Partitions `ids` so that the lowest `count` come first, along the wanted dimension if the points differ
 /// there, else along the longest.
-fn cut(points: &[Point], ids: &mut [u32], count: usize, wanted: Option<u8>) {
+fn cut(points: &[Point], ids: &mut [u32], count: usize, (wanted, used): (Option<u8>, usize)) {
     if count == 0 || count >= ids.len() {
         return;
     }
-    let (mut low, mut high) = ([f32::MAX; 3], [f32::MIN; 3]);
+    let (mut low, mut high) = ([f32::MAX; DIMS], [f32::MIN; DIMS]);
     for &id in &*ids {
-        for (d, &c) in points[id as usize].iter().enumerate() {
+        for (d, &c) in points[id as usize][..used].iter().enumerate() {
             low[d] = low[d].min(c);
             high[d] = high[d].max(c);
         }
     }
     let length = |d: usize| high[d] - low[d];
-    let longest = (0..3).fold(0, |best, d| if length(d) > length(best) { d } else { best });
+    let longest = (0..used).fold(0, |best, d| if length(d) > length(best) { d } else { best });
     let along = wanted.map(usize::from).filter(|&d| length(d) > 0.0);
     let along = along.unwrap_or(longest);
     ids.select_nth_unstable_by(count, |&a, &b| {
         let (p, q) = (&points[a as usize], &points[b as usize]);
-        (0..3)
-            .map(|k| p[(along + k) % 3].total_cmp(&q[(along + k) % 3]))
+        (0..used)
+            .map(|k| p[(along + k) % used].total_cmp(&q[(along + k) % used]))
             .find(|o| o.is_ne())
             .unwrap_or(a.cmp(&b))
     });
@@ -83,8 +85,8 @@ fn cut(points: &[Point], ids: &mut [u32], count: usize, wanted: Option<u8>) {
 
 /// Number of halvings of every dimension of a side, and its extent.
 struct Side {
-    digits: [u32; 3],
-    extent: [f32; 3],
+    digits: [u32; DIMS],
+    extent: [f32; DIMS],
 }
 
 impl Side {
@@ -95,7 +97,7 @@ impl Side {
             values.dedup();
             values
         };
-        let all: [Vec<f32>; 3] = std::array::from_fn(values);
+        let all: [Vec<f32>; DIMS] = std::array::from_fn(values);
         Self {
             digits: std::array::from_fn(|d| all[d].len().next_power_of_two().trailing_zeros()),
             extent: std::array::from_fn(|d| match (all[d].first(), all[d].last()) {
@@ -111,7 +113,7 @@ impl Side {
         let mut order = Vec::new();
         while left.iter().any(|&n| n > 0) {
             let length = extent.map(|e| e * spread.powf(rng.unit() as f32));
-            let open = (0..3).filter(|&d| left[d] > 0);
+            let open = (0..DIMS).filter(|&d| left[d] > 0);
             let Some(d) = open.max_by(|&a, &b| length[a].total_cmp(&length[b])) else {
                 break;
             };
@@ -123,25 +125,39 @@ impl Side {
     }
 }
 
-/// The permutations of three dimensions.
-const AXES: [[usize; 3]; 6] = [
-    [0, 1, 2],
-    [0, 2, 1],
-    [1, 0, 2],
-    [1, 2, 0],
-    [2, 0, 1],
-    [2, 1, 0],
-];
+/// Maximum number of permutations of dimensions that are tried.
+const PERMUTATIONS: usize = 120;
+
+/// Permutations of the first dimensions, the others in place.
+fn permutations(dims: usize) -> Vec<[usize; DIMS]> {
+    let mut all: Vec<Vec<usize>> = vec![Vec::new()];
+    for _ in 0..dims {
+        let longer = |p: &Vec<usize>| -> Vec<Vec<usize>> {
+            let next = (0..dims).filter(|d| !p.contains(d));
+            next.map(|d| p.iter().copied().chain([d]).collect())
+                .collect()
+        };
+        all = all.iter().flat_map(longer).take(PERMUTATIONS).collect();
+    }
+    let whole = |p: &Vec<usize>| std::array::from_fn(|d| p.get(d).copied().unwrap_or(d));
+    all.iter().map(whole).collect()
+}
+
+/// Dimensions in which points differ, up to the last such one; at least one.
+fn used(points: &[Point]) -> usize {
+    let varies = |d: &usize| points.iter().any(|p| p[*d] != points[0][*d]);
+    (0..DIMS).rev().find(varies).map_or(1, |d| d + 1)
+}
 
 /// Orders that always halve the longest dimension of the tasks and the matching dimension of the places while
 /// that can be halved. Optimal where both grids have the same shape.
-fn along(sides: &[Side; 2], axes: [usize; 3]) -> [Vec<u8>; 2] {
+fn along(sides: &[Side; 2], axes: [usize; DIMS]) -> [Vec<u8>; 2] {
     let mut left = [sides[0].digits, sides[1].digits];
     let mut extent = [sides[0].extent, sides[1].extent];
     let mut orders = [Vec::new(), Vec::new()];
     loop {
         let longest = |side: usize| {
-            let open = (0..3).filter(|&d| left[side][d] > 0);
+            let open = (0..DIMS).filter(|&d| left[side][d] > 0);
             open.max_by(|&a, &b| extent[side][a].total_cmp(&extent[side][b]))
         };
         let (Some(task), Some(other)) = (longest(0), longest(1)) else {
@@ -169,7 +185,7 @@ pub(crate) fn planned(
     (tasks, places, room): (&[Point], &[Point], &[u32]),
     tries: usize,
     cost: impl Fn(&[u32]) -> f64 + Sync,
-    rng: &mut Random,
+    (rng, stop): (&mut Random, Stop),
 ) -> Option<Vec<u32>> {
     let taken = room.iter().filter(|&&r| r > 0).count();
     let depth = taken.next_power_of_two().trailing_zeros() as usize;
@@ -181,14 +197,15 @@ pub(crate) fn planned(
         let map = bisect(tasks, places, room, &plan);
         (cost(&map), map)
     };
-    let straight: Vec<(f64, Vec<u32>)> = AXES
+    let axes = permutations(used(tasks).max(used(places)));
+    let straight: Vec<(f64, Vec<u32>)> = axes
         .par_iter()
         .map(|&axes| made(&along(&sides, axes)))
         .collect();
     let mut best = straight.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let mut of_round: Option<(f64, [Vec<u8>; 2])> = None;
     let mut number = 0;
-    while number < tries {
+    while number < tries && !stop.is_set() {
         if number % round == 0 {
             of_round = None;
         }
@@ -232,12 +249,13 @@ fn changed(orders: &[Vec<u8>; 2], rng: &mut Random) -> [Vec<u8>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coords::point;
 
     #[test]
     fn a_plan_gives_the_digits_of_one_grid_to_the_other() {
-        let line = |n: u32| (0..n).map(|i| [i as f32, 0.0, 0.0]).collect::<Vec<Point>>();
+        let line = |n: u32| (0..n).map(|i| point(&[i as f32])).collect::<Vec<Point>>();
         let square: Vec<Point> = (0..16)
-            .map(|i| [(i / 4) as f32, (i % 4) as f32, 0.0])
+            .map(|i| point(&[(i / 4) as f32, (i % 4) as f32]))
             .collect();
         // The line's first two digits choose the column, the others the row.
         let plan = [(0, 1), (0, 1), (0, 0), (0, 0)];
@@ -253,7 +271,7 @@ mod tests {
             let all = 0..dims.iter().product::<u32>();
             all.map(|i| {
                 let (x, y, z) = (i / dims[2] / dims[1], i / dims[2] % dims[1], i % dims[2]);
-                [x as f32, y as f32, z as f32]
+                point(&[x as f32, y as f32, z as f32])
             })
             .collect()
         };
@@ -267,7 +285,13 @@ mod tests {
             tasks.iter().zip(map).map(off).sum()
         };
         let sides = (&tasks[..], &places[..], &[1; 64][..]);
-        let found = planned(sides, 0, apart, &mut Random::stream(1, 1)).unwrap();
+        let found = planned(
+            sides,
+            0,
+            apart,
+            (&mut Random::stream(1, 1), Stop::default()),
+        )
+        .unwrap();
         assert_eq!(apart(&found), 0.0);
     }
 
@@ -275,10 +299,10 @@ mod tests {
     fn the_search_among_plans_finds_a_stencils_own_grid() {
         // A 4x16 grid of tasks on a machine with the same grid, transposed.
         let tasks: Vec<Point> = (0..64)
-            .map(|i| [(i / 16) as f32, (i % 16) as f32, 0.0])
+            .map(|i| point(&[(i / 16) as f32, (i % 16) as f32]))
             .collect();
         let places: Vec<Point> = (0..64)
-            .map(|i| [(i / 4) as f32, (i % 4) as f32, 0.0])
+            .map(|i| point(&[(i / 4) as f32, (i % 4) as f32]))
             .collect();
         let hops = |map: &[u32]| -> f64 {
             let at = |t: usize| places[map[t] as usize];
@@ -289,7 +313,13 @@ mod tests {
             f64::from(right.sum::<f32>() + down.sum::<f32>())
         };
         let sides = (&tasks[..], &places[..], &[1; 64][..]);
-        let found = planned(sides, 200, hops, &mut Random::stream(1, 1)).unwrap();
+        let found = planned(
+            sides,
+            200,
+            hops,
+            (&mut Random::stream(1, 1), Stop::default()),
+        )
+        .unwrap();
         assert_eq!(hops(&found), 108.0);
     }
 }

@@ -6,10 +6,11 @@
 //! leave nodes and routers ([`crate::spectral`]); for stencils the surface of the parts does. A gap to a bound
 //! does not imply that a better placement exists.
 
-use crate::coords::task_grid;
-use crate::evaluate::is_network;
+use crate::cuts::{network_hops, splits};
+use crate::evaluate::{Evaluation, is_network};
 use crate::graph::Graph;
 use crate::problem::{Objective, Problem};
+use crate::regrid::TaskGrid;
 use crate::spectral::Spectrum;
 use hopbyte_fabric::{End, LinkId, Routing};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,26 @@ impl Bound {
     }
 }
 
+impl Bound {
+    /// Takes over the cost of a placement that is known to be the best of all.
+    pub(crate) fn raise(&mut self, objective: &Objective<'_>, best: &Evaluation) {
+        let raise = |bound: &mut f64, value: f64| *bound = bound.max(value);
+        match objective {
+            Objective::WorstLink => raise(&mut self.worst_link_seconds, best.worst_link_seconds),
+            Objective::WorstNetworkLink => {
+                let least = best.worst_network_link_seconds;
+                raise(&mut self.worst_network_link_seconds, least);
+                raise(&mut self.worst_link_seconds, least);
+            }
+            Objective::HopBytes => {
+                raise(&mut self.hop_bytes, best.hop_bytes);
+                raise(&mut self.average_dilation, best.average_dilation);
+            }
+            Objective::RouteCost(_) => {}
+        }
+    }
+}
+
 /// Best-case resources of the allocation's nodes and routers.
 struct Offer {
     /// Slots of the nodes, and of each router's allocated nodes.
@@ -66,8 +87,7 @@ struct Offer {
     /// Capacity of all network links, and of those that leave the allocation's routers.
     network: f64,
     all_routers: f64,
-    /// Fewest hops between nodes on different routers, and between two nodes of one router.
-    far_hops: f64,
+    /// Hops of host links.
     near_hops: f64,
 }
 
@@ -119,7 +139,6 @@ impl Offer {
             all_inject: shared.iter().map(|&l| problem.live_capacity(l)).sum(),
             network,
             near_hops,
-            far_hops: near_hops + 1.0,
         }
     }
 }
@@ -183,12 +202,17 @@ struct Cells {
 
 impl Cells {
     fn of(problem: &Problem<'_>, graph: &Graph) -> Option<Self> {
-        let dims = task_grid(problem.exchange)?;
+        let TaskGrid { dims, cell } = TaskGrid::of(problem.exchange, graph)?;
+        let mut task_at = vec![0; cell.len()];
+        for (task, &cell) in (0..).zip(&cell) {
+            task_at[cell as usize] = task;
+        }
         let mut bytes = f64::INFINITY;
         let mut stride = 1;
         for &size in dims.iter().rev() {
-            for task in (0..graph.units() as u32).filter(|t| t / stride % size + 1 < size) {
-                let edge = graph.edge(task, task + stride)?;
+            for at in (0..graph.units() as u32).filter(|t| t / stride % size + 1 < size) {
+                let next = task_at[(at + stride) as usize];
+                let edge = graph.edge(task_at[at as usize], next)?;
                 bytes = bytes.min(f64::from(edge.out.min(edge.back)));
             }
             stride *= size;
@@ -216,6 +240,31 @@ impl Cells {
         }
         self.bytes * (faces - surface).max(0.0)
     }
+}
+
+/// Time of the traffic between parts of the machine on the links that join them.
+fn between_parts(problem: &Problem<'_>, flows: &Graph) -> f64 {
+    let cells = Cells::of(problem, flows);
+    let mut scratch = Vec::new();
+    let mut worst = 0.0f64;
+    let splits = splits(problem);
+    let parts = splits.iter().map(|s| s.rooms.len()).max();
+    let spectrum = Spectrum::of(flows, parts.unwrap_or(0));
+    for split in splits.iter().filter(|s| s.capacity > 0.0) {
+        let keep = split.rooms.iter().max().map_or(0, |&room| room - 1);
+        let tasks = 0..flows.units() as u32;
+        let mut bytes: f64 = tasks
+            .map(|t| leaving(flows.edges(t), keep, &mut scratch).0)
+            .sum();
+        if let Some(spectrum) = &spectrum {
+            bytes = bytes.max(spectrum.cut(&split.rooms, flows.units()));
+        }
+        if let Some(cells) = &cells {
+            bytes = bytes.max(cells.cut(&split.rooms));
+        }
+        worst = worst.max(bytes / split.capacity);
+    }
+    worst
 }
 
 /// Computes the bounds, in time proportional to the traffic plus the machine.
@@ -271,11 +320,19 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     }
     let ratio = |bytes: f64, rate: f64| if rate > 0.0 { bytes / rate } else { 0.0 };
     bound.off_node_bytes = off_node;
-    bound.hop_bytes =
-        off_router * offer.far_hops + (off_node - off_router).max(0.0) * offer.near_hops;
+    let near = off_node.max(off_router) * offer.near_hops;
+    let fabric = problem.fabric;
+    let mut network = fabric.link_ids().filter(|&l| is_network(problem, l));
+    bound.hop_bytes = match network.all(|l| fabric.is_hop(l)) {
+        true => near + off_router.max(network_hops(problem, requests)),
+        false => near,
+    };
+    let links = network_hops(problem, flows).max(flow_off_router);
+    bound.worst_network_link_seconds = (bound.worst_network_link_seconds)
+        .max(ratio(links, offer.network))
+        .max(between_parts(problem, flows));
     bound.worst_network_link_seconds = bound
         .worst_network_link_seconds
-        .max(ratio(flow_off_router, offer.network))
         .max(ratio(flow_off_router, offer.all_routers));
     bound.worst_link_seconds = bound
         .worst_link_seconds

@@ -112,6 +112,7 @@ pub fn weigh(
         });
     };
     let wanted_tasks = target.moved(current);
+    let searched = target.clone();
     let (placement, cost) = match stakes.budget {
         Some(budget) if budget < wanted_tasks => within(problem, current, &target, budget)?,
         _ => (target, certificate.result.clone()),
@@ -158,6 +159,7 @@ pub fn weigh(
         Advice::Move => Verdict::Improved,
         Advice::Stay => Verdict::NoImprovement,
     };
+    certificate.optimal &= placement.moved(&searched) == 0;
     certificate.result = result;
     Ok((placement, certificate, migration))
 }
@@ -194,7 +196,8 @@ pub fn within(
     }
     let placement = Placement::new(problem.fabric, problem.allocation, best)?;
     let (cost, now) = (evaluate(problem, &placement)?, evaluate(problem, current)?);
-    if cost.better_than(&now, &problem.objective) {
+    let objective = &problem.objective;
+    if cost.keeps_limits(&now, objective) && cost.better_than(&now, objective) {
         return Ok((placement, cost));
     }
     Ok((current.clone(), now))

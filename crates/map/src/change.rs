@@ -1,8 +1,8 @@
 //! Link loads, and their changes by a swap.
 
-use crate::arrangement::Arrangement;
 use crate::graph::Graph;
 use crate::paths::Paths;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// The change of every load by a swap, by index of the load.
@@ -44,18 +44,53 @@ impl Change {
     }
 }
 
-/// Adds the traffic of some units to the link loads.
+/// Number of edges from which loads are counted on all threads, and number of partial counts.
+const COUNTED: (usize, usize) = (1 << 18, 8);
+
+/// Whether a graph is large enough to be counted on all threads.
+pub(crate) fn is_large(graph: &Graph) -> bool {
+    graph.ends() >= COUNTED.0
+}
+
+/// Sets the link loads to those of the traffic between units, with `place` giving the place of each.
 pub(crate) fn count<P: Paths>(
     paths: &P,
     graph: &Graph,
-    at: &Arrangement<'_>,
+    place: &(impl Fn(u32) -> u32 + Sync),
+    load: &mut [f64],
+) {
+    let units = graph.units();
+    load.fill(0.0);
+    if !is_large(graph) {
+        add(paths, graph, place, 0..units, load);
+        return;
+    }
+    let part = units.div_ceil(COUNTED.1);
+    let parts: Vec<Vec<f64>> = (0..COUNTED.1)
+        .into_par_iter()
+        .map(|i| {
+            let mut load = vec![0.0; load.len()];
+            let range = (i * part).min(units)..((i + 1) * part).min(units);
+            add(paths, graph, place, range, &mut load);
+            load
+        })
+        .collect();
+    for (link, load) in load.iter_mut().enumerate() {
+        *load = parts.iter().map(|p| p[link]).sum();
+    }
+}
+
+fn add<P: Paths>(
+    paths: &P,
+    graph: &Graph,
+    place: &impl Fn(u32) -> u32,
     units: Range<usize>,
     load: &mut [f64],
 ) {
     for unit in units.start as u32..units.end as u32 {
-        let from = at.place(unit);
+        let from = place(unit);
         for edge in graph.edges(unit).iter().filter(|e| e.out > 0.0) {
-            let (to, bytes) = (at.place(edge.to), f64::from(edge.out));
+            let (to, bytes) = (place(edge.to), f64::from(edge.out));
             paths.each(from, to, |l, share| load[l] += bytes * share);
         }
     }

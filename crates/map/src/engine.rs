@@ -1,6 +1,7 @@
 //! A run of the search from one start: groups of tasks first, then single tasks.
 
 use crate::arrangement::Slots;
+use crate::change::count;
 use crate::evaluate::is_network;
 use crate::graph::Graph;
 use crate::groups::Groups;
@@ -8,9 +9,9 @@ use crate::linear::{Distances, anneal};
 use crate::near::Near;
 use crate::paths::Paths;
 use crate::paths::stored::StoredPaths;
-use crate::problem::{Objective, Problem};
-use crate::schedule::{Budget, Effort};
-use crate::search::{Aim, Search, Stage, Weights};
+use crate::problem::{APART, Objective, Problem};
+use crate::schedule::Effort;
+use crate::search::{Aim, Limits, Search, Stage, Standing, Weights};
 use crate::sharing::{Routers, share};
 use hopbyte_fabric::random::Random;
 
@@ -21,9 +22,8 @@ const HEAVY: f32 = 0.97;
 /// Number of nodes from which one search uses all threads.
 const MANY: usize = 4096;
 
-/// Single tasks may leave their group even if host links outside the objective become slower by up to this
-/// factor.
-const HOSTS: f64 = 1.25;
+/// Weight of the share by which a start exceeds limits.
+const OVER: f64 = 4.0;
 
 /// Shares of a run's effort: assignment to routers, placement on each router, and unrestricted moves.
 const SHARING: (f64, f64, f64) = (0.55, 0.35, 0.1);
@@ -79,23 +79,50 @@ struct Level {
     unit_of: Vec<u32>,
 }
 
-/// A placement by place, with the state of the search that made it.
-#[derive(Clone, Debug)]
+/// The way of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    /// Parts of the machine or groups of tasks first, then single tasks.
+    Whole,
+    /// Single tasks only, close to the start.
+    Single,
+    /// Bytes × distance first, then the objective; hot if that is the objective.
+    Linear,
+}
+
+/// The state of a run.
 pub(crate) struct Outcome {
-    pub(crate) place_of: Vec<u32>,
+    /// Place of every task.
+    place_of: Vec<u32>,
+    /// The best placement at the end of a stage, and its cost.
+    best: (Standing, Vec<u32>),
+    effort: Effort,
     pub(crate) trials: u64,
 }
 
+impl Outcome {
+    /// The best placement seen.
+    pub(crate) fn into_best(self) -> Vec<u32> {
+        self.best.1
+    }
+
+    /// Trials that are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.effort.left
+    }
+}
+
 impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
+    /// `reference` is a placement whose links outside the objective, and whose bytes off node, must not be exceeded.
     pub(crate) fn new(
         problem: &'a Problem<'a>,
         graph: &'a Graph,
         (paths, distances): (&'a P, &'a D),
         parts: Option<Parts>,
-        seed: u64,
+        (reference, seed): (&[u32], u64),
     ) -> Self {
         let rooms: Vec<u32> = problem.allocation.nodes().iter().map(|n| n.1).collect();
-        Self {
+        let mut engine = Self {
             parts: parts.filter(|p| matches!(p, Parts::Groups(_)) || rooms.iter().all(|&r| r == 1)),
             problem,
             graph,
@@ -105,6 +132,38 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             weights: weights(problem, paths),
             rooms,
             wide: problem.allocation.nodes().len() >= MANY,
+        };
+        if problem.objective.has_limits() {
+            let load = engine.loads(graph, reference);
+            engine.weights.limits = engine.weights.of(&load);
+        }
+        engine
+    }
+
+    /// Bytes on every link.
+    fn loads(&self, graph: &Graph, place_of: &[u32]) -> Vec<f64> {
+        let mut load = vec![0.0; self.paths.links()];
+        count(self.paths, graph, &|u| place_of[u as usize], &mut load);
+        load
+    }
+
+    /// Cost of a placement of the tasks.
+    fn standing(&self, place_of: &[u32]) -> Standing {
+        if let Objective::RouteCost(_) = self.problem.objective {
+            return Standing {
+                over: 0.0,
+                worst: 0.0,
+                hop_bytes: self.linear(self.graph, place_of),
+            };
+        }
+        self.weights.standing(&self.loads(self.graph, place_of))
+    }
+
+    /// Keeps the current placement if it is the best so far.
+    fn keep(&self, state: &mut Outcome) {
+        let now = self.standing(&state.place_of);
+        if now.better_than(&state.best.0) {
+            state.best = (now, state.place_of.clone());
         }
     }
 
@@ -128,116 +187,156 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     /// The eighth norm of the times of the links in the objective: close to the maximum, and lower if fewer
     /// links are as slow.
     fn loaded(&self, graph: &Graph, place_of: &[u32]) -> f64 {
-        let mut load = vec![0.0; self.paths.links()];
-        for unit in 0..place_of.len() as u32 {
-            let from = place_of[unit as usize];
-            for edge in graph.edges(unit).iter().filter(|e| e.out > 0.0) {
-                let (to, bytes) = (place_of[edge.to as usize], f64::from(edge.out));
-                self.paths
-                    .each(from, to, |l, share| load[l] += bytes * share);
-            }
-        }
+        let load = self.loads(graph, place_of);
         let times = load.iter().zip(&self.weights.seconds_per_byte);
         let counted = times.zip(&self.weights.counts).filter(|t| *t.1);
         let power = |((bytes, seconds), _): ((&f64, &f64), &bool)| (bytes * seconds).powi(8);
-        counted.map(power).sum::<f64>().powf(0.125)
+        let norm = counted.map(power).sum::<f64>().powf(0.125);
+        norm * (1.0 + OVER * self.weights.standing(&load).over)
     }
 
-    /// Searches from a start within `effort`; a `warm` run starts at a higher temperature and keeps less of its
-    /// start. `tell` is called at the end of every stage.
+    /// Searches from a start. `tell` is called at the end of every stage.
     pub(crate) fn run(
         &self,
-        (start, warm): (Vec<u32>, bool),
+        (recipe, start): (Recipe, Vec<u32>),
         effort: Effort,
         rng: &mut Random,
-        tell: impl Fn(),
+        tell: &impl Fn(),
     ) -> Outcome {
         let mut state = Outcome {
+            best: (self.standing(&start), start.clone()),
             place_of: start,
+            effort,
             trials: 0,
         };
-        let grouped = self.grouped();
-        let loads = matches!(
-            self.problem.objective,
-            Objective::WorstLink | Objective::WorstNetworkLink
-        );
-        if !loads {
-            if grouped {
-                self.linear_stage(&mut state, true, (0.1, effort.part(0.8, true)), rng);
-                self.linear_stage(&mut state, false, (0.01, effort.part(0.2, true)), rng);
-            } else {
-                let heat = if warm { 1.0 } else { 0.1 };
-                self.linear_stage(&mut state, false, (heat, effort.part(1.0, true)), rng);
+        match self.problem.objective {
+            Objective::HopBytes | Objective::RouteCost(_) => {
+                self.by_distance(recipe, &mut state, rng);
             }
-            return state;
+            _ => self.by_load(recipe, &mut state, rng, tell),
         }
-        let mut stage = Stage {
-            stiffness: (20.0, 100.0),
-            heat: 1.0,
-            hot: 50,
-            step: 1.5,
-            home: false,
-            aim: None,
-            budget: effort.part(1.0, false),
-        };
-        let hosts = match &self.parts {
-            Some(Parts::Routers(routers)) => {
-                self.by_router(routers, &mut state, (effort, stage), rng, tell);
-                return state;
-            }
-            Some(Parts::Groups(groups)) => {
-                let hosts = self.by_group(groups, &mut state, (effort, stage), rng, &tell);
-                if !grouped {
-                    return state;
-                }
-                hosts
-            }
-            None if grouped => {
-                self.linear_stage(&mut state, true, (0.1, effort.part(0.2, true)), rng);
-                tell();
-                stage = Stage {
-                    stiffness: (30.0, 30.0),
-                    heat: 4.0,
-                    step: 1.35,
-                    budget: effort.part(0.35, false),
-                    ..stage
-                };
-                let hosts = self.load_stage(&mut state, true, None, &stage, rng);
-                tell();
-                hosts
-            }
-            None => {
-                self.load_stage(&mut state, false, None, &stage, rng);
-                tell();
-                return state;
-            }
-        };
-        stage = Stage {
-            stiffness: (10.0, 100.0),
-            heat: 0.5,
-            hot: 90,
-            budget: effort.part(0.45, false),
-            ..stage
-        };
-        self.load_stage(&mut state, false, Some(HOSTS * hosts), &stage, rng);
         tell();
         state
     }
 
-    /// Searches the assignment to groups, then the placement inside each, and finally among all places. Returns
-    /// the time limit of the links outside the objective.
-    fn by_group(
+    /// A run on bytes × distance.
+    fn by_distance(&self, recipe: Recipe, state: &mut Outcome, rng: &mut Random) {
+        let limited = self.problem.objective.has_limits();
+        let whole = if limited { 0.8 } else { 1.0 };
+        let stages: &[(bool, f64, f64)] = match recipe {
+            Recipe::Whole if self.grouped() => &[(true, 0.1, 0.8), (false, 0.01, 0.2)],
+            Recipe::Whole => &[(false, 0.1, 1.0)],
+            Recipe::Single => &[(false, 0.02, 1.0)],
+            Recipe::Linear => &[(false, 1.0, 1.0)],
+        };
+        for &(grouped, heat, share) in stages {
+            self.linear_stage(state, grouped, (heat, whole * share), rng);
+        }
+        // Distances do not show the time of host links.
+        if limited && self.standing(&state.place_of).over > 0.0 {
+            let stage = Stage {
+                stiffness: (30.0, 300.0),
+                heat: 0.2,
+                hot: 0,
+                ..single()
+            };
+            self.load_stage(state, false, (1.0 - whole, &stage), rng);
+        }
+    }
+
+    /// A run on link loads.
+    fn by_load(&self, recipe: Recipe, state: &mut Outcome, rng: &mut Random, tell: &impl Fn()) {
+        let grouped = self.grouped();
+        match (recipe, &self.parts) {
+            (Recipe::Single, _) => {
+                self.load_stage(state, false, (1.0, &single()), rng);
+                return;
+            }
+            (Recipe::Linear, _) => {
+                let heat = if grouped { 0.1 } else { 0.3 };
+                self.linear_stage(state, grouped, (heat, 0.3), rng);
+                if grouped {
+                    self.linear_stage(state, false, (0.01, 0.1), rng);
+                }
+                tell();
+                self.load_stage(state, false, (0.6, &single()), rng);
+                return;
+            }
+            (Recipe::Whole, Some(Parts::Routers(routers))) => {
+                self.by_router(routers, state, rng, tell);
+                return;
+            }
+            (Recipe::Whole, Some(Parts::Groups(groups))) => {
+                self.by_group(groups, state, rng, tell);
+                if !grouped {
+                    return;
+                }
+            }
+            (Recipe::Whole, None) if grouped => {
+                self.linear_stage(state, true, (0.1, 0.2), rng);
+                tell();
+                let stage = Stage {
+                    stiffness: (30.0, 30.0),
+                    heat: 4.0,
+                    step: 1.35,
+                    ..single()
+                };
+                self.load_stage(state, true, (0.35, &stage), rng);
+                tell();
+            }
+            (Recipe::Whole, None) => {
+                self.load_stage(state, false, (1.0, &single()), rng);
+                return;
+            }
+        }
+        let stage = Stage {
+            stiffness: (10.0, 100.0),
+            heat: 0.5,
+            hot: 90,
+            ..single()
+        };
+        self.load_stage(state, false, (0.45, &stage), rng);
+    }
+
+    /// Searches the assignment to groups, then the placement inside each, and finally among all places.
+    fn by_group(&self, groups: &Groups, state: &mut Outcome, rng: &mut Random, tell: &impl Fn()) {
+        let grouped = self.grouped();
+        let whole = if grouped { 0.55 } else { 1.0 };
+        let Some(worst) = self.among_groups(groups, state, whole, rng) else {
+            return;
+        };
+        tell();
+        let home = Stage {
+            home: true,
+            hot: 10,
+            aim: Some(Aim {
+                time: INSIDE * worst,
+                excess: (1.0 - AIM) * worst,
+                heat: (2.0, 0.05),
+                hop: 0.6,
+            }),
+            ..single()
+        };
+        self.load_stage(state, grouped, (whole * GROUPS.2, &home), rng);
+        tell();
+        let last = Stage {
+            stiffness: (100.0, 400.0),
+            step: 0.6,
+            ..single()
+        };
+        self.load_stage(state, grouped, (whole * GROUPS.3, &last), rng);
+    }
+
+    /// Searches the assignment to groups; returns the time of the worst link between them. `None` if it was cut
+    /// short.
+    fn among_groups(
         &self,
         groups: &Groups,
         state: &mut Outcome,
-        (effort, stage): (Effort, Stage),
+        whole: f64,
         rng: &mut Random,
-        tell: &impl Fn(),
-    ) -> f64 {
-        let grouped = self.grouped();
-        let whole = if grouped { 0.55 } else { 1.0 };
-        let part = |share: f64, cheap: bool| effort.part(whole * share, cheap);
-        let level = self.level(&state.place_of, grouped);
+    ) -> Option<f64> {
+        let level = self.level(&state.place_of, self.grouped());
         let (slots, order) = level.slots.gathered(&groups.of);
         let mut slot_at = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {
@@ -245,52 +344,39 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         }
         let start: Vec<u32> = level.start.iter().map(|&s| slot_at[s as usize]).collect();
         let (paths, weights, near) = (&groups.paths, &groups.weights, &groups.alone);
-        let mut search = Search::new(paths, &level.graph, &slots, weights, near, &start, None);
-        let cold = Stage {
-            budget: part(GROUPS.0, true),
-            ..stage
-        };
-        let worst = search.run(&cold, self.wide, rng).worst;
-        tell();
-        let aim = |aim: Aim| Stage {
-            aim: Some(aim),
-            hot: 10,
-            ..stage
-        };
+        let mut search = Search::new(paths, &level.graph, &slots, weights, near, &start);
+        let (cold, cut) = search.run(
+            &single(),
+            state.effort.part(whole * GROUPS.0, true),
+            (self.wide, rng),
+        );
+        state.effort.charge(search.trials, true);
         let hot = Stage {
-            budget: part(GROUPS.1, true),
-            ..aim(Aim {
-                time: AIM * worst,
-                excess: (1.0 - AIM) * worst,
+            hot: 10,
+            aim: Some(Aim {
+                time: AIM * cold.worst,
+                excess: (1.0 - AIM) * cold.worst,
                 heat: (4.0, 0.0125),
                 hop: 0.06,
-            })
+            }),
+            ..single()
         };
-        let worst = search.run(&hot, self.wide, rng).worst;
+        let mut found = None;
+        if !cut && !state.effort.is_over() {
+            let budget = state.effort.part(whole * GROUPS.1, true);
+            let before = search.trials;
+            let (hot, cut) = search.run(&hot, budget, (self.wide, rng));
+            state.effort.charge(search.trials - before, true);
+            found = (!cut).then_some(hot.worst);
+        }
         state.trials += search.trials;
-        let end = search.into_slots();
-        let end: Vec<u32> = end.iter().map(|&s| order[s as usize]).collect();
-        Self::take(state, &level, &end);
-        tell();
-        let home = Stage {
-            home: true,
-            budget: part(GROUPS.2, false),
-            ..aim(Aim {
-                time: INSIDE * worst,
-                excess: (1.0 - AIM) * worst,
-                heat: (2.0, 0.05),
-                hop: 0.6,
-            })
-        };
-        self.load_stage(state, grouped, None, &home, rng);
-        tell();
-        let last = Stage {
-            stiffness: (100.0, 400.0),
-            step: 0.6,
-            budget: part(GROUPS.3, false),
-            ..stage
-        };
-        self.load_stage(state, grouped, None, &last, rng)
+        if found.is_some() {
+            let end = search.into_slots();
+            let end: Vec<u32> = end.iter().map(|&s| order[s as usize]).collect();
+            Self::take(state, &level, &end);
+            self.keep(state);
+        }
+        found
     }
 
     /// Searches the assignment to routers, then the placement on each, and finally among all places.
@@ -298,46 +384,33 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         &self,
         routers: &Routers,
         state: &mut Outcome,
-        (effort, stage): (Effort, Stage),
         rng: &mut Random,
-        tell: impl Fn(),
+        tell: &impl Fn(),
     ) {
+        if state.effort.is_over() {
+            return;
+        }
         let level = self.level(&state.place_of, false);
-        let budget = effort.part(SHARING.0, true);
-        let (end, trials) = share(
-            &level.graph,
-            &level.slots,
-            routers,
-            &level.start,
-            budget,
-            rng,
-        );
+        let budget = state.effort.part(SHARING.0, true);
+        let (graph, slots) = (&level.graph, &level.slots);
+        let (end, trials, cut) = share(graph, slots, routers, &level.start, budget, rng);
         state.trials += trials;
+        state.effort.charge(trials, true);
+        if cut {
+            return;
+        }
         Self::take(state, &level, &end);
+        self.keep(state);
         tell();
-        let stage = Stage {
-            stiffness: (100.0, 400.0),
-            step: 0.6,
-            ..stage
-        };
         for (home, share) in [(true, SHARING.1), (false, SHARING.2)] {
             let stage = Stage {
+                stiffness: (100.0, 400.0),
+                step: 0.6,
                 home,
-                budget: effort.part(share, false),
-                ..stage
+                ..single()
             };
-            self.load_stage(state, false, None, &stage, rng);
+            self.load_stage(state, false, (share, &stage), rng);
             tell();
-        }
-    }
-
-    /// Number of `tell` calls of [`Engine::run`].
-    pub(crate) fn stages(&self) -> usize {
-        match self.problem.objective {
-            Objective::HopBytes | Objective::RouteCost(_) => 0,
-            _ if matches!(self.parts, Some(Parts::Groups(_))) => 4,
-            _ if self.parts.is_some() || self.grouped() => 3,
-            _ => 1,
         }
     }
 
@@ -401,73 +474,115 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         &self,
         state: &mut Outcome,
         grouped: bool,
-        how: (f64, Budget),
+        (heat, share): (f64, f64),
         rng: &mut Random,
     ) {
+        if state.effort.is_over() {
+            return;
+        }
         let level = self.level(&state.place_of, grouped);
-        let (end, trials) = anneal(
+        let budget = state.effort.part(share, true);
+        let (end, trials, cut) = anneal(
             &level.graph,
             &level.slots,
             &self.near,
             self.distances,
             &level.start,
-            (how.0, how.1, self.wide),
+            (heat, budget, self.wide),
             rng,
         );
         state.trials += trials;
-        Self::take(state, &level, &end);
+        state.effort.charge(trials, true);
+        // What a stage on another graph or cost has found so far may be worse than what it finds a little later.
+        let direct = match self.problem.objective {
+            Objective::RouteCost(_) => !grouped,
+            Objective::HopBytes => !self.grouped(),
+            _ => false,
+        };
+        if !cut || direct {
+            Self::take(state, &level, &end);
+            self.keep(state);
+        }
     }
 
-    /// Searches on link loads; returns the time limit of the links outside the objective.
+    /// Searches on link loads.
     fn load_stage(
         &self,
         state: &mut Outcome,
         grouped: bool,
-        others: Option<f64>,
-        stage: &Stage,
+        (share, stage): (f64, &Stage),
         rng: &mut Random,
-    ) -> f64 {
+    ) {
+        if state.effort.is_over() {
+            return;
+        }
         let level = self.level(&state.place_of, grouped);
         let near = match &self.parts {
             Some(Parts::Routers(routers)) if stage.home => &routers.beside,
             Some(Parts::Groups(groups)) if stage.home => &groups.beside,
             _ => &self.near,
         };
-        let mut search = Search::new(
-            self.paths,
-            &level.graph,
-            &level.slots,
-            &self.weights,
-            near,
-            &level.start,
-            others,
-        );
-        let others = search.others;
-        search.run(stage, self.wide, rng);
+        let (graph, slots) = (&level.graph, &level.slots);
+        let mut search = Search::new(self.paths, graph, slots, &self.weights, near, &level.start);
+        let budget = state.effort.part(share, false);
+        let (_, cut) = search.run(stage, budget, (self.wide, rng));
         state.trials += search.trials;
-        let end = search.into_slots();
-        Self::take(state, &level, &end);
-        others
+        state.effort.charge(search.trials, false);
+        if !cut || !grouped {
+            let end = search.into_slots();
+            Self::take(state, &level, &end);
+            self.keep(state);
+        }
     }
 }
 
-/// Weight of every link: with [`Objective::WorstNetworkLink`] host links only must not get worse.
+/// The stage of single tasks.
+fn single() -> Stage {
+    Stage {
+        stiffness: (20.0, 100.0),
+        heat: 1.0,
+        hot: 50,
+        step: 1.5,
+        home: false,
+        aim: None,
+    }
+}
+
+/// Weight of every link: links outside the objective only must not get worse.
 fn weights<P: Paths>(problem: &Problem<'_>, paths: &P) -> Weights {
     let links = problem.fabric.links().len();
     let real = |number: usize| Some(paths.link(number)).filter(|l| l.index() < links);
-    let all = matches!(problem.objective, Objective::WorstLink);
+    let network = |number: usize| real(number).is_some_and(|l| is_network(problem, l));
+    let objective = problem.objective;
+    let all = matches!(objective, Objective::WorstLink);
+    let loads = all || matches!(objective, Objective::WorstNetworkLink);
     let seconds = |number: usize| {
+        let timed = loads || !network(number);
         let capacity = real(number).map_or(0.0, |l| problem.live_capacity(l));
-        if capacity > 0.0 { 1.0 / capacity } else { 0.0 }
+        if timed && capacity > 0.0 {
+            1.0 / capacity
+        } else {
+            0.0
+        }
     };
-    let counts = |number: usize| real(number).is_some_and(|l| all || is_network(problem, l));
+    let counts = |number: usize| loads && real(number).is_some() && (all || network(number));
     let hop = |number: usize| {
         let is_hop = real(number).is_some_and(|l| problem.fabric.is_hop(l));
         f64::from(u8::from(is_hop))
     };
+    let mut leaves = vec![false; links];
+    for &(node, _) in problem.allocation.nodes() {
+        leaves[problem.fabric.node(node).inject.index()] = true;
+    }
+    let leaves = |number: usize| real(number).is_some_and(|l| leaves[l.index()]);
+    let apart = if objective.has_limits() { APART } else { 0.0 };
+    let pull = |number: usize| hop(number) + if leaves(number) { apart } else { 0.0 };
     Weights {
         seconds_per_byte: (0..paths.links()).map(seconds).collect(),
         counts: (0..paths.links()).map(counts).collect(),
         hop: (0..paths.links()).map(hop).collect(),
+        pull: (0..paths.links()).map(pull).collect(),
+        leaves: (0..paths.links()).map(leaves).collect(),
+        limits: Limits::NONE,
     }
 }

@@ -56,9 +56,23 @@ impl Evaluation {
     /// Whether this costs less than another placement; relative differences below 1e-9 are ties.
     pub fn better_than(&self, other: &Self, objective: &Objective<'_>) -> bool {
         let ((a, a_tie), (b, b_tie)) = (self.score(objective), other.score(objective));
-        let less = |x: f64, y: f64| x < y - 1e-9 * y.abs();
         less(a, b) || (!less(b, a) && less(a_tie, b_tie))
     }
+
+    /// Whether this raises nothing above a reference that the objective does not cover but every byte crosses: the
+    /// time of host links, and the bytes that leave their node. Always true for objectives without such limits.
+    pub fn keeps_limits(&self, reference: &Self, objective: &Objective<'_>) -> bool {
+        !objective.has_limits()
+            || !(less(
+                reference.worst_host_link_seconds,
+                self.worst_host_link_seconds,
+            ) || less(reference.off_node_bytes, self.off_node_bytes))
+    }
+}
+
+/// Whether `x` is less than `y` by more than rounding.
+pub(crate) fn less(x: f64, y: f64) -> bool {
+    x < y - 1e-9 * y.abs()
 }
 
 /// Bytes from one node of the allocation to another.
@@ -97,7 +111,6 @@ pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluati
         {
             Ok(()) => {
                 for &(link, share) in &shares {
-                    let share = f64::from(share);
                     link_bytes[link.index()] += flow.load * share;
                     if problem.fabric.is_hop(link) {
                         hop_bytes += flow.bytes * share;
@@ -232,9 +245,17 @@ fn route_cost(problem: &Problem<'_>, flows: &[Flow]) -> Option<f64> {
     Some(sum)
 }
 
+/// Costs of pairs for a search: those of [`known_costs`], and none inside a node, where bytes cross no route.
+pub(crate) fn pair_costs(costs: &[f32]) -> Vec<f32> {
+    let mut costs = known_costs(costs);
+    let nodes = costs.len().isqrt();
+    (0..nodes).for_each(|n| costs[n * nodes + n] = 0.0);
+    costs
+}
+
 /// Costs with unknown ones replaced by the mean of the known (1 if none is known): an unmeasured route ranks
 /// neither best nor worst.
-pub(crate) fn known_costs(costs: &[f32]) -> Vec<f32> {
+fn known_costs(costs: &[f32]) -> Vec<f32> {
     let known = costs.iter().filter(|c| !c.is_nan());
     let (sum, count) = known.fold((0.0, 0u64), |(s, n), &c| (s + f64::from(c), n + 1));
     let mean = if count > 0 {

@@ -9,7 +9,7 @@ use crate::paths::Paths;
 use crate::paths::stored::StoredPaths;
 use crate::paths::summed::Summed;
 use crate::problem::Problem;
-use crate::search::Weights;
+use crate::search::{Limits, Weights};
 use hopbyte_fabric::{End, Fabric, Family, RouterId};
 
 /// Minimum number of groups, and mean places of each, for which the search by group is worthwhile.
@@ -71,7 +71,7 @@ impl Groups {
 }
 
 /// The group of every router: the first coordinate of a dragonfly, else the groups found by triangles.
-fn of_routers(fabric: &Fabric) -> Option<Vec<u32>> {
+pub(crate) fn of_routers(fabric: &Fabric) -> Option<Vec<u32>> {
     match fabric.family() {
         Family::Aries | Family::Slingshot | Family::Dragonfly => fabric
             .router_ids()
@@ -160,6 +160,9 @@ impl Joined {
                 seconds_per_byte: vec![0.0; groups],
                 counts: vec![true; groups],
                 hop: vec![0.0; groups],
+                pull: Vec::new(),
+                leaves: Vec::new(),
+                limits: Limits::NONE,
             },
         };
         // Number and capacity of the links inside every group.
@@ -199,6 +202,8 @@ impl Joined {
         }
         // The host links of places, which no assignment to groups changes.
         ways.push(0.0, false, 0.0);
+        ways.weights.pull.clone_from(&ways.weights.hop);
+        ways.weights.leaves = vec![false; ways.weights.hop.len()];
         ways
     }
 

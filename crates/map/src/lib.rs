@@ -3,7 +3,8 @@
 //! [`evaluate`] computes the cost of a placement on the machine's real routes and live capacities. [`map`]
 //! looks for a better one and certifies its quality in a [`Certificate`]: against the placement that a launcher
 //! makes by default, and against a bound that no placement can pass. The result is never worse than the best of
-//! the in-order, round robin, random and current placements; "no improvement" is a normal answer.
+//! the in-order, round robin, random and current placements that keep the objective's limits; "no improvement" is a
+//! normal answer.
 //!
 //! This crate reads neither files nor the environment; it reads the clock for the time budget only.
 //!
@@ -39,9 +40,11 @@ pub mod budget;
 mod change;
 mod construct;
 mod coords;
+mod cuts;
 mod dual;
 mod engine;
 mod evaluate;
+mod exact;
 mod goal;
 mod graph;
 mod groups;
@@ -52,6 +55,8 @@ mod near;
 mod partition;
 mod paths;
 mod problem;
+mod regrid;
+mod rounds;
 mod schedule;
 mod search;
 mod sharing;

@@ -6,13 +6,37 @@ use crate::arrangement::{Arrangement, FREE, Slots, Swap};
 use crate::batch::Batch;
 use crate::graph::{Edge, Graph};
 use crate::near::Near;
+use crate::problem::{APART, Problem};
 use crate::schedule::{Budget, Schedule};
+use hopbyte_fabric::Direction;
 use hopbyte_fabric::random::Random;
 
 /// Cost of a byte between places.
 pub(crate) trait Distances: Sync {
     /// Cost of a byte from `a` to `b`; 0 if they are the same place.
     fn get(&self, a: u32, b: u32) -> f64;
+}
+
+/// Distances in which a byte that leaves its node costs a little by itself, where such bytes must not grow.
+pub(crate) struct Apart<D> {
+    distances: D,
+    apart: f64,
+}
+
+impl<D: Distances> Apart<D> {
+    pub(crate) fn new(problem: &Problem<'_>, distances: D) -> Self {
+        let limited = problem.objective.has_limits();
+        let apart = if limited { APART } else { 0.0 };
+        Self { distances, apart }
+    }
+}
+
+impl<D: Distances> Distances for Apart<D> {
+    #[inline]
+    fn get(&self, a: u32, b: u32) -> f64 {
+        let apart = if a == b { 0.0 } else { self.apart };
+        self.distances.get(a, b) + apart
+    }
 }
 
 /// Distances as a matrix, row by row.
@@ -33,20 +57,20 @@ impl Distances for MatrixDistances {
 /// Hops on a grid, summed over dimensions.
 pub(crate) struct GridDistances {
     /// Coordinates by place.
-    pub(crate) coord: Vec<[u16; 3]>,
+    pub(crate) coord: Vec<[u16; Direction::MAX_DIMENSIONS]>,
     /// For each dimension its size, and hops by from × size + to.
-    pub(crate) hops: [(u32, Vec<u8>); 3],
+    pub(crate) hops: Vec<(u32, Vec<u16>)>,
 }
 
 impl Distances for GridDistances {
     #[inline]
     fn get(&self, a: u32, b: u32) -> f64 {
         let (a, b) = (&self.coord[a as usize], &self.coord[b as usize]);
-        let along = |d: usize| {
-            let (size, table) = &self.hops[d];
-            u32::from(table[(u32::from(a[d]) * size + u32::from(b[d])) as usize])
+        let dimensions = self.hops.iter().zip(a.iter().zip(b));
+        let along = |((size, table), (&a, &b)): (&(u32, Vec<u16>), (&u16, &u16))| {
+            u32::from(table[(u32::from(a) * size + u32::from(b)) as usize])
         };
-        f64::from(along(0) + along(1) + along(2))
+        f64::from(dimensions.map(along).sum::<u32>())
     }
 }
 
@@ -91,8 +115,8 @@ fn change<D: Distances>(graph: &Graph, at: &Arrangement<'_>, d: &D, s: Swap) -> 
     sum
 }
 
-/// Searches from a slot for every unit, on all threads with `many`; returns the best arrangement found and the
-/// number of trials.
+/// Searches from a slot for every unit, on all threads with `many`; returns the best arrangement seen, the number of
+/// trials, and whether they ended before the planned number.
 pub(crate) fn anneal<D: Distances>(
     graph: &Graph,
     slots: &Slots,
@@ -101,17 +125,26 @@ pub(crate) fn anneal<D: Distances>(
     start: &[u32],
     (heat, budget, many): (f64, Budget, bool),
     rng: &mut Random,
-) -> (Vec<u32>, u64) {
+) -> (Vec<u32>, u64, bool) {
     let mut at = Arrangement::new(slots, graph, start);
     let mean = total(graph, &at, distances) / graph.units().max(1) as f64;
     let mut schedule = Schedule::new(budget, heat * mean, 1e-9 * mean);
-    let begin = at.slot_of().to_vec();
+    let mut best = (-1e-9 * mean.abs(), at.slot_of().to_vec());
+    let period = (graph.units() as u64).next_power_of_two().max(256);
     let mut grown = 0.0;
     let mut attempt = |at: &mut Arrangement<'_>, swap: Swap, limit: f64| {
         let change = change(graph, at, distances, swap);
         if change <= limit {
             grown += change;
             at.perform(swap);
+        }
+        grown
+    };
+    let mut sum = 0.0;
+    let mut keep = |at: &Arrangement<'_>, grown: f64| {
+        if grown < best.0 {
+            best.0 = grown;
+            best.1.copy_from_slice(at.slot_of());
         }
     };
     if many {
@@ -124,21 +157,24 @@ pub(crate) fn anneal<D: Distances>(
             batch.judge(&schedule, rng, candidate, judge);
             for (swap, limit) in batch.taken() {
                 if let Some(swap) = at.again(swap) {
-                    attempt(&mut at, swap, limit);
+                    sum = attempt(&mut at, swap, limit);
                 }
             }
+            keep(&at, sum);
         }
     } else {
         while schedule.go_on(1) {
             if let Some(swap) = at.candidate(graph, near, rng) {
-                attempt(&mut at, swap, schedule.limit(rng));
+                sum = attempt(&mut at, swap, schedule.limit(rng));
+            }
+            if schedule.trials().is_multiple_of(period) {
+                keep(&at, sum);
             }
         }
     }
-    let end = if grown < 0.0 {
-        at.slot_of().to_vec()
-    } else {
-        begin
-    };
-    (end, schedule.trials())
+    // Only costs at fixed trials count, see `Search::run`.
+    if !schedule.is_cut() {
+        keep(&at, sum);
+    }
+    (best.1, schedule.trials(), schedule.is_cut())
 }

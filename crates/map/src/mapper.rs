@@ -1,17 +1,16 @@
 //! The complete search: baselines, starts, stages, and the certificate.
 
 use crate::bound::{Bound, bound};
-use crate::engine::{Engine, Parts};
-use crate::evaluate::{Evaluation, evaluate, known_costs};
+use crate::engine::Parts;
+use crate::evaluate::{Evaluation, evaluate, less, pair_costs};
 use crate::graph::Graph;
-use crate::linear::{Distances, MatrixDistances};
-use crate::paths::Paths;
+use crate::linear::{Apart, MatrixDistances};
 use crate::paths::grid::GridPaths;
-use crate::paths::stored::StoredPaths;
+use crate::paths::stored::{StoredPaths, refuse_if_large};
 use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
-use crate::schedule::{Effort, Stop};
-use crate::starts::starts;
+use crate::rounds::{Found, Run};
+use crate::schedule::Stop;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Placement, Slot};
 use rayon::prelude::*;
@@ -25,10 +24,11 @@ pub const MAX_THREADS: usize = 1024;
 /// Options of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Wall time of the search, in seconds; baselines and bounds take additional time.
+    /// Longest wall time of the search, in seconds; it ends sooner if nothing is found any more. Baselines, bounds and
+    /// the first starts take additional time.
     pub seconds: f64,
-    /// Number of trials of all runs together, instead of a time: the result is then the same on any machine and
-    /// any number of threads.
+    /// Greatest number of trials of all runs together, instead of a time: the result is then the same on any machine
+    /// and any number of threads, and never worse than with fewer.
     pub trials: Option<u64>,
     /// Seed of all random numbers.
     pub seed: u64,
@@ -100,6 +100,8 @@ pub struct Certificate {
     pub trials: u64,
     /// Number of threads used.
     pub threads: usize,
+    /// Whether every placement was searched, and none is better (small jobs).
+    pub optimal: bool,
     /// Whether the stop flag ended the search before its time or trials were used.
     pub interrupted: bool,
     /// Time from call to return.
@@ -138,8 +140,7 @@ pub fn baseline(
     })
 }
 
-/// Minimum gain, as a share of the objective, that makes a placement worth a change; smaller gains are within a
-/// run's own noise.
+/// Minimum gain of the tie-breaker, as a share, that makes a placement worth a change.
 const LEAST_GAIN: f64 = 0.01;
 
 /// Maximum number of nodes for which route prices are stored.
@@ -150,8 +151,10 @@ const RANDOM_STREAM: u64 = 1 << 32;
 
 /// Searches for a placement that minimises the problem's objective.
 ///
-/// The result is never worse than the best baseline. With [`Options::trials`] it is the same for the
-/// same input and seed on any number of threads; with a time budget it depends on the machine's speed.
+/// The result is never worse than the best baseline that keeps the limits of the objective
+/// ([`Objective::has_limits`]). With [`Options::trials`] it is the same for the same input and seed on any number of
+/// threads; with a time budget it depends on the machine's speed. A search is the beginning of every longer one with
+/// the same seed, so a longer one is never worse.
 ///
 /// # Errors
 /// Sizes that do not fit, invalid options, or nodes of the allocation without a route between them (named).
@@ -203,6 +206,11 @@ fn searched(
     threads: usize,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<(Placement, Certificate), MapError> {
+    let costs = matches!(problem.objective, Objective::RouteCost(_));
+    let grid = GridPaths::new(problem).filter(|_| !costs);
+    if grid.is_none() {
+        refuse_if_large(problem)?;
+    }
     let all = [
         Baseline::InOrder,
         Baseline::RoundRobin,
@@ -220,59 +228,73 @@ fn searched(
     let found: Vec<Result<Option<_>, MapError>> = all.par_iter().map(candidate).collect();
     let found = found.into_iter().filter_map(Result::transpose);
     let candidates: Vec<(Baseline, Placement, Evaluation)> = found.collect::<Result<_, _>>()?;
-    let requests = Graph::of_tasks(problem.exchange);
-    let on_wire = problem.loads.map(Graph::of_tasks);
-    let flows = on_wire.as_ref().unwrap_or(&requests);
-    let bound = bound(problem, &requests, flows);
-    let graph = match problem.objective {
-        Objective::WorstLink | Objective::WorstNetworkLink => flows,
-        Objective::HopBytes | Objective::RouteCost(_) => &requests,
-    };
-    let mut best = 0;
-    for i in 1..candidates.len() {
-        if candidates[i]
-            .2
-            .better_than(&candidates[best].2, &problem.objective)
+    // Links outside the objective, and bytes off node, may not exceed those of the placement that the job has, or
+    // would have.
+    let current = candidates.iter().position(|c| c.0 == Baseline::Current);
+    let reference = current.unwrap_or(0);
+    let mut best = reference;
+    for i in 0..candidates.len() {
+        let cost = &candidates[i].2;
+        if cost.keeps_limits(&candidates[reference].2, &problem.objective)
+            && cost.better_than(&candidates[best].2, &problem.objective)
         {
             best = i;
         }
     }
+    let requests = Graph::of_tasks(problem.exchange);
+    let on_wire = problem.loads.map(Graph::of_tasks);
+    let flows = on_wire.as_ref().unwrap_or(&requests);
+    let mut bound = bound(problem, &requests, flows);
+    let graph = match problem.objective {
+        Objective::WorstLink | Objective::WorstNetworkLink => flows,
+        Objective::HopBytes | Objective::RouteCost(_) => &requests,
+    };
     let run = Run {
         problem,
         options,
         threads,
         graph,
         candidates: &candidates,
-        best: candidates[best].2.score(&problem.objective).0,
+        reference,
+        best,
         bound: bound.of(&problem.objective),
         progress,
     };
-    let stop = Stop(options.stop);
-    let found = match GridPaths::new(problem) {
-        _ if stop.is_set() => Found {
-            best: None,
-            trials: 0,
-        },
-        Some(paths) if !matches!(problem.objective, Objective::RouteCost(_)) => {
-            let (distances, places) = (paths.distances(), problem.allocation.nodes().len());
+    let flagged = Stop {
+        flag: options.stop,
+        until: None,
+    };
+    let found = match grid {
+        _ if flagged.is_set() => Found::default(),
+        Some(paths) => {
+            let (distances, places) = (
+                Apart::new(problem, paths.distances()),
+                problem.allocation.nodes().len(),
+            );
             if places <= FEW {
                 run.on(&Summed::new(paths, places), &distances, None)?
             } else {
                 run.on(&paths, &distances, None)?
             }
         }
-        _ => {
+        None => {
             let paths = StoredPaths::new(problem)?;
             let distances = match problem.objective {
                 Objective::RouteCost(costs) => MatrixDistances {
                     places: problem.allocation.nodes().len(),
-                    cost: known_costs(costs),
+                    cost: pair_costs(costs),
                 },
                 _ => paths.distances(problem.fabric),
             };
+            let distances = Apart::new(problem, distances);
             run.on(&paths, &distances, Parts::new(problem, &paths))?
         }
     };
+    if found.free {
+        let result = found.best.as_ref().map(|b| &b.1);
+        let least = result.filter(|r| r.better_than(&candidates[best].2, &problem.objective));
+        bound.raise(&problem.objective, least.unwrap_or(&candidates[best].2));
+    }
     let (which, start, start_cost) = candidates[best].clone();
     let improved = found
         .best
@@ -299,120 +321,17 @@ fn searched(
         seed: options.seed,
         trials: found.trials,
         threads,
-        interrupted: stop.is_set(),
+        interrupted: flagged.is_set(),
+        optimal: found.optimal,
         wall_seconds: 0.0,
         cpu_seconds: 0.0,
     };
     Ok((placement, certificate))
 }
 
-/// Whether a placement beats the best baseline significantly: by [`LEAST_GAIN`] of the objective, or of the
-/// tie-breaker while the objective is no worse.
+/// Whether a placement is worth a change from the best baseline: it is better by the objective, or by
+/// [`LEAST_GAIN`] of the tie-breaker while the objective is the same.
 fn worth(cost: &Evaluation, baseline: &Evaluation, objective: &Objective<'_>) -> bool {
     let ((new, new_tie), (old, old_tie)) = (cost.score(objective), baseline.score(objective));
-    let gains = |new: f64, old: f64| new < old * (1.0 - LEAST_GAIN);
-    cost.better_than(baseline, objective) && (gains(new, old) || gains(new_tie, old_tie))
-}
-
-/// Results of all starts.
-struct Found {
-    best: Option<(Placement, Evaluation)>,
-    trials: u64,
-}
-
-/// A search on one problem.
-struct Run<'a> {
-    problem: &'a Problem<'a>,
-    options: &'a Options,
-    threads: usize,
-    graph: &'a Graph,
-    candidates: &'a [(Baseline, Placement, Evaluation)],
-    best: f64,
-    bound: f64,
-    progress: &'a (dyn Fn(Progress) + Sync),
-}
-
-impl Run<'_> {
-    /// A placement by place, and its cost.
-    fn placed(&self, place_of: &[u32]) -> Result<(Placement, Evaluation), MapError> {
-        let problem = self.problem;
-        let nodes = place_of.iter().map(|&p| problem.node_at(p));
-        let placement = Placement::on_nodes(problem.fabric, problem.allocation, nodes)?;
-        let cost = evaluate(problem, &placement)?;
-        Ok((placement, cost))
-    }
-
-    /// Searches from the starts and keeps the best.
-    fn on<P: Paths, D: Distances>(
-        &self,
-        paths: &P,
-        distances: &D,
-        parts: Option<Parts>,
-    ) -> Result<Found, MapError> {
-        let (problem, options) = (self.problem, self.options);
-        let engine = Engine::new(problem, self.graph, (paths, distances), parts, options.seed);
-        let runs = options.runs.max(1);
-        // A large search is parallel itself, small ones run side by side.
-        let waves = if engine.wide {
-            runs
-        } else {
-            runs.div_ceil(self.threads)
-        };
-        let stop = Stop(options.stop);
-        let effort = match options.trials {
-            Some(trials) => Effort::of_trials(trials / runs as u64, stop),
-            None => Effort::of_seconds(options.seconds / waves as f64, stop),
-        };
-        let starts = starts(
-            &engine,
-            self.candidates,
-            effort.trials(),
-            options.seed,
-            stop,
-        );
-        let told = std::sync::Mutex::new((0usize, self.best));
-        let tell = |found: Option<f64>| {
-            if let Ok(mut told) = told.lock() {
-                told.0 += 1;
-                told.1 = told.1.min(found.unwrap_or(f64::INFINITY));
-                (self.progress)(Progress {
-                    done: told.0 as f64 / (runs * (1 + engine.stages())) as f64,
-                    best: told.1,
-                    bound: self.bound,
-                });
-            }
-        };
-        let one = |number: usize| -> Result<(u64, Placement, Evaluation), MapError> {
-            let mut rng = Random::stream(options.seed, number as u64 + 1);
-            let start = starts[number % starts.len()].clone();
-            let end = engine.run((start, number % 2 == 1), effort, &mut rng, || tell(None));
-            let (placement, cost) = self.placed(&end.place_of)?;
-            tell(Some(cost.score(&problem.objective).0));
-            Ok((end.trials, placement, cost))
-        };
-        let ends: Vec<Result<_, MapError>> = if engine.wide {
-            (0..runs).map(one).collect()
-        } else {
-            (0..runs).into_par_iter().map(one).collect()
-        };
-        // A search that started too hot may end worse than its start.
-        let starts = starts.par_iter().map(|start| self.placed(start));
-        let begins: Vec<Result<_, MapError>> = starts
-            .map(|placed| placed.map(|(p, cost)| (0, p, cost)))
-            .collect();
-        let mut found = Found {
-            best: None,
-            trials: 0,
-        };
-        for end in ends.into_iter().chain(begins) {
-            let (trials, placement, cost) = end?;
-            found.trials += trials;
-            let better =
-                |(_, best): &(Placement, Evaluation)| cost.better_than(best, &problem.objective);
-            if found.best.as_ref().is_none_or(better) {
-                found.best = Some((placement, cost));
-            }
-        }
-        Ok(found)
-    }
+    less(new, old) || (!less(old, new) && new_tie < old_tie * (1.0 - LEAST_GAIN))
 }

@@ -11,6 +11,9 @@ use thiserror::Error;
 /// in turn, and an infinite time would hide all other differences.
 pub const LEAST_LIVE_SHARE: f64 = 0.01;
 
+/// Cost of a byte that leaves its node, in hops, where such bytes may not grow.
+pub(crate) const APART: f64 = 1.0 / 16.0;
+
 /// Maximum number of messages of one task, out and in, that a search accepts.
 const MOST_PARTNERS: u32 = 1 << 22;
 
@@ -31,6 +34,13 @@ pub enum Objective<'a> {
     /// Bytes × cost of the pair of nodes, summed, as in paper 003: costs row by row (from), in the order of the
     /// allocation's nodes. Not-a-number means "not known" and counts as the mean.
     RouteCost(&'a [f32]),
+}
+
+impl Objective<'_> {
+    /// Whether host links and bytes off node are outside the objective, so that a search may not raise them.
+    pub fn has_limits(&self) -> bool {
+        matches!(self, Self::WorstNetworkLink | Self::HopBytes)
+    }
 }
 
 /// One mapping problem.

@@ -1,10 +1,10 @@
-//! Temperature of an annealing run, and its budget of time or trials.
+//! Temperature of an annealing run, and its budget of trials.
 
 use hopbyte_fabric::random::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Trials between two readings of the clock.
+/// Trials between two readings of the clock and of the flag.
 const STRIDE: u64 = 256;
 
 /// Temperature at the end of cooling, as a share of the start, for [`Schedule::new`].
@@ -13,95 +13,102 @@ const COLD: f64 = 1e-2;
 /// Share of the budget after which only improvements are accepted.
 const COOLED: f64 = 0.9;
 
-/// A flag that ends a search early when set.
+/// What ends a search early: a flag, or a point in time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stop(pub(crate) Option<&'static AtomicBool>);
+pub(crate) struct Stop {
+    pub(crate) flag: Option<&'static AtomicBool>,
+    pub(crate) until: Option<Instant>,
+}
 
 impl Stop {
     /// Whether the search must end.
     #[inline]
     pub(crate) fn is_set(self) -> bool {
-        self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
+        self.flagged() || self.until.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Whether the flag is set.
+    #[inline]
+    pub(crate) fn flagged(self) -> bool {
+        self.flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
-/// Limit of a search.
+/// A span of wall time that begins now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
-    span: Span,
-    stop: Stop,
+pub(crate) struct Span {
+    begin: Instant,
+    seconds: f64,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Span {
-    /// Until a point in time.
-    Until(Instant),
-    /// A number of trials, independent of time.
-    Trials(u64),
+impl Span {
+    pub(crate) fn begin(seconds: f64) -> Self {
+        let begin = Instant::now();
+        Self { begin, seconds }
+    }
+
+    /// A stop at the end of the span, or at the flag.
+    pub(crate) fn stop(&self, flag: Stop) -> Stop {
+        Stop {
+            until: Some(self.begin + Duration::from_secs_f64(self.seconds)),
+            ..flag
+        }
+    }
+
+    /// Share of the span that has passed, at most 1.
+    pub(crate) fn passed(&self) -> f64 {
+        (self.begin.elapsed().as_secs_f64() / self.seconds.max(1e-9)).min(1.0)
+    }
 }
 
 /// Trials of a linear search are cheaper than those of a search on loads by this factor.
 const LINEAR_TRIALS: u64 = 4;
 
-/// Budget of one run.
+/// Trials of a part of a run. The temperature depends on the planned number alone, so a search that is cut short is
+/// the beginning of a longer one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Effort {
-    amount: Amount,
+pub(crate) struct Budget {
+    /// Planned number.
+    trials: u64,
+    /// Number after which the part is cut short.
+    most: u64,
     stop: Stop,
 }
 
+/// Trials of one run: those that are planned, and those that are left before the search is cut short.
 #[derive(Clone, Copy, Debug)]
-enum Amount {
-    /// Wall time.
-    Seconds(f64),
-    /// Trials.
-    Trials(u64),
+pub(crate) struct Effort {
+    pub(crate) planned: u64,
+    pub(crate) left: u64,
+    pub(crate) stop: Stop,
 }
 
-/// Approximate trials per second of a search on loads.
-const TRIALS_PER_SECOND: f64 = 4e5;
-
 impl Effort {
-    /// A wall time in seconds.
-    pub(crate) fn of_seconds(seconds: f64, stop: Stop) -> Self {
-        let amount = Amount::Seconds(seconds);
-        Self { amount, stop }
-    }
-
-    /// A number of trials.
-    pub(crate) fn of_trials(trials: u64, stop: Stop) -> Self {
-        let amount = Amount::Trials(trials);
-        Self { amount, stop }
-    }
-
-    /// Approximate number of trials.
-    pub(crate) fn trials(self) -> u64 {
-        match self.amount {
-            Amount::Seconds(s) => (s * TRIALS_PER_SECOND) as u64,
-            Amount::Trials(n) => n,
-        }
-    }
-
-    /// A share of the budget, starting now; `cheap` trials are counted fourfold.
-    pub(crate) fn part(self, share: f64, cheap: bool) -> Budget {
-        let span = match self.amount {
-            Amount::Seconds(s) => Span::Until(Instant::now() + Duration::from_secs_f64(s * share)),
-            Amount::Trials(n) => {
-                let many = if cheap { LINEAR_TRIALS } else { 1 };
-                Span::Trials(((n as f64 * share) as u64).saturating_mul(many))
-            }
-        };
+    /// A share of the planned trials; `cheap` ones are counted fourfold.
+    pub(crate) fn part(&self, share: f64, cheap: bool) -> Budget {
+        let many = if cheap { LINEAR_TRIALS } else { 1 };
         Budget {
-            span,
+            trials: ((self.planned as f64 * share) as u64).saturating_mul(many),
+            most: self.left.saturating_mul(many),
             stop: self.stop,
         }
+    }
+
+    /// Takes trials off what is left.
+    pub(crate) fn charge(&mut self, trials: u64, cheap: bool) {
+        let many = if cheap { LINEAR_TRIALS } else { 1 };
+        self.left = self.left.saturating_sub(trials.div_ceil(many));
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.left == 0 || self.stop.is_set()
     }
 }
 
 /// Geometric cooling over a budget.
 pub(crate) struct Schedule {
     budget: Budget,
-    begin: Instant,
     /// Temperature at the start and, as a share of it, at the end.
     range: (f64, f64),
     heat: f64,
@@ -111,6 +118,7 @@ pub(crate) struct Schedule {
     trials: u64,
     progress: f64,
     cold: bool,
+    cut: bool,
 }
 
 impl Schedule {
@@ -118,7 +126,6 @@ impl Schedule {
     pub(crate) fn new(budget: Budget, heat: f64, slack: f64) -> Self {
         Self {
             budget,
-            begin: Instant::now(),
             range: (heat, COLD),
             heat,
             slack,
@@ -126,6 +133,7 @@ impl Schedule {
             trials: 0,
             progress: 0.0,
             cold: heat <= 0.0,
+            cut: false,
         }
     }
 
@@ -146,16 +154,12 @@ impl Schedule {
     }
 
     fn cool(&mut self) -> bool {
-        if self.budget.stop.is_set() {
+        self.progress = self.trials as f64 / self.budget.trials.max(1) as f64;
+        self.cut =
+            self.progress < 1.0 && (self.trials >= self.budget.most || self.budget.stop.is_set());
+        if self.cut {
             return false;
         }
-        self.progress = match self.budget.span {
-            Span::Trials(n) => self.trials as f64 / n.max(1) as f64,
-            Span::Until(end) => {
-                let whole = end.saturating_duration_since(self.begin).as_secs_f64();
-                self.begin.elapsed().as_secs_f64() / whole.max(1e-9)
-            }
-        };
         self.cold = self.range.0 <= 0.0 || self.progress >= COOLED;
         self.heat = self.range.0 * self.range.1.powf(self.progress / COOLED);
         self.progress < 1.0
@@ -171,7 +175,12 @@ impl Schedule {
         }
     }
 
-    /// Share of the budget used, 0 to 1, at the last reading of the clock.
+    /// Whether the search ended before its planned trials.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Share of the planned trials used, 0 to 1.
     pub(crate) fn progress(&self) -> f64 {
         self.progress.min(1.0)
     }

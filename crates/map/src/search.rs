@@ -13,7 +13,7 @@
 
 use crate::arrangement::{Arrangement, FREE, Slots, Swap};
 use crate::batch::Batch;
-use crate::change::{Change, count};
+use crate::change::{Change, count, is_large};
 use crate::graph::Graph;
 use crate::near::Near;
 use crate::paths::{Paths, Prices};
@@ -27,9 +27,6 @@ const ABOVE: f64 = 0.02;
 /// Limits stay this share below the worst link's time, and some flows below that.
 const LEAST_STEP: f64 = 0.015;
 
-/// Number of edges from which loads are counted on all threads, and number of partial counts.
-const COUNTED: (usize, usize) = (1 << 18, 8);
-
 /// Weights of the links in the cost, in the numbering of [`Paths`].
 pub(crate) struct Weights {
     /// Seconds per byte at live capacity; 0 for links without load or limit.
@@ -38,6 +35,27 @@ pub(crate) struct Weights {
     pub(crate) counts: Vec<bool>,
     /// 1 for links that are a hop.
     pub(crate) hop: Vec<f64>,
+    /// Cost of a byte on a link without penalty, in hops.
+    pub(crate) pull: Vec<f64>,
+    /// Whether a byte that leaves its node crosses the link first.
+    pub(crate) leaves: Vec<bool>,
+    pub(crate) limits: Limits,
+}
+
+/// What a placement may not exceed beside the objective.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Time of the links outside the objective.
+    pub(crate) others: f64,
+    /// Bytes that leave their node.
+    pub(crate) off_node: f64,
+}
+
+impl Limits {
+    pub(crate) const NONE: Self = Self {
+        others: f64::INFINITY,
+        off_node: f64::INFINITY,
+    };
 }
 
 impl Weights {
@@ -48,7 +66,42 @@ impl Weights {
         let (sum, count) = rates.fold((0.0, 0.0), |(sum, count), rate| (sum + rate, count + 1.0));
         if count > 0.0 { sum / count } else { 1.0 }
     }
+
+    /// Longest time of the links in the objective, or of the others.
+    fn worst_of(&self, load: &[f64], counts: bool) -> f64 {
+        let links = load.iter().zip(&self.seconds_per_byte).zip(&self.counts);
+        let times = links.filter(|l| *l.1 == counts).map(|((l, s), _)| l * s);
+        times.fold(0.0, f64::max)
+    }
+
+    /// The limits that some link loads keep exactly.
+    pub(crate) fn of(&self, load: &[f64]) -> Limits {
+        let leaves = load.iter().zip(&self.leaves).filter(|l| *l.1);
+        Limits {
+            others: self.worst_of(load, false),
+            off_node: leaves.map(|l| l.0).sum(),
+        }
+    }
+
+    /// Cost of link loads.
+    pub(crate) fn standing(&self, load: &[f64]) -> Standing {
+        let above = |value: f64, limit: f64| match limit {
+            l if value <= l * (1.0 + SAME) => 0.0,
+            l if l > 0.0 => value / l - 1.0,
+            _ => 1.0,
+        };
+        let hops = load.iter().zip(&self.hop);
+        let now = self.of(load);
+        Standing {
+            over: above(now.others, self.limits.others) + above(now.off_node, self.limits.off_node),
+            worst: self.worst_of(load, true),
+            hop_bytes: hops.map(|(l, h)| l * h).sum(),
+        }
+    }
 }
+
+/// Relative difference up to which two costs are the same.
+const SAME: f64 = 1e-9;
 
 /// A fixed target time for all links, for a search that starts hot: limits do not fall, and the weight of hops
 /// decreases.
@@ -82,13 +135,13 @@ pub(crate) struct Stage {
     pub(crate) aim: Option<Aim>,
     /// Whether units only move to places near their own.
     pub(crate) home: bool,
-    /// When to stop.
-    pub(crate) budget: Budget,
 }
 
 /// Cost of a placement during the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Standing {
+    /// Share by which limits are exceeded.
+    pub(crate) over: f64,
     /// Worst time of the links in the objective.
     pub(crate) worst: f64,
     /// Bytes × hops.
@@ -96,11 +149,15 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Whether this is better: worst link first, then hop-bytes.
+    /// Whether this is better: limits first, then worst link, then hop-bytes.
     pub(crate) fn better_than(&self, other: &Self) -> bool {
-        let less = |x: f64, y: f64| x < y - 1e-6 * y.abs();
-        less(self.worst, other.worst)
-            || (!less(other.worst, self.worst) && less(self.hop_bytes, other.hop_bytes))
+        let pairs = [
+            (self.over, other.over),
+            (self.worst, other.worst),
+            (self.hop_bytes, other.hop_bytes),
+        ];
+        let differs = |(a, b): &(f64, f64)| (a - b).abs() > SAME * a.abs().max(b.abs());
+        pairs.into_iter().find(differs).is_some_and(|(a, b)| a < b)
     }
 }
 
@@ -118,8 +175,6 @@ pub(crate) struct Search<'a, P: Paths> {
     prices: Prices,
     /// Penalty price per byte of excess.
     steep: f64,
-    /// Time limit of links outside the objective.
-    pub(crate) others: f64,
     hot: Vec<(u32, u32)>,
     /// Whether places hold several units.
     shared: bool,
@@ -133,8 +188,7 @@ pub(crate) struct Search<'a, P: Paths> {
 }
 
 impl<'a, P: Paths> Search<'a, P> {
-    /// Starts with a slot for every unit. `others` is the time limit of links outside the objective, by default
-    /// their current maximum.
+    /// Starts with a slot for every unit.
     pub(crate) fn new(
         paths: &'a P,
         graph: &'a Graph,
@@ -142,7 +196,6 @@ impl<'a, P: Paths> Search<'a, P> {
         weights: &'a Weights,
         near: &'a Near,
         slot_of: &[u32],
-        others: Option<f64>,
     ) -> Self {
         let links = paths.links();
         let mut search = Self {
@@ -156,7 +209,6 @@ impl<'a, P: Paths> Search<'a, P> {
             price: vec![0.0; links],
             prices: paths.prices(),
             steep: 0.0,
-            others: 0.0,
             hot: Vec::new(),
             shared: slots.several(),
             flow: graph.typical_flow(),
@@ -165,7 +217,6 @@ impl<'a, P: Paths> Search<'a, P> {
             trials: 0,
         };
         search.reload();
-        search.others = others.unwrap_or_else(|| search.worst_of(false));
         search
     }
 
@@ -176,46 +227,17 @@ impl<'a, P: Paths> Search<'a, P> {
 
     /// Recomputes all loads, which removes accumulated rounding errors.
     fn reload(&mut self) {
-        let units = self.graph.units();
-        if self.graph.ends() < COUNTED.0 {
-            self.load.fill(0.0);
-            count(self.paths, self.graph, &self.at, 0..units, &mut self.load);
-            return;
-        }
-        let part = units.div_ceil(COUNTED.1);
-        let parts: Vec<Vec<f64>> = (0..COUNTED.1)
-            .into_par_iter()
-            .map(|i| {
-                let mut load = vec![0.0; self.load.len()];
-                let range = (i * part).min(units)..((i + 1) * part).min(units);
-                count(self.paths, self.graph, &self.at, range, &mut load);
-                load
-            })
-            .collect();
-        for (link, load) in self.load.iter_mut().enumerate() {
-            *load = parts.iter().map(|p| p[link]).sum();
-        }
+        let at = &self.at;
+        count(self.paths, self.graph, &|u| at.place(u), &mut self.load);
     }
 
     fn time(&self, link: usize) -> f64 {
         self.load[link] * self.weights.seconds_per_byte[link]
     }
 
-    /// Longest time of the links in the objective, or of the others.
-    fn worst_of(&self, counts: bool) -> f64 {
-        (0..self.load.len())
-            .filter(|&l| self.weights.counts[l] == counts)
-            .map(|l| self.time(l))
-            .fold(0.0, f64::max)
-    }
-
-    /// Worst link and hop-bytes of the current loads.
+    /// Cost of the current loads.
     pub(crate) fn standing(&self) -> Standing {
-        let hops = self.load.iter().zip(&self.weights.hop);
-        Standing {
-            worst: self.worst_of(true),
-            hop_bytes: hops.map(|(l, h)| l * h).sum(),
-        }
+        self.weights.standing(&self.load)
     }
 
     /// The time that all but a few of the loaded links stay below.
@@ -250,7 +272,7 @@ impl<'a, P: Paths> Search<'a, P> {
                     .min(common / seconds)
                     .max(0.5 * most)
             } else {
-                self.others / seconds
+                self.weights.limits.others / seconds
             };
         }
         let (soft, stiff) = stage.stiffness;
@@ -279,7 +301,7 @@ impl<'a, P: Paths> Search<'a, P> {
     /// Derivative of the cost of one link.
     #[inline]
     fn slope(&self, link: usize) -> f64 {
-        self.weights.hop[link] + self.steep * (self.load[link] - self.limit[link]).max(0.0)
+        self.weights.pull[link] + self.steep * (self.load[link] - self.limit[link]).max(0.0)
     }
 
     /// Lists the flows over links that are closer to the worst time than to their limit.
@@ -302,10 +324,10 @@ impl<'a, P: Paths> Search<'a, P> {
             sent.map(move |e| (unit, e.to)).filter(crosses)
         };
         let units = 0..graph.units() as u32;
-        self.hot = if graph.ends() < COUNTED.0 {
-            units.flat_map(flows).collect()
-        } else {
+        self.hot = if is_large(graph) {
             units.into_par_iter().flat_map_iter(flows).collect()
+        } else {
+            units.flat_map(flows).collect()
         };
     }
 
@@ -378,7 +400,7 @@ impl<'a, P: Paths> Search<'a, P> {
             let over = self.load[l] - self.limit[l];
             let (old, new) = (over.max(0.0), (over + delta).max(0.0));
             excess += new * new - old * old;
-            hops += self.weights.hop[l] * delta;
+            hops += self.weights.pull[l] * delta;
         }
         hops + 0.5 * self.steep * excess
     }
@@ -391,12 +413,12 @@ impl<'a, P: Paths> Search<'a, P> {
         }
         // Prices of links below their limit never change.
         let (load, limit, price) = (&self.load, &self.limit, &mut self.price);
-        let (hop, steep) = (&self.weights.hop, self.steep);
+        let (pull, steep) = (&self.weights.pull, self.steep);
         let (delta, mark) = (&mut change.delta, &mut change.mark);
         change.touched.retain(|&link| {
             let l = link as usize;
             (delta[l], mark[l]) = (0.0, false);
-            let new = hop[l] + steep * (load[l] - limit[l]).max(0.0);
+            let new = pull[l] + steep * (load[l] - limit[l]).max(0.0);
             let changed = new != price[l];
             price[l] = new;
             changed
@@ -475,16 +497,21 @@ impl<'a, P: Paths> Search<'a, P> {
         self.at.near(unit, around, self.near, rng)
     }
 
-    /// Runs one stage and ends at the best placement seen, by worst link and then hop-bytes. `wide` evaluates
-    /// many trials together, on all threads.
-    pub(crate) fn run(&mut self, stage: &Stage, wide: bool, rng: &mut Random) -> Standing {
+    /// Runs one stage and ends at the best placement seen. `wide` evaluates many trials together, on all threads.
+    /// Returns its cost, and whether the stage ended before its planned trials.
+    pub(crate) fn run(
+        &mut self,
+        stage: &Stage,
+        budget: Budget,
+        (wide, rng): (bool, &mut Random),
+    ) -> (Standing, bool) {
         let period = (self.graph.units() as u64 * 8).clamp(256, 1 << 17);
         let mut best = self.refresh(stage, 0.0);
         let mut best_slots = self.at.slot_of().to_vec();
         let mut moved = false;
         let mut schedule = match stage.aim {
-            Some(aim) => Schedule::new(stage.budget, aim.heat.0, 1e-6).down_to(aim.heat.1),
-            None => Schedule::new(stage.budget, stage.heat, 1e-6),
+            Some(aim) => Schedule::new(budget, aim.heat.0, 1e-6).down_to(aim.heat.1),
+            None => Schedule::new(budget, stage.heat, 1e-6),
         };
         schedule.unit = self.unit(stage, 0.0);
         let mut next = period;
@@ -511,13 +538,17 @@ impl<'a, P: Paths> Search<'a, P> {
             }
         }
         self.trials += schedule.trials();
-        self.reload();
-        let now = self.standing();
-        if now.better_than(&best) {
-            return now;
+        // Where a stage is cut short depends on the budget, and only costs at fixed trials may count: then a
+        // search with a larger budget has seen the same and more.
+        if !schedule.is_cut() {
+            self.reload();
+            let now = self.standing();
+            if now.better_than(&best) {
+                return (now, false);
+            }
         }
         self.at.restore(&best_slots);
         self.reload();
-        best
+        (best, schedule.is_cut())
     }
 }

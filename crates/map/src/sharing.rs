@@ -264,7 +264,8 @@ impl<'a> Sharing<'a> {
     }
 }
 
-/// Searches from a slot for every unit; returns the best assignment seen and the number of trials.
+/// Searches from a slot for every unit; returns the best assignment seen, the number of trials, and whether they
+/// ended before the planned number.
 pub(crate) fn share(
     graph: &Graph,
     slots: &Slots,
@@ -272,7 +273,7 @@ pub(crate) fn share(
     start: &[u32],
     budget: Budget,
     rng: &mut Random,
-) -> (Vec<u32>, u64) {
+) -> (Vec<u32>, u64, bool) {
     let units = graph.units();
     let flow = graph.typical_flow();
     let mut sharing = Sharing::new(graph, slots, routers, start);
@@ -296,10 +297,10 @@ pub(crate) fn share(
             sharing.attempt(swap, schedule.limit(rng), &mut change);
         }
     }
-    if sharing.recount() < best {
+    if !schedule.is_cut() && sharing.recount() < best {
         best_slots.copy_from_slice(sharing.at.slot_of());
     }
-    (best_slots, schedule.trials())
+    (best_slots, schedule.trials(), schedule.is_cut())
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 use crate::bisect::planned;
 use crate::construct::greedy;
-use crate::coords::{Point, grid_points, place_points, task_grid};
+use crate::coords::{Point, grid_points, place_points, point, reflected};
 use crate::dual::dual_bisect;
 use crate::engine::Engine;
 use crate::evaluate::Evaluation;
 use crate::linear::Distances;
 use crate::paths::Paths;
 use crate::problem::{Baseline, Objective};
+use crate::regrid::TaskGrid;
 use crate::schedule::Stop;
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::random::Random;
@@ -25,76 +26,143 @@ const PLANS: (u64, u64) = (12, 1_200);
 /// Flows counted per trial of the search, a tenth of its time; and the remaining cost of a plan, in flows.
 const FLOWS: (u64, u64) = (6, 512);
 
-/// Initial placements, as the place of every task, the most promising first. `trials` is the approximate number
-/// of trials of the search.
-pub(crate) fn starts<P: Paths, D: Distances>(
-    engine: &Engine<'_, P, D>,
-    baselines: &[(Baseline, Placement, Evaluation)],
-    trials: u64,
-    seed: u64,
-    stop: Stop,
-) -> Vec<Vec<u32>> {
-    let problem = engine.problem;
-    let (tasks, place_of) = (problem.exchange.tasks(), problem.places());
-    let scored = |start: Vec<u32>| (engine.cost(engine.graph, &start), start);
-    let mut all: Vec<(f64, Vec<u32>)> = baselines
-        .iter()
-        .filter(|b| b.0 != Baseline::Random)
-        .map(|(_, placement, _)| {
-            let slots = placement.slots().iter();
-            scored(slots.map(|s| place_of[s.node.index()]).collect())
-        })
-        .collect();
-    // The first baseline is in order and fills the fewest nodes.
-    let mut fills = vec![counted(&all[0].1, engine.rooms.len())];
-    let spread = spread(&engine.rooms, tasks)
-        .take_while(|_| !stop.is_set())
-        .map(scored);
-    if let Some(best) = spread.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        if all.iter().all(|s| best.0 < s.0) {
-            fills.push(counted(&best.1, engine.rooms.len()));
+/// Maximum number of placements kept.
+const MOST: usize = 24;
+
+/// Initial placements, as the place of every task, the most promising first.
+pub(crate) struct Starts {
+    scored: Vec<(f64, Vec<u32>)>,
+    /// Numbers of tasks on every place that grids are folded into.
+    fills: Vec<Vec<u32>>,
+    grid: Option<TaskGrid>,
+    points: Option<Vec<Point>>,
+}
+
+impl Starts {
+    /// `baselines` begin with the placement in order; `trials` is the approximate number of trials of the search.
+    pub(crate) fn new<P: Paths, D: Distances>(
+        engine: &Engine<'_, P, D>,
+        baselines: &[(Baseline, Placement, Evaluation)],
+        trials: u64,
+        seed: u64,
+        stop: Stop,
+    ) -> Self {
+        let problem = engine.problem;
+        let (tasks, place_of) = (problem.exchange.tasks(), problem.places());
+        let scored = |start: Vec<u32>| (engine.cost(engine.graph, &start), start);
+        let mut all: Vec<(f64, Vec<u32>)> = baselines
+            .iter()
+            .filter(|b| b.0 != Baseline::Random)
+            .map(|(_, placement, _)| {
+                let slots = placement.slots().iter();
+                scored(slots.map(|s| place_of[s.node.index()]).collect())
+            })
+            .collect();
+        // The first baseline is in order and fills the fewest nodes.
+        let mut fills = vec![counted(&all[0].1, engine.rooms.len())];
+        let spread = spread(&engine.rooms, tasks)
+            .take_while(|_| !stop.is_set())
+            .map(scored);
+        if let Some(best) = spread.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            if all.iter().all(|s| best.0 < s.0) {
+                fills.push(counted(&best.1, engine.rooms.len()));
+            }
+            all.push(best);
         }
-        all.push(best);
+        let mut starts = Self {
+            scored: all,
+            fills,
+            grid: TaskGrid::of(problem.exchange, engine.graph),
+            points: place_points(problem),
+        };
+        starts.fold(engine, trials, (seed, 0), stop);
+        if starts.grid.is_none() || starts.points.is_none() {
+            for fill in starts.fills.iter().take_while(|_| !stop.is_set()) {
+                let distance = |a, b| engine.distances.get(a, b);
+                let mut rng = Random::stream(seed, STREAM);
+                let map = dual_bisect(engine.graph, fill, &distance, &mut rng);
+                starts.scored.push(scored(map));
+            }
+        }
+        if tasks.saturating_mul(engine.rooms.len()) <= GREEDY && !stop.is_set() {
+            let map = greedy(engine.graph, &engine.rooms, engine.distances);
+            starts.scored.push(scored(map));
+        }
+        starts.sort();
+        starts
     }
-    let points = place_points(problem);
-    let grid = task_grid(problem.exchange);
-    let hops = !matches!(problem.objective, Objective::RouteCost(_));
-    for fill in fills.iter().take_while(|_| !stop.is_set()) {
-        if let (Some(dims), true) = (&grid, hops) {
+
+    /// Adds the folds of a grid of tasks for a search of `trials`, and returns them; `wave` is the number of such
+    /// calls so far.
+    pub(crate) fn more<P: Paths, D: Distances>(
+        &mut self,
+        engine: &Engine<'_, P, D>,
+        trials: u64,
+        (seed, wave): (u64, u64),
+        stop: Stop,
+    ) -> Vec<Vec<u32>> {
+        let before = self.scored.len();
+        self.fold(engine, trials, (seed, wave), stop);
+        let new = self.scored[before..].iter().map(|s| s.1.clone()).collect();
+        self.sort();
+        new
+    }
+
+    fn fold<P: Paths, D: Distances>(
+        &mut self,
+        engine: &Engine<'_, P, D>,
+        trials: u64,
+        (seed, wave): (u64, u64),
+        stop: Stop,
+    ) {
+        let Some(grid) = &self.grid else { return };
+        if let Objective::RouteCost(_) = engine.problem.objective {
+            return;
+        }
+        for fill in self.fills.iter().take_while(|_| !stop.is_set()) {
             // Without coordinates only the order of the allocation is known.
-            let line = || (0..fill.len()).map(|p| [p as f32, 0.0, 0.0]).collect();
-            let points = points.clone().unwrap_or_else(line);
-            let folded = folded(engine, dims, (&points, fill), trials, seed);
-            all.extend(folded.into_iter().map(scored));
-        }
-        if grid.is_none() || points.is_none() {
-            let distance = |a, b| engine.distances.get(a, b);
-            let mut rng = Random::stream(seed, STREAM);
-            all.push(scored(dual_bisect(engine.graph, fill, &distance, &mut rng)));
+            let line = || (0..fill.len()).map(|p| point(&[p as f32])).collect();
+            let points = self.points.clone().unwrap_or_else(line);
+            let found = folded(engine, grid, (&points, fill), trials, (seed, wave), stop);
+            let scored = |start: Vec<u32>| (engine.cost(engine.graph, &start), start);
+            self.scored.extend(found.into_iter().map(scored));
         }
     }
-    if tasks.saturating_mul(engine.rooms.len()) <= GREEDY && !stop.is_set() {
-        all.push(scored(greedy(
-            engine.graph,
-            &engine.rooms,
-            engine.distances,
-        )));
+
+    fn sort(&mut self) {
+        self.scored.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.scored.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+        self.scored.truncate(MOST);
     }
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    all.into_iter().map(|s| s.1).collect()
+
+    /// The placements.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Vec<u32>> {
+        self.scored.iter().map(|s| &s.1)
+    }
+
+    /// The placement of a rank, counted round.
+    pub(crate) fn get(&self, rank: usize) -> Vec<u32> {
+        let count = self.scored.len().max(1);
+        self.scored
+            .get(rank % count)
+            .map_or_else(Vec::new, |s| s.1.clone())
+    }
 }
 
 /// For each shape of block that fills a place, the best plan's fold of a grid of tasks into the places; single
 /// tasks if no shape does.
 fn folded<P: Paths, D: Distances>(
     engine: &Engine<'_, P, D>,
-    dims: &[u32],
+    grid: &TaskGrid,
     (points, fill): (&[Point], &[u32]),
     trials: u64,
-    seed: u64,
+    (seed, wave): (u64, u64),
+    stop: Stop,
 ) -> Vec<Vec<u32>> {
     let tasks = engine.problem.exchange.tasks();
-    let cells = grid_points(dims, tasks);
+    let dims = &grid.dims[..];
+    let all = grid_points(dims, tasks);
+    let cells: Vec<Point> = grid.cell.iter().map(|&c| all[c as usize]).collect();
     let rooms: Vec<u32> = fill.iter().copied().filter(|&r| r > 0).collect();
     let same = rooms.iter().all(|&r| r == rooms[0]);
     let shapes = blocks(dims, if same { rooms[0] } else { 1 });
@@ -119,11 +187,19 @@ fn folded<P: Paths, D: Distances>(
         let flows: u64 = (0..units as u32).map(|u| graph.edges(u).len() as u64).sum();
         let tries = trials * FLOWS.0 / (flows + FLOWS.1) / shapes.len() as u64;
         let tries = tries.clamp(PLANS.0, PLANS.1) as usize;
-        let mut rng = Random::stream(seed, STREAM + 1 + number as u64);
+        let stream = STREAM + 1 + (wave << 16) + number as u64;
+        let mut rng = Random::stream(seed, stream);
         let cost = |map: &[u32]| engine.cost(graph, map);
-        let sides = (&centres[..], points, &room[..]);
-        if let Some(map) = planned(sides, tries, cost, &mut rng) {
-            found.push(unit_of.iter().map(|&unit| map[unit as usize]).collect());
+        // A plan assigns the halves of one side to those of the other. Over a Gray code they are neighbours on
+        // rings as well.
+        let gray = reflected(&centres).zip(reflected(points));
+        let plain = Some((&centres[..], points));
+        let gray = gray.as_ref().map(|(c, p)| (&c[..], &p[..]));
+        for (centres, points) in plain.into_iter().chain(gray) {
+            let sides = (centres, points, &room[..]);
+            if let Some(map) = planned(sides, tries, cost, (&mut rng, stop)) {
+                found.push(unit_of.iter().map(|&unit| map[unit as usize]).collect());
+            }
         }
     }
     found

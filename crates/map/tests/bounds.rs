@@ -4,7 +4,7 @@
 
 use hopbyte_fabric::wire::{Network, Overhead};
 use hopbyte_fabric::{Allocation, Exchange, LinkState, NodeId, Placement, Routing, spec};
-use hopbyte_map::{Evaluation, Options, Problem, evaluate, map};
+use hopbyte_map::{Evaluation, Objective, Options, Problem, evaluate, map};
 use proptest::prelude::*;
 
 /// Machines and routings: single paths, paths by target, and path sets with shares; "" is the machine's
@@ -48,6 +48,104 @@ const COUNTED: [fn() -> Overhead; 4] = [
 
 fn network(name: &str) -> Overhead {
     Overhead::Network(Network::named(name).unwrap())
+}
+
+/// Nodes, slots and tasks of small jobs with at most some ten thousand placements.
+const JOBS: [(usize, u32, usize); 8] = [
+    (6, 1, 6),
+    (7, 1, 6),
+    (7, 1, 7),
+    (3, 3, 8),
+    (4, 2, 7),
+    (5, 2, 6),
+    (3, 3, 9),
+    (2, 5, 10),
+];
+
+/// The best value by every objective over all placements that keep its limits.
+#[test]
+fn small_jobs_are_mapped_to_the_optimum_of_every_objective() {
+    let mut random = hopbyte_fabric::random::Random::new(23);
+    for case in 0..56 {
+        let (text, way) = MACHINES[case % MACHINES.len()];
+        let (nodes, each, tasks) = JOBS[case % JOBS.len()];
+        let spec::Described {
+            fabric, routing, ..
+        } = spec::machine(text).unwrap();
+        let routing = match way {
+            "" => routing,
+            way => Routing::named(&fabric, way).unwrap(),
+        };
+        let mut all = random.permutation(fabric.nodes().len());
+        all.truncate(nodes);
+        let list: Vec<(NodeId, u32)> = all.into_iter().map(|n| (NodeId(n), each)).collect();
+        let alloc = Allocation::new(&fabric, list.clone()).unwrap();
+        let rooms = vec![each; list.len()];
+        let tasks = tasks.min(alloc.capacity());
+        let pairs = (0..tasks * 2).map(|_| {
+            let ends = [0, 1].map(|_| random.below(tasks) as u32);
+            (ends[0], ends[1], (1 + random.below(9)) as f64 * 1e5, 1)
+        });
+        let exchange = Exchange::new(tasks, pairs.collect::<Vec<_>>()).unwrap();
+        let costs: Vec<f32> = (0..list.len() * list.len())
+            .map(|_| random.below(7) as f32)
+            .collect();
+        let problem = Problem {
+            objective: Objective::RouteCost(&costs),
+            ..Problem::new(&fabric, &routing, &exchange, &alloc)
+        };
+        let placed = everywhere(tasks, &rooms);
+        let every: Vec<Evaluation> = placed
+            .iter()
+            .map(|placed| {
+                let nodes = placed.iter().map(|&p| list[p].0);
+                evaluate(
+                    &problem,
+                    &Placement::on_nodes(&fabric, &alloc, nodes).unwrap(),
+                )
+                .unwrap()
+            })
+            .collect();
+        let in_order = evaluate(&problem, &Placement::in_order(&alloc, tasks).unwrap()).unwrap();
+        for objective in [
+            Objective::WorstLink,
+            Objective::WorstNetworkLink,
+            Objective::HopBytes,
+            Objective::RouteCost(&costs),
+        ] {
+            let within = every
+                .iter()
+                .filter(|e| e.keeps_limits(&in_order, &objective));
+            let least = within
+                .map(|e| e.score(&objective).0)
+                .fold(f64::INFINITY, f64::min);
+            let problem = Problem {
+                objective,
+                ..problem
+            };
+            let options = Options {
+                trials: Some(300),
+                seed: 1,
+                threads: 1,
+                ..Options::default()
+            };
+            let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
+            let found = certificate.result.score(&objective).0;
+            assert!(
+                found <= least * (1.0 + 1e-9),
+                "{text} {way} {objective}, {case}: {found} {least}"
+            );
+            assert!(certificate.optimal, "{text} {way} {objective}");
+            let bound = match objective {
+                Objective::WorstLink => Some(certificate.bound.worst_link_seconds),
+                _ => None,
+            };
+            assert!(
+                bound.is_none_or(|b| (b - found).abs() <= 1e-9 * found),
+                "{text}"
+            );
+        }
+    }
 }
 
 proptest! {

@@ -202,9 +202,11 @@ fn bad_questions_are_refused() {
 #[test]
 fn a_search_that_is_ended_from_outside_returns_its_best_at_once() {
     static STOP: AtomicBool = AtomicBool::new(false);
-    let fabric = spec::fabric("torus:4x4x4").unwrap();
+    let fabric = spec::fabric("torus:16x16x16").unwrap();
     let routing = Routing::default_for(&fabric);
-    let exchange = declared::traffic("stencil:4x4x4:27").unwrap().total();
+    // Pairs that fit no grid, of which something better is found for minutes.
+    let pairs = (0..4096u32).flat_map(|t| [(t, t * 5 % 4091, 8.0, 1), (t, t ^ 1, 64.0, 1)]);
+    let exchange = Exchange::new(4096, pairs).unwrap();
     let nodes = fabric.node_ids().map(|n| (n, 1)).collect();
     let allocation = Allocation::new(&fabric, nodes).unwrap();
     let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
@@ -422,7 +424,7 @@ fn progress_comes_with_the_seconds_and_ends_at_the_result() {
     let routing = Routing::default_for(&fabric);
     let list: Vec<(u32, u32)> = (0..16).map(|n| (n, 2)).collect();
     let alloc = allocation(&fabric, &list);
-    let ring = (0..32u32).map(|t| (t, (t * 7 + 3) % 32, 8.0, 1));
+    let ring = (0..32u32).map(|t| (t, (t * 7 + 3) % 32, 8.0 + f64::from(t % 5), 1));
     let exchange = Exchange::new(32, ring).unwrap();
     let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
     let options = Options {
@@ -433,8 +435,8 @@ fn progress_comes_with_the_seconds_and_ends_at_the_result() {
     let told = std::sync::Mutex::new(Vec::new());
     let (_, certificate) = map(&problem, &options, &|p| told.lock().unwrap().push(p)).unwrap();
     let told = told.into_inner().unwrap();
-    assert_eq!(told.len(), 8, "{told:?}");
-    assert!(told.is_sorted_by(|a, b| a.done < b.done && a.best >= b.best));
+    assert!(told.len() > 2, "{told:?}");
+    assert!(told.is_sorted_by(|a, b| a.done <= b.done && a.best >= b.best));
     let last = told.last().unwrap();
     assert_eq!(last.done, 1.0);
     assert_eq!(last.bound, certificate.bound.worst_link_seconds);
@@ -487,8 +489,10 @@ proptest! {
         for which in [Baseline::InOrder, Baseline::RoundRobin, Baseline::Random] {
             let other = baseline(&problem, which, seed).unwrap().unwrap();
             let cost = evaluate(&problem, &other).unwrap();
-            prop_assert!(!cost.better_than(&certificate.result, &objective));
+            let keeps = cost.keeps_limits(&certificate.baseline, &objective);
+            prop_assert!(!keeps || !cost.better_than(&certificate.result, &objective));
         }
+        prop_assert!(certificate.result.keeps_limits(&certificate.baseline, &objective));
         let above = |value: f64, bound: f64| value >= bound * (1.0 - 1e-6);
         let (r, b) = (&certificate.result, &certificate.bound);
         prop_assert!(above(r.worst_link_seconds, b.worst_link_seconds));
@@ -536,4 +540,30 @@ fn small_messages_on_gemini_load_links_with_their_packets() {
         (payload.hop_bytes, payload.off_node_bytes),
         (wire.hop_bytes, wire.off_node_bytes)
     );
+}
+
+/// Every link's bytes are those of exact fractions: seven of nine parts of a valiant split are not seven of nine in
+/// single precision.
+#[test]
+fn shares_of_path_sets_are_in_double_precision() {
+    let spec::Described { fabric, .. } = spec::machine("aries:4x2x4").unwrap();
+    for way in ["minimal", "valiant", "adaptive:0.6"] {
+        let routing = Routing::named(&fabric, way).unwrap();
+        let alloc = allocation(&fabric, &[(0, 1), (fabric.nodes().len() as u32 - 1, 1)]);
+        let exchange = Exchange::new(2, [(0, 1, 9e9, 1)]).unwrap();
+        let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+        let placement = Placement::in_order(&alloc, 2).unwrap();
+        let cost = evaluate(&problem, &placement).unwrap();
+        for router in fabric.router_ids() {
+            let sum = |ends: &dyn Fn(hopbyte_fabric::LinkId) -> End| -> f64 {
+                let at = fabric
+                    .link_ids()
+                    .filter(|&l| ends(l) == End::Router(router));
+                at.map(|l| cost.link_bytes[l.index()]).sum()
+            };
+            let into = sum(&|l| fabric.link(l).to);
+            let out = sum(&|l| fabric.link(l).from);
+            assert!((into - out).abs() < 1e-4, "{way}: {into} {out}");
+        }
+    }
 }

@@ -217,7 +217,7 @@ impl<'a> RouteCosts<'a> {
         &self,
         from: NodeId,
         to: NodeId,
-        shares: &mut Vec<(LinkId, f32)>,
+        shares: &mut Vec<(LinkId, f64)>,
         seen: &mut Seen,
     ) -> Result<(), Unroutable> {
         shares.clear();
@@ -226,7 +226,7 @@ impl<'a> RouteCosts<'a> {
             if !self.fabric.is_hop(link) {
                 continue;
             }
-            let (value, share) = (self.values[link.index()], f64::from(share));
+            let (value, share) = (self.values[link.index()], share);
             seen.links += 1;
             seen.weight += share;
             if value.is_nan() {

@@ -16,7 +16,7 @@ pub enum Spread {
     Valiant,
     /// The average behaviour of an adaptive router: this share minimal, the rest Valiant. The share depends on load
     /// and bias, so it is a parameter, not a prediction.
-    Adaptive(f32),
+    Adaptive(f64),
 }
 
 /// Routing on a fabric with a group as the first coordinate of routers.
@@ -109,7 +109,7 @@ impl GroupPaths {
         fabric: &Fabric,
         from: NodeId,
         to: NodeId,
-        out: &mut Vec<(LinkId, f32)>,
+        out: &mut Vec<(LinkId, f64)>,
     ) -> Result<(), Unroutable> {
         if from == to {
             return Ok(());
@@ -157,8 +157,8 @@ impl GroupPaths {
         fabric: &Fabric,
         a: RouterId,
         b: RouterId,
-        weight: f32,
-        out: &mut Vec<(LinkId, f32)>,
+        weight: f64,
+        out: &mut Vec<(LinkId, f64)>,
     ) -> bool {
         let pair = (self.group[a.index()], self.group[b.index()]);
         if pair.0 == pair.1 {
@@ -182,7 +182,7 @@ impl GroupPaths {
             .map(|(gate, ..)| fabric.link(*gate).capacity().0)
             .sum();
         for &(gate, exit, entry) in &usable {
-            let part = weight * (fabric.link(gate).capacity().0 / total) as f32;
+            let part = weight * (fabric.link(gate).capacity().0 / total);
             self.local.spread(fabric, a, exit, part, out);
             out.push((gate, part));
             self.local.spread(fabric, entry, b, part, out);
@@ -196,8 +196,8 @@ impl GroupPaths {
         fabric: &Fabric,
         a: RouterId,
         b: RouterId,
-        weight: f32,
-        out: &mut Vec<(LinkId, f32)>,
+        weight: f64,
+        out: &mut Vec<(LinkId, f64)>,
     ) -> bool {
         let (ga, gb) = (self.group[a.index()], self.group[b.index()]);
         let through: Vec<u32> = self
@@ -227,7 +227,7 @@ impl GroupPaths {
             .filter(|ways| !ways.is_empty())
             .collect();
         for group in &ways {
-            let each = weight / (ways.len() * group.len()) as f32;
+            let each = weight / (ways.len() * group.len()) as f64;
             for way in group {
                 self.local.spread(fabric, a, way.exit, each, out);
                 self.local.spread(fabric, way.middle, way.leave, each, out);

@@ -104,7 +104,7 @@ impl MinimalPaths {
         fabric: &Fabric,
         from: NodeId,
         to: NodeId,
-        out: &mut Vec<(LinkId, f32)>,
+        out: &mut Vec<(LinkId, f64)>,
     ) -> Result<(), Unroutable> {
         if from == to {
             return Ok(());
@@ -131,15 +131,15 @@ impl MinimalPaths {
         fabric: &Fabric,
         from: RouterId,
         to: RouterId,
-        weight: f32,
-        out: &mut Vec<(LinkId, f32)>,
+        weight: f64,
+        out: &mut Vec<(LinkId, f64)>,
     ) -> bool {
         if self.distance(from, to).is_none() {
             return false;
         }
-        let mut layer: Vec<(RouterId, f32)> = vec![(from, weight)];
+        let mut layer: Vec<(RouterId, f64)> = vec![(from, weight)];
         while layer.first().is_some_and(|&(r, _)| r != to) {
-            let mut next_layer: Vec<(RouterId, f32)> = Vec::new();
+            let mut next_layer: Vec<(RouterId, f64)> = Vec::new();
             for (at, share) in layer {
                 let nearer = self.nearer(fabric, at, to);
                 let total: f64 = nearer
@@ -147,7 +147,7 @@ impl MinimalPaths {
                     .map(|(l, _)| fabric.link(l).capacity().0)
                     .sum();
                 for (link, next) in nearer {
-                    let part = share * (fabric.link(link).capacity().0 / total) as f32;
+                    let part = share * (fabric.link(link).capacity().0 / total);
                     out.push((link, part));
                     match next_layer.iter_mut().find(|(r, _)| *r == next) {
                         Some((_, sum)) => *sum += part,

@@ -85,7 +85,7 @@ impl Routing {
             ("adaptive", share) => share
                 .parse()
                 .ok()
-                .filter(|s: &f32| (0.0..=1.0).contains(s))
+                .filter(|s: &f64| (0.0..=1.0).contains(s))
                 .map(Spread::Adaptive),
             _ => None,
         };
@@ -263,7 +263,7 @@ impl Routing {
         fabric: &Fabric,
         from: NodeId,
         to: NodeId,
-        out: &mut Vec<(LinkId, f32)>,
+        out: &mut Vec<(LinkId, f64)>,
     ) -> Result<(), Unroutable> {
         match self {
             Self::Minimal(minimal) => return minimal.shares(fabric, from, to, out),

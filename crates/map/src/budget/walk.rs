@@ -1,6 +1,6 @@
 //! A path of placements: swaps of tasks and of whole nodes, with incrementally updated link loads.
 
-use crate::evaluate::{is_network, known_costs};
+use crate::evaluate::{is_network, pair_costs};
 use crate::problem::{MapError, Objective, Problem};
 use hopbyte_fabric::{LinkId, NodeId, Placement, Slot, Unroutable};
 use std::collections::{HashMap, HashSet};
@@ -18,12 +18,12 @@ pub(super) fn add(
     (from, to): (NodeId, NodeId),
     bytes: f64,
     load: &mut [f64],
-    shares: &mut Vec<(LinkId, f32)>,
+    shares: &mut Vec<(LinkId, f64)>,
 ) -> Result<(), Unroutable> {
     shares.clear();
     problem.routing.shares(problem.fabric, from, to, shares)?;
     for &(link, share) in shares.iter() {
-        load[link.index()] += bytes * f64::from(share);
+        load[link.index()] += bytes * share;
     }
     Ok(())
 }
@@ -49,7 +49,7 @@ pub(super) struct Walk<'a> {
     moved: usize,
     /// (task, node) pairs that were left on the path; tasks do not return there.
     left: HashSet<(u32, NodeId)>,
-    shares: Vec<(LinkId, f32)>,
+    shares: Vec<(LinkId, f64)>,
     touched: Vec<LinkId>,
     worst: Vec<LinkId>,
 }
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
             per_byte: problem.fabric.link_ids().map(per_byte).collect(),
             cost: 0.0,
             costs: match problem.objective {
-                Objective::RouteCost(costs) => Some(known_costs(costs)),
+                Objective::RouteCost(costs) => Some(pair_costs(costs)),
                 _ => None,
             },
             places: problem.places(),
@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
             }
             None => {
                 let hops = self.shares.iter().filter(|s| problem.fabric.is_hop(s.0));
-                bytes * hops.map(|s| f64::from(s.1)).sum::<f64>()
+                bytes * hops.map(|s| s.1).sum::<f64>()
             }
         };
         Ok(())

@@ -202,18 +202,15 @@ impl GridPaths {
         Some(paths)
     }
 
-    /// Hops between places as a sum over dimensions (three at most).
+    /// Hops between places as a sum over dimensions.
     pub(crate) fn distances(&self) -> GridDistances {
-        let table = |d: usize| match self.dims.get(d) {
-            Some(dim) => (
-                dim.size,
-                dim.stretch.iter().map(|s| s.length as u8).collect(),
-            ),
-            None => (1, vec![0]),
+        let table = |dim: &Dimension| {
+            let hops = dim.stretch.iter().map(|s| s.length).collect();
+            (dim.size, hops)
         };
         GridDistances {
-            coord: self.coord.iter().map(|c| [c[0], c[1], c[2]]).collect(),
-            hops: [table(0), table(1), table(2)],
+            coord: self.coord.clone(),
+            hops: self.dims.iter().map(table).collect(),
         }
     }
 

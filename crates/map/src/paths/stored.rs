@@ -3,12 +3,15 @@
 use super::{Paths, Prices};
 use crate::linear::MatrixDistances;
 use crate::problem::{MapError, Problem};
-use hopbyte_fabric::{Fabric, LinkId, Node, NodeId, RouterId};
+use hopbyte_fabric::{Fabric, LinkId, Node, NodeId, RouterId, Routing};
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// Maximum number of stored list entries (8 bytes each).
 const MAX_ENTRIES: usize = 1 << 27;
+
+/// Routes from which the memory of all is estimated.
+const SAMPLE: usize = 128;
 
 /// Links from every router of the allocation to every place, without each place's own links into the network
 /// and out of it. Routes depend on the source's router, not on its node. If they depend on the target's router
@@ -33,29 +36,23 @@ pub(crate) struct StoredPaths {
 impl StoredPaths {
     /// Queries the routing for every pair.
     pub(crate) fn new(problem: &Problem<'_>) -> Result<Self, MapError> {
-        let nodes: Vec<NodeId> = problem.allocation.nodes().iter().map(|n| n.0).collect();
-        let mut sources: Vec<NodeId> = Vec::new();
-        let mut number: HashMap<RouterId, u32> = HashMap::new();
-        let router = nodes
-            .iter()
-            .map(|&n| {
-                *number
-                    .entry(problem.fabric.node(n).router)
-                    .or_insert_with(|| {
-                        sources.push(n);
-                        sources.len() as u32 - 1
-                    })
-            })
-            .collect();
+        let ends = Ends::of(problem);
+        let Ends {
+            nodes,
+            sources,
+            router,
+            ..
+        } = &ends;
         let own = |link: fn(&Node) -> LinkId| {
             let nodes = nodes.iter();
             nodes.map(|&n| link(problem.fabric.node(n)).0).collect()
         };
+        let (column, targets) = ends.targets();
         let mut paths = Self {
-            router,
+            router: router.clone(),
             routers: sources.len(),
-            column: (0..nodes.len() as u32).collect(),
-            columns: nodes.len(),
+            column,
+            columns: targets.len(),
             inject: own(|n| n.inject),
             eject: own(|n| n.eject),
             offsets: vec![0],
@@ -65,12 +62,12 @@ impl StoredPaths {
         };
         let mut dead = Vec::new();
         let mut shares = Vec::new();
-        for &from in &sources {
-            for &to in &nodes {
+        for &from in sources {
+            for &to in targets {
                 shares.clear();
                 // A place has no route to itself; another place on its router needs the list.
                 let from = if from == to {
-                    neighbour(problem, &nodes, to).unwrap_or(from)
+                    neighbour(problem, nodes, to).unwrap_or(from)
                 } else {
                     from
                 };
@@ -87,16 +84,26 @@ impl StoredPaths {
                 ];
                 for &(link, share) in shares.iter().filter(|step| !ends.contains(&step.0)) {
                     paths.links.push(link.0);
-                    paths.shares.push(share);
+                    paths.shares.push(share as f32);
                 }
                 if paths.links.len() > MAX_ENTRIES {
-                    return Err(MapError::BadOption {
-                        what: "allocation",
-                        found: format!("{} nodes on {} routers", nodes.len(), sources.len()),
-                        expected: "routes that fit in 1 GB: fewer nodes",
-                    });
+                    return Err(too_large(problem, sources));
                 }
                 paths.offsets.push(paths.links.len() as u32);
+            }
+        }
+        if ends.to_routers {
+            // The links of nodes that stand for no router were not looked at.
+            for &to in nodes {
+                let from = sources.iter().find(|&&s| s != to);
+                let routes = from.map(|&from| [(from, to), (to, from)]);
+                for (from, to) in routes.into_iter().flatten() {
+                    shares.clear();
+                    let routed = problem
+                        .routing
+                        .shares(problem.fabric, from, to, &mut shares);
+                    dead.extend(routed.err());
+                }
             }
         }
         if !dead.is_empty() {
@@ -257,6 +264,90 @@ impl StoredPaths {
     fn range(&self, router: u32, place: u32) -> Range<usize> {
         let at = router as usize * self.columns + self.column[place as usize] as usize;
         self.offsets[at] as usize..self.offsets[at + 1] as usize
+    }
+}
+
+fn too_large(problem: &Problem<'_>, sources: &[NodeId]) -> MapError {
+    let nodes = problem.allocation.nodes().len();
+    MapError::BadOption {
+        what: "allocation",
+        found: format!("{nodes} nodes on {} routers", sources.len()),
+        expected: "routes that fit in 1 GB: fewer nodes",
+    }
+}
+
+/// Ends of the routes to store.
+struct Ends {
+    nodes: Vec<NodeId>,
+    /// The first node of every router.
+    sources: Vec<NodeId>,
+    /// Router of every node, numbered in the order of their first nodes.
+    router: Vec<u32>,
+    /// Whether routes lead to a router (path sets, dimension order), not to a node (tables, trees).
+    to_routers: bool,
+}
+
+impl Ends {
+    fn of(problem: &Problem<'_>) -> Self {
+        let nodes: Vec<NodeId> = problem.allocation.nodes().iter().map(|n| n.0).collect();
+        let mut sources: Vec<NodeId> = Vec::new();
+        let mut number: HashMap<RouterId, u32> = HashMap::new();
+        let router = nodes.iter().map(|&n| {
+            let new = || {
+                sources.push(n);
+                sources.len() as u32 - 1
+            };
+            *number
+                .entry(problem.fabric.node(n).router)
+                .or_insert_with(new)
+        });
+        Self {
+            router: router.collect(),
+            nodes,
+            sources,
+            to_routers: matches!(
+                problem.routing,
+                Routing::Minimal(_) | Routing::Groups(_) | Routing::DimensionOrder(_)
+            ),
+        }
+    }
+
+    /// The target of every column of the table of routes, and the column of every node.
+    fn targets(&self) -> (Vec<u32>, &[NodeId]) {
+        match self.to_routers {
+            true => (self.router.clone(), &self.sources),
+            false => ((0..self.nodes.len() as u32).collect(), &self.nodes),
+        }
+    }
+}
+
+/// Refuses routes that would clearly take too much memory, from a sample of them, before any other work.
+///
+/// # Errors
+/// Too many nodes for the length of their routes.
+pub(crate) fn refuse_if_large(problem: &Problem<'_>) -> Result<(), MapError> {
+    let ends = Ends::of(problem);
+    let (sources, (_, targets)) = (&ends.sources, ends.targets());
+    let pairs = sources.len() as f64 * targets.len() as f64;
+    let (mut entries, mut shares) = (0, Vec::new());
+    for i in 0..SAMPLE {
+        let from = sources[i * sources.len() / SAMPLE];
+        let to = targets[(i * 29 + 7) % SAMPLE * targets.len() / SAMPLE];
+        shares.clear();
+        // Missing routes are reported later, by pair.
+        let routed = from != to
+            && (problem
+                .routing
+                .shares(problem.fabric, from, to, &mut shares))
+            .is_ok();
+        if routed {
+            entries += shares.len().saturating_sub(2);
+        }
+    }
+    let expected = pairs * entries as f64 / SAMPLE as f64;
+    match expected > 1.2 * MAX_ENTRIES as f64 {
+        true => Err(too_large(problem, sources)),
+        false => Ok(()),
     }
 }
 

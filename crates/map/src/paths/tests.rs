@@ -4,6 +4,7 @@ use super::Paths;
 use super::grid::GridPaths;
 use super::stored::StoredPaths;
 use super::summed::Summed;
+use crate::linear::Distances;
 use crate::problem::Problem;
 use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 use proptest::prelude::*;
@@ -29,7 +30,8 @@ fn check<P: Paths>(problem: &Problem<'_>, paths: &P) {
                 .unwrap();
             let expected: BTreeMap<u32, f64> = expected
                 .into_iter()
-                .map(|(l, s)| (l.0, f64::from(s)))
+                // The search stores shares in single precision.
+                .map(|(l, s)| (l.0, f64::from(s as f32)))
                 .collect();
             let mut found = BTreeMap::new();
             let mut sum = 0.0;
@@ -46,7 +48,7 @@ fn check<P: Paths>(problem: &Problem<'_>, paths: &P) {
 proptest! {
     #[test]
     fn every_form_says_what_the_routing_says(
-        dims in prop::collection::vec(1u32..6, 1..5), wrap: bool, nodes in 1u32..3,
+        dims in prop::collection::vec(1u32..6, 1..6), wrap: bool, nodes in 1u32..3,
     ) {
         let words: Vec<String> = dims.iter().map(u32::to_string).collect();
         let name = if wrap { "torus" } else { "mesh" };
@@ -58,7 +60,14 @@ proptest! {
         let order = Routing::default_for(&fabric);
         let problem = Problem::new(&fabric, &order, &exchange, &allocation);
         let places = problem.allocation.nodes().len();
-        check(&problem, &GridPaths::new(&problem).unwrap());
+        let grid = GridPaths::new(&problem).unwrap();
+        check(&problem, &grid);
+        let distances = grid.distances();
+        for (a, b) in (0..places as u32).flat_map(|a| (0..places as u32).map(move |b| (a, b))) {
+            let (from, to) = (problem.node_at(a), problem.node_at(b));
+            let hops = if a == b { 0 } else { order.hops(&fabric, from, to).unwrap() };
+            assert_eq!(distances.get(a, b), hops as f64, "{a} -> {b}");
+        }
         check(&problem, &Summed::new(GridPaths::new(&problem).unwrap(), places));
         check(&problem, &StoredPaths::new(&problem).unwrap());
         let minimal = Routing::Minimal(hopbyte_fabric::routing::MinimalPaths::new(&fabric));
@@ -76,4 +85,17 @@ fn gemini_in_closed_form() {
     let order = Routing::default_for(&fabric);
     let problem = Problem::new(&fabric, &order, &exchange, &allocation);
     check(&problem, &GridPaths::new(&problem).unwrap());
+}
+
+/// Hops beyond 255 are not cut off.
+#[test]
+fn distances_on_a_long_line() {
+    let fabric = spec::fabric("mesh:700").unwrap();
+    let list = [0, 300, 699].map(|n| (hopbyte_fabric::NodeId(n), 1));
+    let allocation = Allocation::new(&fabric, list.to_vec()).unwrap();
+    let exchange = Exchange::new(1, []).unwrap();
+    let order = Routing::default_for(&fabric);
+    let problem = Problem::new(&fabric, &order, &exchange, &allocation);
+    let distances = GridPaths::new(&problem).unwrap().distances();
+    assert_eq!((distances.get(0, 1), distances.get(2, 0)), (300.0, 699.0));
 }

@@ -116,7 +116,7 @@ impl Loads {
 
     fn add_way(&mut self, way: &Way, wire: &OneWay) {
         for &(link, share) in way.shares() {
-            self.links[link.index()] += *wire * f64::from(share);
+            self.links[link.index()] += *wire * share;
         }
     }
 

@@ -58,7 +58,7 @@ pub struct Way {
     pub uses: Vec<Use>,
     /// Time until the first byte arrives on an idle network.
     pub latency_s: f64,
-    shares: Vec<(LinkId, f32)>,
+    shares: Vec<(LinkId, f64)>,
     links: Vec<LinkId>,
 }
 
@@ -288,7 +288,7 @@ impl<'a> Network<'a> {
         self.find(from, to, way)?;
         for i in 0..way.shares.len() {
             let (link, share) = way.shares[i];
-            way.latency_s += self.hop_latency(link) * f64::from(share);
+            way.latency_s += self.hop_latency(link) * share;
         }
         self.add_uses(wire.forward.bytes() / bytes, way);
         let back = wire.backward.bytes() / bytes;
@@ -335,7 +335,7 @@ impl<'a> Network<'a> {
         for &(link, share) in &way.shares {
             let resource = self.of_link[link.index()];
             if resource != NONE {
-                let weight = (weight * f64::from(share)) as f32;
+                let weight = (weight * share) as f32;
                 way.uses.push(Use { resource, weight });
             }
         }
@@ -344,7 +344,7 @@ impl<'a> Network<'a> {
 
 impl Way {
     /// The links that [`Network::find`] found.
-    pub(crate) fn shares(&self) -> &[(LinkId, f32)] {
+    pub(crate) fn shares(&self) -> &[(LinkId, f64)] {
         &self.shares
     }
 }

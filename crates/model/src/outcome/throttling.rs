@@ -175,7 +175,7 @@ fn crossing(question: &Question<'_>, network: &Network<'_>) -> Result<Crossing, 
         for &(link, share) in way.shares() {
             if let End::Router(router) = question.fabric.link(link).to {
                 let here = crossing.weights.entry(router).or_default();
-                *here.entry(application).or_default() += weight * f64::from(share);
+                *here.entry(application).or_default() += weight * share;
             }
         }
     }

@@ -40,7 +40,7 @@ impl Flows {
                 continue;
             }
             for &(link, share) in &shares {
-                let part = bytes * f64::from(share);
+                let part = bytes * share;
                 if let Some(users) = of_link.get_mut(&link) {
                     users.push((from, to, part));
                 }

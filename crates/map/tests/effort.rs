@@ -1,0 +1,121 @@
+//! Laws of searches with more or less time, and the limits of objectives without host links.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_fabric::{Allocation, Exchange, Fabric, NodeId, Routing, declared, spec};
+use hopbyte_map::{Baseline, Certificate, Objective, Options, Problem, baseline, evaluate, map};
+
+fn allocation(fabric: &Fabric, nodes: &[(u32, u32)]) -> Allocation {
+    let list = nodes.iter().map(|&(n, c)| (NodeId(n), c)).collect();
+    Allocation::new(fabric, list).unwrap()
+}
+
+fn quick(seed: u64, trials: u64) -> Options {
+    Options {
+        trials: Some(trials),
+        seed,
+        threads: 2,
+        ..Options::default()
+    }
+}
+
+/// With one seed a search is the beginning of every longer one.
+#[test]
+fn a_longer_search_is_never_worse() {
+    let stencil = |text: &str| declared::traffic(text).unwrap().total();
+    let shuffled = |of: &Exchange, by: u32| {
+        let n = of.tasks() as u32;
+        let name = |t: u32| t * by % n;
+        let entries = of.iter().map(|(t, m)| (name(t), name(m.to), m.bytes, 1));
+        Exchange::new(n as usize, entries).unwrap()
+    };
+    let cases = [
+        ("torus:6x6x6", 1, shuffled(&stencil("stencil:6x6x6:7"), 7)),
+        ("gemini:4x4x4", 4, stencil("stencil:8x4x4:27")),
+        (
+            "fattree:down=8x8,up=1x4",
+            1,
+            shuffled(&stencil("stencil:8x8:9"), 5),
+        ),
+        (
+            "dragonfly:5x4:nodes=4",
+            1,
+            shuffled(&stencil("stencil:10x7:9"), 3),
+        ),
+        ("aries:3x1x4", 3, shuffled(&stencil("stencil:8x9:5"), 5)),
+    ];
+    for (machine, each, exchange) in &cases {
+        let spec::Described { fabric, routing } = spec::machine(machine).unwrap();
+        let nodes = exchange.tasks().div_ceil(*each as usize) as u32;
+        let alloc = allocation(&fabric, &(0..nodes).map(|n| (n, *each)).collect::<Vec<_>>());
+        for objective in [
+            Objective::WorstLink,
+            Objective::WorstNetworkLink,
+            Objective::HopBytes,
+        ] {
+            let problem = Problem {
+                objective,
+                ..Problem::new(&fabric, &routing, exchange, &alloc)
+            };
+            let mut last: Option<Certificate> = None;
+            for trials in [0, 100, 700, 3_000, 5_000, 9_000, 20_000, 50_000] {
+                let (_, now) = map(&problem, &quick(3, trials), &|_| {}).unwrap();
+                if let Some(last) = last {
+                    let worse = last.result.better_than(&now.result, &objective);
+                    assert!(!worse, "{machine}, {objective}: {trials} trials");
+                }
+                last = Some(now);
+            }
+        }
+    }
+}
+
+/// Round robin has the faster network, but sends three times as much over host links.
+#[test]
+fn network_and_hop_bytes_do_not_raise_host_links_or_bytes_off_node() {
+    let spec::Described { fabric, routing } =
+        spec::machine("fattree:down=8x16,up=1x4,link=50").unwrap();
+    let exchange = declared::traffic("plan:dp=16,tp=8,pp=8").unwrap().total();
+    let alloc = allocation(&fabric, &(0..128).map(|n| (n, 8)).collect::<Vec<_>>());
+    for objective in [Objective::WorstNetworkLink, Objective::HopBytes] {
+        let problem = Problem {
+            objective,
+            ..Problem::new(&fabric, &routing, &exchange, &alloc)
+        };
+        let (_, c) = map(&problem, &quick(1, 20_000), &|_| {}).unwrap();
+        let in_order = &c.baseline;
+        let robin = baseline(&problem, Baseline::RoundRobin, 1)
+            .unwrap()
+            .unwrap();
+        assert!(
+            !evaluate(&problem, &robin)
+                .unwrap()
+                .keeps_limits(in_order, &objective)
+        );
+        assert!(
+            c.result.worst_host_link_seconds <= in_order.worst_host_link_seconds * (1.0 + 1e-9)
+        );
+        assert!(c.result.off_node_bytes <= in_order.off_node_bytes * (1.0 + 1e-9));
+        assert!(!in_order.better_than(&c.result, &objective));
+    }
+}
+
+#[test]
+fn a_search_ends_when_nothing_is_found_any_more() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let exchange = declared::traffic("stencil:4x4:5").unwrap().total();
+    let alloc = allocation(&fabric, &(0..16).map(|n| (n, 1)).collect::<Vec<_>>());
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let options = Options {
+        seconds: 600.0,
+        trials: None,
+        ..quick(1, 0)
+    };
+    let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
+    assert!(
+        certificate.wall_seconds < 100.0,
+        "{}",
+        certificate.wall_seconds
+    );
+}

@@ -29,7 +29,7 @@ pub fn build(seed: u64, number: u64) -> Result<Instance, Box<dyn Error>> {
     let spec::Described { fabric, routing } = spec::machine(&draw.machine)?;
     let want = draw.traffic.tasks().div_ceil(draw.each as usize);
     let total = fabric.nodes().len();
-    let hosts: Vec<u32> = if number % 2 == 0 || want * 2 > total {
+    let hosts: Vec<u32> = if number.is_multiple_of(2) || want * 2 > total {
         (0..want as u32).collect()
     } else {
         runs(total as u32, want, 6.0, 12.0, random.next_u64())

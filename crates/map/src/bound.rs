@@ -243,20 +243,18 @@ impl Cells {
 }
 
 /// Time of the traffic between parts of the machine on the links that join them.
-fn between_parts(problem: &Problem<'_>, flows: &Graph) -> f64 {
+fn between_parts(problem: &Problem<'_>, flows: &Graph, spectrum: Option<&Spectrum>) -> f64 {
     let cells = Cells::of(problem, flows);
     let mut scratch = Vec::new();
     let mut worst = 0.0f64;
     let splits = splits(problem);
-    let parts = splits.iter().map(|s| s.rooms.len()).max();
-    let spectrum = Spectrum::of(flows, parts.unwrap_or(0));
     for split in splits.iter().filter(|s| s.capacity > 0.0) {
         let keep = split.rooms.iter().max().map_or(0, |&room| room - 1);
         let tasks = 0..flows.units() as u32;
         let mut bytes: f64 = tasks
             .map(|t| leaving(flows.edges(t), keep, &mut scratch).0)
             .sum();
-        if let Some(spectrum) = &spectrum {
+        if let Some(spectrum) = spectrum {
             bytes = bytes.max(spectrum.cut(&split.rooms, flows.units()));
         }
         if let Some(cells) = &cells {
@@ -296,13 +294,10 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     let of_requests = spectrum(requests);
     // If only payload is counted, both graphs are the same.
     let on_wire = (!std::ptr::eq(requests, flows)).then(|| spectrum(flows));
+    let of_flows = on_wire.as_ref().unwrap_or(&of_requests).as_ref();
     for (spectrum, node, router) in [
-        (&of_requests, &mut off_node, &mut off_router),
-        (
-            on_wire.as_ref().unwrap_or(&of_requests),
-            &mut flow_off_node,
-            &mut flow_off_router,
-        ),
+        (of_requests.as_ref(), &mut off_node, &mut off_router),
+        (of_flows, &mut flow_off_node, &mut flow_off_router),
     ] {
         if let Some(spectrum) = spectrum {
             *node = node.max(spectrum.cut(&offer.node_rooms, requests.units()));
@@ -330,7 +325,7 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     let links = network_hops(problem, flows).max(flow_off_router);
     bound.worst_network_link_seconds = (bound.worst_network_link_seconds)
         .max(ratio(links, offer.network))
-        .max(between_parts(problem, flows));
+        .max(between_parts(problem, flows, of_flows));
     bound.worst_network_link_seconds = bound
         .worst_network_link_seconds
         .max(ratio(flow_off_router, offer.all_routers));

@@ -5,7 +5,7 @@
 use crate::graph::Graph;
 
 /// Maximum number of tasks; the time grows with its cube.
-const MOST: usize = 256;
+const MOST: usize = 512;
 
 /// Eigenvalues are reduced by this share, for rounding errors.
 const ROUNDING: f64 = 1e-9;

@@ -17,6 +17,9 @@ use hopbyte_fabric::random::Random;
 /// Maximum places × tasks for the greedy start.
 const GREEDY: usize = 1 << 21;
 
+/// Maximum number of tasks of a grid that is bisected by its traffic as well.
+const BISECTED: usize = 2_048;
+
 /// Random stream of the bisections.
 const STREAM: u64 = 1 << 33;
 
@@ -26,8 +29,9 @@ const PLANS: (u64, u64) = (12, 1_200);
 /// Flows counted per trial of the search, a tenth of its time; and the remaining cost of a plan, in flows.
 const FLOWS: (u64, u64) = (6, 512);
 
-/// Maximum number of placements kept.
+/// Maximum number of placements to start from, and number of those that are results themselves.
 const MOST: usize = 24;
+const KEPT: usize = 4;
 
 /// Initial placements, as the place of every task, the most promising first.
 pub(crate) struct Starts {
@@ -76,7 +80,7 @@ impl Starts {
             points: place_points(problem),
         };
         starts.fold(engine, trials, (seed, 0), stop);
-        if starts.grid.is_none() || starts.points.is_none() {
+        if tasks <= BISECTED || starts.grid.is_none() || starts.points.is_none() {
             for fill in starts.fills.iter().take_while(|_| !stop.is_set()) {
                 let distance = |a, b| engine.distances.get(a, b);
                 let mut rng = Random::stream(seed, STREAM);
@@ -92,8 +96,8 @@ impl Starts {
         starts
     }
 
-    /// Adds the folds of a grid of tasks for a search of `trials`, and returns them; `wave` is the number of such
-    /// calls so far.
+    /// Adds the folds of a grid of tasks for a search of `trials`, and returns the best placements if there are new
+    /// ones; `wave` is the number of such calls so far.
     pub(crate) fn more<P: Paths, D: Distances>(
         &mut self,
         engine: &Engine<'_, P, D>,
@@ -103,9 +107,11 @@ impl Starts {
     ) -> Vec<Vec<u32>> {
         let before = self.scored.len();
         self.fold(engine, trials, (seed, wave), stop);
-        let new = self.scored[before..].iter().map(|s| s.1.clone()).collect();
+        if self.scored.len() == before {
+            return Vec::new();
+        }
         self.sort();
-        new
+        self.best().cloned().collect()
     }
 
     fn fold<P: Paths, D: Distances>(
@@ -135,9 +141,9 @@ impl Starts {
         self.scored.truncate(MOST);
     }
 
-    /// The placements.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Vec<u32>> {
-        self.scored.iter().map(|s| &s.1)
+    /// The most promising placements.
+    pub(crate) fn best(&self) -> impl Iterator<Item = &Vec<u32>> {
+        self.scored.iter().take(KEPT).map(|s| &s.1)
     }
 
     /// The placement of a rank, counted round.
@@ -186,6 +192,10 @@ fn folded<P: Paths, D: Distances>(
         let room: Vec<u32> = fill.iter().map(|r| r / volume).collect();
         let flows: u64 = (0..units as u32).map(|u| graph.edges(u).len() as u64).sum();
         let tries = trials * FLOWS.0 / (flows + FLOWS.1) / shapes.len() as u64;
+        // The straight plans and the first others were made before the first wave.
+        if wave > 0 && tries < PLANS.0 {
+            continue;
+        }
         let tries = tries.clamp(PLANS.0, PLANS.1) as usize;
         let stream = STREAM + 1 + (wave << 16) + number as u64;
         let mut rng = Random::stream(seed, stream);

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_fabric::declared;
 use hopbyte_fabric::routing::MinimalPaths;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::wire::Overhead;

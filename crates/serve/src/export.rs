@@ -8,6 +8,7 @@ use hopbyte_collect::export::{lines, openmetrics};
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::lines::parse as lines_of;
 use hopbyte_collect::server::Inlet;
+use hopbyte_collect::store::Status;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::Token;
 use hopbyte_observe::http::Client;
@@ -29,6 +30,8 @@ pub struct Source {
     pub address: SocketAddr,
     /// Its secret.
     pub token: Option<Token>,
+    /// Counts of its store.
+    pub store: Option<Status>,
 }
 
 impl Source {
@@ -84,7 +87,9 @@ pub fn serve_metrics(
         source.follow(|stream, flows, closing| {
             let mut said = writer.state.lock().unwrap_or_else(PoisonError::into_inner);
             if within(said.asked, INTEREST) {
-                said.text = openmetrics::text(stream.cluster(), flows, closing);
+                let counts = source.store.as_ref().map(Status::counts);
+                said.text = counts.as_ref().map_or_else(String::new, openmetrics::store);
+                said.text += &openmetrics::text(stream.cluster(), flows, closing);
                 said.written = Some(Instant::now());
                 writer.news.notify_all();
             }

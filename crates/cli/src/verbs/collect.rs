@@ -313,6 +313,7 @@ fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
     let source = Source {
         address: SocketAddr::new(within(address.ip()), address.port()),
         token: args.token.as_deref().map(token).transpose()?,
+        store: server.store_status(),
     };
     let bearer = |address: SocketAddr| -> Result<Option<String>> {
         Ok(match &args.token {

@@ -279,3 +279,51 @@ fn ticks(closing: &Closing, out: &mut String) {
         let _ = writeln!(out, "hopbyte_tick_{name} {value}");
     }
 }
+
+/// The metrics of a store, before those of a tick.
+pub fn store(counts: &crate::store::Counts) -> String {
+    let mut out = String::new();
+    let failing = "Whether the last tick could not be stored";
+    head(&mut out, "hopbyte_store_failing", true, failing);
+    let _ = writeln!(out, "hopbyte_store_failing {}", u8::from(counts.failing));
+    let counters = [
+        ("ticks", "Ticks stored", counts.ticks),
+        (
+            "unkept_ticks",
+            "Ticks that could not be stored",
+            counts.unkept_ticks,
+        ),
+        (
+            "rebuilt_blocks",
+            "Damaged blocks rebuilt from their parity",
+            counts.rebuilt_blocks,
+        ),
+        ("lost_blocks", "Damaged blocks lost", counts.lost_blocks),
+        (
+            "damaged_logs",
+            "Damaged logs, repaired or not",
+            counts.damaged_logs,
+        ),
+        (
+            "deleted_segments",
+            "Segments deleted by their age",
+            counts.deleted_segments,
+        ),
+        (
+            "deleted_bytes",
+            "Bytes of deleted segments",
+            counts.deleted_bytes,
+        ),
+        (
+            "unsealed_logs",
+            "Logs that could not be written as Parquet",
+            counts.unsealed_logs,
+        ),
+    ];
+    for (name, help, value) in counters {
+        let name = format!("hopbyte_store_{name}");
+        head(&mut out, &name, false, help);
+        let _ = writeln!(out, "{name}_total {value}");
+    }
+    out
+}

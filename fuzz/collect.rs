@@ -173,24 +173,21 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     place.join(format!("hopbyte-fuzz-{}", std::process::id()))
 });
 
-/// First line of a log.
-static TITLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let folder = FOLDER.with_extension("title");
-    let keeping = Keeping {
-        seal: false,
-        ..Keeping::default()
-    };
-    let mut store = Store::open(&folder, keeping).expect("a store in memory");
-    append(&mut store, 1).expect("a block");
-    let log = &logs(&folder).expect("its logs")[0];
-    let bytes = fs::read(log).expect("its bytes");
-    let _ = fs::remove_dir_all(&folder);
-    bytes
-        .split_inclusive(|&b| b == b'\n')
-        .next()
-        .expect("a line")
-        .to_vec()
-});
+/// First lines of a log of version 2 and of version 3.
+const TITLES: [&[u8]; 2] = [b"hopbyte log 2\n", b"hopbyte log 3\n"];
+
+/// Bytes before the entries of a block of version 3.
+fn head(kind: u8, number: u32, entries: &[u8]) -> Vec<u8> {
+    let mut head = b"\xb7hopblk\n".to_vec();
+    head.extend_from_slice(&[kind, 0, 0, 0]);
+    head.extend_from_slice(&number.to_le_bytes());
+    head.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+    head.extend_from_slice(&crc32fast::hash(entries).to_le_bytes());
+    head.extend_from_slice(&(u64::from(number) * SECOND).to_le_bytes());
+    head.extend_from_slice(&1u32.to_le_bytes());
+    head.extend_from_slice(&crc32fast::hash(&head).to_le_bytes());
+    head
+}
 
 fn append(store: &mut Store, tick: u64) -> std::io::Result<bool> {
     let closing = Closing {
@@ -262,15 +259,25 @@ pub fn store(bytes: &[u8]) {
 
 /// A log of the program's blocks, with changed bits.
 fn log(mut program: Program<'_>) -> Vec<u8> {
-    let mut log = TITLE.clone();
-    let flips = program.byte() % 4;
+    let options = program.byte();
+    let version_3 = options & 0x80 != 0;
+    let mut log = TITLES[usize::from(version_3)].to_vec();
+    let flips = options % 4;
     let flips: Vec<[u8; 3]> = (0..flips)
         .map(|_| [program.byte(), program.byte(), program.byte()])
         .collect();
+    let mut number = 0;
     while !program.0.is_empty() {
         let entries = program.counted();
-        log.extend_from_slice(&(entries.len() as u32).to_le_bytes());
-        log.extend_from_slice(&crc32fast::hash(entries).to_le_bytes());
+        if version_3 {
+            // The payload may be taken for parity too.
+            let kind = if options & 4 == 0 { b'B' } else { b"BP"[entries.len() % 2] };
+            log.extend_from_slice(&head(kind, number, entries));
+            number += 1;
+        } else {
+            log.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+            log.extend_from_slice(&crc32fast::hash(entries).to_le_bytes());
+        }
         log.extend_from_slice(entries);
     }
     for [low, high, bit] in flips {

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(dead_code, reason = "the store's tests use more of it")]
+#[path = "faults/disk.rs"]
+mod disk;
+
 use hopbyte_collect::block::{Closing, Cluster, split};
 use hopbyte_collect::bytes::Take;
 use hopbyte_collect::datagram;
@@ -36,6 +40,11 @@ struct Collector {
 
 impl Collector {
     fn start(token: Option<Token>, store: Option<&Path>) -> Self {
+        let store = store.map(|s| Store::open(s, Keeping::default()).unwrap());
+        Self::with(token, store)
+    }
+
+    fn with(token: Option<Token>, store: Option<Store>) -> Self {
         let setup = Setup {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             udp: Some("127.0.0.1:0".parse().unwrap()),
@@ -49,7 +58,6 @@ impl Collector {
                 ..Rules::default()
             },
         };
-        let store = store.map(|s| Store::open(s, Keeping::default()).unwrap());
         let mut server = Server::new(setup, store).unwrap();
         let addresses = server.addresses().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -485,4 +493,71 @@ fn what_is_acknowledged_is_in_the_store_and_viewers_see_it() {
         error.ends_with("another collector writes to this store"),
         "{error}"
     );
+}
+
+#[test]
+fn a_full_disk_stops_no_tick_and_costs_no_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk::Faulty::default();
+    let store = Store::open_on(Arc::new(disk.clone()), folder.path(), Keeping::default());
+    let collector = Collector::with(None, Some(store.unwrap()));
+    let hello = hello("n1");
+    let connect = || {
+        let mut stream = TcpStream::connect(collector.tcp).unwrap();
+        let mut out = PREAMBLE.to_vec();
+        frame(&mut out, Kind::Hello, |b| hello.put(b));
+        source(&mut out);
+        stream.write_all(&out).unwrap();
+        let (kind, kept) = answer(&mut stream);
+        assert_eq!(kind, Kind::Welcome);
+        (stream, Take(&kept).u64().unwrap())
+    };
+    let send = |stream: &mut TcpStream, sequence: u64| {
+        let mut out = Vec::new();
+        report(&mut out, sequence, now_ns() / PERIOD + 1, 10 * sequence);
+        stream.write_all(&out).unwrap();
+    };
+    let acknowledged = |stream: &mut TcpStream, sequence: u64| {
+        while Take(&answer(stream).1).u64().unwrap() < sequence {}
+    };
+    let (mut stream, _) = connect();
+    send(&mut stream, 1);
+    acknowledged(&mut stream, 1);
+    disk.fail(0..u64::MAX, disk::Fault::Short);
+    collector.noted("is not stored: No space left on device");
+    let before = collector.closings.lock().unwrap().len();
+    for sequence in 2..=4 {
+        send(&mut stream, sequence);
+        let seen = collector.closings.lock().unwrap().len();
+        collector.until("a tick with the report", |closings, _| {
+            closings[seen..].iter().any(|c| c.reported == 1)
+        });
+    }
+    assert!(collector.closings.lock().unwrap().len() >= before + 3);
+    disk.fail(0..0, disk::Fault::Full);
+    collector.noted("writable again after");
+    // The agent is asked to connect anew, and sends again what was not acknowledged.
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.is_empty(), "nothing was acknowledged meanwhile");
+    let (mut stream, kept) = connect();
+    assert_eq!(kept, 1);
+    (2..=5).for_each(|sequence| send(&mut stream, sequence));
+    acknowledged(&mut stream, 5);
+    drop(collector);
+    let mut stored = Vec::new();
+    for log in logs(folder.path()).unwrap() {
+        let mut log = LogReader::open(&log).unwrap();
+        let mut next = || {
+            log.next_block(|cluster, id, _| {
+                let node = cluster.node(id).unwrap();
+                let value = node.readings(&cluster.shapes).next().unwrap().get(0);
+                stored.push((node.header.sequence, value));
+            })
+        };
+        while next().unwrap().is_some() {}
+        assert!(log.damage().is_none());
+    }
+    let expected: Vec<_> = (1..=5).map(|i| (i, Some(10 * i))).collect();
+    assert_eq!(stored, expected);
 }

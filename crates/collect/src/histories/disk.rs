@@ -150,6 +150,7 @@ impl Disk {
             drop(store);
             if let (true, Some((all, log))) = (segment.torn, length()) {
                 let log = fs::OpenOptions::new().write(true).open(log).unwrap();
+                // Within the block, not within its copy.
                 log.set_len(whole + (all - whole) / 4).unwrap();
             }
         }

@@ -446,8 +446,11 @@ fn take_nodes(cluster: Cluster, nodes: &mut HashMap<Box<str>, Remembered>) {
 pub fn logs(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut logs = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == "log") {
+        let entry = entry?;
+        let path = entry.path();
+        // Opening a FIFO would wait for its writer.
+        let is_file = |kind: fs::FileType| kind.is_file() || (kind.is_symlink() && path.is_file());
+        if path.extension().is_some_and(|e| e == "log") && entry.file_type().is_ok_and(is_file) {
             logs.push(path);
         }
     }

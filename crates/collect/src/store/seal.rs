@@ -30,7 +30,7 @@ pub struct Sealed {
     pub damage: Damage,
 }
 
-/// Writes the Parquet files of a log beside it. Each is written under a temporary name and renamed; the log is not
+/// Writes the Parquet files of a log beside it, none of a log without ticks. Each is written under a temporary name and renamed; the log is not
 /// modified.
 ///
 /// # Errors
@@ -77,10 +77,14 @@ pub(super) fn seal_on(disk: &dyn Disk, log: &Path) -> io::Result<Sealed> {
     let about = [(OF_LOG, of_log(reader.length()?))];
     // The period of a collector, and thereby of a log, does not change.
     let mut first = LogReader::open_on(disk, log)?;
-    let found = first
-        .next_entries()
-        .map(|_| block::closing(first.entries()));
-    let period_ns = found.and_then(Result::ok).map_or(0, |c| c.period_ns);
+    if first.next_entries().is_none() {
+        return Ok(Sealed {
+            files: Vec::new(),
+            damage: first.damage().clone(),
+        });
+    }
+    let found = block::closing(first.entries());
+    let period_ns = found.map_or(0, |closing| closing.period_ns);
     let mut counters = Counters::create(disk, log, period_ns, &about)?;
     let mut reports = match Reports::create(disk, log, &about) {
         Ok(reports) => reports,

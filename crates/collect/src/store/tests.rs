@@ -90,7 +90,14 @@ fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
         retain_seconds: Some(20),
         ..Keeping::default()
     };
-    let mut store = Store::open(folder.path(), keeping.clone()).unwrap();
+    let mut store = Store::open(
+        folder.path(),
+        Keeping {
+            retain_seconds: None,
+            ..keeping.clone()
+        },
+    )
+    .unwrap();
     for tick in [100, 110, 120, 130] {
         assert!(keep(&mut store, tick), "a log a block");
     }

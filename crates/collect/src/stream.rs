@@ -174,8 +174,8 @@ impl Stream {
         }
     }
 
-    /// Damage of a store so far, and a sentence for every damaged log that was not taken before.
-    pub fn damage(&mut self) -> (Damage, Vec<String>) {
+    /// Whether what was read of a store so far is sound, and a sentence for every log that is not, once.
+    pub fn is_sound(&mut self) -> (bool, Vec<String>) {
         match &mut self.way {
             Way::Store(replay) => {
                 let mut all = replay.damage.clone();
@@ -185,9 +185,9 @@ impl Stream {
                         .as_ref()
                         .map_or(&Damage::default(), LogReader::damage),
                 );
-                (all, std::mem::take(&mut replay.notes))
+                (all.is_none(), std::mem::take(&mut replay.notes))
             }
-            Way::Collector(..) => (Damage::default(), Vec::new()),
+            Way::Collector(..) => (true, Vec::new()),
         }
     }
 

@@ -71,9 +71,8 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
         }
         out.flush()?;
     }
-    let (damage, notes) = stream.damage();
+    let (sound, notes) = stream.is_sound();
     notes.iter().for_each(|text| out.warn(text));
-    let sound = damage.is_none();
     Ok(if sound { Answer::Yes } else { Answer::No })
 }
 

@@ -39,11 +39,7 @@ const EXPECTED: [(&str, &str, &[&str]); 45] = [
     ("T5", "computed", &[]),
     ("T6", "computed", &[]),
     ("T7", "computed", &[]),
-    (
-        "T8",
-        "computed",
-        &["components that `probe analyse` names for them"],
-    ),
+    ("T8", "computed", &[]),
     ("T9", "fitted", &[]),
     ("T10", "fitted", &[]),
     ("M1", "computed", &[]),

@@ -15,6 +15,7 @@ pub mod document;
 pub mod exchange;
 mod follow;
 pub mod identity;
+pub mod infer;
 pub mod inputs;
 mod inside;
 pub mod links;

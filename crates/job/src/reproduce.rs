@@ -1,6 +1,9 @@
 //! The mapper and the probe analysis for rows of `model reproduce`, since a model depends on neither.
 
-use crate::probe::explain::{Path, TOLERANCE, explain};
+use crate::probe::analysis::analyse;
+use crate::probe::explain::TOLERANCE;
+use crate::probe::predicted::TopobwRecord;
+use crate::probe::results;
 use crate::question::route_costs;
 use anyhow::{Context, Result};
 use hopbyte_fabric::{Fabric, Placement, Routing};
@@ -88,31 +91,28 @@ fn remap(ask: &Remap<'_>) -> Result<Placement> {
     Ok(map(&problem, &options, &|_| {})?.0)
 }
 
-/// Probe analysis of a topobw run.
-fn locate(fabric: &Fabric, routing: &Routing, measured: &[Measured]) -> Result<Located> {
-    let mut paths = Vec::with_capacity(measured.len());
-    for m in measured {
-        let pair = &m.pair;
-        let mut route = Vec::new();
-        let found = routing.route(fabric, pair.from, pair.to, &mut route);
-        found.map_err(|e| anyhow::anyhow!("{}", e.describe(fabric)))?;
-        let mode = if pair.shared { "shared" } else { "exclusive" };
-        paths.push(Path {
-            from: pair.from,
-            to: pair.to,
-            class: (pair.kind.clone(), mode.to_owned()),
-            route,
-            rate: m.bytes_per_s,
-        });
+/// Bytes of a transfer in the records.
+const BYTES: u64 = 64_000_000;
+
+/// Probe analysis of a topobw run, by way of its output: the lines that `hopbyte probe analyse` reads, and its answer.
+fn locate(fabric: &Fabric, routing: &Routing, phases: &[Vec<Measured>]) -> Result<Located> {
+    let mut lines = String::new();
+    for (phase, measured) in phases.iter().enumerate() {
+        for m in measured {
+            let record = TopobwRecord::of(fabric, (phase, ""), m, BYTES);
+            lines.push_str(&serde_json::to_string(&record)?);
+            lines.push('\n');
+        }
     }
-    let found = explain(fabric, &paths, TOLERANCE, &BTreeMap::new());
-    let components = found.findings.iter().map(|f| f.component);
+    let paths = results::parse(&[("model".into(), lines)], fabric, routing)?;
+    let found = analyse(fabric, routing, &paths, TOLERANCE, &BTreeMap::new());
+    let unexplained = found.unexplained.iter();
     Ok(Located {
-        components: components
-            .map(|c| format!("{} {}", c.kind(), c.name(fabric)))
+        components: (found.components.iter())
+            .map(|c| format!("{} {}", c.kind, c.name))
             .collect(),
-        unexplained: (found.unexplained.iter())
-            .map(|&i| (paths[i].from, paths[i].to))
-            .collect(),
+        unexplained: unexplained
+            .map(|p| Ok((fabric.find_node(&p.from)?, fabric.find_node(&p.to)?)))
+            .collect::<Result<_>>()?,
     })
 }

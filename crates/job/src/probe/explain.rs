@@ -1,20 +1,27 @@
-//! Finds the components that explain slow paths.
+//! Finds the components that explain slow paths, by likelihood.
 //!
-//! Paths are measured from node to node; a route gives the components of a path. The expected rate of a class
-//! is the median of the values near the upper quartile of its paths, so most of them may be slow. A
-//! component explains slow paths if every path through it is slow. The component that explains
-//! most paths is taken first; ties go to the most specific one.
+//! Paths are measured from node to node; a route gives the components of a path. Without faults a path has the rate that its
+//! links leave it beside the transfers of its phase, times the efficiency of its class (kind of link, exclusive or
+//! shared). A fault limits the paths that cross it: a link to a share of its capacity, a node to a rate, a router to a rate
+//! for each path, for all of them, or to a share of its links. [`crate::infer`] decides which faults explain all paths, so a
+//! component with healthy paths below its limit is not excluded, and one with healthy paths above it is.
 
+use crate::infer::{Fault, Hypothesis, Inference, Observation};
 use crate::statistics::{median, upper_quartile};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
-use std::collections::{BTreeMap, BTreeSet};
+use hopbyte_model::fluid::{Clock, Sharing, Use};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Default share below its class at which a path is slow.
-pub const TOLERANCE: f64 = 0.15;
-/// Deviations of a class's healthy half that count as noise.
-const DEVIATIONS: f64 = 4.0;
+/// Default share below its expected rate at which a path is slow.
+pub const TOLERANCE: f64 = 0.05;
 /// Share of a class's upper quartile above which a path counts among the healthy.
 const NEAR: f64 = 0.7;
+/// Smallest noise assumed, as a standard deviation of the logarithm.
+const LEAST_NOISE: f64 = 0.005;
+/// Bytes of requests over bytes of their responses on the wire: 96 and 9 for a PUT of 64 B (paper 000, V.A).
+const REQUEST_OVER_RESPONSE: f64 = 96.0 / 9.0;
+/// Paths from which a class's own spread is trusted.
+const MANY: usize = 20;
 
 /// A measured path.
 #[derive(Clone, Debug)]
@@ -25,6 +32,8 @@ pub struct Path {
     pub to: NodeId,
     /// Kind of link, exclusive or shared.
     pub class: (String, String),
+    /// Number of its phase; transfers of one phase are concurrent. `None`: measured alone.
+    pub phase: Option<u32>,
     /// Links on its route.
     pub route: Vec<LinkId>,
     /// Upper quartile of its trials, in bytes per second.
@@ -38,10 +47,10 @@ pub struct Class {
     pub name: (String, String),
     /// Number of paths.
     pub paths: usize,
-    /// Expected rate in bytes per second.
+    /// Median of the expected rates in bytes per second.
     pub expected: f64,
-    /// Threshold of slow paths.
-    pub threshold: f64,
+    /// Standard deviation of the logarithm of the rates of healthy paths.
+    pub noise: f64,
     /// The lowest rate.
     pub least: f64,
 }
@@ -62,14 +71,17 @@ pub enum Component {
 }
 
 impl Component {
+    /// All kinds, the most specific first.
+    pub const KINDS: [&'static str; 5] = ["link", "cable", "host link", "host", "router"];
+
     /// Kind, as printed in reports.
     pub fn kind(self) -> &'static str {
         match self {
-            Self::Link(_) => "link",
-            Self::Cable(_) => "cable",
-            Self::HostLink(_) => "host link",
-            Self::Host(_) => "host",
-            Self::Router(_) => "router",
+            Self::Link(_) => Self::KINDS[0],
+            Self::Cable(_) => Self::KINDS[1],
+            Self::HostLink(_) => Self::KINDS[2],
+            Self::Host(_) => Self::KINDS[3],
+            Self::Router(_) => Self::KINDS[4],
         }
     }
 
@@ -81,21 +93,86 @@ impl Component {
             Self::Router(r) => fabric.router(r).name.clone(),
         }
     }
+
+    /// Whether a transfer between two nodes over these links crosses it.
+    fn is_on(self, fabric: &Fabric, ends: [NodeId; 2], route: &[LinkId]) -> bool {
+        match self {
+            Self::Link(l) | Self::HostLink(l) => route.contains(&l),
+            Self::Cable(l) => route
+                .iter()
+                .any(|&r| r == l || fabric.reverse(r) == Some(l)),
+            Self::Host(n) => ends.contains(&n),
+            Self::Router(r) => routers(fabric, route).contains(&r),
+        }
+    }
+
+    /// Whether this component contains another: a fault of the other would be found inside it.
+    fn contains(self, fabric: &Fabric, other: Self) -> bool {
+        let at = |link: LinkId, end: End| {
+            let link = fabric.link(link);
+            link.from == end || link.to == end
+        };
+        match (self, other) {
+            _ if self == other => true,
+            (Self::Cable(c), Self::Link(l)) => c == l || fabric.reverse(c) == Some(l),
+            (Self::Host(n), Self::HostLink(l)) => at(l, End::Node(n)),
+            (Self::Router(r), Self::Link(l) | Self::Cable(l) | Self::HostLink(l)) => {
+                at(l, End::Router(r))
+            }
+            (Self::Router(r), Self::Host(n)) => fabric.node(n).router == r,
+            _ => false,
+        }
+    }
+}
+
+/// How a fault limits the paths of its component.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// To a share of the capacity of its links.
+    Share(f64),
+    /// Each path to a rate in bytes per second.
+    PathRate(f64),
+    /// All concurrent paths together to a rate in bytes per second.
+    TotalRate(f64),
+}
+
+/// A component with the fault that it would have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Suspect {
+    /// The component.
+    pub component: Component,
+    /// The fault.
+    pub limit: Limit,
 }
 
 /// A component that explains slow paths.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The component.
-    pub component: Component,
-    /// Components with the same paths, which the measurements cannot distinguish.
-    pub or: Vec<Component>,
-    /// How many slow paths it explains.
+    /// The component and its fault.
+    pub suspect: Suspect,
+    /// Components that explain the same paths as well, and their faults.
+    pub or: Vec<Suspect>,
+    /// Number of paths that it slows.
     pub paths: usize,
-    /// Median of the expected rates, in bytes per second.
+    /// Median of the expected rates of these paths, in bytes per second.
     pub expected: f64,
     /// Median of the measured rates.
     pub measured: f64,
+}
+
+/// Smallest faults that would be found, by kind of component.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detectable {
+    /// Kind of component.
+    pub kind: &'static str,
+    /// Components on some path.
+    pub components: usize,
+    /// Median of the highest remaining shares of strength at which they would be found, 0 for those that would not be.
+    pub median: f64,
+    /// The lowest of them, among those that would be found.
+    pub least: f64,
+    /// Components that would not be found at any share: other limits hide them.
+    pub never: usize,
 }
 
 /// Findings.
@@ -103,94 +180,257 @@ pub struct Finding {
 pub struct Findings {
     /// Classes of paths, by name.
     pub classes: Vec<Class>,
-    /// Components that explain slow paths, most paths first.
+    /// Expected rate of each path.
+    pub expected: Vec<f64>,
+    /// Slow paths: lowered by a finding, or unexplained.
+    pub slow: Vec<usize>,
+    /// Components that explain slow paths, the best supported first.
     pub findings: Vec<Finding>,
     /// Slow paths without an explanation: other paths through their components are healthy.
     pub unexplained: Vec<usize>,
+    /// Smallest faults that would be found.
+    pub detectable: Vec<Detectable>,
+    /// Bytes per second that a link carries for each byte per second of its capacity, at best.
+    pub efficiency: f64,
+    /// Highest expected rate of a path, in bytes per second.
+    pub fastest: f64,
 }
 
-/// Finds slow paths and the components that explain them. A path is slow below `1 - tolerance` of its class, or
-/// below the noise of its class if that is wider. `expected` overrides the expected rate of a kind.
+/// Finds slow paths and the components that explain them. A path is slow below `1 - tolerance` of its expected rate if
+/// chance does not make it so. `expected` overrides the expected rate of a kind.
 pub fn explain(
     fabric: &Fabric,
     paths: &[Path],
     tolerance: f64,
     expected: &BTreeMap<String, f64>,
 ) -> Findings {
-    let classes = classes(paths, tolerance, expected);
-    let class = |p: &Path| classes.iter().find(|c| c.name == p.class);
-    let is_slow = |p: &Path| class(p).is_some_and(|c| p.rate < c.threshold);
-    let mut left: BTreeSet<usize> = (0..paths.len()).filter(|&i| is_slow(&paths[i])).collect();
-    let used = users(fabric, paths);
-    let guilty: BTreeMap<Component, BTreeSet<usize>> = (used.into_iter())
-        .filter(|(_, users)| users.iter().all(|i| left.contains(i)))
-        .collect();
-    let mut findings = Vec::new();
-    loop {
-        let gain = |users: &BTreeSet<usize>| users.intersection(&left).count();
-        // Ties go to the most specific component: the set is ordered by specificity.
-        let best = guilty.iter().rev().max_by_key(|(_, users)| gain(users));
-        let Some((&component, users)) = best.filter(|(_, users)| gain(users) > 0) else {
-            break;
-        };
-        let same = guilty
-            .iter()
-            .filter(|(c, u)| **c != component && *u == users);
-        let rates = |f: &dyn Fn(&Path) -> f64| {
-            median(&users.iter().map(|&i| f(&paths[i])).collect::<Vec<_>>())
-        };
-        findings.push(Finding {
-            component,
-            or: same.map(|(c, _)| *c).collect(),
-            paths: users.len(),
-            expected: rates(&|p| class(p).map_or(0.0, |c| c.expected)),
-            measured: rates(&|p| p.rate),
-        });
-        left = left.difference(users).copied().collect();
-    }
+    let loads = Loads::of(fabric, paths);
+    let alone = loads.rates(fabric, paths);
+    let baseline = Baseline::of(paths, &alone, expected);
+    let components = components(fabric, paths);
+    let (suspects, hypotheses) = hypotheses(fabric, paths, &loads, &baseline, &components);
+    let inference = Inference::new(&baseline.observations, &hypotheses, tolerance);
+    let faults = inference.faults();
+    let unexplained = inference.unexplained(&faults);
+    let lowered = faults.iter().flat_map(|f| f.lowered.iter().copied());
+    let slow: BTreeSet<usize> = lowered.chain(unexplained.iter().copied()).collect();
+    let finding = |fault: &Fault| finding(fabric, &baseline, &suspects, fault);
     Findings {
-        classes,
-        findings,
-        unexplained: left.into_iter().collect(),
+        findings: faults.iter().map(finding).collect(),
+        fastest: (baseline.observations.iter().map(|o| o.expected)).fold(0.0, f64::max),
+        expected: baseline.observations.iter().map(|o| o.expected).collect(),
+        slow: slow.into_iter().collect(),
+        detectable: detectable(&components, &hypotheses, &inference),
+        classes: baseline.classes,
+        efficiency: baseline.efficiency,
+        unexplained,
+    }
+}
+
+/// Concurrent transfers on every link and router in every phase.
+struct Loads {
+    links: HashMap<(Option<u32>, LinkId), f64>,
+    routers: HashMap<(Option<u32>, RouterId), f64>,
+}
+
+impl Loads {
+    fn of(fabric: &Fabric, paths: &[Path]) -> Self {
+        let mut loads = Self {
+            links: HashMap::new(),
+            routers: HashMap::new(),
+        };
+        for path in paths.iter().filter(|p| p.phase.is_some()) {
+            for &link in &path.route {
+                *loads.links.entry((path.phase, link)).or_default() += 1.0;
+            }
+            for router in routers(fabric, &path.route) {
+                *loads.routers.entry((path.phase, router)).or_default() += 1.0;
+            }
+        }
+        loads
+    }
+
+    fn on_link(&self, path: &Path, link: LinkId) -> f64 {
+        self.links.get(&(path.phase, link)).map_or(1.0, |n| *n)
+    }
+
+    fn on_router(&self, path: &Path, router: RouterId) -> f64 {
+        self.routers.get(&(path.phase, router)).map_or(1.0, |n| *n)
+    }
+
+    /// Rate that the links leave each path beside the transfers of its phase, in bytes per second: max-min fair shares of
+    /// equal transfers that begin together.
+    fn rates(&self, fabric: &Fabric, paths: &[Path]) -> Vec<f64> {
+        let capacity = |l: LinkId| fabric.link(l).capacity().0.max(f64::MIN_POSITIVE);
+        let narrowest = |path: &Path| {
+            let of = |&l: &LinkId| capacity(l) / self.on_link(path, l);
+            path.route.iter().map(of).fold(f64::INFINITY, f64::min)
+        };
+        let mut rates: Vec<f64> = paths.iter().map(narrowest).collect();
+        let mut phases: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (i, path) in paths.iter().enumerate() {
+            if let Some(phase) = path.phase {
+                phases.entry(phase).or_default().push(i);
+            }
+        }
+        for members in phases.into_values() {
+            let mut number: HashMap<LinkId, u32> = HashMap::new();
+            let mut capacities = Vec::new();
+            let links = members.iter().flat_map(|&i| &paths[i].route);
+            for &link in links {
+                number.entry(link).or_insert_with(|| {
+                    capacities.push(capacity(link));
+                    capacities.len() as u32 - 1
+                });
+            }
+            let mut clock = Clock::new(Sharing::new(&capacities), 0.0);
+            const BYTES: f64 = 1e6;
+            for &i in &members {
+                let of = |l: &LinkId| Use {
+                    resource: number[l],
+                    weight: 1.0,
+                };
+                let uses: Vec<Use> = paths[i].route.iter().map(of).collect();
+                if !uses.is_empty() {
+                    let path = clock.add_path(&uses);
+                    clock.begin(path, BYTES, f64::INFINITY, i as u32);
+                }
+            }
+            let mut done = Vec::new();
+            while clock.next_end().is_some() {
+                clock.end_next(&mut done);
+            }
+            for d in done {
+                rates[d.tag as usize] = BYTES / d.seconds;
+            }
+        }
+        rates
+    }
+}
+
+/// Routers that a route crosses, each once, in order.
+fn routers(fabric: &Fabric, route: &[LinkId]) -> Vec<RouterId> {
+    let mut list = Vec::new();
+    for &link in route {
+        for end in [fabric.link(link).from, fabric.link(link).to] {
+            match end {
+                End::Router(r) if !list.contains(&r) => list.push(r),
+                _ => {}
+            }
+        }
+    }
+    list
+}
+
+/// Expected rates and noise.
+struct Baseline {
+    classes: Vec<Class>,
+    observations: Vec<Observation>,
+    efficiency: f64,
+}
+
+impl Baseline {
+    fn of(paths: &[Path], alone: &[f64], expected: &BTreeMap<String, f64>) -> Self {
+        let mut members: BTreeMap<&(String, String), Vec<usize>> = BTreeMap::new();
+        for (i, path) in paths.iter().enumerate() {
+            members.entry(&path.class).or_default().push(i);
+        }
+        let mut all = Vec::new();
+        let fits: Vec<_> = (members.iter())
+            .map(|(name, members)| {
+                let ratio = |&i: &usize| paths[i].rate / alone[i];
+                let mut ratios: Vec<f64> = members.iter().map(ratio).collect();
+                // The upper quartile holds with up to three quarters of the paths slow. The median near it is robust
+                // against the few that are faster because the partner on their shared link is slow.
+                let quartile = upper_quartile(&mut ratios);
+                ratios.retain(|&r| r >= NEAR * quartile);
+                let middle = median(&ratios).max(f64::MIN_POSITIVE);
+                let off = |r: &f64| (r / middle).ln().abs();
+                let off: Vec<f64> = ratios.iter().map(off).collect();
+                let spread = 1.4826 * median(&off);
+                all.extend(off);
+                let given = expected.get(&name.0).map(|rate| {
+                    let rates: Vec<f64> = members.iter().map(|&i| alone[i]).collect();
+                    (*rate, rate / median(&rates))
+                });
+                (given, middle, spread)
+            })
+            .collect();
+        let common = 1.4826 * median(&all);
+        let mut observations = vec![
+            Observation {
+                expected: 0.0,
+                measured: 0.0,
+                sigma: LEAST_NOISE
+            };
+            paths.len()
+        ];
+        let mut classes = Vec::new();
+        let mut efficiency: f64 = 0.0;
+        for ((name, members), (given, middle, spread)) in members.into_iter().zip(fits) {
+            let few = if members.len() < MANY { common } else { 0.0 };
+            let noise = spread.max(few).max(LEAST_NOISE);
+            for &i in &members {
+                observations[i] = Observation {
+                    expected: given.map_or(middle * alone[i], |(rate, _)| rate),
+                    measured: paths[i].rate,
+                    sigma: noise,
+                };
+            }
+            efficiency = efficiency.max(given.map_or(middle, |(_, of_links)| of_links));
+            let of = |f: &dyn Fn(usize) -> f64| members.iter().map(|&i| f(i)).collect::<Vec<_>>();
+            classes.push(Class {
+                name: name.clone(),
+                paths: members.len(),
+                expected: median(&of(&|i| observations[i].expected)),
+                noise,
+                least: of(&|i| paths[i].rate)
+                    .into_iter()
+                    .fold(f64::INFINITY, f64::min),
+            });
+        }
+        Self {
+            classes,
+            observations,
+            efficiency,
+        }
     }
 }
 
 /// The paths that use each component.
-fn users(fabric: &Fabric, paths: &[Path]) -> BTreeMap<Component, BTreeSet<usize>> {
-    let mut used: BTreeMap<Component, BTreeSet<usize>> = BTreeMap::new();
+pub(super) fn components(fabric: &Fabric, paths: &[Path]) -> BTreeMap<Component, Vec<usize>> {
+    let mut used: BTreeMap<Component, Vec<usize>> = BTreeMap::new();
     for (i, path) in paths.iter().enumerate() {
         let mut add = |component| {
-            used.entry(component).or_default().insert(i);
+            let users = used.entry(component).or_default();
+            if users.last() != Some(&i) {
+                users.push(i);
+            }
         };
         for &link in &path.route {
             let l = fabric.link(link);
             match (l.from, l.to) {
-                (End::Router(a), End::Router(b)) => {
+                (End::Router(_), End::Router(_)) => {
                     add(Component::Link(link));
                     if let Some(back) = fabric.reverse(link) {
                         add(Component::Cable(link.min(back)));
                     }
-                    add(Component::Router(a));
-                    add(Component::Router(b));
-                }
-                (End::Router(r), _) | (_, End::Router(r)) => {
-                    add(Component::HostLink(link));
-                    add(Component::Router(r));
                 }
                 _ => add(Component::HostLink(link)),
             }
+        }
+        for router in routers(fabric, &path.route) {
+            add(Component::Router(router));
         }
         add(Component::Host(path.from));
         add(Component::Host(path.to));
     }
     // A cable with one measured direction is that direction; likewise a host.
-    let one = used.clone();
+    let one: BTreeSet<Component> = used.keys().copied().collect();
     used.retain(|component, users| match *component {
         Component::Cable(l) => {
             let ways = [Some(l), fabric.reverse(l)].into_iter().flatten();
-            ways.filter(|&w| one.contains_key(&Component::Link(w)))
-                .count()
-                == 2
+            ways.filter(|&w| one.contains(&Component::Link(w))).count() == 2
         }
         Component::Host(n) => {
             let from = users.iter().filter(|&&i| paths[i].from == n).count();
@@ -201,182 +441,177 @@ fn users(fabric: &Fabric, paths: &[Path]) -> BTreeMap<Component, BTreeSet<usize>
     used
 }
 
-fn classes(paths: &[Path], tolerance: f64, expected: &BTreeMap<String, f64>) -> Vec<Class> {
-    let mut rates: BTreeMap<&(String, String), Vec<f64>> = BTreeMap::new();
-    for path in paths {
-        rates.entry(&path.class).or_default().push(path.rate);
-    }
-    let of = |(name, mut rates): (&(String, String), Vec<f64>)| {
-        // The upper quartile holds with up to three quarters of the paths slow. The median near it is robust against
-        // the few that are faster because the partner on their shared link is slow.
-        let quartile = upper_quartile(&mut rates);
-        let healthy: Vec<f64> = (rates.iter().copied())
-            .filter(|&r| r >= NEAR * quartile)
-            .collect();
-        let middle = median(&healthy);
-        let expected = expected.get(&name.0).copied().unwrap_or(middle);
-        let spread = 1.4826
-            * median(
-                &healthy
-                    .iter()
-                    .map(|r| (r - middle).abs())
-                    .collect::<Vec<_>>(),
-            );
-        let margin =
-            (tolerance * expected).max((DEVIATIONS * spread).min(2.0 * tolerance * expected));
-        Class {
-            name: name.clone(),
-            paths: rates.len(),
-            expected,
-            threshold: expected - margin,
-            least: rates[0],
-        }
+/// The hypotheses, and the suspect of each at full strength. Components are numbered in order.
+fn hypotheses(
+    fabric: &Fabric,
+    paths: &[Path],
+    loads: &Loads,
+    baseline: &Baseline,
+    components: &BTreeMap<Component, Vec<usize>>,
+) -> (Vec<Suspect>, Vec<Hypothesis>) {
+    let (mut suspects, mut list) = (Vec::new(), Vec::new());
+    // What a link carries for a path at full strength.
+    let carried = |i: usize, l: LinkId| {
+        baseline.efficiency * fabric.link(l).capacity().0 / loads.on_link(&paths[i], l)
     };
-    rates.into_iter().map(of).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hopbyte_fabric::random::Random;
-    use hopbyte_fabric::{Routing, spec};
-
-    /// Emulated topobw results: neighbours, nodes of a router together; 5 % of noise.
-    fn measure(
-        fabric: &Fabric,
-        routing: &Routing,
-        slow: &dyn Fn(LinkId) -> f64,
-        random: &mut Random,
-    ) -> Vec<Path> {
-        let mut paths = Vec::new();
-        for from in fabric.node_ids() {
-            for to in fabric.node_ids().filter(|&to| to != from) {
-                let mut route = Vec::new();
-                routing.route(fabric, from, to, &mut route).unwrap();
-                if route.len() > 3 {
-                    continue;
+    let over = |i: usize, belongs: &dyn Fn(LinkId) -> bool| {
+        let links = paths[i].route.iter().filter(|&&l| belongs(l));
+        links.map(|&l| carried(i, l)).fold(f64::INFINITY, f64::min)
+    };
+    for (number, (&component, users)) in components.iter().enumerate() {
+        let fastest = users.iter().map(|&i| baseline.observations[i].expected);
+        let fastest = fastest.fold(0.0, f64::max);
+        let mut add = |limit: Limit, of: &dyn Fn(usize) -> f64| {
+            suspects.push(Suspect { component, limit });
+            list.push(Hypothesis {
+                component: number,
+                limits: users.iter().map(|&i| (i, of(i))).collect(),
+            });
+        };
+        let share = Limit::Share(1.0);
+        match component {
+            Component::HostLink(c) => add(share, &|i| carried(i, c)),
+            Component::Link(c) => {
+                add(share, &|i| carried(i, c));
+                // A slow link also delays the responses to the transfers of the other direction.
+                let back = fabric.reverse(c);
+                let others = back.and_then(|back| components.get(&Component::Link(back)));
+                if let (Some(back), Some(others)) = (back, others) {
+                    let answered = |&i: &usize| {
+                        let ways = fabric.link(c).capacity().0 / fabric.link(back).capacity().0;
+                        (i, REQUEST_OVER_RESPONSE * ways * carried(i, back))
+                    };
+                    let both = users.iter().map(|&i| (i, carried(i, c)));
+                    let limits = both.chain(others.iter().map(answered)).collect();
+                    suspects.push(Suspect {
+                        component,
+                        limit: share,
+                    });
+                    list.push(Hypothesis {
+                        component: number,
+                        limits,
+                    });
                 }
-                let alone = route.len() == 2;
-                let share = if alone {
-                    1.0
-                } else {
-                    fabric.nodes_on(fabric.node(from).router).len() as f64
-                };
-                let narrowest = route
-                    .iter()
-                    .map(|&l| slow(l) / if fabric.is_hop(l) { share } else { 1.0 })
-                    .fold(f64::MAX, f64::min);
-                let kind = if alone { "same router" } else { "cable" };
-                paths.push(Path {
-                    from,
-                    to,
-                    class: (kind.into(), "shared".into()),
-                    route,
-                    rate: 6e6 * narrowest * (0.97 + 0.05 * random.unit()),
+            }
+            Component::Cable(c) => {
+                add(share, &|i| {
+                    over(i, &|l| l == c || fabric.reverse(l) == Some(c))
                 });
             }
-        }
-        paths
-    }
-
-    /// Links that a faulty component slows.
-    fn slowed(fabric: &Fabric, component: Component) -> Vec<LinkId> {
-        let at = |end: End| match component {
-            Component::Host(n) => end == End::Node(n),
-            Component::Router(r) => end == End::Router(r),
-            _ => false,
-        };
-        let hit = |&l: &LinkId| match component {
-            Component::Link(one) | Component::HostLink(one) => l == one,
-            Component::Cable(one) => l == one || Some(l) == fabric.reverse(one),
-            _ => at(fabric.link(l).from) || at(fabric.link(l).to),
-        };
-        fabric.link_ids().filter(hit).collect()
-    }
-
-    #[test]
-    fn exactly_the_broken_component_is_found() {
-        let mut random = Random::new(7);
-        let (mut tried, mut kinds) = (0, BTreeMap::new());
-        for machine in [
-            "torus:4x3:nodes=2",
-            "torus:3x3x3:nodes=2",
-            "mesh:3x4:nodes=2",
-        ] {
-            let m = spec::machine(machine).unwrap();
-            let (f, r) = (&m.fabric, &m.routing);
-            let healthy = measure(f, r, &|_| 1.0, &mut random);
-            let none = explain(f, &healthy, 0.15, &BTreeMap::new());
-            assert!(
-                none.findings.is_empty() && none.unexplained.is_empty(),
-                "{machine}"
-            );
-            let all: Vec<Component> = users(f, &healthy).into_keys().collect();
-            for round in 0..60 {
-                let broken = all[random.below(all.len())];
-                let factor = [0.2, 1.0 / 3.0, 0.5][round % 3];
-                let hit = slowed(f, broken);
-                let paths = measure(
-                    f,
-                    r,
-                    &|l| if hit.contains(&l) { factor } else { 1.0 },
-                    &mut random,
-                );
-                let found = explain(f, &paths, 0.15, &BTreeMap::new());
-                // A host link at half the rate of a link that two nodes share is no bottleneck there;
-                // only paths to or from the partner show the fault.
-                let named: Vec<Component> = found.findings.iter().map(|x| x.component).collect();
-                if factor >= 0.5 && matches!(broken, Component::HostLink(_) | Component::Host(_)) {
-                    assert!(
-                        named
-                            .iter()
-                            .all(|c| matches!(c, Component::HostLink(_) | Component::Host(_)))
-                    );
-                    continue;
+            Component::Host(_) => add(Limit::PathRate(fastest), &|_| fastest),
+            Component::Router(r) => {
+                let end = End::Router(r);
+                let at = |l: LinkId| fabric.link(l).from == end || fabric.link(l).to == end;
+                let together = |i: usize| loads.on_router(&paths[i], r);
+                add(share, &|i| over(i, &at));
+                add(Limit::PathRate(fastest), &|_| fastest);
+                let most = users.iter().map(|&i| together(i)).fold(1.0, f64::max);
+                if most > 1.0 {
+                    let total = fastest * most;
+                    add(Limit::TotalRate(total), &|i| total / together(i));
                 }
-                assert_eq!(
-                    named,
-                    [broken],
-                    "{machine} {factor} {:?}",
-                    found.unexplained
-                );
-                assert!(found.unexplained.is_empty());
-                assert!((found.findings[0].measured / found.findings[0].expected) < 0.8);
-                *kinds.entry(broken.kind()).or_insert(0) += 1;
-                tried += 1;
             }
         }
-        assert!(tried >= 100 && kinds.len() == 5, "{tried} {kinds:?}");
+    }
+    (suspects, list)
+}
+
+impl Suspect {
+    /// The fault at a remaining share of its strength.
+    fn at(self, share: f64) -> Self {
+        let limit = match self.limit {
+            Limit::Share(full) => Limit::Share(share * full),
+            Limit::PathRate(full) => Limit::PathRate(share * full),
+            Limit::TotalRate(full) => Limit::TotalRate(share * full),
+        };
+        Self { limit, ..self }
     }
 
-    #[test]
-    fn two_faults_are_two_findings() {
-        let m = spec::machine("torus:4x4:nodes=2").unwrap();
-        let (f, r) = (&m.fabric, &m.routing);
-        let mut random = Random::new(3);
-        let (a, b) = (Component::Router(RouterId(5)), Component::Host(NodeId(0)));
-        let hit = [slowed(f, a), slowed(f, b)].concat();
-        let paths = measure(
-            f,
-            r,
-            &|l| if hit.contains(&l) { 0.2 } else { 1.0 },
-            &mut random,
-        );
-        let found = explain(f, &paths, 0.15, &BTreeMap::new());
-        let named: Vec<Component> = found.findings.iter().map(|x| x.component).collect();
-        assert_eq!(named, [a, b]);
+    /// Rate of a transfer between two nodes over these links, alone, in bytes per second. `efficiency` and `fastest` are
+    /// those of [`Findings`].
+    pub fn rate(
+        self,
+        fabric: &Fabric,
+        (efficiency, fastest): (f64, f64),
+        ends: [NodeId; 2],
+        route: &[LinkId],
+    ) -> f64 {
+        let limited = |l: LinkId| match self.component {
+            Component::Router(r) => routers(fabric, &[l]).contains(&r),
+            component => component.is_on(fabric, ends, &[l]),
+        };
+        let carried = |&l: &LinkId| {
+            let share = match self.limit {
+                Limit::Share(share) if limited(l) => share,
+                _ => 1.0,
+            };
+            share * efficiency * fabric.link(l).capacity().0
+        };
+        let rate = route.iter().map(carried).fold(fastest, f64::min);
+        match self.limit {
+            Limit::PathRate(most) | Limit::TotalRate(most)
+                if self.component.is_on(fabric, ends, route) =>
+            {
+                rate.min(most)
+            }
+            _ => rate,
+        }
     }
+}
 
-    #[test]
-    fn what_cannot_be_told_apart_is_said() {
-        let m = spec::machine("torus:4x4").unwrap();
-        let mut random = Random::new(5);
-        let hit = slowed(&m.fabric, Component::Router(RouterId(3)));
-        let slow = |l: LinkId| if hit.contains(&l) { 0.2 } else { 1.0 };
-        let paths = measure(&m.fabric, &m.routing, &slow, &mut random);
-        let found = explain(&m.fabric, &paths, 0.15, &BTreeMap::new());
-        assert_eq!(found.findings.len(), 1);
-        assert_eq!(found.findings[0].component, Component::Host(NodeId(3)));
-        assert_eq!(found.findings[0].or, [Component::Router(RouterId(3))]);
+fn finding(fabric: &Fabric, baseline: &Baseline, suspects: &[Suspect], fault: &Fault) -> Finding {
+    let mut tied = vec![suspects[fault.hypothesis].at(fault.share)];
+    tied.extend(fault.or.iter().map(|&(h, share)| suspects[h].at(share)));
+    tied.sort_by_key(|s| s.component);
+    let rates = |f: &dyn Fn(&Observation) -> f64| {
+        let of = fault.lowered.iter().map(|&i| f(&baseline.observations[i]));
+        median(&of.collect::<Vec<_>>())
+    };
+    let suspect = tied.remove(first_named(fabric, &tied));
+    Finding {
+        suspect,
+        or: tied,
+        paths: fault.lowered.len(),
+        expected: rates(&|o| o.expected),
+        measured: rates(&|o| o.measured),
     }
+}
+
+/// Which of several components to name first: the smallest that contains, or is contained in, every other, so that the
+/// fault is at it wherever it is; without such a component the most specific one.
+fn first_named(fabric: &Fabric, tied: &[Suspect]) -> usize {
+    let related = |a: Component, b: Component| a.contains(fabric, b) || b.contains(fabric, a);
+    let common = |s: &Suspect| {
+        tied.iter()
+            .all(|other| related(s.component, other.component))
+    };
+    tied.iter().position(common).unwrap_or(0)
+}
+
+fn detectable(
+    components: &BTreeMap<Component, Vec<usize>>,
+    hypotheses: &[Hypothesis],
+    inference: &Inference<'_>,
+) -> Vec<Detectable> {
+    let mut best = vec![0.0f64; components.len()];
+    for (h, hypothesis) in hypotheses.iter().enumerate() {
+        let at = &mut best[hypothesis.component];
+        *at = at.max(inference.detectable(h).unwrap_or(0.0));
+    }
+    let of = |kind: &'static str| {
+        let members = components.keys().zip(&best);
+        let shares: Vec<f64> = members
+            .filter(|(component, _)| component.kind() == kind)
+            .map(|(_, &share)| share)
+            .collect();
+        let found = shares.iter().copied().filter(|&s| s > 0.0);
+        (!shares.is_empty()).then(|| Detectable {
+            kind,
+            components: shares.len(),
+            median: median(&shares),
+            least: found.clone().fold(1.0, f64::min),
+            never: shares.len() - found.count(),
+        })
+    };
+    Component::KINDS.into_iter().filter_map(of).collect()
 }

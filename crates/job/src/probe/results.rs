@@ -4,7 +4,7 @@ use super::explain::Path;
 use crate::machine::Machine;
 use crate::statistics::upper_quartile;
 use anyhow::{Context, Result};
-use hopbyte_fabric::{InputError, NodeId};
+use hopbyte_fabric::{Fabric, InputError, NodeId, Routing};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -18,25 +18,41 @@ struct TrialLine {
     to: Option<String>,
     kind: Option<String>,
     mode: Option<String>,
+    phase: Option<u32>,
     bytes_per_second: Option<f64>,
 }
+
+/// Sender, receiver, kind, mode, phase.
+type Key = (NodeId, NodeId, String, String, Option<u32>);
 
 /// Reads results; a path's rate is the upper quartile of its trials. Disturbances lower a measurement: a stalled
 /// host spoils some trials, a slow link all of them. The best of three would be biased: beside a stalled partner,
 /// a path has the whole of their shared link.
 pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
-    let fabric = &machine.fabric;
-    let mut trials: BTreeMap<(NodeId, NodeId, String, String), Vec<f64>> = BTreeMap::new();
-    for file in files {
+    let texts = files.iter().map(|file| {
         let text = Text::read(file, Limits::TEXT)?;
-        let text = lossy(text.bytes());
+        Ok((file.display().to_string(), lossy(text.bytes()).into_owned()))
+    });
+    let texts = texts.collect::<Result<Vec<_>>>()?;
+    parse(&texts, &machine.fabric, &machine.routing)
+}
+
+/// The same from texts with their names.
+///
+/// # Errors
+/// A line is no line of `topobw --json`, a node is unknown or has no route.
+pub fn parse(texts: &[(String, String)], fabric: &Fabric, routing: &Routing) -> Result<Vec<Path>> {
+    let mut trials: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+    // Phases are numbered over all texts: each text has its own.
+    let mut phases: BTreeMap<(usize, u32), u32> = BTreeMap::new();
+    for (which, (file, text)) in texts.iter().enumerate() {
         for (number, line) in (1u64..)
             .zip(text.lines())
             .filter(|(_, l)| !l.trim().is_empty())
         {
             let wrong = |expected: &str| {
                 let found: String = line.chars().take(80).collect();
-                InputError::new(file.display().to_string(), found, expected).at(number)
+                InputError::new(file, found, expected).at(number)
             };
             let line: TrialLine = serde_json::from_str(line)
                 .ok()
@@ -57,31 +73,35 @@ pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
             let node = |name: &str| {
                 fabric
                     .find_node(name)
-                    .with_context(|| format!("{}:{number}", file.display()))
+                    .with_context(|| format!("{file}:{number}"))
             };
+            let next = phases.len() as u32;
+            let phase = line
+                .phase
+                .map(|p| *phases.entry((which, p)).or_insert(next));
             trials
-                .entry((node(&from)?, node(&to)?, kind, mode))
+                .entry((node(&from)?, node(&to)?, kind, mode, phase))
                 .or_default()
                 .push(rate);
         }
     }
     if trials.is_empty() {
-        let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+        let names: Vec<&str> = texts.iter().map(|t| t.0.as_str()).collect();
         return Err(
             InputError::new(names.join(", "), "no transfers", "lines of `topobw --json`").into(),
         );
     }
     let mut paths = Vec::new();
-    for ((from, to, kind, mode), mut rates) in trials {
+    for ((from, to, kind, mode, phase), mut rates) in trials {
         let mut route = Vec::new();
-        machine
-            .routing
+        routing
             .route(fabric, from, to, &mut route)
             .map_err(|e| anyhow::anyhow!("{}", e.describe(fabric)))?;
         paths.push(Path {
             from,
             to,
             class: (kind, mode),
+            phase,
             route,
             rate: upper_quartile(&mut rates),
         });

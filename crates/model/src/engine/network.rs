@@ -151,6 +151,13 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// Reduces a link to a share of its capacity: lanes out of service, a bad cable.
+    pub fn degrade(&mut self, link: LinkId, share: f64) {
+        if let Some(resource) = self.resource_of(link) {
+            self.capacities[resource as usize] *= share;
+        }
+    }
+
     /// Reduces a node's injection to a share of its limit.
     pub(crate) fn throttle(&mut self, node: NodeId, share: f64) {
         if self.injections != NONE {

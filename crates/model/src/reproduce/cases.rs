@@ -24,7 +24,7 @@ pub(super) struct Cases<'a> {
     set: Vec<(&'a str, toml::Value)>,
     made: BTreeMap<String, Rc<Case>>,
     outcomes: BTreeMap<String, Rc<Outcome>>,
-    measured: BTreeMap<String, Rc<Vec<Measured>>>,
+    measured: BTreeMap<String, Rc<Vec<Vec<Measured>>>>,
 }
 
 type Found = Result<Value, ModelError>;
@@ -294,13 +294,13 @@ impl<'a> Cases<'a> {
     }
 
     /// All pairs of TopoBW on the nodes of the case's job.
-    fn pairs(&mut self, name: &str) -> Result<Rc<Vec<Measured>>, ModelError> {
+    fn pairs(&mut self, name: &str) -> Result<Rc<Vec<Vec<Measured>>>, ModelError> {
         if let Some(known) = self.measured.get(name) {
             return Ok(known.clone());
         }
         let case = self.case(name)?;
         let phases = case.question()?.topobw(TOPOBW_BYTES)?;
-        let all: Vec<Measured> = phases.into_iter().flat_map(|(_, pairs)| pairs).collect();
+        let all: Vec<Vec<Measured>> = phases.into_iter().map(|(_, pairs)| pairs).collect();
         let all = Rc::new(all);
         self.measured.insert(name.into(), all.clone());
         Ok(all)
@@ -322,7 +322,12 @@ impl<'a> Cases<'a> {
                 _ => true,
             }
         };
-        let mut rates: Vec<f64> = all.iter().filter(chosen).map(|m| m.bytes_per_s).collect();
+        let mut rates: Vec<f64> = all
+            .iter()
+            .flatten()
+            .filter(chosen)
+            .map(|m| m.bytes_per_s)
+            .collect();
         rates.sort_by(f64::total_cmp);
         let Some(&median) = rates.get(rates.len() / 2) else {
             return Err(wrong(self.row, "topobw", &which, "pairs of that kind"));
@@ -379,7 +384,9 @@ impl<'a> Cases<'a> {
         let all = self.pairs(name)?;
         let case = self.case(name)?;
         let line = |m: &Measured| topobw::line(&case.fabric, m, TOPOBW_BYTES);
-        Ok(Value::Truth(all.iter().any(|m| line(m).starts_with(text))))
+        Ok(Value::Truth(
+            all.iter().flatten().any(|m| line(m).starts_with(text)),
+        ))
     }
 }
 

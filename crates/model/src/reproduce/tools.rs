@@ -35,9 +35,9 @@ pub struct Located {
     pub unexplained: Vec<(NodeId, NodeId)>,
 }
 
-/// Locates the cause of slow pairs, or gives the reason why it cannot.
+/// Locates the cause of slow pairs from the pairs of each phase, or gives the reason why it cannot.
 pub type Locator<'a> =
-    dyn Fn(&Fabric, &Routing, &[Measured]) -> Result<Located, String> + Sync + 'a;
+    dyn Fn(&Fabric, &Routing, &[Vec<Measured>]) -> Result<Located, String> + Sync + 'a;
 
 /// The mapper and the analysis of probes, from crates of the command.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_job::Machine;
 use hopbyte_job::inputs;
-use hopbyte_job::probe::analysis::Analysis;
+use hopbyte_job::probe::analysis::{Analysis, ComponentRow, DetectableRow, analyse as analysed};
 use hopbyte_job::probe::measure::Measurement;
 use hopbyte_job::probe::{explain, plan, results};
 use hopbyte_job::record::launch::Flavour;
@@ -40,7 +40,7 @@ pub struct Plan {
 /// Thresholds of slow paths.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Measure {
-    /// Tolerance below the class's rate; noise may double it
+    /// Smallest slowdown to report, as a share of the expected rate; more where noise requires it
     #[arg(long, default_value_t = explain::TOLERANCE, value_name = "SHARE")]
     tolerance: f64,
     /// Expected rate of a kind of link, `KIND=BYTES_PER_S`, in place of the class's
@@ -199,8 +199,8 @@ fn analyse(
         expected.insert(kind.to_owned(), rate);
     }
     let paths = results::read(files, machine)?;
-    let found = explain::explain(&machine.fabric, &paths, measure.tolerance, &expected);
-    let record = Analysis::of(&machine.fabric, &paths, &found);
+    let (fabric, routing) = (&machine.fabric, &machine.routing);
+    let record = analysed(fabric, routing, &paths, measure.tolerance, &expected);
     let slow = record.slow_paths > 0;
     if out.json {
         out.object(&record)?;
@@ -218,8 +218,27 @@ fn write(record: &Analysis, out: &mut Output) -> Result<()> {
         count(record.slow_paths),
         count(record.links_not_measured)
     ))?;
+    let shown = |d: &DetectableRow| {
+        let never = match d.never {
+            0 => String::new(),
+            n => format!(", never for {} of {}", count(n), count(d.components)),
+        };
+        format!("{} {:.0} %{never}", d.kind, 100.0 * d.median_share)
+    };
+    let shown: Vec<String> = record.detectable.iter().map(shown).collect();
+    out.line(format!(
+        "# found at or below, of full strength (median): {}",
+        shown.join("; ")
+    ))?;
     let rate = |r: f64| format!("{:.2}", r / 1e6);
-    let mut table = Table::new(&["<kind", "<mode", "paths", "expected MB/s", "least MB/s"]);
+    let mut table = Table::new(&[
+        "<kind",
+        "<mode",
+        "paths",
+        "expected MB/s",
+        "least MB/s",
+        "noise %",
+    ]);
     for c in &record.classes {
         table.row([
             c.kind.clone(),
@@ -227,6 +246,7 @@ fn write(record: &Analysis, out: &mut Output) -> Result<()> {
             count(c.paths),
             rate(c.expected_bytes_per_s),
             rate(c.least_bytes_per_s),
+            format!("{:.1}", 100.0 * c.noise),
         ]);
     }
     out.table(&table)?;
@@ -244,20 +264,13 @@ fn write(record: &Analysis, out: &mut Output) -> Result<()> {
         "<verdict",
     ]);
     for c in &record.components {
-        let mut verdict = c.verdict.clone();
-        if !c.or.is_empty() {
-            verdict.push_str(&format!(
-                "; or {}, which the same paths would show",
-                c.or.join(", ")
-            ));
-        }
         table.row([
             c.kind.into(),
             c.name.clone(),
             count(c.paths),
             rate(c.expected_bytes_per_s),
             rate(c.measured_bytes_per_s),
-            verdict,
+            c.verdict.clone(),
         ]);
     }
     for p in &record.unexplained {
@@ -271,5 +284,39 @@ fn write(record: &Analysis, out: &mut Output) -> Result<()> {
         ]);
     }
     out.table(&table)?;
+    for c in record.components.iter().filter(|c| !c.or.is_empty()) {
+        out.line(undecided(c))?;
+    }
     Ok(())
+}
+
+/// What the measurements do not tell apart, and which transfer would.
+fn undecided(c: &ComponentRow) -> String {
+    let or = c.or.join(" or ");
+    let mut text = format!("\ncannot tell {} {} from {or}", c.kind, c.name);
+    match &c.next_probe {
+        None => text.push_str("; no transfer between two nodes here would"),
+        Some(p) if p.from == p.to => {
+            text.push_str(&format!(
+                "; a transfer between two ranks on {} would",
+                p.from
+            ));
+        }
+        Some(p) => {
+            let rates = p.if_bytes_per_s.iter().map(|i| {
+                let rate = i
+                    .bytes_per_s
+                    .map_or("-".into(), |r| format!("{:.2}", r / 1e6));
+                format!("{rate} MB/s if it is {}", i.component)
+            });
+            let rates: Vec<String> = rates.collect();
+            text.push_str(&format!(
+                "; a transfer from {} to {} alone would: {}",
+                p.from,
+                p.to,
+                rates.join(", ")
+            ));
+        }
+    }
+    text
 }

@@ -5,9 +5,10 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
+use hopbyte_fabric::Fabric;
 use hopbyte_job::{Machine, MachineSource};
 use hopbyte_observe::sources::{Places, host_name};
-use hopbyte_observe::{CounterOptions, kinds};
+use hopbyte_observe::{CounterOptions, Jobs, kinds, read_jobs};
 use hopbyte_oracle::{Aggregate, Metric};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,29 @@ pub struct FabricOptions {
     /// shortest, updown
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub routing: Option<String>,
+}
+
+/// Jobs and their nodes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct JobArgs {
+    /// Jobs and their nodes: a list of Slurm, PBS or Flux (JSON or text), or a CSV `job,node[,start,end]`
+    #[arg(long, value_name = "FILE", help_heading = "Counters")]
+    pub jobs: Option<PathBuf>,
+    /// Jobs that ran at a time in Unix seconds, in place of those that run
+    #[arg(long, value_name = "TIME", requires = "jobs")]
+    pub jobs_at: Option<f64>,
+}
+
+impl JobArgs {
+    /// Reads the jobs; hosts that are no node of the fabric are counted in a remark.
+    pub fn read(&self, fabric: &Fabric, out: &mut Output) -> Result<Option<Jobs>> {
+        let Some(file) = &self.jobs else {
+            return Ok(None);
+        };
+        let jobs = read_jobs(file, fabric, self.jobs_at)?;
+        jobs.notes(file).iter().for_each(|note| out.talk(note));
+        Ok(Some(jobs))
+    }
 }
 
 /// Properties of counters that their file lacks.

@@ -69,6 +69,11 @@ impl Output {
         self.text(&text)
     }
 
+    /// Whether text is coloured.
+    pub fn colour(&self) -> bool {
+        self.colour
+    }
+
     /// A remark for the user, on standard error.
     pub fn talk(&mut self, text: impl AsRef<str>) {
         if !self.quiet {

@@ -8,6 +8,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attribution;
+pub mod blame;
 pub mod costs;
 pub mod demo;
 pub mod diff;
@@ -36,6 +38,7 @@ pub mod verify;
 pub use document::Document;
 pub use follow::{Change, Files, unix};
 pub use hopbyte_map::MAX_THREADS;
+pub use hopbyte_observe::Jobs;
 pub use inputs::{LinkReading, nodes, reading};
 pub use inside::{Arranged, NodeInside, Part};
 pub use machine::{Machine, MachineSource};

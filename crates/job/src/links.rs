@@ -1,7 +1,9 @@
 //! The state of every link, worst first: the lines `hopbyte.link/1` that `links --json` prints and readers accept.
 
+use crate::attribution::ByJob;
 use crate::inputs::LinkReading;
 use anyhow::Result;
+use hopbyte_fabric::units::{Seconds, count};
 use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
 use hopbyte_observe::Jobs;
 use hopbyte_oracle::Metric;
@@ -45,6 +47,9 @@ pub struct LinkRow {
     missing: BTreeMap<&'static str, Missing>,
     #[serde(skip_serializing_if = "Option::is_none")]
     jobs: Option<Vec<Share>>,
+    /// Bytes by job.
+    #[serde(flatten)]
+    by_job: Option<ByJob>,
 }
 
 /// A job's share of the nodes at both ends of a link.
@@ -205,6 +210,15 @@ impl LinkRow {
                     })
                     .collect()
             }),
+            by_job: None,
+        }
+    }
+
+    /// The same with the bytes of jobs.
+    pub fn with_jobs(self, by_job: ByJob) -> Self {
+        Self {
+            by_job: Some(by_job),
+            ..self
         }
     }
 }
@@ -224,7 +238,7 @@ impl LinksSummary {
     pub fn of(reading: &LinkReading, links: usize) -> Self {
         let state = &reading.state;
         let some = |n: usize| (n > 0).then_some(n);
-        let count = |is: fn(f64) -> bool, column: &Column| {
+        let counted = |is: fn(f64) -> bool, column: &Column| {
             column.as_slice().iter().filter(|&&v| is(v)).count()
         };
         let read = state.coverage.iter().filter(|&&c| c > 0.0).count();
@@ -240,10 +254,39 @@ impl LinksSummary {
             links,
             links_read: read,
             links_lost: some(lost),
-            links_with_errors: some(count(|e| e > 0.0, &state.errors)),
-            links_down: some(count(|lanes| lanes == 0.0, &state.lanes)),
+            links_with_errors: some(counted(|e| e > 0.0, &state.errors)),
+            links_down: some(counted(|lanes| lanes == 0.0, &state.lanes)),
             left_out: counts.map(|(why, n)| (why.to_owned(), n)).collect(),
         }
+    }
+}
+
+impl LinksSummary {
+    /// The summary as the first line of a table, for a fabric of so many links.
+    pub fn headline(&self, links: usize) -> String {
+        let window = self.window_seconds.map_or("window not known".into(), |w| {
+            format!("window {}", Seconds(w))
+        });
+        let more = [
+            (self.links_lost, "no value known of", " more"),
+            (self.links_with_errors, "errors on", ""),
+            (self.links_down, "no lane in service on", ""),
+        ];
+        let more: String = (more.into_iter())
+            .filter_map(|(n, what, more)| Some((n?, what, more)))
+            .map(|(n, what, more)| {
+                let s = if n == 1 { "" } else { "s" };
+                format!("; {what} {}{more} link{s}", count(n))
+            })
+            .collect();
+        format!(
+            "# {}: {window}; {} of {} links read, {} of {} rows matched{more}",
+            self.source,
+            count(self.links_read),
+            count(links),
+            count(self.matched),
+            count(self.rows),
+        )
     }
 }
 

@@ -102,7 +102,7 @@ const TARGETS: [(&str, Read); 15] = [
     ("torus_table", |b| counters(machine("torus:4x4"), b)),
     ("link_lines", |b| counters(machine("torus:4x4"), b)),
     ("jobs", |b| {
-        jobs(&text(b)?, machine("aries:1x6x16")).map(|_| ())
+        jobs(&text(b)?, machine("aries:1x6x16"), None).map(|_| ())
     }),
     ("traffic", read_traffic),
     ("archive", read_traffic),

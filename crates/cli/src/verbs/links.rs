@@ -1,16 +1,15 @@
 //! `hopbyte links SOURCE --fabric F`: load of every link.
 
-use crate::args::{self, CounterArgs, FabricOption, one_of};
+use crate::args::{self, CounterArgs, FabricOption, JobArgs, one_of};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use clap::builder::TypedValueParser;
-use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::{Fabric, LinkId};
+use hopbyte_job::attribution::Attribution;
 use hopbyte_job::links::{Last, LinkRow, LinksSummary, worst_first};
 use hopbyte_job::{LinkReading, inputs};
-use hopbyte_observe::{Jobs, read_jobs};
 use hopbyte_oracle::Metric;
-use hopbyte_view::terminal::load_table;
+use hopbyte_view::terminal::{beside_links, load_table};
 use std::path::PathBuf;
 
 /// The counters to read.
@@ -26,9 +25,12 @@ pub struct LinksArgs {
     /// Properties of the counters that the file lacks.
     #[command(flatten)]
     about: CounterArgs,
-    /// Which job is on which node (DragonView's jobs CSV): names the jobs beside each link
-    #[arg(long, value_name = "FILE", help_heading = "Counters")]
-    jobs: Option<PathBuf>,
+    /// Jobs and their nodes: names the jobs beside each link
+    #[command(flatten)]
+    jobs: JobArgs,
+    /// Bytes of each link by job, from what the jobs' nodes sent and received and the routes between them
+    #[arg(long, requires = "jobs", help_heading = "Counters")]
+    by_job: bool,
     /// Sort key, worst first (default: links with errors, in turn with those of the highest load)
     #[arg(long, value_parser = by())]
     by: Option<Metric>,
@@ -47,26 +49,36 @@ fn by() -> impl TypedValueParser<Value = Metric> {
 
 /// Prints the table.
 pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
-    let fabric = args.fabric.read(out)?.fabric;
+    let machine = args.fabric.read(out)?;
+    let fabric = machine.fabric;
     let reading = inputs::reading(&args.source, &fabric, &args.about.options())?;
     reading.notes.iter().for_each(|note| out.talk(note));
-    let jobs = args
-        .jobs
-        .as_ref()
-        .map(|file| read_jobs(file, &fabric))
-        .transpose()?;
+    let jobs = args.jobs.read(&fabric, out)?;
+    let by_job = jobs.as_ref().filter(|_| args.by_job);
+    let (routing, state) = (&machine.routing, &reading.state);
+    let by_job = by_job.map(|jobs| Attribution::of(&fabric, routing, state, jobs));
+    by_job
+        .iter()
+        .flat_map(Attribution::notes)
+        .for_each(|note| out.talk(note));
     let order = worst_first(args.by, args.kind.as_deref(), &fabric, &reading.state)?;
     if out.json {
         for &link in &order {
-            out.object(&LinkRow::of(&fabric, &reading.state, jobs.as_ref(), link))?;
+            let mut row = LinkRow::of(&fabric, &reading.state, jobs.as_ref(), link);
+            if let Some(by_job) = &by_job {
+                row = row.with_jobs(by_job.link(link, reading.state.received_bytes.get(link)));
+            }
+            out.object(&row)?;
         }
         out.object(&Last::of(&reading, order.len()))?;
     } else {
         let top = if args.top == 0 { order.len() } else { args.top };
+        let beside = beside_links(by_job.as_ref(), jobs.as_ref(), &fabric, state);
+        let beside = beside.as_ref().map(|(header, text)| (*header, &**text));
         write(
             &fabric,
             &reading,
-            jobs.as_ref(),
+            beside,
             &order[..order.len().min(top)],
             out,
         )?;
@@ -95,49 +107,13 @@ pub fn write_worst(
 fn write(
     fabric: &Fabric,
     reading: &LinkReading,
-    jobs: Option<&Jobs>,
+    beside: Option<(&str, &dyn Fn(LinkId) -> String)>,
     order: &[LinkId],
     out: &mut Output,
 ) -> Result<()> {
     let state = &reading.state;
-    let window = state.window_seconds.map_or("window not known".into(), |w| {
-        format!("window {}", Seconds(w))
-    });
-    let summary = LinksSummary::of(reading, order.len());
-    let more = [
-        (summary.links_lost, "no value known of", " more"),
-        (summary.links_with_errors, "errors on", ""),
-        (summary.links_down, "no lane in service on", ""),
-    ];
-    let more: String = (more.into_iter())
-        .filter_map(|(n, what, more)| Some((n?, what, more)))
-        .map(|(n, what, more)| {
-            let s = if n == 1 { "" } else { "s" };
-            format!("; {what} {}{more} link{s}", count(n))
-        })
-        .collect();
-    out.line(format!(
-        "# {}: {window}; {} of {} links read, {} of {} rows matched{more}",
-        reading.source,
-        count(summary.links_read),
-        count(fabric.links().len()),
-        count(summary.matched),
-        count(summary.rows),
-    ))?;
-    let beside = jobs.map(|jobs| move |link| shares_text(jobs, fabric, link));
-    let beside = beside.as_ref().map(|text| {
-        let header = "<jobs beside it, % of its ends' nodes";
-        (header, text as &dyn Fn(LinkId) -> String)
-    });
+    out.line(LinksSummary::of(reading, order.len()).headline(fabric.links().len()))?;
     let table = load_table(fabric, state, order, beside);
     out.table(&table)?;
     Ok(())
-}
-
-fn shares_text(jobs: &Jobs, fabric: &Fabric, link: LinkId) -> String {
-    let shares = jobs.shares(fabric, link).into_iter();
-    let words: Vec<String> = shares
-        .map(|(job, share)| format!("{} {:.0}", jobs.ids()[job], 100.0 * share))
-        .collect();
-    words.join(", ")
 }

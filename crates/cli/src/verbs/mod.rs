@@ -2,6 +2,7 @@
 
 mod agent;
 mod apply;
+mod blame;
 mod collect;
 mod demo;
 mod doctor;
@@ -37,6 +38,8 @@ pub enum Verb {
     Probe(probe::Verb),
     /// Load of every link, worst first
     Links(links::LinksArgs),
+    /// Which link, node or adapter is the cause, and who suffers; exit code 1 if there is one
+    Blame(blame::BlameArgs),
     /// Which counters can be read here, and how to enable the others
     Doctor(doctor::DoctorArgs),
     /// Read this node's counters every second and push them to a collector
@@ -80,6 +83,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Record(args) => record::run(args, out),
         Verb::Probe(verb) => probe::run(verb, out),
         Verb::Links(args) => links::run(args, out),
+        Verb::Blame(args) => blame::run(args, out),
         Verb::Doctor(args) => doctor::run(args, out),
         Verb::Agent(args) => agent::run(args, out),
         Verb::Collect(args) => collect::run(args, out),

@@ -1,4 +1,4 @@
-//! Jobs next to a link: placement of jobs on nodes, from DragonView's jobs files.
+//! Placement of jobs on nodes: from the lists of batch systems, and from DragonView's jobs files.
 
 use super::cells;
 use crate::ObserveError;
@@ -7,13 +7,17 @@ use hopbyte_fabric::{End, Fabric, InputError, LinkId, NodeId};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// Jobs by node. A node has at most one job.
+mod lists;
+
+/// Jobs by node. A node that jobs share has several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Jobs {
     ids: Vec<String>,
-    job_of: HashMap<NodeId, usize>,
-    /// Rows without a node of the fabric.
+    jobs_on: HashMap<NodeId, Vec<usize>>,
+    /// Rows or hosts without a node of the fabric.
     pub unmatched: usize,
+    /// Jobs of the list that did not run at the time.
+    pub others: usize,
 }
 
 impl Jobs {
@@ -22,14 +26,48 @@ impl Jobs {
         &self.ids
     }
 
-    /// Position in [`Jobs::ids`] of the job on a node.
-    pub fn job_of(&self, node: NodeId) -> Option<usize> {
-        self.job_of.get(&node).copied()
+    /// Positions in [`Jobs::ids`] of the jobs on a node.
+    pub fn jobs_on(&self, node: NodeId) -> &[usize] {
+        self.jobs_on.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Nodes of a job, in order.
+    pub fn nodes_of(&self, job: usize) -> Vec<NodeId> {
+        let of = |(node, jobs): (&NodeId, &Vec<usize>)| jobs.contains(&job).then_some(*node);
+        let mut nodes: Vec<NodeId> = self.jobs_on.iter().filter_map(of).collect();
+        nodes.sort();
+        nodes
+    }
+
+    /// What of a file was not used.
+    pub fn notes(&self, file: &Path) -> Vec<String> {
+        let name = file.display();
+        let unmatched = format!(
+            "{name}: {} rows or hosts are no node of the fabric",
+            self.unmatched
+        );
+        let others = format!("{name}: {} jobs do not run then", self.others);
+        let notes = [(self.unmatched, unmatched), (self.others, others)];
+        let used = notes.into_iter().filter(|(n, _)| *n > 0);
+        used.map(|(_, note)| note).collect()
+    }
+
+    /// Adds a job to a node.
+    fn put(&mut self, node: NodeId, id: &str) {
+        let job = self.ids.iter().rposition(|known| known == id);
+        let job = job.unwrap_or_else(|| {
+            self.ids.push(id.to_owned());
+            self.ids.len() - 1
+        });
+        let on = self.jobs_on.entry(node).or_default();
+        if !on.contains(&job) {
+            on.push(job);
+        }
     }
 
     /// Number of nodes that have a job.
     pub fn nodes(&self) -> usize {
-        self.job_of.len()
+        self.jobs_on.len()
     }
 
     /// Shares of the jobs next to a link, largest first: the fraction of the nodes on the link's two routers that
@@ -48,32 +86,46 @@ impl Jobs {
             (End::Hosts(r), _) | (_, End::Hosts(r)) => nodes_at(End::Router(r)),
             (from, to) => [nodes_at(from), nodes_at(to)].concat(),
         };
-        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        for job in nodes.iter().filter_map(|&n| self.job_of(n)) {
-            *counts.entry(job).or_default() += 1;
+        let mut counts: BTreeMap<usize, f64> = BTreeMap::new();
+        for &node in &nodes {
+            let on = self.jobs_on(node);
+            for &job in on {
+                *counts.entry(job).or_default() += 1.0 / on.len() as f64;
+            }
         }
         let mut shares: Vec<(usize, f64)> = counts
             .into_iter()
-            .map(|(job, n)| (job, n as f64 / nodes.len() as f64))
+            .map(|(job, n)| (job, n / nodes.len() as f64))
             .collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         shares
     }
 }
 
-/// Reads `g,r,c,n,jobid`: group, chassis, slot, node on the router, job.
-pub fn read_jobs(path: &Path, fabric: &Fabric) -> Result<Jobs, ObserveError> {
-    jobs(&Text::read(path, Limits::TEXT)?, fabric)
+/// Reads a list of jobs: JSON of `squeue`, `sacct`, `scontrol show job`, `qstat -f -F json` or `flux jobs`, text of
+/// `scontrol show job` or `qstat -f`, a CSV `job,node[,start,end]`, or DragonView's `g,r,c,n,jobid` (group, chassis,
+/// slot, node on the router, job). `at` selects the jobs that ran at a time in Unix seconds, else those that run.
+pub fn read_jobs(path: &Path, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, ObserveError> {
+    jobs(&Text::read(path, Limits::TEXT)?, fabric, at)
 }
 
 /// [`read_jobs`] on text in memory.
-pub fn jobs(text: &Text, fabric: &Fabric) -> Result<Jobs, ObserveError> {
+pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, ObserveError> {
+    if let Some(list) = lists::read(text, fabric, at) {
+        return list;
+    }
     let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
     let header = lines.next();
     let names: Vec<&[u8]> = header.map_or_else(Vec::new, |l| cells(l.bytes).collect());
     if !matches!(names[..], [b"g", b"r", b"c", b"n", b"jobid" | b"job"]) {
-        let error = text.error(header.map_or_else(String::new, Line::text), "g,r,c,n,jobid");
-        let error = error.hint("the first line of a jobs file names its columns");
+        let error = text.error(
+            header.map_or_else(String::new, Line::text),
+            "g,r,c,n,jobid, or a list of jobs",
+        );
+        let error = error.hint(
+            "a list is the output of squeue --json, sacct --json, scontrol show job, qstat -f or flux jobs --json, \
+             or a CSV job,node",
+        );
         return Err(header.map_or(error.clone(), |l| error.at(l.number)).into());
     }
     let mut jobs = Jobs::default();
@@ -88,7 +140,9 @@ pub fn jobs(text: &Text, fabric: &Fabric) -> Result<Jobs, ObserveError> {
             jobs.ids.push(row.job.clone());
             jobs.ids.len() - 1
         });
-        if let Some(other) = jobs.job_of.insert(node, job).filter(|&other| other != job) {
+        let before = jobs.jobs_on.insert(node, vec![job]);
+        let other = before.and_then(|on| on.first().copied());
+        if let Some(other) = other.filter(|&other| other != job) {
             let expected = format!("the node only once; it belongs to job {}", jobs.ids[other]);
             return Err(text.error_at(line, expected).into());
         }

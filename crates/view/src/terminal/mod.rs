@@ -1,12 +1,18 @@
 //! Pages for a terminal: the ports of every node, or the links of a machine, tick by tick.
 
+mod blame;
+mod jobs;
 mod links;
 mod load;
+mod probe;
 mod room;
 mod table;
 
+pub use blame::blame_text;
+pub use jobs::beside_links;
 pub use links::LinksPage;
 pub use load::load_table;
+pub use probe::probe_text;
 pub use room::Room;
 pub use table::{Table, ranges};
 

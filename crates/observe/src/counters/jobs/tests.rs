@@ -3,7 +3,7 @@ use hopbyte_fabric::spec;
 
 fn read(content: &str, fabric: &Fabric) -> Result<Jobs, String> {
     let text = Text::from_bytes("jobs.csv", content.as_bytes(), Limits::TEXT).unwrap();
-    jobs(&text, fabric).map_err(|e| e.to_string())
+    jobs(&text, fabric, None).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn shares_are_of_the_nodes_at_both_ends() {
     assert_eq!(jobs.shares(&fabric, between(2, 3)), []);
     // A node's own link belongs to its job alone.
     let node = fabric.nodes_on(at(0))[2];
-    assert_eq!(jobs.job_of(node), Some(1));
+    assert_eq!(jobs.jobs_on(node), [1]);
     assert!(fabric.node(node).name.ends_with("n2"));
     assert_eq!(jobs.shares(&fabric, fabric.node(node).inject), [(1, 1.0)]);
 }
@@ -54,4 +54,85 @@ fn bad_jobs_are_named() {
             "{error}"
         );
     }
+}
+
+/// The same jobs in the form of every batch system.
+#[test]
+fn every_batch_system_lists_the_same_jobs() {
+    let fabric = spec::fabric("torus:2x2:nodes=2").unwrap();
+    let squeue = r#"{"meta":{},"jobs":[
+        {"job_id":7,"job_state":["RUNNING"],"nodes":"n0-0-[0-1],n0-1-0","start_time":{"set":true,"infinite":false,"number":100},"end_time":{"set":true,"number":200}},
+        {"job_id":8,"job_state":"RUNNING","nodes":"n0-1-0,n9-9-9","start_time":100,"end_time":0},
+        {"job_id":9,"job_state":["PENDING"],"nodes":"","start_time":{"set":false,"number":0}}]}"#;
+    let sacct = r#"{"jobs":[
+        {"job_id":7,"state":{"current":["RUNNING"]},"nodes":"n0-0-[0-1],n0-1-0","time":{"start":100,"end":200}},
+        {"job_id":8,"state":{"current":"RUNNING"},"nodes":"n0-1-0,n9-9-9","time":{"start":100,"end":0}},
+        {"job_id":9,"state":{"current":["PENDING"]},"nodes":"None assigned","time":{"start":0}}]}"#;
+    let scontrol = "JobId=7 JobName=a b\n   JobState=RUNNING Reason=None\n   ReqNodeList=(null) ExcNodeList=x\n   \
+        NodeList=n0-0-[0-1],n0-1-0\n\nJobId=8 JobName=x\n   JobState=RUNNING\n   NodeList=n0-1-0,n9-9-9\n\n\
+        JobId=9 JobName=y\n   JobState=PENDING\n   NodeList=\n";
+    let qstat = "Job Id: 7\n    job_state = R\n    exec_host = n0-0-0/0*4+n0-0-1/0*4+\n\tn0-1-0/0\n\nJob Id: 8\n    \
+        job_state = R\n    exec_host = n0-1-0/1+n9-9-9/0\n\nJob Id: 9\n    job_state = Q\n";
+    let qstat_json = r#"{"timestamp":1,"Jobs":{"7":{"job_state":"R","exec_host":"n0-0-0/0*4+n0-0-1/0*4+n0-1-0/0"},
+        "8":{"job_state":"R","exec_host":"n0-1-0/1+n9-9-9/0"},"9":{"job_state":"Q"}}}"#;
+    let flux = r#"{"jobs":[{"id":7,"state":"RUN","nodelist":"n0-0-[0-1],n0-1-0","t_run":100.0},
+        {"id":"8","state":"RUN","nodelist":"n0-1-0,n9-9-9","t_run":100.0},{"id":9,"state":"SCHED","nodelist":""}]}"#;
+    for content in [squeue, sacct, scontrol, qstat, qstat_json, flux] {
+        let jobs = read(content, &fabric).unwrap();
+        assert_eq!(jobs.ids(), ["7", "8"], "{content}");
+        assert_eq!(
+            (jobs.nodes(), jobs.unmatched, jobs.others),
+            (3, 1, 1),
+            "{content}"
+        );
+        let shared = fabric.find_node("n0-1-0").unwrap();
+        assert_eq!(jobs.jobs_on(shared), [0, 1], "{content}");
+        assert_eq!(jobs.nodes_of(1), [shared]);
+    }
+    let csv = "node,job\nn0-0-0,7\nn0-0-1,7\nn0-1-0,7\nn0-1-0,8\nn9-9-9,8\n";
+    let jobs = read(csv, &fabric).unwrap();
+    assert_eq!(
+        (jobs.ids().len(), jobs.nodes(), jobs.unmatched, jobs.others),
+        (2, 3, 1, 0)
+    );
+}
+
+#[test]
+fn jobs_of_a_past_time_are_selected_by_it() {
+    let fabric = spec::fabric("torus:2x2").unwrap();
+    let at = |content: &str, at| {
+        let text = Text::from_bytes("jobs", content.as_bytes(), Limits::TEXT).unwrap();
+        jobs(&text, &fabric, at)
+            .map(|j| j.ids().to_vec())
+            .map_err(|e| e.to_string())
+    };
+    let sacct = r#"{"jobs":[{"job_id":1,"state":{"current":["COMPLETED"]},"nodes":"n0-0","time":{"start":100,"end":200}},
+        {"job_id":2,"state":{"current":["TIMEOUT"]},"nodes":"n0-1","time":{"start":150,"end":250}}]}"#;
+    assert_eq!(at(sacct, Some(120.0)).unwrap(), ["1"]);
+    assert_eq!(at(sacct, Some(150.0)).unwrap(), ["1", "2"]);
+    assert_eq!(at(sacct, Some(250.0)).unwrap(), ["2"]);
+    assert!(
+        at(sacct, Some(251.0))
+            .unwrap_err()
+            .contains("2 of them not running then")
+    );
+    assert!(at(sacct, None).unwrap_err().contains("2 jobs"));
+    assert_eq!(
+        at("job,node,start,end\n5,n0-0,1,2\n6,n0-1,2,\n", Some(3.0)).unwrap(),
+        ["6"]
+    );
+    for content in [
+        r#"{"jobs":{}}"#,
+        "{",
+        r#"{"jobs":[{"nodes":"n0-0"}]}"#,
+        "job,node\n1\n",
+        "job,node,start\n1,n0-0,x\n",
+    ] {
+        assert!(
+            at(content, None).unwrap_err().contains("expected"),
+            "{content}"
+        );
+    }
+    let open = r#"{"jobs":[{"job_id":1,"job_state":"RUNNING","nodes":"n[0-"}]}"#;
+    assert!(at(open, None).unwrap_err().contains("nodes of job 1"));
 }

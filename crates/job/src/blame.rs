@@ -1,0 +1,615 @@
+//! The cause of a slow network, from counters, jobs and routes alone: `hopbyte.blame/1`.
+//!
+//! Facts first: links that are down, that run with fewer lanes, that count more errors than a healthy link may. Then
+//! waiting: on a lossless network a full receiver stops its senders, so a link that waits for credits is a victim as long as
+//! a link behind it waits too or is full. The links at which the waiting begins are explained by [`crate::infer`]: a full
+//! link is a hot spot of the jobs that fill it; one that waits or carries little while others wait for it is slow, or is
+//! held back by the node or router at its end.
+
+use crate::attribution::Attribution;
+use crate::infer::{Fault, Hypothesis, Inference, Observation, threshold};
+use crate::probe::explain::Component;
+use hopbyte_fabric::units::{count, significant};
+use hopbyte_fabric::{End, Fabric, LinkId, LinkState};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Share of the window from which waiting counts.
+const WAITING: f64 = 0.05;
+/// Share of the capacity from which a link is full.
+const FULL: f64 = 0.9;
+/// Share of the capacity from which a link carries traffic.
+const LOADED: f64 = 0.01;
+/// Bit errors per bit of a healthy link (InfiniBand specification, volume 2: at most 1e-12).
+const BIT_ERRORS: f64 = 1e-12;
+/// Fewest errors that are reported.
+const FEWEST: f64 = 5.0;
+/// Noise of the counters of a window, as a standard deviation of the logarithm.
+const NOISE: f64 = 0.1;
+/// Smallest loss of strength that is reported.
+const TOLERANCE: f64 = 0.2;
+/// Jobs named of a cause.
+const JOBS: usize = 8;
+
+/// What is wrong with a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// No lane is in service.
+    Down,
+    /// Some lanes are out of service.
+    Lanes,
+    /// More transmission errors than a healthy link has.
+    Errors,
+    /// A node or its adapter does not take what arrives.
+    SlowReceiver,
+    /// It carries less than it could while traffic waits for it.
+    Slow,
+    /// A job fills it.
+    HotSpot,
+}
+
+impl Kind {
+    /// In words, for tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Lanes => "lanes lost",
+            Self::Errors => "errors",
+            Self::SlowReceiver => "slow receiver",
+            Self::Slow => "slow",
+            Self::HotSpot => "hot spot",
+        }
+    }
+}
+
+/// A cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cause {
+    /// What is wrong.
+    pub fault: Kind,
+    /// Kind of component: link, cable, host link, host, router.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Components that the counters cannot tell from it.
+    pub or: Vec<String>,
+    /// Two sentences: what it shows, and what others show.
+    pub evidence: [String; 2],
+    /// Links that wait behind it.
+    pub waiting_links: usize,
+    /// Jobs with routes over it, most bytes first.
+    pub victims: Vec<String>,
+    /// Bytes of the jobs that fill it, for a hot spot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filled_by: Vec<crate::attribution::JobBytes>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Blame {
+    schema: &'static str,
+    /// Links of the fabric, those read, those that carry traffic, and those that wait.
+    pub links: usize,
+    /// Links with a known value.
+    pub links_read: usize,
+    /// Links that carry traffic.
+    pub links_loaded: usize,
+    /// Links that wait for credits.
+    pub links_waiting: usize,
+    /// Causes, the most severe first.
+    pub causes: Vec<Cause>,
+    /// What these counters cannot show.
+    pub not_judged: Vec<String>,
+}
+
+/// What a link shows.
+struct View<'a> {
+    fabric: &'a Fabric,
+    state: &'a LinkState,
+    jobs: Option<&'a Attribution>,
+}
+
+/// Finds the causes.
+pub fn blame(fabric: &Fabric, state: &LinkState, jobs: Option<&Attribution>) -> Blame {
+    let view = View {
+        fabric,
+        state,
+        jobs,
+    };
+    let mut causes = view.facts();
+    let named: BTreeSet<String> = causes.iter().map(|c| c.name.clone()).collect();
+    let waiting = view.waiting();
+    let mut slow = view.slow(&waiting);
+    slow.retain(|c| !named.contains(&c.name));
+    causes.extend(slow);
+    causes.extend(view.hot_spots(&waiting));
+    causes.sort_by(|a, b| {
+        let rank = |c: &Cause| (c.waiting_links == 0, c.fault);
+        let (x, y) = (rank(a), rank(b));
+        x.0.cmp(&y.0)
+            .then(b.waiting_links.cmp(&a.waiting_links))
+            .then(x.1.cmp(&y.1))
+            .then(a.name.cmp(&b.name))
+    });
+    let known = |c: &hopbyte_fabric::Column| c.known() > 0;
+    let lacks = [
+        (known(&state.errors), "errors: no link counts them"),
+        (known(&state.lanes), "lanes: no link counts them"),
+        (
+            known(&state.credit_stall_ratio),
+            "waiting for credits: no link counts it over a known window",
+        ),
+        (known(&state.used_ratio), "use: no window or no bytes"),
+    ];
+    let lacks = lacks.into_iter().filter(|(known, _)| !known);
+    Blame {
+        schema: "hopbyte.blame/1",
+        links: fabric.links().len(),
+        links_read: state.coverage.iter().filter(|&&c| c > 0.0).count(),
+        links_loaded: fabric
+            .link_ids()
+            .filter(|&l| view.used(l) >= LOADED)
+            .count(),
+        links_waiting: waiting.len(),
+        causes,
+        not_judged: lacks.map(|(_, words)| words.to_owned()).collect(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", significant(100.0 * share, 3))
+}
+
+impl View<'_> {
+    fn used(&self, link: LinkId) -> f64 {
+        self.state.used_ratio.get(link).unwrap_or(0.0)
+    }
+
+    fn stall(&self, link: LinkId) -> f64 {
+        self.state.credit_stall_ratio.get(link).unwrap_or(0.0)
+    }
+
+    fn router(&self, end: End) -> Option<hopbyte_fabric::RouterId> {
+        match end {
+            End::Router(r) => Some(r),
+            End::Node(_) | End::Hosts(_) => None,
+        }
+    }
+
+    /// Links that wait for credits.
+    fn waiting(&self) -> BTreeSet<LinkId> {
+        let waits = |&l: &LinkId| self.stall(l) >= WAITING;
+        self.fabric.link_ids().filter(waits).collect()
+    }
+
+    /// Links that leave the router at which a link ends, except its way back.
+    fn next(&self, link: LinkId) -> Vec<LinkId> {
+        let Some(router) = self.router(self.fabric.link(link).to) else {
+            return Vec::new();
+        };
+        let out = self.fabric.links_from(router).iter().copied();
+        let ejects = self
+            .fabric
+            .nodes_on(router)
+            .iter()
+            .map(|&n| self.fabric.node(n).eject);
+        let back = self.fabric.reverse(link);
+        let all: BTreeSet<LinkId> = out.chain(ejects).collect();
+        all.into_iter().filter(|l| Some(*l) != back).collect()
+    }
+
+    /// Waiting links whose waiting a cause behind this link explains: those that lead to it through waiting links.
+    fn behind(&self, cause: &BTreeSet<LinkId>, waiting: &BTreeSet<LinkId>) -> usize {
+        let mut reached: BTreeSet<LinkId> = BTreeSet::new();
+        let mut front: Vec<LinkId> = cause.iter().copied().collect();
+        while let Some(link) = front.pop() {
+            for &before in waiting
+                .iter()
+                .filter(|w| !reached.contains(w))
+                .collect::<Vec<_>>()
+            {
+                if self.next(before).contains(&link) && !cause.contains(&before) {
+                    reached.insert(before);
+                    front.push(before);
+                }
+            }
+        }
+        reached.len()
+    }
+
+    fn cause(&self, fault: Kind, component: Component, evidence: [String; 2]) -> Cause {
+        let links = self.links_of(component);
+        let mut victims: Vec<String> = Vec::new();
+        for &link in &links {
+            let jobs = self.jobs.map_or(Vec::new(), |jobs| jobs.crossing(link));
+            for job in jobs {
+                if !victims.contains(&job) && victims.len() < JOBS {
+                    victims.push(job);
+                }
+            }
+        }
+        Cause {
+            fault,
+            kind: component.kind(),
+            name: component.name(self.fabric),
+            or: Vec::new(),
+            evidence,
+            waiting_links: 0,
+            victims,
+            filled_by: Vec::new(),
+        }
+    }
+
+    /// The links of a component.
+    fn links_of(&self, component: Component) -> BTreeSet<LinkId> {
+        let at = |l: LinkId, end: End| {
+            let link = self.fabric.link(l);
+            link.from == end || link.to == end
+        };
+        let belongs = |&l: &LinkId| match component {
+            Component::Link(c) | Component::HostLink(c) => l == c,
+            Component::Cable(c) => l == c || self.fabric.reverse(l) == Some(c),
+            Component::Host(n) => at(l, End::Node(n)),
+            Component::Router(r) => at(l, End::Router(r)),
+        };
+        self.fabric.link_ids().filter(belongs).collect()
+    }
+
+    fn of_link(&self, link: LinkId) -> Component {
+        match self.fabric.is_hop(link) {
+            true => Component::Link(link),
+            false => Component::HostLink(link),
+        }
+    }
+
+    /// Links that are down, have lost lanes or count errors.
+    fn facts(&self) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let links = self.fabric.links().len();
+        let window = self.state.window_seconds.unwrap_or(0.0);
+        for id in self.fabric.link_ids() {
+            let link = self.fabric.link(id);
+            let all = f64::from(link.lanes);
+            let lanes = self.state.lanes.get(id).filter(|_| all >= 1.0);
+            if let Some(lanes) = lanes.filter(|&n| n < all) {
+                let fault = if lanes <= 0.0 {
+                    Kind::Down
+                } else {
+                    Kind::Lanes
+                };
+                let evidence = [
+                    format!("{lanes} of its {all} lanes are in service."),
+                    format!("It carried {} of its capacity.", percent(self.used(id))),
+                ];
+                causes.push(self.cause(fault, self.of_link(id), evidence));
+            }
+            let Some(errors) = self.state.errors.get(id).filter(|&e| e >= FEWEST) else {
+                continue;
+            };
+            // A link signals at its full rate even when it is idle.
+            let allowed = (8.0 * BIT_ERRORS * link.nominal.0 * window).max(1.0);
+            if errors * (errors / allowed).ln() - (errors - allowed) < threshold(links) {
+                continue;
+            }
+            let known = self.state.errors.as_slice().iter();
+            let others = known.filter(|&&e| e >= FEWEST).count() - 1;
+            let evidence = [
+                format!("It counts {} transmission errors.", count(errors as usize)),
+                match window > 0.0 {
+                    true => format!(
+                        "A healthy link has at most {} in {} s; {} other links have {FEWEST} or more.",
+                        significant(allowed, 2),
+                        significant(window, 3),
+                        count(others)
+                    ),
+                    false => format!("{} other links have {FEWEST} or more.", count(others)),
+                },
+            ];
+            causes.push(self.cause(Kind::Errors, self.of_link(id), evidence));
+        }
+        causes
+    }
+
+    /// Whether traffic waits for a link: its queue is not empty at the end, or a link before it waits or holds input.
+    fn is_wanted(&self, link: LinkId, waiting: &BTreeSet<LinkId>) -> bool {
+        let queued = self.state.queued_bytes.get(link).is_some_and(|q| q > 0.0);
+        let held = |l: LinkId| self.state.input_stall_ratio.get(l).unwrap_or(0.0) >= WAITING;
+        let Some(router) = self.router(self.fabric.link(link).from) else {
+            return queued;
+        };
+        let end = End::Router(router);
+        let into = |l: &LinkId| self.fabric.link(*l).to == end;
+        queued
+            || self
+                .fabric
+                .links_from(router)
+                .iter()
+                .filter_map(|&l| self.fabric.reverse(l))
+                .chain(
+                    self.fabric
+                        .nodes_on(router)
+                        .iter()
+                        .map(|&n| self.fabric.node(n).inject),
+                )
+                .filter(into)
+                .any(|l| Some(l) != self.fabric.reverse(link) && (waiting.contains(&l) || held(l)))
+    }
+
+    /// Strength of a loaded link as a share: below 1 if it waits without a waiting or full link behind it. `None` if a link
+    /// behind it explains its waiting.
+    fn strength(&self, link: LinkId, waiting: &BTreeSet<LinkId>) -> Option<f64> {
+        let held = self.stall(link);
+        if held < WAITING {
+            return Some(1.0);
+        }
+        let blocked = |&l: &LinkId| {
+            waiting.contains(&l) || self.used(l) >= FULL || self.is_starving(l, waiting)
+        };
+        if self.next(link).iter().any(blocked) {
+            return None;
+        }
+        Some(1.0 - held)
+    }
+
+    /// Whether a link carries far less than it could though traffic waits for it and nothing behind it does.
+    fn is_starving(&self, link: LinkId, waiting: &BTreeSet<LinkId>) -> bool {
+        let used = self.used(link);
+        (LOADED..FULL).contains(&used)
+            && !waiting.contains(&link)
+            && self.state.queued_bytes.get(link).is_some_and(|q| q > 0.0)
+    }
+
+    /// Slow components: where waiting begins.
+    fn slow(&self, waiting: &BTreeSet<LinkId>) -> Vec<Cause> {
+        let mut observed: Vec<LinkId> = Vec::new();
+        let mut observations = Vec::new();
+        for link in self.fabric.link_ids() {
+            let loaded = self.used(link) >= LOADED || waiting.contains(&link);
+            let Some(strength) = loaded.then(|| self.strength(link, waiting)).flatten() else {
+                continue;
+            };
+            let starving = self.is_starving(link, waiting) && self.is_wanted(link, waiting);
+            let strength = if starving {
+                strength.min(self.used(link))
+            } else {
+                strength
+            };
+            observed.push(link);
+            observations.push(Observation {
+                expected: 1.0,
+                measured: strength,
+                sigma: NOISE,
+            });
+        }
+        let mut components: BTreeMap<Component, Vec<usize>> = BTreeMap::new();
+        for (i, &id) in observed.iter().enumerate() {
+            let link = self.fabric.link(id);
+            let mut add = |component| components.entry(component).or_default().push(i);
+            add(self.of_link(id));
+            if let Some(back) = self.fabric.reverse(id).filter(|_| self.fabric.is_hop(id)) {
+                add(Component::Cable(id.min(back)));
+            }
+            for end in [link.from, link.to] {
+                match end {
+                    End::Node(n) => add(Component::Host(n)),
+                    // A slow router holds back the links that end at it.
+                    End::Router(r) if end == link.to => add(Component::Router(r)),
+                    End::Router(_) | End::Hosts(_) => {}
+                }
+            }
+        }
+        components.retain(|component, links| match component {
+            Component::Cable(_) | Component::Host(_) => links.len() == 2,
+            _ => true,
+        });
+        let list: Vec<Component> = components.keys().copied().collect();
+        let hypothesis = |(component, links): (usize, &Vec<usize>)| Hypothesis {
+            component,
+            limits: links.iter().map(|&i| (i, 1.0)).collect(),
+        };
+        let hypotheses: Vec<Hypothesis> = components.values().enumerate().map(hypothesis).collect();
+        let faults = Inference::new(&observations, &hypotheses, TOLERANCE).faults();
+        let of = |fault: &Fault| self.slow_cause(fault, &list, &observed, waiting);
+        faults.iter().map(of).collect()
+    }
+
+    fn slow_cause(
+        &self,
+        fault: &Fault,
+        list: &[Component],
+        observed: &[LinkId],
+        waiting: &BTreeSet<LinkId>,
+    ) -> Cause {
+        let component = list[fault.hypothesis];
+        let links: BTreeSet<LinkId> = fault.lowered.iter().map(|&i| observed[i]).collect();
+        let worst = |a: &&LinkId, b: &&LinkId| self.stall(**a).total_cmp(&self.stall(**b));
+        let first = links.iter().max_by(worst).copied();
+        let receiver = |l: LinkId| matches!(self.fabric.link(l).to, End::Node(_) | End::Hosts(_));
+        let received = first.filter(|&l| receiver(l) && self.stall(l) >= WAITING);
+        let (fault_kind, component) = match received.map(|l| self.fabric.link(l).to) {
+            Some(End::Node(n)) => (Kind::SlowReceiver, Component::Host(n)),
+            _ => (Kind::Slow, component),
+        };
+        let shown = first.map_or(String::new(), |l| match self.stall(l) >= WAITING {
+            true => format!(
+                "{} waits {} of the time and carries {} of its capacity, though nothing behind it waits or is full.",
+                self.fabric.link_name(l),
+                percent(self.stall(l)),
+                percent(self.used(l))
+            ),
+            false => format!(
+                "{} carries {} of its capacity while traffic is queued for it.",
+                self.fabric.link_name(l),
+                percent(self.used(l))
+            ),
+        });
+        let behind = self.behind(&links, waiting);
+        let others = format!(
+            "{} other links wait behind it; {} of {} loaded links wait at all.",
+            count(behind),
+            count(waiting.len()),
+            count(observed.len())
+        );
+        let mut cause = self.cause(fault_kind, component, [shown, others]);
+        cause.waiting_links = behind + links.iter().filter(|l| waiting.contains(l)).count();
+        let named = |c: Component| format!("{} {}", c.kind(), c.name(self.fabric));
+        let tied = fault
+            .or
+            .iter()
+            .map(|&(h, _)| list[h])
+            .chain([list[fault.hypothesis]]);
+        let tied: BTreeSet<Component> = tied.filter(|&c| c != component).collect();
+        cause.or = tied.into_iter().map(named).collect();
+        cause
+    }
+
+    /// Full links for which others wait.
+    fn hot_spots(&self, waiting: &BTreeSet<LinkId>) -> Vec<Cause> {
+        let full = |&l: &LinkId| self.used(l) >= FULL && !waiting.contains(&l);
+        let mut causes = Vec::new();
+        for link in self.fabric.link_ids().filter(full) {
+            let behind = self.behind(&BTreeSet::from([link]), waiting);
+            if behind == 0 {
+                continue;
+            }
+            let carried = self.state.received_bytes.get(link);
+            let by = self.jobs.map(|jobs| jobs.link(link, carried));
+            let most = by.as_ref().and_then(|by| by.jobs.first());
+            let filled = match (most, carried) {
+                (Some(job), Some(carried)) => format!(
+                    "It carries {} of its capacity, {} of it by job {}.",
+                    percent(self.used(link)),
+                    percent(job.bytes / carried.max(1.0)),
+                    job.job
+                ),
+                _ => format!("It carries {} of its capacity.", percent(self.used(link))),
+            };
+            let others = format!("{} links wait behind it.", count(behind));
+            let mut cause = self.cause(Kind::HotSpot, self.of_link(link), [filled, others]);
+            cause.waiting_links = behind;
+            cause.filled_by = by.map_or(Vec::new(), |by| by.jobs);
+            causes.push(cause);
+        }
+        causes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::random::Random;
+    use hopbyte_fabric::{RouterId, spec};
+
+    /// A healthy machine under load: used at random, hardly any waiting, no errors.
+    fn healthy(fabric: &Fabric, random: &mut Random) -> LinkState {
+        let mut state = LinkState::unknown(fabric);
+        state.window_seconds = Some(10.0);
+        for link in fabric.link_ids() {
+            let used = 0.05 + 0.7 * random.unit();
+            state.coverage[link.index()] = 1.0;
+            state.used_ratio.set(link, Some(used));
+            let bytes = used * 10.0 * fabric.link(link).capacity().0;
+            state.received_bytes.set(link, Some(bytes));
+            state
+                .credit_stall_ratio
+                .set(link, Some(0.04 * random.unit()));
+            state.errors.set(link, Some(random.below(3) as f64));
+            state
+                .lanes
+                .set(link, Some(f64::from(fabric.link(link).lanes)));
+        }
+        state
+    }
+
+    #[test]
+    fn healthy_machines_are_not_blamed() {
+        let mut random = Random::new(1);
+        for machine in ["torus:4x4:nodes=2", "fattree:k=4,levels=2"] {
+            let fabric = spec::fabric(machine).unwrap();
+            for _ in 0..100 {
+                let found = blame(&fabric, &healthy(&fabric, &mut random), None);
+                assert!(found.causes.is_empty(), "{machine}: {:?}", found.causes);
+                assert!(found.not_judged.is_empty());
+            }
+        }
+    }
+
+    /// Faults drawn at random: the first cause is the right one.
+    #[test]
+    fn the_cause_is_named_first() {
+        let mut random = Random::new(2);
+        let fabric = spec::fabric("torus:4x4x4:nodes=2").unwrap();
+        let hops: Vec<LinkId> = fabric.link_ids().filter(|&l| fabric.is_hop(l)).collect();
+        let (mut right, mut total) = (0, 0);
+        for round in 0..200 {
+            let mut state = healthy(&fabric, &mut random);
+            let link = hops[random.below(hops.len())];
+            let node = fabric
+                .node_ids()
+                .nth(random.below(fabric.nodes().len()))
+                .unwrap();
+            let router = RouterId::of(random.below(fabric.routers().len()));
+            let mut stall = |l: LinkId, share: f64| state.credit_stall_ratio.set(l, Some(share));
+            // Links into a router wait for what leaves it.
+            let before = |end: End| -> Vec<LinkId> {
+                fabric
+                    .link_ids()
+                    .filter(|&l| fabric.link(l).to == end)
+                    .collect()
+            };
+            let (kind, name) = match round % 6 {
+                0 => {
+                    state
+                        .errors
+                        .set(link, Some(100.0 + random.below(100_000) as f64));
+                    (Kind::Errors, fabric.link_name(link))
+                }
+                1 => {
+                    state.lanes.set(link, Some(0.0));
+                    (Kind::Down, fabric.link_name(link))
+                }
+                2 => {
+                    // A slow host pauses its link, and the links into its router wait too.
+                    stall(fabric.node(node).eject, 0.3 + 0.6 * random.unit());
+                    for l in before(End::Router(fabric.node(node).router)) {
+                        stall(l, 0.1 + 0.2 * random.unit());
+                    }
+                    (Kind::SlowReceiver, fabric.node(node).name.clone())
+                }
+                3 => {
+                    stall(link, 0.3 + 0.6 * random.unit());
+                    (Kind::Slow, fabric.link_name(link))
+                }
+                4 => {
+                    for l in before(End::Router(router)) {
+                        stall(l, 0.4 + 0.1 * random.unit());
+                    }
+                    (Kind::Slow, fabric.router(router).name.clone())
+                }
+                _ => {
+                    state.used_ratio.set(link, Some(0.98));
+                    for l in before(fabric.link(link).from) {
+                        if Some(l) != fabric.reverse(link) {
+                            state
+                                .credit_stall_ratio
+                                .set(l, Some(0.1 + 0.3 * random.unit()));
+                        }
+                    }
+                    (Kind::HotSpot, fabric.link_name(link))
+                }
+            };
+            let found = blame(&fabric, &state, None);
+            total += 1;
+            let ok = found
+                .causes
+                .first()
+                .is_some_and(|c| c.fault == kind && c.name == name);
+            right += usize::from(ok);
+            if !ok {
+                println!("{kind:?} {name}: {:?}", found.causes);
+            }
+        }
+        assert!(right * 100 >= total * 95, "{right} of {total}");
+    }
+}

@@ -1,0 +1,318 @@
+//! Job lists of batch systems: Slurm, PBS, Flux, and a plain CSV.
+
+use super::Jobs;
+use crate::ObserveError;
+use crate::counters::cells;
+use crate::placement::host_list;
+use crate::text::{Text, lossy};
+use hopbyte_fabric::{Fabric, InputError};
+use serde_json::{Map, Value};
+
+/// Maximum number of jobs in a list.
+const MOST: usize = 1 << 20;
+/// What a list of jobs may be.
+const EXPECTED: &str =
+    "jobs: JSON of squeue, sacct, scontrol, qstat or flux, text of scontrol or qstat, or a CSV";
+
+/// A job as its batch system lists it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Listed {
+    id: String,
+    hosts: String,
+    running: bool,
+    /// Start and end in Unix seconds, if they are known.
+    start: Option<f64>,
+    end: Option<f64>,
+}
+
+/// Reads a list; `at` selects the jobs that ran at a time in Unix seconds, else those that run. `None`: no such list.
+pub(super) fn read(
+    text: &Text,
+    fabric: &Fabric,
+    at: Option<f64>,
+) -> Option<Result<Jobs, ObserveError>> {
+    let content = lossy(text.bytes());
+    let start = content.trim_start();
+    let listed = if start.starts_with('{') {
+        json(text, start)
+    } else if start.starts_with("JobId=") {
+        scontrol(text, start)
+    } else if start.starts_with("Job Id:") {
+        qstat(text, start)
+    } else {
+        csv(text)?
+    };
+    Some(listed.and_then(|listed| place(text, fabric, &listed, at)))
+}
+
+/// The jobs of the time on the nodes of the fabric.
+fn place(
+    text: &Text,
+    fabric: &Fabric,
+    listed: &[Listed],
+    at: Option<f64>,
+) -> Result<Jobs, ObserveError> {
+    let mut jobs = Jobs::default();
+    let mut others = 0;
+    for job in listed {
+        let ran = match at {
+            None => job.running,
+            Some(at) => job.start.is_some_and(|s| s <= at) && job.end.is_none_or(|e| at <= e),
+        };
+        if !ran {
+            others += 1;
+            continue;
+        }
+        let hosts = host_list(&job.hosts).ok_or_else(|| {
+            let found: String = job.hosts.chars().take(80).collect();
+            text.error(
+                found,
+                format!("the nodes of job {}, such as n[001-004,7]", job.id),
+            )
+        })?;
+        for host in hosts {
+            match fabric.find_node(&host) {
+                Ok(node) => jobs.put(node, &job.id),
+                Err(_) => jobs.unmatched += 1,
+            }
+        }
+    }
+    jobs.others = others;
+    if jobs.nodes() > 0 || (listed.is_empty() && at.is_none()) {
+        return Ok(jobs);
+    }
+    let found = format!(
+        "{} jobs, {others} of them not running then, {} hosts that are no node of the fabric",
+        listed.len(),
+        jobs.unmatched
+    );
+    let error = text.error(found, format!("jobs on {}", fabric.source()));
+    let hint = match (others, at) {
+        (0, _) => "do the jobs belong to this fabric?",
+        (_, None) => "--jobs-at TIME selects the jobs of a past time, in Unix seconds",
+        (_, Some(_)) => "is the time in Unix seconds, within the list?",
+    };
+    Err(error.hint(hint).into())
+}
+
+fn checked(text: &Text, id: &str) -> Result<String, InputError> {
+    let id = id.trim();
+    let printable = !id.is_empty() && id.len() <= 64 && !id.contains(char::is_control);
+    if printable {
+        return Ok(id.to_owned());
+    }
+    let found: String = id.chars().take(80).collect();
+    Err(text.error(found, "a job id of at most 64 characters"))
+}
+
+/// A number that Slurm prints plainly or as `{"set": …, "infinite": …, "number": …}`; 0 is not known.
+fn number(value: Option<&Value>) -> Option<f64> {
+    let value = value?;
+    let plain = value.as_f64();
+    let set = || {
+        let flag = |name| value.get(name).and_then(Value::as_bool);
+        let known = flag("set") != Some(false) && flag("infinite") != Some(true);
+        value
+            .get("number")
+            .and_then(Value::as_f64)
+            .filter(|_| known)
+    };
+    plain.or_else(set).filter(|&n| n > 0.0)
+}
+
+/// A word that Slurm prints plainly, in a list, or below `current`.
+fn word(value: Option<&Value>) -> Option<&str> {
+    match value? {
+        Value::String(word) => Some(word),
+        Value::Array(words) => word(words.first()),
+        Value::Object(parts) => word(parts.get("current")),
+        _ => None,
+    }
+}
+
+fn json(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
+    let document: Value =
+        serde_json::from_str(content).map_err(|e| text.error(format!("no JSON: {e}"), EXPECTED))?;
+    let wrong = || text.error("JSON of another kind", EXPECTED);
+    if let Some(Value::Object(jobs)) = document.get("Jobs") {
+        let job = |(id, job): (&String, &Value)| pbs(text, id, job.as_object().ok_or_else(wrong)?);
+        return jobs
+            .iter()
+            .map(job)
+            .collect::<Result<_, _>>()
+            .map_err(Into::into);
+    }
+    let Some(Value::Array(jobs)) = document.get("jobs") else {
+        return Err(wrong().into());
+    };
+    if jobs.len() > MOST {
+        return Err(text
+            .error(format!("{} jobs", jobs.len()), format!("at most {MOST}"))
+            .into());
+    }
+    let job = |job: &Value| {
+        let job = job.as_object().ok_or_else(wrong)?;
+        if job.contains_key("nodelist") {
+            flux(text, job)
+        } else {
+            slurm(text, job)
+        }
+    };
+    jobs.iter()
+        .map(job)
+        .collect::<Result<_, _>>()
+        .map_err(Into::into)
+}
+
+/// An element of `jobs` of `squeue --json`, `sacct --json` or `scontrol show job --json`.
+fn slurm(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
+    let time = job.get("time");
+    let of = |name: &str, long: &str| {
+        number(time.and_then(|t| t.get(name))).or_else(|| number(job.get(long)))
+    };
+    let state = word(job.get("job_state")).or_else(|| word(job.get("state")));
+    let Some(id) = job.get("job_id").and_then(Value::as_u64) else {
+        return Err(text.error("a job without job_id", "jobs of Slurm"));
+    };
+    Ok(Listed {
+        id: checked(text, &id.to_string())?,
+        hosts: slurm_hosts(word(job.get("nodes")).unwrap_or_default()),
+        running: state.is_some_and(|s| s == "RUNNING"),
+        start: of("start", "start_time"),
+        end: of("end", "end_time"),
+    })
+}
+
+/// Slurm's words for no nodes become none.
+fn slurm_hosts(hosts: &str) -> String {
+    match hosts.trim() {
+        "None assigned" | "(null)" | "None" => String::new(),
+        hosts => hosts.to_owned(),
+    }
+}
+
+/// An element of `jobs` of `flux jobs --json`.
+fn flux(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
+    let id = match job.get("id") {
+        Some(Value::String(id)) => id.clone(),
+        Some(id @ Value::Number(_)) => id.to_string(),
+        _ => return Err(text.error("a job without id", "jobs of Flux")),
+    };
+    let state = word(job.get("state")).or_else(|| word(job.get("status")));
+    Ok(Listed {
+        id: checked(text, &id)?,
+        hosts: word(job.get("nodelist")).unwrap_or_default().to_owned(),
+        running: state.is_some_and(|s| s == "RUN"),
+        start: number(job.get("t_run")),
+        end: number(job.get("t_cleanup")).or_else(|| number(job.get("t_inactive"))),
+    })
+}
+
+/// An element of `Jobs` of `qstat -f -F json`.
+fn pbs(text: &Text, id: &str, job: &Map<String, Value>) -> Result<Listed, InputError> {
+    Ok(Listed {
+        id: checked(text, id)?,
+        hosts: pbs_hosts(word(job.get("exec_host")).unwrap_or_default()),
+        running: word(job.get("job_state")).is_some_and(|s| s == "R"),
+        ..Listed::default()
+    })
+}
+
+/// `n1/0*4+n2/0*4` as a list of hosts.
+fn pbs_hosts(hosts: &str) -> String {
+    let host = |part: &str| part.split('/').next().unwrap_or_default().trim().to_owned();
+    let hosts: Vec<String> = hosts.split('+').map(host).collect();
+    hosts.join(",")
+}
+
+/// Text of `scontrol show job`: records of `KEY=VALUE` words, each from `JobId=`. Its times have no zone and are not read.
+fn scontrol(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
+    let mut jobs: Vec<Listed> = Vec::new();
+    for word in content.split_whitespace() {
+        let Some((key, value)) = word.split_once('=') else {
+            continue;
+        };
+        if key == "JobId" {
+            jobs.push(Listed {
+                id: checked(text, value)?,
+                ..Listed::default()
+            });
+        }
+        let Some(job) = jobs.last_mut() else { continue };
+        match key {
+            "JobState" => job.running = value == "RUNNING",
+            // `ReqNodeList` and `ExcNodeList` are other keys.
+            "NodeList" => job.hosts = slurm_hosts(value),
+            _ => {}
+        }
+    }
+    Ok(jobs)
+}
+
+/// Text of `qstat -f`: `Job Id: …` and indented `key = value` lines, continued on lines that begin with a tab.
+fn qstat(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
+    let unfolded = content.replace("\r\n", "\n").replace("\n\t", "");
+    let mut jobs: Vec<Listed> = Vec::new();
+    for line in unfolded.lines() {
+        if let Some(id) = line.strip_prefix("Job Id:") {
+            jobs.push(Listed {
+                id: checked(text, id)?,
+                ..Listed::default()
+            });
+        }
+        let Some((key, value)) = line.trim().split_once(" = ") else {
+            continue;
+        };
+        let Some(job) = jobs.last_mut() else { continue };
+        match key {
+            "job_state" => job.running = value.trim() == "R",
+            "exec_host" => job.hosts = pbs_hosts(value),
+            _ => {}
+        }
+    }
+    Ok(jobs)
+}
+
+/// Lines `job,node` with a header, in any order of columns, and optional `start` and `end` in Unix seconds. `None`: the
+/// first line is no such header.
+fn csv(text: &Text) -> Option<Result<Vec<Listed>, ObserveError>> {
+    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
+    let header = lines.next()?;
+    let names: Vec<String> = cells(header.bytes)
+        .map(|c| lossy(c).trim().to_ascii_lowercase())
+        .collect();
+    let column = |words: &[&str]| names.iter().position(|n| words.contains(&n.as_str()));
+    let job = column(&["job", "jobid", "job_id"])?;
+    let node = column(&["node", "host", "hostname", "nodes"])?;
+    let times = [column(&["start"]), column(&["end"])];
+    let row = |line: crate::text::Line<'_>| {
+        let row: Vec<String> = cells(line.bytes)
+            .map(|c| lossy(c).trim().to_owned())
+            .collect();
+        if row.len() != names.len() {
+            return Err(text.error_at(line, format!("{} cells", names.len())).into());
+        }
+        let time = |at: Option<usize>| match at.map(|at| row[at].as_str()) {
+            None | Some("") => Ok(None),
+            Some(cell) => cell
+                .parse::<f64>()
+                .ok()
+                .filter(|t| t.is_finite())
+                .map(Some)
+                .ok_or_else(|| text.error_at(line, "times in Unix seconds")),
+        };
+        Ok(Listed {
+            id: checked(text, &row[job])?,
+            hosts: row[node].clone(),
+            running: true,
+            start: time(times[0])?,
+            end: time(times[1])?,
+        })
+    };
+    // Without a start a job of a table has always run.
+    let open = |listed: Listed| Listed {
+        start: listed.start.or(Some(f64::NEG_INFINITY)),
+        ..listed
+    };
+    Some(lines.map(|l| row(l).map(open)).collect())
+}

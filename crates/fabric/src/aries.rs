@@ -4,7 +4,7 @@
 //! chassis, black between chassis, blue between groups. The naming rules agree with the dumps of Edison, Theta and
 //! Mutrino.
 
-use crate::dragonfly::{Dragonfly, LinkClass};
+use crate::dragonfly::{Arrangement, Dragonfly, LinkClass};
 use crate::error::FabricError;
 use crate::fabric::{Fabric, Family};
 use crate::units::{BytesPerSecond, Seconds};
@@ -86,6 +86,7 @@ pub fn machine(groups: Vec<u32>, chassis: u32, slots: u32, blue_tiles: u32) -> D
         ],
         global_links: blue_tiles / 2,
         global: class("blue", 2, GLOBAL_TILE),
+        arrangement: Arrangement::SameChassis,
         nodes_per_router: 4,
         host: HOST,
         hop_latency: HOP_LATENCY,

@@ -26,6 +26,18 @@ impl LinkClass {
     }
 }
 
+/// Assignment of the links between groups to the routers of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// To the routers in order and as evenly as possible, peer group after peer group.
+    Consecutive,
+    /// Cray's cabling of Aries: every chassis has the same number of links to a peer group, and a link joins the same
+    /// chassis of both groups. Peers take the slots in order, a block of slots each; when the slots are used up, the
+    /// next peer begins at slot 0 again. The published dumps of Edison and Theta follow this rule link by link.
+    /// Where the numbers do not divide, [`Arrangement::Consecutive`].
+    SameChassis,
+}
+
 /// Parameters of a dragonfly with groups that are all-to-all along each of their dimensions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dragonfly {
@@ -40,6 +52,8 @@ pub struct Dragonfly {
     pub global_links: u32,
     /// Class of these links.
     pub global: LinkClass,
+    /// Routers at which the links between groups end.
+    pub arrangement: Arrangement,
     /// Nodes per router.
     pub nodes_per_router: u32,
     /// Capacity of each node's link, one direction.
@@ -57,8 +71,7 @@ impl Dragonfly {
     /// Builds it; `names` gives router and node names from coordinates (group, position in each local dimension) and
     /// the node's index on its router, with the node's own number.
     ///
-    /// Global links are assigned to the routers of a group in order and as evenly as possible, peer group after peer
-    /// group: the consecutive arrangement. Real machines differ; if the wiring matters, read the machine's own dump.
+    /// Real machines may be cabled otherwise; if the wiring matters, read the machine's own dump.
     pub fn build(
         &self,
         source: &str,
@@ -157,10 +170,17 @@ impl Dragonfly {
         let each = (groups.saturating_sub(1) * self.global_links)
             .div_ceil(size)
             .max(1);
-        // Index of the k-th link of a group to a peer among all links of the group.
+        let block = self.slots_per_peer();
+        // Router of the k-th link of a group to a peer.
         let router = |group: u32, peer: u32, k: u32| {
             let rank = if peer > group { peer - 1 } else { peer };
-            RouterId(group * size + (rank * self.global_links + k) / each)
+            let local = match block {
+                Some((width, slots)) => {
+                    k / width * slots + rank % (slots / width) * width + k % width
+                }
+                None => (rank * self.global_links + k) / each,
+            };
+            RouterId(group * size + local)
         };
         for a in 0..groups {
             for z in a + 1..groups {
@@ -174,6 +194,17 @@ impl Dragonfly {
                 }
             }
         }
+    }
+
+    /// Slots of a chassis with a link to one peer group, and slots of a chassis; `None` for the consecutive
+    /// arrangement.
+    fn slots_per_peer(&self) -> Option<(u32, u32)> {
+        let [(chassis, _), (slots, _)] = self.local[..] else {
+            return None;
+        };
+        let width = self.global_links / chassis;
+        let divides = width > 0 && self.global_links == width * chassis && slots % width == 0;
+        (self.arrangement == Arrangement::SameChassis && divides).then_some((width, slots))
     }
 
     /// Adds both directions of a link between two routers, on their next free ports.
@@ -236,6 +267,7 @@ pub fn slingshot(groups: u32, switches: u32, nodes: u32, global_links: u32) -> D
         local: vec![(switches, port("local"))],
         global_links,
         global: port("global"),
+        arrangement: Arrangement::Consecutive,
         nodes_per_router: nodes,
         host: SLINGSHOT_PORT,
         hop_latency: SLINGSHOT_HOP,
@@ -263,6 +295,7 @@ pub fn canonical(
         local: vec![(a, class("local"))],
         global_links,
         global: class("global"),
+        arrangement: Arrangement::Consecutive,
         nodes_per_router: p,
         host: link,
         hop_latency: Seconds(100e-9),

@@ -367,6 +367,12 @@ impl Fabric {
         &self.nodes_of[self.nodes_of_offsets[i] as usize..self.nodes_of_offsets[i + 1] as usize]
     }
 
+    /// Number of distinct values of the first coordinate: groups of a dragonfly, of which numbers may be absent.
+    pub fn groups(&self) -> u32 {
+        let first = self.router_ids().filter_map(|r| self.coord(r)?.first());
+        first.collect::<std::collections::BTreeSet<_>>().len() as u32
+    }
+
     /// Coordinates of a router, if the fabric is a grid.
     pub fn coord(&self, router: RouterId) -> Option<&[u32]> {
         let n = self.shape.as_ref()?.dims.len();
@@ -391,7 +397,8 @@ impl Fabric {
 
     /// Finds a router by name, alias (GUID, LID) or coordinates (`3,0,7` or `(3,0,7)`).
     pub fn find_router(&self, text: &str) -> Result<RouterId, FabricError> {
-        if let Some(&id) = self.router_index.get(text) {
+        let by_guid = || self.router_index.get(&full_guid(text)?);
+        if let Some(&id) = self.router_index.get(text).or_else(by_guid) {
             return Ok(id);
         }
         if let Some(id) = parse_coord(text).and_then(|c| self.router_at(&c)) {
@@ -403,7 +410,8 @@ impl Fabric {
     /// Finds a node by name, alias (GUID, LID), host name (if the host has one endpoint), nid (`1234` or `nid01234`),
     /// or the name of a router that has exactly one node.
     pub fn find_node(&self, text: &str) -> Result<NodeId, FabricError> {
-        if let Some(&id) = self.node_index.get(text) {
+        let by_guid = || self.node_index.get(&full_guid(text)?);
+        if let Some(&id) = self.node_index.get(text).or_else(by_guid) {
             return Ok(id);
         }
         let on_host: Vec<NodeId> = self.find_host(text);
@@ -567,6 +575,18 @@ impl Fabric {
             })
             .collect()
     }
+}
+
+/// `0x` and the 16 digits of a GUID that is written without its leading zeros.
+fn full_guid(text: &str) -> Option<String> {
+    let digits = text
+        .strip_prefix("0x")
+        .filter(|d| (1..16).contains(&d.len()))?;
+    let guid = u64::from_str_radix(digits, 16).ok()?;
+    digits
+        .bytes()
+        .all(|b| b.is_ascii_hexdigit())
+        .then(|| format!("0x{guid:016x}"))
 }
 
 /// Parses `x,y,z` with optional parentheses.

@@ -137,8 +137,11 @@ fn family_text(fabric: &Fabric) -> String {
         (Family::Aries, 2) => "slots".to_owned(),
         _ => Direction::letter(dim).to_string(),
     };
+    let is_group = |dim| fabric.family() == Family::Aries && dim == 0;
     let sizes = shape.dims.iter().enumerate();
     let dims: Vec<String> = sizes
+        // Groups may be absent: Edison's numbers go to 15, and it has 15 groups.
+        .map(|(dim, &size)| (dim, if is_group(dim) { fabric.groups() } else { size }))
         .map(|(dim, size)| format!("{} {size}", name(dim)))
         .collect();
     format!("{family}, {}", dims.join(" x "))

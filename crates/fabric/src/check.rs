@@ -160,7 +160,12 @@ fn route_findings(fabric: &Fabric, routing: &Routing, reach: &Reach) -> Vec<Find
     if let Routing::DimensionOrder(order) = routing
         && !order.is_one_order()
     {
-        let text = "no single order of dimensions routes all pairs; orders are mixed".to_owned();
+        let safety = match order.is_mixed_safely() {
+            Some(false) => ", and no list of orders without a credit loop was found",
+            _ => "",
+        };
+        let text =
+            format!("no single order of dimensions routes all pairs; orders are mixed{safety}");
         found.push(finding("no_route_order", false, text, Vec::new()));
     }
     found

@@ -2,6 +2,7 @@
 
 use super::rings::Rings;
 use super::unroutable::{Dead, Unroutable};
+use super::{Routing, dependencies};
 use crate::fabric::{Direction, End, Fabric, Family, NONE, Shape};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
@@ -11,7 +12,6 @@ use rayon::prelude::*;
 ///
 /// With links down, a ring is travelled in the longer direction if the shorter one is broken; two breaks disconnect a
 /// ring (paper 002, II.E). [`DimensionOrder::rerouted`] then tries other orders.
-/// two breaks falls apart (paper 002, II.E). [`DimensionOrder::rerouted`] then tries other orders.
 #[derive(Clone, Debug)]
 pub struct DimensionOrder {
     shape: Shape,
@@ -21,7 +21,14 @@ pub struct DimensionOrder {
     links: Vec<[u32; 2]>,
     /// Breaks in the rings; `None` if every link is up.
     rings: Option<Rings>,
+    /// Whether the mixture of orders was found to be free of credit loops; `None` for one order, and on machines too
+    /// large to try lists.
+    mixed_safely: Option<bool>,
 }
+
+/// Pairs of routers that are followed at most to find a list of orders without a credit loop, and lists that are tried.
+const MOST_PAIRS: u64 = 1 << 27;
+const MOST_LISTS: usize = 36;
 
 impl DimensionOrder {
     /// X-Y-Z order for a fabric on a torus or mesh; `None` for other families.
@@ -58,14 +65,20 @@ impl DimensionOrder {
             orders: vec![order],
             links,
             rings: None,
+            mixed_safely: None,
         };
         routing.set_down(fabric, &[]);
         Some(routing)
     }
 
     /// Rerouting as in Cray's link recovery (paper 002, II.E): X-Y-Z if that connects every pair of routers with
-    /// nodes; otherwise the first other order that connects them all; otherwise each pair uses the first order that
-    /// connects it, and pairs without one have no route.
+    /// nodes; otherwise the first other order that connects them all; otherwise each pair uses the first order of a
+    /// list that connects it, and pairs without one have no route. Of these lists the first without a credit loop is
+    /// taken, if one is found.
+    ///
+    /// Where every router has nodes, a ring that is cut in two leaves pairs without a route in any order (those that
+    /// differ in its dimension alone), and every order loses other pairs: then only a list serves all that can be
+    /// served.
     pub fn rerouted(fabric: &Fabric) -> Option<Self> {
         Self::new(fabric)?.try_orders(fabric)
     }
@@ -85,8 +98,46 @@ impl DimensionOrder {
                 return Some(self);
             }
         }
+        Some(self.with_safe_list(fabric, all))
+    }
+
+    /// Takes the first list of orders without a credit loop, among those that the bound on pairs allows; the natural
+    /// one if there is none.
+    fn with_safe_list(mut self, fabric: &Fabric, all: Vec<Vec<u8>>) -> Self {
+        let hosts = fabric
+            .router_ids()
+            .filter(|&r| !fabric.nodes_on(r).is_empty())
+            .count() as u64;
+        let most = (MOST_PAIRS / (hosts * hosts).max(1)) as usize;
+        let list = |first: usize, second: usize| -> Vec<Vec<u8>> {
+            let rest = (0..all.len()).filter(|&i| i != first && i != second);
+            let begin = if first == second {
+                vec![first]
+            } else {
+                vec![first, second]
+            };
+            begin
+                .into_iter()
+                .chain(rest)
+                .map(|i| all[i].clone())
+                .collect()
+        };
+        // Every order first, then every two.
+        let ones = (0..all.len()).map(|i| (i, i));
+        let twos = (0..all.len() * all.len()).map(|i| (i / all.len(), i % all.len()));
+        let pairs = ones.chain(twos.filter(|(i, j)| i != j));
+        for (first, second) in pairs.take(most.min(MOST_LISTS)) {
+            let orders = list(first, second);
+            self.orders = orders;
+            self.mixed_safely = Some(true);
+            let routing = Routing::DimensionOrder(self.clone());
+            if dependencies::credit_loop(fabric, &routing).is_none() {
+                return self;
+            }
+        }
+        self.mixed_safely = (most > 0).then_some(false);
         self.orders = all;
-        Some(self)
+        self
     }
 
     fn set_down(&mut self, fabric: &Fabric, down: &[LinkId]) {
@@ -153,6 +204,12 @@ impl DimensionOrder {
         self.orders.len() == 1
     }
 
+    /// Whether a mixture of orders was found to be free of credit loops; `None` for one order, and on machines of more
+    /// than 11,585 routers with nodes, where lists are not tried.
+    pub fn is_mixed_safely(&self) -> Option<bool> {
+        self.mixed_safely
+    }
+
     /// Whether every link of the grid exists and is up.
     pub fn is_healthy(&self) -> bool {
         self.rings.is_none()
@@ -170,10 +227,12 @@ impl DimensionOrder {
         } else {
             "shorter way round that works"
         };
-        let retry = if self.is_one_order() {
-            ""
-        } else {
-            ", other orders where that one fails"
+        let retry = match self.mixed_safely {
+            None if self.is_one_order() => "",
+            None | Some(true) => ", other orders where that one fails",
+            Some(false) => {
+                ", other orders where that one fails (no list of orders without a credit loop was found)"
+            }
         };
         format!(
             "dimension order {}{retry}, {way}, ties positive",

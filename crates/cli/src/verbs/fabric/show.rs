@@ -132,17 +132,13 @@ fn family_text(fabric: &Fabric) -> String {
         return family.to_owned();
     };
     let name = |dim| match (fabric.family(), dim) {
-        (Family::Aries, 0) => "groups".to_owned(),
-        (Family::Aries, 1) => "chassis".to_owned(),
-        (Family::Aries, 2) => "slots".to_owned(),
+        (Family::Aries, 0..3) => ["groups", "chassis", "slots"][dim].to_owned(),
         _ => Direction::letter(dim).to_string(),
     };
-    let is_group = |dim| fabric.family() == Family::Aries && dim == 0;
-    let sizes = shape.dims.iter().enumerate();
-    let dims: Vec<String> = sizes
-        // Groups may be absent: Edison's numbers go to 15, and it has 15 groups.
-        .map(|(dim, &size)| (dim, if is_group(dim) { fabric.groups() } else { size }))
-        .map(|(dim, size)| format!("{} {size}", name(dim)))
-        .collect();
+    let size = |(dim, size): (usize, &u32)| match name(dim).as_str() {
+        "groups" => format!("groups {}", fabric.groups()),
+        name => format!("{name} {size}"),
+    };
+    let dims: Vec<String> = shape.dims.iter().enumerate().map(size).collect();
     format!("{family}, {}", dims.join(" x "))
 }

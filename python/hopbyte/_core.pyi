@@ -231,6 +231,7 @@ def load_fabric(
     routes: Sequence[_Path] = ...,
     system_map: _Path | None = None,
     names: _Path | None = None,
+    hosts: Sequence[str] = ...,
     down: Sequence[str] = ...,
     routing: str | None = None,
 ) -> Machine: ...

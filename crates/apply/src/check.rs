@@ -89,7 +89,7 @@ impl Launch<'_> {
     /// # Errors
     /// An invalid host name, or two allocated endpoints of one host, which ranks cannot tell apart.
     pub fn check(&self, seen: &[Option<Seen>], cores: bool) -> Result<Checked, ApplyError> {
-        let layout = Layout::new(self, "a check")?;
+        let layout = Layout::new(self)?;
         Ok(compared(&layout, seen, cores))
     }
 }

@@ -25,20 +25,6 @@ pub enum ApplyError {
         /// Its host name.
         found: String,
     },
-    /// Two allocated endpoints of one host, which a launcher cannot tell apart.
-    #[error(
-        "{host} is allocated twice, as {first} and {second}, and {launcher} places by host\nhint: allocate one endpoint of each host"
-    )]
-    SharedHost {
-        /// Host name.
-        host: String,
-        /// One endpoint.
-        first: String,
-        /// The other.
-        second: String,
-        /// The launcher.
-        launcher: &'static str,
-    },
     /// An unknown machine format.
     #[error("no format '{found}'\nhint: one of {known}")]
     UnknownFormat {

@@ -264,7 +264,7 @@ impl Launch<'_> {
                 advice: Advice::default(),
             },
             Write::Hosts { text, advice } => {
-                let layout = Layout::new(self, syntax.name)?;
+                let layout = Layout::new(self)?;
                 Prepared {
                     text: text(&layout)?,
                     advice: advice(&layout, self.mpich).bound(syntax.binding, &layout),

@@ -31,25 +31,28 @@ pub struct SlotCores {
 
 /// Hosts in the allocation's order and the position of every rank.
 pub(crate) struct Layout<'a> {
-    /// Host names by position in the allocation, checked.
+    /// Host names in the order of first allocated nodes, checked.
     pub(crate) hosts: Vec<&'a str>,
-    /// Slots by position in the allocation.
+    /// Slots by host.
     pub(crate) slots: Vec<u32>,
-    /// Position in the allocation by rank.
+    /// Host by rank.
     pub(crate) place: Vec<u32>,
-    /// Slot on its node by rank.
+    /// Slot on its host by rank.
     pub(crate) slot: Vec<u32>,
     /// The cores of the slots, if known.
     pub(crate) cores: Option<&'a SlotCores>,
 }
 
 impl<'a> Layout<'a> {
-    /// Checks host names; two allocated nodes may not share a name, since `launcher` places by host.
-    pub(crate) fn new(launch: &Launch<'a>, launcher: &'static str) -> Result<Self, ApplyError> {
+    /// Checks host names. Allocated nodes of one host are one host with their slots together, in order.
+    pub(crate) fn new(launch: &Launch<'a>) -> Result<Self, ApplyError> {
         let (fabric, allocation, placement) = (launch.fabric, launch.allocation, launch.placement);
         let mut hosts: Vec<&str> = Vec::new();
-        let mut first: HashMap<&str, &str> = HashMap::new();
-        for &(id, _) in allocation.nodes() {
+        let mut slots: Vec<u32> = Vec::new();
+        let mut index: HashMap<&str, usize> = HashMap::new();
+        // Host and first slot of every allocated node.
+        let mut seats: Vec<(u32, u32)> = Vec::with_capacity(allocation.nodes().len());
+        for &(id, capacity) in allocation.nodes() {
             let node = fabric.node(id);
             if !is_host_name(&node.host) {
                 return Err(ApplyError::HostName {
@@ -57,20 +60,24 @@ impl<'a> Layout<'a> {
                     found: node.host.chars().take(80).collect(),
                 });
             }
-            if let Some(other) = first.insert(&node.host, &node.name) {
-                return Err(ApplyError::SharedHost {
-                    host: node.host.clone(),
-                    first: other.into(),
-                    second: node.name.clone(),
-                    launcher,
-                });
-            }
-            hosts.push(&node.host);
+            let host = *index.entry(&node.host).or_insert_with(|| {
+                hosts.push(&node.host);
+                slots.push(0);
+                hosts.len() - 1
+            });
+            seats.push((host as u32, slots[host]));
+            slots[host] += capacity;
         }
+        order_gpus(fabric, allocation, &mut seats);
         let mut place = Vec::with_capacity(placement.tasks());
+        let mut slot_of = Vec::with_capacity(placement.tasks());
         for (rank, slot) in placement.slots().iter().enumerate() {
             match allocation.position(slot.node) {
-                Some(position) => place.push(position as u32),
+                Some(position) => {
+                    let (host, first) = seats[position];
+                    place.push(host);
+                    slot_of.push(first + slot.slot);
+                }
                 None => {
                     return Err(ApplyError::OutsideAllocation {
                         rank,
@@ -81,9 +88,9 @@ impl<'a> Layout<'a> {
         }
         Ok(Self {
             hosts,
-            slots: allocation.nodes().iter().map(|n| n.1).collect(),
+            slots,
             place,
-            slot: placement.slots().iter().map(|s| s.slot).collect(),
+            slot: slot_of,
             cores: launch.cores,
         })
     }
@@ -159,6 +166,29 @@ impl<'a> Layout<'a> {
             .chunk_by(|a, b| a == b)
             .map(|run| (run[0], run.len() as u32))
             .collect()
+    }
+}
+
+/// Numbers the slots of hosts with GPUs in the order of these, whatever the order of the allocation: a launcher's local
+/// ranks take them in that order.
+fn order_gpus(fabric: &Fabric, allocation: &Allocation, seats: &mut [(u32, u32)]) {
+    let Some(inside) = fabric.inside() else {
+        return;
+    };
+    let mut gpus: Vec<(u32, u32, usize)> = Vec::new();
+    for (at, (&(id, _), seat)) in allocation.nodes().iter().zip(&*seats).enumerate() {
+        if let Some(number) = inside
+            .number_on_host(id)
+            .filter(|_| inside.is_exclusive(id))
+        {
+            gpus.push((seat.0, number, at));
+        }
+    }
+    gpus.sort_unstable();
+    for host in gpus.chunk_by(|a, b| a.0 == b.0) {
+        for (slot, &(.., at)) in (0..).zip(host) {
+            seats[at].1 = slot;
+        }
     }
 }
 

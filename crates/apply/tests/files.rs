@@ -311,14 +311,13 @@ fn a_rank_order_cannot_leave_holes() {
 }
 
 #[test]
-fn hostile_and_doubled_host_names_are_refused() {
+fn hostile_host_names_are_refused() {
     use hopbyte_fabric::units::{BytesPerSecond, Seconds};
     use hopbyte_fabric::{FabricBuilder, Family};
     for (hosts, why) in [
         (["good", "$(reboot)"], "host name"),
         (["good", "two words"], "host name"),
         (["good", "-x"], "host name"),
-        (["same", "same"], "allocated twice"),
     ] {
         let mut b = FabricBuilder::new(Family::Generic, "test");
         let router = b.router("r", &[]);
@@ -492,4 +491,23 @@ fn a_job_is_compared_with_its_placement() {
         checked.notes,
         ["ranks of n3 are bound to processors 0 and 0-1, which overlap"]
     );
+}
+
+/// Eight GPUs of a host are its eight slots, in the order of the GPUs whatever the order of the allocation.
+#[test]
+fn gpus_of_a_host_are_its_slots() {
+    let machine = hopbyte_fabric::spec::machine("gpu-rails").unwrap();
+    let f = machine.fabric;
+    let mut nodes = [f.places_of_host("h3"), f.places_of_host("h1")].concat();
+    nodes.swap(0, 5);
+    let a = Allocation::new(&f, nodes.iter().map(|&n| (n, 1)).collect()).unwrap();
+    let order = [f.places_of_host("h1"), f.places_of_host("h3")].concat();
+    let p = Placement::on_nodes(&f, &a, order.iter().copied()).unwrap();
+    let rankfile = render(Launcher::OpenmpiRankfile, &f, &a, &p).unwrap();
+    let lines: Vec<&str> = rankfile.lines().filter(|l| l.starts_with("rank")).collect();
+    assert_eq!(lines.len(), 16, "{rankfile}");
+    assert!(lines[0].starts_with("rank 0=h1 slot=0"), "{rankfile}");
+    assert!(lines[13].starts_with("rank 13=h3 slot=5"), "{rankfile}");
+    let hosts = render(Launcher::SlurmHostfile, &f, &a, &p).unwrap();
+    assert_eq!(hosts.lines().filter(|l| *l == "h1").count(), 8, "{hosts}");
 }

@@ -56,6 +56,23 @@ pub struct FabricOptions {
     /// Names for GUIDs: a node-name-map, or lines `GUID NAME`
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     pub names: Option<PathBuf>,
+    /// What is inside hosts: KIND[/RULE][@HOSTS], such as dgx-h100, mi300x/striped, gb200-nvl72@rack1n[01-18]
+    ///
+    /// May be given several times. Kinds and rules are listed on the page of hosts; without HOSTS it is the kind of
+    /// all hosts.
+    #[arg(long, value_name = "KIND", help_heading = "Machine")]
+    pub hosts: Vec<String>,
+    /// Rates of a topology without speeds (Slurm), GB/s: of a node, of a leaf's cable, of the next level's, …
+    #[arg(
+        long,
+        value_name = "GB/S",
+        value_delimiter = ',',
+        help_heading = "Machine"
+    )]
+    pub rates: Vec<f64>,
+    /// The same: capacity below a switch over that of its uplinks (default 1, full bisection)
+    #[arg(long, value_name = "RATIO", help_heading = "Machine")]
+    pub uplink_ratio: Option<f64>,
     /// A link (`c0-0c0s0g0 X+`, `ibcore01[29]`) or router that is down, or @FILE with one a line
     ///
     /// May be given several times. A link is taken as its cable, both directions, unless `one-way ` stands
@@ -139,6 +156,9 @@ impl FabricOptions {
             routes: self.routes.clone(),
             system_map: self.system_map.clone(),
             names: self.names.clone(),
+            hosts: self.hosts.clone(),
+            rates: self.rates.clone(),
+            uplink_ratio: self.uplink_ratio,
             down: self.down.clone(),
             routing: self.routing.clone(),
         }

@@ -276,6 +276,7 @@ impl FabricBuilder {
             nodes_of_offsets,
             router_index,
             node_index,
+            inside: None,
         };
         fabric.reverse = reverse_links(&fabric);
         Ok(fabric)
@@ -471,7 +472,7 @@ fn index_numbers_and_hosts(nodes: &[Node], index: &mut HashMap<String, NodeId>) 
 }
 
 /// For every link its reverse link over the same ports, or [`NONE`].
-fn reverse_links(fabric: &Fabric) -> Vec<u32> {
+pub(crate) fn reverse_links(fabric: &Fabric) -> Vec<u32> {
     let mut from_node: HashMap<End, Vec<LinkId>> = HashMap::new();
     for id in fabric.link_ids() {
         let from = fabric.link(id).from;

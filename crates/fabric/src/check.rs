@@ -51,7 +51,14 @@ impl Check {
 
     /// Checks a machine. `healthy` is the same machine before its faults, with its routing, as the reference for
     /// increased loads.
+    ///
+    /// Links inside hosts are left out: the check is of the network.
     pub fn of(fabric: &Fabric, routing: &Routing, healthy: Option<(&Fabric, &Routing)>) -> Self {
+        if let Routing::Hosts(hosts) = routing {
+            let before = healthy.map(|(f, r)| (f.network(), r.network()));
+            let before = before.as_ref().map(|(f, r)| (&**f, *r));
+            return Self::of(&fabric.network(), &hosts.network, before);
+        }
         let reach = Reach::of(fabric, routing);
         let components = fabric.components();
         let loop_found = credit_loop(fabric, routing);
@@ -218,6 +225,9 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
 /// Seconds on each link if every node sends one byte to every other: routes over the link divided by its capacity;
 /// infinite on links that are down but on a route.
 pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
+    if let Routing::Hosts(hosts) = routing {
+        return uniform_load(&fabric.network(), &hosts.network);
+    }
     let trees = routing.is_destination_based() && routing.is_single_path();
     let targets: Vec<u32> = if trees {
         0..fabric.nodes().len() as u32

@@ -4,7 +4,7 @@
 //! first), and at the end [`seal`]'s hash of all preceding bytes. Names are stored as the length of the prefix shared
 //! with the previous name, and the rest. Capacities and latencies are indices into a table of distinct values. A row
 //! of forwarding tables is stored as the difference from the previous row: runs of equal entries, and runs with one
-//! new entry.
+//! new entry. The inside of hosts, if described, follows the routing.
 
 use crate::document::{
     self, Document, EndRecord, KindRecord, LinkRecord, NodeRecord, RouterRecord, RoutingRecord,
@@ -16,6 +16,8 @@ use crate::hash::fnv1a;
 use crate::routing::{ForwardingTables, Routing};
 use std::collections::HashMap;
 use thiserror::Error;
+
+mod hosts;
 
 /// The first bytes; the zero byte marks the file as binary.
 pub const MAGIC: &[u8; 8] = b"hopb\0fb1";
@@ -52,6 +54,9 @@ pub enum Damage {
 
 /// Writes a machine.
 pub fn to_bytes(fabric: &Fabric, routing: &Routing) -> Vec<u8> {
+    let hosts = fabric.hosts_record();
+    let network = fabric.network();
+    let (fabric, routing) = (&*network, routing.network());
     let document = Document::with(fabric, document::rule(routing));
     let mut w = Writer {
         bytes: MAGIC.to_vec(),
@@ -77,6 +82,9 @@ pub fn to_bytes(fabric: &Fabric, routing: &Routing) -> Vec<u8> {
         }
         // Only forwarding tables are stored as rows.
         (_, RoutingRecord::Tables(_)) => {}
+    }
+    if let Some(hosts) = hosts {
+        w.hosts(&hosts);
     }
     seal(&mut w.bytes);
     w.bytes
@@ -120,10 +128,15 @@ pub fn from_bytes(bytes: &[u8]) -> Result<(Fabric, Routing), Damage> {
             RoutingRecord::Tree { down, up }.build(&fabric)?
         }
     };
+    if r.at == content.len() {
+        return Ok((fabric, routing));
+    }
+    let hosts = r.hosts()?;
     if r.at != content.len() {
         return Err(r.damage("the end"));
     }
-    Ok((fabric, routing))
+    let rule = hosts.rule;
+    Ok((fabric.with_hosts(hosts)?, routing.within(rule)))
 }
 
 struct Writer {
@@ -308,6 +321,7 @@ impl Reader<'_> {
                 })
             })?,
             routing: RoutingRecord::Named(String::new()),
+            hosts: None,
         })
     }
 

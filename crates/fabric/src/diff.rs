@@ -46,8 +46,12 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares two machines, routes included.
+    /// Compares two machines, routes included; the inside of hosts is left out.
     pub fn between(a: (&Fabric, &Routing), b: (&Fabric, &Routing)) -> Self {
+        if a.0.inside().is_some() || b.0.inside().is_some() {
+            let networks = (a.0.network(), b.0.network());
+            return Self::between((&networks.0, a.1.network()), (&networks.1, b.1.network()));
+        }
         let mut diff = Self::default();
         (diff.routers_removed, diff.routers_added) = names(a.0, b.0, |f| {
             f.routers().iter().map(|r| r.name.clone()).collect()

@@ -8,6 +8,7 @@ use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{Direction, End, Fabric, Family, Shape};
 use crate::fat_tree::FatTree;
+use crate::hosts::HostsRecord;
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
 use crate::routing::{ForwardingTables, Routing, Spread, TreeRouting};
 use crate::units::{BytesPerSecond, Seconds};
@@ -41,8 +42,11 @@ pub struct Document {
     pub nodes: Vec<NodeRecord>,
     /// Links, by number.
     pub links: Vec<LinkRecord>,
-    /// Routing.
+    /// Routing of the network.
     pub routing: RoutingRecord,
+    /// Hosts with their inner links, if described; all other parts are the network's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostsRecord>,
 }
 
 /// A kind of link.
@@ -156,9 +160,15 @@ fn is_false(value: &bool) -> bool {
 impl Document {
     /// The records of a machine.
     pub fn of(fabric: &Fabric, routing: &Routing) -> Self {
-        Self::with(fabric, routing_record(fabric, routing))
+        let network = fabric.network();
+        let record = routing_record(&network, routing.network());
+        Self {
+            hosts: fabric.hosts_record(),
+            ..Self::with(&network, record)
+        }
     }
 
+    /// The records of a network without described hosts.
     pub(crate) fn with(fabric: &Fabric, routing: RoutingRecord) -> Self {
         let aliases = Aliases::of(fabric);
         Self {
@@ -199,6 +209,7 @@ impl Document {
                 .collect(),
             links: fabric.link_ids().map(|l| link_record(fabric, l)).collect(),
             routing,
+            hosts: None,
         }
     }
 
@@ -209,9 +220,14 @@ impl Document {
     /// sizes above the bounds, or a routing that does not fit.
     pub fn build(mut self) -> Result<(Fabric, Routing), FabricError> {
         let record = std::mem::replace(&mut self.routing, RoutingRecord::Named(String::new()));
+        let hosts = self.hosts.take();
         let fabric = self.build_fabric()?;
         let routing = record.build(&fabric)?;
-        Ok((fabric, routing))
+        let Some(hosts) = hosts else {
+            return Ok((fabric, routing));
+        };
+        let rule = hosts.rule;
+        Ok((fabric.with_hosts(hosts)?, routing.within(rule)))
     }
 
     pub(crate) fn build_fabric(self) -> Result<Fabric, FabricError> {
@@ -444,6 +460,7 @@ pub(crate) fn rule(routing: &Routing) -> RoutingRecord {
             let (down, up) = tree.levels();
             return RoutingRecord::Tree { down, up };
         }
+        Routing::Hosts(hosts) => return rule(&hosts.network),
         Routing::Minimal(_) | Routing::Tables(_) => "shortest".into(),
         Routing::Groups(groups) => match groups.spread() {
             Spread::Minimal => "minimal".into(),

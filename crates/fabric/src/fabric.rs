@@ -2,11 +2,13 @@
 
 use crate::error::FabricError;
 use crate::hash::Fnv;
+use crate::hosts::Inside;
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
 use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 /// The network family; determines defaults only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,6 +254,8 @@ pub struct Fabric {
     pub(crate) nodes_of_offsets: Vec<u32>,
     pub(crate) router_index: HashMap<String, RouterId>,
     pub(crate) node_index: HashMap<String, NodeId>,
+    /// Hosts with their inner links; their parts have the highest ids.
+    pub(crate) inside: Option<Arc<Inside>>,
 }
 
 /// Represents "none" in the packed index arrays.
@@ -414,7 +418,7 @@ impl Fabric {
         if let Some(&id) = self.node_index.get(text).or_else(by_guid) {
             return Ok(id);
         }
-        let on_host: Vec<NodeId> = self.find_host(text);
+        let on_host: Vec<NodeId> = self.places_of_host(text);
         match on_host[..] {
             [one] => return Ok(one),
             [] => {}
@@ -435,6 +439,17 @@ impl Fabric {
         self.node_ids()
             .filter(|&n| self.node(n).host == host)
             .collect()
+    }
+
+    /// The places of a host, in its order; without described hosts all endpoints.
+    pub fn places_of_host(&self, host: &str) -> Vec<NodeId> {
+        let nodes = self.find_host(host);
+        let Some(inside) = self.inside() else {
+            return nodes;
+        };
+        let mut places: Vec<NodeId> = nodes.into_iter().filter(|&n| inside.is_place(n)).collect();
+        places.sort_by_key(|&n| inside.number_on_host(n));
+        places
     }
 
     fn ambiguous(&self, name: &str, nodes: &[NodeId]) -> FabricError {
@@ -509,7 +524,7 @@ impl Fabric {
             })
     }
 
-    /// Number of connected components of the undirected graph; a router and its nodes count as one vertex.
+    /// Number of connected components of the network's undirected graph; a router and its nodes count as one vertex.
     pub fn components(&self) -> usize {
         let mut parent: Vec<u32> = (0..self.routers.len() as u32).collect();
         fn root(parent: &mut [u32], mut at: u32) -> u32 {
@@ -519,7 +534,7 @@ impl Fabric {
             }
             at
         }
-        let mut parts = self.routers.len();
+        let mut parts = self.network_routers();
         for link in self.links.iter().filter(|l| l.is_up()) {
             if let (End::Router(a), End::Router(b)) = (link.from, link.to) {
                 let (a, b) = (root(&mut parent, a.0), root(&mut parent, b.0));

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aries;
+mod bisection;
 pub mod bits;
 pub mod bounds;
 mod builder;
@@ -38,6 +39,7 @@ pub mod fat_tree;
 pub mod faults;
 pub mod gemini;
 pub mod hash;
+pub mod hosts;
 pub mod hyperx;
 mod ids;
 mod link_state;
@@ -55,6 +57,7 @@ mod traffic;
 pub mod units;
 pub mod wire;
 
+pub use bisection::AssumedRates;
 pub use builder::{FabricBuilder, LinkSpec};
 pub use column::{Column, Missing};
 pub use error::{FabricError, InputError};

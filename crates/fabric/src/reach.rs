@@ -96,8 +96,11 @@ struct Ways {
 
 impl Reach {
     /// Examines all pairs, in time proportional to routers × nodes if the next hop depends only on the destination.
-    /// Same result on any number of threads.
+    /// Same result on any number of threads. With described hosts the pairs are those of the network's endpoints.
     pub fn of(fabric: &Fabric, routing: &Routing) -> Self {
+        if let Routing::Hosts(hosts) = routing {
+            return Self::of(&fabric.network(), &hosts.network);
+        }
         let parts: Vec<Self> = if routing.is_destination_based() {
             let mut nodes: Vec<NodeId> = fabric.node_ids().collect();
             // If the next hop depends on the destination's router, its nodes share the route.

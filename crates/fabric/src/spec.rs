@@ -4,6 +4,7 @@ use crate::bounds::{CAPACITY, MAX_LATENCY, Size, product};
 use crate::error::{FabricError, InputError};
 use crate::fabric::{Direction, Fabric, Shape};
 use crate::fat_tree::FatTree;
+use crate::hosts::{self, HostSpec};
 use crate::routing::{Routing, TreeRouting};
 use crate::torus::Grid;
 use crate::units::{BytesPerSecond, Seconds};
@@ -63,9 +64,44 @@ pub fn fabric(text: &str) -> Result<Fabric, FabricError> {
     machine(text).map(|m| m.fabric)
 }
 
-/// Builds the fabric of a spec or preset with its routing.
+/// Builds the fabric of a spec or preset with its routing. The option `hosts=KIND[/RULE]` of every kind of machine
+/// describes hosts: consecutive endpoints, or with rails the endpoints of a host, become its ports.
 pub fn machine(text: &str) -> Result<Described, FabricError> {
     let spec = presets::spec_of(text).unwrap_or(text);
+    let Some((spec, hosts)) = hosts_option(spec) else {
+        return network(text, spec);
+    };
+    let kind = HostSpec::parse(&hosts)?;
+    let described = network(text, &spec)?;
+    let mut fabric = described.fabric;
+    let groups = fabric.grouped(kind.kind.gpus, text)?;
+    let record = hosts::describe(&fabric, kind, groups, false);
+    Ok(Described {
+        fabric: fabric.with_hosts(record)?,
+        routing: described.routing.within(kind.rule),
+    })
+}
+
+/// A spec without its option `hosts=`, and the value.
+fn hosts_option(spec: &str) -> Option<(String, String)> {
+    let at = spec.match_indices("hosts=").find(|(at, _)| {
+        let before = spec[..*at].chars().next_back();
+        matches!(before, Some(',' | ':'))
+    })?;
+    let rest = &spec[at.0..];
+    let value = rest.split(',').next().unwrap_or(rest);
+    let after = rest[value.len()..].trim_start_matches(',');
+    let before = spec[..at.0].trim_end_matches(',');
+    let before = match after {
+        "" => before.trim_end_matches(':').to_owned(),
+        _ if before.ends_with(':') => before.to_owned(),
+        _ => format!("{before},"),
+    };
+    Some((before + after, value["hosts=".len()..].to_owned()))
+}
+
+/// The network of a spec.
+fn network(text: &str, spec: &str) -> Result<Described, FabricError> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let words = Words {
         spec: text,

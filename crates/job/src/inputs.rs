@@ -1,11 +1,12 @@
 //! Nodes and counters, from the options that name them.
 
 use crate::live;
-use anyhow::Result;
+use anyhow::{Result, bail};
+use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::{Allocation, Fabric, LeftOut, LinkCounts, LinkState, NodeId};
 use hopbyte_observe::counters::Counted;
-use hopbyte_observe::{CounterOptions, parse_node_list, read_counters};
-use std::collections::BTreeMap;
+use hopbyte_observe::{CounterOptions, deal, parse_node_list, read_counters};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 /// State of every link, from counters.
@@ -112,7 +113,8 @@ pub fn nodes(
 }
 
 /// An allocation of nodes, with their slots if given. The others get `ranks_per_node`, or the
-/// fewest slots that hold all tasks.
+/// fewest slots that hold all tasks. On described hosts the ranks are those of a host, dealt to its places; without
+/// them every place is offered.
 ///
 /// # Errors
 /// A node is named twice, or has no slot.
@@ -129,9 +131,54 @@ pub fn allocate(
         .sum();
     let open = nodes.iter().filter(|(_, slots)| slots.is_none()).count();
     let fewest = tasks.saturating_sub(given).div_ceil(open.max(1)).max(1) as u32;
+    if let (Some(ranks), Some(inside)) = (ranks_per_node, fabric.inside()) {
+        return allocate_hosts(nodes, ranks, fabric, inside);
+    }
     let slots = ranks_per_node.unwrap_or(fewest);
+    let is_gpu = |node| fabric.inside().is_some_and(|i| i.is_exclusive(node));
+    for &(node, slots) in nodes.iter().filter(|n| is_gpu(n.0)) {
+        if let Some(slots) = slots.filter(|&s| s > 1) {
+            let name = &fabric.node(node).name;
+            bail!(
+                "found {slots} ranks on {name}, expected 1: a GPU takes one\nhint: name the host, or allocate more"
+            );
+        }
+    }
     let nodes = nodes
         .into_iter()
-        .map(|(node, own)| (node, own.unwrap_or(slots)));
+        .map(|(node, own)| (node, own.unwrap_or(if is_gpu(node) { 1 } else { slots })));
     Ok(Allocation::new(fabric, nodes.collect())?)
+}
+
+/// The same with a number of ranks for every host.
+fn allocate_hosts(
+    nodes: Vec<(NodeId, Option<u32>)>,
+    ranks: u32,
+    fabric: &Fabric,
+    inside: &Inside,
+) -> Result<Allocation> {
+    let host = |n: NodeId| fabric.node(n).host.as_str();
+    let mut open: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
+    for &(node, _) in nodes.iter().filter(|n| n.1.is_none()) {
+        open.entry(host(node)).or_default().push(node);
+    }
+    let mut dealt: HashMap<NodeId, u32> = HashMap::new();
+    for (name, places) in &open {
+        let gpus = places.iter().all(|&p| inside.is_exclusive(p));
+        if gpus && ranks as usize > places.len() {
+            bail!(
+                "found {ranks} ranks on {name}, expected at most {}, one for each GPU\nhint: allocate more hosts",
+                places.len()
+            );
+        }
+        dealt.extend(deal(places, ranks));
+    }
+    let slots = |&(node, own): &(NodeId, Option<u32>)| {
+        let slots = own.or_else(|| dealt.get(&node).copied())?;
+        Some((node, slots))
+    };
+    Ok(Allocation::new(
+        fabric,
+        nodes.iter().filter_map(slots).collect(),
+    )?)
 }

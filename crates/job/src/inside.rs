@@ -7,7 +7,7 @@ use hopbyte_apply::SlotCores;
 use hopbyte_fabric::document::Document;
 use hopbyte_fabric::{End, NodeId, Placement};
 use hopbyte_map::{Inside, arrange, between_slots};
-use hopbyte_observe::{Machine, MachineFiles, read_machine};
+use hopbyte_observe::{Machine, MachineFiles, is_numbered, read_machine};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::str::FromStr;
@@ -57,12 +57,7 @@ impl Part {
 
     /// Whether a name is that of such a part: `core 3`, `memory 0`, `gpu1`, `nvml1`.
     fn is(self, name: &str) -> bool {
-        let numbered = |word: &str| {
-            name.strip_prefix(word).is_some_and(|rest| {
-                let digits = rest.trim_start_matches(' ');
-                !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-            })
-        };
+        let numbered = |word: &str| is_numbered(name, word);
         match self {
             Self::Cores => numbered("core"),
             Self::Memories => numbered("memory"),

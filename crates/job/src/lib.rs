@@ -32,6 +32,7 @@ pub mod reproduce;
 pub mod scenario;
 pub mod spread;
 pub mod statistics;
+pub mod summary;
 pub mod sweep;
 pub mod verify;
 

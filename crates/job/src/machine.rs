@@ -4,7 +4,7 @@ use crate::shell_word;
 use anyhow::Result;
 use hopbyte_fabric::{Fabric, Routing, faults};
 use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_observe::{MachineFiles, read_machine};
+use hopbyte_observe::{MachineFiles, PLAIN, has_open_hosts, read_machine};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub struct Machine {
 }
 
 /// Everything needed to read the same machine again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineSource {
     /// File or spec.
     pub fabric: String,
@@ -36,6 +36,15 @@ pub struct MachineSource {
     /// Names for GUIDs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<PathBuf>,
+    /// Kinds of hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Capacities of a description without: GB/s each way of a node's link, and of cables from the leaves up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<f64>,
+    /// The same: capacity of the nodes below a switch over that of its uplinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink_ratio: Option<f64>,
     /// Faults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub down: Vec<String>,
@@ -57,6 +66,14 @@ impl MachineSource {
             .iter()
             .for_each(|m| add("--system-map", &path(m)));
         self.names.iter().for_each(|n| add("--names", &path(n)));
+        self.hosts.iter().for_each(|h| add("--hosts", h));
+        if !self.rates.is_empty() {
+            let rates: Vec<String> = self.rates.iter().map(f64::to_string).collect();
+            add("--rates", &rates.join(","));
+        }
+        self.uplink_ratio
+            .iter()
+            .for_each(|r| add("--uplink-ratio", &r.to_string()));
         self.down.iter().for_each(|d| add("--down", d));
         self.routing.iter().for_each(|r| add("--routing", r));
         words.join(" ")
@@ -72,6 +89,9 @@ impl MachineSource {
             routes: self.routes.clone(),
             system_map: self.system_map.clone(),
             names: self.names.clone(),
+            hosts: self.hosts.clone(),
+            rates: self.rates.clone(),
+            uplink_ratio: self.uplink_ratio,
         })?;
         let machine = Machine {
             source: self.clone(),
@@ -84,6 +104,27 @@ impl MachineSource {
         if let Some(name) = &self.routing {
             machine.routing = Routing::named(&machine.fabric, name)?;
         }
+        Ok(machine)
+    }
+}
+
+impl MachineSource {
+    /// Reads the machine for a mapping: hosts with several endpoints that nothing describes are taken as joined by
+    /// their memory, since bytes inside a host do not cross the network.
+    ///
+    /// # Errors
+    /// See [`MachineSource::read`].
+    pub fn read_with_hosts(&self) -> Result<Machine> {
+        let machine = self.read()?;
+        if !has_open_hosts(&machine.fabric) {
+            return Ok(machine);
+        }
+        let mut source = self.clone();
+        source.hosts.push(PLAIN.into());
+        let mut machine = source.read()?;
+        machine.notes.push(
+            "hosts with several adapters are assumed to be joined inside; --hosts KIND describes them".into(),
+        );
         Ok(machine)
     }
 }

@@ -102,8 +102,10 @@ pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluati
     let mut shares = Vec::new();
     for flow in &flows {
         let (from, to) = (problem.node_at(flow.from), problem.node_at(flow.to));
-        sent[flow.from as usize] += flow.bytes;
-        off_node_bytes += flow.bytes;
+        if !problem.is_inside(from, to) {
+            sent[flow.from as usize] += flow.bytes;
+            off_node_bytes += flow.bytes;
+        }
         shares.clear();
         match problem
             .routing
@@ -175,8 +177,9 @@ fn time_links(problem: &Problem<'_>, e: &mut Evaluation) {
 
 /// Whether a link joins two routers.
 pub(crate) fn is_network(problem: &Problem<'_>, link: LinkId) -> bool {
-    let link = problem.fabric.link(link);
-    matches!((link.from, link.to), (End::Router(_), End::Router(_)))
+    let ends = problem.fabric.link(link);
+    matches!((ends.from, ends.to), (End::Router(_), End::Router(_)))
+        && !problem.fabric.is_inner(link)
 }
 
 /// Bytes between places, by source and then target, without traffic inside a node.

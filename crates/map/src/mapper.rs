@@ -12,7 +12,7 @@ use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
 use crate::schedule::Stop;
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{Placement, Slot};
+use hopbyte_fabric::{Placement, Routing, Slot};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
@@ -245,6 +245,11 @@ fn searched(
     let on_wire = problem.loads.map(Graph::of_tasks);
     let flows = on_wire.as_ref().unwrap_or(&requests);
     let mut bound = bound(problem, &requests, flows);
+    // Bounds and searches know the network alone: with links inside hosts the best baseline is the answer.
+    let hosts = matches!(problem.routing, Routing::Hosts(_));
+    if hosts {
+        bound = Bound::default();
+    }
     let graph = match problem.objective {
         Objective::WorstLink | Objective::WorstNetworkLink => flows,
         Objective::HopBytes | Objective::RouteCost(_) => &requests,
@@ -265,7 +270,7 @@ fn searched(
         until: None,
     };
     let found = match grid {
-        _ if flagged.is_set() => Found::default(),
+        _ if hosts || flagged.is_set() => Found::default(),
         Some(paths) => {
             let (distances, places) = (
                 Apart::new(problem, paths.distances()),

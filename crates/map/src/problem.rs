@@ -186,6 +186,13 @@ impl<'a> Problem<'a> {
         place
     }
 
+    /// Whether bytes between two nodes stay on links inside hosts.
+    pub(crate) fn is_inside(&self, from: NodeId, to: NodeId) -> bool {
+        self.fabric
+            .inside()
+            .is_some_and(|inside| inside.is_joined(from, to))
+    }
+
     /// The node at a position of the allocation.
     pub(crate) fn node_at(&self, place: u32) -> NodeId {
         self.allocation.nodes()[place as usize].0

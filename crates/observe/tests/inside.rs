@@ -236,3 +236,150 @@ fn lid_matrix_agrees_with_the_scan() {
         m.notes
     );
 }
+
+/// Rates that NCCL files have: the architecture's NVLink, C2C, the speed of a network interface.
+#[test]
+fn rates_of_nccl_files_are_used() {
+    let text = r#"<system version="1">
+  <cpu host_hash="0x1" numaid="0">
+    <pci busid="0008:01:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="100" rank="0"><nvlink target="fffffff:ffff:ff" count="18"/><c2c bw="44712" count="10"/></gpu>
+    </pci>
+    <pci busid="0000:03:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16">
+      <nic><net name="mlx5_0" speed="400000" port="1" guid="0xa262550003a1420c"/></nic>
+    </pci>
+  </cpu>
+  <cpu host_hash="0x2" numaid="0">
+    <pci busid="0008:01:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="100" rank="1"><nvlink target="fffffff:ffff:ff" count="18"/></gpu>
+    </pci>
+  </cpu>
+</system>
+"#;
+    let m = parse(text).unwrap();
+    assert_eq!(narrowest(&m, "host0 gpu0", "host1 gpu0"), 900.0);
+    let c2c = m.fabric.kind_summary()["C2C"].1;
+    assert!((c2c.gb() - 447.12).abs() < 1e-6);
+    assert_eq!(narrowest(&m, "host0 gpu0", "host0 mlx5_0"), 50.0);
+    assert!(m.fabric.find_node("0xa262550003a1420c").is_ok());
+    // Nothing but NVLink joins the two machines.
+    let (a, b) = ["host0 mlx5_0", "host1 cores 0"]
+        .map(|n| m.fabric.find_node(n).unwrap())
+        .into();
+    let mut route = Vec::new();
+    m.routing.route(&m.fabric, a, b, &mut route).unwrap();
+    let kinds: Vec<&str> = route
+        .iter()
+        .map(|&l| m.fabric.kind(l).name.as_str())
+        .collect();
+    assert!(kinds.contains(&"NVLink"), "{kinds:?}");
+    assert!(
+        m.notes.iter().any(|n| n.contains("2 machines")),
+        "{:?}",
+        m.notes
+    );
+    for (bad, expected) in [
+        (text.replace("bw=\"44712\"", "bw=\"x\""), "bw in MB/s"),
+        (
+            text.replace("count=\"18\"", "count=\"0\""),
+            "a target and a count",
+        ),
+    ] {
+        let error = parse(&bad).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_dgx_a100_sends_300_gb_per_s() {
+    let Some(folder) = shared("ai/infragraph") else {
+        return;
+    };
+    let m = parse(&content(&folder.join("dgx_a100_nccl_topo.xml"))).unwrap();
+    let gpu = m.fabric.node(m.fabric.find_node("gpu0").unwrap());
+    assert!(m.fabric.link(gpu.inject).capacity().gb() > 300.0);
+    let out = m.fabric.links_from(gpu.router).iter();
+    let nvlinks = out.filter(|&&l| m.fabric.kind(l).name == "NVLink");
+    let sum: f64 = nvlinks.map(|&l| m.fabric.link(l).capacity().gb()).sum();
+    assert_eq!(sum, 300.0);
+}
+
+/// An NCCL file joined with a scan by the GUIDs of its adapters: the GPUs of that host are places.
+#[test]
+fn a_file_describes_the_host_with_its_adapters() {
+    let folder = tempfile::tempdir().unwrap();
+    let scan = folder.path().join("scan.txt");
+    let text = r#"
+vendid=0x2c9
+devid=0xd2f2
+sysimgguid=0x1
+switchguid=0x1(1)
+Switch	3 "S-0000000000000001"		# "leaf" enhanced port 0 lid 1 lmc 0
+[1]	"H-0c42a103005562a2"[1](c42a103005562a2) 		# "a mlx5_0" lid 2 4xHDR
+[2]	"H-0c42a103005562a3"[1](c42a103005562a3) 		# "a mlx5_1" lid 3 4xHDR
+[3]	"H-0c42a103005562a4"[1](c42a103005562a4) 		# "b mlx5_7" lid 4 4xHDR
+
+vendid=0x2c9
+devid=0x1017
+sysimgguid=0xc42a103005562a2
+caguid=0xc42a103005562a2
+Ca	1 "H-0c42a103005562a2"		# "a mlx5_0"
+[1](c42a103005562a2) 	"S-0000000000000001"[1]		# lid 2 lmc 0 "leaf" lid 1 4xHDR
+
+vendid=0x2c9
+devid=0x1017
+sysimgguid=0xc42a103005562a3
+caguid=0xc42a103005562a3
+Ca	1 "H-0c42a103005562a3"		# "a mlx5_1"
+[1](c42a103005562a3) 	"S-0000000000000001"[2]		# lid 3 lmc 0 "leaf" lid 1 4xHDR
+
+vendid=0x2c9
+devid=0x1017
+sysimgguid=0xc42a103005562a4
+caguid=0xc42a103005562a4
+Ca	1 "H-0c42a103005562a4"		# "b mlx5_7"
+[1](c42a103005562a4) 	"S-0000000000000001"[3]		# lid 4 lmc 0 "leaf" lid 1 4xHDR
+"#;
+    std::fs::write(&scan, text.trim_start()).unwrap();
+    let gpu = |n: u32| {
+        format!(
+            r#"<pci busid="0000:1{n}:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="{n}" sm="80"><nvlink target="0000:c4:00.0" count="6"/><nvlink target="0000:c5:00.0" count="6"/></gpu></pci>"#
+        )
+    };
+    let topology = format!(
+        r#"<system version="1">
+<cpu host_hash="0x1" numaid="0">
+<pci busid="0000:01:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+{}{}
+<pci busid="0000:03:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16"><nic><net name="mlx5_9" speed="200000" guid="0xa262550003a1420c"/></nic></pci>
+</pci></cpu></system>"#,
+        gpu(0),
+        gpu(1)
+    );
+    let xml = folder.path().join("topo.xml");
+    std::fs::write(&xml, topology).unwrap();
+    let files = MachineFiles {
+        hosts: vec![xml.display().to_string()],
+        ..MachineFiles::new(scan.display().to_string())
+    };
+    let m = read_machine(&files).unwrap();
+    let names: Vec<&str> = m
+        .fabric
+        .places_of_host("a")
+        .into_iter()
+        .map(|n| m.fabric.node(n).name.as_str())
+        .collect();
+    assert_eq!(names, ["a gpu0", "a gpu1"]);
+    // Both NVSwitches together; the only adapter of the file is the way out, the other one is no place.
+    assert_eq!(narrowest(&m, "a gpu0", "a gpu1"), 300.0);
+    assert_eq!(narrowest(&m, "a gpu1", "b mlx5_7"), 25.0);
+    assert_eq!(m.fabric.places().len(), 3, "{:?}", m.notes);
+    let other = MachineFiles {
+        hosts: vec![format!("{}@b", xml.display())],
+        ..files
+    };
+    // One adapter each, and the host is listed: the file's adapters are taken in order.
+    let m = read_machine(&other).unwrap();
+    assert_eq!(m.fabric.places_of_host("b").len(), 2);
+    assert_eq!(m.fabric.places_of_host("a").len(), 2);
+}

@@ -6,7 +6,7 @@ mod common;
 
 use common::{content, machine, parse};
 use hopbyte_fabric::{Fabric, Family, Reach};
-use hopbyte_observe::Machine;
+use hopbyte_observe::{Machine, MachineFiles, read_machine};
 use hopbyte_testdata::shared;
 use std::collections::BTreeSet;
 
@@ -73,7 +73,9 @@ fn the_large_tree_is_read_completely() {
     assert_eq!((f.family(), f.components()), (Family::FatTree, 1));
     assert_eq!(hops(&m, "peta10000", "peta10019"), Some(2));
     assert_eq!(hops(&m, "peta10000", "peta10020"), Some(4));
-    assert!(notes(&m).contains("12.5 GB/s each way are assumed"));
+    let assumed =
+        "12.5 GB/s each way for every node and full bisection between switches are assumed";
+    assert!(notes(&m).contains(assumed));
 }
 
 #[test]
@@ -292,4 +294,68 @@ fn what_is_odd_is_noted() {
     }
     assert_eq!(m.fabric.find_host("n3").len(), 2);
     assert_eq!(switch_of(&m.fabric, "n3 [b]"), "b");
+}
+
+/// A block of 18 nodes is not 18:1 oversubscribed unless the user says so.
+#[test]
+fn uplinks_have_full_bisection_unless_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("topology.conf");
+    let text = "BlockName=b1 Nodes=n[01-18]\nBlockName=b2 Nodes=n[19-36]\nBlockSizes=18,36\n";
+    std::fs::write(&path, text).unwrap();
+    let files = MachineFiles::new(path.display().to_string());
+    let rates = |files: &MachineFiles| {
+        let m = read_machine(files).unwrap();
+        let f = &m.fabric;
+        let up = f.link(f.find_link("b1->36 nodes #0 cable").unwrap());
+        let host = f.link(f.node(f.find_node("n01").unwrap()).inject);
+        (host.nominal.gb(), up.nominal.gb())
+    };
+    assert_eq!(rates(&files), (12.5, 18.0 * 12.5));
+    let half = MachineFiles {
+        uplink_ratio: Some(2.0),
+        rates: vec![50.0],
+        ..files.clone()
+    };
+    assert_eq!(rates(&half), (50.0, 18.0 * 25.0));
+    let listed = MachineFiles {
+        rates: vec![50.0, 400.0],
+        ..files.clone()
+    };
+    assert_eq!(rates(&listed), (50.0, 400.0));
+    for (wrong, found) in [
+        (
+            MachineFiles {
+                uplink_ratio: Some(0.5),
+                ..files.clone()
+            },
+            "a ratio from 1",
+        ),
+        (
+            MachineFiles {
+                rates: vec![-1.0],
+                ..files.clone()
+            },
+            "GB/s above zero",
+        ),
+        (
+            MachineFiles {
+                main: "torus:4x4".into(),
+                ..half.clone()
+            },
+            "a topology without speeds",
+        ),
+    ] {
+        let error = read_machine(&wrong).unwrap_err().to_string();
+        assert!(error.contains(found), "{error}");
+    }
+    // Blocks are NVLink domains.
+    let racks = MachineFiles {
+        hosts: vec!["gb200-nvl72".into()],
+        ..files
+    };
+    let m = read_machine(&racks).unwrap();
+    let inside = m.fabric.inside().unwrap();
+    assert_eq!((inside.units().len(), m.fabric.places().len()), (2, 144));
+    assert_eq!(m.fabric.places_of_host("n20").len(), 4);
 }

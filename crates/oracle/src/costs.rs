@@ -125,6 +125,12 @@ impl<'a> RouteCosts<'a> {
         known as f64 / all.max(1) as f64
     }
 
+    /// Whether a link counts: hops, and links inside hosts, which are no hops.
+    fn counts(&self, link: LinkId) -> bool {
+        let inner = self.metric != Metric::Hops && self.fabric.is_inner(link);
+        inner || self.fabric.is_hop(link)
+    }
+
     /// The cost from `from` to `to` with its bounds, or why there is no route.
     pub fn explain(&self, from: NodeId, to: NodeId) -> Result<RouteCost, Unroutable> {
         let mut seen = Seen::default();
@@ -223,7 +229,7 @@ impl<'a> RouteCosts<'a> {
         shares.clear();
         self.routing.shares(self.fabric, from, to, shares)?;
         for &(link, share) in shares.iter() {
-            if !self.fabric.is_hop(link) {
+            if !self.counts(link) {
                 continue;
             }
             let (value, share) = (self.values[link.index()], share);

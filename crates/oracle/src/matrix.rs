@@ -88,12 +88,20 @@ struct Source {
 }
 
 impl RouteCosts<'_> {
-    /// Costs between all routers, by [`RouterId`]; only links between routers count. Forwarding tables lead to nodes,
+    /// Costs between all routers of the network, by [`RouterId`]; only links between routers count. Forwarding tables lead to nodes,
     /// so a router is represented by its first node, and costs to a router without nodes are unknown.
     ///
     /// # Errors
     /// [`OracleError::TooLarge`] for a matrix above the limit.
     pub fn all_routers(&self) -> Result<CostMatrix, OracleError> {
+        if let Routing::Hosts(hosts) = self.routing {
+            let network = self.fabric.network();
+            let values = self.values[..network.links().len()].into();
+            let sides = (&*network, &hosts.network);
+            let how = (self.metric, self.aggregate, self.over);
+            let costs = RouteCosts::of_values(sides.0, sides.1, values, how.0, how.1, how.2);
+            return costs.all_routers();
+        }
         let matrix = CostMatrix::zeroed(self.fabric.routers().len())?;
         let (values, code) = self.encoded();
         if let Routing::DimensionOrder(order) = self.routing

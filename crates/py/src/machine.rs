@@ -21,16 +21,18 @@ pub struct Machine(pub Arc<hopbyte_job::Machine>);
 /// Reads a machine from a file or a spec such as ``gemini:16x12x24``.
 ///
 /// Formats are recognised by content; ``hopbyte fabric show --help`` lists them. If no forwarding tables
-/// (``routes``) are given, they are searched beside the file. ``down`` names links or routers that are out of
+/// (``routes``) are given, they are searched beside the file. ``hosts`` are kinds of hosts such as
+/// ``dgx-h100`` (see ``hopbyte fabric show --help``). ``down`` names links or routers that are out of
 /// service.
 #[pyfunction]
-#[pyo3(signature = (source, *, routes=Vec::new(), system_map=None, names=None, down=Vec::new(), routing=None))]
+#[pyo3(signature = (source, *, routes=Vec::new(), system_map=None, names=None, hosts=Vec::new(), down=Vec::new(), routing=None))]
 pub fn load_fabric(
     py: Python<'_>,
     source: PathBuf,
     routes: Vec<PathBuf>,
     system_map: Option<PathBuf>,
     names: Option<PathBuf>,
+    hosts: Vec<String>,
     down: Vec<String>,
     routing: Option<String>,
 ) -> PyResult<Machine> {
@@ -40,8 +42,10 @@ pub fn load_fabric(
             routes,
             system_map,
             names,
+            hosts,
             down,
             routing,
+            ..MachineSource::default()
         };
         Ok(Machine(Arc::new(source.read().map_err(python)?)))
     })

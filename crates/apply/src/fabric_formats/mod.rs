@@ -129,6 +129,26 @@ pub fn write_fabric(
     fabric: &Fabric,
     routing: &Routing,
 ) -> Result<Written, ApplyError> {
+    let network = match format {
+        FabricFormat::Json | FabricFormat::Binary => Cow::Borrowed(fabric),
+        _ => fabric.network(),
+    };
+    let (whole, fabric, routing) = match &network {
+        Cow::Borrowed(same) => (true, *same, routing),
+        Cow::Owned(network) => (false, network, routing.network()),
+    };
+    let mut written = write_network(format, fabric, routing)?;
+    if !whole {
+        written.lost.push("links inside hosts are left out".into());
+    }
+    Ok(written)
+}
+
+fn write_network(
+    format: FabricFormat,
+    fabric: &Fabric,
+    routing: &Routing,
+) -> Result<Written, ApplyError> {
     match format {
         FabricFormat::Json => Ok(Written::whole(own::json(fabric, routing))),
         FabricFormat::Binary => {

@@ -29,6 +29,7 @@ impl VirtualChannels {
     /// The channels of routers with this routing.
     pub fn of(routing: &Routing) -> Self {
         match routing {
+            Routing::Hosts(hosts) => Self::of(&hosts.network),
             Routing::DimensionOrder(_) => Self::Dateline,
             Routing::Tables(_) | Routing::Tree(_) => Self::One,
             Routing::Minimal(_) | Routing::Groups(_) => Self::PerHop,
@@ -47,6 +48,9 @@ impl VirtualChannels {
 
 /// Follows all routes and searches for a cycle of channel dependencies: its links, in order, or `None`.
 pub fn credit_loop(fabric: &Fabric, routing: &Routing) -> Option<Vec<LinkId>> {
+    if let Routing::Hosts(hosts) = routing {
+        return credit_loop(&fabric.network(), &hosts.network);
+    }
     let channels = VirtualChannels::of(routing);
     if channels == VirtualChannels::PerHop {
         return None;

@@ -7,6 +7,7 @@
 pub mod dependencies;
 mod dimension_order;
 mod groups;
+mod hosts;
 mod minimal;
 mod rings;
 mod tables;
@@ -16,6 +17,7 @@ mod up_down;
 
 pub use dimension_order::DimensionOrder;
 pub use groups::{GroupPaths, Spread};
+pub use hosts::HostRouting;
 pub use minimal::MinimalPaths;
 pub use tables::{ForwardingTables, position};
 pub use tree::TreeRouting;
@@ -40,12 +42,17 @@ pub enum Routing {
     Minimal(MinimalPaths),
     /// Dragonfly paths between groups: minimal, Valiant, adaptive.
     Groups(GroupPaths),
+    /// A network between hosts with links inside.
+    Hosts(Box<HostRouting>),
 }
 
 impl Routing {
     /// The default routing of a fabric without tables: dimension order (around faults, if any) on a torus or mesh,
     /// minimal between groups on a dragonfly, otherwise all shortest paths.
     pub fn default_for(fabric: &Fabric) -> Self {
+        if let Some(inside) = fabric.inside() {
+            return Self::default_for(&fabric.network()).within(inside.rule());
+        }
         if let Some(order) = DimensionOrder::rerouted(fabric) {
             return Self::DimensionOrder(order);
         }
@@ -62,6 +69,9 @@ impl Routing {
     /// Routing by name: `dimension-order` (with `:ZYX` for another order), `minimal`, `valiant`,
     /// `adaptive` (with `:SHARE` minimal, default 0.75), `shortest` (all shortest paths), `updown`.
     pub fn named(fabric: &Fabric, name: &str) -> Result<Self, FabricError> {
+        if let Some(inside) = fabric.inside() {
+            return Ok(Self::named(&fabric.network(), name)?.within(inside.rule()));
+        }
         let (kind, option) = name.split_once(':').unwrap_or((name, ""));
         let (routers, nodes) = (fabric.routers().len() as u64, fabric.nodes().len() as u64);
         let is_large = match kind {
@@ -125,6 +135,7 @@ impl Routing {
                 again.map_or_else(|| self.clone(), Self::DimensionOrder)
             }
             Self::Tables(_) => self.clone(),
+            Self::Hosts(hosts) => hosts.network.rerouted(&fabric.network()).within(hosts.rule),
             Self::Tree(_) | Self::Minimal(_) => Self::Minimal(MinimalPaths::new(fabric)),
             Self::Groups(groups) => {
                 GroupPaths::new(fabric, groups.spread()).map_or_else(|| self.clone(), Self::Groups)
@@ -139,6 +150,7 @@ impl Routing {
             Self::Tables(_) => "forwarding tables".into(),
             Self::Tree(_) => "up/down, destination modulo parents (D-mod-k)".into(),
             Self::Groups(groups) => groups.describe(),
+            Self::Hosts(hosts) => hosts.describe(),
             Self::Minimal(_) => {
                 "all minimal paths, split by capacity (assumed: no tables given)".into()
             }
@@ -147,13 +159,17 @@ impl Routing {
 
     /// Whether every pair has at most one path, so that [`Routing::route`] is complete.
     pub fn is_single_path(&self) -> bool {
-        !matches!(self, Self::Minimal(_) | Self::Groups(_))
+        match self {
+            Self::Hosts(hosts) => hosts.is_single_path(),
+            _ => !matches!(self, Self::Minimal(_) | Self::Groups(_)),
+        }
     }
 
     /// Whether the next hop depends only on router and destination, so that all routes to a node form a tree.
     pub fn is_destination_based(&self) -> bool {
         match self {
             Self::DimensionOrder(order) => order.is_one_order(),
+            Self::Hosts(_) => false,
             _ => true,
         }
     }
@@ -184,6 +200,9 @@ impl Routing {
     ) -> Result<(), Unroutable> {
         if from == to {
             return Ok(());
+        }
+        if let Self::Hosts(hosts) = self {
+            return hosts.route(fabric, from, to, out);
         }
         let (source, target) = (fabric.node(from), fabric.node(to));
         let dead = |at, reason| Unroutable {
@@ -247,6 +266,7 @@ impl Routing {
     ) -> Result<LinkId, Dead> {
         let target = fabric.node(to);
         match self {
+            Self::Hosts(hosts) => hosts.network.next_in(fabric, order, at, to),
             Self::Tables(tables) => tables.next(fabric, at, to).ok_or(Dead::NoEntry),
             _ if at == target.router => Ok(target.eject),
             Self::Tree(tree) => tree.next(fabric, at, to).ok_or(Dead::NoEntry),
@@ -268,6 +288,7 @@ impl Routing {
         match self {
             Self::Minimal(minimal) => return minimal.shares(fabric, from, to, out),
             Self::Groups(groups) => return groups.shares(fabric, from, to, out),
+            Self::Hosts(hosts) => return hosts.shares(fabric, from, to, out),
             _ => {}
         }
         let mut links = Vec::new();

@@ -77,10 +77,15 @@ impl<'a> Network<'a> {
             .map(|id| {
                 let link = fabric.link(id);
                 let hop = fabric.is_hop(id);
-                if !link.is_up() || !(hop || parameters.host_links) {
+                let inner = fabric.is_inner(id);
+                if !link.is_up() || !(hop || inner || parameters.host_links) {
                     return NONE;
                 }
-                let factor = if hop { point.link } else { point.injection };
+                let factor = match (hop, inner) {
+                    (true, _) => point.link,
+                    (_, true) => 1.0,
+                    _ => point.injection,
+                };
                 capacities.push(link.capacity().0 * parameters.link_efficiency * factor);
                 link_of.push(id);
                 (capacities.len() - 1) as u32
@@ -241,10 +246,10 @@ impl<'a> Network<'a> {
     /// Raw capacity of a link at this operating point.
     pub(crate) fn capacity_of(&self, link: LinkId) -> f64 {
         let hop = self.fabric.is_hop(link);
-        let factor = if hop {
-            self.point.link
-        } else {
-            self.point.injection
+        let factor = match (hop, self.fabric.is_inner(link)) {
+            (true, _) => self.point.link,
+            (_, true) => 1.0,
+            _ => self.point.injection,
         };
         self.fabric.link(link).capacity().0 * factor
     }

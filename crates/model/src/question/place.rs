@@ -15,6 +15,9 @@ pub fn allocate(
     seed: u64,
 ) -> Result<Allocation, ModelError> {
     let by_router = || -> Vec<NodeId> {
+        if fabric.inside().is_some() {
+            return fabric.places();
+        }
         let routers = fabric.router_ids();
         routers
             .flat_map(|r| fabric.nodes_on(r).iter().copied())
@@ -84,6 +87,10 @@ fn slice_of<T: Copy>(
 
 /// Nodes of a name: a node, or a router, with `:0`, `:1` appended for one of its nodes.
 pub fn find_nodes(fabric: &Fabric, name: &str) -> Result<Vec<NodeId>, FabricError> {
+    let places = fabric.places_of_host(name);
+    if places.len() > 1 {
+        return Ok(places);
+    }
     let unknown = match fabric.find_node(name) {
         Ok(node) => return Ok(vec![node]),
         Err(error) => error,

@@ -5,7 +5,7 @@ use hopbyte_fabric::{Fabric, Routing};
 use std::path::PathBuf;
 
 /// The files that describe a machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachineFiles {
     /// A dump, or a spec such as `gemini:16x12x24`.
     pub main: String,
@@ -15,6 +15,12 @@ pub struct MachineFiles {
     pub system_map: Option<PathBuf>,
     /// Names by GUID.
     pub names: Option<PathBuf>,
+    /// Kinds of hosts, `KIND[/RULE][@HOSTS]` (see [`hopbyte_fabric::hosts`]).
+    pub hosts: Vec<String>,
+    /// Capacities for descriptions without: GB/s each way of a node's link, and of the cables above leaves, …
+    pub rates: Vec<f64>,
+    /// The same: capacity of the nodes below a switch over that of its uplinks.
+    pub uplink_ratio: Option<f64>,
 }
 
 impl MachineFiles {

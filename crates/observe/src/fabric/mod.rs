@@ -7,16 +7,21 @@ mod assemble;
 mod codes;
 mod cray;
 mod formats;
+mod host_files;
+mod hosts;
 pub(crate) mod infiniband;
 mod inside;
 mod machine;
 mod names;
 mod own;
+mod rates;
 mod siblings;
 mod slingshot;
 mod slurm;
 
 pub use formats::Format;
+pub use host_files::is_numbered;
+pub use hosts::{PLAIN, has_open_hosts};
 pub use machine::{Companions, Machine, MachineFiles};
 
 use crate::ObserveError;
@@ -27,8 +32,14 @@ use std::path::{Path, PathBuf};
 
 /// Reads a machine: recognises the format, merges tables and maps, and notes missing parts.
 pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
+    hosts::attach(read_network(files)?, &files.hosts)
+}
+
+/// The same without the options for hosts.
+fn read_network(files: &MachineFiles) -> Result<Machine, ObserveError> {
     let path = Path::new(&files.main);
     if spec::is_fabric_spec(&files.main) && !path.exists() {
+        rates::refuse(files)?;
         let described = spec::machine(&files.main)?;
         let paths = paths_of(&files.routes)?;
         return assemble::finish(
@@ -61,7 +72,11 @@ pub fn read_machine(files: &MachineFiles) -> Result<Machine, ObserveError> {
         routes: &mut texts_of(&paths),
         notes,
     };
-    format.read(parts)
+    let machine = format.read(parts)?;
+    match rates::of(&files, slurm::CAPACITY)? {
+        None => Ok(machine),
+        Some(rates) => rates::apply(machine, format, &rates),
+    }
 }
 
 /// Reads a machine from texts in memory; without `format` it is recognised.

@@ -2,7 +2,8 @@
 
 use crate::ObserveError;
 use crate::text::{Limits, Text, lossy};
-use hopbyte_fabric::{Allocation, Fabric, InputError, NodeId};
+use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Maximum number of bracket ranges in a name.
@@ -28,21 +29,24 @@ pub fn parse_nodes(
 
 /// The nodes of a list with their slots: names separated by commas, with ranges in brackets (`c[0-1]n[00-03,7]`),
 /// each with an optional `:SLOTS`; `@FILE` for a file of such lists, one or several per line; `all` for all nodes.
+///
+/// The name of a host with several endpoints or places means all of them, in order, and its slots are dealt to them.
 pub fn parse_node_list(
     list: &str,
     fabric: &Fabric,
 ) -> Result<Vec<(NodeId, Option<u32>)>, ObserveError> {
     let list = list.trim();
     if list == "all" {
-        return Ok(fabric.node_ids().map(|n| (n, None)).collect());
+        return Ok(fabric.places().into_iter().map(|n| (n, None)).collect());
     }
     let mut nodes = Vec::new();
+    let names = Names::of(fabric);
     let Some(file) = list.strip_prefix('@') else {
         let place = Place {
             file: "node list",
             line: None,
         };
-        add(list, fabric, place, &mut nodes)?;
+        add(list, &names, place, &mut nodes)?;
         if nodes.is_empty() {
             return Err(place.wrong("", "names of nodes").into());
         }
@@ -57,7 +61,7 @@ pub fn parse_node_list(
             line: Some(line.number),
         };
         // Node names may contain blanks, so only commas and line ends separate them.
-        add(content, fabric, place, &mut nodes)?;
+        add(content, &names, place, &mut nodes)?;
     }
     if nodes.is_empty() {
         return Err(text.error("nothing", "names of nodes").into());
@@ -83,9 +87,73 @@ impl Place<'_> {
     }
 }
 
+/// Names of nodes, and of hosts with several.
+struct Names<'a> {
+    fabric: &'a Fabric,
+    hosts: HashMap<&'a str, Vec<NodeId>>,
+}
+
+impl<'a> Names<'a> {
+    fn of(fabric: &'a Fabric) -> Self {
+        let several = |h: &(&str, Vec<NodeId>)| h.1.len() > 1;
+        Self {
+            fabric,
+            hosts: fabric
+                .places_by_host()
+                .into_iter()
+                .filter(several)
+                .collect(),
+        }
+    }
+
+    /// The places of a name; `None` if it is neither node nor host.
+    fn known(&self, name: &str) -> Option<Vec<NodeId>> {
+        self.find(name).ok()
+    }
+
+    fn find(&self, name: &str) -> Result<Vec<NodeId>, FabricError> {
+        match self.hosts.get(name) {
+            Some(places) => Ok(places.clone()),
+            None => Ok(self.fabric.places_at(self.fabric.find_node(name)?)),
+        }
+    }
+
+    /// The slots of a host dealt to its places; an error says how many it takes.
+    fn dealt(
+        &self,
+        places: &[NodeId],
+        slots: Option<u32>,
+    ) -> Result<Vec<(NodeId, Option<u32>)>, String> {
+        let Some(slots) = slots else {
+            return Ok(places.iter().map(|&p| (p, None)).collect());
+        };
+        let inside = self.fabric.inside();
+        let count = places.len() as u32;
+        if slots > count
+            && places
+                .iter()
+                .all(|&p| inside.is_some_and(|i| i.is_exclusive(p)))
+        {
+            return Err(format!("at most {count} slots, one for each GPU"));
+        }
+        Ok(deal(places, slots)
+            .map(|(place, slots)| (place, Some(slots)))
+            .collect())
+    }
+}
+
+/// Slots of a host dealt to its places in blocks, the first ones taking one more; places without a slot are left out.
+pub fn deal(places: &[NodeId], slots: u32) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+    let count = places.len().max(1) as u32;
+    (0..).zip(places).filter_map(move |(i, &place)| {
+        let own = slots / count + u32::from(i < slots % count);
+        (own > 0).then_some((place, own))
+    })
+}
+
 fn add(
     list: &str,
-    fabric: &Fabric,
+    fabric: &Names<'_>,
     place: Place<'_>,
     nodes: &mut Vec<(NodeId, Option<u32>)>,
 ) -> Result<(), ObserveError> {
@@ -95,8 +163,8 @@ fn add(
             continue;
         }
         // The whole name first: names may contain a colon or brackets.
-        if let Ok(node) = fabric.find_node(item) {
-            nodes.push((node, None));
+        if let Some(found) = fabric.known(item) {
+            nodes.extend(found.into_iter().map(|n| (n, None)));
             continue;
         }
         let (names, slots) = match item.rsplit_once(':') {
@@ -117,11 +185,14 @@ fn add(
             return Err(place.wrong(item, &expected).into());
         }
         for name in names {
-            let found = fabric.find_node(&name);
-            let node = found.map_err(|e| {
+            let found = fabric.find(&name).map_err(|e| {
                 super::places::no_node(place.wrong(&name, "a node of the fabric"), &e)
             })?;
-            nodes.push((node, slots));
+            nodes.extend(fabric.dealt(&found, slots).map_err(|expected| {
+                place
+                    .wrong(item, &expected)
+                    .hint("allocate more hosts, or fewer ranks on each")
+            })?);
         }
     }
     Ok(())
@@ -254,6 +325,33 @@ mod tests {
         assert_eq!(names(&path), names("nid00001,nid[00004-00006]"));
         let allocation = parse_nodes(&path, 8, &fabric).unwrap();
         assert_eq!(allocation.capacity(), 3 + 3 * 8);
+    }
+
+    /// A host with several endpoints is named as schedulers name it.
+    #[test]
+    fn hosts_stand_for_their_places() {
+        let rails = spec::fabric("gpu-rails").unwrap();
+        let all = list("h[0-15]:8", &rails).unwrap();
+        assert_eq!(all.len(), 128);
+        assert_eq!((all[7].0.as_str(), all[7].1), ("h0-r7", Some(1)));
+        assert_eq!(all[8].0, "h1-r0");
+        let some = list("h3:2,h5", &rails).unwrap();
+        let names: Vec<&str> = some.iter().map(|n| n.0.as_str()).collect();
+        assert_eq!(names[..3], ["h3-r0", "h3-r1", "h5-r0"]);
+        assert_eq!((some[2].1, some.len()), (None, 10));
+        let error = list("h[0-15]:9", &rails).unwrap_err();
+        assert!(
+            error.contains("at most 8 slots, one for each GPU"),
+            "{error}"
+        );
+        // Endpoints of an undescribed host share its slots.
+        let open = spec::fabric("fattree:down=4x4,up=1x2,rails=2").unwrap();
+        let slots = list("h1:5", &open).unwrap();
+        assert_eq!(
+            slots,
+            [("h1-r0".to_owned(), Some(3)), ("h1-r1".to_owned(), Some(2))]
+        );
+        assert_eq!(list("all", &rails).unwrap()[1].0, "h0-r1");
     }
 
     #[test]

@@ -3,10 +3,8 @@
 use crate::args::FabricArgs;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
-use hopbyte_fabric::{Direction, Fabric, Family, Shape};
-use hopbyte_job::Machine;
-use serde::Serialize;
-use std::collections::BTreeMap;
+use hopbyte_fabric::{Direction, Fabric, Family};
+use hopbyte_job::summary::MachineSummary;
 
 /// The machine to show.
 #[derive(clap::Args, Debug)]
@@ -15,70 +13,10 @@ pub struct ShowArgs {
     fabric: FabricArgs,
 }
 
-/// The answer.
-#[derive(Serialize)]
-struct Show<'a> {
-    schema: &'static str,
-    source: &'a str,
-    family: Family,
-    shape: Option<&'a Shape>,
-    routing: String,
-    routers: usize,
-    nodes: usize,
-    links: usize,
-    host_links: usize,
-    ports: usize,
-    components: usize,
-    kinds: BTreeMap<&'a str, KindRow>,
-    notes: &'a [String],
-}
-
-/// Links of one kind.
-#[derive(Serialize)]
-struct KindRow {
-    links: usize,
-    capacity_bytes_per_s: f64,
-    hop: bool,
-}
-
-impl<'a> Show<'a> {
-    fn of(machine: &'a Machine) -> Self {
-        let (fabric, routing) = (&machine.fabric, &machine.routing);
-        let links = fabric.link_ids().filter(|&l| fabric.is_hop(l)).count();
-        let onboard = |kind: &str| fabric.kinds().iter().any(|k| k.name == kind && k.onboard);
-        Self {
-            schema: "hopbyte.fabric/1",
-            source: fabric.source(),
-            family: fabric.family(),
-            shape: fabric.shape(),
-            routing: routing.describe(),
-            routers: fabric.routers().len(),
-            nodes: fabric.nodes().len(),
-            links,
-            host_links: fabric.links().len() - links,
-            ports: fabric.port_count(),
-            components: fabric.components(),
-            notes: &machine.notes,
-            kinds: fabric
-                .kind_summary()
-                .into_iter()
-                .map(|(kind, (links, capacity))| {
-                    let row = KindRow {
-                        links,
-                        capacity_bytes_per_s: capacity.0,
-                        hop: !onboard(kind),
-                    };
-                    (kind, row)
-                })
-                .collect(),
-        }
-    }
-}
-
 /// Shows it.
 pub fn run(args: &ShowArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
-    let show = Show::of(&machine);
+    let show = MachineSummary::of(&machine);
     if out.json {
         out.object(&show)?;
         return Ok(Answer::Yes);
@@ -98,6 +36,9 @@ pub fn run(args: &ShowArgs, out: &mut Output) -> Result<Answer> {
         ("components", show.components),
     ] {
         out.line(format!("{name:<10}  {}", count(n)))?;
+    }
+    if let Some(hosts) = &show.hosts {
+        out.line(format!("hosts       {hosts}"))?;
     }
     out.line("")?;
     let mut table = Table::new(&["<kind", "links (directed)", "GB/s each way"]);

@@ -69,7 +69,7 @@ pub fn write_costs(mapping: &Mapping, fabric: &Fabric, out: &mut Output) -> Resu
     rows.push(("result", &c.result));
     let most = |value: fn(&Evaluation) -> f64| rows.iter().map(|r| value(r.1)).fold(0.0, f64::max);
     let (time, seconds) = scale(most(|e| e.worst_link_seconds), &TIMES);
-    let (size, bytes) = scale(most(|e| e.hop_bytes), &SIZES);
+    let (size, bytes) = scale(most(|e| e.hop_bytes.max(e.off_node_bytes)), &SIZES);
     let mut table = Table::new(&[
         "<placement",
         &format!("worst link {time}"),

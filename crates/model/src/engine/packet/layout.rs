@@ -88,6 +88,14 @@ impl Layout {
                 expected,
             ));
         }
+        if matches!(network.routing, Routing::Hosts(_)) {
+            let expected = "a network without them when every packet is followed";
+            return Err(ModelError::out_of_range(
+                "fabric",
+                &"links inside hosts",
+                expected,
+            ));
+        }
         for (what, have, most) in [
             ("routers", routers, MAX_ROUTERS),
             ("nodes", nodes, MAX_NODES),

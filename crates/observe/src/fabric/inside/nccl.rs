@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! <system version="1">
-//!   <cpu numaid="0" …>
+//!   <cpu host_hash="0x1" numaid="0" …>
 //!     <pci busid="0000:10:00.0" class="0x060400" link_speed="8 GT/s" link_width="16">
-//!       <pci busid="0000:10:1c.0" class="0x030200" …> <gpu dev="0"><nvlink target="0000:20:1c.0" count="2"/></gpu>
-//!       <pci busid="0000:10:1b.0" class="0x020000" …> <nic><net name="mlx5_0" speed="200000"/></nic>
+//!       <pci busid="0000:10:1c.0" class="0x030200" …>
+//!         <gpu dev="0" sm="90"><nvlink target="0000:20:1c.0" count="2"/><c2c bw="44712" count="10"/></gpu>
+//!       <pci busid="0000:10:1b.0" class="0x020000" …> <nic><net name="mlx5_0" speed="200000" guid="0x…"/></nic>
 //! ```
+//!
+//! CPUs with different `host_hash` are in different machines: nothing but NVLink joins these.
 
 use super::{BETWEEN_PACKAGES, INSIDE_PACKAGE, Inside, Rate, line, parse, pci_device};
 use crate::ObserveError;
@@ -20,7 +23,17 @@ pub fn recognise(line: Line<'_>) -> bool {
     line.trimmed().starts_with(b"<system version=")
 }
 
-/// One NVLink of the third generation each way; NCCL counts links and takes the rate from the chip.
+/// Rate of one NVLink each way in GB/s by the GPU's architecture; NCCL counts links and takes the rate from the chip
+/// (its `src/graph/topo.h` has the usable rates, these are the nominal ones of NVIDIA's architecture whitepapers).
+const NVLINKS: [(u32, f64); 6] = [
+    (60, 20.0),
+    (70, 25.0),
+    (80, 25.0),
+    (86, 14.0),
+    (90, 25.0),
+    (100, 50.0),
+];
+/// The rate without an architecture in the file: third generation.
 const NVLINK: f64 = 25.0;
 
 /// Reads a topology.
@@ -34,47 +47,112 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
     let mut reader = Reader {
         text,
         inside: Inside::new(text),
+        hosts: Vec::new(),
+        host: 0,
         gpus: HashMap::new(),
         nvlinks: Vec::new(),
+        unknown: 0,
     };
-    let top = reader.inside.router("system");
-    for cpu in root.children().filter(|e| e.has_tag_name("cpu")) {
-        reader.inside.count("CPU");
-        let name = format!("cpu {}", cpu.attribute("numaid").unwrap_or("?"));
-        let below = reader.inside.router(&name);
-        reader
-            .inside
-            .join(top, below, "CPU", Rate::assumed(BETWEEN_PACKAGES));
-        let cores = format!("cores {}", cpu.attribute("numaid").unwrap_or("?"));
-        reader
-            .inside
-            .device(&cores, below, "core", Rate::assumed(INSIDE_PACKAGE));
-        reader.pci_below(cpu, below)?;
+    let cpus: Vec<Node<'_, '_>> = root.children().filter(|e| e.has_tag_name("cpu")).collect();
+    for cpu in &cpus {
+        reader.find_host(*cpu);
+    }
+    let names: Vec<String> = (0..reader.hosts.len())
+        .map(|host| reader.named(host, "system"))
+        .collect();
+    let tops: Vec<RouterId> = names
+        .iter()
+        .map(|name| reader.inside.router(name))
+        .collect();
+    for cpu in cpus {
+        reader.host = reader.find_host(cpu);
+        reader.cpu(cpu, tops[reader.host])?;
     }
     reader.join_nvlinks(notes);
+    if reader.hosts.len() > 1 {
+        notes.push(format!(
+            "{} machines by host_hash: only NVLinks join them",
+            reader.hosts.len()
+        ));
+    }
     Ok(reader.inside.finish(text, notes)?)
 }
 
-/// The router, the far GPU by bus id, and the number of links to it.
-type NvLink = (RouterId, String, f64);
+/// One entry of a GPU: its router, machine, far end by bus id, number of links, rate of a link in GB/s.
+struct NvLink {
+    from: RouterId,
+    host: usize,
+    target: String,
+    count: f64,
+    rate: f64,
+}
 
 struct Reader<'a> {
     text: &'a Text,
     inside: Inside,
-    /// Router of a GPU that has NVLinks, by bus id.
-    gpus: HashMap<String, RouterId>,
+    /// `host_hash` of the machines, in order.
+    hosts: Vec<String>,
+    /// The machine of the current element.
+    host: usize,
+    /// Router of a GPU that has NVLinks, by machine and bus id.
+    gpus: HashMap<(usize, String), RouterId>,
     nvlinks: Vec<NvLink>,
+    /// GPUs with NVLinks and without an architecture that is known.
+    unknown: usize,
 }
 
 impl Reader<'_> {
-    fn pci_below(&mut self, of: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
+    /// The machine of a CPU.
+    fn find_host(&mut self, cpu: Node<'_, '_>) -> usize {
+        let hash = cpu.attribute("host_hash").unwrap_or_default();
+        let known = self.hosts.iter().position(|h| h == hash);
+        known.unwrap_or_else(|| {
+            self.hosts.push(hash.to_owned());
+            self.hosts.len() - 1
+        })
+    }
+
+    /// A name within a machine; with several machines they are numbered in front.
+    fn named(&self, host: usize, name: &str) -> String {
+        match self.hosts.len() {
+            0 | 1 => name.to_owned(),
+            _ => format!("host{host} {name}"),
+        }
+    }
+
+    fn own(&self, name: &str) -> String {
+        self.named(self.host, name)
+    }
+
+    fn cpu(&mut self, cpu: Node<'_, '_>, top: RouterId) -> Result<(), ObserveError> {
+        self.inside.count("CPU");
+        let number = cpu.attribute("numaid").unwrap_or("?");
+        let below = self.inside.router(&self.own(&format!("cpu {number}")));
+        self.inside
+            .join(top, below, "CPU", Rate::assumed(BETWEEN_PACKAGES));
+        let cores = self.own(&format!("cores {number}"));
+        self.inside
+            .device(&cores, below, "core", Rate::assumed(INSIDE_PACKAGE));
+        self.pci_below(cpu, (below, below))
+    }
+
+    fn pci_below(
+        &mut self,
+        of: Node<'_, '_>,
+        at: (RouterId, RouterId),
+    ) -> Result<(), ObserveError> {
         for pci in of.children().filter(|e| e.has_tag_name("pci")) {
             self.pci(pci, at)?;
         }
         Ok(())
     }
 
-    fn pci(&mut self, pci: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
+    /// A PCI device below router `at` of a CPU.
+    fn pci(
+        &mut self,
+        pci: Node<'_, '_>,
+        (at, cpu): (RouterId, RouterId),
+    ) -> Result<(), ObserveError> {
         let bus = pci
             .attribute("busid")
             .ok_or_else(|| self.wrong(pci, "a busid"))?;
@@ -85,77 +163,140 @@ impl Reader<'_> {
         let rate = rate(pci).unwrap_or(Rate::assumed(INSIDE_PACKAGE));
         // The last two digits are the programming interface.
         let Some(what) = pci_device(class >> 8) else {
-            let below = self.inside.router(&format!("pci {bus}"));
+            let below = self.inside.router(&self.own(&format!("pci {bus}")));
             self.inside.count("PCI switch");
             self.inside.join(at, below, "PCI", rate);
-            return self.pci_below(pci, below);
+            return self.pci_below(pci, (below, cpu));
         };
         let n = self.inside.count(what);
-        let nets: Vec<&str> = pci
-            .descendants()
-            .filter_map(|e| e.has_tag_name("net").then(|| e.attribute("name"))?)
-            .collect();
+        let nets = || pci.descendants().filter(|e| e.has_tag_name("net"));
         let gpu = pci.children().find(|e| e.has_tag_name("gpu"));
         let number = gpu
             .and_then(|g| g.attribute("dev"))
             .map_or(n.to_string(), str::to_owned);
-        let name = nets.first().map_or_else(
+        let name = nets().find_map(|e| e.attribute("name")).map_or_else(
             || format!("{}{number}", if what == "GPU" { "gpu" } else { "nic" }),
-            |net| (*net).to_owned(),
+            str::to_owned,
         );
-        let links: Vec<Node<'_, '_>> = gpu.map_or(Vec::new(), |g| {
-            g.children().filter(|e| e.has_tag_name("nvlink")).collect()
-        });
-        let (router, rate, kind) = if links.is_empty() {
-            (at, rate, "PCI")
-        } else {
-            // A GPU with its own links is a junction, so it gets a router.
-            let own = self.inside.router(&format!("{name} {bus}"));
-            self.inside.join(at, own, "PCI", rate);
-            self.gpus.insert(bus.to_ascii_lowercase(), own);
-            for link in links {
-                let count = link.attribute("count").and_then(|c| c.parse::<u16>().ok());
-                let target = link.attribute("target").map(str::to_ascii_lowercase);
-                let (Some(count @ 1..), Some(target)) = (count, target) else {
-                    return Err(self.wrong(link, "a target and a count from 1").into());
+        let name = self.own(&name);
+        let (router, rate, kind) = match gpu.filter(|g| has_own_links(*g)) {
+            None => (at, slower(rate, nets().filter_map(speed)), "PCI"),
+            Some(gpu) => {
+                // A GPU with its own links is a junction, so it gets a router.
+                let own = self.inside.router(&format!("{name} {bus}"));
+                self.inside.join(at, own, "PCI", rate);
+                let total = rate.bytes_per_s + self.own_links(gpu, (own, cpu), bus)?;
+                // As fast as all its links together: the GPU itself is no limit.
+                let rate = Rate {
+                    bytes_per_s: total,
+                    known: true,
                 };
-                self.nvlinks.push((own, target, count.into()));
+                (own, rate, "GPU")
             }
-            (own, Rate::assumed(INSIDE_PACKAGE), "GPU")
         };
         let node = self.inside.device(&name, router, kind, rate);
-        self.inside
-            .b
-            .node_alias(crate::fabric::names::name(bus.as_bytes()), node);
+        let alias = self.own(&crate::fabric::names::name(bus.as_bytes()));
+        self.inside.b.node_alias(alias, node);
+        for guid in nets().filter_map(|e| e.attribute("guid")) {
+            self.inside
+                .b
+                .node_alias(crate::fabric::names::name(guid.as_bytes()), node);
+        }
         Ok(())
+    }
+
+    /// The NVLinks and C2C links of a GPU; returns their rates together, in bytes per second.
+    fn own_links(
+        &mut self,
+        gpu: Node<'_, '_>,
+        (own, cpu): (RouterId, RouterId),
+        bus: &str,
+    ) -> Result<f64, ObserveError> {
+        let mut total = 0.0;
+        self.gpus.insert((self.host, bus.to_ascii_lowercase()), own);
+        let sm = gpu.attribute("sm").and_then(|s| s.parse::<u32>().ok());
+        let known = NVLINKS.iter().rev().find(|k| sm.is_some_and(|s| s >= k.0));
+        let rate = known.map_or(NVLINK, |k| k.1);
+        let links = gpu.children().filter(|e| e.has_tag_name("nvlink"));
+        for (i, link) in links.enumerate() {
+            let count = link.attribute("count").and_then(|c| c.parse::<u16>().ok());
+            let target = link.attribute("target").map(str::to_ascii_lowercase);
+            let (Some(count @ 1..), Some(target)) = (count, target) else {
+                return Err(self.wrong(link, "a target and a count from 1").into());
+            };
+            self.unknown += usize::from(i == 0 && known.is_none());
+            let count = f64::from(count);
+            total += rate * count * 1e9;
+            self.nvlinks.push(NvLink {
+                from: own,
+                host: self.host,
+                target,
+                count,
+                rate,
+            });
+        }
+        for link in gpu.children().filter(|e| e.has_tag_name("c2c")) {
+            let number = |name: &str| link.attribute(name).and_then(|c| c.parse::<u32>().ok());
+            let (Some(bw @ 1..), Some(count @ 1..)) = (number("bw"), number("count")) else {
+                return Err(self.wrong(link, "bw in MB/s and count, from 1").into());
+            };
+            let bytes_per_s = f64::from(bw) * f64::from(count) * 1e6;
+            total += bytes_per_s;
+            let known = true;
+            self.inside
+                .join(own, cpu, "C2C", Rate { bytes_per_s, known });
+        }
+        Ok(total)
     }
 
     /// Joins GPUs that list each other; links to switches end at one router per switch.
     fn join_nvlinks(&mut self, notes: &mut Vec<String>) {
         let nvlinks = std::mem::take(&mut self.nvlinks);
-        let mut switches: HashMap<String, RouterId> = HashMap::new();
+        let mut switches: HashMap<(usize, String), RouterId> = HashMap::new();
         let mut joined = 0;
-        for (from, target, count) in &nvlinks {
-            let rate = Rate::assumed(NVLINK * count);
-            let to = match self.gpus.get(target) {
-                Some(&to) if from < &to => to,
+        for link in &nvlinks {
+            let rate = Rate {
+                bytes_per_s: link.rate * link.count * 1e9,
+                known: true,
+            };
+            // NCCL writes one bus id of f for the switches of a domain, whose GPUs may be in several machines.
+            let is_domain = link
+                .target
+                .bytes()
+                .all(|b| matches!(b, b'f' | b':' | b'.' | b'0'))
+                && link.target.contains("ff");
+            let host = if is_domain { usize::MAX } else { link.host };
+            let to = match self.gpus.get(&(link.host, link.target.clone())) {
+                Some(&to) if link.from < to => to,
                 // The far GPU's entry adds this link, or it is the same GPU.
                 Some(_) => continue,
-                None => match switches.get(target) {
+                None => match switches.get(&(host, link.target.clone())) {
                     Some(&to) => to,
                     None => {
-                        let to = self.inside.router(&format!("nvswitch {target}"));
-                        switches.insert(target.clone(), to);
+                        let name = format!("nvswitch {}", link.target);
+                        let name = if is_domain {
+                            name
+                        } else {
+                            self.named(link.host, &name)
+                        };
+                        let to = self.inside.router(&name);
+                        switches.insert((host, link.target.clone()), to);
                         to
                     }
                 },
             };
             joined += 1;
-            self.inside.join(*from, to, "NVLink", rate);
+            self.inside.join(link.from, to, "NVLink", rate);
         }
         if joined > 0 {
             notes.push(format!(
-                "{joined} NVLink joints: {NVLINK} GB/s each way a link are assumed"
+                "{joined} NVLink joints: the rate of a link is the nominal one of the GPU's architecture (sm)"
+            ));
+        }
+        if self.unknown > 0 {
+            notes.push(format!(
+                "{} GPUs without a known sm: {NVLINK} GB/s each way an NVLink are assumed",
+                self.unknown
             ));
         }
     }
@@ -164,6 +305,29 @@ impl Reader<'_> {
         let found = format!("<{}>", element.tag_name().name());
         self.text.error(found, expected).at(line(element))
     }
+}
+
+fn has_own_links(gpu: Node<'_, '_>) -> bool {
+    let own = |e: Node<'_, '_>| e.has_tag_name("nvlink") || e.has_tag_name("c2c");
+    gpu.children().any(own)
+}
+
+/// Speed of a network interface, bytes per second; the file has Mbit/s.
+fn speed(net: Node<'_, '_>) -> Option<f64> {
+    let speed: f64 = net.attribute("speed")?.parse().ok()?;
+    (speed.is_finite() && speed > 0.0).then_some(speed * 1e6 / 8.0)
+}
+
+/// The slower of a device's PCI link and its network interfaces together.
+fn slower(pci: Rate, nets: impl Iterator<Item = f64>) -> Rate {
+    let sum: f64 = nets.sum();
+    if sum > 0.0 && (sum < pci.bytes_per_s || !pci.known) {
+        return Rate {
+            bytes_per_s: sum,
+            known: true,
+        };
+    }
+    pci
 }
 
 /// `8 GT/s` or `16.0 GT/s PCIe` times the number of lanes.

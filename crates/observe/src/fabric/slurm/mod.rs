@@ -1,7 +1,7 @@
 //! Slurm topologies: trees of switches, blocks, rings, tori.
 //!
-//! Slurm's files have the positions of nodes but no speeds, so every link gets the same capacity, and a note states
-//! this. Tables and real cables are in the dumps of the networks' own tools.
+//! Slurm's files have the positions of nodes but no speeds: full bisection is assumed unless the user says otherwise
+//! ([`AssumedRates`]), and a note states this. Tables and real cables are in the dumps of the networks' own tools.
 
 pub mod conf;
 pub mod topology_yaml;
@@ -10,6 +10,7 @@ mod yaml;
 use super::names::note_of;
 use crate::placement::host_list;
 use crate::text::Text;
+use hopbyte_fabric::AssumedRates;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
     Direction, End, Fabric, FabricBuilder, FabricError, Family, LinkId, LinkSpec, NodeId, RouterId,
@@ -17,8 +18,8 @@ use hopbyte_fabric::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Assumed capacity of every link, one direction, as in specs: 100 Gbit/s.
-const CAPACITY: BytesPerSecond = BytesPerSecond(12.5e9);
+/// Assumed capacity of a node's link, one direction, as in specs: 100 Gbit/s.
+pub(super) const CAPACITY: BytesPerSecond = BytesPerSecond(12.5e9);
 /// Assumed latency of one hop.
 const LATENCY: Seconds = Seconds(100e-9);
 
@@ -101,9 +102,7 @@ pub enum Plan {
 impl Plan {
     /// Builds the fabric.
     pub fn build(self, text: &Text, notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
-        notes.push(
-            "the topology has no speeds: 12.5 GB/s each way are assumed on every link".into(),
-        );
+        notes.push(AssumedRates::full(CAPACITY).describe());
         match self {
             Self::Tree(switches) => tree(text, &switches, notes),
             Self::Blocks { sizes, blocks } => tree(text, &block_tree(&sizes, blocks), notes),
@@ -213,7 +212,7 @@ fn tree(text: &Text, switches: &[Switch], notes: &mut Vec<String>) -> Result<Fab
         "named and not described",
     );
     note_shape(switches, &routers, &parents, cables.len(), notes);
-    b.finish()
+    Ok(b.finish()?.with_rates(&AssumedRates::full(CAPACITY)))
 }
 
 /// Adds a note if the switches form a forest or a graph.

@@ -1,0 +1,346 @@
+//! Well-known kinds of hosts, with the published capacities of their inner links.
+
+use super::{HostKind, HostsRecord, InnerLink, Local, OwnPlace, PortRule, UnitSpec};
+use crate::error::InputError;
+use crate::fabric::Fabric;
+use crate::ids::NodeId;
+use std::collections::HashMap;
+
+/// How the GPUs of a host, or of an NVLink domain, are joined.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Join {
+    /// By switches without blocking: kind, GB/s each way of a GPU.
+    Switch(&'static str, f64),
+    /// Each pair directly: kind, GB/s each way.
+    Mesh(&'static str, f64),
+    /// By no link of their own.
+    Network,
+}
+
+/// A row of [`HOST_KINDS`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    /// Name in specs.
+    pub name: &'static str,
+    /// GPUs of a host.
+    pub gpus: u16,
+    /// Hosts of an NVLink domain.
+    pub hosts: u16,
+    /// Links between GPUs.
+    pub join: Join,
+    /// PCIe of a GPU or adapter, GB/s each way.
+    pub pcie: f64,
+    /// Coherent link of a GPU to its processor, GB/s each way; 0 for none.
+    pub c2c: f64,
+    /// Whether a place takes one task only.
+    pub exclusive: bool,
+    /// Source of the figures.
+    pub source: &'static str,
+}
+
+/// PCIe 4.0 and 5.0 x16: transfers × lanes × 128/130 (PCI Express Base Specification).
+const PCIE4: f64 = 31.5;
+const PCIE5: f64 = 63.0;
+
+/// Rate inside a host of an unknown kind, GB/s each way: the order of a socket's memory.
+const PLAIN: f64 = 100.0;
+
+/// Latency of an inner link: 150 ns, the order of magnitude that vendors state for PCIe switches; assumed for all.
+const LATENCY: f64 = 150e-9;
+
+/// Kinds of hosts by name.
+pub const HOST_KINDS: [Published; 9] = [
+    Published {
+        name: "dgx-a100",
+        gpus: 8,
+        hosts: 1,
+        join: Join::Switch("NVLink", 300.0),
+        pcie: PCIE4,
+        c2c: 0.0,
+        exclusive: true,
+        source: "NVIDIA A100 architecture whitepaper: 12 NVLinks of 25 GB/s each way",
+    },
+    Published {
+        name: "dgx-h100",
+        gpus: 8,
+        hosts: 1,
+        join: Join::Switch("NVLink", 450.0),
+        pcie: PCIE5,
+        c2c: 0.0,
+        exclusive: true,
+        source: "NVIDIA H100 architecture whitepaper: 18 NVLinks of 25 GB/s each way",
+    },
+    Published {
+        name: "dgx-b200",
+        gpus: 8,
+        hosts: 1,
+        join: Join::Switch("NVLink", 900.0),
+        pcie: PCIE5,
+        c2c: 0.0,
+        exclusive: true,
+        source: "NVIDIA DGX B200 datasheet: 14.4 TB/s for 8 GPUs, both ways: 18 NVLinks of 50 GB/s each way",
+    },
+    Published {
+        name: "gb200-nvl72",
+        gpus: 4,
+        hosts: 18,
+        join: Join::Switch("NVLink", 900.0),
+        pcie: PCIE5,
+        c2c: 0.0,
+        exclusive: true,
+        source: "NVIDIA GB200 NVL72 datasheet: 130 TB/s for 72 GPUs, both ways: 18 NVLinks of 50 GB/s each way",
+    },
+    Published {
+        name: "mi300x",
+        gpus: 8,
+        hosts: 1,
+        join: Join::Mesh("xGMI", 64.0),
+        pcie: PCIE5,
+        c2c: 0.0,
+        exclusive: true,
+        source: "AMD Instinct MI300X platform datasheet: seven links of 128 GB/s, both ways",
+    },
+    Published {
+        name: "gh200",
+        gpus: 1,
+        hosts: 1,
+        join: Join::Network,
+        pcie: PCIE5,
+        c2c: 450.0,
+        exclusive: true,
+        source: "NVIDIA GH200 datasheet: NVLink-C2C of 900 GB/s, both ways",
+    },
+    Published {
+        name: "gh200-quad",
+        gpus: 4,
+        hosts: 1,
+        join: Join::Mesh("NVLink", 150.0),
+        pcie: PCIE5,
+        c2c: 450.0,
+        exclusive: true,
+        source: "Fusco et al. 2024 (Alps nodes): six NVLinks of 25 GB/s each way between two of four GH200",
+    },
+    Published {
+        name: "tpu-v4",
+        gpus: 4,
+        hosts: 1,
+        join: Join::Network,
+        pcie: PCIE4,
+        c2c: 0.0,
+        exclusive: true,
+        source: "Jouppi et al., ISCA 2023: four chips a host, joined by the torus alone",
+    },
+    Published {
+        name: "plain",
+        gpus: 0,
+        hosts: 1,
+        join: Join::Switch("memory", PLAIN),
+        pcie: PCIE4,
+        c2c: 0.0,
+        exclusive: false,
+        source: "assumed: 100 GB/s each way between the adapters of a host",
+    },
+];
+
+/// A kind of hosts and the choice of ports, as in `dgx-h100` and `dgx-h100/nearest`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostSpec {
+    /// The kind.
+    pub kind: &'static Published,
+    /// The choice of ports.
+    pub rule: PortRule,
+}
+
+impl HostSpec {
+    /// Parses `NAME` or `NAME/RULE`.
+    ///
+    /// # Errors
+    /// An unknown name or rule.
+    pub fn parse(text: &str) -> Result<Self, InputError> {
+        let (name, rule) = text.split_once('/').unwrap_or((text, ""));
+        let unknown = |found: &str, expected: &str| {
+            let names: Vec<&str> = HOST_KINDS.iter().map(|k| k.name).collect();
+            let rules: Vec<&str> = PortRule::ALL.iter().map(|r| r.1).collect();
+            InputError::new("hosts", found, expected).hint(format!(
+                "kinds are {}; after a slash one of {}, as in dgx-h100/nearest",
+                names.join(", "),
+                rules.join(", ")
+            ))
+        };
+        let kind = HOST_KINDS
+            .iter()
+            .find(|k| k.name == name)
+            .ok_or_else(|| unknown(name, "a kind of hosts"))?;
+        let rule = match rule {
+            "" => kind.default_rule(),
+            rule => rule
+                .parse()
+                .map_err(|()| unknown(rule, "a choice of ports"))?,
+        };
+        Ok(Self { kind, rule })
+    }
+}
+
+impl Published {
+    /// Rail if GPUs reach each other without PCIe, else nearest.
+    pub fn default_rule(&self) -> PortRule {
+        match self.join {
+            Join::Switch(..) | Join::Mesh(..) if self.exclusive => PortRule::Rail,
+            _ => PortRule::Nearest,
+        }
+    }
+
+    /// The structure of `hosts` hosts with `ports` ports each.
+    ///
+    /// With as many ports as GPUs a GPU and its adapter are one node: the adapter's rate is below that of the PCIe
+    /// between them. Otherwise GPUs have nodes of their own and share adapters behind PCIe switches.
+    pub fn structure(&self, hosts: u16, ports: u16) -> HostKind {
+        let gpus = if self.gpus == 0 { ports } else { self.gpus };
+        let mut kind = HostKind {
+            name: self.name.into(),
+            hosts,
+            ports: (0..hosts)
+                .flat_map(|h| (0..ports).map(move |_| h))
+                .collect(),
+            own: Vec::new(),
+            places: Vec::new(),
+            exclusive: self.exclusive,
+            routers: Vec::new(),
+            links: Vec::new(),
+        };
+        let all = hosts * gpus;
+        if gpus == ports {
+            kind.places = (0..all).map(Local::Port).collect();
+        } else {
+            let names = |h: u16| (0..gpus).map(move |g| (h, g));
+            kind.own = (0..hosts)
+                .flat_map(names)
+                .map(|(host, g)| OwnPlace {
+                    name: format!("gpu{g}"),
+                    host,
+                })
+                .collect();
+            kind.places = (0..all).map(Local::Place).collect();
+        }
+        self.join_places(&mut kind);
+        if gpus != ports {
+            self.join_ports(&mut kind, (gpus, ports));
+        }
+        if self.c2c > 0.0 {
+            for place in kind.places.clone() {
+                let cpu = kind.router(format!("cpu{}", kind.routers.len()));
+                kind.join(place, cpu, "C2C", self.c2c);
+            }
+        }
+        kind
+    }
+
+    fn join_places(&self, kind: &mut HostKind) {
+        let places = kind.places.clone();
+        match self.join {
+            Join::Switch(..) | Join::Mesh(..) if places.len() < 2 => {}
+            Join::Switch(name, rate) => {
+                let word = if name == "NVLink" { "nvswitch" } else { name };
+                let switch = kind.router(word.to_owned());
+                for place in places {
+                    kind.join(place, switch, name, rate);
+                }
+            }
+            Join::Mesh(name, rate) => {
+                for (i, &a) in places.iter().enumerate() {
+                    for &b in &places[i + 1..] {
+                        if kind.host_of(a) == kind.host_of(b) {
+                            kind.join(a, b, name, rate);
+                        }
+                    }
+                }
+            }
+            Join::Network => {}
+        }
+    }
+
+    /// PCIe switches between places and ports: each joins the GPUs and ports of its share.
+    fn join_ports(&self, kind: &mut HostKind, (gpus, ports): (u16, u16)) {
+        let groups = gpus.min(ports);
+        for host in 0..kind.hosts {
+            let first = kind.routers.len();
+            for group in 0..groups {
+                let number = host * groups + group;
+                kind.router(format!("pcie{number}"));
+            }
+            let router = |at: u16| Local::Router(first as u16 + at);
+            for gpu in 0..gpus {
+                let place = Local::Place(host * gpus + gpu);
+                kind.join(place, router(gpu * groups / gpus), "PCIe", self.pcie);
+            }
+            for port in 0..ports {
+                let end = Local::Port(host * ports + port);
+                kind.join(end, router(port * groups / ports), "PCIe", self.pcie);
+            }
+            // Without links of their own the GPUs of a host reach each other over the processor.
+            if groups > 1 && self.join == Join::Network {
+                let root = kind.router(format!("root{host}"));
+                for group in 0..groups {
+                    kind.join(router(group), root, "PCIe", self.pcie);
+                }
+            }
+        }
+    }
+}
+
+impl HostKind {
+    /// Adds a router.
+    pub fn router(&mut self, name: String) -> Local {
+        self.routers.push(name);
+        Local::Router(self.routers.len() as u16 - 1)
+    }
+
+    /// Joins two ends, both ways.
+    pub fn join(&mut self, a: Local, b: Local, kind: &str, gb_per_s: f64) {
+        for (from, to) in [(a, b), (b, a)] {
+            self.links.push(InnerLink {
+                from,
+                to,
+                kind: kind.into(),
+                capacity_bytes_per_s: gb_per_s * 1e9,
+                latency_seconds: LATENCY,
+            });
+        }
+    }
+}
+
+/// Hosts of a kind: names with their endpoints of the network, in order. Hosts that follow each other form NVLink
+/// domains; with `by_leaf` only those on the same switch.
+pub fn describe(
+    fabric: &Fabric,
+    spec: HostSpec,
+    hosts: Vec<(String, Vec<NodeId>)>,
+    by_leaf: bool,
+) -> HostsRecord {
+    let mut record = HostsRecord {
+        rule: spec.rule,
+        kinds: Vec::new(),
+        units: Vec::new(),
+        down: Vec::new(),
+    };
+    let mut known: HashMap<(u16, u16), u32> = HashMap::new();
+    let leaf = |ports: &[NodeId]| by_leaf.then(|| ports.first().map(|&p| fabric.node(p).router));
+    let alike = |a: &(String, Vec<NodeId>), b: &(String, Vec<NodeId>)| {
+        a.1.len() == b.1.len() && leaf(&a.1) == leaf(&b.1)
+    };
+    for run in hosts.chunk_by(alike) {
+        for unit in run.chunks(usize::from(spec.kind.hosts)) {
+            let shape = (unit.len() as u16, unit[0].1.len() as u16);
+            let kind = *known.entry(shape).or_insert_with(|| {
+                record.kinds.push(spec.kind.structure(shape.0, shape.1));
+                record.kinds.len() as u32 - 1
+            });
+            record.units.push(UnitSpec {
+                kind,
+                hosts: unit.iter().map(|h| h.0.clone()).collect(),
+                ports: unit.iter().flat_map(|h| h.1.iter().copied()).collect(),
+            });
+        }
+    }
+    record
+}

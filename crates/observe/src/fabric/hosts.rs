@@ -1,0 +1,191 @@
+//! The inside of a machine's hosts, by option: a well-known kind, or a file of hwloc or NCCL.
+//!
+//! `KIND[/RULE][@HOSTS]`: `dgx-h100`, `mi300x/striped`, `gb200-nvl72@rack[01-04]n[01-18]`, `topo.xml@n[1-8]`. Without a list
+//! a kind is that of all hosts that no other option names, and a file of those with its adapters.
+
+use super::host_files::{Described, Matched};
+use super::machine::Machine;
+use crate::ObserveError;
+use crate::placement::host_list;
+use hopbyte_fabric::hosts::{HOST_KINDS, HostSpec, HostsRecord, PortRule, UnitSpec, describe};
+use hopbyte_fabric::{Fabric, InputError, NodeId};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+/// The kind of hosts with several adapters that nothing describes.
+pub const PLAIN: &str = "plain";
+
+/// Hosts with their endpoints.
+type Groups = Vec<(String, Vec<NodeId>)>;
+
+/// Describes the hosts of a machine.
+///
+/// # Errors
+/// An unknown kind or host, hosts that are described already.
+pub fn attach(machine: Machine, options: &[String]) -> Result<Machine, ObserveError> {
+    if options.is_empty() {
+        return Ok(machine);
+    }
+    let Machine {
+        fabric,
+        routing,
+        mut notes,
+    } = machine;
+    if fabric.inside().is_some() {
+        let found = format!("--hosts {}", options.join(" --hosts "));
+        return Err(
+            InputError::new(fabric.source(), found, "hosts described once")
+                .hint("the machine's own description has hosts")
+                .into(),
+        );
+    }
+    let mut all: Groups = fabric
+        .places_by_host()
+        .into_iter()
+        .map(|(name, nodes)| (name.to_owned(), nodes))
+        .collect();
+    let mut record: Option<HostsRecord> = None;
+    // Lists first: the others take what is left.
+    let (listed, open): (Vec<&String>, Vec<&String>) =
+        options.iter().partition(|o| o.contains('@'));
+    for option in listed.into_iter().chain(open) {
+        let (kind, list) = option.split_once('@').unwrap_or((option, ""));
+        let file = Path::new(kind).is_file().then(|| Path::new(kind));
+        let next = if let Some(file) = file {
+            let described = Described::read(file, &mut notes)?;
+            let (chosen, rest) = choose(all, list, false, option)?;
+            let (next, left) = by_file(&described, &fabric, chosen, !list.is_empty());
+            if !list.is_empty() && !left.is_empty() {
+                let found = left[0].0.clone();
+                let expected = "a host with the adapters of the file";
+                return Err(InputError::new(format!("--hosts {option}"), found, expected).into());
+            }
+            all = [left, rest].concat();
+            notes.push(format!("hosts {option}: {}", next.units.len()));
+            next
+        } else {
+            let spec = HostSpec::parse(kind)?;
+            let (chosen, rest) = choose(all, list, spec.kind.gpus == 0, option)?;
+            all = rest;
+            notes.push(counts(option, &spec, &chosen));
+            describe(&fabric, spec, chosen, true)
+        };
+        record = Some(match record {
+            None => next,
+            Some(before) => joined(before, next),
+        });
+    }
+    let Some(record) = record else {
+        return Ok(Machine {
+            fabric,
+            routing,
+            notes,
+        });
+    };
+    let rule = record.rule;
+    Ok(Machine {
+        fabric: fabric.with_hosts(record)?,
+        routing: routing.within(rule),
+        notes,
+    })
+}
+
+/// Whether hosts of a fabric have several endpoints that nothing joins.
+pub fn has_open_hosts(fabric: &Fabric) -> bool {
+    if fabric.inside().is_some() {
+        return false;
+    }
+    let mut seen = HashSet::new();
+    fabric.nodes().iter().any(|n| !seen.insert(n.host.as_str()))
+}
+
+/// Splits the hosts into those of an option and the rest; without a list all, or those with several adapters.
+fn choose(
+    all: Groups,
+    list: &str,
+    several: bool,
+    option: &str,
+) -> Result<(Groups, Groups), ObserveError> {
+    if list.is_empty() {
+        return Ok(all.into_iter().partition(|h| !several || h.1.len() > 1));
+    }
+    let wrong = |found: &str, expected: &str| {
+        InputError::new(format!("--hosts {option}"), found, expected)
+            .hint("a list is rack1,n[01-18]; every host is described once")
+    };
+    let names = host_list(list).ok_or_else(|| wrong(list, "names with ranges such as n[01-18]"))?;
+    let mut index: HashMap<String, Vec<NodeId>> = all.iter().cloned().collect();
+    let mut chosen = Vec::new();
+    for name in names {
+        let nodes = index.remove(&name);
+        let nodes = nodes.ok_or_else(|| wrong(&name, "a host of the fabric, once"))?;
+        chosen.push((name, nodes));
+    }
+    let rest = all.into_iter().filter(|h| index.contains_key(&h.0));
+    Ok((chosen, rest.collect()))
+}
+
+/// Hosts of a file, and those whose adapters are not in it.
+fn by_file(file: &Described, scan: &Fabric, hosts: Groups, listed: bool) -> (HostsRecord, Groups) {
+    let rule = if file.has_own_links() {
+        PortRule::Rail
+    } else {
+        PortRule::Nearest
+    };
+    let mut record = HostsRecord {
+        rule,
+        kinds: Vec::new(),
+        units: Vec::new(),
+        down: Vec::new(),
+    };
+    let mut known: HashMap<Matched, u32> = HashMap::new();
+    let mut left = Groups::new();
+    for (name, ports) in hosts {
+        let Some(matched) = file.matched(scan, &ports, listed) else {
+            left.push((name, ports));
+            continue;
+        };
+        let kind = *known.entry(matched).or_insert_with_key(|matched| {
+            record.kinds.push(file.structure(matched));
+            record.kinds.len() as u32 - 1
+        });
+        record.units.push(UnitSpec {
+            kind,
+            hosts: vec![name],
+            ports,
+        });
+    }
+    (record, left)
+}
+
+/// Hosts by number of adapters, as a note.
+fn counts(option: &str, spec: &HostSpec, hosts: &Groups) -> String {
+    let mut by_count: BTreeMap<usize, usize> = BTreeMap::new();
+    for (_, nodes) in hosts {
+        *by_count.entry(nodes.len()).or_default() += 1;
+    }
+    let words: Vec<String> = by_count
+        .iter()
+        .rev()
+        .map(|(adapters, hosts)| format!("{hosts} with {adapters} adapters"))
+        .collect();
+    let source = HOST_KINDS.iter().find(|k| k.name == spec.kind.name);
+    let source = source.map_or("", |k| k.source);
+    format!(
+        "hosts {option}: {} ({}); ports: {}; {source}",
+        hosts.len(),
+        words.join(", "),
+        spec.rule.help()
+    )
+}
+
+/// Two sets of hosts of one machine; the first one's choice of ports holds.
+fn joined(mut first: HostsRecord, second: HostsRecord) -> HostsRecord {
+    let kinds = first.kinds.len() as u32;
+    first.kinds.extend(second.kinds);
+    first.units.extend(second.units.into_iter().map(|mut unit| {
+        unit.kind += kinds;
+        unit
+    }));
+    first
+}

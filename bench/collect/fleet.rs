@@ -12,7 +12,7 @@ use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{Server, Setup, Told, now_ns};
 use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::wire::{
-    Header, Hello, Kind, PREAMBLE, Sampled, frame, put_report, put_source,
+    Header, Hello, Kind, PREAMBLE, Sampled, frame, next_frame, put_report, put_source,
 };
 use hopbyte_fabric::Quantity;
 use hopbyte_fabric::random::Random;
@@ -128,6 +128,7 @@ fn collector(options: &Options) -> Result<(), Box<dyn Error>> {
         bus: None,
         identity: None,
         token: None,
+        readers: Vec::new(),
         most_connections: 100_000,
         rules: Rules::default(),
     };
@@ -194,8 +195,11 @@ impl Node {
         node
     }
 
-    fn introduction(&self, source: &[u8], out: &mut Vec<u8>) {
-        frame(out, Kind::Hello, |b| self.hello.put(b));
+    fn introduction(&self, challenge: &[u8], source: &[u8], out: &mut Vec<u8>) {
+        frame(out, Kind::Hello, |b| {
+            self.hello.put(b);
+            b.extend_from_slice(challenge);
+        });
         frame(out, Kind::Source, |b| b.extend_from_slice(source));
     }
 
@@ -283,16 +287,25 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
     for node in &mut nodes {
         let mut out = Vec::new();
         if options.udp {
-            let mut frames = Vec::new();
-            node.introduction(&source, &mut frames);
-            datagram::wrap(&node.hello.node, node.hello.start, None, &frames, &mut out);
-            socket.send(&out)?;
-            std::thread::sleep(Duration::from_micros(20));
+            // A hello, which is answered with a challenge, and the hello with that.
+            let (mut challenge, mut room) = (Vec::new(), [0; 512]);
+            for _ in 0..2 {
+                let mut frames = Vec::new();
+                node.introduction(&challenge, &source, &mut frames);
+                out.clear();
+                datagram::wrap(&node.hello.node, node.hello.start, None, &frames, &mut out);
+                socket.send(&out)?;
+                if challenge.is_empty() {
+                    let n = socket.recv(&mut room)?;
+                    let answer = next_frame(&room[..n], n)?.ok_or("no challenge")?;
+                    challenge = answer.1.to_vec();
+                }
+            }
         } else {
             let mut stream = TcpStream::connect(tcp)?;
             stream.set_nodelay(true)?;
             out.extend_from_slice(&PREAMBLE);
-            node.introduction(&source, &mut out);
+            node.introduction(&[], &source, &mut out);
             stream.write_all(&out)?;
             stream.set_nonblocking(true)?;
             node.stream = Some(stream);

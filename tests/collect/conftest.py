@@ -42,6 +42,12 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+def secret(file: Path, text: str) -> None:
+    """A file with a secret, not readable by others."""
+    file.touch(mode=0o600)
+    file.write_text(text + "\n")
+
+
 def get(url: str) -> str:
     """The text behind a URL."""
     with urllib.request.urlopen(url, timeout=60) as answer:
@@ -141,5 +147,5 @@ def certificate(site: Site) -> list[str]:
         ["-subj", "/CN=other", "-keyout", "other-key.pem", "-out", "other.pem"],
     ]:
         subprocess.run([*new, *words], cwd=site.folder, check=True, capture_output=True)
-    (site.folder / "token").write_text("sixteen bytes or more of secret\n")
+    secret(site.folder / "token", "sixteen bytes or more of secret")
     return ["--tls-cert", "cert.pem", "--tls-key", "key.pem"]

@@ -111,10 +111,19 @@ def test_lines_of_other_tools_become_counters(site: Site) -> None:
     # The time of the last line is complete after two ticks without further lines for it.
     series = wait("totals", lambda: found if (found := totals()) and found[0].endswith(" 2000") else None)
     assert series == ['hopbyte_port_received_bytes_total{node="cc1",source="lines",port="eth0"} 2000']
-    status, text = post(f"net_bytes_in,{tags} value=-1 {now}\n")
-    assert status == 400 and "in line 1, expected a total" in text
+    # As with InfluxDB, a bad line does not affect the others; the answer has their numbers.
+    other = tags.replace("cc1", "cc2")
+    status, text = post(f"net_bytes_in,{tags} value=-1 {now}\nnet_bytes_in,{other} value=7 {now}\n")
+    answer = json.loads(text)
+    assert status == 400 and (answer["kept"], answer["refused"]) == (1, 1), text
+    assert "partial write" in answer["error"] and "line 1: found" in answer["lines"][0] and "a total" in text
+    wait("the good line", lambda: 'hopbyte_port_received_bytes_total{node="cc2"' in site.text())
     status, text = post("net_bytes_in,hostname=../x,stype-id=e value=1\n")
     assert status == 400 and "host name" in text
+    # Lines of a node with an agent are refused, those of other nodes behind them are kept.
+    status, text = post(f"net_bytes_in,{tags.replace('cc1', 'n1')} value=1 {now}\nnet_bytes_in,{other} value=9\n")
+    assert status == 400 and "which an agent reports" in text and json.loads(text)["kept"] == 1
+    assert "hopbyte_collector_lines_refused_total 3\n" in site.text()
     # They do not delay a tick: the agent's ticks are complete.
     tick = site.last_tick()
     assert (tick["expected"], tick["reported"], tick["late"]) == (1, 1, [])

@@ -77,8 +77,8 @@ const char *hopbyte_machine_node_name(const hopbyte_machine *machine, uint32_t n
 
 /* ---- oracle: costs of routes ---- */
 
-/* A running `hopbyte oracle serve` of this machine: http://HOST:PORT (with ?token=… if it requires one) or the path of
- * its socket. With a NULL address no server is needed, and only hops and bandwidths are available. */
+/* A running `hopbyte oracle serve` of this machine: http://HOST:PORT (if it requires a token, the environment variable
+ * HOPBYTE_TOKEN_FILE names its file) or the path of its socket. With a NULL address no server is needed, and only hops and bandwidths are available. */
 hopbyte_oracle *hopbyte_oracle_connect(const hopbyte_machine *machine, const char *address);
 void hopbyte_oracle_close(hopbyte_oracle *oracle);
 /* Timeout of a refresh in seconds (default 30, at most a day). */

@@ -5,6 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
+use hopbyte_collect::tls::Identity;
 use hopbyte_fabric::Fabric;
 use hopbyte_job::{Machine, MachineSource};
 use hopbyte_observe::sources::{Places, host_name};
@@ -299,4 +300,41 @@ pub fn part(text: &str) -> Result<(u64, u64), String> {
     parts
         .filter(|&(i, n)| 1 <= i && i <= n)
         .ok_or_else(|| format!("found '{text}', expected I/N with I from 1 to N, such as 3/16"))
+}
+
+/// Certificate of a server.
+#[derive(Args, Debug)]
+pub struct TlsFiles {
+    /// Certificate (PEM) of this server: connections are TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, not readable by others
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// Whether there is a certificate.
+    pub fn is_given(&self) -> bool {
+        self.tls_cert.is_some()
+    }
+
+    /// The certificate with its key.
+    pub fn identity(&self) -> Result<Option<Identity>> {
+        let files = self.tls_cert.as_ref().zip(self.tls_key.as_ref());
+        Ok(files
+            .map(|(cert, key)| Identity::read(cert, key))
+            .transpose()?)
+    }
+}
+
+/// Clients of an HTTP server that read.
+#[derive(Args, Debug)]
+pub struct HttpClients {
+    /// File of bearer tokens, one per line, that admit to reading, but not to reporting
+    #[arg(long, value_name = "FILE")]
+    pub read_token: Option<PathBuf>,
+    /// Further name under which clients reach this server over HTTP; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
 }

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 struct Server {
     process: Child,
     address: String,
-    token: String,
+    /// Target with the one-time token, and the cookie that it was exchanged for.
+    sign_in: String,
+    cookie: String,
 }
 
 impl Drop for Server {
@@ -26,8 +28,9 @@ impl Drop for Server {
 fn serve(counters: &Path) -> Server {
     let mut process = Command::new(env!("CARGO_BIN_EXE_hopbyte"))
         .args(["view", counters.to_str().unwrap(), "--fabric", "torus:4x4"])
-        .args(["--serve", "--every", "0.05", "--json", "-q"])
+        .args(["--serve", "--every", "0.05", "--json"])
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut line = String::new();
@@ -36,28 +39,44 @@ fn serve(counters: &Path) -> Server {
     let serving: Value = serde_json::from_str(&line).unwrap();
     let url = serving["url"].as_str().unwrap();
     let (address, token) = url.split_once("/?token=").unwrap();
-    Server {
+    let mut server = Server {
         process,
         address: address.strip_prefix("http://").unwrap().into(),
-        token: token.into(),
-    }
+        sign_in: format!("/?token={token}"),
+        cookie: String::new(),
+    };
+    let (status, head, _) = server.exchange(&server.sign_in);
+    assert_eq!(status, 303);
+    // The address in the browser has no token from here on.
+    assert!(head.contains("\r\nlocation: ./\r\n"), "{head}");
+    let cookie = head.split("\r\nset-cookie: ").nth(1).unwrap();
+    server.cookie = cookie.split(';').next().unwrap().into();
+    server
 }
 
 impl Server {
-    /// Status and body of a GET.
-    fn get(&self, target: &str) -> (u16, String) {
+    /// Status, head and body of a GET.
+    fn exchange(&self, target: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let (host, cookie) = (&self.address, &self.cookie);
+        let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, body.into())
+        (status, format!("{head}\r\n"), body.into())
+    }
+
+    /// Status and body of a GET.
+    fn get(&self, target: &str) -> (u16, String) {
+        let (status, _, body) = self.exchange(target);
+        (status, body)
     }
 
     /// Changes since a reading.
     fn news(&self, since: u64) -> Option<Value> {
-        let (status, body) = self.get(&format!("/state?since={since}&token={}", self.token));
+        let (status, body) = self.get(&format!("/state?since={since}"));
         (status == 200).then(|| serde_json::from_str(&body).unwrap())
     }
 
@@ -91,11 +110,23 @@ fn counters(folder: &Path, gigabytes: f64) -> PathBuf {
 fn the_page_follows_its_counters() {
     let folder = tempfile::tempdir().unwrap();
     let path = counters(folder.path(), 2.5);
-    let server = serve(&path);
+    let mut server = serve(&path);
 
+    let cookie = std::mem::take(&mut server.cookie);
     assert_eq!(server.get("/").0, 403);
     assert_eq!(server.get("/?token=guess").0, 403);
-    let (status, page) = server.get(&format!("/?token={}", server.token));
+    assert_eq!(server.get(&server.sign_in).0, 403, "used");
+    // The next address is printed for another browser.
+    let mut said = BufReader::new(server.process.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("for another browser: http://") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    let next = line.trim().rsplit_once("/?").unwrap().1;
+    assert_eq!(server.get(&format!("/?{next}")).0, 303);
+    server.cookie = cookie;
+    let (status, page) = server.get("/");
     assert!(status == 200 && page.contains("<svg") && page.contains("data-live"));
 
     let first = server.next(0);
@@ -141,10 +172,10 @@ fn garbage_and_idle_connections_stop_nobody() {
     garbage.read_to_string(&mut said).unwrap();
     assert!(said.starts_with("HTTP/1.1 400"), "{said}");
     let mut long = TcpStream::connect(&server.address).unwrap();
-    long.write_all(&[b'x'; 9000]).unwrap();
+    long.write_all(&[b'x'; 20_000]).unwrap();
     let mut head = [0; 12];
     long.read_exact(&mut head).unwrap();
     assert_eq!(&head, b"HTTP/1.1 431");
-    assert_eq!(server.get(&format!("/?token={}", server.token)).0, 200);
+    assert_eq!(server.get("/").0, 200);
     drop(idle);
 }

@@ -99,6 +99,84 @@ fn sixty_four_clients_get_answers_of_one_version_each_and_a_kill_loses_nothing()
     assert!(close(reply.cost.unwrap(), 1042));
 }
 
+/// Highest resident memory of a process so far, in bytes.
+fn peak(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.split_whitespace()
+        .next()
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * 1024
+}
+
+#[test]
+fn sixty_clients_with_large_questions_share_a_bounded_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let path = socket.to_str().unwrap();
+    let served = Served::start(PROGRAM, &["--fabric", "torus:16x16x8", "--socket", path]);
+    let nodes: Vec<String> = (0..2048).map(|n| n.to_string()).collect();
+    let question = format!("{{\"among\":[{}]}}\n", nodes.join(","));
+    assert!(question.len() < 11_000);
+    let host = served
+        .url
+        .trim_start_matches("http://")
+        .trim_end_matches('/');
+    // Half over HTTP, half over the socket; all read their answers late.
+    let ask = |client: usize| -> Box<dyn Read + Send> {
+        if client.is_multiple_of(2) {
+            let mut stream = TcpStream::connect(host).unwrap();
+            let length = question.len();
+            write!(
+                stream,
+                "POST /ask HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{question}"
+            )
+            .unwrap();
+            Box::new(stream)
+        } else {
+            let mut stream = UnixStream::connect(path).unwrap();
+            stream.write_all(question.as_bytes()).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            Box::new(stream)
+        }
+    };
+    let streams: Vec<_> = (0..60).map(ask).collect();
+    std::thread::sleep(Duration::from_secs(3));
+    let readers = streams.into_iter().map(|mut stream| {
+        std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            let text = String::from_utf8_lossy(&answer[..answer.len().min(4000)]);
+            match (
+                answer.len() > 4_000_000,
+                text.contains("too many large requests"),
+            ) {
+                (true, _) => (1, 0),
+                (false, true) => (0, 1),
+                (false, false) => panic!("{text}"),
+            }
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    let outcomes = readers.into_iter().map(|r| r.join().unwrap());
+    let (answered, refused) = outcomes.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let peak = peak(served.pid());
+    println!(
+        "{answered} answered, {refused} refused, {} MB",
+        peak / 1_000_000
+    );
+    assert!(answered > 0 && answered + refused == 60);
+    assert!(peak < 700_000_000, "{peak} bytes");
+    // It still answers.
+    let mut oracle = Oracle::connect(path).unwrap();
+    assert!(oracle.ask(&Ask::default(), &[]).is_ok());
+}
+
 /// One list of each kind; returns the last version.
 fn converse(oracle: &mut Oracle, client: u32) -> u64 {
     let nodes = 64;
@@ -218,7 +296,7 @@ fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
             .trim_start_matches("http://")
             .trim_end_matches('/');
         let mut stream = TcpStream::connect(host).unwrap();
-        write!(stream, "{what} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        write!(stream, "{what} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

@@ -14,9 +14,10 @@
 
 use crate::Refusal;
 use crate::bytes::{Take, put_difference, put_number, put_u64, put_word};
-use crate::node::{NodeState, Shapes};
+use crate::node::{MOST_SHAPES, NodeState, Shapes};
 use crate::wire::{Origin, Sampled, put_report};
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// Maximum length of a block: 100,000 nodes of 300 counters with absolute values.
 pub const LONGEST_BLOCK: usize = 512 << 20;
@@ -324,7 +325,7 @@ pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Refusal> {
 }
 
 /// The state of the cluster after the blocks read so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Cluster {
     /// Shapes of sources.
     pub shapes: Shapes,
@@ -337,6 +338,23 @@ pub struct Cluster {
     without_values: u64,
     /// Number of values of all nodes.
     values: usize,
+}
+
+/// Shapes that a reader holds: those of the stream, and older ones of nodes that left it.
+const MOST_HELD: usize = 4 * MOST_SHAPES;
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            shapes: Shapes::limited(MOST_HELD),
+            nodes: Vec::new(),
+            shape_ids: Vec::new(),
+            introduced: Default::default(),
+            losses: Default::default(),
+            without_values: Default::default(),
+            values: Default::default(),
+        }
+    }
 }
 
 impl Cluster {
@@ -415,15 +433,30 @@ impl Cluster {
     fn take_shape(&mut self, take: &mut Take<'_>) -> Result<(), Refusal> {
         let id = take.number()? as usize;
         let length = take.count("bytes of a shape", LONGEST_BLOCK)?;
-        let own = self.shapes.intern(take.bytes(length)?)?;
-        if id >= crate::node::MOST_SHAPES {
+        let bytes = take.bytes(length)?;
+        if id >= MOST_SHAPES {
             return Err(Refusal::new(format!("shape {id}")));
         }
         if self.shape_ids.len() <= id {
             self.shape_ids.resize(id + 1, None);
         }
-        self.shape_ids[id] = Some(own);
+        // The number may have belonged to a shape that no node has any more.
+        self.shape_ids[id] = None;
+        if self.shapes.is_full() && self.shapes.find(bytes).is_none() {
+            self.reclaim();
+        }
+        self.shape_ids[id] = Some(self.shapes.intern(bytes)?);
         Ok(())
+    }
+
+    /// Frees shapes that neither the stream nor a node refers to.
+    fn reclaim(&mut self) {
+        let held = self.nodes.iter().flatten().flat_map(|n| &n.sources);
+        let held = held.flatten().map(|h| h.shape);
+        let used: HashSet<u32> = held
+            .chain(self.shape_ids.iter().copied().flatten())
+            .collect();
+        self.shapes.retain(|id| used.contains(&id));
     }
 
     fn take_node(&mut self, take: &mut Take<'_>) -> Result<(), Refusal> {

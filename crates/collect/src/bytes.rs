@@ -61,6 +61,12 @@ pub fn unused(mut buffer: Vec<u8>, left: usize) -> Vec<u8> {
     buffer
 }
 
+/// Whether a word may go on the wire: printable ASCII without quotes, at most [`LONGEST_WORD`] long.
+pub fn is_word(word: &str) -> bool {
+    let plain = |b: u8| PLAIN[usize::from(b)];
+    !word.is_empty() && word.len() <= LONGEST_WORD && word.bytes().all(plain)
+}
+
 /// Decodes bytes from the front with bounds checks.
 #[derive(Clone, Debug)]
 pub struct Take<'a>(pub &'a [u8]);
@@ -137,7 +143,7 @@ impl<'a> Take<'a> {
         let n = self.count(what, LONGEST_WORD)?;
         let bytes = self.bytes(n)?;
         match std::str::from_utf8(bytes) {
-            Ok(word) if n > 0 && bytes.iter().all(|&b| PLAIN[usize::from(b)]) => Ok(word),
+            Ok(word) if is_word(word) => Ok(word),
             _ => Err(Refusal::new(format!(
                 "{what} {:?}, expected printable ASCII without quotes",
                 String::from_utf8_lossy(bytes)

@@ -7,6 +7,7 @@ use hopbyte_observe::counters::delta::{Moment, increase};
 use hopbyte_observe::counters::reading::{Combine, Layout};
 use hopbyte_observe::counters::values::Values;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One quantity of one port.
 #[derive(Clone, Debug)]
@@ -32,8 +33,9 @@ pub struct Flow {
 /// The flows of one source of one node.
 #[derive(Debug)]
 pub struct SourceFlows {
-    /// The source's shape.
-    pub shape: u32,
+    /// The source's ports and counters, without its node.
+    pub layout: Arc<Layout>,
+    node: Box<str>,
     /// The source's quantities by port.
     pub flows: Vec<Flow>,
     values: Values,
@@ -57,11 +59,12 @@ impl Flows {
             let source = self
                 .sources
                 .entry((id, index))
-                .or_insert_with(|| SourceFlows::new(layout, held.shape));
-            if source.shape != held.shape {
-                *source = SourceFlows::new(layout, held.shape);
+                .or_insert_with(|| SourceFlows::new(layout, &node.name));
+            // Numbers of nodes and shapes are used again.
+            if !Arc::ptr_eq(&source.layout, layout) || source.node != node.name {
+                *source = SourceFlows::new(layout, &node.name);
             }
-            source.update(layout, node, held);
+            source.update(node, held);
         }
     }
 
@@ -85,7 +88,7 @@ impl Flows {
 }
 
 impl SourceFlows {
-    fn new(layout: &Layout, shape: u32) -> Self {
+    fn new(layout: &Arc<Layout>, node: &str) -> Self {
         let mut flows: BTreeMap<(u16, Quantity, Side), Flow> = BTreeMap::new();
         let speeds = layout.speeds();
         for (counter, i) in layout.counters.iter().zip(0..) {
@@ -113,7 +116,8 @@ impl SourceFlows {
             flow.terms.push((i, counter.factor));
         }
         Self {
-            shape,
+            layout: layout.clone(),
+            node: node.into(),
             flows: flows.into_values().collect(),
             values: Values::new(layout.counters.len()),
             moment: Moment::default(),
@@ -121,7 +125,8 @@ impl SourceFlows {
         }
     }
 
-    fn update(&mut self, layout: &Layout, node: &NodeState, held: &Held) {
+    fn update(&mut self, node: &NodeState, held: &Held) {
+        let layout = &self.layout;
         let moment = node.moment(held);
         let seconds = self.moment.seconds_to(moment);
         for flow in &mut self.flows {
@@ -295,7 +300,7 @@ mod tests {
             layout.counter(&port, name, Quantity::Capacity, 1.0).side = side;
             layout.counter(&port, "errors", Quantity::Errors, 1.0).side = side;
         }
-        let source = SourceFlows::new(&layout, 0);
+        let source = SourceFlows::new(&Arc::new(layout), "n1");
         let found: Vec<_> = source
             .flows
             .iter()

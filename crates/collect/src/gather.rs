@@ -10,10 +10,12 @@ use crate::bytes::Take;
 use crate::earlier::Agent;
 use crate::node::{NodeState, Shapes};
 use crate::store::Remembered;
-use crate::wire::{Hello, Origin};
+use crate::wire::{Header, Hello, Origin};
+use std::collections::HashSet;
 
 mod members;
 
+use self::members::NODE_BYTES;
 pub use self::members::{Channel, Members};
 
 /// Parameters of a collector.
@@ -65,7 +67,23 @@ pub struct Gathering {
     expected: u64,
     late: Vec<Late>,
     skipped: u64,
+    /// Bytes of names and values.
     bytes: usize,
+    /// Number of shapes at which unused ones are reclaimed.
+    sweep_at: usize,
+    /// Events since the start.
+    pub events: Events,
+}
+
+/// Events since the start of a collector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Packets that repeat or precede one that arrived.
+    pub stale_packets: u64,
+    /// Names dropped before their first report, or long after their last one.
+    pub forgotten_names: u64,
+    /// Shapes that no node has any more.
+    pub reclaimed_shapes: u64,
 }
 
 /// Acknowledgements are spread over this many ticks: an eighth of a packet per node and tick.
@@ -80,6 +98,8 @@ const FULL_BLOCK: usize = 64 << 20;
 /// Bytes of a block beyond which reports are refused, whatever their path: agents send them again. The rest up to the
 /// longest block that readers accept is for the closing and for one more report with its sources.
 const MOST_BLOCK: usize = LONGEST_BLOCK - (192 << 20);
+/// Minimum number of shapes at which unused ones are reclaimed.
+const SWEEP_AT: usize = 64;
 /// Periods of silence after which another agent may take over a node name.
 const TAKE_OVER_PERIODS: u64 = 3;
 
@@ -100,6 +120,8 @@ impl Gathering {
             late: Vec::new(),
             skipped: 0,
             bytes: 0,
+            sweep_at: SWEEP_AT,
+            events: Events::default(),
             rules,
         };
         for name in std::mem::take(&mut gathering.rules.expected) {
@@ -114,7 +136,86 @@ impl Gathering {
 
     fn add(&mut self, state: NodeState, expected: bool) -> u32 {
         self.expected += u64::from(expected);
+        self.bytes += NODE_BYTES;
         self.members.add(state, expected)
+    }
+
+    /// Drops a name with its values.
+    fn remove(&mut self, id: u32) {
+        let member = &self.members[id];
+        self.expected -= u64::from(member.expected);
+        self.reported = self
+            .reported
+            .saturating_sub(u64::from(member.expected && member.tick >= self.open));
+        self.bytes -= NODE_BYTES + member.bytes;
+        self.members.remove(id);
+        self.events.forgotten_names += 1;
+    }
+
+    /// Adds a name that is not known yet; the names of silent nodes make room.
+    fn newcomer(&mut self, hello: &Hello, channel: Channel, now_ns: u64) -> Result<u32, Refusal> {
+        if !self.rules.expected.is_empty() {
+            return Err(Refusal::new(format!(
+                "node {}, which is not among the {} expected ones",
+                hello.node, self.expected
+            )));
+        }
+        let is_full =
+            |all: &Self| all.members.len() >= MOST_NODES || all.memory() >= all.rules.memory_bytes;
+        if is_full(self) {
+            self.reclaim_names(now_ns);
+        }
+        if is_full(self) {
+            return Err(Refusal::new(format!(
+                "one more node than {}, for which neither numbers nor --memory are left",
+                self.members.len()
+            )));
+        }
+        let state = NodeState::new(&hello.node, hello.boot, hello.start);
+        // By packet, a name is expected from its first report on.
+        let expected = matches!(channel, Channel::Stream(_));
+        let id = self.add(state, expected);
+        if let Some(oldest) = self.members.add_newcomer(id) {
+            self.remove(oldest);
+        }
+        Ok(id)
+    }
+
+    /// Drops the names of nodes that have been silent for long.
+    fn reclaim_names(&mut self, now_ns: u64) {
+        let forget_ns = self.forget_ns();
+        let silent: Vec<u32> = (self.members.all.iter().zip(0u32..))
+            .filter(|(m, _)| !m.state.name.is_empty() && !m.expected)
+            .filter(|(m, _)| !matches!(m.channel, Channel::Stream(_)))
+            .filter(|(m, _)| now_ns > m.heard_ns.max(m.greeted_ns) + forget_ns)
+            .map(|(_, id)| id)
+            .collect();
+        silent.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Frees the shapes that no node has any more.
+    fn reclaim_shapes(&mut self) {
+        let mut used = HashSet::new();
+        for member in &self.members.all {
+            used.extend(member.state.sources.iter().flatten().map(|h| h.shape));
+        }
+        let freed = self.shapes.retain(|id| used.contains(&id));
+        for &id in &freed {
+            if let Some(segment) = self.segment.shapes.get_mut(id as usize) {
+                *segment = 0;
+            }
+        }
+        self.events.reclaimed_shapes += freed.len() as u64;
+        self.sweep_at = SWEEP_AT.max(2 * self.shapes.len());
+    }
+
+    fn memory(&self) -> usize {
+        self.bytes + self.shapes.memory()
+    }
+
+    /// Silence after which a node is no longer expected.
+    pub fn forget_ns(&self) -> u64 {
+        self.rules.forget_ticks * self.rules.period_ns
     }
 
     /// Restores a node from the store: its sources and the highest stored sequence number.
@@ -122,7 +223,7 @@ impl Gathering {
         let state = &known.state;
         let named = !self.rules.expected.is_empty();
         let found = self.members.find(&state.name);
-        if found.is_none() && (named || self.members.all.len() >= MOST_NODES) {
+        if found.is_none() && (named || self.members.len() >= MOST_NODES) {
             return;
         }
         let id = found.unwrap_or_else(|| {
@@ -133,6 +234,7 @@ impl Gathering {
         member.state.earlier = state.earlier.clone();
         member.sequence = state.header.sequence;
         member.kept = state.header.sequence;
+        member.reported = true;
         for (origin, shape) in &known.sources {
             // Beyond --memory: the agent is asked for its hello and then receives the refusal.
             if self.declare(id, origin.clone(), shape).is_err() {
@@ -158,19 +260,7 @@ impl Gathering {
         }
         let id = match self.members.find(&hello.node) {
             Some(id) => id,
-            None if !self.rules.expected.is_empty() => {
-                return Err(Refusal::new(format!(
-                    "node {}, which is not among the {} expected ones",
-                    hello.node, self.expected
-                )));
-            }
-            None if self.members.all.len() >= MOST_NODES => {
-                return Err(Refusal::new(format!("one more node than {MOST_NODES}")));
-            }
-            None => {
-                let state = NodeState::new(&hello.node, hello.boot, hello.start);
-                self.add(state, channel != Channel::Lines)
-            }
+            None => self.newcomer(hello, channel, now_ns)?,
         };
         let quiet_ns = TAKE_OVER_PERIODS * self.rules.period_ns;
         let member = &mut self.members[id];
@@ -203,7 +293,7 @@ impl Gathering {
             (member.state.boot, member.state.start) = (now.boot, now.start);
             (member.sequence, member.kept, member.acknowledged) = (now.sequence, now.kept, 0);
         }
-        if !member.expected && channel != Channel::Lines {
+        if !member.expected && matches!(channel, Channel::Stream(_)) {
             member.expected = true;
             self.expected += 1;
         }
@@ -211,6 +301,7 @@ impl Gathering {
         member.segment = 0;
         member.channel = channel;
         member.heard_ns = now_ns;
+        member.greeted_ns = now_ns;
         Ok((id, member.kept))
     }
 
@@ -222,13 +313,11 @@ impl Gathering {
     }
 
     fn declare(&mut self, id: u32, origin: Origin, shape: &[u8]) -> Result<(), Refusal> {
-        let before = self.shapes.len();
-        let bytes = 3 * shape.len();
-        let shape = self.shapes.intern(shape)?;
-        if self.shapes.len() > before {
-            // A counter with its names takes about three times its size on the wire.
-            self.bytes += bytes;
+        let new = self.shapes.find(shape).is_none();
+        if new && (self.shapes.is_full() || self.shapes.len() >= self.sweep_at) {
+            self.reclaim_shapes();
         }
+        let shape = self.shapes.intern(shape)?;
         let member = &mut self.members[id];
         member.state.declare(origin, shape, &self.shapes)?;
         member.segment = 0;
@@ -236,13 +325,16 @@ impl Gathering {
         let bytes: usize = sources.map(|s| size_of_val(s.values.words()) + 128).sum();
         self.bytes = self.bytes + bytes - member.bytes;
         member.bytes = bytes;
-        if self.bytes > self.rules.memory_bytes {
+        if self.memory() > self.rules.memory_bytes {
+            self.reclaim_shapes();
+        }
+        if self.memory() > self.rules.memory_bytes {
+            let member = &mut self.members[id];
             member.state.sources.clear();
-            self.bytes -= member.bytes;
-            member.bytes = 0;
+            self.bytes -= std::mem::take(&mut member.bytes);
             return Err(Refusal::new(format!(
                 "counters of {}: they would take more than the {} MB that --memory allows",
-                member.state.name,
+                self.name(id),
                 self.rules.memory_bytes / 1_000_000
             )));
         }
@@ -258,6 +350,12 @@ impl Gathering {
         }
     }
 
+    /// Whether a node's last report is older than the tick that closed last.
+    pub fn is_behind(&self, id: u32) -> bool {
+        let member = &self.members[id];
+        member.reported && member.state.header.tick + 1 < self.open
+    }
+
     /// Whether the tick's block is full, so that further input waits for the next tick.
     pub fn is_full(&self) -> bool {
         self.late.len() >= MOST_LATE || self.block.bytes().len() >= FULL_BLOCK
@@ -271,6 +369,13 @@ impl Gathering {
             )));
         }
         let member = &mut self.members[id];
+        // A packet holds absolute values: one that was replayed or overtaken changes nothing, and is no sign of life.
+        if !matches!(member.channel, Channel::Stream(_) | Channel::Lines)
+            && Header::take(&mut Take(body))?.sequence <= member.sequence
+        {
+            self.events.stale_packets += 1;
+            return Ok(());
+        }
         let seen = member.state.apply(body, &self.shapes);
         let seen = seen.inspect_err(|_| {
             member.segment = 0;
@@ -285,6 +390,10 @@ impl Gathering {
             return Ok(());
         }
         member.sequence = header.sequence;
+        member.reported = true;
+        if member.channel != Channel::Lines {
+            self.expected += u64::from(!std::mem::replace(&mut member.expected, true));
+        }
         member.reset |= seen.reset;
         member.frozen |= seen.frozen;
         member.failed |= seen.failed > 0;
@@ -346,8 +455,12 @@ impl Gathering {
     /// Handles the end of a connection.
     pub fn gone(&mut self, id: u32, channel: Channel) {
         let member = &mut self.members[id];
-        if member.channel == channel {
-            member.channel = Channel::None;
+        if member.channel != channel {
+            return;
+        }
+        member.channel = Channel::None;
+        if !member.reported && self.rules.expected.is_empty() {
+            self.remove(id);
         }
     }
 
@@ -448,6 +561,7 @@ impl Gathering {
         self.block.clear();
         if std::mem::take(&mut self.segment.ends) {
             self.segment.number += 1;
+            self.members.begin_segment();
         }
         self.open += 1;
         let now_tick = now_ns / self.rules.period_ns;
@@ -462,7 +576,7 @@ impl Gathering {
                 .iter_mut()
                 .for_each(|m| m.tick = m.tick.min(now_tick));
         }
-        let forget_ns = self.rules.forget_ticks * self.rules.period_ns;
+        let forget_ns = self.forget_ns();
         let learned = self.rules.expected.is_empty();
         self.reported = 0;
         for member in &mut self.members.all {
@@ -473,12 +587,13 @@ impl Gathering {
             }
             member.state.earlier.settle(kept);
             self.reported += u64::from(member.expected && member.tick >= self.open);
-            let fed = member.channel == Channel::Lines;
-            let gone = member.channel == Channel::None && member.expected;
-            if learned && (fed || gone) && now_ns > member.heard_ns + forget_ns {
+            let silent = now_ns > member.heard_ns + forget_ns;
+            let holds = member.expected || member.bytes > 0;
+            if learned && silent && holds && !matches!(member.channel, Channel::Stream(_)) {
                 self.expected -= u64::from(std::mem::take(&mut member.expected));
                 self.bytes -= std::mem::take(&mut member.bytes);
                 member.state.sources = Vec::new();
+                member.channel = Channel::None;
             }
         }
     }
@@ -503,7 +618,7 @@ impl Gathering {
 
     /// Number of known nodes, and bytes of their values.
     pub fn size(&self) -> (usize, usize) {
-        (self.members.all.len(), self.bytes)
+        (self.members.len(), self.memory())
     }
 
     /// The name of a node.

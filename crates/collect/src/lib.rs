@@ -62,6 +62,18 @@ fn timespec(ns: u64) -> Timespec {
     }
 }
 
+/// A tick length in nanoseconds.
+///
+/// # Errors
+/// Shorter than 10 ms or longer than an hour.
+pub fn period_ns(seconds: f64) -> Result<u64, Refusal> {
+    if !(0.01..=3600.0).contains(&seconds) {
+        let text = format!("a period of {seconds} s, expected 0.01 to 3600");
+        return Err(Refusal::new(text));
+    }
+    Ok((seconds * 1e9).round() as u64)
+}
+
 /// The reason why data from the network or a store is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);

@@ -4,8 +4,7 @@
 //! Totals become counters like those of an agent. Rates (`net_bytes_in_bw`) and metrics of other subsystems
 //! are skipped and counted.
 
-use crate::Refusal;
-use crate::bytes::LONGEST_WORD;
+use crate::bytes::is_word;
 use crate::wire::check_node;
 use hopbyte_fabric::Quantity;
 
@@ -27,7 +26,8 @@ const LONGEST_LINE: usize = 16 * 1024;
 /// A total of a port at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Node.
+    /// Number of the line, from 1.
+    pub line: u32,
     /// Node name.
     pub node: Box<str>,
     /// Port name.
@@ -40,27 +40,65 @@ pub struct Point {
     pub time_ns: Option<u64>,
 }
 
-/// Parses lines. Returns the totals, and the number of lines of other metrics.
-pub fn parse(text: &str) -> Result<(Vec<Point>, usize), Refusal> {
-    let (mut points, mut others) = (Vec::new(), 0);
+/// Maximum number of refusals that are kept as text.
+const MOST_REFUSALS: usize = 8;
+
+/// Outcome of a post of lines, or of a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Number of kept lines, with those of other metrics.
+    pub kept: usize,
+    /// Number of refused lines.
+    pub refused: usize,
+    /// The first refusals, with line numbers.
+    pub refusals: Vec<String>,
+}
+
+impl Verdict {
+    /// Counts a refused line.
+    pub fn refuse(&mut self, line: u32, why: &dyn std::fmt::Display) {
+        self.refused += 1;
+        if self.refusals.len() < MOST_REFUSALS {
+            self.refusals.push(format!("line {line}: found {why}"));
+        }
+    }
+
+    /// Adds the outcome of the points to that of their parsing.
+    pub fn and(mut self, other: Self) -> Self {
+        self.kept += other.kept;
+        self.refused += other.refused;
+        let room = MOST_REFUSALS - self.refusals.len().min(MOST_REFUSALS);
+        self.refusals.extend(other.refusals.into_iter().take(room));
+        self
+    }
+
+    /// The first refusal.
+    pub fn first(&self) -> &str {
+        self.refusals.first().map_or("", String::as_str)
+    }
+}
+
+/// Parses lines: the totals in them, and the outcome of all other lines. A bad line does not affect the others.
+pub fn parse(text: &str) -> (Vec<Point>, Verdict) {
+    let (mut points, mut verdict) = (Vec::new(), Verdict::default());
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let point = point(line).map_err(|why| {
-            let shown: String = line.chars().take(60).collect();
-            Refusal::new(format!("{shown:?} in line {number}, expected {why}"))
-        })?;
-        match point {
-            Some(point) => points.push(point),
-            None => others += 1,
+        match point(line, number) {
+            Ok(Some(point)) => points.push(point),
+            Ok(None) => verdict.kept += 1,
+            Err(why) => {
+                let shown: String = line.chars().take(60).collect();
+                verdict.refuse(number, &format!("{shown:?}, expected {why}"));
+            }
         }
     }
-    Ok((points, others))
+    (points, verdict)
 }
 
-fn point(line: &str) -> Result<Option<Point>, &'static str> {
+fn point(line: &str, number: u32) -> Result<Option<Point>, &'static str> {
     const FORM: &str = "NAME,TAG=VALUE… value=NUMBER [TIME]";
     if line.len() > LONGEST_LINE {
         return Err("a shorter line");
@@ -100,13 +138,13 @@ fn point(line: &str) -> Result<Option<Point>, &'static str> {
     };
     let node = node.ok_or("a tag hostname")?;
     check_node(&node).map_err(|_| "a host name of letters, digits, '-', '_', '.' and ':'")?;
-    let sound = |c: char| !c.is_control() && c != '"' && c != '\\';
-    if port.is_empty() || port.len() > LONGEST_WORD || !port.chars().all(sound) {
-        return Err("the name of a port");
+    if !is_word(&port) {
+        return Err("the name of a port: printable ASCII without quotes");
     }
     let value =
         total(value.ok_or("a field value")?).ok_or("a total: a number that is not negative")?;
     Ok(Some(Point {
+        line: number,
         node: node.into(),
         port: port.into(),
         metric: metric as u8,
@@ -177,8 +215,9 @@ mod tests {
             net_pkts_out,hostname=n2,stype-id=eth0 value=18446744073709551615u\n\
             net_bytes_in_bw,hostname=n1,stype-id=eth0 value=1.5 1700000000\n\
             cpu_load,hostname=n1 value=1\n";
-        let (points, others) = parse(text).unwrap();
-        let point = |node: &str, port: &str, metric, value, time_ns| Point {
+        let (points, verdict) = parse(text);
+        let point = |line, node: &str, port: &str, metric, value, time_ns| Point {
+            line,
             node: node.into(),
             port: port.into(),
             metric,
@@ -186,16 +225,16 @@ mod tests {
             time_ns,
         };
         let expected = [
-            point("n1", "eth0", 0, 12, Some(1_700_000_000_000_000_000)),
-            point("n1", "mlx5 0", 5, 7000, Some(1_700_000_000_123_000_000)),
-            point("n2", "eth0", 3, u64::MAX, None),
+            point(2, "n1", "eth0", 0, 12, Some(1_700_000_000_000_000_000)),
+            point(3, "n1", "mlx5 0", 5, 7000, Some(1_700_000_000_123_000_000)),
+            point(5, "n2", "eth0", 3, u64::MAX, None),
         ];
         assert_eq!(points, expected);
-        assert_eq!(others, 2);
+        assert_eq!((verdict.kept, verdict.refused), (2, 0));
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn a_bad_line_is_said_with_its_number_and_the_others_are_kept() {
         let tags = "stype-id=eth0";
         for (line, why) in [
             ("net_bytes_in".to_owned(), "expected NAME,TAG=VALUE"),
@@ -221,9 +260,13 @@ mod tests {
                 "a field value",
             ),
         ] {
-            let error = parse(&format!("\n{line}\n")).unwrap_err().to_string();
+            // The lines around it are kept.
+            let good = format!("net_bytes_in,hostname=n,{tags} value=1\n");
+            let (points, verdict) = parse(&format!("{good}{line}\n{good}"));
+            let error = verdict.first();
+            assert_eq!((points.len(), verdict.refused), (2, 1), "{line}");
             assert!(
-                error.contains("in line 2") && error.contains(why),
+                error.starts_with("line 2: found ") && error.contains(why),
                 "{error}"
             );
         }
@@ -232,7 +275,8 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_never_panics(text: String, head in "net_bytes_in,hostname=n,stype-id=[^\n]{0,20} value=[^\n]{0,20}") {
-            let _ = parse(&text);
+            let (points, verdict) = parse(&text);
+            prop_assert!(points.len() + verdict.kept + verdict.refused <= text.lines().count());
             let _ = parse(&head);
         }
     }

@@ -12,34 +12,90 @@ use hopbyte_observe::counters::values::Values;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Maximum number of different shapes.
+/// Maximum number of different shapes at a time.
 pub const MOST_SHAPES: usize = 4096;
 
-/// Shapes of sources, without duplicates.
-#[derive(Clone, Debug, Default)]
+/// Shapes of sources, without duplicates. Numbers of shapes that no node has any more are used again.
+#[derive(Clone, Debug)]
 pub struct Shapes {
     by_bytes: HashMap<Arc<[u8]>, u32>,
     all: Vec<(Arc<[u8]>, Arc<Layout>)>,
+    free: Vec<u32>,
+    most: usize,
+    bytes: usize,
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Self::limited(MOST_SHAPES)
+    }
 }
 
 impl Shapes {
+    /// At most `most` shapes at a time.
+    pub fn limited(most: usize) -> Self {
+        Self {
+            by_bytes: HashMap::new(),
+            all: Vec::new(),
+            free: Vec::new(),
+            most,
+            bytes: 0,
+        }
+    }
+
+    /// The number of a known shape.
+    pub fn find(&self, bytes: &[u8]) -> Option<u32> {
+        self.by_bytes.get(bytes).copied()
+    }
+
     /// The number of a shape; a new shape is checked and added.
     pub fn intern(&mut self, bytes: &[u8]) -> Result<u32, Refusal> {
-        if let Some(&id) = self.by_bytes.get(bytes) {
+        if let Some(id) = self.find(bytes) {
             return Ok(id);
         }
-        if self.all.len() == MOST_SHAPES {
+        if self.is_full() {
             return Err(Refusal::new(format!(
-                "one more kind of source, the maximum is {MOST_SHAPES}"
+                "one more kind of source, the maximum is {} at a time",
+                self.most
             )));
         }
         let mut take = Take(bytes);
         let layout = shape::take(&mut take, "")?;
         take.end()?;
-        let (bytes, id) = (Arc::<[u8]>::from(bytes), self.all.len() as u32);
-        self.by_bytes.insert(bytes.clone(), id);
-        self.all.push((bytes, Arc::new(layout)));
+        let bytes = Arc::<[u8]>::from(bytes);
+        let shape = (bytes.clone(), Arc::new(layout));
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.all[id as usize] = shape;
+                id
+            }
+            None => {
+                self.all.push(shape);
+                self.all.len() as u32 - 1
+            }
+        };
+        self.bytes += bytes.len();
+        self.by_bytes.insert(bytes, id);
         Ok(id)
+    }
+
+    /// Frees the shapes that are not `used`; returns their numbers.
+    pub fn retain(&mut self, used: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut freed = Vec::new();
+        let (all, bytes) = (&mut self.all, &mut self.bytes);
+        self.by_bytes.retain(|shape, &mut id| {
+            let keep = used(id);
+            if !keep {
+                *bytes -= shape.len();
+                all[id as usize] = (Arc::default(), Arc::new(Layout::new("", "")));
+                freed.push(id);
+            }
+            keep
+        });
+        // Numbers are given in an order that does not depend on the hash.
+        freed.sort_unstable_by(|a, b| b.cmp(a));
+        self.free.extend(&freed);
+        freed
     }
 
     /// The layout of a shape, without a node's name and coordinates.
@@ -54,12 +110,22 @@ impl Shapes {
 
     /// Number of shapes.
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.by_bytes.len()
     }
 
     /// Whether there are no shapes.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.by_bytes.is_empty()
+    }
+
+    /// Whether no shape can be added.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.most
+    }
+
+    /// Bytes in memory: a counter with its names takes about three times its size on the wire.
+    pub fn memory(&self) -> usize {
+        3 * self.bytes
     }
 }
 

@@ -22,7 +22,7 @@ pub struct TickLine {
     failed: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(PartialEq, Eq, Serialize)]
 struct Missing {
     node: String,
     why: Absence,
@@ -71,6 +71,16 @@ impl TickLine {
             ahead: names(&closing.ahead),
             failed: names(&closing.failed),
         }
+    }
+
+    /// Whether nodes are in another state than in the tick before, or something happened that is no state.
+    pub fn is_news(&self, before: &Self) -> bool {
+        self.expected != before.expected
+            || self.missing != before.missing
+            || (&self.frozen, &self.ahead, &self.failed)
+                != (&before.frozen, &before.ahead, &before.failed)
+            || self.skipped_ticks > 0
+            || !(self.reset.is_empty() && self.late.is_empty())
     }
 
     /// One line of text.

@@ -148,6 +148,7 @@ impl Identity {
     pub fn read(certificates: &Path, key: &Path) -> io::Result<Self> {
         let chain = read_certificates(certificates)?;
         let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, "a key", &e))?;
+        hopbyte_observe::secret::check_mode(key, &std::fs::File::open(key)?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
@@ -156,6 +157,11 @@ impl Identity {
             .with_single_cert(chain, secret)
             .map_err(|e| wrong(certificates, "a certificate of that key", &e))?;
         Ok(Self(Arc::new(config)))
+    }
+
+    /// The configuration, for servers with other sockets.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.0.clone()
     }
 
     /// The collector's end of a connection.

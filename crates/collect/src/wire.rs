@@ -6,8 +6,8 @@
 //!
 //! | kind | from | body |
 //! |---|---|---|
-//! | `C` challenge | collector | 16 random bytes; only if a token is required, before all other frames |
-//! | `H` hello | agent | node, boot, start, period, proof of the token |
+//! | `C` challenge | collector | 16 random bytes; only if a token is required, before all other frames; by UDP, see [`crate::datagram`] |
+//! | `H` hello | agent | node, boot, start, period, proof of the token; by UDP the challenge |
 //! | `W` welcome | collector | highest sequence number already stored |
 //! | `S` source | agent | [`Origin`], [`crate::shape`] |
 //! | `R` report | agent | [`Header`], then the values of each source |
@@ -24,20 +24,19 @@ use hmac::{Hmac, Mac};
 use hopbyte_observe::counters::delta::Moment;
 use hopbyte_observe::counters::reading::Layout;
 use hopbyte_observe::counters::values::Values;
-use hopbyte_observe::text::open;
+use hopbyte_observe::secret;
 use sha2::Sha256;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
-/// First bytes of a stream and of a packet, with the protocol version. Version 3: the boot of a node is the
-/// hash that [`hopbyte_observe::sources::boot`] defines; before, it depended on the compiler release.
-pub const PREAMBLE: [u8; 6] = *b"hopb\x003";
+/// First bytes of a stream and of a packet, with the protocol version. Version 4: a hello by UDP answers a
+/// challenge ([`crate::datagram`]). Version 3: the boot of a node is the hash that
+/// [`hopbyte_observe::sources::boot`] defines; before, it depended on the compiler release.
+pub const PREAMBLE: [u8; 6] = *b"hopb\x004";
 /// Maximum length of a frame.
 pub const LONGEST_FRAME: usize = 256 * 1024;
 /// Maximum number of sources per node.
 pub const MOST_SOURCES: usize = 64;
-/// Maximum length of a token.
-const LONGEST_TOKEN: u64 = 4096;
 /// Bytes of a challenge and of a proof.
 pub const PROOF: usize = 16;
 
@@ -156,19 +155,15 @@ impl Token {
     }
 
     /// Reads the token from a file.
+    ///
+    /// # Errors
+    /// Those of [`secret::read`], or a short token.
     pub fn read(file: &Path) -> io::Result<Self> {
-        let named =
-            |kind, text: String| io::Error::new(kind, format!("token {}: {text}", file.display()));
-        let mut secret = Vec::new();
-        open(file)
-            .and_then(|f| f.take(LONGEST_TOKEN + 1).read_to_end(&mut secret))
-            .map_err(|e| named(e.kind(), e.to_string()))?;
-        if secret.len() as u64 > LONGEST_TOKEN {
-            let text = format!("found more than {LONGEST_TOKEN} bytes, expected a short secret");
-            return Err(named(io::ErrorKind::InvalidData, text));
-        }
-        Self::new(&secret)
-            .map_err(|refusal| named(io::ErrorKind::InvalidData, format!("found {refusal}")))
+        let secret = secret::read(file)?;
+        Self::new(&secret).map_err(|refusal| {
+            let text = format!("token {}: found {refusal}", file.display());
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })
     }
 
     /// Proof of the token: the MAC over `parts`. Callers choose parts that are useless to an eavesdropper.
@@ -501,7 +496,7 @@ mod tests {
     fn peers_of_another_version_are_refused_by_name() {
         assert_eq!(
             stranger(b"hopb\x002rest").to_string(),
-            "an agent of version 2 of the protocol, expected version 3: \
+            "an agent of version 2 of the protocol, expected version 4: \
              nodes and collectors need the same hopbyte"
         );
         let other = stranger(b"GET / HTTP/1.1").to_string();

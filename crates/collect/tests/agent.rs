@@ -113,6 +113,7 @@ fn collector() -> (SocketAddr, Seen) {
         bus: None,
         identity: None,
         token: None,
+        readers: Vec::new(),
         most_connections: 100,
         rules: Rules {
             period_ns: PERIOD,

@@ -51,6 +51,7 @@ impl Collector {
             bus: None,
             identity: None,
             token,
+            readers: Vec::new(),
             most_connections: 20_000,
             rules: Rules {
                 period_ns: PERIOD,
@@ -260,6 +261,7 @@ fn a_token_is_required_where_others_can_connect() {
         bus: None,
         identity: None,
         token: None,
+        readers: Vec::new(),
         most_connections: 10,
         rules: Rules::default(),
     };
@@ -408,33 +410,6 @@ fn who_sends_too_much_is_refused() {
     collector.noted("more than 512 frames at once or 64 a tick");
     collector.until("the end of it", |closings, _| {
         closings.iter().any(|c| !c.missing.is_empty())
-    });
-}
-
-#[test]
-fn packets_introduce_themselves_again_when_asked() {
-    let collector = Collector::start(None, None);
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    udp.connect(collector.udp).unwrap();
-    udp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let hello = hello("n1");
-    let send = |known: bool, sequence: u64| {
-        let (mut frames, mut packet) = (Vec::new(), Vec::new());
-        if !known {
-            frame(&mut frames, Kind::Hello, |b| hello.put(b));
-            source(&mut frames);
-        }
-        report(&mut frames, sequence, now_ns() / PERIOD + 1, 7);
-        datagram::wrap("n1", hello.start, None, &frames, &mut packet);
-        udp.send(&packet).unwrap();
-    };
-    send(true, 1);
-    let mut room = [0; 512];
-    let n = udp.recv(&mut room).unwrap();
-    assert!(n <= 100, "an answer is never longer than the question");
-    send(false, 2);
-    collector.until("the report", |closings, _| {
-        closings.iter().any(|c| c.reported == 1)
     });
 }
 

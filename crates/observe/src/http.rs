@@ -15,6 +15,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub struct Client {
     agent: Agent,
     longest: u64,
+    bearer: Option<String>,
 }
 
 /// A response: status and body.
@@ -40,7 +41,15 @@ impl Client {
         Self {
             agent: config.build().into(),
             longest,
+            bearer: None,
         }
+    }
+
+    /// Presents a bearer token with every request.
+    #[must_use]
+    pub fn with_bearer(mut self, token: Option<&str>) -> Self {
+        self.bearer = token.map(|token| format!("Bearer {token}"));
+        self
     }
 
     /// Whether the URL is supported: http:// or https:// and a host.
@@ -59,12 +68,11 @@ impl Client {
     /// # Errors
     /// No connection, no trusted certificate, no response before the timeout, or a response that is too long.
     pub fn post(&self, url: &str, kind: &str, body: &[u8]) -> io::Result<Answered> {
-        let mut response = self
-            .agent
-            .post(url)
-            .content_type(kind)
-            .send(body)
-            .map_err(ureq::Error::into_io)?;
+        let mut request = self.agent.post(url).content_type(kind);
+        if let Some(bearer) = &self.bearer {
+            request = request.header("authorization", bearer);
+        }
+        let mut response = request.send(body).map_err(ureq::Error::into_io)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(self.longest);
         Ok(Answered {

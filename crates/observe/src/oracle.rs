@@ -11,10 +11,12 @@
 
 use crate::ObserveError;
 use crate::http::Client;
+use crate::secret;
 use hopbyte_fabric::{Column, Fabric, InputError, LinkState};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Maximum length of a request line, in bytes.
@@ -195,6 +197,10 @@ impl Reply {
     }
 }
 
+/// Environment variable with the file of the token that an oracle requires: in an address it would be kept in
+/// histories and lists of processes.
+pub const TOKEN_FILE: &str = "HOPBYTE_TOKEN_FILE";
+
 /// A running oracle, connected on demand.
 #[derive(Debug)]
 pub struct Oracle {
@@ -221,22 +227,27 @@ enum Way {
 }
 
 impl Oracle {
-    /// Connects to `http://HOST:PORT` or `https://…` (with `?token=…` if one is required) or to the path of a Unix
-    /// socket.
+    /// Connects to `http://HOST:PORT` or `https://…`, with the token in the file that [`TOKEN_FILE`] names if one is
+    /// required, or to the path of a Unix socket.
     ///
     /// # Errors
     /// No oracle at the address, or not an address.
     pub fn connect(address: &str) -> Result<Self, ObserveError> {
         let way = match address.split_once("://") {
             Some(_) => {
-                let (host, query) = address.split_once('?').unwrap_or((address, ""));
-                if !Client::takes(address) {
+                let host = address.split('?').next().unwrap_or_default();
+                if !Client::takes(address) || host.len() < address.len() {
                     let expected = "http://HOST:PORT or the path of a socket";
-                    return Err(InputError::new("oracle", address, expected).into());
+                    let hint = format!("a token is read from the file that {TOKEN_FILE} names");
+                    return Err(InputError::new("oracle", host, expected).hint(hint).into());
                 }
+                let file = std::env::var_os(TOKEN_FILE).map(PathBuf::from);
+                let tokens = file.as_deref().map(secret::bearers).transpose();
+                let tokens = tokens.map_err(|e| refused(address, e))?.unwrap_or_default();
+                let client = Client::new(PATIENCE, LONGEST_ANSWER);
                 Way::Http {
-                    client: Client::new(PATIENCE, LONGEST_ANSWER),
-                    url: format!("{}/ask?{query}", host.trim_end_matches('/')),
+                    client: client.with_bearer(tokens.first().map(String::as_str)),
+                    url: format!("{}/ask", host.trim_end_matches('/')),
                 }
             }
             None => {

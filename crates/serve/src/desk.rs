@@ -1,12 +1,12 @@
 //! Requests to a running oracle and their answers, each computed from one snapshot.
 
-use crate::http::{self, Request, Room};
+use crate::http::{self, Needs, Request};
 use hopbyte_fabric::{Fabric, LinkState, NodeId};
 use hopbyte_job::Machine;
 use hopbyte_job::costs::{Asked, Pair};
-use hopbyte_observe::oracle::{Ask, MOST_PAIRS, Place, SCHEMA, State};
+use hopbyte_observe::oracle::{Ask, COLUMNS, MOST_PAIRS, Place, SCHEMA, State};
 use hopbyte_oracle::{Aggregate, Metric, Over, View};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The machine that is served, with its current view.
@@ -14,8 +14,6 @@ pub struct Desk<'a> {
     machine: &'a Machine,
     fingerprint: String,
     now: RwLock<Now<'a>>,
-    /// Memory bound for large requests.
-    pub room: Room,
 }
 
 /// The current view with its source.
@@ -97,13 +95,36 @@ struct List {
     size: Option<usize>,
     /// `null`: not measured, or no route.
     #[serde(skip_serializing_if = "Option::is_none")]
-    costs: Option<Vec<Option<f32>>>,
+    costs: Option<Costs>,
     /// Number of packed floats after the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     packed: Option<usize>,
     unknown: usize,
     /// Indices of pairs without a route.
     no_route: Vec<usize>,
+}
+
+/// Costs as numbers, `null` if not finite; written without a copy.
+struct Costs(Vec<f32>);
+
+impl Serialize for Costs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|c| c.is_finite().then_some(c)))
+    }
+}
+
+/// Why a request has no answer.
+enum Stop {
+    /// It is refused.
+    Refused(String),
+    /// Its answer takes more bytes than granted.
+    Needs(Needs),
+}
+
+impl From<String> for Stop {
+    fn from(error: String) -> Self {
+        Self::Refused(error)
+    }
 }
 
 #[derive(Serialize)]
@@ -130,6 +151,11 @@ struct Known {
 
 /// Maximum number of pairs without a route listed in an answer.
 const MOST_LISTED: usize = 1000;
+/// Bytes in memory, at most, for one cost of an answer while it is written: packed, as JSON, and for a node's name.
+/// JSON grows by doubling: old text, new text and the value.
+const PACKED_BYTES: usize = 16;
+const JSON_BYTES: usize = 40;
+const NAME_BYTES: usize = 3 * 64;
 
 impl<'a> Desk<'a> {
     /// A machine without readings.
@@ -144,7 +170,6 @@ impl<'a> Desk<'a> {
                 rows: (0, 0),
                 error: None,
             }),
-            room: Room::default(),
         }
     }
 
@@ -174,31 +199,45 @@ impl<'a> Desk<'a> {
         now.view.clone()
     }
 
-    /// Answers a line of JSON and the packed node numbers after it.
-    pub fn answer(&self, line: &[u8], packed: &[u8]) -> Answered {
+    /// Answers a line of JSON and the packed node numbers after it, if the answer takes at most `granted` bytes.
+    ///
+    /// # Errors
+    /// The bytes that it takes.
+    pub fn answer(&self, line: &[u8], packed: &[u8], granted: usize) -> Result<Answered, Needs> {
         match Ask::read(line) {
-            Ok(ask) => self.ask(&ask, packed),
-            Err(error) => self.refuse(&error),
+            Ok(ask) => self.ask(&ask, packed, granted),
+            Err(error) => Ok(refusal(&self.view(), error)),
         }
     }
 
-    /// Answers a request.
-    pub fn ask(&self, ask: &Ask, packed: &[u8]) -> Answered {
+    /// Answers a request, if the answer takes at most `granted` bytes.
+    ///
+    /// # Errors
+    /// The bytes that it takes.
+    pub fn ask(&self, ask: &Ask, packed: &[u8], granted: usize) -> Result<Answered, Needs> {
         let view = self.view();
-        let answered = self.respond(&view, ask, packed);
-        let mut answered = answered.unwrap_or_else(|error| refusal(&view, error));
+        let mut answered = match self.respond(&view, ask, packed, granted) {
+            Ok(answered) => answered,
+            Err(Stop::Refused(error)) => refusal(&view, error),
+            Err(Stop::Needs(needs)) => return Err(needs),
+        };
         if let Some(id) = ask.id {
             answered.number(id);
         }
-        answered
+        Ok(answered)
     }
 
-    /// An error as the answer to a request.
-    pub fn refuse(&self, error: &str) -> Answered {
-        refusal(&self.view(), error.to_owned())
-    }
-
-    fn respond(&self, view: &View<'a>, ask: &Ask, packed: &[u8]) -> Result<Answered, String> {
+    fn respond(
+        &self,
+        view: &View<'a>,
+        ask: &Ask,
+        packed: &[u8],
+        granted: usize,
+    ) -> Result<Answered, Stop> {
+        let needs = needs(view.fabric(), ask);
+        if needs > granted {
+            return Err(Stop::Needs(Needs(needs)));
+        }
         let asked = Asked::read(ask)?;
         let fabric = view.fabric();
         let costs = || view.costs(asked.metric, asked.aggregate, asked.over);
@@ -218,38 +257,38 @@ impl<'a> Desk<'a> {
                 packed: Some(n), ..
             } => {
                 let pairs = unpack(fabric, *n, packed)?;
-                return list(view, asked, costs().many(&pairs), None, true);
+                return Ok(list(view, asked, costs().many(&pairs), None, true)?);
             }
             Ask {
                 pairs: Some(pairs), ..
             } => {
                 let pairs = self.named(pairs)?;
-                return list(view, asked, costs().many(&pairs), None, ask.pack);
+                return Ok(list(view, asked, costs().many(&pairs), None, ask.pack)?);
             }
             Ask {
                 among: Some(nodes), ..
             } => {
                 if nodes.len().saturating_mul(nodes.len()) > MOST_PAIRS {
-                    return Err(format!(
-                        "{} nodes, the maximum is {MOST_PAIRS} pairs",
-                        nodes.len()
-                    ));
+                    let n = nodes.len();
+                    return Err(format!("{n} nodes, the maximum is {MOST_PAIRS} pairs").into());
                 }
                 let nodes: Result<Vec<_>, _> = nodes.iter().map(|n| node(fabric, n)).collect();
                 let matrix = costs().among(&nodes?).map_err(|e| e.to_string())?;
                 let size = Some(matrix.size());
-                return list(view, asked, matrix.into_vec(), size, ask.pack);
+                return Ok(list(view, asked, matrix.into_vec(), size, ask.pack)?);
             }
             Ask { from: Some(_), .. } | Ask { to: Some(_), .. } => {
-                return Err("only one of from and to, expected both".into());
+                return Err(Stop::Refused(
+                    "only one of from and to, expected both".into(),
+                ));
             }
             Ask { names: true, .. } => What::Names {
                 names: fabric.nodes().iter().map(|n| n.name.as_str()).collect(),
             },
-            Ask { links: true, .. } => return self.links(view, ask.pack),
+            Ask { links: true, .. } => return Ok(self.links(view, ask.pack)?),
             _ => What::Status(Box::new(self.status(view))),
         };
-        said(view, what, Vec::new())
+        Ok(said(view, what, Vec::new())?)
     }
 
     /// The state of every link.
@@ -309,44 +348,43 @@ impl<'a> Desk<'a> {
     }
 
     /// Answers an HTTP request.
-    pub fn http(&self, request: &Request) -> http::Answer {
+    ///
+    /// # Errors
+    /// The bytes that the answer takes, if they are more than granted.
+    pub fn http(&self, request: &Request) -> Result<http::Answer, Needs> {
+        let granted = request.granted;
+        let get = |ask: &Ask| self.ask(ask, &[], granted);
         let answered = match (&request.body, request.name.as_str()) {
             (Some(body), "ask") => {
                 let end = body.iter().position(|&b| b == b'\n').unwrap_or(body.len());
                 let (line, rest) = body.split_at(end);
-                self.answer(line, rest.get(1..).unwrap_or_default())
+                self.answer(line, rest.get(1..).unwrap_or_default(), granted)
             }
-            (None, "" | "status") => self.ask(&Ask::default(), &[]),
-            (None, "pair") => self.ask(&pair_asked(request), &[]),
-            (None, "links") => self.ask(
-                &Ask {
-                    links: true,
-                    ..Ask::default()
-                },
-                &[],
-            ),
-            (None, "names") => self.ask(
-                &Ask {
-                    names: true,
-                    ..Ask::default()
-                },
-                &[],
-            ),
+            (None, "" | "status") => get(&Ask::default()),
+            (None, "pair") => get(&pair_asked(request)),
+            (None, "links") => get(&Ask {
+                links: true,
+                ..Ask::default()
+            }),
+            (None, "names") => get(&Ask {
+                names: true,
+                ..Ask::default()
+            }),
             _ => {
                 let text =
                     "expected GET /status, /pair?from=A&to=B, /links and /names, and POST /ask";
-                return http::Answer::words(404, text);
+                return Ok(http::Answer::words(404, text));
             }
-        };
+        }?;
         let kind = match answered.packed.is_empty() {
             true => "application/json",
             false => "application/octet-stream",
         };
-        http::Answer {
+        Ok(http::Answer {
             status: if answered.refused { 400 } else { 200 },
             kind,
             body: answered.bytes(),
-        }
+        })
     }
 }
 
@@ -364,6 +402,7 @@ impl Answered {
         let mut bytes = self.line;
         bytes.push(b'\n');
         let line = bytes.len();
+        bytes.reserve_exact(4 * self.packed.len());
         bytes.resize(line + 4 * self.packed.len(), 0);
         for (room, cost) in bytes[line..].chunks_exact_mut(4).zip(&self.packed) {
             room.copy_from_slice(&cost.to_le_bytes());
@@ -407,10 +446,43 @@ fn list(
         unknown: costs.iter().filter(|c| c.is_nan()).count(),
         no_route: infinite.map(|(i, _)| i).take(MOST_LISTED).collect(),
         packed: pack.then_some(costs.len()),
-        costs: (!pack).then(|| costs.iter().map(|&c| c.is_finite().then_some(c)).collect()),
+        costs: None,
     };
-    let what = What::List { asked, list };
-    said(view, what, if pack { costs } else { Vec::new() })
+    let (text, packed) = if pack {
+        (None, costs)
+    } else {
+        (Some(Costs(costs)), Vec::new())
+    };
+    let list = List {
+        costs: text,
+        ..list
+    };
+    said(view, What::List { asked, list }, packed)
+}
+
+/// Bytes in memory, at most, for the answer to a request.
+fn needs(fabric: &Fabric, ask: &Ask) -> usize {
+    let each = if ask.pack || ask.packed.is_some() {
+        PACKED_BYTES
+    } else {
+        JSON_BYTES
+    };
+    let pairs = match ask {
+        Ask {
+            packed: Some(n), ..
+        } => *n,
+        Ask {
+            pairs: Some(pairs), ..
+        } => pairs.len(),
+        Ask {
+            among: Some(nodes), ..
+        } => nodes.len().saturating_mul(nodes.len()),
+        _ if ask.names => return fabric.nodes().len() * NAME_BYTES,
+        _ if ask.links => COLUMNS * fabric.links().len(),
+        _ => 0,
+    };
+    // Beyond the maximum the request is refused.
+    pairs.min(MOST_PAIRS).saturating_mul(each)
 }
 
 fn node(fabric: &Fabric, place: &Place) -> Result<NodeId, String> {

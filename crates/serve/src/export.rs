@@ -3,15 +3,17 @@
 //! Both are viewers of the collector in their own threads, so that a slow client does not delay the
 //! collector.
 
-use crate::http::{Answer, Server};
+use crate::http::{Answer, Counts, Server, Setup};
+use hopbyte_collect::export::openmetrics::Own;
 use hopbyte_collect::export::{lines, openmetrics};
 use hopbyte_collect::flows::Flows;
-use hopbyte_collect::lines::parse as lines_of;
-use hopbyte_collect::server::Inlet;
+use hopbyte_collect::lines::parse;
+use hopbyte_collect::server::{Health, Inlet};
 use hopbyte_collect::store::Status;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::Token;
 use hopbyte_observe::http::Client;
+use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -73,14 +75,11 @@ fn within(moment: Option<Instant>, time: Duration) -> bool {
     moment.is_some_and(|m| m.elapsed() < time)
 }
 
-/// Serves `GET /metrics` on an address. Other than on loopback, clients must send the bearer token.
-pub fn serve_metrics(
-    address: SocketAddr,
-    bearer: Option<String>,
-    source: Source,
-) -> io::Result<SocketAddr> {
-    let server = Server::open(address, bearer)?;
-    let address = server.address();
+/// Serves `GET /metrics`, with the collector's own events also while no tick closes.
+pub fn serve_metrics(setup: Setup, source: Source, health: Arc<Health>) -> io::Result<String> {
+    let server = Server::open(setup)?;
+    let url = server.url();
+    let counts = server.counts();
     let board = Arc::new(Board::default());
     let writer = board.clone();
     std::thread::spawn(move || {
@@ -96,71 +95,118 @@ pub fn serve_metrics(
         });
     });
     std::thread::spawn(move || {
-        server.run(&move |request| match request.name.as_str() {
-            "metrics" | "" => board.answer(),
-            _ => Answer::words(404, "expected /metrics"),
-        });
+        server.run(&move |request| {
+            Ok(match request.name.as_str() {
+                "metrics" | "" => board.answer(&health, &counts),
+                _ => Answer::words(404, "expected /metrics"),
+            })
+        })
     });
-    Ok(address)
+    Ok(url)
 }
 
 impl Board {
-    fn answer(&self) -> Answer {
+    fn answer(&self, health: &Health, counts: &Counts) -> Answer {
         let mut said = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         said.asked = Some(Instant::now());
         let waited = self
             .news
             .wait_timeout_while(said, PATIENCE, |s| !within(s.written, FRESH));
         let (said, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
-            return Answer::words(503, "no tick closed");
-        }
+        let mut text = if waited.timed_out() {
+            String::new()
+        } else {
+            said.text.clone()
+        };
+        drop(said);
+        let http = [
+            (
+                "http_refused",
+                "HTTP requests without admission",
+                &counts.refused,
+            ),
+            (
+                "http_evicted",
+                "Waiting HTTP connections closed for new ones",
+                &counts.evicted,
+            ),
+            (
+                "http_shed",
+                "HTTP requests refused for lack of room",
+                &counts.shed,
+            ),
+            (
+                "http_expired",
+                "HTTP connections that missed a deadline",
+                &counts.expired,
+            ),
+        ];
+        openmetrics::own(health.metrics().iter().copied(), &mut text);
+        let http = http.map(|(name, help, count)| Own::counter(name, help, count));
+        openmetrics::own(http, &mut text);
+        text.push_str(openmetrics::END);
         Answer {
             status: 200,
             kind: openmetrics::CONTENT_TYPE,
-            body: said.text.clone().into_bytes(),
+            body: text.into_bytes(),
         }
     }
 }
 
 /// Maximum length of a post of lines.
 const LONGEST_LINES: usize = 4 << 20;
-/// Maximum number of connections for lines.
-const POSTING: usize = 64;
 
-/// Accepts `POST /write` of Influx lines on an address, the format of other tools' collectors.
-pub fn take_lines(
-    address: SocketAddr,
-    bearer: Option<String>,
-    inlet: Inlet,
-) -> io::Result<SocketAddr> {
-    let server = Server::open(address, bearer)?.takes(LONGEST_LINES, POSTING);
-    let address = server.address();
-    // Shared by the connections' threads.
-    let inlet = Mutex::new(inlet);
+/// Accepts `POST /write` of Influx lines, the format of other tools' collectors. As with InfluxDB, the good lines
+/// of a post are kept: status 400 says how many, and why the others were not.
+pub fn take_lines(setup: Setup, inlet: Inlet) -> io::Result<String> {
+    let server = Server::open(setup)?.takes(LONGEST_LINES);
+    let url = server.url();
     std::thread::spawn(move || {
         server.run(&move |request| {
-            let body = request.body.as_deref().map(std::str::from_utf8);
-            let Some(Ok(text)) = body else {
-                return Answer::words(400, "expected a POST of lines");
-            };
-            match lines_of(text) {
-                Ok((points, _)) => {
-                    let inlet = inlet.lock().unwrap_or_else(PoisonError::into_inner);
-                    if inlet.give(points) {
-                        return Answer {
-                            status: 204,
-                            kind: "text/plain",
-                            body: Vec::new(),
-                        };
-                    }
-                    Answer::words(503, "the queue of lines is full")
-                }
-                Err(refusal) => Answer::words(400, &format!("found {refusal}")),
-            }
-        });
+            Ok(match &request.body {
+                Some(body) => write(&String::from_utf8_lossy(body), &inlet),
+                None => Answer::words(400, "expected a POST of lines"),
+            })
+        })
     });
-    Ok(address)
+    Ok(url)
+}
+
+/// The answer to a post of lines.
+#[derive(Serialize)]
+struct Written {
+    error: String,
+    kept: usize,
+    refused: usize,
+    lines: Vec<String>,
+}
+
+fn write(text: &str, inlet: &Inlet) -> Answer {
+    let Some(verdict) = inlet.give(parse(text)) else {
+        return Answer::words(503, "the collector does not take lines at the moment");
+    };
+    if verdict.refused == 0 {
+        return Answer {
+            status: 204,
+            ..Answer::words(204, "")
+        };
+    }
+    let written = Written {
+        error: format!(
+            "partial write: kept {} lines, refused {}: {}",
+            verdict.kept,
+            verdict.refused,
+            verdict.first()
+        ),
+        kept: verdict.kept,
+        refused: verdict.refused,
+        lines: verdict.refusals,
+    };
+    Answer {
+        status: 400,
+        kind: "application/json",
+        body: serde_json::to_vec(&written).unwrap_or_default(),
+    }
 }
 
 /// Timeout of the database, and maximum length of its answer.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod desk;
+pub mod door;
 pub mod export;
 pub mod http;
 pub mod page;

@@ -4,7 +4,7 @@
 //! Its HTML is the same as that of the static page. A script polls for updates: fragments of the static
 //! page that changed, and numbers for the tables.
 
-use crate::http::{Answer, Request};
+use crate::http::{Answer, Needs, Request};
 use anyhow::Result;
 use hopbyte_job::{Files, Machine, unix};
 use hopbyte_observe::CounterOptions;
@@ -142,12 +142,15 @@ impl Live {
     }
 
     /// Answers a request of the browser.
-    pub fn answer(&self, request: &Request) -> Answer {
-        match request.name.as_str() {
+    ///
+    /// # Errors
+    /// None: a page is as large as its machine, and there is one.
+    pub fn answer(&self, request: &Request) -> Result<Answer, Needs> {
+        Ok(match request.name.as_str() {
             "" => self.page(),
             "state" => self.news(request),
             _ => Answer::words(404, "no such page"),
-        }
+        })
     }
 
     fn page(&self) -> Answer {

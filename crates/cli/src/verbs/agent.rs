@@ -1,13 +1,15 @@
 //! `hopbyte agent`: reads this node's counters every second and pushes them to a collector.
 
-use super::collect::{found, nats, period_ns, token};
+use super::collect::{found, nats, token};
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result, bail};
 use hopbyte_collect::agent::{HANDED_ON, Options, Subject, Target, work};
 use hopbyte_collect::bus::{BLOCKS, check_cluster};
+use hopbyte_collect::period_ns;
 use hopbyte_collect::tls::Trust;
+use hopbyte_observe::sources::host_name;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources and destination of an agent.
@@ -72,7 +74,7 @@ pub struct AgentArgs {
 pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
     let node = match &args.name {
         Some(name) => name.clone(),
-        None => host_name()?,
+        None => host_name(Path::new("/")).context("host name")?,
     };
     // Checked here too, so that errors are those of this command.
     args.token.as_deref().map(token).transpose()?;
@@ -126,11 +128,4 @@ fn target(args: &AgentArgs) -> Result<Target> {
         block: args.block,
         jetstream: args.jetstream,
     }))
-}
-
-fn host_name() -> Result<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").context("host name")?;
-    let name = name.trim().to_owned();
-    // Clusters name their nodes without the domain.
-    Ok(name.split('.').next().unwrap_or_default().to_owned())
 }

@@ -1,23 +1,22 @@
 //! `hopbyte collect`: gathers the counters of all nodes, tick by tick.
 
+use crate::args::{HttpClients, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result, bail};
 use clap::builder::RangedU64ValueParser;
-use hopbyte_collect::Refusal;
 use hopbyte_collect::bus::{Shard, Url, block, check_cluster};
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{BusSetup, Server, Setup, Told};
 use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::tick::TickLine;
-use hopbyte_collect::tls::{Identity, Trust};
+use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
-use hopbyte_job::Lacking;
-use hopbyte_observe::host_list;
-use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_collect::{Refusal, period_ns};
+use hopbyte_observe::host_names;
+use hopbyte_serve::door::{Doors, readers, unavailable};
 use hopbyte_serve::export::{Source, push_lines, serve_metrics, take_lines};
-use std::collections::HashSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Inputs, outputs and limits of a collector.
@@ -35,39 +34,31 @@ pub struct CollectArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     udp: Option<SocketAddr>,
     /// Subscribe to a NATS server too: nats://[USER:PASSWORD@]HOST[:PORT], or tls://…
-    #[arg(long, value_name = "URL", help_heading = "Message bus")]
+    #[arg(long, value_name = "URL", help_heading = "NATS")]
     nats: Option<String>,
     /// File of CA certificates (PEM) for the NATS server: use TLS
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "nats",
-        help_heading = "Message bus"
-    )]
+    #[arg(long, value_name = "FILE", requires = "nats", help_heading = "NATS")]
     tls_ca: Option<PathBuf>,
     /// Name of the cluster: subject hopbyte.CLUSTER.BLOCK of reports, and label of lines
-    #[arg(long, default_value = "cluster", help_heading = "Message bus")]
+    #[arg(long, default_value = "cluster", help_heading = "NATS")]
     cluster: String,
     /// Gather a share of the cluster's blocks: 0/4 is the first of four collectors
     #[arg(
         long,
         value_name = "INDEX/COUNT",
         requires = "nats",
-        help_heading = "Message bus"
+        help_heading = "NATS"
     )]
     shard: Option<String>,
     /// Read from a stream of the server, from the end of the store; the stream is created if missing
-    #[arg(long, value_name = "STREAM", requires_all = ["nats", "store"], help_heading = "Message bus")]
+    #[arg(long, value_name = "STREAM", requires_all = ["nats", "store"], help_heading = "NATS")]
     jetstream: Option<String>,
     /// File with a secret of at least 16 bytes, shared with agents; required beyond this machine
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// Certificate (PEM) of this collector: connections are TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of the certificate
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    /// Certificate.
+    #[command(flatten)]
+    tls: TlsFiles,
     /// Nodes that must report, such as `nid[00001-10000]` or @FILE (default: all that have reported)
     #[arg(long, value_name = "LIST")]
     expect: Option<String>,
@@ -126,22 +117,27 @@ pub struct CollectArgs {
     /// Sync every tick to the disk, so that a power failure loses nothing acknowledged
     #[arg(long, help_heading = "Store")]
     sync: bool,
-    /// Serve `GET /metrics` as OpenMetrics text; beyond this machine the token is the bearer token
+    /// Which closed ticks are printed: all, those with another state of the nodes than the one before, or none
+    #[arg(long, default_value = "all", value_parser = ["all", "changes", "none"])]
+    print: String,
+    /// Serve `GET /metrics` as OpenMetrics text; beyond this machine it needs --read-token, and is TLS with --tls-cert
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Exports")]
     metrics: Option<SocketAddr>,
+    /// Clients over HTTP.
+    #[command(flatten, next_help_heading = "Exports")]
+    http: HttpClients,
     /// Accept totals of other collectors as Influx lines (ClusterCockpit): POST /write
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        help_heading = "Lines of other tools"
-    )]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Lines")]
     listen_lines: Option<SocketAddr>,
+    /// File of bearer tokens, one per line, that admit to --listen-lines
+    #[arg(long, value_name = "FILE", help_heading = "Lines")]
+    write_token: Option<PathBuf>,
     /// Accept them from a subject of the NATS server
     #[arg(
         long,
         value_name = "SUBJECT",
         requires = "nats",
-        help_heading = "Lines of other tools"
+        help_heading = "Lines"
     )]
     nats_lines: Option<String>,
     /// Post the rates of every tick as Influx lines, in the form of ClusterCockpit and VictoriaMetrics
@@ -151,6 +147,12 @@ pub struct CollectArgs {
 
 /// Gathers until stopped.
 pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
+    if let (true, Some(udp)) = (args.tls.is_given(), args.udp) {
+        bail!(
+            "--tls-cert: found --udp {udp} as well, and packets are signed, not encrypted; \
+             expected TCP alone"
+        );
+    }
     let period_ns = period_ns(args.period)?;
     let deadline_ns = args.deadline * 1_000_000;
     if deadline_ns >= period_ns {
@@ -160,7 +162,10 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
             args.period
         );
     }
-    let mut expected = args.expect.as_deref().map_or(Ok(Vec::new()), expected)?;
+    let mut expected = match &args.expect {
+        Some(list) => host_names("--expect", list)?,
+        None => Vec::new(),
+    };
     let bus = bus(args)?;
     if let Some(bus) = &bus {
         expected.retain(|node| bus.shard.has(block(node)));
@@ -168,9 +173,10 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
     let setup = Setup {
         listen: args.listen.clone(),
         udp: args.udp,
-        identity: identity(args)?,
+        identity: args.tls.identity()?,
         bus,
         token: args.token.as_deref().map(token).transpose()?,
+        readers: readers(args.http.read_token.as_deref(), args.token.as_deref())?,
         most_connections: args.connections,
         rules: Rules {
             period_ns,
@@ -197,6 +203,7 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
     export(args, &server, out)?;
     let mut left = args.ticks.unwrap_or(u64::MAX);
     let mut failure = None;
+    let mut last: Option<TickLine> = None;
     server.run(|told| {
         match told {
             Told::Note(text) => out.talk(text),
@@ -204,26 +211,17 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
             Told::Closed(closing, gathering, _) => {
                 left -= 1;
                 let line = TickLine::of(closing, |id| gathering.name(id).to_owned());
-                let said = say(&line, out).and_then(|()| out.flush());
-                failure = said.err();
+                let news = last.as_ref().is_none_or(|last| line.is_news(last));
+                if args.print == "all" || (args.print == "changes" && news) {
+                    let said = say(&line, out).and_then(|()| out.flush());
+                    failure = said.err();
+                }
+                last = Some(line);
             }
         }
         left > 0 && failure.is_none()
     })?;
     failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
-}
-
-fn identity(args: &CollectArgs) -> Result<Option<Identity>> {
-    let Some((certificate, key)) = args.tls_cert.as_ref().zip(args.tls_key.as_ref()) else {
-        return Ok(None);
-    };
-    if let Some(udp) = args.udp {
-        bail!(
-            "--tls-cert: found --udp {udp} as well, and packets are signed, not encrypted; \
-             expected TCP alone"
-        );
-    }
-    Ok(Some(Identity::read(certificate, key)?))
 }
 
 /// An invalid option.
@@ -265,73 +263,37 @@ fn bus(args: &CollectArgs) -> Result<Option<BusSetup>> {
     }))
 }
 
-/// An address in use or not ours is an error of the environment, not of the command line.
-fn unavailable(error: &io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}"),
-        _ => Lacking(error.to_string()).into(),
-    }
-}
-
-/// A period in nanoseconds.
-pub fn period_ns(seconds: f64) -> Result<u64> {
-    if !(0.01..=3600.0).contains(&seconds) {
-        bail!("a period of {seconds} s, expected 0.01 to 3600");
-    }
-    Ok((seconds * 1e9).round() as u64)
-}
-
 /// The token in a file.
 pub fn token(file: &Path) -> Result<Token> {
     Ok(Token::read(file)?)
 }
 
-fn expected(list: &str) -> Result<Vec<String>> {
-    let text = match list.strip_prefix('@') {
-        Some(file) => {
-            let text = Text::read(Path::new(file), Limits::TEXT)?;
-            let lines = text.lines().map(|l| lossy(l.bytes).into_owned());
-            lines.collect::<Vec<_>>().join(",")
-        }
-        None => list.to_owned(),
-    };
-    match host_list(&text) {
-        Some(names) if !names.is_empty() => {
-            let mut seen = HashSet::new();
-            match names.iter().find(|name| !seen.insert(name.as_str())) {
-                Some(twice) => bail!("--expect: found node {twice} twice, expected each once"),
-                None => Ok(names),
-            }
-        }
-        _ => bail!("--expect: found '{list}', expected names such as n[001-100],login1"),
-    }
-}
-
 /// Starts the exporters of the collector.
 fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
-    let address = server.within()?;
     let source = Source {
-        address: SocketAddr::new(within(address.ip()), address.port()),
+        address: server.within()?,
         token: args.token.as_deref().map(token).transpose()?,
         store: server.store_status(),
     };
-    let bearer = |address: SocketAddr| -> Result<Option<String>> {
-        Ok(match &args.token {
-            Some(file) if !address.ip().is_loopback() => {
-                Some(hopbyte_observe::text::small(file)?.trim().to_owned())
-            }
-            _ => None,
-        })
+    let doors = Doors {
+        cluster: args.token.as_deref(),
+        hosts: &args.http.allow_host,
+        identity: args.tls.identity()?,
+        plain_within: true,
     };
     if let Some(metrics) = args.metrics {
-        let served = serve_metrics(metrics, bearer(metrics)?, source.clone());
-        let served = served.map_err(|e| unavailable(&e))?;
-        out.talk(format!("http://{served}/metrics"));
+        let tokens = ("--read-token", args.http.read_token.as_deref());
+        let setup = doors.setup(("--metrics", metrics), tokens, &mut |text| out.warn(text))?;
+        let served = serve_metrics(setup, source.clone(), server.health());
+        out.talk(format!("{}metrics", served.map_err(|e| unavailable(&e))?));
     }
     if let Some(lines) = args.listen_lines {
-        let taken = take_lines(lines, bearer(lines)?, server.inlet());
-        let taken = taken.map_err(|e| unavailable(&e))?;
-        out.talk(format!("http://{taken}/write"));
+        let tokens = ("--write-token", args.write_token.as_deref());
+        let setup = doors.setup(("--listen-lines", lines), tokens, &mut |text| {
+            out.warn(text);
+        })?;
+        let taken = take_lines(setup, server.inlet()).map_err(|e| unavailable(&e))?;
+        out.talk(format!("{taken}write"));
     }
     if let Some(url) = &args.lines {
         push_lines(url, &args.cluster, source, |text| {
@@ -339,15 +301,6 @@ fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
         })?;
     }
     Ok(())
-}
-
-/// A local address by which to reach a listening address.
-fn within(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(v4) if v4.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        other => other,
-    }
 }
 
 /// Prints a closed tick.

@@ -1,6 +1,6 @@
 //! `hopbyte view SOURCE… --fabric F`: a page with the machine and the load of its links.
 
-use crate::args::{CounterArgs, FabricOption};
+use crate::args::{CounterArgs, FabricOption, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
@@ -12,6 +12,7 @@ use hopbyte_serve::page::Live;
 use hopbyte_view::draw::Signs;
 use hopbyte_view::report::{ReportInput, html, readings};
 use serde::Serialize;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ pub struct ViewArgs {
     out: PathBuf,
     /// Serve the page on the loopback address instead, and follow the counters as their files change
     ///
-    /// Prints the address to open, which holds a token. Ends with Ctrl-C.
+    /// Prints the address to open, with a token that works once; after each use the next one is printed. Ends with
+    /// Ctrl-C.
     #[arg(
         long,
         value_name = "PORT",
@@ -54,6 +56,9 @@ pub struct ViewArgs {
         help_heading = "Live"
     )]
     every: f64,
+    /// Certificate.
+    #[command(flatten, next_help_heading = "Live")]
+    tls: TlsFiles,
 }
 
 /// The JSON answer.
@@ -130,10 +135,14 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
         args.title.clone(),
         out.command.clone(),
     )?;
-    let token = http::token().context("reading randomness for the token")?;
-    let server = http::Server::bind(port, token)
-        .with_context(|| format!("listening on 127.0.0.1:{port}"))?;
-    let url = server.url();
+    let setup = http::Setup {
+        identity: args.tls.identity()?,
+        ..http::Setup::on((Ipv4Addr::LOCALHOST, port).into())
+    };
+    let next = |url: &str| eprintln!("hopbyte: signed in; for another browser: {url}");
+    let server = http::Server::open(setup)?.sign_in(next);
+    let server = server.context("reading randomness for the token")?;
+    let url = server.page();
     if out.json {
         let schema = "hopbyte.serving/1";
         out.object(&Serving { schema, url: &url })?;
@@ -145,7 +154,7 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
     let every = Duration::from_secs_f64(args.every);
     std::thread::scope(|scope| {
         scope.spawn(|| live.follow(every));
-        server.run(&|request| live.answer(request));
-    });
-    Ok(Answer::Yes)
+        server.run(&|request| live.answer(request))?;
+        Ok(Answer::Yes)
+    })
 }

@@ -2,15 +2,17 @@
 
 use super::bus::{Line, Subject};
 use super::ring::Ring;
-use super::sending::{connect, packet, pause};
+use super::sending::{connect, pause};
 use super::session::Session;
+use super::udp::Packets;
 use crate::timespec;
 use crate::tls::{self, Trust, Wire};
 use crate::wire::{Hello, Token};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::AsFd;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Instant;
 
 /// Destination of reports.
@@ -58,7 +60,7 @@ enum State {
     /// The collector accepted the agent.
     Open(Wire),
     /// Single packets.
-    Packets(UdpSocket, bool),
+    Packets(Packets),
     /// A message bus.
     Bus(Box<Line>),
 }
@@ -97,7 +99,7 @@ impl Link {
             State::Greeting(_) => true,
             State::Pausing(until) => *until <= Instant::now(),
             State::Open(_) => !self.session.goes.is_empty(),
-            State::Packets(..) => false,
+            State::Packets(packets) => packets.is_busy(),
             State::Bus(line) => line.is_busy(),
         }
     }
@@ -114,18 +116,19 @@ impl Link {
                 self.begin(ring, say);
                 return Ok(false);
             }
-            State::Packets(..) => return Ok(false),
-            State::Bus(line) => (line.talk.socket(), line.talk.writes()),
+            State::Packets(packets) => (packets.socket(), false),
+            State::Bus(line) => (line.talk.socket().as_fd(), line.talk.writes()),
             State::Greeting(s) | State::Open(s) => {
                 let has_more = !self.session.goes.is_empty();
-                (s.socket(), !self.reached || s.waits_for_room(has_more))
+                let writes = !self.reached || s.waits_for_room(has_more);
+                (s.socket().as_fd(), writes)
             }
         };
         // Poll for write space only if bytes are pending.
         let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, writes);
         let wait = timespec(left_ns);
-        match poll(&mut [PollFd::new(stream, flags)], Some(&wait)) {
+        match poll(&mut [PollFd::from_borrowed_fd(stream, flags)], Some(&wait)) {
             Ok(0) => return Ok(true),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -141,12 +144,17 @@ impl Link {
     pub fn push(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
         let result = match &self.state {
             State::Pausing(_) => Ok(()),
-            State::Packets(..) => self.packets(ring),
+            State::Packets(_) => self.packets(ring),
             State::Greeting(_) | State::Open(_) => self.converse(ring, say),
             State::Bus(_) => self.on_bus(ring, say),
         };
         if let Err(error) = result {
             self.fail(&error, say);
+        }
+        if let Some(cut) = ring.first_cut() {
+            say(&format!(
+                "{cut} sources do not fit into a report and are sent as unread"
+            ));
         }
     }
 
@@ -173,17 +181,7 @@ impl Link {
                 };
                 Ok(State::Greeting(wire))
             }),
-            Target::Udp(_) => {
-                let any = if address.is_ipv4() {
-                    "0.0.0.0:0"
-                } else {
-                    "[::]:0"
-                };
-                let socket = UdpSocket::bind(any)?;
-                socket.connect(address)?;
-                socket.set_nonblocking(true)?;
-                Ok(State::Packets(socket, false))
-            }
+            Target::Udp(_) => Packets::new(address).map(State::Packets),
             Target::Bus(ref to) => Line::begin(address, &to.url, self.trust.as_ref())
                 .map(|line| State::Bus(Box::new(line))),
         });
@@ -270,38 +268,11 @@ impl Link {
         tls::send(stream, &mut self.session.goes)
     }
 
-    /// Sends unsent samples with absolute values; hello and sources precede them if the collector asked.
     fn packets(&mut self, ring: &mut Ring) -> io::Result<()> {
-        let State::Packets(socket, known) = &mut self.state else {
+        let State::Packets(packets) = &mut self.state else {
             return Ok(());
         };
-        let mut room = [0; 512];
-        loop {
-            match socket.recv(&mut room) {
-                // The collector asks for a hello.
-                Ok(_) => *known = false,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => *known = false,
-                Err(e) => return Err(e),
-            }
-        }
-        while ring.has_news() {
-            let packet = packet(
-                &self.session.hello,
-                self.session.token.as_ref(),
-                !*known,
-                ring,
-            );
-            ring.forget();
-            *known = true;
-            match socket.send(&packet) {
-                Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => *known = false,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
+        packets.push(&self.session.hello, self.session.token.as_ref(), ring)
     }
 }
 

@@ -6,9 +6,11 @@
 
 mod bus;
 mod link;
+mod pieces;
 pub(crate) mod ring;
 pub(crate) mod sending;
 pub(crate) mod session;
+mod udp;
 mod work;
 
 pub use bus::Subject;

@@ -1,6 +1,9 @@
 //! Samples that wait for acknowledgement, and the sources they are read from.
 
-use crate::wire::{Header, Kind, Part, Sampled, frame, put_report, put_source};
+use super::pieces::{Piece, Pieces};
+use crate::wire::{
+    Header, Kind, LONGEST_FRAME, MOST_SOURCES, Part, Sampled, frame, put_report, put_source,
+};
 use hopbyte_observe::counters::reading::{Layout, Reading};
 use hopbyte_observe::counters::values::Values;
 use hopbyte_observe::sources::Source;
@@ -28,12 +31,24 @@ struct Read {
 /// Sources, with the state of their last reading.
 pub struct Reader {
     sources: Vec<(Source, bool)>,
+    pieces: Vec<Pieces>,
+    /// Source and piece by number on the wire.
+    order: Vec<(usize, usize)>,
 }
 
 impl Reader {
     pub fn new(sources: Vec<Source>) -> Self {
+        let all = || sources.iter().map(Source::layout);
+        let pieces: Vec<Pieces> = all().map(|layout| Pieces::of(layout, 1)).collect();
+        let first = (0..sources.len()).map(|source| (source, 0));
+        let more = pieces.iter().enumerate();
+        let more = more.flat_map(|(source, p)| (1..p.len()).map(move |piece| (source, piece)));
+        let mut order: Vec<(usize, usize)> = first.chain(more).collect();
+        order.truncate(MOST_SOURCES);
         Self {
             sources: sources.into_iter().map(|s| (s, true)).collect(),
+            pieces,
+            order,
         }
     }
 
@@ -41,12 +56,19 @@ impl Reader {
     /// failures of a source.
     pub fn read(&mut self, sample: &mut Sample, say: &mut impl FnMut(&str)) -> u64 {
         let mut failed = 0;
-        for ((source, well), index) in self.sources.iter_mut().zip(0..) {
-            match source.sample() {
+        let mut readings = Vec::with_capacity(self.sources.len());
+        for ((source, well), at) in self.sources.iter_mut().zip(0..) {
+            let place = (!*well).then(|| source.place().to_owned());
+            let sampled = source.sample();
+            if let Ok(reading) = &sampled {
+                divide(&mut self.pieces, &mut self.order, at, &reading.layout, say);
+            }
+            match sampled {
                 Ok(reading) => {
-                    sample.take(index, Some(reading), &reading.layout);
-                    if !std::mem::replace(well, true) {
-                        say(&format!("{}: readable again", source.place()));
+                    readings.push(Some(reading));
+                    *well = true;
+                    if let Some(place) = place {
+                        say(&format!("{place}: readable again"));
                     }
                 }
                 Err(error) => {
@@ -54,16 +76,54 @@ impl Reader {
                     if std::mem::replace(well, false) {
                         say(&format!("{error}; other sources are still read"));
                     }
-                    sample.take(index, None, source.layout());
+                    readings.push(None);
                 }
+            }
+        }
+        for (&(source, piece), index) in self.order.iter().zip(0..) {
+            if let Some(piece) = self.pieces[source].get(piece) {
+                sample.take_piece(index, readings[source], piece);
             }
         }
         failed
     }
 }
 
+/// Divides a source whose layout changed. Numbers of pieces that it has already are kept.
+fn divide(
+    pieces: &mut [Pieces],
+    order: &mut Vec<(usize, usize)>,
+    source: usize,
+    layout: &Arc<Layout>,
+    say: &mut impl FnMut(&str),
+) {
+    if pieces[source].is_of(layout) {
+        return;
+    }
+    let before = pieces[source].len();
+    pieces[source] = Pieces::of(layout, before);
+    let all = pieces[source].len();
+    order.extend((before..all).map(|piece| (source, piece)));
+    let beyond = order.len().saturating_sub(MOST_SOURCES);
+    order.truncate(MOST_SOURCES);
+    let lost = pieces[source].lost;
+    if lost > 0 || beyond > 0 {
+        say(&format!(
+            "{}: {lost} counters and {beyond} groups of ports do not fit into {MOST_SOURCES} frames and are not sent",
+            layout.source
+        ));
+    }
+}
+
 impl Sample {
+    /// Files a reading of a source that is not divided.
+    #[cfg(test)]
     pub(crate) fn take(&mut self, index: u8, reading: Option<&Reading>, layout: &Arc<Layout>) {
+        self.take_piece(index, reading, &Piece::whole(layout));
+    }
+
+    fn take_piece(&mut self, index: u8, reading: Option<&Reading>, piece: &Piece) {
+        let layout = &piece.layout;
         let at = usize::from(index);
         let same = self
             .parts
@@ -90,7 +150,7 @@ impl Sample {
             steady_ns: moment.steady_ns,
         };
         match reading {
-            Some(reading) => read.values.clone_from(&reading.values),
+            Some(reading) => piece.pick(&reading.values, &mut read.values),
             None => read.values.unread(),
         }
     }
@@ -116,6 +176,9 @@ pub struct Ring {
     /// Number of samples from the front that were sent on this connection.
     sent: usize,
     told: Vec<Told>,
+    /// Sources left out of the last report for its length, and whether that was printed.
+    cut: usize,
+    said_cut: bool,
 }
 
 impl Ring {
@@ -129,7 +192,16 @@ impl Ring {
             begun: None,
             sent: 0,
             told: Vec::new(),
+            cut: 0,
+            said_cut: false,
         }
+    }
+
+    /// The number of sources that do not fit into a report, once.
+    pub fn first_cut(&mut self) -> Option<usize> {
+        let said = self.said_cut || self.cut == 0;
+        self.said_cut |= self.cut > 0;
+        (!said).then_some(self.cut)
     }
 
     /// An empty sample; evicts the oldest one if the ring is full.
@@ -240,6 +312,12 @@ impl Ring {
     /// Appends the frames of the next report: sources unknown to the receiver, then the report. With
     /// `whole`, values are absolute.
     pub fn next(&mut self, whole: bool, out: &mut Vec<u8>) {
+        self.next_within(whole, LONGEST_FRAME, out);
+    }
+
+    /// Like [`Ring::next`], with a report of at most `most` bytes: the last sources are marked as unread until it
+    /// fits.
+    pub fn next_within(&mut self, whole: bool, most: usize, out: &mut Vec<u8>) {
         let Some(sample) = self.samples.get(self.sent) else {
             return;
         };
@@ -266,24 +344,41 @@ impl Ring {
                 }
             });
         }
-        frame(out, Kind::Report, |out| {
-            let parts = sample.parts.iter().zip(&self.told).map(|(read, told)| {
-                let base = told.values.as_ref().filter(|_| !whole);
-                Sampled {
-                    part: Part {
-                        key: base.is_none(),
-                        ..read.part
-                    },
-                    values: &read.values,
-                    base,
-                }
+        let mut fit = sample.parts.len();
+        loop {
+            let start = out.len();
+            frame(out, Kind::Report, |out| {
+                let parts = sample.parts.iter().zip(&self.told).enumerate();
+                let parts = parts.map(|(at, (read, told))| {
+                    let base = told.values.as_ref().filter(|_| !whole);
+                    Sampled {
+                        part: Part {
+                            key: base.is_none(),
+                            read: read.part.read && at < fit,
+                            ..read.part
+                        },
+                        values: &read.values,
+                        base,
+                    }
+                });
+                put_report(&sample.header, parts, out);
             });
-            put_report(&sample.header, parts, out);
-        });
+            if fit == 0 || out.len() - start <= most {
+                break;
+            }
+            out.truncate(start);
+            fit -= 1;
+        }
+        self.cut = sample.parts.len() - fit;
         if whole {
             return;
         }
-        for (told, read) in self.told.iter_mut().zip(&sample.parts) {
+        for ((told, read), at) in self.told.iter_mut().zip(&sample.parts).zip(0..) {
+            if at >= fit {
+                // The receiver holds no values of it.
+                told.values = Some(Values::new(read.values.len()));
+                continue;
+            }
             match &mut told.values {
                 Some(values) => values.clone_from(&read.values),
                 none => *none = Some(read.values.clone()),

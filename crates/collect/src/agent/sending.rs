@@ -7,17 +7,27 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The next report as a packet; with `introduce`, hello and sources precede it.
+/// The next report as a message of a bus; with `introduce`, hello and sources precede it.
 pub fn packet(hello: &Hello, token: Option<&Token>, introduce: bool, ring: &mut Ring) -> Vec<u8> {
     let mut frames = Vec::new();
     if introduce {
         ring.restart();
-        frame(&mut frames, Kind::Hello, |out| hello.put(out));
+        frames = introduction(hello, &[]);
     }
     ring.next(true, &mut frames);
     let mut packet = Vec::new();
     datagram::wrap(&hello.node, hello.start, token, &frames, &mut packet);
     packet
+}
+
+/// The frame of a hello by packet, with the answer to a collector's challenge.
+pub fn introduction(hello: &Hello, challenge: &[u8]) -> Vec<u8> {
+    let mut frames = Vec::new();
+    frame(&mut frames, Kind::Hello, |out| {
+        hello.put(out);
+        out.extend_from_slice(challenge);
+    });
+    frames
 }
 
 /// Begins a non-blocking connection.

@@ -25,7 +25,7 @@ pub fn text(name: &str, cluster: &Cluster, flows: &Flows, closing: &Closing) -> 
     let mut out = String::new();
     let seconds = closing.tick as u128 * u128::from(closing.period_ns) / 1_000_000_000;
     for (id, source) in flows.iter() {
-        let layout = cluster.shapes.layout(source.shape);
+        let layout = &source.layout;
         let node = escaped(&cluster.name(id));
         for flow in &source.flows {
             let known = NAMES.iter().find(|n| n.0 == flow.quantity);

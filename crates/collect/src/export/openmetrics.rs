@@ -5,6 +5,7 @@ use crate::flows::{Flow, Flows};
 use crate::wire::Cost;
 use hopbyte_fabric::{Quantity, Side};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A metric family of ports: name, help, and the factor to its unit.
 struct Family {
@@ -122,7 +123,51 @@ type AgentMetric = (&'static str, bool, &'static str, fn(&Cost) -> f64);
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The text after a tick closed.
+/// The end of a complete text.
+pub const END: &str = "# EOF\n";
+
+/// A metric of the collector's own process.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    name: &'static str,
+    is_gauge: bool,
+    help: &'static str,
+    value: f64,
+}
+
+impl Own {
+    /// A counter since the start of the process.
+    pub fn counter(name: &'static str, help: &'static str, value: &AtomicU64) -> Self {
+        Self {
+            name,
+            is_gauge: false,
+            help,
+            value: value.load(Ordering::Relaxed) as f64,
+        }
+    }
+
+    /// A current value.
+    pub fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
+        Self {
+            name,
+            is_gauge: true,
+            help,
+            value,
+        }
+    }
+}
+
+/// Appends metrics `hopbyte_collector_…`.
+pub fn own(metrics: impl IntoIterator<Item = Own>, out: &mut String) {
+    for metric in metrics {
+        let name = format!("hopbyte_collector_{}", metric.name);
+        head(out, &name, metric.is_gauge, metric.help);
+        let suffix = if metric.is_gauge { "" } else { "_total" };
+        let _ = writeln!(out, "{name}{suffix} {}", metric.value);
+    }
+}
+
+/// The text after a tick closed, without [`END`].
 pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
     let mut out = String::new();
     for family in &FAMILIES {
@@ -130,7 +175,6 @@ pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
     }
     nodes(cluster, closing, &mut out);
     ticks(closing, &mut out);
-    out.push_str("# EOF\n");
     out
 }
 
@@ -138,7 +182,7 @@ fn ports(family: &Family, cluster: &Cluster, flows: &Flows, out: &mut String) {
     let gauge = family.quantity.is_gauge();
     let mut begun = false;
     for (id, source) in flows.iter() {
-        let layout = cluster.shapes.layout(source.shape);
+        let layout = &source.layout;
         let node = cluster.name(id);
         for flow in source
             .flows

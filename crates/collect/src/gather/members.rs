@@ -1,7 +1,7 @@
 //! The nodes known to the collector, by number and by name.
 
 use crate::node::NodeState;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 
@@ -46,21 +46,17 @@ pub struct Member {
     /// Whether a report of an earlier tick arrived since the last closing.
     pub(super) behind: bool,
     pub(super) bytes: usize,
+    /// Whether it ever reported, also to an earlier collector with the same store.
+    pub(super) reported: bool,
+    /// Time of the last hello, by the collector's clock; 0: none since the start of the collector.
+    pub(super) greeted_ns: u64,
+    /// Distinguishes the names that a number had.
+    born: u64,
 }
 
-/// Nodes by number.
-#[derive(Clone, Debug, Default)]
-pub struct Members {
-    pub(super) all: Vec<Member>,
-    by_name: HashMap<Box<str>, u32>,
-}
-
-impl Members {
-    /// Adds a node with a new name; returns its number.
-    pub(super) fn add(&mut self, state: NodeState, expected: bool) -> u32 {
-        let id = self.all.len() as u32;
-        self.by_name.insert(state.name.clone(), id);
-        self.all.push(Member {
+impl Member {
+    fn new(state: NodeState, expected: bool, born: u64) -> Self {
+        Self {
             state,
             channel: Channel::None,
             expected,
@@ -77,8 +73,86 @@ impl Members {
             ahead: false,
             behind: false,
             bytes: 0,
-        });
+            reported: false,
+            greeted_ns: 0,
+            born,
+        }
+    }
+}
+
+/// Bytes of a node without sources, for the bound on memory.
+pub(super) const NODE_BYTES: usize = 512;
+/// Names that have not reported yet, other than of open connections.
+const MOST_NEWCOMERS: usize = 4096;
+
+/// Nodes by number.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    pub(super) all: Vec<Member>,
+    by_name: HashMap<Box<str>, u32>,
+    /// Names that have not reported yet, oldest first.
+    newcomers: VecDeque<(u32, u64)>,
+    /// Numbers without a name: usable now, and from the next segment on.
+    free: Vec<u32>,
+    retired: Vec<u32>,
+    births: u64,
+}
+
+impl Members {
+    /// Adds a node with a new name; returns its number.
+    pub(super) fn add(&mut self, state: NodeState, expected: bool) -> u32 {
+        let name = state.name.clone();
+        self.births += 1;
+        let member = Member::new(state, expected, self.births);
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.all[id as usize] = member;
+                id
+            }
+            None => {
+                self.all.push(member);
+                self.all.len() as u32 - 1
+            }
+        };
+        self.by_name.insert(name, id);
         id
+    }
+
+    /// Lists a name that has not reported yet; returns the oldest one beyond their maximum number.
+    pub(super) fn add_newcomer(&mut self, id: u32) -> Option<u32> {
+        self.newcomers.push_back((id, self[id].born));
+        while self.newcomers.len() > MOST_NEWCOMERS {
+            let (id, born) = self.newcomers.pop_front()?;
+            let member = &self[id];
+            let bounded = matches!(member.channel, Channel::Stream(_) | Channel::Lines);
+            if member.born == born && !member.reported && !bounded {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Drops a name. Its number is given to another one in the next segment.
+    pub(super) fn remove(&mut self, id: u32) {
+        let name = self[id].state.name.clone();
+        self.by_name.remove(&name);
+        self[id] = Member::new(NodeState::new("", 0, 0), false, 0);
+        self.retired.push(id);
+    }
+
+    /// A segment begins: numbers of dropped names may be used again.
+    pub(super) fn begin_segment(&mut self) {
+        self.free.append(&mut self.retired);
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there are no names.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
     }
 
     /// The number of a node.
@@ -89,6 +163,17 @@ impl Members {
     /// Whether the node's agent started at this moment.
     pub fn began_at(&self, id: u32, start: u64) -> bool {
         self[id].state.start == start
+    }
+
+    /// Whether the node's agent said hello to this collector.
+    pub fn has_greeted(&self, id: u32) -> bool {
+        self[id].greeted_ns > 0
+    }
+
+    /// Whether something issued at a time is newer than the last hello under a name.
+    pub fn is_news(&self, name: &str, issued_ns: u64) -> bool {
+        self.find(name)
+            .is_none_or(|id| self[id].greeted_ns < issued_ns)
     }
 }
 

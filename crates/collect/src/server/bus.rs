@@ -374,10 +374,9 @@ impl Server {
             }
             Op::Message(message) if message.id == LINES => {
                 let text = String::from_utf8_lossy(message.payload);
-                match lines::parse(&text) {
-                    Ok((points, _)) => self.take_points(points, now),
-                    Err(refusal) => self.note(format!("{}: refused {refusal}", message.subject)),
-                }
+                let (points, parsed) = lines::parse(&text);
+                self.judge_lines(message.subject, &parsed);
+                self.take_points(points, now);
                 Ok(())
             }
             Op::Message(message) => {

@@ -18,6 +18,8 @@ pub struct Connection {
     pub serial: u32,
     pub born_ns: u64,
     pub peer: Peer,
+    /// Whether its read was put off.
+    pub deferred: bool,
     waiting: Vec<u8>,
 }
 
@@ -40,6 +42,7 @@ impl Connection {
             serial,
             born_ns,
             peer: Peer::default(),
+            deferred: false,
             waiting: Vec::new(),
         })
     }

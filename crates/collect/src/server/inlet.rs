@@ -1,9 +1,11 @@
 //! Readings from other tools' collectors, as lines.
 
+use super::health::Health;
 use super::{INLET, Server};
 use crate::Refusal;
 use crate::gather::{Channel, Gathering};
-use crate::lines::{Point, TOTALS};
+use crate::lines::{Point, TOTALS, Verdict};
+use crate::shape::{MOST_COUNTERS, MOST_PORTS};
 use crate::wire::{Header, Hello, Sampled, put_report, put_source};
 use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
@@ -14,32 +16,42 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
-/// Capacity of the queue to the collector, in batches.
-const MOST_BATCHES: usize = 64;
+/// Capacity of the queue to the collector, in posts.
+const MOST_POSTS: usize = 8;
+/// Time that a post waits for the collector.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Ticks of silence after which the lines of one moment are considered complete.
 const COMPLETE_TICKS: u64 = 2;
+/// Moments without a value after which a counter is dropped.
+const STALE_MOMENTS: u64 = 10;
+
+/// A post with the way back of its outcome.
+type Post = (Vec<Point>, SyncSender<Verdict>);
 
 /// The sending end of the queue, for other threads.
 #[derive(Clone, Debug)]
 pub struct Inlet {
-    send: SyncSender<Vec<Point>>,
+    send: SyncSender<Post>,
     wake: Arc<OwnedFd>,
 }
 
 impl Inlet {
-    /// Queues lines for the collector; `false` if the queue is full.
-    pub fn give(&self, points: Vec<Point>) -> bool {
-        let given = self.send.try_send(points).is_ok();
+    /// Hands parsed lines to the collector and waits for their outcome; `None` if it takes none at the moment.
+    pub fn give(&self, (points, parsed): (Vec<Point>, Verdict)) -> Option<Verdict> {
+        let (reply, outcome) = sync_channel(1);
+        self.send.try_send((points, reply)).ok()?;
         // The eventfd counter cannot overflow: every wake-up reads it.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-        given
+        let taken = outcome.recv_timeout(PATIENCE).ok()?;
+        Some(parsed.and(taken))
     }
 }
 
 /// The receiving end of the queue, and the nodes named in lines.
 pub struct Fed {
-    receive: Receiver<Vec<Point>>,
+    receive: Receiver<Post>,
     wake: Arc<OwnedFd>,
     inlet: Inlet,
     feed: Feed,
@@ -57,6 +69,8 @@ struct Node {
     layout: Layout,
     at: HashMap<(Box<str>, u8), usize>,
     values: Vec<Option<u64>>,
+    /// Sequence number of the report with each counter's last value.
+    last: Vec<u64>,
     /// Moment of the values, and arrival time of the last one.
     time_ns: u64,
     heard_ns: u64,
@@ -66,7 +80,7 @@ struct Node {
 
 impl Fed {
     pub fn new(epoll: &OwnedFd) -> io::Result<Self> {
-        let (send, receive) = sync_channel(MOST_BATCHES);
+        let (send, receive) = sync_channel(MOST_POSTS);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(epoll, &*wake, EventData::new_u64(INLET), EventFlags::IN)?;
         let inlet = Inlet {
@@ -83,38 +97,61 @@ impl Fed {
 }
 
 impl Feed {
-    /// Handles points; the points of one node and moment form one report.
-    pub fn take(
+    /// Handles points; the points of one node and moment form one report. A refused point does not affect those
+    /// of other nodes.
+    pub fn take(&mut self, points: Vec<Point>, gathering: &mut Gathering, now: u64) -> Verdict {
+        let mut verdict = Verdict::default();
+        for point in points {
+            let line = point.line;
+            match self.take_one(point, gathering, now) {
+                Ok(()) => verdict.kept += 1,
+                Err(refusal) => verdict.refuse(line, &refusal),
+            }
+        }
+        verdict
+    }
+
+    fn take_one(
         &mut self,
-        points: Vec<Point>,
+        point: Point,
         gathering: &mut Gathering,
         now: u64,
     ) -> Result<(), Refusal> {
-        for point in points {
-            let time_ns = point.time_ns.unwrap_or(now);
-            if !self.nodes.contains_key(&point.node) {
-                let node = Node::new(&point.node, gathering, now)?;
-                self.nodes.insert(point.node.clone(), node);
-            }
-            let Some(node) = self.nodes.get_mut(&point.node) else {
-                continue;
-            };
-            if node.time_ns != time_ns {
-                node.report(gathering, now)?;
-                node.time_ns = time_ns;
-            }
-            node.heard_ns = now;
-            node.set(point);
+        let time_ns = point.time_ns.unwrap_or(now);
+        // The collector may have dropped the name, or an agent may have taken it over and left.
+        let known = self.nodes.get(&point.node).filter(|n| {
+            gathering.members().find(&point.node) == Some(n.id)
+                && gathering.channel(n.id) == Channel::Lines
+        });
+        if known.is_none() {
+            self.nodes.remove(&point.node);
+            let node = Node::new(&point.node, gathering, now)?;
+            self.nodes.insert(point.node.clone(), node);
         }
-        Ok(())
+        let Some(node) = self.nodes.get_mut(&point.node) else {
+            return Ok(());
+        };
+        if node.time_ns != time_ns {
+            node.report(gathering, now)?;
+            node.time_ns = time_ns;
+        }
+        node.heard_ns = now;
+        node.set(point)
     }
 
-    /// Reports nodes whose lines are considered complete.
+    /// Reports nodes whose lines are considered complete, and drops silent ones.
     pub fn tick(&mut self, gathering: &mut Gathering, now: u64) -> Result<(), Refusal> {
         let wait_ns = COMPLETE_TICKS * gathering.period_ns();
-        let due = |n: &&mut Node| now > n.heard_ns + wait_ns;
-        let mut due = self.nodes.values_mut().filter(due);
-        due.try_for_each(|node| node.report(gathering, now))
+        let mut outcome = Ok(());
+        for node in self.nodes.values_mut() {
+            if now > node.heard_ns + wait_ns {
+                // The first refusal stands for all.
+                outcome = outcome.and(node.report(gathering, now));
+            }
+        }
+        let forget_ns = gathering.forget_ns();
+        self.nodes.retain(|_, n| now <= n.heard_ns + forget_ns);
+        outcome
     }
 }
 
@@ -126,12 +163,20 @@ impl Node {
             start: now,
             period_ns: gathering.period_ns(),
         };
+        if let Some(id) = gathering.members().find(name)
+            && !matches!(gathering.channel(id), Channel::None | Channel::Lines)
+        {
+            return Err(Refusal::new(format!(
+                "lines of {name}, which an agent reports"
+            )));
+        }
         let (id, _) = gathering.hello(&hello, Channel::Lines, now)?;
         Ok(Self {
             id,
             layout: Layout::new("", "lines"),
             at: HashMap::new(),
             values: Vec::new(),
+            last: Vec::new(),
             time_ns: 0,
             heard_ns: now,
             declared: false,
@@ -139,20 +184,56 @@ impl Node {
         })
     }
 
-    fn set(&mut self, point: Point) {
+    fn set(&mut self, point: Point) -> Result<(), Refusal> {
         let (name, quantity) = TOTALS[usize::from(point.metric)];
-        let layout = &mut self.layout;
-        let (values, declared) = (&mut self.values, &mut self.declared);
-        let at = *self
-            .at
-            .entry((point.port, point.metric))
-            .or_insert_with_key(|(port, _)| {
-                layout.counter(&Port::parse(port), name, quantity, 1.0);
-                values.push(None);
-                *declared = false;
-                values.len() - 1
-            });
+        let key = (point.port, point.metric);
+        let at = match self.at.get(&key) {
+            Some(&at) => at,
+            None => {
+                let (counters, ports) = (self.values.len(), self.layout.ports.len());
+                if counters >= MOST_COUNTERS || ports >= MOST_PORTS {
+                    return Err(Refusal::new(format!(
+                        "one more port than {ports} with {counters} counters, the maximum of a node"
+                    )));
+                }
+                self.layout
+                    .counter(&Port::parse(&key.0), name, quantity, 1.0);
+                self.values.push(None);
+                self.last.push(self.sequence);
+                self.declared = false;
+                self.at.insert(key, counters);
+                counters
+            }
+        };
         self.values[at] = Some(point.value);
+        self.last[at] = self.sequence;
+        Ok(())
+    }
+
+    /// Drops counters of ports that are gone, when they are a quarter of all.
+    fn shed(&mut self) {
+        let is_stale = |&&last: &&u64| last + STALE_MOMENTS < self.sequence;
+        let stale = self.last.iter().filter(is_stale).count();
+        if stale == 0 || 4 * stale < self.last.len() {
+            return;
+        }
+        let mut kept: Vec<_> = self.at.drain().collect();
+        kept.retain(|(_, at)| self.last[*at] + STALE_MOMENTS >= self.sequence);
+        kept.sort_by_key(|(_, at)| *at);
+        self.layout = Layout::new("", "lines");
+        let (values, last) = (
+            std::mem::take(&mut self.values),
+            std::mem::take(&mut self.last),
+        );
+        for ((port, metric), at) in kept {
+            let (name, quantity) = TOTALS[usize::from(metric)];
+            self.layout
+                .counter(&Port::parse(&port), name, quantity, 1.0);
+            self.at.insert((port, metric), self.values.len());
+            self.values.push(values[at]);
+            self.last.push(last[at]);
+        }
+        self.declared = false;
     }
 
     fn report(&mut self, gathering: &mut Gathering, now: u64) -> Result<(), Refusal> {
@@ -166,6 +247,7 @@ impl Node {
                 "lines of {name}, which an agent reports"
             )));
         }
+        self.shed();
         if !self.declared {
             let mut body = Vec::new();
             put_source(0, None, &self.layout, &mut body)?;
@@ -201,18 +283,28 @@ impl Server {
     /// Handles queued lines.
     pub(super) fn inlet_news(&mut self, now: u64) {
         let _ = rustix::io::read(&*self.fed.wake, &mut [0; 8]);
-        for _ in 0..MOST_BATCHES {
-            let Ok(points) = self.fed.receive.try_recv() else {
+        for _ in 0..MOST_POSTS {
+            let Ok((points, reply)) = self.fed.receive.try_recv() else {
                 return;
             };
-            self.take_points(points, now);
+            // The post may have timed out; its lines are kept.
+            let _ = reply.try_send(self.take_points(points, now));
         }
     }
 
-    pub(super) fn take_points(&mut self, points: Vec<Point>, now: u64) {
-        let taken = self.fed.feed.take(points, &mut self.gathering, now);
-        if let Err(refusal) = taken {
-            self.note(format!("lines: refused {refusal}"));
+    pub(super) fn take_points(&mut self, points: Vec<Point>, now: u64) -> Verdict {
+        let verdict = self.fed.feed.take(points, &mut self.gathering, now);
+        self.judge_lines("lines", &verdict);
+        verdict
+    }
+
+    /// Counts lines, and notes the first refusal.
+    pub(super) fn judge_lines(&mut self, from: &str, verdict: &Verdict) {
+        Health::add(&self.health.lines_kept, verdict.kept);
+        Health::add(&self.health.lines_refused, verdict.refused);
+        if verdict.refused > 0 {
+            let (n, first) = (verdict.refused, verdict.first());
+            self.note(format!("{from}: refused {n}: {first}"));
         }
     }
 

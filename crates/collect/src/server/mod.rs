@@ -2,6 +2,7 @@
 
 mod bus;
 mod connection;
+mod health;
 mod inlet;
 mod outage;
 mod packets;
@@ -16,6 +17,7 @@ use self::peer::Role;
 use self::sockets::{bind_udp, descriptors, listen};
 use crate::Refusal;
 use crate::block::Closing;
+use crate::datagram::Challenges;
 use crate::gather::{Channel, Gathering, Rules};
 use crate::store::{Status, Store};
 use crate::timespec;
@@ -24,11 +26,14 @@ use crate::wire::{Kind, LONGEST_FRAME, PROOF, Token};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use self::bus::Setup as BusSetup;
+pub use self::health::Health;
 pub use self::inlet::{Feed, Inlet};
 
 /// Parameters of a collector.
@@ -44,6 +49,8 @@ pub struct Setup {
     pub bus: Option<bus::Setup>,
     /// The secret shared with agents; required if an address is not a loopback one.
     pub token: Option<Token>,
+    /// Secrets of viewers, which may read but not report.
+    pub readers: Vec<Token>,
     /// Maximum number of connections.
     pub most_connections: usize,
     /// Rules for closing ticks.
@@ -70,6 +77,8 @@ const MOST_UNSEEN: usize = 256 << 20;
 /// Pause after an event: all nodes report at the start of a tick, and a wake-up costs more than reading a
 /// report.
 const NAP: Duration = Duration::from_millis(2);
+/// Reads between two looks at the clock: a tick closes at its deadline also if more is to be read than there is time.
+const LOOK_EVERY: usize = 64;
 /// First byte of a TLS connection.
 const TLS_HELLO: u8 = 0x16;
 const LISTENERS: u64 = u64::MAX - 64;
@@ -86,12 +95,18 @@ pub struct Server {
     bus: Option<Bus>,
     fed: Fed,
     token: Option<Token>,
+    readers: Arc<[Token]>,
+    challenges: Challenges,
+    health: Arc<Health>,
     most_connections: usize,
     connections: Vec<Option<Connection>>,
     free: Vec<u32>,
     open: usize,
     serial: u32,
     strangers: VecDeque<(u32, u32)>,
+    /// Connections whose reads were put off, and whether the last tick closed with reads pending.
+    deferred: VecDeque<(u32, u32)>,
+    pressed: bool,
     gathering: Gathering,
     store: Option<Store>,
     outage: Option<Outage>,
@@ -160,12 +175,17 @@ impl Server {
             udp,
             bus,
             token: setup.token,
+            readers: setup.readers.into(),
+            challenges: Challenges::new()?,
+            health: Arc::default(),
             most_connections: setup.most_connections.min(descriptors()),
             connections: Vec::new(),
             free: Vec::new(),
             open: 0,
             serial: 0,
             strangers: VecDeque::new(),
+            deferred: VecDeque::new(),
+            pressed: false,
             gathering,
             store,
             outage: None,
@@ -184,16 +204,19 @@ impl Server {
             .collect()
     }
 
-    /// Address for local connections without TLS.
+    /// Address for connections from this machine without TLS.
     pub fn within(&self) -> io::Result<SocketAddr> {
         let of = match self.identity {
             Some(_) => self.listeners.last(),
             None => self.listeners.first(),
         };
-        of.map_or_else(
-            || Err(io::ErrorKind::NotFound.into()),
-            TcpListener::local_addr,
-        )
+        let mut address = of.ok_or(io::ErrorKind::NotFound)?.local_addr()?;
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        Ok(address)
     }
 
     /// Counts of the store, for exports.
@@ -206,11 +229,11 @@ impl Server {
         let mut events: Vec<Event> = Vec::with_capacity(4096);
         loop {
             let now = now_ns();
-            if self.gathering.due(now) && !self.close_tick(now, &mut told)? {
+            if self.gathering.due(now) && !self.close_tick(now, 0, &mut told)? {
                 return Ok(());
             }
             self.attend_bus(now);
-            let busy = self.bus.as_ref().is_some_and(Bus::has_more);
+            let busy = self.bus.as_ref().is_some_and(Bus::has_more) || self.has_deferred();
             let wait = self.gathering.closes_ns().saturating_sub(now_ns());
             let wait = if busy { 0 } else { wait };
             let wait = timespec(wait.min(1_000_000_000));
@@ -223,9 +246,16 @@ impl Server {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let now = now_ns();
+            let mut now = now_ns();
             let mut more = false;
-            for event in &events {
+            for (done, event) in events.iter().enumerate() {
+                if done % LOOK_EVERY == LOOK_EVERY - 1 {
+                    now = now_ns();
+                    let left = events.len() - done;
+                    if self.gathering.due(now) && !self.close_tick(now, left, &mut told)? {
+                        return Ok(());
+                    }
+                }
                 let (data, flags) = (event.data.u64(), event.flags);
                 match data {
                     UDP => more = self.datagrams(now),
@@ -235,12 +265,51 @@ impl Server {
                     _ => self.serve(data as u32, (data >> 32) as u32, flags, now),
                 }
             }
+            self.serve_deferred(now);
             let until_closed = self.gathering.closes_ns().saturating_sub(now);
             let has_time = until_closed > 4 * NAP.as_nanos() as u64;
             if has_time && !busy && !more && !events.is_empty() {
                 std::thread::sleep(NAP);
             }
         }
+    }
+
+    /// Whether reads that were put off may continue.
+    fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty() && !self.gathering.is_full()
+    }
+
+    /// Reads some of the connections that were put off, after those on time.
+    fn serve_deferred(&mut self, now: u64) {
+        for _ in 0..LOOK_EVERY {
+            if !self.has_deferred() {
+                return;
+            }
+            if let Some((slot, serial)) = self.deferred.pop_front() {
+                let waited = self.connections[slot as usize]
+                    .as_mut()
+                    .filter(|c| c.serial == serial);
+                if let Some(connection) = waited {
+                    connection.deferred = false;
+                    self.read(slot, true, now);
+                }
+            }
+        }
+    }
+
+    /// Whether a connection's read waits: the tick is full, or there is more to read than time, and this agent is
+    /// not among those on time.
+    fn defers(&self, connection: &Connection) -> bool {
+        let behind = match connection.peer.role {
+            Role::Agent(id) => self.pressed && self.gathering.is_behind(id),
+            _ => return false,
+        };
+        behind || self.gathering.is_full()
+    }
+
+    /// Events since the start.
+    pub fn health(&self) -> Arc<Health> {
+        self.health.clone()
     }
 
     fn note(&mut self, text: String) {
@@ -251,9 +320,11 @@ impl Server {
         }
     }
 
+    /// Closes the tick; `pending` connections have data that was not read.
     fn close_tick(
         &mut self,
         now: u64,
+        pending: usize,
         told: &mut impl FnMut(Told<'_>) -> bool,
     ) -> io::Result<bool> {
         let (closing, block) = self.gathering.close(now);
@@ -266,6 +337,16 @@ impl Server {
                 viewer.is_some_and(|v| v.peer.role == Role::Viewer && !v.show(block, MOST_UNSEEN))
             })
             .collect();
+        self.pressed = pending > 0;
+        let waiting = self.deferred.len() as u64;
+        self.health
+            .deferred_connections
+            .store(waiting, Ordering::Relaxed);
+        self.health.closed_ns.store(now, Ordering::Relaxed);
+        let failing = !matches!(kept, Kept::Stored { .. });
+        self.health.store_failing.store(failing, Ordering::Relaxed);
+        Health::add(&self.health.store_failures, usize::from(failing));
+        self.health.follow(&self.gathering.events);
         let go_on = told(Told::Closed(
             &closing,
             &self.gathering,
@@ -363,6 +444,7 @@ impl Server {
             let serial = self.serial & 0x7fff_ffff;
             let connection = Connection::new(stream, identity, peer, serial, now);
             let ready = connection.and_then(|mut c| {
+                c.peer.readers = self.readers.clone();
                 if self.token.is_some() {
                     let mut nonce = [0; PROOF];
                     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
@@ -427,6 +509,26 @@ impl Server {
         {
             return;
         }
+        if let Some(connection) = &self.connections[slot as usize]
+            && self.defers(connection)
+        {
+            return self.defer(slot, serial);
+        }
+        self.read(slot, flags.contains(EventFlags::RDHUP), now);
+    }
+
+    /// Puts off a connection's read.
+    fn defer(&mut self, slot: u32, serial: u32) {
+        Health::add(&self.health.deferred_reads, 1);
+        if let Some(connection) = &mut self.connections[slot as usize]
+            && !std::mem::replace(&mut connection.deferred, true)
+        {
+            self.deferred.push_back((slot, serial));
+        }
+    }
+
+    /// Reads what a connection has; with `to_end`, until it has no more.
+    fn read(&mut self, slot: u32, to_end: bool, now: u64) {
         let mut room = std::mem::take(&mut self.room);
         while let Some(connection) = &mut self.connections[slot as usize] {
             let is_plain = connection.stream.is_plain();
@@ -441,7 +543,7 @@ impl Server {
                         break;
                     }
                     let drained = n < room.len() && is_plain;
-                    if drained && !flags.contains(EventFlags::RDHUP) {
+                    if drained && !to_end {
                         break;
                     }
                 }
@@ -480,6 +582,7 @@ impl Server {
         if let Some(connection) = &mut self.connections[slot as usize] {
             connection.send_frame(Kind::No, refusal.to_string().as_bytes());
             let peer = connection.address;
+            Health::add(&self.health.refused, 1);
             self.note(format!("{peer}: refused {refusal}"));
         }
         self.drop_connection(slot);

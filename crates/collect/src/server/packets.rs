@@ -1,9 +1,10 @@
 //! Reports in single packets, from UDP or a message bus.
 
 use super::Server;
+use super::health::Health;
 use crate::Refusal;
 use crate::bytes::Take;
-use crate::datagram::{self, STRANGER};
+use crate::datagram::{self, CHALLENGE, STRANGER};
 use crate::gather::Channel;
 use crate::wire::{Hello, Kind, LONGEST_FRAME, frame, next_frame};
 use std::io;
@@ -40,35 +41,58 @@ impl Server {
     }
 
     fn take_datagram(&mut self, udp: &UdpSocket, packet: &[u8], peer: SocketAddr, now: u64) {
-        let Err(refusal) = self.packet(packet, Channel::Datagrams(peer), now) else {
-            return;
-        };
-        self.note(format!("{peer}: refused {refusal}"));
         let mut answer = Vec::new();
-        let text = refusal.to_string();
-        frame(&mut answer, Kind::No, |b| {
-            b.extend_from_slice(text.as_bytes());
-        });
+        match self.packet(packet, Channel::Datagrams(peer), now) {
+            Ok(None) => return,
+            Ok(Some(challenge)) => {
+                Health::add(&self.health.challenges, 1);
+                frame(&mut answer, Kind::Challenge, |b| {
+                    b.extend_from_slice(&challenge);
+                });
+            }
+            Err(refusal) => {
+                Health::add(&self.health.refused, 1);
+                self.note(format!("{peer}: refused {refusal}"));
+                let text = refusal.to_string();
+                frame(&mut answer, Kind::No, |b| {
+                    b.extend_from_slice(text.as_bytes());
+                });
+            }
+        }
         // At most the packet's length: its source address may be forged, and the answer must not amplify.
         answer.truncate(packet.len());
         let _ = udp.send_to(&answer, peer);
     }
 
-    /// Handles a packet.
+    /// Handles a packet. Returns the challenge to answer it with.
     pub(super) fn packet(
         &mut self,
         packet: &[u8],
         channel: Channel,
         now: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<[u8; CHALLENGE]>, Refusal> {
         let (node, start, mut frames) = datagram::unwrap(packet, self.token.as_ref())?;
-        let members = self.gathering.members();
-        let mut id = members.find(node).filter(|&id| members.began_at(id, start));
+        let mut id = self.known(node, start, channel);
         while let Some((kind, body, whole)) = next_frame(frames, LONGEST_FRAME)? {
             frames = &frames[whole..];
             match (kind, id) {
                 (Kind::Hello, _) => {
-                    let hello = Hello::take(&mut Take(body))?;
+                    let mut take = Take(body);
+                    let hello = Hello::take(&mut take)?;
+                    if hello.node != node || hello.start != start {
+                        return Err(Refusal::new(format!("a hello of {} by {node}", hello.node)));
+                    }
+                    if let Channel::Datagrams(peer) = channel {
+                        let issued = self.challenges.issued(&hello, peer, take.0, now);
+                        match issued {
+                            None => return Ok(Some(self.challenges.issue(&hello, peer, now))),
+                            Some(issued) if !self.gathering.members().is_news(node, issued) => {
+                                self.gathering.events.stale_packets += 1;
+                                return Ok(None);
+                            }
+                            Some(_) => {}
+                        }
+                    }
                     id = Some(self.gathering.hello(&hello, channel, now)?.0);
                 }
                 (Kind::Source, Some(id)) => self.gathering.source(id, body)?,
@@ -80,6 +104,20 @@ impl Server {
                 (kind, _) => return Err(Refusal::new(format!("a frame {kind:?} in a packet"))),
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// The node of a packet, if its agent said hello. By UDP, to this collector: an earlier hello may be recorded.
+    fn known(&self, node: &str, start: u64, channel: Channel) -> Option<u32> {
+        let members = self.gathering.members();
+        let id = members
+            .find(node)
+            .filter(|&id| members.began_at(id, start))?;
+        let by_udp = matches!(channel, Channel::Datagrams(_));
+        let same_way = matches!(
+            self.gathering.channel(id),
+            Channel::Datagrams(_) | Channel::None
+        );
+        (!by_udp || (same_way && members.has_greeted(id))).then_some(id)
     }
 }

@@ -7,6 +7,7 @@ use crate::gather::{Channel, Gathering};
 use crate::wire::{
     Hello, Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, frame, next_frame, stranger,
 };
+use std::sync::Arc;
 
 /// Role of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Peer {
     pub role: Role,
     /// Random bytes for the proof of the token.
     pub challenge: [u8; PROOF],
+    /// Further secrets, which admit viewers only.
+    pub readers: Arc<[Token]>,
     /// Received bytes of an incomplete frame.
     partial: Vec<u8>,
     frames_left: u32,
@@ -45,6 +48,7 @@ impl Default for Peer {
         Self {
             role: Role::Stranger { greeted: false },
             challenge: [0; PROOF],
+            readers: Arc::default(),
             partial: Vec::new(),
             frames_left: BURST,
         }
@@ -148,7 +152,14 @@ impl Peer {
                 Ok(())
             }
             (Role::Stranger { .. }, Kind::Viewer) => {
-                check(body, &[b"viewer"], token, &self.challenge)?;
+                let check = |token| check(body, &[b"viewer"], token, &self.challenge);
+                if !self
+                    .readers
+                    .iter()
+                    .any(|reader| check(Some(reader)).is_ok())
+                {
+                    check(token)?;
+                }
                 self.role = Role::Newcomer;
                 gathering.begin_segment();
                 Ok(())

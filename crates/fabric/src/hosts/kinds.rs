@@ -314,7 +314,7 @@ impl HostKind {
 pub fn describe(
     fabric: &Fabric,
     spec: HostSpec,
-    hosts: Vec<(String, Vec<NodeId>)>,
+    hosts: &[(String, Vec<NodeId>)],
     by_leaf: bool,
 ) -> HostsRecord {
     let mut record = HostsRecord {

@@ -68,7 +68,7 @@ pub fn attach(machine: Machine, options: &[String]) -> Result<Machine, ObserveEr
             let (chosen, rest) = choose(all, list, spec.kind.gpus == 0, option)?;
             all = rest;
             notes.push(counts(option, &spec, &chosen));
-            describe(&fabric, spec, chosen, true)
+            describe(&fabric, spec, &chosen, true)
         };
         record = Some(match record {
             None => next,

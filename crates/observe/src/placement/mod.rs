@@ -8,7 +8,7 @@ mod launchers;
 mod nodes;
 mod places;
 
-pub use nodes::{deal, host_list, parse_node_list, parse_nodes};
+pub use nodes::{deal, host_list, host_names, parse_node_list, parse_nodes};
 pub use places::Placed;
 
 use crate::ObserveError;

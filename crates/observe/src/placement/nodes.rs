@@ -3,7 +3,7 @@
 use crate::ObserveError;
 use crate::text::{Limits, Text, lossy};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Maximum number of bracket ranges in a name.
@@ -215,6 +215,32 @@ pub fn host_list(list: &str) -> Option<Vec<String>> {
         }
     }
     Some(names)
+}
+
+/// Names of a list, or of the lines of `@FILE`, each once; `option` is named in errors.
+///
+/// # Errors
+/// The file cannot be read, no list, or a name that occurs twice.
+pub fn host_names(option: &str, list: &str) -> Result<Vec<String>, ObserveError> {
+    let text = match list.strip_prefix('@') {
+        Some(file) => {
+            let text = Text::read(Path::new(file), Limits::TEXT)?;
+            let lines = text.lines().map(|l| lossy(l.bytes).into_owned());
+            lines.collect::<Vec<_>>().join(",")
+        }
+        None => list.to_owned(),
+    };
+    let Some(names) = host_list(&text).filter(|names| !names.is_empty()) else {
+        let expected = "names such as n[001-100],login1";
+        return Err(InputError::new(option, format!("'{list}'"), expected).into());
+    };
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
+        Some(twice) => {
+            Err(InputError::new(option, format!("node {twice} twice"), "each once").into())
+        }
+        None => Ok(names),
+    }
 }
 
 /// Splits at commas outside brackets and parentheses; `None` if one is not closed.

@@ -70,7 +70,7 @@ type PortName = (String, String);
 fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<PortName, Port> {
     let mut ports: BTreeMap<PortName, Port> = BTreeMap::new();
     for (id, source) in flows.iter() {
-        let layout = cluster.shapes.layout(source.shape);
+        let layout = &source.layout;
         for flow in &source.flows {
             let name = (
                 cluster.name(id),

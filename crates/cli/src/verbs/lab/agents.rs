@@ -1,10 +1,11 @@
 //! `hopbyte lab agents`: agents on every node and router of a lab.
 
-use super::super::collect::{period_ns, token};
+use super::super::collect::token;
 use super::Named;
 use crate::output::{Answer, Output, count};
 use anyhow::{Result, bail};
 use hopbyte_collect::agent::Target;
+use hopbyte_collect::period_ns;
 use hopbyte_lab::agents::Agents;
 use hopbyte_lab::{Lab, system};
 use std::path::PathBuf;

@@ -11,9 +11,9 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// The cost of the route between two nodes, a list of pairs, or all pairs
-    Query(query::Query),
+    Query(Box<query::Query>),
     /// Follow the machine's counters and serve current costs of pairs, lists and allocations to programs
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
 }
 
 /// Runs the command.

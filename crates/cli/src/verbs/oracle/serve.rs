@@ -1,20 +1,20 @@
 //! `hopbyte oracle serve`: follows the machine's counters and answers queries.
 
 use super::super::collect::token;
-use crate::args::{CounterArgs, FabricOption};
+use crate::args::{CounterArgs, FabricOption, HttpClients, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_collect::tls::Trust;
-use hopbyte_job::{Lacking, Machine};
+use hopbyte_job::Machine;
 use hopbyte_lab::Lab;
 use hopbyte_observe::counters::join::PortMap;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
 use hopbyte_serve::desk::Desk;
+use hopbyte_serve::door::{Doors, unavailable};
 use hopbyte_serve::http::Server;
-use hopbyte_serve::socket::{self, CONNECTIONS};
+use hopbyte_serve::socket;
 use hopbyte_serve::source::{Collector, Source};
 use serde::Serialize;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -79,10 +79,16 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     every: f64,
-    /// File with the collector's secret; beyond this machine also the clients' token
-    #[arg(long, value_name = "FILE", help_heading = "Answers")]
+    /// File with the collector's secret, or with one of its read tokens
+    #[arg(long, value_name = "FILE", help_heading = "Counters")]
     token: Option<PathBuf>,
-    /// Serve HTTP here; beyond this machine it needs --token, as bearer token
+    /// Clients.
+    #[command(flatten, next_help_heading = "Answers")]
+    http: HttpClients,
+    /// Certificate.
+    #[command(flatten, next_help_heading = "Answers")]
+    tls: TlsFiles,
+    /// Serve HTTP here; beyond this machine it needs --read-token
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -109,14 +115,18 @@ struct Serving<'a> {
 pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let source = source(args, &machine)?;
-    let secret = match &args.token {
-        Some(file) if !args.listen.ip().is_loopback() => {
-            Some(hopbyte_observe::text::small(file)?.trim().to_owned())
-        }
-        _ => None,
+    let doors = Doors {
+        cluster: None,
+        hosts: &args.http.allow_host,
+        identity: args.tls.identity()?,
+        plain_within: false,
     };
-    let server = Server::open(args.listen, secret).map_err(|e| unavailable(&e))?;
-    let server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS, CONNECTIONS);
+    let tokens = ("--read-token", args.http.read_token.as_deref());
+    let setup = doors.setup(("--listen", args.listen), tokens, &mut |text| {
+        out.warn(text);
+    })?;
+    let server = Server::open(setup).map_err(|e| unavailable(&e))?;
+    let mut server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS);
     let listener = args.socket.as_deref().map(socket::bind).transpose()?;
     let desk = Desk::new(&machine, &source.words());
     let (tell, told) = mpsc::channel();
@@ -144,9 +154,9 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
         }
         announce(args, &server, desk.view().version(), out)?;
         if let Some(listener) = listener {
-            scope.spawn(move || socket::serve(&listener, desk));
+            server = server.also(listener);
         }
-        server.run(&|request| desk.http(request));
+        server.run(&|request| desk.http(request))?;
         Ok(Answer::Yes)
     })
 }
@@ -205,11 +215,4 @@ fn announce(args: &ServeArgs, server: &Server, version: u64, out: &mut Output) -
     }
     out.flush()?;
     Ok(())
-}
-
-fn unavailable(error: &io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}\nhint: --token FILE"),
-        _ => Lacking(error.to_string()).into(),
-    }
 }

@@ -1,0 +1,176 @@
+//! Interfaces that come and go: kinds of sources are reclaimed, and memory does not grow.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_collect::block::{Cluster, split};
+use hopbyte_collect::flows::Flows;
+use hopbyte_collect::gather::{Channel, Gathering, Rules};
+use hopbyte_collect::lines::parse;
+use hopbyte_collect::node::MOST_SHAPES;
+use hopbyte_collect::server::Feed;
+use hopbyte_collect::wire::{Header, Hello, Sampled, put_report, put_source};
+use hopbyte_fabric::Quantity;
+use hopbyte_observe::counters::reading::{Layout, Port};
+use hopbyte_observe::counters::values::Values;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Closes the open tick and hands its block to a viewer.
+fn close(gathering: &mut Gathering, viewer: &mut (Cluster, Flows)) {
+    let now = gathering.closes_ns();
+    let (_, block) = gathering.close(now);
+    let (entries, _) = split(block).unwrap().unwrap();
+    let (cluster, flows) = viewer;
+    let closing = cluster.read(entries, |cluster, id, _| flows.report(cluster, id));
+    flows.close(&closing.unwrap());
+    gathering.next(now, true);
+}
+
+/// An agent whose interfaces are `lo` and one that is new in every tick.
+#[test]
+fn ten_thousand_births_of_interfaces_leave_room_for_others() {
+    let mut gathering = Gathering::new(Rules::default(), SECOND);
+    let mut viewer = <(Cluster, Flows)>::default();
+    let hello = |node: &str| Hello {
+        node: node.into(),
+        boot: 1,
+        start: 1,
+        period_ns: SECOND,
+    };
+    let (id, _) = gathering
+        .hello(&hello("n1"), Channel::Stream(0), SECOND)
+        .unwrap();
+    let mut before = 0;
+    for birth in 1..=10_000 {
+        let mut layout = Layout::new("", "linux");
+        for port in ["lo".to_owned(), format!("veth{birth:06x}")] {
+            layout.counter(&Port::Named(port), "rx_bytes", Quantity::ReceivedBytes, 1.0);
+        }
+        let mut body = Vec::new();
+        put_source(0, None, &layout, &mut body).unwrap();
+        gathering.source(id, &body).unwrap();
+        let now = gathering.closes_ns() - 1;
+        let header = Header {
+            sequence: birth,
+            tick: now / SECOND,
+            time_ns: now,
+            steady_ns: now,
+            ..Header::default()
+        };
+        let mut values = Values::new(2);
+        (0..2).for_each(|i| values.set(i, Some(birth * 10 + i as u64)));
+        let mut body = Vec::new();
+        put_report(&header, [Sampled::new(&values, None)], &mut body);
+        gathering.report(id, &body, now).unwrap();
+        close(&mut gathering, &mut viewer);
+        // A viewer decodes every block, with the ports of this tick.
+        let (cluster, flows) = &viewer;
+        let node = cluster.node(0).unwrap();
+        let reading = node.readings(&cluster.shapes).next().unwrap();
+        assert_eq!(reading.get(1), Some(birth * 10 + 1));
+        assert_eq!(
+            reading.layout.ports[1].to_string(),
+            format!("veth{birth:06x}")
+        );
+        assert_eq!(
+            flows.iter().next().unwrap().1.layout.ports,
+            reading.layout.ports
+        );
+        if birth == 5_000 {
+            before = resident_bytes();
+        }
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 30_000_000, "{grown} bytes for 5,000 births");
+    assert!(gathering.events.reclaimed_shapes > 9_000);
+    assert!(viewer.0.shapes.len() <= 4 * MOST_SHAPES);
+    // A new node with a kind of its own is accepted.
+    let (other, _) = gathering
+        .hello(&hello("n2"), Channel::Stream(1), SECOND)
+        .unwrap();
+    let mut layout = Layout::new("", "other");
+    layout.counter(&Port::Host, "bytes", Quantity::ReceivedBytes, 1.0);
+    let mut body = Vec::new();
+    put_source(0, None, &layout, &mut body).unwrap();
+    gathering.source(other, &body).unwrap();
+}
+
+/// Lines of other tools name a new interface in every moment.
+#[test]
+fn lines_of_interfaces_that_come_and_go_are_forgotten() {
+    let mut gathering = Gathering::new(Rules::default(), SECOND);
+    let mut viewer = <(Cluster, Flows)>::default();
+    let mut feed = Feed::default();
+    let mut before = 0;
+    for birth in 0..5_000u64 {
+        let now = gathering.closes_ns() - 1;
+        let mut text = String::new();
+        for port in ["eth0".to_owned(), format!("veth{birth:06x}")] {
+            for name in [
+                "net_bytes_in",
+                "net_bytes_out",
+                "net_pkts_in",
+                "net_pkts_out",
+            ] {
+                let tags = format!("hostname=n1,type=node,stype=network,stype-id={port}");
+                text.push_str(&format!("{name},{tags} value={birth} {}\n", now / SECOND));
+            }
+        }
+        let (points, parsed) = parse(&text);
+        let verdict = parsed.and(feed.take(points, &mut gathering, now));
+        assert_eq!((verdict.kept, verdict.refused), (8, 0), "{verdict:?}");
+        feed.tick(&mut gathering, now).unwrap();
+        close(&mut gathering, &mut viewer);
+        if birth == 2_500 {
+            before = resident_bytes();
+        }
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 30_000_000, "{grown} bytes for 2,500 births");
+    let ports = viewer.1.iter().next().unwrap().1.layout.ports.len();
+    assert!(ports < 40, "{ports} ports");
+    let (names, bytes) = gathering.size();
+    assert!(names == 1 && bytes < 2_000_000, "{bytes} bytes");
+}
+
+/// A post with a bad line, a node with an agent, and good nodes before and after both.
+#[test]
+fn a_bad_line_and_a_node_with_an_agent_affect_no_other_lines() {
+    let mut gathering = Gathering::new(Rules::default(), SECOND);
+    let agent = Hello {
+        node: "n2".into(),
+        boot: 1,
+        start: 1,
+        period_ns: SECOND,
+    };
+    gathering.hello(&agent, Channel::Stream(0), SECOND).unwrap();
+    let line = |node: &str| format!("net_bytes_in,hostname={node},stype-id=eth0 value=1 1\n");
+    let bad = "net_bytes_in,hostname=n1,stype-id=eth0 value=-1 1\n".to_owned();
+    let all = [
+        line("n1"),
+        bad,
+        line("n2"),
+        line("n3"),
+        line("../n"),
+        line("n4"),
+    ];
+    let (points, parsed) = parse(&all.concat());
+    let verdict = parsed.and(Feed::default().take(points, &mut gathering, SECOND));
+    assert_eq!((verdict.kept, verdict.refused), (3, 3), "{verdict:?}");
+    let said = verdict.refusals.join("\n");
+    for text in [
+        "line 2: found",
+        "line 5: found",
+        "line 3: found lines of n2, which an agent reports",
+    ] {
+        assert!(said.contains(text), "{said}");
+    }
+    for node in ["n1", "n3", "n4"] {
+        assert!(gathering.members().find(node).is_some(), "{node}");
+    }
+}

@@ -1,0 +1,143 @@
+//! A node with five hundred interfaces, by every way.
+
+#![allow(clippy::unwrap_used)]
+
+use hopbyte_collect::agent::{Agent, Setup, Target};
+use hopbyte_collect::block::{Cluster, split};
+use hopbyte_collect::gather::Rules;
+use hopbyte_collect::server::{self, Server, Told};
+use hopbyte_observe::sources::{Places, open};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const PERIOD: u64 = 200_000_000;
+const INTERFACES: usize = 500;
+
+/// A captured tree with the statistics of many interfaces.
+fn tree(root: &Path) {
+    for n in 0..INTERFACES {
+        let folder = root.join(format!("sys/class/net/enp{n}s0f0"));
+        fs::create_dir_all(folder.join("statistics")).unwrap();
+        fs::create_dir_all(folder.join("device")).unwrap();
+        fs::write(folder.join("speed"), "100000\n").unwrap();
+        fs::write(folder.join("operstate"), "up\n").unwrap();
+        fs::write(folder.join("mtu"), "9000\n").unwrap();
+        for (i, name) in [
+            "rx_bytes",
+            "tx_bytes",
+            "rx_packets",
+            "tx_packets",
+            "rx_errors",
+            "tx_errors",
+            "rx_dropped",
+            "tx_dropped",
+            "rx_crc_errors",
+            "collisions",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let value = 1_000_000_000_000 + 1000 * n as u64 + i as u64;
+            fs::write(folder.join("statistics").join(name), format!("{value}\n")).unwrap();
+        }
+    }
+}
+
+/// Received bytes by port.
+type Ports = BTreeMap<String, Option<u64>>;
+
+#[test]
+fn five_hundred_interfaces_arrive_by_tcp_and_by_udp() {
+    let folder = tempfile::tempdir().unwrap();
+    tree(folder.path());
+    let setup = server::Setup {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        udp: Some("127.0.0.1:0".parse().unwrap()),
+        bus: None,
+        identity: None,
+        token: None,
+        readers: Vec::new(),
+        most_connections: 100,
+        rules: Rules {
+            period_ns: PERIOD,
+            deadline_ns: PERIOD / 2,
+            ..Rules::default()
+        },
+    };
+    let mut collector = Server::new(setup, None).unwrap();
+    let addresses = collector.addresses().unwrap();
+    let seen = Arc::new(Mutex::new(BTreeMap::<String, Ports>::new()));
+    let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let shared = (seen.clone(), notes.clone());
+    std::thread::spawn(move || {
+        let (seen, notes) = shared;
+        let mut cluster = Cluster::default();
+        let told = |told: Told<'_>| {
+            match told {
+                Told::Closed(_, _, block) => {
+                    let (entries, _) = split(block).unwrap().unwrap();
+                    let read = cluster.read(entries, |cluster, id, _| {
+                        let node = cluster.node(id).unwrap();
+                        let mut ports = Ports::new();
+                        for reading in node.readings(&cluster.shapes) {
+                            for (counter, i) in reading.layout.counters.iter().zip(0..) {
+                                if counter.name == "rx_bytes" {
+                                    let port = &reading.layout.ports[usize::from(counter.port)];
+                                    ports.insert(port.to_string(), reading.get(i));
+                                }
+                            }
+                        }
+                        seen.lock().unwrap().insert(node.name.to_string(), ports);
+                    });
+                    read.unwrap();
+                }
+                Told::Note(text) | Told::Warning(text) => notes.lock().unwrap().push(text),
+            }
+            true
+        };
+        collector.run(told).unwrap();
+    });
+    for (name, to) in [
+        ("tcp", format!("{}", addresses[0])),
+        ("udp", format!("udp://{}", addresses[1])),
+    ] {
+        let places = Places::captured(folder.path(), name);
+        let sources = open(&places).into_iter().map(Result::unwrap).collect();
+        let setup = Setup {
+            node: name.into(),
+            to: Target::parse(&to),
+            token: None,
+            trust: None,
+            period_ns: PERIOD,
+            keep: 10,
+        };
+        std::thread::spawn(move || {
+            let mut agent = Agent::new(setup, sources);
+            agent.run(|_| {}, |_, _| true).unwrap();
+        });
+    }
+    let start = Instant::now();
+    let complete = |name: &str| {
+        let seen = seen.lock().unwrap();
+        let ports = seen.get(name);
+        ports.is_some_and(|p| p.len() == INTERFACES && p.values().all(Option::is_some))
+    };
+    while !(complete("tcp") && complete("udp")) {
+        let found: Vec<_> = (seen.lock().unwrap().iter())
+            .map(|(name, ports)| (name.clone(), ports.len()))
+            .collect();
+        let notes = notes.lock().unwrap();
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{found:?}, {notes:?}"
+        );
+        drop(notes);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen["udp"], seen["tcp"]);
+    assert_eq!(seen["udp"]["enp499s0f0"], Some(1_000_000_499_000));
+}

@@ -137,7 +137,7 @@ impl Attribution {
                 };
                 for &(link, share) in &shares {
                     let at = link.index();
-                    load.estimate[at] += from.sent * part * f64::from(share);
+                    load.estimate[at] += from.sent * part * share;
                     if last[at] != i {
                         last[at] = i;
                         load.sent[at] += from.most_sent;

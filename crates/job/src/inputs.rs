@@ -132,7 +132,7 @@ pub fn allocate(
     let open = nodes.iter().filter(|(_, slots)| slots.is_none()).count();
     let fewest = tasks.saturating_sub(given).div_ceil(open.max(1)).max(1) as u32;
     if let (Some(ranks), Some(inside)) = (ranks_per_node, fabric.inside()) {
-        return allocate_hosts(nodes, ranks, fabric, inside);
+        return allocate_hosts(&nodes, ranks, fabric, inside);
     }
     let slots = ranks_per_node.unwrap_or(fewest);
     let is_gpu = |node| fabric.inside().is_some_and(|i| i.is_exclusive(node));
@@ -152,7 +152,7 @@ pub fn allocate(
 
 /// The same with a number of ranks for every host.
 fn allocate_hosts(
-    nodes: Vec<(NodeId, Option<u32>)>,
+    nodes: &[(NodeId, Option<u32>)],
     ranks: u32,
     fabric: &Fabric,
     inside: &Inside,

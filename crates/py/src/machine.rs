@@ -26,6 +26,7 @@ pub struct Machine(pub Arc<hopbyte_job::Machine>);
 /// service.
 #[pyfunction]
 #[pyo3(signature = (source, *, routes=Vec::new(), system_map=None, names=None, hosts=Vec::new(), down=Vec::new(), routing=None))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn load_fabric(
     py: Python<'_>,
     source: PathBuf,

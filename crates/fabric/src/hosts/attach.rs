@@ -17,7 +17,10 @@ const MAX_ENDS: usize = 2048;
 /// Largest number of links in a unit.
 const MAX_INNER_LINKS: usize = 1 << 15;
 
-#[expect(clippy::needless_pass_by_value, reason = "numbers and literals are passed as they are")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "numbers and literals are passed as they are"
+)]
 fn wrong(
     what: impl Into<String>,
     found: impl ToString,

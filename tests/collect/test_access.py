@@ -138,10 +138,10 @@ def test_a_store_that_takes_nothing_is_a_metric_and_stops_no_scrape(site: Site) 
 
     def failing() -> str:
         text = site.text()
-        return text if "hopbyte_collector_store_failing 1\n" in text else ""
+        return text if "hopbyte_store_failing 1\n" in text else ""
 
     text = wait("the failure", failing)
-    assert "hopbyte_collector_store_failures_total" in text
+    assert "hopbyte_store_unkept_ticks_total" in text
     # The ticks go on, and `--quiet` does not silence it.
     for _ in range(5):
         assert ask(site.metrics)[0] == 200

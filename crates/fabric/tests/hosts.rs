@@ -50,7 +50,7 @@ fn ports_follow_the_rule() {
     // Two GPUs a host stand for eight.
     let with = |rule: PortRule| {
         let (fabric, routing) = machine(RAILS);
-        let groups = fabric
+        let groups: Vec<_> = fabric
             .places_by_host()
             .into_iter()
             .map(|(name, nodes)| (name.to_owned(), nodes))
@@ -137,7 +137,7 @@ fn chained(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) {
 fn gpus_share_adapters() {
     let fabric = spec::fabric(RAILS).unwrap();
     let routing = spec::machine(RAILS).unwrap().routing;
-    let groups = fabric
+    let groups: Vec<_> = fabric
         .places_by_host()
         .into_iter()
         .map(|(name, nodes)| (name.to_owned(), nodes))

@@ -2,15 +2,11 @@
 
 use crate::export::openmetrics::Own;
 use crate::gather::Events;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module. Counters are written by the collector's thread only.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// Ticks that could not be stored.
-    pub store_failures: AtomicU64,
-    /// Whether the last tick could not be stored.
-    pub store_failing: AtomicBool,
     /// Connections, packets and bus messages that were refused.
     pub refused: AtomicU64,
     /// Packets that repeat or precede one that arrived.
@@ -50,23 +46,12 @@ impl Health {
     }
 
     /// The metrics `hopbyte_collector_…`.
-    pub fn metrics(&self) -> [Own; 12] {
+    pub fn metrics(&self) -> [Own; 10] {
         let closed = self.closed_ns.load(Ordering::Relaxed);
         let age = super::now_ns().saturating_sub(closed) as f64 / 1e9;
         let waiting = self.deferred_connections.load(Ordering::Relaxed) as f64;
-        let failing = f64::from(u8::from(self.store_failing.load(Ordering::Relaxed)));
         [
             Own::gauge("tick_age_seconds", "Time since the last tick closed", age),
-            Own::gauge(
-                "store_failing",
-                "Whether the last tick was not stored",
-                failing,
-            ),
-            Own::counter(
-                "store_failures",
-                "Ticks that were not stored",
-                &self.store_failures,
-            ),
             Own::counter(
                 "refused",
                 "Refused connections, packets and messages",

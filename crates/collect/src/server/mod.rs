@@ -343,9 +343,6 @@ impl Server {
             .deferred_connections
             .store(waiting, Ordering::Relaxed);
         self.health.closed_ns.store(now, Ordering::Relaxed);
-        let failing = !matches!(kept, Kept::Stored { .. });
-        self.health.store_failing.store(failing, Ordering::Relaxed);
-        Health::add(&self.health.store_failures, usize::from(failing));
         self.health.follow(&self.gathering.events);
         let go_on = told(Told::Closed(
             &closing,

@@ -41,6 +41,7 @@ const OTHERS: &[(&str, fn(&[u8]))] = &[
     }),
     ("mads", subnet_counters),
     ("aries_csv", |b| counters_of(machine(SMALL_ARIES), b)),
+    ("aries_tiles", |b| counters_of(machine(SMALL_ARIES), b)),
     ("torus_table", |b| counters_of(machine(SMALL_TORUS), b)),
     ("link_lines", |b| counters_of(machine(SMALL_TORUS), b)),
     ("jobs", jobs),

@@ -135,6 +135,63 @@ fn a_subnet_and_its_tables_say_the_same_routes() {
     }
 }
 
+/// Leaves at several heights: what is written is the tree that was read.
+#[test]
+fn unbalanced_trees_go_to_slurm() {
+    for conf in [
+        "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=leaf3 Nodes=n[5-6]\n\
+         SwitchName=a Switches=leaf[1-2]\nSwitchName=root Switches=a,leaf3\n",
+        "SwitchName=l1 Nodes=n1\nSwitchName=l2 Nodes=n2\nSwitchName=l3 Nodes=n3\nSwitchName=l4 Nodes=n4\n\
+         SwitchName=c Switches=l[3-4]\nSwitchName=b Switches=c,l2\nSwitchName=top Switches=b,l1\n",
+        // Two trees, one of them a lone leaf.
+        "SwitchName=lone Nodes=m1\nSwitchName=l1 Nodes=n1\nSwitchName=l2 Nodes=n2\nSwitchName=l3 Nodes=n3\n\
+         SwitchName=a Switches=l[1-2]\nSwitchName=r Switches=a,l3\n",
+    ] {
+        let text = Text::from_bytes("conf", conf.as_bytes(), Limits::ANY).unwrap();
+        let tree = read(&text, &[]);
+        let children = |conf: &str| -> Vec<String> {
+            let mut lines: Vec<String> = conf
+                .lines()
+                .map(|line| {
+                    let (name, list) = line.split_once(' ').unwrap();
+                    let (key, list) = list.split_once('=').unwrap();
+                    let mut names = hopbyte_observe::host_list(list).unwrap();
+                    names.sort();
+                    format!("{name} {key} {names:?}")
+                })
+                .collect();
+            lines.sort();
+            lines
+        };
+        for format in [FabricFormat::SlurmConf, FabricFormat::SlurmYaml] {
+            let out = written(format, &tree.fabric, &tree.routing);
+            let again = read(&out, &[]);
+            assert_eq!(again.fabric.routers().len(), tree.fabric.routers().len());
+            for (a, b) in pairs(&tree.fabric) {
+                let [was, is] = [&tree, &again].map(|m| names(&m.fabric, &m.routing, &a, &b));
+                assert_eq!(was.map(|r| r.len()), is.map(|r| r.len()), "{a} {b}");
+            }
+            if format == FabricFormat::SlurmConf {
+                let out = String::from_utf8(out.bytes().to_vec()).unwrap();
+                assert_eq!(children(&out), children(conf));
+            }
+        }
+    }
+    let ring = spec::machine("torus:17").unwrap();
+    let error = write_fabric(FabricFormat::SlurmYaml, &ring.fabric, &ring.routing).unwrap_err();
+    assert!(error.to_string().contains("at most 16 nodes"), "{error}");
+    // A switch with nodes and switches below it is no leaf of Slurm's.
+    let mixed = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=b Switches=a\n";
+    assert!(
+        read_machine_text(
+            &Text::from_bytes("c", mixed.as_bytes(), Limits::ANY).unwrap(),
+            None,
+            Companions::default()
+        )
+        .is_err()
+    );
+}
+
 #[test]
 fn trees_go_to_slurm_and_others_are_refused() {
     let tree = spec::machine("fattree:k=8,levels=3").unwrap();

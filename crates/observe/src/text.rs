@@ -425,6 +425,49 @@ pub fn words(bytes: &[u8]) -> Words<'_> {
     Words { rest: bytes }
 }
 
+/// Cells of a CSV line, without blanks around them. A cell in double quotes may contain commas and loses its quotes;
+/// doubled quotes within it stay doubled.
+pub fn cells(line: &[u8]) -> Cells<'_> {
+    Cells { rest: Some(line) }
+}
+
+/// Iterator over cells, see [`cells`].
+#[derive(Clone, Debug)]
+pub struct Cells<'a> {
+    rest: Option<&'a [u8]>,
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let text = self.rest?.trim_ascii_start();
+        if let Some(inside) = text.strip_prefix(b"\"") {
+            let mut end = 0;
+            while let Some(at) = memchr(b'"', &inside[end..]) {
+                end += at;
+                if inside.get(end + 1) != Some(&b'"') {
+                    let behind = inside[end + 1..].trim_ascii_start();
+                    if let Some(rest) = behind.strip_prefix(b",") {
+                        self.rest = Some(rest);
+                        return Some(&inside[..end]);
+                    }
+                    if behind.is_empty() {
+                        self.rest = None;
+                        return Some(&inside[..end]);
+                    }
+                    break;
+                }
+                end += 2;
+            }
+        }
+        // No quotes, or not around a whole cell.
+        let comma = memchr(b',', text);
+        self.rest = comma.map(|at| &text[at + 1..]);
+        Some(text[..comma.unwrap_or(text.len())].trim_ascii_end())
+    }
+}
+
 /// Bytes as text; bytes that are not UTF-8 become U+FFFD.
 pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
@@ -454,6 +497,16 @@ pub fn decimal(word: &[u8]) -> Option<u64> {
 #[inline]
 pub fn decimal_u32(word: &[u8]) -> Option<u32> {
     decimal(word).and_then(|n| u32::try_from(n).ok())
+}
+
+/// A whole number, also as spreadsheets and NumPy write it: `40000.0`, `4e4`.
+pub fn whole(word: &[u8]) -> Option<u64> {
+    decimal(word).or_else(|| {
+        // Whole numbers of a double are exact up to 2^53.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        let value = float(word).filter(|v| (0.0..=EXACT).contains(v) && v.fract() == 0.0)?;
+        Some(value as u64)
+    })
 }
 
 /// A hexadecimal number with or without `0x`.

@@ -79,7 +79,7 @@ fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
     read_machine_text(&model, Some(Format::Codes), with)
 }
 
-const TARGETS: [(&str, Read); 25] = [
+const TARGETS: [(&str, Read); 27] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -111,6 +111,8 @@ const TARGETS: [(&str, Read); 25] = [
     ("compact", |b| as_format(&sealed(b), Format::Compact)),
     ("slurm_conf", |b| as_format(b, Format::SlurmConf)),
     ("slurm_yaml", |b| as_format(b, Format::SlurmYaml)),
+    ("flux", |b| as_format(b, Format::Flux)),
+    ("scotch_target", |b| as_format(b, Format::ScotchTarget)),
     ("ib_tables", |b| {
         beside("ibnetdiscover/two-switches.txt", &As::Tables, b)
     }),

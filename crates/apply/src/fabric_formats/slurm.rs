@@ -57,6 +57,13 @@ pub fn yaml(fabric: &Fabric) -> Result<Written, ApplyError> {
                 folded(&hosts)
             );
         } else {
+            if hosts.len() > MOST_IN_RING {
+                let why = format!(
+                    "a Slurm ring has at most {MOST_IN_RING} nodes, and this one {}",
+                    hosts.len()
+                );
+                return Err(cannot(FabricFormat::SlurmYaml, why, INSTEAD));
+            }
             let list = folded(&hosts);
             let _ = write!(
                 text,
@@ -119,6 +126,9 @@ fn x_up() -> hopbyte_fabric::Direction {
     hopbyte_fabric::Direction::of(0)
 }
 
+/// Nodes of a ring at most (`MAX_RING_SIZE` of Slurm).
+const MOST_IN_RING: usize = 16;
+
 const INSTEAD: &str = "write json, binary or graphml, which can";
 
 fn host(name: &str, node: &str) -> Result<String, ApplyError> {
@@ -134,8 +144,10 @@ fn host(name: &str, node: &str) -> Result<String, ApplyError> {
 /// The switches as a tree, leaves first. Switches of one level that share a child are merged: above the leaves of a
 /// fat tree, Slurm needs only the grouping of leaves.
 fn tree(fabric: &Fabric, format: FabricFormat) -> Result<Vec<Switch>, ApplyError> {
-    let rank = ranks(fabric);
-    check_tree(fabric, &rank, format)?;
+    let mut rank = ranks(fabric);
+    if let Err(error) = check_tree(fabric, &rank, format) {
+        rank = rooted(fabric).ok_or(error)?;
+    }
     let mut names = Names::default();
     let mut switches = Vec::new();
     let mut top_of: HashMap<RouterId, usize> = HashMap::new();
@@ -196,7 +208,7 @@ fn merged(
         .router_ids()
         .filter(|r| rank[r.index()] == Some(level))
     {
-        let below = neighbours(fabric, router).filter(|n| rank[n.index()] == Some(level - 1));
+        let below = neighbours(fabric, router).filter(|n| rank[n.index()] < Some(level));
         let below: BTreeSet<usize> = below.filter_map(|n| top_of.get(&n).copied()).collect();
         let joined: BTreeSet<usize> = below
             .iter()
@@ -272,6 +284,82 @@ fn check_tree(
         }
     }
     Ok(())
+}
+
+/// Levels of an unbalanced tree, in which leaves hang at several heights: one above the highest switch below; 0 where
+/// nodes are. `None` if the switches are no trees, or nodes hang on a switch of switches.
+///
+/// The file does not say which switch is the root. It is the one that leaves fewest switches with a single child, then
+/// the lowest tree, then the first switch.
+fn rooted(fabric: &Fabric) -> Option<Vec<Option<u32>>> {
+    let mut rank = vec![None; fabric.routers().len()];
+    let peers: Vec<BTreeSet<RouterId>> = fabric
+        .router_ids()
+        .map(|r| neighbours(fabric, r).collect())
+        .collect();
+    for start in fabric.router_ids() {
+        if rank[start.index()].is_some() {
+            continue;
+        }
+        let component = below(&peers, start)?;
+        let is_leaf = |r: RouterId| !fabric.nodes_on(r).is_empty();
+        // Slurm's switches have nodes or switches, never both and never neither.
+        let fits = |&r: &RouterId| is_leaf(r) == (peers[r.index()].len() <= 1);
+        if !component.iter().all(fits) {
+            return None;
+        }
+        let inner = component.iter().copied().filter(|&r| !is_leaf(r));
+        let best = inner
+            .map(|root| {
+                let single = component
+                    .iter()
+                    .filter(|&&r| r != root && !is_leaf(r) && peers[r.index()].len() == 2);
+                (single.count(), root)
+            })
+            .min_by_key(|&(single, root)| (single, height(&peers, root), root));
+        let root = best.map_or(start, |(_, root)| root);
+        let order = below(&peers, root)?;
+        for &r in order.iter().rev() {
+            let of_children = peers[r.index()].iter().filter_map(|c| rank[c.index()]);
+            rank[r.index()] = Some(of_children.max().map_or(0, |h: u32| h + 1));
+        }
+    }
+    Some(rank)
+}
+
+/// The switches of a tree from its root down, parents before children; `None` if they are no tree.
+fn below(peers: &[BTreeSet<RouterId>], root: RouterId) -> Option<Vec<RouterId>> {
+    let mut order = vec![root];
+    let mut seen = HashSet::from([root]);
+    let mut next = 0;
+    let mut cables = 0;
+    while let Some(&at) = order.get(next) {
+        next += 1;
+        for &peer in &peers[at.index()] {
+            cables += 1;
+            if seen.insert(peer) {
+                order.push(peer);
+            }
+        }
+    }
+    (cables == 2 * (order.len() - 1)).then_some(order)
+}
+
+/// Levels below a root.
+fn height(peers: &[BTreeSet<RouterId>], root: RouterId) -> usize {
+    let mut level = vec![(root, root)];
+    let mut height = 0;
+    while !level.is_empty() {
+        height += 1;
+        let children = |&(at, from): &(RouterId, RouterId)| {
+            let down = peers[at.index()]
+                .iter()
+                .filter(move |&&p| p != from || at == from);
+            down.map(move |&p| (p, at)).collect::<Vec<_>>()
+        };
+        level = level.iter().flat_map(children).collect();
+    }
+    height
 }
 
 /// Unique switch names valid in Slurm: no blanks, commas or brackets.

@@ -7,16 +7,15 @@
 //! tile, so they belong to the link from (dg,dr,dc) to (sg,sr,sc). Rows with the same router pair and colour are
 //! parallel tiles and are summed.
 
-use super::cells;
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal, decimal_u32};
+use crate::text::{Line, Text, cells, decimal_u32};
 use hopbyte_fabric::{End, Fabric, Increase, InputError, LinkId, Missing, Quantity};
 use std::collections::BTreeMap;
 
 /// Bytes per flit: gpcdr scales Aries flits by 20/3.
-const FLIT_BYTES: f64 = 20.0 / 3.0;
+pub(super) const FLIT_BYTES: f64 = 20.0 / 3.0;
 /// Nanoseconds per stall count: gpcdr scales Aries stalls by 5/4.
-const STALL_NS: f64 = 1.25;
+pub(super) const STALL_NS: f64 = 1.25;
 /// Virtual channels.
 const CHANNELS: usize = 8;
 
@@ -184,7 +183,8 @@ fn total(
     channels: Option<usize>,
 ) -> Result<u64, InputError> {
     let count = |i: usize| {
-        decimal(row[i]).ok_or_else(|| text.error_in(line, row[i], "a count (a whole number)"))
+        crate::text::whole(row[i])
+            .ok_or_else(|| text.error_in(line, row[i], "a count (a whole number)"))
     };
     let whole = whole.map(count).transpose()?;
     let Some(first) = channels else {

@@ -2,7 +2,7 @@
 
 use super::reading::Reading;
 use super::series::{Counted, series};
-use super::{Content, CounterOptions, finish, mismatch, open, source, sum};
+use super::{Content, CounterOptions, finish, mads, mismatch, open, source, sum};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, LeftOut};
@@ -43,6 +43,7 @@ impl Follow {
         let texts = open(files)?;
         let mut left_out = LeftOut::default();
         let mut readings = Vec::new();
+        let mut systems = BTreeMap::new();
         for (text, time) in texts.iter().zip(times) {
             match Content::of(text, fabric, options, &mut left_out)? {
                 Content::Readings(mut more) => {
@@ -51,9 +52,11 @@ impl Follow {
                     }
                     readings.extend(more);
                 }
+                Content::Systems(more) => systems.extend(more),
                 Content::Increases(_) => return self.increases(&texts, fabric, options),
             }
         }
+        mads::set_ticks(&mut readings, &systems);
         self.chain(readings, &texts, left_out, fabric, options)
     }
 

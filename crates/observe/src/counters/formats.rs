@@ -4,8 +4,8 @@ use super::delta::Moment;
 use super::end::End;
 use super::reading::Reading;
 use super::{
-    CounterOptions, aries_csv, gm, gpcdr, ldms_csv, ldms_ls, link_lines, mads, openmetrics,
-    registers, torus_table,
+    CounterOptions, aries_csv, aries_tiles, gm, gpcdr, ibswinfo, ldms_csv, ldms_ls, link_lines,
+    mads, openmetrics, registers, torus_table,
 };
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -25,6 +25,9 @@ pub(super) struct Format {
 /// Reads totals of devices; entries that are not used are counted.
 type ReadDevices = fn(&Text, Option<&str>, &mut LeftOut) -> Result<Vec<Reading>, InputError>;
 
+/// Reads GUIDs with part numbers.
+type ReadSystems = fn(&Text, &mut LeftOut) -> Result<Vec<(u64, String)>, InputError>;
+
 /// Reader of a format.
 #[derive(Clone, Copy)]
 pub(super) enum Read {
@@ -32,6 +35,8 @@ pub(super) enum Read {
     Readings(ReadDevices),
     /// Totals of many devices of a fabric; no single node is selected.
     Devices(ReadDevices),
+    /// Part numbers of switches by GUID: no counters, but the ticks of theirs.
+    Systems(ReadSystems),
     /// Increases by link.
     Increases(fn(&Text, &Fabric, &CounterOptions) -> Result<Vec<Increase>, ObserveError>),
 }
@@ -72,6 +77,20 @@ const TABLE: &[Format] = &[
     },
     Format {
         known: known(
+            "Aries tile counters",
+            "increases of Aries tiles (AriesNCL, by router and tile or by rank)",
+            "counters.md",
+            "aries_tiles",
+        ),
+        is_line: aries_tiles::is_line,
+        end: End::Line,
+        read: Read::Increases(|text, fabric, options| {
+            let node = options.node.as_deref();
+            Ok(vec![aries_tiles::read(text, fabric, node)?])
+        }),
+    },
+    Format {
+        known: known(
             "Boxfish link table",
             "increases of Blue Gene links, by code region",
             "counters.md",
@@ -90,7 +109,7 @@ const TABLE: &[Format] = &[
             "counters.md",
             "ldms_ls",
         ),
-        is_line: ldms_ls::is_header,
+        is_line: |line| ldms_ls::is_header(line) || ldms_ls::is_bare(line),
         end: End::Line,
         read: Read::Readings(|text, _, left_out| ldms_ls::readings(text, left_out)),
     },
@@ -101,7 +120,7 @@ const TABLE: &[Format] = &[
             "counters.md",
             "ldms_csv",
         ),
-        is_line: ldms_csv::is_header,
+        is_line: |line| ldms_csv::is_header(line) || ldms_csv::is_released(line),
         end: End::Row,
         read: Read::Readings(|text, _, left_out| ldms_csv::readings(text, left_out)),
     },
@@ -127,7 +146,20 @@ const TABLE: &[Format] = &[
         ),
         is_line: mads::is_line,
         end: End::Line,
-        read: Read::Devices(|text, node, _| mads::readings(text, node, Moment::default())),
+        read: Read::Devices(|text, node, left_out| {
+            mads::readings(text, node, Moment::default(), left_out)
+        }),
+    },
+    Format {
+        known: known(
+            "ibswinfo",
+            "type of an InfiniBand switch, beside its counters",
+            "counters.md",
+            "ibswinfo",
+        ),
+        is_line: ibswinfo::is_line,
+        end: End::Line,
+        read: Read::Systems(ibswinfo::systems),
     },
     Format {
         known: known(

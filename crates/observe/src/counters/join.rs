@@ -65,6 +65,8 @@ struct Slot {
 }
 
 const PARTIAL: &str = "quantity of a link of which not every tile was read";
+const BOTH_WAYS: &str =
+    "count of lanes is above the fabric's: both directions of the dimension may be counted there";
 const DOUBLE: &str = "another source of the node counts the same";
 
 /// Per quantity and link: the source that supplies it, and the class of its port.
@@ -103,7 +105,15 @@ impl Joint {
 
     /// Stores readings of totals, in the order of the first ones.
     pub fn file_totals(&self, readings: &[Option<&Reading>], totals: &mut Totals) {
-        let value = |s: usize, i: usize| readings[s]?.get(i).map(|v| Ok(v as f64));
+        let value = |s: usize, i: usize| {
+            let reading = readings[s]?;
+            let behaviour = reading.layout.counters[i].behaviour;
+            reading.get(i).map(|v| match behaviour {
+                // A total at the top of a counter that stays there is a lower bound, not a value.
+                b if b.sticky && v >= b.highest() => Err(Missing::Stuck),
+                _ => Ok(v as f64),
+            })
+        };
         self.file(totals, value);
         for (source, reading) in self.sources.iter().zip(readings) {
             let Some(reading) = reading else { continue };
@@ -274,7 +284,12 @@ impl SourceJoint {
                     ends.insert((counter.side, link));
                 }
             }
-            links.check_lanes(fabric, first, port, p)?;
+            if links.has_both_ways(fabric, first, port, p)? {
+                let name = format!("{port} of {}", layout.node);
+                node.left_out.note(BOTH_WAYS, name);
+                let ours = |l: &LinkId| links.arrivals.contains(l) || links.departures.contains(l);
+                slots.retain(|(q, l), _| *q != Quantity::Lanes || !ours(l));
+            }
         }
         if doubles {
             let name = format!("{} {}", layout.node, layout.source);

@@ -1,40 +1,90 @@
 //! LDMS `store_csv` files: a header of metric names, a row for every sample of every producer.
 //!
 //! `#Time,Time_usec,ProducerName,component_id,job_id,app_id,METRIC[#INSTANCE]…`; Time is seconds with
-//! microseconds, or (format 1) seconds alone with milliseconds beside them. Metrics of a link are
+//! microseconds, or (format 1) seconds alone with milliseconds beside them. Version 2 of LDMS has no producer but a
+//! component, which is the nid on Cray machines: `#Time, Time_usec, CompId, METRIC…`, or a pair `METRIC.CompId,
+//! METRIC.value` for every metric. The release of Blue Waters has neither: rows are of the router at
+//! `nettopo_mesh_coord_X`, `_Y` and `_Z`, and its data files have no header. Metrics of a link are
 //! gpcdr's (`X+_traffic (B)`, `traffic_012`), register names, and `NAME#INTERFACE` of Linux interfaces and
 //! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Producers are interleaved.
 
 use super::delta::Moment;
 use super::end::is_ended;
 use super::reading::{Layout, Port, Reading};
-use super::{cells, gpcdr, names, registers};
-use crate::text::{Line, Text, decimal, lossy};
+use super::{gpcdr, names, registers};
+use crate::text::{Line, Text, cells, decimal, lossy, whole};
 use hopbyte_fabric::{InputError, LeftOut};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Whether a line is the header of such a file.
 pub(super) fn is_header(line: &[u8]) -> bool {
-    let line = lossy(line);
-    let mut names = line.split(',').map(str::trim);
+    let mut names = cells(line);
     let time = names.next();
-    matches!(time, Some("#Time" | "Time")) && names.any(|n| n == "ProducerName")
+    let names: Vec<String> = names.map(|n| lossy(n).into_owned()).collect();
+    let has = |wanted: fn(&str) -> bool| names.iter().any(|n| wanted(n));
+    matches!(time, Some(b"#Time" | b"Time"))
+        && (has(|n| n == PRODUCER || n == COMPONENT || n.ends_with(".CompId")) || has_place(&names))
+}
+
+/// Whether the header gives a router's coordinate.
+fn has_place(names: &[String]) -> bool {
+    let mut found = [false; 3];
+    for dim in names.iter().filter_map(|n| gpcdr::coordinate(n)) {
+        found[dim] = true;
+    }
+    found == [true; 3]
+}
+
+/// Header of the Gemini metrics in the release of Blue Waters (doi 10.13012/B2IDB-2921318_V1), whose data files have
+/// none: the columns of the `HEADER` beside them.
+fn released_header() -> String {
+    let mut header = "#Time".to_owned();
+    for metric in ["CREDIT_STALL", "INQ_STALL", "USED_BW"] {
+        for direction in ["Z-", "Z+", "Y-", "Y+", "X-", "X+"] {
+            header += &format!(",{direction}_SAMPLE_GEMINI_LINK_{metric} (% x1e6)");
+        }
+    }
+    header + ",nettopo_mesh_coord_Z,nettopo_mesh_coord_Y,nettopo_mesh_coord_X"
+}
+
+/// Whether a line is a row of that release: a time since 1970, 18 percentages, and a coordinate below 1024.
+pub(super) fn is_released(line: &[u8]) -> bool {
+    let row: Vec<&[u8]> = cells(line).collect();
+    let [time, values @ .., z, y, x] = &row[..] else {
+        return false;
+    };
+    time_ns(time, None).is_some_and(|ns| ns > 1_000_000_000_000_000_000)
+        && values.len() == 18
+        && values.iter().all(|v| whole(v).is_some())
+        && [z, y, x].iter().all(|c| whole(c).is_some_and(|c| c < 1024))
 }
 
 /// All rows.
 pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Reading>, InputError> {
-    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
-    let header = lines
-        .next()
+    let mut lines = text.lines().filter(|l| !l.trimmed().is_empty()).peekable();
+    let released = released_header();
+    let first = *lines
+        .peek()
         .ok_or_else(|| text.error("nothing", "a header of metric names"))?;
-    if is_last(text, header) {
-        let error = text.error_at(header, "a header with a line end");
-        return Err(error.hint("the file was cut, or is being written"));
-    }
+    let header = if is_released(first.trimmed()) {
+        Line {
+            number: first.number,
+            bytes: released.as_bytes(),
+        }
+    } else {
+        lines.next();
+        if is_last(text, first) {
+            let error = text.error_at(first, "a header with a line end");
+            return Err(error.hint("the file was cut, or is being written"));
+        }
+        first
+    };
     let columns = Columns::parse(text, header, left_out)?;
     let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
-    let mut readings = Vec::new();
+    let mut readings: Vec<Reading> = Vec::new();
+    // Both nodes of a Gemini report its router: one row for each time.
+    let mut last: HashMap<String, Moment> = HashMap::new();
     for line in lines {
         if is_header(line.trimmed()) {
             // Stores that roll over repeat the header.
@@ -44,7 +94,18 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             left_out.note("unfinished last row", format!("line {}", line.number));
             continue;
         }
-        readings.push(columns.reading(text, line, &mut layouts)?);
+        let reading = columns.reading(text, line, &mut layouts)?;
+        if columns.by_place {
+            let node = reading.layout.node.clone();
+            if last.insert(node.clone(), reading.moment) == Some(reading.moment) {
+                left_out.note("row of the same router and time as the one before", node);
+                continue;
+            }
+        }
+        readings.push(reading);
+    }
+    if readings.is_empty() {
+        left_out.note(NO_ROWS, text.file());
     }
     Ok(readings)
 }
@@ -56,12 +117,20 @@ fn is_last(text: &Text, line: Line<'_>) -> bool {
     !is_ended(text) && line.bytes.as_ptr_range().end == end
 }
 
+/// Remark on a file of a header alone: the release of Blue Waters has its header in a file of its own.
+pub(super) const NO_ROWS: &str = "file with a header and no rows";
+
+/// Column of the producer, and in version 2 of the component.
+const PRODUCER: &str = "ProducerName";
+const COMPONENT: &str = "CompId";
+
 /// Columns that describe the row itself.
-const ABOUT: [&str; 8] = [
+const ABOUT: [&str; 9] = [
     "#Time",
     "Time",
     "Time_usec",
-    "ProducerName",
+    PRODUCER,
+    COMPONENT,
     "component_id",
     "job_id",
     "app_id",
@@ -71,7 +140,11 @@ const ABOUT: [&str; 8] = [
 /// Column positions.
 struct Columns {
     count: usize,
-    producer: usize,
+    /// Column that names the producer; `None` if rows are named by their router's coordinate.
+    producer: Option<usize>,
+    by_place: bool,
+    /// Whether the second column is the fraction of the time.
+    fraction: bool,
     /// Counters of a producer, without the producer's name.
     layout: Layout,
     /// Column of each counter.
@@ -84,11 +157,14 @@ impl Columns {
     fn parse(text: &Text, line: Line<'_>, left_out: &mut LeftOut) -> Result<Self, InputError> {
         let owned: Vec<String> = cells(line.bytes).map(|c| lossy(c).into_owned()).collect();
         let all: Vec<&str> = owned.iter().map(String::as_str).collect();
-        let producer = all
-            .iter()
-            .position(|n| *n == "ProducerName")
-            .filter(|_| is_header(line.trimmed()))
-            .ok_or_else(|| text.error_at(line, "#Time,Time_usec,ProducerName,…"))?;
+        if !is_header(line.trimmed()) {
+            return Err(text.error_at(line, "#Time,Time_usec,ProducerName,…"));
+        }
+        let column = |wanted: fn(&str) -> bool| all.iter().position(|n| wanted(n));
+        let producer = column(|n| n == PRODUCER)
+            .or_else(|| column(|n| n == COMPONENT))
+            .or_else(|| column(|n| n.ends_with(".CompId")));
+        let fraction = all.get(1).is_some_and(|n| n.starts_with("Time_"));
         let mut layout = Layout::new("", "ldms");
         let mut of = registers::add(&mut layout, &all);
         let mut used: HashSet<usize> = of.iter().copied().collect();
@@ -99,6 +175,8 @@ impl Columns {
                 used.insert(i);
                 continue;
             }
+            // `NAME.value` beside `NAME.CompId`.
+            let name = &name.strip_suffix(".value").unwrap_or(name);
             let (metric, unit) = name.split_once(" (").unwrap_or((name, ""));
             let added = gpcdr::add(&mut layout, metric, unit).is_ok()
                 || instance(&mut layout, name).is_some();
@@ -107,7 +185,8 @@ impl Columns {
                 used.insert(i);
             }
         }
-        let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !ABOUT.contains(name);
+        let about = |name: &str| ABOUT.contains(&name) || name.ends_with(".CompId");
+        let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !about(name);
         for (_, name) in all.iter().enumerate().filter(unused) {
             left_out.note("column that belongs to no link", *name);
         }
@@ -119,6 +198,8 @@ impl Columns {
         Ok(Self {
             count: all.len(),
             producer,
+            by_place: producer.is_none(),
+            fraction,
             layout,
             of,
             coordinate,
@@ -137,13 +218,25 @@ impl Columns {
             let expected = format!("{}, as in the header", self.count);
             return Err(text.error(found, expected).at(line.number));
         }
-        let time = time_ns(row[0], row.get(1).copied())
+        let beside = row.get(1).copied().filter(|_| self.fraction);
+        let time = time_ns(row[0], beside)
             .ok_or_else(|| text.error_in(line, row[0], "seconds since 1970"))?;
-        let producer = lossy(row[self.producer]);
+        let producer = match self.producer {
+            Some(column) => lossy(row[column]),
+            None => {
+                let at: Vec<_> = self
+                    .coordinate
+                    .iter()
+                    .flatten()
+                    .map(|&c| lossy(row[c]))
+                    .collect();
+                format!("({})", at.join(",")).into()
+            }
+        };
         let layout = match layouts.get(&*producer) {
             Some(layout) => layout.clone(),
             None => {
-                let number = |i: usize| decimal(row[i]).and_then(|n| u32::try_from(n).ok());
+                let number = |i: usize| whole(row[i]).and_then(|n| u32::try_from(n).ok());
                 let at: Option<Vec<u32>> =
                     self.coordinate.iter().map(|c| c.and_then(number)).collect();
                 let layout = Arc::new(Layout {
@@ -161,8 +254,8 @@ impl Columns {
             if cell.is_empty() {
                 continue;
             }
-            let value = decimal(cell)
-                .ok_or_else(|| text.error_in(line, cell, "a count (a whole number)"))?;
+            let value =
+                whole(cell).ok_or_else(|| text.error_in(line, cell, "a count (a whole number)"))?;
             reading.set(counter, Some(value));
         }
         Ok(reading)
@@ -173,6 +266,7 @@ impl Columns {
 fn instance(layout: &mut Layout, name: &str) -> Option<()> {
     let (metric, device) = name.split_once('#')?;
     if let Some((device, port)) = device.rsplit_once('.') {
+        let metric = metric.strip_prefix("ib.").unwrap_or(metric);
         let port = Port::Named(format!("{device}/{port}"));
         if names::infiniband(layout, &port, metric, false).is_some() {
             return Some(());
@@ -253,6 +347,60 @@ mod tests {
             Some(Missing::Reset)
         );
         assert_eq!(series[1].get(Quantity::ReceivedBytes, x), Some(0.0));
+    }
+
+    #[test]
+    fn components_of_version_2_are_nids() {
+        let fabric = spec::fabric("gemini:4x4x24").unwrap();
+        for header in [
+            "#Time, Time_usec, CompId, X+_traffic (B), loadavg",
+            "#Time, Time_usec, X+_traffic (B).CompId, X+_traffic (B).value, loadavg",
+        ] {
+            let content =
+                format!("{header}\n10.001, 1000, 62, 1000, 7\n11.001, 1000, 62, 4000, 7\n");
+            let readings = readings(&text(&content), &mut LeftOut::default()).unwrap();
+            let series = series(&fabric, "f", readings, &PortMap::new())
+                .unwrap()
+                .all();
+            assert_eq!((series.len(), series[0].matched), (1, 1), "{header}");
+        }
+    }
+
+    #[test]
+    fn rows_of_blue_waters_name_their_router_with_and_without_a_header() {
+        let fabric = spec::fabric("gemini:4x4x24").unwrap();
+        let row = |time: u32, used: u32, at: [u32; 3]| {
+            let mut cells = vec![time.to_string()];
+            cells.extend((0..18).map(|i| if i == 17 { used } else { 0 }.to_string()));
+            cells.extend(at.map(|c| c.to_string()));
+            cells.join(",") + "\n"
+        };
+        // Z, Y, X; both nodes of the router report it.
+        let rows = row(1_483_250_400, 25_000_000, [7, 3, 2]).repeat(2);
+        let with = format!("{}\n{rows}", released_header().replace(',', ", "));
+        for content in [&rows, &with] {
+            let mut left_out = LeftOut::default();
+            let readings = readings(&text(content), &mut left_out).unwrap();
+            assert_eq!((readings.len(), left_out.counts().count()), (1, 1));
+            let series = series(&fabric, "f", readings, &PortMap::new())
+                .unwrap()
+                .all();
+            let router = fabric.router_at(&[2, 3, 7]).unwrap();
+            let x = hopbyte_fabric::Direction::parse("X+").unwrap();
+            let link = fabric
+                .reverse(fabric.link_towards(router, x).unwrap())
+                .unwrap();
+            assert_eq!(series[0].get(Quantity::UsedRatio, link), Some(0.25));
+        }
+        let mut left_out = LeftOut::default();
+        assert!(
+            readings(&text(&released_header()), &mut left_out)
+                .unwrap()
+                .is_empty()
+        );
+        assert!(left_out.counts().any(|(why, _)| why == NO_ROWS));
+        assert!(!is_released(row(5, 0, [0, 0, 0]).as_bytes()), "1970");
+        assert!(!is_released(row(1_483_250_400, 0, [0, 0, 5000]).as_bytes()));
     }
 
     #[test]

@@ -20,6 +20,18 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     line.contains(UPDATED) && line.contains("consistent")
 }
 
+/// Whether a line begins a listing without the name of its set, as papers print them: `U64 1 nettopo_mesh_coord_X`.
+pub(super) fn is_bare(line: &[u8]) -> bool {
+    let mut words = crate::text::words(line);
+    let typed = words.next().is_some_and(|w| w.eq_ignore_ascii_case(b"u64"));
+    let value = words.next().and_then(decimal);
+    typed
+        && value.is_some()
+        && words
+            .next()
+            .is_some_and(|n| gpcdr::coordinate(&lossy(n)).is_some())
+}
+
 /// All sets with counters of links.
 pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Reading>, InputError> {
     let mut readings = Vec::new();
@@ -33,6 +45,9 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             let closed = set.replace(Set::parse(text, line)?);
             readings.extend(closed.and_then(|set| set.close(left_out)));
             continue;
+        }
+        if set.is_none() && is_bare(content) {
+            set = Some(Set::bare());
         }
         let Some(set) = &mut set else {
             let expected = "the first line of a set (HOST/SET: consistent, last update: …)";
@@ -54,6 +69,17 @@ struct Set {
 }
 
 impl Set {
+    /// A set without a name or a date; its coordinate says where it is.
+    fn bare() -> Self {
+        Self {
+            layout: Layout::new("", "ldms"),
+            consistent: true,
+            moment: Moment::default(),
+            coordinate: [None; 3],
+            values: Vec::new(),
+        }
+    }
+
     fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
         let content = line.text();
         let wrong = || {
@@ -112,6 +138,9 @@ impl Set {
         }
         if let [Some(x), Some(y), Some(z)] = self.coordinate {
             self.layout.coordinate = Some(vec![x, y, z]);
+            if self.layout.node.is_empty() {
+                self.layout.node = format!("({x},{y},{z})");
+            }
         }
         let layout = Arc::new(self.layout);
         if self.consistent {

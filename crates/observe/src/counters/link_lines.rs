@@ -6,11 +6,19 @@ use hopbyte_fabric::{Fabric, Increase, LinkId, Missing, Quantity, Side};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Common prefix of every line.
-const BEGIN: &[u8] = br#"{"schema":"hopbyte.link/1""#;
+/// The schema of every line.
+const SCHEMA: &str = "hopbyte.link/1";
 
+#[derive(Deserialize)]
+struct Schema<'a> {
+    #[serde(borrow)]
+    schema: std::borrow::Cow<'a, str>,
+}
+
+/// Whether a line is an object of the schema, in any layout of JSON: other programs write blanks and another order.
 pub(super) fn is_line(content: &[u8]) -> bool {
-    content.starts_with(BEGIN)
+    content.starts_with(b"{")
+        && serde_json::from_slice::<Schema<'_>>(content).is_ok_and(|s| s.schema == SCHEMA)
 }
 
 /// Whether a line is the summary, which ends the table.
@@ -157,6 +165,16 @@ mod tests {
         let lost = fabric.find_link("r1-0 X+").unwrap();
         assert_eq!(state.received_bytes.read(lost), Err(Missing::Reset));
         assert!(state.is_spoken_of(lost));
+    }
+
+    #[test]
+    fn lines_of_other_writers_of_json_are_read() {
+        let text = concat!(
+            "{ \"link\" : \"r0-0 X+\", \"received_bytes\": 5.0, \"schema\": \"hopbyte.link/1\" }\n",
+            "{\"schema\": \"hopbyte.link/1\", \"summary\": {\"window_seconds\": 0.5, \"rows\": 1}}\n",
+        );
+        assert_eq!(read_bytes(text.as_bytes()).unwrap().matched, 1);
+        assert!(read_bytes(b"{\"schema\": \"other/1\", \"link\": \"r0-0 X+\"}").is_err());
     }
 
     #[test]

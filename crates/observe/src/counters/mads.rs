@@ -2,13 +2,15 @@
 //!
 //! `ibqueryerrors` prints `GUID 0x… port N: [NAME == VALUE (…)]…` under a heading per device, `perfquery` a block of
 //! `NAME:....VALUE` per port. Data are in words of four bytes. Extended counters have 64 bits; the older ones have 32
-//! bits and saturate, as do `PortXmitWait` and the error counters.
+//! bits and saturate, as do `PortXmitWait` and the error counters. `perfquery -E` prints the causes of
+//! `PortRcvErrors` (`PortRcvErrorDetails`), which are summed where the sum itself was not printed. Port 255 of
+//! `perfquery` is the sum over all ports of a switch, and port 0 its management port: neither has a link.
 
 use super::delta::{Behaviour, Moment};
 use super::names;
 use super::reading::{Layout, Port, Reading};
 use crate::text::{Line, Text, decimal, hexadecimal, lossy};
-use hopbyte_fabric::{InputError, Quantity};
+use hopbyte_fabric::{InputError, LeftOut, Quantity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,10 +32,20 @@ const COUNTERS: [(&str, &str); 12] = [
     ("PortXmitConstraintErrors", "port_xmit_constraint_errors"),
     ("PortRcvConstraintErrors", "port_rcv_constraint_errors"),
 ];
+/// Causes of `PortRcvErrors`, 16 bits each.
+const DETAILS: [&str; 6] = [
+    "PortLocalPhysicalErrors",
+    "PortMalformedPktErrors",
+    "PortBufferOverrunErrors",
+    "PortDLIDMappingErrors",
+    "PortVLMappingErrors",
+    "PortLoopingErrors",
+];
 /// Number of 64-bit counters among them.
 const EXTENDED: usize = 4;
 /// Last counters of `perfquery`'s blocks, of all versions.
-const LAST: [&str; 4] = [
+const LAST: [&str; 5] = [
+    "PortLoopingErrors",
     "PortXmitWait",
     "PortMulticastRcvPkts",
     "QP1Dropped",
@@ -64,6 +76,7 @@ pub(super) fn is_line(line: &[u8]) -> bool {
         b"Errors for 0x",
         b"# Port counters: ",
         b"# Port extended counters: ",
+        b"# PortRcvErrorDetails counters: ",
     ];
     starts.iter().any(|s| line.starts_with(s))
 }
@@ -79,6 +92,7 @@ struct Device {
 struct Values {
     extended: bool,
     values: [Option<u64>; COUNTERS.len()],
+    details: [Option<u64>; DETAILS.len()],
 }
 
 impl Values {
@@ -87,6 +101,14 @@ impl Values {
         if let Some(i) = COUNTERS.iter().position(|(mad, _)| *mad == name) {
             self.values[i] = Some(value);
         }
+        if let Some(i) = DETAILS.iter().position(|mad| *mad == name) {
+            self.details[i] = Some(value);
+        }
+    }
+
+    /// Whether only the causes of receive errors were read.
+    fn only_details(&self) -> bool {
+        self.values.iter().all(Option::is_none) && self.details.iter().any(Option::is_some)
     }
 }
 
@@ -96,8 +118,9 @@ pub(crate) fn readings(
     text: &Text,
     node: Option<&str>,
     moment: Moment,
+    left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
-    let devices = Scan::of(text, node)?;
+    let devices = Scan::of(text, node, left_out)?;
     let readings = devices.iter().map(|((guid, name), device)| {
         let node = match guid {
             0 => name.clone(),
@@ -118,7 +141,7 @@ pub(crate) fn reading_of_all(
     moment: Moment,
     above_zero: bool,
 ) -> Result<Reading, InputError> {
-    let devices = Scan::of(text, None)?;
+    let devices = Scan::of(text, None, &mut LeftOut::default())?;
     let mut layout = Layout::new("fabric", "ibqueryerrors");
     let mut values = Vec::new();
     for ((guid, _), device) in &devices {
@@ -139,6 +162,14 @@ impl Device {
         let tick = TICKS.iter().find(|(start, _)| system.starts_with(start));
         for (&number, of_port) in &self.ports {
             let port = Port::InfiniBand { guid, port: number };
+            if of_port.only_details() {
+                for (name, value) in DETAILS.iter().zip(of_port.details) {
+                    let counter = layout.counter(&port, *name, Quantity::Errors, 1.0);
+                    counter.behaviour = Behaviour::sticky(16);
+                    values.push(value);
+                }
+                continue;
+            }
             for (i, (_, kernel)) in COUNTERS.iter().enumerate() {
                 let added = names::infiniband(layout, &port, kernel, false);
                 let Some(counter) = added else { continue };
@@ -150,6 +181,39 @@ impl Device {
                     counter.factor = bytes;
                 }
                 values.push(of_port.values[i]);
+            }
+        }
+    }
+}
+
+/// Sets the tick of `PortXmitWait` on the ports of switches whose part number another file gives (`ibswinfo`).
+pub(crate) fn set_ticks(readings: &mut [Reading], systems: &BTreeMap<u64, String>) {
+    for reading in readings {
+        let ports = reading.layout.ports.clone();
+        let tick = |c: &super::reading::Counter| {
+            let Port::InfiniBand { guid, .. } = &ports[c.port as usize] else {
+                return None;
+            };
+            let system = systems.get(guid)?;
+            TICKS
+                .iter()
+                .find(|(start, _)| system.starts_with(start))
+                .map(|t| t.1)
+        };
+        let counts = |c: &super::reading::Counter| c.quantity == Quantity::CreditStallCount;
+        if !reading
+            .layout
+            .counters
+            .iter()
+            .any(|c| counts(c) && tick(c).is_some())
+        {
+            continue;
+        }
+        let layout = Arc::make_mut(&mut reading.layout);
+        for counter in &mut layout.counters {
+            if let Some(bytes) = tick(counter).filter(|_| counts(counter)) {
+                counter.quantity = Quantity::CreditStallBytes;
+                counter.factor = bytes;
             }
         }
     }
@@ -170,10 +234,17 @@ struct Scan<'a> {
     extended: bool,
     /// Name of the last counter of the block.
     entry: String,
+    /// Blocks of port 255 and of port 0.
+    sums: usize,
+    management: usize,
 }
 
 impl<'a> Scan<'a> {
-    fn of(text: &'a Text, node: Option<&str>) -> Result<Devices, InputError> {
+    fn of(
+        text: &'a Text,
+        node: Option<&str>,
+        left_out: &mut LeftOut,
+    ) -> Result<Devices, InputError> {
         let mut scan = Self {
             text,
             devices: BTreeMap::new(),
@@ -182,22 +253,49 @@ impl<'a> Scan<'a> {
             port: None,
             extended: false,
             entry: String::new(),
+            sums: 0,
+            management: 0,
         };
         for line in text.lines() {
             scan.line(line, node)?;
         }
         scan.end()?;
         if scan.devices.is_empty() {
+            if scan.sums > 0 {
+                return Err(text
+                    .error("sums over the ports of switches (port 255)", "ports one by one")
+                    .hint("perfquery -l LID prints every port, and ibqueryerrors --data --counters those of the whole fabric"));
+            }
             return Err(text
                 .error("no port", "GUID 0x… port N: [NAME == VALUE …]")
                 .hint("print all ports: ibqueryerrors --data --counters"));
+        }
+        for (guid, name) in scan
+            .devices
+            .keys()
+            .filter(|_| scan.sums + scan.management > 0)
+            .take(1)
+        {
+            let device = if *guid == 0 {
+                name.clone()
+            } else {
+                format!("0x{guid:016x}")
+            };
+            for _ in 0..scan.sums {
+                left_out.note("sum over the ports of a switch (port 255)", device.clone());
+            }
+            for _ in 0..scan.management {
+                left_out.note("management port of a switch (port 0)", device.clone());
+            }
         }
         Ok(scan.devices)
     }
 
     fn line(&mut self, line: Line<'_>, node: Option<&str>) -> Result<(), InputError> {
         let content = lossy(line.trimmed());
-        let block = content.strip_prefix("# Port ");
+        let block = content
+            .strip_prefix("# Port ")
+            .or_else(|| content.strip_prefix("# PortRcvErrorDetails "));
         if let Some(block) = block.filter(|b| b.contains("counters: ")) {
             self.extended = block.starts_with("extended");
             let lid = block
@@ -273,10 +371,13 @@ impl<'a> Scan<'a> {
         if name == "PortSelect" {
             let port = decimal(value.as_bytes()).and_then(|p| u16::try_from(p).ok());
             let wrong = || self.text.error_in(line, value.as_bytes(), "a port number");
-            self.port = Some(port.ok_or_else(wrong)?);
+            let port = port.ok_or_else(wrong)?;
+            self.sums += usize::from(port == 255);
+            self.management += usize::from(port == 0);
+            self.port = Some(port).filter(|p| !matches!(p, 0 | 255));
             return Ok(());
         }
-        let known = COUNTERS.iter().any(|(mad, _)| *mad == name);
+        let known = COUNTERS.iter().any(|(mad, _)| *mad == name) || DETAILS.contains(&name);
         let (Some(port), true) = (self.port, known) else {
             return Ok(());
         };
@@ -344,7 +445,9 @@ mod tests {
         let (words, ticks) = ((capacity / 4.0) as u64, (capacity / 16.0) as u64);
         let read = |ns, data, wait, name, extended| {
             let text = text(&row(guid, name, port, data, wait, extended));
-            readings(&text, None, Moment::at_ns(ns)).unwrap().remove(0)
+            readings(&text, None, Moment::at_ns(ns), &mut LeftOut::default())
+                .unwrap()
+                .remove(0)
         };
         let state = |name, wide| {
             let two = vec![
@@ -379,7 +482,13 @@ mod tests {
         let block = "# Port extended counters: Lid 4 port 1 (CapMask: 0x1300)\nPortSelect:......................1\n\
                      CounterSelect:...................0x0000\nPortXmitData:....................61200\n\
                      PortMulticastRcvPkts:............0\n";
-        let one = &readings(&text(block), Some("leaf0"), Moment::default()).unwrap()[0];
+        let one = &readings(
+            &text(block),
+            Some("leaf0"),
+            Moment::default(),
+            &mut LeftOut::default(),
+        )
+        .unwrap()[0];
         assert_eq!(
             (one.layout.node.as_str(), one.get(0)),
             ("leaf0", Some(61200))
@@ -389,7 +498,13 @@ mod tests {
         let block = block
             .replace("Lid 4 port 1", "Lid 2 port 4")
             .replace(".1\n", ".4\n");
-        let two = readings(&text(&block), None, Moment::default()).unwrap();
+        let two = readings(
+            &text(&block),
+            None,
+            Moment::default(),
+            &mut LeftOut::default(),
+        )
+        .unwrap();
         assert_eq!(two[0].layout.node, "lid:2");
         let totals = &series(&fabric, "t", two, &PortMap::new()).unwrap().all()[0];
         let sent = fabric
@@ -398,8 +513,80 @@ mod tests {
         let sent = fabric.link_name(sent.unwrap());
         assert_eq!(sent, "leaf two[4]");
         let nameless = block.replace("Lid 2", "DR path slid 0");
-        let error = readings(&text(&nameless), None, Moment::default()).unwrap_err();
+        let error = readings(
+            &text(&nameless),
+            None,
+            Moment::default(),
+            &mut LeftOut::default(),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("ibqueryerrors"), "{error}");
+    }
+
+    #[test]
+    fn ports_without_a_link_and_details_of_errors() {
+        let block = |kind: &str, port: u16, name: &str, value: u64| {
+            format!(
+                "# {kind} counters: Lid 2 port {port} (CapMask: 0x1300)\nPortSelect:......................{port}\nCounterSelect:...................0x0000\n{name}:.........{value}\n"
+            )
+        };
+        let all = [
+            block("Port extended", 0, "PortXmitData", 9),
+            block("Port extended", 255, "PortXmitData", 99),
+            block("Port extended", 4, "PortXmitData", 5),
+        ]
+        .concat();
+        let mut left_out = LeftOut::default();
+        let read = readings(&text(&all), None, Moment::default(), &mut left_out).unwrap();
+        assert_eq!(read[0].layout.ports.len(), 1);
+        assert_eq!(left_out.counts().map(|(_, n)| n).sum::<usize>(), 2);
+        let sum = block("Port extended", 255, "PortXmitData", 99);
+        let error = readings(
+            &text(&sum),
+            None,
+            Moment::default(),
+            &mut LeftOut::default(),
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("perfquery -l"), "{error}");
+        let details = DETAILS.map(|name| format!("{name}:....2\n")).concat();
+        let details = format!(
+            "# PortRcvErrorDetails counters: Lid 2 port 4\nPortSelect:......................4\nCounterSelect:...................0x0000\n{details}"
+        );
+        let read = readings(
+            &text(&details),
+            None,
+            Moment::default(),
+            &mut LeftOut::default(),
+        )
+        .unwrap();
+        let fabric = fabric();
+        let totals = &series(&fabric, "t", read, &PortMap::new()).unwrap().all()[0];
+        let errors: f64 = fabric
+            .link_ids()
+            .filter_map(|l| totals.get(Q::Errors, l))
+            .sum();
+        assert_eq!(errors, 12.0);
+    }
+
+    #[test]
+    fn a_part_number_gives_the_tick() {
+        let rows = row(2, "ibsw01", 4, 5, 7, true);
+        let mut read = readings(
+            &text(&rows),
+            None,
+            Moment::default(),
+            &mut LeftOut::default(),
+        )
+        .unwrap();
+        set_ticks(&mut read, &BTreeMap::from([(2, "MSB7790-ES2F".to_owned())]));
+        let wait = read[0]
+            .layout
+            .counters
+            .iter()
+            .find(|c| c.name == "port_xmit_wait")
+            .unwrap();
+        assert_eq!((wait.quantity, wait.factor), (Q::CreditStallBytes, 128.0));
     }
 
     #[test]
@@ -433,7 +620,8 @@ mod tests {
             ("PortSelect:..99999", "mads:1: found 99999"),
             ("## Summary: 0 nodes", "mads: found no port"),
         ] {
-            let error = readings(&text(bad), None, Moment::default()).unwrap_err();
+            let error =
+                readings(&text(bad), None, Moment::default(), &mut LeftOut::default()).unwrap_err();
             assert!(error.to_string().starts_with(found), "{error}");
         }
     }

@@ -11,6 +11,7 @@
 //! files and live sources (`speakers`).
 
 mod aries_csv;
+mod aries_tiles;
 pub mod delta;
 mod end;
 mod ends;
@@ -19,6 +20,7 @@ mod formats;
 mod gemini;
 mod gm;
 mod gpcdr;
+mod ibswinfo;
 mod jobs;
 pub mod join;
 mod ldms_csv;
@@ -43,9 +45,9 @@ use self::formats::{Format, Read};
 use self::join::{Mismatch, PortMap};
 use self::reading::Reading;
 use crate::ObserveError;
-use crate::text::{Limits, Text};
+use crate::text::{Limits, Text, cells};
 use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut, Missing, Quantity};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Settings for values that the file does not contain.
@@ -139,9 +141,11 @@ pub fn counter_series(
     let mut readings = Vec::new();
     let mut increases = Vec::new();
     let mut left_out = LeftOut::default();
+    let mut systems = BTreeMap::new();
     for text in texts {
         match Content::of(text, fabric, options, &mut left_out)? {
             Content::Readings(more) => readings.extend(more),
+            Content::Systems(more) => systems.extend(more),
             Content::Increases(more) => increases.extend(more),
         }
         if !readings.is_empty() && !increases.is_empty() {
@@ -151,6 +155,21 @@ pub fn counter_series(
         }
     }
     let source = source(texts);
+    if readings.is_empty() && increases.is_empty() && !systems.is_empty() {
+        let said: Vec<String> = left_out.sentences().collect();
+        let error = InputError::new(&source, "the hardware of a switch", "counters of links");
+        let hint = format!(
+            "give it beside the switch's counters (perfquery, ibqueryerrors). {}",
+            said.join(". ")
+        );
+        return Err(error.hint(hint.trim_end().to_owned()).into());
+    }
+    let no_rows = left_out.counts().any(|(why, _)| why == ldms_csv::NO_ROWS);
+    if readings.is_empty() && increases.is_empty() && no_rows {
+        let error = InputError::new(&source, "a header and no rows", "rows of values below it");
+        return Err(error.hint("give the file of the rows too").into());
+    }
+    mads::set_ticks(&mut readings, &systems);
     let mut series = if increases.is_empty() {
         join_readings(readings, &source, fabric, options)?
     } else {
@@ -247,6 +266,8 @@ fn source(texts: &[Text]) -> String {
 enum Content {
     /// Totals of devices, at one or several times.
     Readings(Vec<Reading>),
+    /// Part numbers of switches by GUID.
+    Systems(Vec<(u64, String)>),
     /// Increases by link.
     Increases(Vec<Increase>),
 }
@@ -262,6 +283,7 @@ impl Content {
         let node = options.node.as_deref();
         Ok(match Format::of(text)?.read {
             Read::Increases(read) => Self::Increases(read(text, fabric, options)?),
+            Read::Systems(read) => Self::Systems(read(text, left_out)?),
             Read::Readings(read) | Read::Devices(read) => {
                 Self::Readings(read(text, node, left_out)?)
             }
@@ -296,9 +318,4 @@ pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
         let is_newer = next.moment.time_ns >= newest.moment.time_ns;
         Ok(if is_newer { next } else { newest })
     })
-}
-
-/// Cells of a CSV line, without blanks around them.
-fn cells(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|&b| b == b',').map(<[u8]>::trim_ascii)
 }

@@ -8,7 +8,7 @@
 //! since its further rows may be. A negative region is the whole run.
 
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal, decimal_u32, lossy};
+use crate::text::{Line, Text, lossy, whole};
 use hopbyte_fabric::{
     Direction, End, Fabric, Increase, InputError, LinkId, Missing, Quantity, RouterId,
 };
@@ -171,17 +171,23 @@ impl Columns {
                 .at(line.number));
         }
         let coordinate = |i: &usize| {
-            decimal_u32(words[*i])
+            whole(words[*i])
+                .and_then(|n| u32::try_from(n).ok())
                 .ok_or_else(|| text.error_in(line, words[*i], "a coordinate (a whole number)"))
         };
         let count = |i: usize| {
-            decimal(words[i])
-                .ok_or_else(|| text.error_in(line, words[i], "a count (a whole number)"))
+            whole(words[i]).ok_or_else(|| text.error_in(line, words[i], "a count (a whole number)"))
         };
         let region = |i: usize| {
-            lossy(words[i])
-                .parse::<i64>()
-                .map_err(|_| text.error_in(line, words[i], "a region (a whole number)"))
+            // Negative regions exist.
+            let (sign, digits) = match words[i].strip_prefix(b"-") {
+                Some(digits) => (-1, digits),
+                None => (1, words[i]),
+            };
+            whole(digits)
+                .and_then(|n| i64::try_from(n).ok())
+                .map(|n| sign * n)
+                .ok_or_else(|| text.error_in(line, words[i], "a region (a whole number)"))
         };
         Ok(Row {
             from: self.from.iter().map(coordinate).collect::<Result<_, _>>()?,

@@ -67,6 +67,7 @@ impl Parts<'_> {
                 let (table, of_folder) = table?;
                 reader.read(&table, of_folder, &mut self.notes)?;
             }
+            reader.check_read(&first)?;
             if reader.has_tables() {
                 tables = Some(reader.finish(&mut self.notes));
             }

@@ -9,7 +9,8 @@
 //! The files hold little-endian 32-bit numbers: for links inside each group (source, destination, type 0 green or 1
 //! black), for links between groups (source, destination) with routers numbered across all groups. Each direction is
 //! listed, parallel links repeat. Dragonfly-plus models have `num_router_leaf` and `num_router_spine` instead of rows
-//! and columns, and no types; leaves come first and have the nodes.
+//! and columns, and no types; leaves come first and have the nodes. Models of the canonical dragonfly
+//! (`dragonfly_dally`) have `num_routers`, the routers of a group, all joined to all.
 
 use crate::text::{Line, Text, decimal_u32, float};
 use hopbyte_fabric::bounds::{MAX_DISTANCES, MAX_LINKS, MAX_NODES};
@@ -160,16 +161,34 @@ struct Size {
 
 impl Size {
     fn read(model: &Model<'_>) -> Result<Self, InputError> {
-        let is_plus = model.settings.contains_key(&b"num_router_leaf"[..]);
-        let keys = if is_plus {
-            ["num_router_leaf", "num_router_spine"]
+        let has = |key: &str| model.settings.contains_key(key.as_bytes());
+        let is_plus = has("num_router_leaf");
+        let parts = if is_plus {
+            [
+                model.count("num_router_leaf")?,
+                model.count("num_router_spine")?,
+            ]
+        } else if has("num_routers") && !has("num_router_rows") {
+            [1, model.count("num_routers")?]
         } else {
-            ["num_router_rows", "num_router_cols"]
+            [
+                model.count("num_router_rows")?,
+                model.count("num_router_cols")?,
+            ]
         };
+        for key in ["num_planes", "num_rails"] {
+            if has(key) && model.count(key)? > 1 {
+                let (line, value) = model.settings[key.as_bytes()];
+                return Err(model
+                    .text
+                    .error_in(line, value, format!("1 for {key}"))
+                    .hint("nodes on several planes or rails are not read"));
+            }
+        }
         let size = Self {
             is_plus,
             groups: model.count("num_groups")?,
-            parts: [model.count(keys[0])?, model.count(keys[1])?],
+            parts,
             nodes: model.count("num_cns_per_router")?,
         };
         let [a, b] = size.parts.map(u64::from);

@@ -1,7 +1,7 @@
 //! Table of the formats that describe a machine or a part of it: recognised by content, never by name.
 
 use super::assemble::{self, Parts, finish};
-use super::{Machine, codes, cray, infiniband, inside, own, slingshot, slurm};
+use super::{Machine, codes, cray, flux, infiniband, inside, own, scotch_target, slingshot, slurm};
 use crate::ObserveError;
 use crate::known::{Known, known, names};
 use crate::text::{Line, Text};
@@ -65,6 +65,12 @@ formats! {
         });
     Netloc: "netloc node file", "fabric and its paths", "infiniband", "netloc"
         => Whole(infiniband::netloc::recognise), Read::Machine(assemble::netloc);
+    Flux: "Flux resource graph (JGF, R)", "fabric, a tree of containers", "targets", "flux"
+        => Whole(flux::recognise), Read::Machine(|mut parts| {
+            let plan = flux::read(parts.text, &mut parts.notes)?;
+            let fabric = plan.build(parts.text, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
+        });
     Gemini: "rtr --interconnect of Gemini", "fabric", "cray", "gemini"
         => Recognise::Line(cray::gemini::recognise), Read::Machine(|parts| parts.cray(cray::gemini::read));
     Aries: "rtr --interconnect of Aries", "fabric", "cray", "aries"
@@ -97,6 +103,11 @@ formats! {
             let fabric = inside::nccl::read(parts.text, &mut parts.notes)?;
             finish(fabric, None, parts.routes, parts.notes)
         });
+    ScotchTarget: "Scotch target (.tgt)", "fabric", "targets", "scotch_target"
+        => Recognise::Line(scotch_target::recognise), Read::Machine(|mut parts| {
+            let (fabric, routing) = scotch_target::read(parts.text, &mut parts.notes)?;
+            finish(fabric, routing, parts.routes, parts.notes)
+        });
     Codes: "CODES model (.conf)", "fabric, with the files of links that it names", "dragonfly", "codes"
         => Recognise::Line(codes::recognise), Read::Machine(|mut parts| {
             let fabric = codes::read(parts.text, parts.named, &mut parts.notes)?;
@@ -118,6 +129,8 @@ formats! {
         => Recognise::Line(slingshot::recognise), Read::Machine(|parts| {
             finish(slingshot::read(parts.text)?, None, parts.routes, parts.notes)
         });
+    ServiceLevels: "opensm-sl2vl.dump", "virtual lanes, as a check (`--routes`)", "infiniband", "ib_tables"
+        => Recognise::Line(infiniband::service_levels::recognise), TABLES;
     IbPorts: "ibnetdiscover -p", "fabric", "infiniband", "ibnetdiscover_ports"
         => Recognise::Line(infiniband::port_lines::recognise), Subnet(infiniband::port_lines::read);
     IbRecords: "ibnetdiscover", "fabric", "infiniband", "ibnetdiscover"

@@ -6,6 +6,7 @@
 mod assemble;
 mod codes;
 mod cray;
+mod flux;
 mod formats;
 mod host_files;
 mod hosts;
@@ -15,6 +16,7 @@ mod machine;
 mod names;
 mod own;
 mod rates;
+mod scotch_target;
 mod siblings;
 mod slingshot;
 mod slurm;

@@ -11,14 +11,13 @@
 //! switches form one link. `#` lines and a line of column names come first.
 
 use crate::fabric::names::name;
-use crate::text::{Line, Text, decimal_u32, float};
+use crate::text::{Line, Text, cells, decimal_u32, float};
 use hopbyte_fabric::dragonfly::{SLINGSHOT_HOP, SLINGSHOT_PORT};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
     End, Fabric, FabricBuilder, FabricError, Family, InputError, LinkId, LinkSpec, NodeId,
     RouterId, Shape,
 };
-use memchr::memchr;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Columns that are read.
@@ -48,24 +47,6 @@ pub fn recognise(line: Line<'_>) -> bool {
         Some(_) => cells.next().and_then(jack).is_some(),
         None => false,
     }
-}
-
-/// Cells of a CSV line; quotes protect commas and are removed.
-fn cells(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = Some(line);
-    std::iter::from_fn(move || {
-        let text = rest?.trim_ascii_start();
-        if let Some(inner) = text.strip_prefix(b"\"")
-            && let Some(end) = memchr(b'"', inner)
-        {
-            let behind = &inner[end + 1..];
-            rest = memchr(b',', behind).map(|i| &behind[i + 1..]);
-            return Some(&inner[..end]);
-        }
-        let end = memchr(b',', text);
-        rest = end.map(|i| &text[i + 1..]);
-        Some(text[..end.unwrap_or(text.len())].trim_ascii())
-    })
 }
 
 /// Switch and jack number of `x9000c1r3j100` or `x9000.c1.r3.j100`.

@@ -137,6 +137,12 @@ fn readable(places: &Places, mut source: Source) -> Finding {
             finding.help.push(error.to_string());
         }
     }
+    let agentless = without_agent(Path::new(&finding.place));
+    if agentless > 0 {
+        finding.help.push(format!(
+            "{agentless} files of counters read 'N/A (no PMA)': the port has no performance management agent, so they have no value"
+        ));
+    }
     if layout.ports.is_empty() {
         finding.state = State::Absent;
         finding.help.push(
@@ -160,6 +166,19 @@ fn readable(places: &Places, mut source: Source) -> Finding {
         ));
     }
     finding
+}
+
+/// Counter files of an InfiniBand device whose port has no performance management agent.
+fn without_agent(device: &Path) -> usize {
+    let ports = device.join("ports");
+    let counters = |number: &String| {
+        let folder = ports.join(number).join("counters");
+        let text = names(&folder)
+            .into_iter()
+            .filter_map(move |c| once(&folder.join(c)));
+        text.filter(|t| t == "N/A (no PMA)").count()
+    };
+    names(&ports).iter().map(counters).sum()
 }
 
 /// Remedies that make Linux interfaces report more quantities.

@@ -148,3 +148,30 @@ fn pipes_devices_and_sockets_are_told_apart_before_they_are_opened() {
         assert_eq!(open(path).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }
+
+#[test]
+fn cells_may_be_quoted() {
+    let of = |line: &str| -> Vec<String> {
+        cells(line.as_bytes())
+            .map(|c| lossy(c).into_owned())
+            .collect()
+    };
+    assert_eq!(of("a, b ,,c"), ["a", "b", "", "c"]);
+    assert_eq!(of("\"a,1\", \"b\" ,\"\",c"), ["a,1", "b", "", "c"]);
+    assert_eq!(of("\"say \"\"x\"\", y\",z"), ["say \"\"x\"\", y", "z"]);
+    // Quotes that do not enclose the cell are characters of it.
+    assert_eq!(of("\"a\"b,c"), ["\"a\"b", "c"]);
+    assert_eq!(of("\"open,c"), ["\"open", "c"]);
+    assert_eq!(of(""), [""]);
+    assert_eq!(of("a,"), ["a", ""]);
+}
+
+#[test]
+fn whole_numbers_may_have_a_fraction_of_zero() {
+    assert_eq!(whole(b"18446744073709551615"), Some(u64::MAX));
+    assert_eq!(whole(b"40000.0"), Some(40_000));
+    assert_eq!(whole(b"4e4"), Some(40_000));
+    for bad in [&b"4.5"[..], b"-1.0", b"nan", b"1e300", b"x", b""] {
+        assert_eq!(whole(bad), None);
+    }
+}

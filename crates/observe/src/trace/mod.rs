@@ -5,6 +5,7 @@
 //! calls stay in memory. Numbers of ranks are checked against the size of the files before anything is allocated for
 //! them.
 
+mod allprof;
 mod dumpi;
 mod goal;
 mod requests;
@@ -69,6 +70,16 @@ const TABLE: &[Format] = &[
         ),
         begins: |line, _| dumpi::begins(line.trimmed()),
         read: |source, texts| dumpi::read(source, texts),
+    },
+    Format {
+        known: known(
+            "liballprof trace",
+            "every call with its time, one file per rank",
+            "formats/traffic.md",
+            "traffic",
+        ),
+        begins: |line, _| allprof::begins(line.trimmed()),
+        read: |source, texts| allprof::read(source, texts),
     },
     Format {
         known: known(

@@ -4,7 +4,8 @@
 //! Counts are elements of a datatype, given by its number after them; by default they are doubles if `init` has an
 //! argument, else bytes. All calls are in the world: SimGrid's replay supports no other communicator either. `send`,
 //! `isend`, `recv` and `irecv` have a tag as their second argument; with two arguments in total, as from old
-//! versions, there is none. `test` and `location` are ignored.
+//! versions, there is none. `sendRecv` has the count and partner of the sent and of the received message, then their
+//! datatypes. `test` and `location` are ignored.
 
 use super::requests::Requests;
 use super::{MAX_CALLS, bounded, in_order, signed};
@@ -16,7 +17,7 @@ use hopbyte_fabric::trace::{Call, RankTrace};
 use hopbyte_fabric::{InputError, Trace};
 use std::collections::BTreeMap;
 
-const ACTIONS: [&[u8]; 28] = [
+const ACTIONS: [&[u8]; 30] = [
     b"init",
     b"finalize",
     b"comm_size",
@@ -26,6 +27,8 @@ const ACTIONS: [&[u8]; 28] = [
     b"isend",
     b"recv",
     b"irecv",
+    b"sendRecv",
+    b"sendrecv",
     b"test",
     b"wait",
     b"waitall",
@@ -234,6 +237,8 @@ impl Rank {
             }
             b"send" | b"isend" => self.send(&a, rank, action == b"isend")?,
             b"recv" | b"irecv" => self.receive(&a, rank, action == b"irecv")?,
+            // Counts and partners of both halves, then their datatypes. Tags are not written: one is taken for all.
+            b"sendRecv" | b"sendrecv" => self.exchange(&a)?,
             b"wait" => {
                 let tag = signed(a.word(2)?).unwrap_or(0);
                 let key = (a.rank(0)?, a.rank(1)?, tag);
@@ -311,6 +316,33 @@ impl Rank {
             group: 0,
             request,
         });
+        Ok(())
+    }
+
+    fn exchange(&mut self, a: &Arguments<'_>) -> Result<(), InputError> {
+        const TAG: u32 = 0;
+        let from = match signed(a.word(3)?) {
+            Some(n) if n < 0 => None,
+            _ => Some(a.rank(3)?),
+        };
+        let (to, bytes) = (a.rank(1)?, a.bytes(0, 4)?);
+        let key = (from.unwrap_or(u32::MAX), u32::MAX, -1);
+        let request = self.requests.begin(key);
+        self.push(Call::Receive {
+            from,
+            tag: Some(TAG),
+            group: 0,
+            request: Some(request),
+        });
+        self.push(Call::Send {
+            to,
+            tag: TAG,
+            group: 0,
+            request: None,
+            bytes,
+        });
+        self.requests.end(&key);
+        self.push(Call::Wait { request });
         Ok(())
     }
 

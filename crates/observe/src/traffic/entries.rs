@@ -1,7 +1,7 @@
 //! Traffic entries from files: words to checked numbers, entries to phases.
 
 use crate::ObserveError;
-use crate::text::{Limits, Line, Text, decimal, float, words};
+use crate::text::{Limits, Line, Text, cells, decimal, float, words};
 use hopbyte_fabric::bounds::{MAX_BYTES, MAX_MESSAGES};
 use hopbyte_fabric::{Exchange, InputError, Phase, Stencil, Traffic};
 
@@ -29,7 +29,7 @@ pub(super) fn fields(line: Line<'_>) -> impl Iterator<Item = &[u8]> {
     let content = line.trimmed();
     let commas = content.contains(&b',');
     let content = content.strip_suffix(b",").unwrap_or(content);
-    let cells = commas.then(|| content.split(|&b| b == b',').map(<[u8]>::trim_ascii));
+    let cells = commas.then(|| cells(content));
     let blanks = (!commas).then(|| words(content));
     cells
         .into_iter()

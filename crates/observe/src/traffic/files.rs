@@ -76,7 +76,8 @@ impl Iterator for Files {
 }
 
 /// Files of a list, one name per line, as SimGrid writes beside its traces. Only files below the list's own folder: a
-/// list from an untrusted source cannot name others.
+/// list from an untrusted source cannot name others. Names that are relative to another folder are looked for in the
+/// list's.
 fn listed(list: &Path, text: &Text) -> Option<Vec<PathBuf>> {
     let folder = list.parent()?;
     let mut paths = Vec::new();
@@ -84,8 +85,14 @@ fn listed(list: &Path, text: &Text) -> Option<Vec<PathBuf>> {
         let name = Path::new(std::str::from_utf8(line.trimmed()).ok()?);
         let below = name
             .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-        let path = folder.join(name);
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let mut path = folder.join(name);
+        if !path.is_file()
+            && let Some(own) = name.file_name().map(|own| folder.join(own))
+            && own.is_file()
+        {
+            path = own;
+        }
         if !below || (paths.is_empty() && !path.is_file()) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use super::{
     content_lines, dense, edges, fields, is_comment, line_of, matrix_market, metis, prof, profiles,
-    record, scotch,
+    qaplib, record, scotch,
 };
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -141,6 +141,22 @@ const TABLE: &[Format] = &[
         known: known("dense matrix", "bytes of every pair", PAGE, "traffic"),
         recognise: Recognise::Shape(|n| n.shape.is_square() || (n.numbers && n.head.len() >= 5)),
         read: Read::One(dense::read),
+    },
+    Format {
+        known: known(
+            "QAPLIB instance (.dat)",
+            "flows, the matrix that is no distance",
+            PAGE,
+            "traffic",
+        ),
+        // NPB's `.topo` has lines of three numbers below its one.
+        recognise: Recognise::Shape(|n| {
+            n.numbers
+                && n.head.len() == 1
+                && n.shape.rest != Rest::Same(3)
+                && qaplib::is_instance(n.text)
+        }),
+        read: Read::One(qaplib::read),
     },
     Format {
         known: known("METIS graph", "weights of edges", PAGE, "traffic"),

@@ -16,6 +16,7 @@ mod matrix_market;
 mod metis;
 pub(crate) mod prof;
 mod profiles;
+mod qaplib;
 mod record;
 mod scotch;
 mod spmv;

@@ -101,7 +101,8 @@ impl<'a> PhysRoutes<'a> {
     pub fn read(&mut self, text: &Text) -> Result<(), InputError> {
         let mut route: Vec<(RouterId, u64)> = Vec::new();
         let mut goes_on = false;
-        for line in text.lines() {
+        let before = self.routes;
+        for line in text.lines().filter(|l| !l.trimmed().starts_with(b"#")) {
             for word in line.words() {
                 if word == b"->" {
                     if goes_on || route.is_empty() {
@@ -125,6 +126,12 @@ impl<'a> PhysRoutes<'a> {
             return Err(text
                 .error("the end of the file", "the rest of a route")
                 .hint("is the file cut?"));
+        }
+        if self.routes == before {
+            let found = "an empty file, or comments alone";
+            return Err(text
+                .error(found, "routes {TILES}GEMINI{TILES} -> …")
+                .hint("rtr --phys-routes writes them"));
         }
         Ok(())
     }

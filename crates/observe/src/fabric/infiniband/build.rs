@@ -34,6 +34,7 @@ impl Scan {
         coordinates: Option<&Coordinates>,
         notes: &mut Vec<String>,
     ) -> Result<(Fabric, Addresses), ObserveError> {
+        self.messages.note(&self.file, notes);
         self.check_ends(notes)?;
         self.apply_names(given_names, notes);
         let mut b = FabricBuilder::new(Family::InfiniBand, self.file.clone());
@@ -265,11 +266,16 @@ impl Scan {
             .collect();
         if switches.is_empty() {
             let found = format!("{} adapters and no switch", self.devices.len());
-            return Err(
-                InputError::new(&self.file, found, "at least one switch").hint(
-                    "was the scan run on a host whose port is down? run ibnetdiscover where the fabric is up",
-                ),
-            );
+            let mut cables: HashMap<u32, usize> = HashMap::new();
+            for end in &self.ends {
+                *cables.entry(end.port.0).or_default() += 1;
+            }
+            // An adapter has one or two ports.
+            let hint = match cables.values().filter(|&&n| n > 2).count() {
+                0 => "was the scan run on a host whose port is down? run ibnetdiscover where the fabric is up".into(),
+                n => format!("{n} of them have more than two cables: the file lists its switches as adapters (CA); their type is SW"),
+            };
+            return Err(InputError::new(&self.file, found, "at least one switch").hint(hint));
         }
         let described = |&d: &u32| self.devices[d as usize].description.as_str();
         let counts = count(switches.iter().map(described));

@@ -32,5 +32,8 @@ pub fn read(text: &Text) -> Result<HashMap<u64, String>, InputError> {
         }
         names.insert(guid, name);
     }
+    if names.is_empty() {
+        return Err(text.error("an empty file, or comments alone", "a GUID, then a name"));
+    }
     Ok(names)
 }

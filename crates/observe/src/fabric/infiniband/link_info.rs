@@ -8,11 +8,18 @@
 //!       0x0002c9030004829d     78    1[  ] ==( 4X 10.0 Gbps Active/  LinkUp)==>      13    9[  ] "leaf one" ( )
 //! ```
 //!
-//! Ports, including the far ones, are named by LID and number, so the LID identifies a device here. With `-l` every
-//! line has GUIDs and descriptions of both ends.
+//! Ports, including the far ones, are named by LID and number, so the LID identifies a device here. With `-l` there
+//! are no headings, and every line has port GUIDs and descriptions of both ends:
+//!
+//! ```text
+//! 0x0000000000200001 "      leaf two"      3    7[  ] ==( 4X 2.5 Gbps Active/  LinkUp)==>  0x0000000000200000      2    7[  ] "leaf one" ( )
+//! ```
+//!
+//! All ports of a switch have the switch's GUID, each port of an adapter has its own: a GUID with several ports is a
+//! switch.
 
 use super::rate::Rate;
-use super::{DeviceKind, End, PortKey, Scan, port_number};
+use super::{DeviceKind, End, Messages, PortKey, Scan, port_number};
 use crate::text::{Line, Text, decimal_u32, float, hexadecimal, words};
 use hopbyte_fabric::InputError;
 use memchr::{memchr, memmem, memrchr};
@@ -25,6 +32,11 @@ pub fn recognise(line: Line<'_>) -> bool {
 
 /// Reads a scan.
 pub fn read(text: &Text) -> Result<Scan, InputError> {
+    let mut messages = Messages::default();
+    let content = text.lines().find(|&l| !is_blank(l) && !messages.take(l));
+    if content.is_some_and(|l| recognise(l) && is_named(l)) {
+        return read_lines(text);
+    }
     let mut reader = Reader {
         text,
         scan: Scan::new(text),
@@ -34,6 +46,9 @@ pub fn read(text: &Text) -> Result<Scan, InputError> {
     for line in text.lines() {
         let trimmed = line.trimmed();
         if trimmed.is_empty() || trimmed.starts_with(b"#") {
+            continue;
+        }
+        if reader.scan.messages.take(line) {
             continue;
         }
         if recognise(line) {
@@ -96,6 +111,10 @@ impl<'a> Reader<'a> {
         else {
             return Ok(()); // down, nothing cabled
         };
+        if is_unavailable(far) {
+            self.scan.messages.add(line);
+            return Ok(());
+        }
         let Some(quote) = memchr(b'"', far) else {
             return Err(wrong());
         };
@@ -163,6 +182,118 @@ impl<'a> Reader<'a> {
         self.by_lid.insert(lid, (device, seen));
         device
     }
+}
+
+fn is_blank(line: Line<'_>) -> bool {
+    matches!(line.trimmed().first(), None | Some(b'#'))
+}
+
+/// Whether the near port has a description: a line of `-l`.
+fn is_named(line: Line<'_>) -> bool {
+    split_at(line.bytes, b"==(").is_some_and(|(near, _)| memchr(b'"', near).is_some())
+}
+
+/// The port answered for itself, the peer did not.
+fn is_unavailable(far: &[u8]) -> bool {
+    far.trim_ascii().starts_with(b"\"Port not available\"")
+}
+
+/// A port of a line of `-l`.
+struct Named<'a> {
+    guid: u64,
+    lid: u32,
+    number: u16,
+    name: &'a [u8],
+}
+
+/// Reads a scan made with `-l`.
+fn read_lines(text: &Text) -> Result<Scan, InputError> {
+    let mut scan = Scan::new(text);
+    let mut ports: Vec<Named<'_>> = Vec::new();
+    let mut cables = Vec::new();
+    for line in text.lines() {
+        if is_blank(line) || scan.messages.take(line) {
+            continue;
+        }
+        let expected = "0xGUID \"NAME\" LID PORT[ ] ==( STATE )==> 0xGUID LID PORT[ ] \"NAME\"";
+        let wrong = || text.error_at(line, expected);
+        let (near, rest) = split_at(line.bytes, b"==(").ok_or_else(wrong)?;
+        let (state, far) = split_at(rest, b")==>").ok_or_else(wrong)?;
+        let (open, close) = (memchr(b'"', near), memrchr(b'"', near));
+        let (Some(open), Some(close)) = (open, close.filter(|c| Some(*c) > open)) else {
+            return Err(wrong());
+        };
+        let place = [&near[..open], b" ", &near[close + 1..]].concat();
+        let name = near[open + 1..close].trim_ascii();
+        ports.push(named(text, line, &place, name)?);
+        let mut parts = words(state);
+        let width = parts.next().unwrap_or_default();
+        let Some(rate) = Rate::of_lane(width, parts.next().and_then(float)) else {
+            continue; // down, nothing cabled
+        };
+        if is_unavailable(far) {
+            scan.messages.add(line);
+            continue;
+        }
+        let (place, name) = far.split_at(memchr(b'"', far).ok_or_else(wrong)?);
+        let name = name.split(|&b| b == b'"').nth(1).unwrap_or_default();
+        ports.push(named(text, line, place, name.trim_ascii())?);
+        cables.push((ports.len() - 2, rate, line.number));
+    }
+    let mut numbers: HashMap<u64, (u16, bool)> = HashMap::new();
+    for port in &ports {
+        let (first, several) = numbers.entry(port.guid).or_insert((port.number, false));
+        *several |= *first != port.number;
+    }
+    let mut devices: HashMap<u64, u32> = HashMap::new();
+    let keys: Vec<PortKey> = ports
+        .iter()
+        .map(|port| {
+            let device = *devices.entry(port.guid).or_insert_with(|| {
+                let is_switch = numbers.get(&port.guid).is_some_and(|n| n.1);
+                let kind = if is_switch {
+                    DeviceKind::Switch
+                } else {
+                    DeviceKind::Adapter
+                };
+                scan.device(kind, super::guid_text(port.guid), Some(port.guid))
+            });
+            scan.describe(device, port.name);
+            let key = (device, port.number);
+            scan.address(key, Some(port.guid), Some(port.lid), 0);
+            key
+        })
+        .collect();
+    scan.ends
+        .extend(cables.into_iter().map(|(i, rate, line)| End {
+            port: keys[i],
+            peer: keys[i + 1],
+            rate,
+            line,
+        }));
+    Ok(scan)
+}
+
+/// Reads `0xGUID LID PORT[ ]`.
+fn named<'a>(
+    text: &Text,
+    line: Line<'_>,
+    place: &[u8],
+    name: &'a [u8],
+) -> Result<Named<'a>, InputError> {
+    let wrong = || text.error_in(line, place.trim_ascii(), "0xGUID LID PORT[ ]");
+    let end = memrchr(b'[', place).ok_or_else(wrong)?;
+    let parts: Vec<&[u8]> = words(&place[..end]).collect();
+    let [guid, lid, number] = parts[..] else {
+        return Err(wrong());
+    };
+    let guid = guid.starts_with(b"0x").then(|| hexadecimal(guid)).flatten();
+    Ok(Named {
+        guid: guid.ok_or_else(wrong)?,
+        lid: decimal_u32(lid).ok_or_else(wrong)?,
+        number: port_number(text, line, number)?,
+        name,
+    })
 }
 
 fn split_at<'a>(text: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {

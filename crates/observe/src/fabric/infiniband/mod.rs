@@ -10,10 +10,12 @@ pub(super) mod guid_names;
 pub(super) mod ibdm_topology;
 mod lid_matrix;
 pub(super) mod link_info;
+mod messages;
 pub(super) mod netloc;
 pub(super) mod port_lines;
 pub(crate) mod rate;
 pub(super) mod records;
+pub(super) mod service_levels;
 pub(super) mod subnet_list;
 pub(super) mod tables;
 mod torus_conf;
@@ -21,6 +23,7 @@ pub(super) mod torus_dump;
 
 use crate::text::{Line, Text};
 use hopbyte_fabric::{InputError, NodeId, RouterId};
+pub use messages::Messages;
 use rate::Rate;
 use std::collections::HashMap;
 
@@ -90,6 +93,8 @@ pub struct Scan {
     pub ports: HashMap<PortKey, Port>,
     /// Cabled ports in the order of the file.
     pub ends: Vec<End>,
+    /// Warnings and errors of the tool among its output.
+    pub messages: Messages,
 }
 
 /// Target of a LID or GUID.
@@ -120,6 +125,7 @@ impl Scan {
             devices: Vec::new(),
             ports: HashMap::new(),
             ends: Vec::new(),
+            messages: Messages::default(),
         }
     }
 

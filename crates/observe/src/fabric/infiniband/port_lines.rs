@@ -43,6 +43,9 @@ pub fn read(text: &Text) -> Result<Scan, InputError> {
         if trimmed.is_empty() || trimmed.starts_with(b"#") || trimmed.starts_with(b"DR path") {
             continue;
         }
+        if reader.scan.messages.take(line) {
+            continue;
+        }
         reader.line(line)?;
     }
     Ok(reader.scan)

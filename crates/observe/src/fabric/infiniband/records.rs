@@ -18,6 +18,7 @@ use super::{DeviceKind, End, Scan, port_number};
 use crate::text::{Line, Text, decimal_u32, hexadecimal, words};
 use hopbyte_fabric::InputError;
 use memchr::memchr;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Words that begin a record.
@@ -66,6 +67,9 @@ pub fn read(text: &Text) -> Result<Scan, InputError> {
         if trimmed.is_empty() || trimmed.starts_with(b"#") {
             continue;
         }
+        if reader.scan.messages.take(line) {
+            continue;
+        }
         reader.line(Line {
             bytes: trimmed,
             ..line
@@ -79,7 +83,7 @@ struct Reader<'a> {
     text: &'a Text,
     scan: Scan,
     /// Device by id, and whether its own record was seen.
-    by_id: HashMap<&'a [u8], (u32, bool)>,
+    by_id: HashMap<Cow<'a, [u8]>, (u32, bool)>,
     current: Option<u32>,
     guid: Option<u64>,
 }
@@ -124,7 +128,7 @@ impl<'a> Reader<'a> {
                 .error_at(line, "TYPE PORTS \"ID\" # \"DESCRIPTION\"")
         })?;
         let device = self.device(id, Some(kind), line)?;
-        if let Some((_, seen)) = self.by_id.get_mut(id) {
+        if let Some((_, seen)) = self.by_id.get_mut(&full(id)) {
             if *seen {
                 return Err(self
                     .text
@@ -171,7 +175,7 @@ impl<'a> Reader<'a> {
         // An adapter's own LID precedes the quoted description, the peer's follows it.
         let own = &comment[..memchr(b'"', comment).unwrap_or(0)];
         let (description, far) = quoted(comment).unwrap_or_default();
-        if !self.by_id.get(id).is_some_and(|&(_, seen)| seen) {
+        if !self.by_id.get(&full(id)).is_some_and(|&(_, seen)| seen) {
             self.scan.describe(peer.0, description);
         }
         let lmc = value_after(own, b"lmc").unwrap_or(0).min(7) as u8;
@@ -209,7 +213,7 @@ impl<'a> Reader<'a> {
             Some(b"H-" | b"R-") => Some(DeviceKind::Adapter),
             _ => None,
         };
-        if let Some(&(device, _)) = self.by_id.get(id) {
+        if let Some(&(device, _)) = self.by_id.get(&full(id)) {
             let own = &mut self.scan.devices[device as usize];
             if let Some(kind) = kind {
                 if by_letter.is_none() {
@@ -238,7 +242,7 @@ impl<'a> Reader<'a> {
         let device = self
             .scan
             .device(first_kind, crate::fabric::names::name(id), guid);
-        self.by_id.insert(id, (device, false));
+        self.by_id.insert(full(id), (device, false));
         Ok(device)
     }
 
@@ -248,7 +252,7 @@ impl<'a> Reader<'a> {
             .by_id
             .iter()
             .filter(|(id, (_, seen))| !seen && !matches!(id.get(..2), Some(b"S-" | b"H-" | b"R-")))
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
             .min();
         match unknown {
             None => Ok(()),
@@ -257,6 +261,18 @@ impl<'a> Reader<'a> {
                 .error(crate::text::excerpt(id), "a record for every device")
                 .hint("ports are cabled to it, but no Switch, Ca or Hca line describes it; is the file cut?")),
         }
+    }
+}
+
+/// The id with all digits of its GUID: `S-8f10500` and `S-0000000008f10500` are one device.
+fn full(id: &[u8]) -> Cow<'_, [u8]> {
+    let digits = match id.first_chunk::<2>() {
+        Some(b"S-" | b"H-" | b"R-") if id.len() != 18 => hexadecimal(&id[2..]),
+        _ => None,
+    };
+    match digits {
+        Some(guid) => Cow::Owned([&id[..2], format!("{guid:016x}").as_bytes()].concat()),
+        None => Cow::Borrowed(id),
     }
 }
 

@@ -25,7 +25,7 @@
 //! LIDs are hexadecimal, ports decimal; port 0 is the switch itself. Entries are used unchanged; pairs without an
 //! entry have no route.
 
-use super::{Addresses, Target, guid_text, lid_matrix, torus_conf};
+use super::{Addresses, Messages, Target, guid_text, lid_matrix, service_levels, torus_conf};
 use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal, hexadecimal};
 use hopbyte_fabric::routing::{ForwardingTables, position};
@@ -49,7 +49,7 @@ fn guid_and_lids(line: Line<'_>) -> Option<(u64, u32, u32)> {
     let mut words = line.words();
     let guid = words
         .next()
-        .filter(|w| w.starts_with(b"0x") && w.len() == 18)?;
+        .filter(|w| w.starts_with(b"0x") && w.len() <= 18)?;
     let mut lid = || {
         let word = words.next().filter(|w| w.starts_with(b"0x"))?;
         hexadecimal(word).and_then(|l| u32::try_from(l).ok())
@@ -61,6 +61,18 @@ fn guid_and_lids(line: Line<'_>) -> Option<(u64, u32, u32)> {
         last,
     ))
 }
+
+/// Other files of OpenSM that are read beside tables.
+const COMPANIONS: [fn(Line<'_>) -> bool; 4] = [
+    recognise_guid2lid,
+    torus_conf::recognise,
+    lid_matrix::recognise,
+    service_levels::recognise,
+];
+
+/// Expected content of a file of routes, and a hint.
+const EXPECTED: &str = "forwarding tables";
+const HINT: &str = "ibroute, dump_fts and OpenSM (opensm-lfts.dump, opensm.fdbs) write them";
 
 /// Collects the tables of all files.
 pub struct TableReader<'a> {
@@ -82,6 +94,8 @@ pub struct TableReader<'a> {
     repeated: BTreeSet<String>,
     /// Tables that end without their entry count.
     cut: Vec<String>,
+    /// Whether any file had content that was read.
+    read: bool,
 }
 
 /// The switch of the current entries.
@@ -119,6 +133,7 @@ impl<'a> TableReader<'a> {
             uncabled: BTreeSet::new(),
             repeated: BTreeSet::new(),
             cut: Vec::new(),
+            read: false,
         }
     }
 
@@ -132,20 +147,38 @@ impl<'a> TableReader<'a> {
     ) -> Result<(), InputError> {
         let is_content = |l: &Line<'_>| !matches!(l.trimmed().first(), None | Some(b'#'));
         let first = text.lines().find(is_content);
-        if first.is_some_and(recognise_guid2lid) {
-            return self.read_guid2lid(text);
-        }
-        if first.is_some_and(torus_conf::recognise) {
-            return torus_conf::check(text, self.fabric, &self.addresses, notes);
-        }
-        if first.is_some_and(lid_matrix::recognise) {
-            return lid_matrix::check(text, self.fabric, &self.addresses, notes);
-        }
-        if of_folder && !first.is_some_and(recognise) {
+        let is = |recognise: fn(Line<'_>) -> bool| first.is_some_and(recognise);
+        if of_folder && !is(recognise) && !COMPANIONS.iter().any(|&recognise| is(recognise)) {
             notes.push(format!("{} holds no forwarding tables", text.file()));
             return Ok(());
         }
-        self.read_tables(text)
+        if first.is_none() {
+            let found = "an empty file, or comments alone";
+            return Err(text.error(found, EXPECTED).hint(HINT));
+        }
+        self.read = true;
+        if is(recognise_guid2lid) {
+            return self.read_guid2lid(text);
+        }
+        if is(torus_conf::recognise) {
+            return torus_conf::check(text, self.fabric, &self.addresses, notes);
+        }
+        if is(lid_matrix::recognise) {
+            return lid_matrix::check(text, self.fabric, &self.addresses, notes);
+        }
+        if is(service_levels::recognise) {
+            return service_levels::check(text, self.fabric, &self.addresses, notes);
+        }
+        self.read_tables(text, notes)
+    }
+
+    /// Refuses `files` without any content that was read.
+    pub fn check_read(&self, files: &str) -> Result<(), InputError> {
+        if self.read {
+            return Ok(());
+        }
+        let found = "files without forwarding tables";
+        Err(InputError::new(files, found, EXPECTED).hint(HINT))
     }
 
     fn read_guid2lid(&mut self, text: &Text) -> Result<(), InputError> {
@@ -163,30 +196,22 @@ impl<'a> TableReader<'a> {
         Ok(())
     }
 
-    fn read_tables(&mut self, text: &Text) -> Result<(), InputError> {
+    fn read_tables(&mut self, text: &Text, notes: &mut Vec<String>) -> Result<(), InputError> {
         let mut section: Option<Section> = None;
+        let mut messages = Messages::default();
         for line in text.lines() {
             let trimmed = line.trimmed();
             match trimmed.first() {
                 None | Some(b'#') => {}
+                Some(b'0') if section.is_some() && plain_entry(trimmed).is_some() => {
+                    self.entry_line(text, line, &mut section)?;
+                }
+                _ if messages.take(line) => {}
                 _ if trimmed.ends_with(b"lids dumped") => {
                     check_count(text, line, section.as_ref().map(|s| s.lines))?;
                     self.close(section.take());
                 }
-                Some(b'0') => {
-                    let Some(section) = &mut section else {
-                        return Err(text.error_at(line, "a heading 'Unicast lids …' first"));
-                    };
-                    section.lines += 1;
-                    if let Some((node, port)) = self.entry(text, line)? {
-                        let known = &mut section.ports[node.index()];
-                        let other = std::mem::replace(known, port + 1);
-                        if other != 0 && other != port + 1 {
-                            let node = &self.fabric.node(node).name;
-                            self.repeated.insert(format!("{node} in {}", section.name));
-                        }
-                    }
-                }
+                Some(b'0') => self.entry_line(text, line, &mut section)?,
                 Some(b'U' | b'd') => {
                     self.close_cut(section.take());
                     section = Some(self.heading(text, line)?);
@@ -196,6 +221,28 @@ impl<'a> TableReader<'a> {
             }
         }
         self.close_cut(section);
+        messages.note(text.file(), notes);
+        Ok(())
+    }
+
+    fn entry_line(
+        &mut self,
+        text: &Text,
+        line: Line<'_>,
+        section: &mut Option<Section>,
+    ) -> Result<(), InputError> {
+        let Some(section) = section else {
+            return Err(text.error_at(line, "a heading 'Unicast lids …' first"));
+        };
+        section.lines += 1;
+        if let Some((node, port)) = self.entry(text, line)? {
+            let known = &mut section.ports[node.index()];
+            let other = std::mem::replace(known, port + 1);
+            if other != 0 && other != port + 1 {
+                let node = &self.fabric.node(node).name;
+                self.repeated.insert(format!("{node} in {}", section.name));
+            }
+        }
         Ok(())
     }
 

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! In 1.x caches are `<object type="Cache" depth="3">`, packages may be named `Socket`, and a NUMA node contains its
-//! cores. Cores are numbered in the order of the file, as in hwloc; hardware threads are aliases of their core.
+//! cores. Cores are numbered in the order of the file, as in hwloc; hardware threads are aliases of their core. Cores
+//! without a hardware thread in the machine's `allowed_cpuset` keep their number and are left out.
 
 use super::{BETWEEN_PACKAGES, INSIDE_PACKAGE, Inside, Rate, line, parse, pci_device};
 use crate::ObserveError;
@@ -36,14 +37,23 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
     let mut reader = Reader {
         text,
         inside: Inside::new(text),
+        allowed: None,
+        outside: 0,
     };
     let objects: Vec<Node<'_, '_>> = children(root).collect();
     let [machine] = objects[..] else {
         let found = format!("{} objects at the top", objects.len());
         return Err(text.error(found, "one machine").at(line(root)).into());
     };
+    reader.allowed = machine.attribute("allowed_cpuset").and_then(CpuSet::parse);
     let top = reader.inside.router("machine");
     reader.children(machine, top)?;
+    if reader.outside > 0 {
+        notes.push(format!(
+            "{} cores are outside the allowed set of the machine (allowed_cpuset) and left out",
+            reader.outside
+        ));
+    }
     let nvlink = root
         .children()
         .any(|e| e.attribute("name") == Some("NVLinkBandwidth"));
@@ -75,12 +85,56 @@ fn kind<'a>(object: Node<'a, '_>) -> &'a str {
     object.attribute("type").unwrap_or_default()
 }
 
+/// A set of hardware threads: words of 32 bits in hexadecimal, the highest first; `0xf...f` continues without end.
+struct CpuSet {
+    words: Vec<u32>,
+    endless: bool,
+}
+
+impl CpuSet {
+    fn parse(text: &str) -> Option<Self> {
+        let mut endless = false;
+        let mut words = Vec::new();
+        for (i, word) in text.split(',').enumerate() {
+            let digits = word.trim().strip_prefix("0x").unwrap_or(word.trim());
+            match digits {
+                "f...f" if i == 0 => endless = true,
+                "" => words.push(0),
+                digits => words.push(u32::from_str_radix(digits, 16).ok()?),
+            }
+        }
+        words.reverse();
+        Some(Self { words, endless })
+    }
+
+    fn has(&self, thread: usize) -> bool {
+        match self.words.get(thread / 32) {
+            Some(word) => word >> (thread % 32) & 1 == 1,
+            None => self.endless,
+        }
+    }
+}
+
 struct Reader<'a> {
     text: &'a Text,
     inside: Inside,
+    /// Hardware threads that may be used, if the file says so.
+    allowed: Option<CpuSet>,
+    /// Cores without one.
+    outside: usize,
 }
 
 impl Reader<'_> {
+    /// Whether a hardware thread below an object may be used; an unnumbered one may.
+    fn may_run(&self, object: Node<'_, '_>) -> bool {
+        let Some(allowed) = &self.allowed else {
+            return true;
+        };
+        let mut threads = object.descendants().filter(|o| kind(*o) == "PU").peekable();
+        let number = |pu: Node<'_, '_>| pu.attribute("os_index").and_then(|i| i.parse().ok());
+        threads.peek().is_none() || threads.any(|pu| number(pu).is_none_or(|i| allowed.has(i)))
+    }
+
     fn children(&mut self, of: Node<'_, '_>, at: RouterId) -> Result<(), ObserveError> {
         for object in children(of) {
             self.object(object, at)?;
@@ -101,6 +155,10 @@ impl Reader<'_> {
             // A file without cores: each hardware thread is a node.
             "PU" => {
                 self.inside.count("hardware thread");
+                if !self.may_run(object) {
+                    self.outside += 1;
+                    return Ok(());
+                }
                 let name = format!("pu {}", os_index.unwrap_or("?"));
                 self.inside.device(&name, at, "core", inside);
             }
@@ -139,6 +197,10 @@ impl Reader<'_> {
     /// A core with its hardware threads as aliases.
     fn core(&mut self, core: Node<'_, '_>, at: RouterId) {
         let n = self.inside.count("core");
+        if !self.may_run(core) {
+            self.outside += 1;
+            return;
+        }
         let name = format!("core {n}");
         let node = self
             .inside

@@ -20,7 +20,19 @@ use std::collections::HashMap;
 
 /// Whether a line begins a topology.
 pub fn recognise(line: Line<'_>) -> bool {
-    line.trimmed().starts_with(b"<system version=")
+    let line = line.trimmed();
+    line == b"<system>" || line.starts_with(b"<system version=")
+}
+
+/// Class of a PCI device by the elements below it.
+fn class_by_content(pci: Node<'_, '_>) -> Option<u32> {
+    let has = |tag: &str| pci.children().any(|e| e.has_tag_name(tag));
+    match () {
+        () if has("gpu") => Some(0x03_0200),
+        () if has("nic") || has("net") => Some(0x02_0000),
+        () if has("pci") => Some(0x06_0400),
+        () => None,
+    }
 }
 
 /// Rate of one NVLink each way in GB/s by the GPU's architecture; NCCL counts links and takes the rate from the chip
@@ -52,6 +64,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         gpus: HashMap::new(),
         nvlinks: Vec::new(),
         unknown: 0,
+        nameless: 0,
     };
     let cpus: Vec<Node<'_, '_>> = root.children().filter(|e| e.has_tag_name("cpu")).collect();
     for cpu in &cpus {
@@ -73,6 +86,12 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         notes.push(format!(
             "{} machines by host_hash: only NVLinks join them",
             reader.hosts.len()
+        ));
+    }
+    if reader.nameless > 0 {
+        notes.push(format!(
+            "{} PCI devices have no class and nothing below them, and are left out",
+            reader.nameless
         ));
     }
     Ok(reader.inside.finish(text, notes)?)
@@ -99,6 +118,8 @@ struct Reader<'a> {
     nvlinks: Vec<NvLink>,
     /// GPUs with NVLinks and without an architecture that is known.
     unknown: usize,
+    /// PCI devices without a class or anything below them.
+    nameless: usize,
 }
 
 impl Reader<'_> {
@@ -156,10 +177,18 @@ impl Reader<'_> {
         let bus = pci
             .attribute("busid")
             .ok_or_else(|| self.wrong(pci, "a busid"))?;
-        let class = pci
-            .attribute("class")
-            .and_then(|c| u32::from_str_radix(c.trim_start_matches("0x"), 16).ok());
-        let class = class.ok_or_else(|| self.wrong(pci, "a class such as 0x030200"))?;
+        let class = match pci.attribute("class") {
+            Some(class) => u32::from_str_radix(class.trim_start_matches("0x"), 16)
+                .map_err(|_| self.wrong(pci, "a class such as 0x030200"))?,
+            // NCCL fills in what files by hand leave out, from the running machine; what is below tells it too.
+            None => match class_by_content(pci) {
+                Some(class) => class,
+                None => {
+                    self.nameless += 1;
+                    return Ok(());
+                }
+            },
+        };
         let rate = rate(pci).unwrap_or(Rate::assumed(INSIDE_PACKAGE));
         // The last two digits are the programming interface.
         let Some(what) = pci_device(class >> 8) else {

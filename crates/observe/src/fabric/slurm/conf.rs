@@ -11,7 +11,7 @@
 //! `scontrol show topology` prints the same with a `Level=`, and for every switch of switches all nodes below it.
 //! Keys are case-insensitive, `#` begins a comment, a backslash at the end continues the line.
 
-use super::{Block, Names, Plan, Switch};
+use super::{Block, Names, Plan, Switch, not_a_tree};
 use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal_u32, lossy, words};
 use hopbyte_fabric::InputError;
@@ -172,6 +172,10 @@ impl Reader<'_> {
                         "blocks are",
                         "left out: the file has switches too",
                     );
+                }
+                // Files of sites that never loaded in Slurm are read as the graph that they describe.
+                if let Some((why, line)) = not_a_tree(&self.switches) {
+                    notes.push(format!("Slurm refuses this file: line {line} has {why}"));
                 }
                 Ok(Plan::Tree(self.switches))
             }

@@ -11,12 +11,13 @@ use super::names::note_of;
 use crate::placement::host_list;
 use crate::text::Text;
 use hopbyte_fabric::AssumedRates;
+use hopbyte_fabric::bounds::product;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
-    Direction, End, Fabric, FabricBuilder, FabricError, Family, LinkId, LinkSpec, NodeId, RouterId,
-    Shape,
+    Direction, End, Fabric, FabricBuilder, FabricError, Family, InputError, LinkId, LinkSpec,
+    NodeId, RouterId, Shape,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Assumed capacity of a node's link, one direction, as in specs: 100 Gbit/s.
 pub(super) const CAPACITY: BytesPerSecond = BytesPerSecond(12.5e9);
@@ -75,7 +76,7 @@ pub struct Torus {
     pub name: String,
     /// Nodes along each dimension.
     pub dims: [u32; 3],
-    /// Nodes in order.
+    /// Nodes in order, x fastest; empty for positions that no region fills.
     pub nodes: Vec<String>,
     /// Line.
     pub line: u64,
@@ -103,6 +104,7 @@ impl Plan {
     /// Builds the fabric.
     pub fn build(self, text: &Text, notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
         notes.push(AssumedRates::full(CAPACITY).describe());
+        self.check(text)?;
         match self {
             Self::Tree(switches) => tree(text, &switches, notes),
             Self::Blocks { sizes, blocks } => tree(text, &block_tree(&sizes, blocks), notes),
@@ -117,10 +119,116 @@ impl Plan {
                 toruses(text, rings.into_iter().map(as_torus).collect())
             }
             Self::Toruses(list) => {
-                notes.push("nodes of a torus fill x first, then y, then z (assumed)".into());
+                let is_empty = |n: &&String| n.is_empty();
+                let empty = list.iter().flat_map(|t| &t.nodes).filter(is_empty).count();
+                if empty > 0 {
+                    notes.push(format!(
+                        "{empty} positions are in no region: a router without a node is assumed there"
+                    ));
+                }
                 toruses(text, list)
             }
         }
+    }
+
+    /// Refuses plans that Slurm's plugins refuse: names that are not unique, sizes of blocks that do not combine, rings
+    /// that are too long.
+    fn check(&self, text: &Text) -> Result<(), InputError> {
+        match self {
+            // The tree itself is checked while it is built.
+            Self::Tree(_) => Ok(()),
+            Self::Blocks { sizes, blocks } => {
+                once(text, "block", blocks.iter().map(|b| (&*b.name, b.line)))?;
+                check_sizes(text, sizes)
+            }
+            Self::Rings(rings) => {
+                once(text, "ring", rings.iter().map(|r| (&*r.name, r.line)))?;
+                match rings.iter().find(|r| r.nodes.len() > MOST_IN_RING) {
+                    None => Ok(()),
+                    Some(ring) => {
+                        let found = format!("{} nodes in ring {}", ring.nodes.len(), ring.name);
+                        let expected = format!("at most {MOST_IN_RING}, as Slurm accepts");
+                        Err(text.error(found, expected).at(ring.line))
+                    }
+                }
+            }
+            Self::Toruses(list) => {
+                once(text, "torus", list.iter().map(|t| (&*t.name, t.line)))?;
+                let nodes = list
+                    .iter()
+                    .flat_map(|t| t.nodes.iter().map(|n| (&**n, t.line)));
+                once(text, "node", nodes.filter(|(name, _)| !name.is_empty()))
+            }
+        }
+    }
+}
+
+/// Refuses a name that occurs twice.
+fn once<'a>(
+    text: &Text,
+    what: &str,
+    mut names: impl Iterator<Item = (&'a str, u64)>,
+) -> Result<(), InputError> {
+    let mut seen = HashSet::new();
+    let twice = names.find(|(name, _)| !seen.insert(*name));
+    twice.map_or(Ok(()), |(name, line)| {
+        Err(text.error(name, format!("every {what} once")).at(line))
+    })
+}
+
+/// The first reason why switches are not a tree to Slurm, with its line: a child that is not listed, or switches that
+/// are below themselves.
+fn not_a_tree(switches: &[Switch]) -> Option<(String, u64)> {
+    let of: HashMap<&str, usize> = (0..).zip(switches).map(|(i, s)| (&*s.name, i)).collect();
+    let mut waits = vec![0; switches.len()];
+    let mut parents: Vec<Vec<usize>> = vec![Vec::new(); switches.len()];
+    for (i, switch) in switches.iter().enumerate() {
+        for child in &switch.children {
+            match of.get(&**child) {
+                Some(&c) if c != i => {
+                    parents[c].push(i);
+                    waits[i] += 1;
+                }
+                _ => return Some((format!("{child} below {}", switch.name), switch.line)),
+            }
+        }
+    }
+    // Levels from the leaves up: what remains is below itself.
+    let mut ready: Vec<usize> = (0..switches.len()).filter(|&i| waits[i] == 0).collect();
+    while let Some(at) = ready.pop() {
+        for &parent in &parents[at] {
+            waits[parent] -= 1;
+            if waits[parent] == 0 {
+                ready.push(parent);
+            }
+        }
+    }
+    let first = waits.iter().position(|&w| w > 0)?;
+    let found = format!(
+        "{} below itself, over {}",
+        switches[first].name,
+        switches[first].children.join(", ")
+    );
+    Some((found, switches[first].line))
+}
+
+/// Nodes of a ring at most (`MAX_RING_SIZE` of Slurm).
+const MOST_IN_RING: usize = 16;
+
+/// Sizes are the smallest one times powers of two up to 2^15.
+fn check_sizes(text: &Text, sizes: &[u32]) -> Result<(), InputError> {
+    let base = sizes.first().copied().unwrap_or(1);
+    let fits = |&&size: &&u32| {
+        base > 0 && size % base == 0 && (size / base).is_power_of_two() && size / base <= 1 << 15
+    };
+    match sizes.iter().find(|s| !fits(s)) {
+        None => Ok(()),
+        Some(size) => Err(text
+            .error(
+                format!("block size {size}"),
+                format!("the first size, {base}, times a power of two"),
+            )
+            .hint("Slurm refuses other block sizes")),
     }
 }
 
@@ -309,7 +417,7 @@ fn toruses(text: &Text, list: Vec<Torus>) -> Result<Fabric, FabricError> {
     }
     let kind = b.kind("cable", false);
     for torus in list {
-        let positions: u64 = torus.dims.iter().map(|&d| u64::from(d)).product();
+        let positions = product(torus.dims.map(u64::from));
         if positions != torus.nodes.len() as u64 {
             let found = format!("{} nodes in {}", torus.nodes.len(), torus.name);
             let expected = format!("{positions}, the number of positions in {:?}", torus.dims);
@@ -326,7 +434,11 @@ fn toruses(text: &Text, list: Vec<Torus>) -> Result<Fabric, FabricError> {
         };
         for (i, node) in torus.nodes.iter().enumerate() {
             let place = coord(i);
-            b.router(node.clone(), if one { &place } else { &[] });
+            let name = match node.as_str() {
+                "" => format!("{}-{}-{}-{}", torus.name, place[0], place[1], place[2]),
+                node => node.to_owned(),
+            };
+            b.router(name, if one { &place } else { &[] });
         }
         for i in 0..torus.nodes.len() {
             let here = coord(i);
@@ -354,7 +466,8 @@ fn toruses(text: &Text, list: Vec<Torus>) -> Result<Fabric, FabricError> {
                 }
             }
         }
-        for (i, node) in torus.nodes.into_iter().enumerate() {
+        let filled = |(_, node): &(usize, String)| !node.is_empty();
+        for (i, node) in torus.nodes.into_iter().enumerate().filter(filled) {
             let router = RouterId::of(first + i);
             let host = b.kind("host", true);
             let end = End::Node(NodeId::of(b.node_count()));

@@ -15,10 +15,11 @@
 //! `flat`.
 
 use super::yaml::{self, Value, Yaml};
-use super::{Block, Names, Plan, Switch, Torus};
-use crate::fabric::names::name;
+use super::{Block, MOST_NAMES, Names, Plan, Switch, Torus, not_a_tree};
+use crate::fabric::names::{name, note_of};
 use crate::text::{Line, Text};
 use hopbyte_fabric::InputError;
+use hopbyte_fabric::bounds::product;
 use std::cell::RefCell;
 
 /// The kinds of topology.
@@ -63,7 +64,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
             others.join(", ")
         ));
     }
-    reader.plan(chosen)
+    reader.plan(chosen, notes)
 }
 
 struct Reader<'a> {
@@ -112,17 +113,21 @@ impl Reader<'_> {
         names.ok_or_else(|| self.wrong(value, "names such as node[01-16,20],other"))
     }
 
-    fn plan(&self, topology: &Yaml) -> Result<Plan, InputError> {
+    fn plan(&self, topology: &Yaml, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         let given: Vec<&str> = KINDS
             .into_iter()
-            .filter(|k| topology.get(k).is_some_and(|v| !v.is_empty()))
+            .filter(|k| {
+                topology
+                    .get(k)
+                    .is_some_and(|v| !v.is_empty() && v.text() != Some("false"))
+            })
             .collect();
         let [kind] = given[..] else {
             return Err(self.wrong(topology, format!("exactly one of {}", KINDS.join(", "))));
         };
         let content = self.field(topology, kind)?;
         match kind {
-            "tree" => self.tree(content),
+            "tree" => self.tree(content, notes),
             "block" => {
                 let sizes = self.list(self.field(content, "block_sizes")?, "a list of sizes")?;
                 let sizes = sizes.iter().map(|s| {
@@ -142,14 +147,19 @@ impl Reader<'_> {
         }
     }
 
-    fn tree(&self, tree: &Yaml) -> Result<Plan, InputError> {
+    fn tree(&self, tree: &Yaml, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         let list = self.list(self.field(tree, "switches")?, "a list of switches")?;
         let optional = |switch: &Yaml, key| match switch.get(key) {
             Some(_) => self.names(switch, key),
             None => Ok(Vec::new()),
         };
+        let mut ignored = Vec::new();
         let switches = list.iter().map(|switch| {
-            let (nodes, children) = (optional(switch, "nodes")?, optional(switch, "children")?);
+            let (nodes, mut children) = (optional(switch, "nodes")?, optional(switch, "children")?);
+            if !nodes.is_empty() && !children.is_empty() {
+                ignored.push(self.text(switch, "switch")?);
+                children.clear();
+            }
             if nodes.is_empty() && children.is_empty() {
                 return Err(self.wrong(switch, "a switch with nodes or children"));
             }
@@ -160,7 +170,22 @@ impl Reader<'_> {
                 line: switch.line,
             })
         });
-        Ok(Plan::Tree(switches.collect::<Result<_, _>>()?))
+        let switches = switches.collect::<Result<Vec<_>, _>>()?;
+        note_of(
+            notes,
+            &ignored,
+            "switch has",
+            "switches have",
+            "nodes and children: the children are ignored, as Slurm does",
+        );
+        match not_a_tree(&switches) {
+            None => Ok(Plan::Tree(switches)),
+            Some((why, line)) => Err(self
+                .text
+                .error(why, "a tree of switches that the file lists")
+                .hint("Slurm refuses this topology")
+                .at(line)),
+        }
     }
 
     fn blocks(&self, yaml: &Yaml, list: &str, key: &str) -> Result<Vec<Block>, InputError> {
@@ -179,20 +204,100 @@ impl Reader<'_> {
     fn toruses(&self, yaml: &Yaml) -> Result<Plan, InputError> {
         let list = self.list(self.field(yaml, "toruses")?, "a list of toruses")?;
         let toruses = list.iter().map(|torus| {
-            let dims = self.field(torus, "dims")?;
-            let size = |key| {
-                let value = self.field(dims, key)?;
-                let size = value.text().and_then(|t| t.parse().ok());
-                size.filter(|&n: &u32| n > 0)
-                    .ok_or_else(|| self.wrong(value, "a size from 1"))
-            };
+            let dims = self.sizes(torus, "dims", 1)?;
+            self.placements(torus, dims)?;
             Ok(Torus {
                 name: self.text(torus, "name")?,
-                dims: [size("x")?, size("y")?, size("z")?],
-                nodes: self.names(torus, "nodes")?,
+                dims,
+                nodes: self.positions(torus, dims)?,
                 line: torus.line,
             })
         });
         Ok(Plan::Toruses(toruses.collect::<Result<_, _>>()?))
+    }
+
+    /// `x`, `y` and `z` of a mapping.
+    fn sizes(&self, yaml: &Yaml, key: &str, least: u32) -> Result<[u32; 3], InputError> {
+        let map = self.field(yaml, key)?;
+        let mut sizes = [0; 3];
+        for (size, key) in sizes.iter_mut().zip(["x", "y", "z"]) {
+            let value = self.field(map, key)?;
+            let found = value.text().and_then(|t| t.parse().ok());
+            let found = found.filter(|&n: &u32| n >= least);
+            *size = found.ok_or_else(|| self.wrong(value, format!("a size from {least}")))?;
+        }
+        Ok(sizes)
+    }
+
+    /// Shapes of allocations: not used, and refused where Slurm refuses them.
+    fn placements(&self, torus: &Yaml, dims: [u32; 3]) -> Result<(), InputError> {
+        let Some(placements) = torus.get("placements").filter(|p| !p.is_empty()) else {
+            return Ok(());
+        };
+        for placement in self.list(placements, "a list of placements")? {
+            for (key, least, needed) in [
+                ("dims", 1, true),
+                ("anchor_seed", 0, false),
+                ("anchor_spacing", 0, false),
+            ] {
+                if needed || placement.get(key).is_some() {
+                    let sizes = self.sizes(placement, key, least)?;
+                    if sizes.iter().zip(dims).any(|(s, d)| *s > d) {
+                        let expected = format!("{key} within the torus of {dims:?}");
+                        return Err(self
+                            .text
+                            .error(format!("{sizes:?}"), expected)
+                            .at(placement.line));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The nodes of a torus by position: a list that fills it, or regions that fill parts of it.
+    fn positions(&self, torus: &Yaml, dims: [u32; 3]) -> Result<Vec<String>, InputError> {
+        let regions = torus.get("regions").filter(|r| !r.is_empty());
+        let Some(regions) = regions else {
+            return self.names(torus, "nodes");
+        };
+        if torus.get("nodes").is_some() {
+            return Err(self.wrong(torus, "either nodes or regions"));
+        }
+        let all = product(dims.map(u64::from));
+        if all > MOST_NAMES as u64 {
+            return Err(self.wrong(torus, format!("at most {MOST_NAMES} positions")));
+        }
+        let mut positions = vec![String::new(); all as usize];
+        for region in self.list(regions, "a list of regions")? {
+            let (anchor, size) = (
+                self.sizes(region, "anchor", 0)?,
+                self.sizes(region, "dims", 1)?,
+            );
+            let fits =
+                (0..3).all(|d| u64::from(anchor[d]) + u64::from(size[d]) <= u64::from(dims[d]));
+            if !fits {
+                return Err(self.wrong(region, format!("a region within the torus of {dims:?}")));
+            }
+            let names = self.names(region, "nodes")?;
+            let places = size.iter().product::<u32>();
+            if names.len() != places as usize {
+                let found = format!("{} nodes in a region of {places}", names.len());
+                return Err(self
+                    .text
+                    .error(found, "one node a position")
+                    .at(region.line));
+            }
+            for (i, name) in (0..places).zip(names) {
+                let [x, y, z] = [i % size[0], i / size[0] % size[1], i / size[0] / size[1]];
+                let at = (anchor[0] + x) + dims[0] * ((anchor[1] + y) + dims[1] * (anchor[2] + z));
+                let position = &mut positions[at as usize];
+                if !position.is_empty() {
+                    return Err(self.wrong(region, "regions that do not overlap"));
+                }
+                *position = name;
+            }
+        }
+        Ok(positions)
     }
 }

@@ -1,0 +1,105 @@
+//! Warnings and errors that the InfiniBand tools print among their output.
+//!
+//! Captures made with `2>&1` end in them when a query fails, and `iberror` goes to the standard output anyway:
+//!
+//! ```text
+//! ibroute: iberror: failed: dump tables: not a switch
+//! ibwarn: [2112] mad_rpc: _do_madrpc failed; dport (Lid 5)
+//! SubnGet() failed; MAD status 0x110 AM 0x2
+//! src/query_smp.c:196; umad (DR path slid 0; dlid 0; 0,1 Attr 0x15:1) bad status 110; Connection timed out
+//! ```
+
+use crate::text::Line;
+use memchr::memmem;
+
+/// Messages of a file, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    count: usize,
+    first: String,
+}
+
+impl Messages {
+    /// Whether a line is such a message; it is counted.
+    pub fn take(&mut self, line: Line<'_>) -> bool {
+        let is = is_message(line.trimmed());
+        if is {
+            self.add(line);
+        }
+        is
+    }
+
+    /// Counts a line that says that something could not be read.
+    pub fn add(&mut self, line: Line<'_>) {
+        if self.count == 0 {
+            self.first = crate::fabric::names::name(line.trimmed());
+        }
+        self.count += 1;
+    }
+
+    /// A note on the messages, if there are any.
+    pub fn note(&self, file: &str, notes: &mut Vec<String>) {
+        let (lines, are) = match self.count {
+            0 => return,
+            1 => ("line", "is a message"),
+            _ => ("lines", "are messages"),
+        };
+        notes.push(format!(
+            "{file}: {} {lines} {are} of the tool, and what it could not read is missing: {}",
+            self.count, self.first
+        ));
+    }
+}
+
+fn is_message(line: &[u8]) -> bool {
+    const STARTS: [&[u8]; 7] = [
+        b"ibwarn: [",
+        b"ibdiag_warn: [",
+        b"ibdebug: [",
+        b"ibpanic: [",
+        b"WARN: ",
+        b"SubnGet() failed",
+        b"Query SA failed",
+    ];
+    let word = line.split(|&b| b == b' ').next().unwrap_or_default();
+    let source = memmem::find(word, b".c:").is_some() && word.ends_with(b";");
+    STARTS.iter().any(|s| line.starts_with(s))
+        || source
+        || memmem::find(line, b": iberror: ").is_some()
+        || memmem::find(line, b": ibpanic: ").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_from_output() {
+        for (line, is) in [
+            ("ibroute: iberror: failed: dump tables: not a switch", true),
+            ("/usr/sbin/ibroute: iberror: failed: x", true),
+            (
+                "ibwarn: [2112] mad_rpc: _do_madrpc failed; dport (Lid 5)",
+                true,
+            ),
+            ("SubnGet() failed; MAD status 0x110 AM 0x2", true),
+            (
+                "src/query_smp.c:196; umad (DR path slid 0) bad status 110",
+                true,
+            ),
+            (
+                "0x0001 001 : (Channel Adapter portguid 0x1: 'ibwarn: [1]')",
+                false,
+            ),
+            ("Switch\t8 \"S-1\" # \"src.c:1;\"", false),
+            ("134 valid lids dumped", false),
+        ] {
+            let bytes = line.as_bytes();
+            assert_eq!(
+                Messages::default().take(Line { number: 1, bytes }),
+                is,
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! QAPLIB instances (`.dat`): n, then two matrices of n × n numbers with any line breaks (Burkard, Karisch, Rendl 1997).
+//!
+//! The format does not say which matrix has the flows. The other one has distances: if exactly one of the two is
+//! symmetric with a zero diagonal and obeys the triangle inequality, it is the distances; otherwise the first.
+
+use super::entries::{Entry, MAX_TASKS, bytes, content_lines, single};
+use crate::ObserveError;
+use crate::text::{Text, decimal, float};
+use hopbyte_fabric::Traffic;
+
+/// Maximum size of an instance: the number of its numbers is checked against the file.
+const MOST: usize = 4096;
+
+/// Whether the first number n is followed by 2 n² more.
+pub(super) fn is_instance(text: &Text) -> bool {
+    let mut words = content_lines(text).flat_map(|l| l.words().collect::<Vec<_>>());
+    let Some(n) = words
+        .next()
+        .and_then(decimal)
+        .filter(|&n| (2..=MOST as u64).contains(&n))
+    else {
+        return false;
+    };
+    let mut count = 0u64;
+    for word in words {
+        count += 1;
+        if count > 2 * n * n || float(word).is_none() {
+            return false;
+        }
+    }
+    count == 2 * n * n
+}
+
+pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
+    let mut numbers = Vec::new();
+    let mut tasks = 0;
+    for line in content_lines(text) {
+        for word in line.words() {
+            if tasks == 0 {
+                let n = decimal(word).filter(|&n| n > 0 && n <= MAX_TASKS.min(MOST) as u64);
+                tasks = n.ok_or_else(|| text.error_in(line, word, "the size of the instance"))?
+                    as usize;
+                continue;
+            }
+            numbers.push(bytes(text, line, word)?);
+        }
+    }
+    let each = tasks * tasks;
+    if tasks == 0 || numbers.len() != 2 * each {
+        let found = format!("{} numbers", numbers.len());
+        return Err(text
+            .error(found, format!("two matrices of {tasks} x {tasks}"))
+            .into());
+    }
+    let (a, b) = numbers.split_at(each);
+    let flows_first = is_metric(b, tasks) && !is_metric(a, tasks);
+    let flows = if flows_first { a } else { b };
+    let at = |i: usize| ((i / tasks) as u32, (i % tasks) as u32);
+    let entries: Vec<Entry> = flows
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| **v > 0.0)
+        .map(|(i, &v)| (at(i).0, at(i).1, v, 0))
+        .collect();
+    let mut traffic = single(text, tasks, entries)?;
+    let (one, other) = if flows_first {
+        ("first", "second")
+    } else {
+        ("second", "first")
+    };
+    traffic.notes.push(format!(
+        "QAPLIB: flows are the {one} matrix; the {other} one, distances, is not used: the fabric has them"
+    ));
+    Ok(traffic)
+}
+
+/// Whether a matrix is symmetric, zero on the diagonal, and obeys the triangle inequality.
+fn is_metric(matrix: &[f64], n: usize) -> bool {
+    let d = |i: usize, j: usize| matrix[i * n + j];
+    (0..n).all(|i| {
+        d(i, i) == 0.0
+            && (0..n).all(|j| d(i, j) == d(j, i) && (0..n).all(|k| d(i, j) <= d(i, k) + d(k, j)))
+    })
+}

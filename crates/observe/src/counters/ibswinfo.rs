@@ -61,7 +61,7 @@ pub(super) fn systems(
                 }
             }
             "DC power" | "AC power" if value != "OK" => {
-                faults.push(format!("{unit}: {key} {value}"))
+                faults.push(format!("{unit}: {key} {value}"));
             }
             _ => {}
         }

@@ -22,6 +22,9 @@ pub fn json(fabric: &Fabric, routing: &Routing) -> Vec<u8> {
     list(&mut out, "routers", &document.routers);
     list(&mut out, "nodes", &document.nodes);
     list(&mut out, "links", &document.links);
+    if let Some(hosts) = &document.hosts {
+        field(&mut out, "hosts", hosts);
+    }
     match &document.routing {
         RoutingRecord::Tables(rows) => {
             out.extend(b"\"routing\":{\"tables\":[");

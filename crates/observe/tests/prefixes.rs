@@ -15,8 +15,9 @@ type Number = (usize, Quantity, u32, u64);
 /// All numbers of a text, and whether they are totals.
 fn numbers(content: &[u8], fabric: &Fabric) -> Result<(BTreeSet<Number>, bool), ObserveError> {
     let text = Text::from_bytes("file", content, Limits::TEXT)?;
+    let other = fabric.find_node(NODE).is_err() && fabric.find_node(ARIES_NODE).is_ok();
     let options = CounterOptions {
-        node: Some(NODE.into()),
+        node: Some(if other { ARIES_NODE } else { NODE }.into()),
         ..CounterOptions::default()
     };
     let series = counter_series(&[text], fabric, &options)?.all();
@@ -36,6 +37,7 @@ fn numbers(content: &[u8], fabric: &Fabric) -> Result<(BTreeSet<Number>, bool), 
 }
 
 const NODE: &str = "nid00000";
+const ARIES_NODE: &str = "c0-0c0s0n0";
 
 /// Registers of a whole Gemini, tile by tile, as a program prints them.
 fn registers() -> String {
@@ -80,6 +82,47 @@ const PERFQUERY: &str = "# Port counters: Lid 2 port 1 (CapMask: 0x1300)\nPortSe
 const ARIES: &str = "sg,sr,sc,dg,dr,dc,color,flits,stalls,stalls/flit\n0,0,0,0,0,5,g,3612,2011,0.55\n\
     0,0,0,0,3,0,k,811,212,0.25\n0,0,0,0,3,0,k,4012,517,0.12\n0,0,0,0,3,0,k,99,100,1.01\n";
 
+/// All tiles of the first router of an Aries machine whose links are to routers, by router and tile or of one rank.
+fn aries_tiles(by_rank: bool) -> String {
+    let fabric = spec::fabric("aries:2x6x16").unwrap();
+    let router = fabric.router_at(&[0, 0, 0]).unwrap();
+    let links = fabric.links_from(router).iter();
+    let tiles = links.flat_map(|&l| fabric.ports(l).iter().map(|p| p.from));
+    let row = |tile: u16| {
+        let (flits, stalls) = (1000 + 17 * tile, 11 + tile);
+        match by_rank {
+            true => format!("0 {} {} {flits} {stalls}\n", tile / 8, tile % 8),
+            false => format!("0,0,0,{tile},{flits},{stalls}\n"),
+        }
+    };
+    let head = match by_rank {
+        true => {
+            "---\nkey: ARIESCOUNTER_NETWORK\n---\n- [mpirank, int32]\n- [tilex, int32]\n- [tiley, int32]\n\
+             - [\"INQ_PRF_INCOMING_FLIT_VC0\", int128]\n- [\"INQ_PRF_ROWBUS_STALL_CNT\", int128]\n...\n"
+        }
+        false => "group,row,col,port,INQ_PRF_INCOMING_FLIT_VC0,INQ_PRF_ROWBUS_STALL_CNT\n",
+    };
+    head.to_owned() + &tiles.map(row).collect::<String>()
+}
+
+/// Errors of one port, by their causes.
+const DETAILS: &str = "# PortRcvErrorDetails counters: Lid 2 port 1\nPortSelect:......................1\n\
+    CounterSelect:...................0x0000\nPortLocalPhysicalErrors:.........12\nPortMalformedPktErrors:..........10\n\
+    PortBufferOverrunErrors:.........13\nPortDLIDMappingErrors:...........0\nPortVLMappingErrors:.............0\n\
+    PortLoopingErrors:...............15\n";
+
+/// A listing without the name of its set.
+const LDMS_BARE: &str = "U64 0 nettopo_mesh_coord_X\nU64 0 nettopo_mesh_coord_Y\nU64 0 nettopo_mesh_coord_Z\n\
+    U64 10011 X+_traffic (B)\nU64 24 X+_sendlinkstatus (1)\nU64 70044 Z+_inq_stall (ns)\n";
+
+/// Rows without a header, of two routers.
+const RELEASED: &str = "1419984060,10000,21000,3,4,5,6,7,8,9,100,11,12,13,14,15,16,17,18,0,0,0\n\
+    1419984060,10001,21001,3,4,5,6,7,8,9,101,11,12,13,14,15,16,17,18,0,0,10\n";
+
+/// Of the type of a switch, which has no numbers.
+const IBSWINFO: &str =
+    "part number        | MSB7790-XY\nGUID               | 0x2\nfan status         | ERROR\n";
+
 /// All links of a ring of three, router by router, as in the table of Blue Gene: one region is entered twice.
 fn torus() -> String {
     let head = "---\nkey: T\n---\n- [linkid, int32]\n- [sx, int32]\n- [tx, int32]\n- [code_region, int32]\n\
@@ -121,13 +164,22 @@ fn samples() -> Vec<(&'static str, String, &'static str)> {
             "torus:4x4",
         ),
         ("Aries link CSV", ARIES.into(), "aries:2x6x16"),
+        ("Aries tile counters", aries_tiles(false), "aries:2x6x16"),
+        ("Aries tile counters", aries_tiles(true), "aries:2x6x16"),
         ("Boxfish link table", torus(), "torus:3"),
         ("ldms_ls -l", LDMS_LS.into(), "gemini:4x4x24"),
+        ("ldms_ls -l", LDMS_BARE.into(), "gemini:4x4x24"),
         ("LDMS store_csv", INTERFACE.into(), "gemini:4x4x24"),
+        ("LDMS store_csv", RELEASED.into(), "gemini:16x4x24"),
         ("gpcdr metrics", GPCDR.into(), "gemini:4x4x24"),
         (
             "ibqueryerrors and perfquery",
             PERFQUERY.into(),
+            "gemini:4x4x24",
+        ),
+        (
+            "ibqueryerrors and perfquery",
+            DETAILS.into(),
             "gemini:4x4x24",
         ),
         ("OpenMetrics text", OPENMETRICS.into(), "gemini:4x4x24"),
@@ -141,7 +193,7 @@ fn no_prefix_gives_a_number_that_the_whole_file_does_not() {
     let samples = samples();
     for format in known_formats() {
         assert!(
-            samples.iter().any(|(name, ..)| *name == format.name),
+            format.name == "ibswinfo" || samples.iter().any(|(name, ..)| *name == format.name),
             "no sample of {}",
             format.name
         );
@@ -207,6 +259,15 @@ fn cut_numbers_are_not_read() {
         let at = OPENMETRICS.rfind(end).unwrap();
         let error = numbers(&OPENMETRICS.as_bytes()[..at], &fabric).unwrap_err();
         assert!(error.to_string().contains("expected"), "{error}");
+    }
+}
+
+/// The type of a switch is refused without counters beside it, whole or cut.
+#[test]
+fn the_type_of_a_switch_gives_no_number() {
+    let fabric = spec::fabric("gemini:4x4x24").unwrap();
+    for length in 0..=IBSWINFO.len() {
+        assert!(numbers(&IBSWINFO.as_bytes()[..length], &fabric).is_err());
     }
 }
 

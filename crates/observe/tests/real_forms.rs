@@ -659,7 +659,8 @@ fn a_full_counter_of_32_bits_has_no_value() {
     let block = |data: u64| {
         format!(
             "# Port counters: Lid 2 port 4 (CapMask: 0x1300)\nPortSelect:......................4\n\
-             CounterSelect:...................0x0000\nPortXmitData:....................{data}\nPortRcvData:.....................8\n"
+             CounterSelect:...................0x0000\nPortXmitData:....................{data}\nPortRcvData:.....................8\n\
+             PortXmitWait:....................0\n"
         )
     };
     let sent = |data| {

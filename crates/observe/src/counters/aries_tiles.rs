@@ -22,8 +22,8 @@
 use super::aries_csv::{FLIT_BYTES, STALL_NS};
 use crate::ObserveError;
 use crate::text::{Line, Text, cells, lossy, whole};
-use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Quantity, RouterId};
-use std::collections::{BTreeSet, HashMap};
+use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Missing, Quantity, RouterId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether a line is the first of such a file.
 pub(super) fn is_line(line: &[u8]) -> bool {
@@ -67,6 +67,9 @@ fn use_of(name: &str) -> Use {
     }
 }
 
+/// Remark on a link that is left out, since a sum over some of its tiles would be taken for the link's.
+const PARTIAL: &str = "link of which not every tile has a row";
+
 /// Sums over the tiles of a link.
 #[derive(Default)]
 struct Sum {
@@ -100,7 +103,7 @@ pub(super) fn read(
                 .into());
         }
     };
-    let mut sums: HashMap<LinkId, Sum> = HashMap::new();
+    let mut sums: BTreeMap<LinkId, Sum> = BTreeMap::new();
     let mut increase = Increase::new(fabric, text.file());
     let mut ranks = BTreeSet::new();
     while let Some((line, place, flits, stalls)) = table.row()? {
@@ -128,16 +131,29 @@ pub(super) fn read(
         sum.stalls += stalls;
         sum.tiles += 1.0;
     }
+    let stalls = table.has(Use::Stall) || table.has(Use::ChannelStall);
     for (link, sum) in sums {
-        if table.has(Use::Flits) {
-            increase.set(Quantity::ReceivedBytes, link, sum.flits * FLIT_BYTES);
-        }
-        if table.has(Use::Stall) || table.has(Use::ChannelStall) {
-            increase.set(
+        let is_whole = sum.tiles >= fabric.ports(link).len() as f64;
+        let of_link = [
+            (
+                table.has(Use::Flits),
+                Quantity::ReceivedBytes,
+                sum.flits * FLIT_BYTES,
+            ),
+            (
+                stalls,
                 Quantity::InputStallNs,
-                link,
                 sum.stalls * STALL_NS / sum.tiles,
-            );
+            ),
+        ];
+        for (_, quantity, value) in of_link.into_iter().filter(|(recorded, ..)| *recorded) {
+            match is_whole {
+                true => increase.set(quantity, link, value),
+                false => increase.lose(quantity, link, Missing::Unread),
+            }
+        }
+        if !is_whole {
+            increase.left_out.note(PARTIAL, fabric.link_name(link));
         }
     }
     Ok(increase)
@@ -300,13 +316,13 @@ mod tests {
         assert_eq!(one.get(Quantity::InputStallNs, link), Some(10.0));
         let head = "---\nkey: ARIESCOUNTER_NETWORK\n---\n- [mpirank, int32]\n- [tilex, int32]\n- [tiley, int32]\n\
                     - [\"COLBUF_PERF_STALL_RQ:VC_PTR\", int128]\n- [\"INQ_PRF_INCOMING_FLIT_VC0\", int128]\n...\n";
-        let rank = format!("{head}\n7 {} {} 5 45", port / 8, port % 8);
+        let rank = format!("{head}\n7 {} {} 5 45\n", port / 8, port % 8);
         let two = read(&rank, Some("c2-0c2s3n1")).unwrap();
         assert_eq!(two.get(Quantity::ReceivedBytes, link), Some(300.0));
         assert_eq!(two.get(Quantity::InputStallNs, link), None, "not recorded");
         for (bad, node, why) in [
             (rank.clone(), None, "the node of the rank"),
-            (format!("{rank}\n8 0 0 1 1"), Some("c2-0c2s3n1"), "one rank"),
+            (format!("{rank}8 0 0 1 1\n"), Some("c2-0c2s3n1"), "one rank"),
             (
                 by_router.replace("INQ_PRF", "NIC"),
                 None,

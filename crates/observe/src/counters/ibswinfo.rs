@@ -37,6 +37,7 @@ pub(super) fn systems(
     let (mut part, mut guid) = (None, None);
     let mut faults: Vec<String> = Vec::new();
     let mut unit = String::new();
+    // The switch whose statuses follow.
     let mut name = String::new();
     for line in text.lines() {
         let Some((key, value)) = row(line.bytes) else {
@@ -45,6 +46,7 @@ pub(super) fn systems(
             if !is_rule {
                 // The title of the next switch.
                 name = lossy(content).into_owned();
+                (part, guid) = (None, None);
             }
             continue;
         };
@@ -57,29 +59,23 @@ pub(super) fn systems(
             _ if key.ends_with("status") => {
                 unit.clone_from(&key);
                 if value != "OK" {
-                    faults.push(format!("{key} {value}"));
+                    faults.push(format!("{name}: {key} {value}"));
                 }
             }
             "DC power" | "AC power" if value != "OK" => {
-                faults.push(format!("{unit}: {key} {value}"));
+                faults.push(format!("{name}: {unit}: {key} {value}"));
             }
             _ => {}
         }
-        if let (Some(part), Some(guid)) = (&part, guid) {
-            let known: &(u64, String) = &(guid, part.clone());
-            if systems.last() != Some(known) {
-                systems.push(known.clone());
-            }
+        // Taken together: the next switch has both anew.
+        if let (Some(of), Some(number)) = (&part, guid) {
+            name = format!("0x{number:016x} ({of})");
+            systems.push((number, of.clone()));
+            (part, guid) = (None, None);
         }
     }
-    let switch = systems
-        .last()
-        .map_or(name, |(guid, part)| format!("0x{guid:016x} ({part})"));
     for fault in faults {
-        left_out.note(
-            "status of a switch's hardware that is not OK",
-            format!("{switch}: {fault}"),
-        );
+        left_out.note("status of a switch's hardware that is not OK", fault);
     }
     if systems.is_empty() {
         return Err(text.error("no GUID with a part number", "the output of ibswinfo"));
@@ -110,5 +106,34 @@ mod tests {
         assert!(said[0].contains("fan status ERROR"), "{said:?}");
         assert!(systems(&text("part number | x\n"), &mut left_out).is_err());
         assert!(SWITCH.lines().any(|l| is_line(l.as_bytes())));
+    }
+
+    /// Two switches, and every beginning of their text: no part number of one for the other, and none cut short.
+    #[test]
+    fn switches_are_told_apart_in_every_prefix() {
+        let other = SWITCH
+            .replace("MSB7790-XY", "MQM8790")
+            .replace("0x2", "0x3");
+        let both = format!("{SWITCH}{other}");
+        let text = |s: &str| Text::from_bytes("sw", s.as_bytes(), Limits::TEXT).unwrap();
+        let mut left_out = LeftOut::default();
+        let whole = systems(&text(&both), &mut left_out).unwrap();
+        assert_eq!(
+            whole,
+            [(2, "MSB7790-XY".to_owned()), (3, "MQM8790".to_owned())]
+        );
+        let said: Vec<String> = left_out.sentences().collect();
+        assert!(
+            said[0].contains("0x0000000000000003 (MQM8790): PSU0 status"),
+            "{said:?}"
+        );
+        for length in 0..both.len() {
+            let text = text(&both[..length]);
+            if crate::counters::format(&text).is_err() {
+                continue;
+            }
+            let found = systems(&text, &mut LeftOut::default()).unwrap_or_default();
+            assert!(whole.starts_with(&found), "{length}: {found:?}");
+        }
     }
 }

@@ -394,7 +394,7 @@ mod tests {
         }
         let mut left_out = LeftOut::default();
         assert!(
-            readings(&text(&released_header()), &mut left_out)
+            readings(&text(&(released_header() + "\n")), &mut left_out)
                 .unwrap()
                 .is_empty()
         );

@@ -527,7 +527,7 @@ mod tests {
     fn ports_without_a_link_and_details_of_errors() {
         let block = |kind: &str, port: u16, name: &str, value: u64| {
             format!(
-                "# {kind} counters: Lid 2 port {port} (CapMask: 0x1300)\nPortSelect:......................{port}\nCounterSelect:...................0x0000\n{name}:.........{value}\n"
+                "# {kind} counters: Lid 2 port {port} (CapMask: 0x1300)\nPortSelect:......................{port}\nCounterSelect:...................0x0000\n{name}:.........{value}\nPortMulticastRcvPkts:....0\n"
             )
         };
         let all = [

@@ -424,7 +424,7 @@ fn interrupt(child: &Child) {
 fn long_search(folder: &Path, seconds: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_hopbyte"))
         .args(
-            "--json map stencil:8x8x8:27 --fabric torus:8x8x8 --nodes all --out files --seconds"
+            "--json map stencil:8x16x32:27 --fabric torus:16x16x16 --nodes all --out files --seconds"
                 .split(' '),
         )
         .arg(seconds)

@@ -71,6 +71,8 @@ pub struct Gathering {
     bytes: usize,
     /// Number of shapes at which unused ones are reclaimed.
     sweep_at: usize,
+    /// Time of the start: nodes of the store count as silent from then on.
+    began_ns: u64,
     /// Events since the start.
     pub events: Events,
 }
@@ -121,6 +123,7 @@ impl Gathering {
             skipped: 0,
             bytes: 0,
             sweep_at: SWEEP_AT,
+            began_ns: now_ns,
             events: Events::default(),
             rules,
         };
@@ -187,7 +190,7 @@ impl Gathering {
         let silent: Vec<u32> = (self.members.all.iter().zip(0u32..))
             .filter(|(m, _)| !m.state.name.is_empty() && !m.expected)
             .filter(|(m, _)| !matches!(m.channel, Channel::Stream(_)))
-            .filter(|(m, _)| now_ns > m.heard_ns.max(m.greeted_ns) + forget_ns)
+            .filter(|(m, _)| now_ns > m.heard_ns.max(m.greeted_ns).max(self.began_ns) + forget_ns)
             .map(|(_, id)| id)
             .collect();
         silent.into_iter().for_each(|id| self.remove(id));
@@ -370,8 +373,10 @@ impl Gathering {
         }
         let member = &mut self.members[id];
         // A packet holds absolute values: one that was replayed or overtaken changes nothing, and is no sign of life.
-        if !matches!(member.channel, Channel::Stream(_) | Channel::Lines)
-            && Header::take(&mut Take(body))?.sequence <= member.sequence
+        if !matches!(
+            member.channel,
+            Channel::Stream(_) | Channel::Log | Channel::Lines
+        ) && Header::take(&mut Take(body))?.sequence <= member.sequence
         {
             self.events.stale_packets += 1;
             return Ok(());
@@ -587,7 +592,7 @@ impl Gathering {
             }
             member.state.earlier.settle(kept);
             self.reported += u64::from(member.expected && member.tick >= self.open);
-            let silent = now_ns > member.heard_ns + forget_ns;
+            let silent = now_ns > member.heard_ns.max(self.began_ns) + forget_ns;
             let holds = member.expected || member.bytes > 0;
             if learned && silent && holds && !matches!(member.channel, Channel::Stream(_)) {
                 self.expected -= u64::from(std::mem::take(&mut member.expected));

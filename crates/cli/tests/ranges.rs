@@ -424,7 +424,7 @@ fn interrupt(child: &Child) {
 fn long_search(folder: &Path, seconds: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_hopbyte"))
         .args(
-            "--json map stencil:8x16x32:27 --fabric torus:16x16x16 --nodes all --out files --seconds"
+            "--json map stencil:4x8x32:27 --fabric torus:8x8x16 --nodes all --out files --seconds"
                 .split(' '),
         )
         .arg(seconds)
@@ -448,7 +448,7 @@ fn the_first_interrupt_keeps_the_best_placement() {
     assert!(said.contains("interrupted"), "{said}");
     let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(answer["interrupted"], true);
-    assert_eq!(answer["placement"].as_array().unwrap().len(), 512);
+    assert_eq!(answer["placement"].as_array().unwrap().len(), 1024);
     let saved = fs::read(folder.path().join("files/mapping.json")).unwrap();
     let saved: Value = serde_json::from_slice(&saved).unwrap();
     assert_eq!(saved["interrupted"], true);

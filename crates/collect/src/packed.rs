@@ -39,7 +39,7 @@ const LEAP: u64 = 1 << 34;
 
 /// Decodes the output of [`put`] on top of the current values, or of zeroes (`key`). Calls `leapt` with
 /// counter, old and new value for every counter that had a value before and decreases modulo 2^64, or increases by
-/// [`LEAP`] or more.
+/// `LEAP` (2^34) or more.
 pub fn take(
     values: &mut Values,
     take: &mut Take<'_>,

@@ -115,7 +115,7 @@ const LOADS: [Metric; 5] = [
 /// Links that a source names, worst first, ties by id.
 ///
 /// By a metric: largest first, links of unknown value last. Without one: links that are down and links with errors, most
-/// errors first, in turn with all links by the first of [`LOADS`] that is known, so that neither
+/// errors first, in turn with all links by the first of `LOADS` that is known, so that neither
 /// a few errors hide the load nor the load the errors.
 ///
 /// # Errors

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Path: TypeAlias = str | PathLike[str]
-_Metric: TypeAlias = Literal["hops", "inverse-bandwidth", "used", "input-stall", "credit-stall", "bytes", "packets", "errors"]
+_Metric: TypeAlias = Literal[
+    "hops", "inverse-bandwidth", "used", "input-stall", "credit-stall", "bytes", "packets", "errors"
+]
 _Aggregate: TypeAlias = Literal["max", "sum", "mean"]
 _Over: TypeAlias = Literal["request", "response", "both"]
 _Objective: TypeAlias = Literal["worst-link", "worst-network-link", "hop-bytes", "route-cost"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from program import hopbyte_binary
 
-from harness import ALL, BUILD, MPICH, OMPI, Mpi, Record, launch, read_record, read_records, run_command
+from harness import ALL, BUILD, MPICH, OMPI, Mpi, Record, launch, read_records, run_command
 
 RANKS = 3
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)

@@ -135,3 +135,38 @@ def test_watch_fits_the_terminal(site: Site) -> None:
     resize(24, 80)
     wait("a sparkline", lambda: any("\u2581" in line or "\u2588" in line for line in page()))
     assert all(len(line) <= 80 for line in page())
+
+
+def test_links_blame_and_view_read_a_collector_and_its_store(site: Site, routers) -> None:  # noqa: ANN001
+    """The newest tick of both, an earlier one of the store, and refusals with a reason."""
+    files, _ = routers
+    site.gather(agent=["--file", files["totals"]])
+    collector, store = f"127.0.0.1:{site.collector}", site.folder / "store"
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [str(word) for word in (site.hopbyte, "--json", *words, "--fabric", FABRIC)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=site.folder, timeout=100)
+
+    def read(*words: object) -> list[dict]:
+        done = run(*words)
+        if done.returncode == 2 and "fewer than two ticks" in done.stderr:
+            raise OSError("not yet")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    name = ["--name", "nid00000"]
+    site.start(site.hopbyte, "agent", "--root", "/nonexistent", "--to", collector, *name, "--file", files["totals"])
+    for source in (collector, store):
+        rows = wait("a tick with the router", lambda s=source: [r for r in read("links", s) if r.get("coverage")])
+        (link,) = [row for row in rows if row["received_bytes"]]
+        assert abs(link["received_bytes"] / RATE - 1) < 0.5
+        assert read("blame", source)[0]["links_read"] == 2
+        assert run("view", source, "-o", "page.html").returncode == 0
+        assert "1 of " in (site.folder / "page.html").read_text()
+
+    ticks = [json.loads(line) for line in (site.folder / "ticks").read_text().splitlines()]
+    early = run("links", store, "--at", ticks[0]["time_seconds"] - 100)
+    assert early.returncode == 2 and "fewer than two ticks" in early.stderr
+    (then,) = [row for row in read("links", store, "--at", ticks[-1]["time_seconds"]) if row.get("received_bytes")]
+    assert then["link"] == link["link"]
+    nobody = run("links", "127.0.0.1:1")
+    assert nobody.returncode == 3 and "refused" in nobody.stderr

@@ -31,7 +31,7 @@ function start(): void {
   const table = links && new LinkTable(links, report, selection);
   const placed = document.querySelector<HTMLElement>("#ranks-table");
   if (placed) ranks(placed, report, selection, tip);
-  live(report, (element, number) => {
+  live(report, selection, (element, number) => {
     legend(element);
     if (number !== 0) return;
     turn();

@@ -20,10 +20,16 @@ type Listener = (target: Target | null) => void;
 /** Holds the hovered and the pinned target, and notifies all views. */
 export class Selection {
   private readonly listeners: Listener[] = [];
+  private readonly pinListeners: Listener[] = [];
   private pinned: Target | null = null;
 
   onChange(listener: Listener): void {
     this.listeners.push(listener);
+  }
+
+  /** Calls the listener when a target is pinned, and with `null` when it is unpinned. */
+  onPin(listener: Listener): void {
+    this.pinListeners.push(listener);
   }
 
   /** Sets the hovered target, unless one is pinned. */
@@ -36,6 +42,7 @@ export class Selection {
     const same = target !== null && JSON.stringify(target) === JSON.stringify(this.pinned);
     this.pinned = same ? null : target;
     this.tell(this.pinned);
+    for (const listener of this.pinListeners) listener(this.pinned);
   }
 
   private tell(target: Target | null): void {

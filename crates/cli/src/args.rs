@@ -7,10 +7,12 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
 use hopbyte_collect::tls::Identity;
 use hopbyte_fabric::Fabric;
+use hopbyte_job::inputs::{self, LinkReading};
 use hopbyte_job::{Machine, MachineSource};
 use hopbyte_observe::sources::{Places, host_name};
 use hopbyte_observe::{CounterOptions, Jobs, kinds, read_jobs};
 use hopbyte_oracle::{Aggregate, Metric};
+use hopbyte_serve::source::{Access, Range, Source};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -106,6 +108,59 @@ impl JobArgs {
         let jobs = read_jobs(file, fabric, self.jobs_at)?;
         jobs.notes(file).iter().for_each(|note| out.talk(note));
         Ok(Some(jobs))
+    }
+}
+
+/// Properties of counters that their source lacks, and how a collector is reached.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SourceArgs {
+    /// Properties of the counters that their files lack.
+    #[command(flatten)]
+    pub about: CounterArgs,
+    /// The tick of a store at or before this time, in seconds since 1970 (default: the newest)
+    #[arg(long, value_name = "TIME", help_heading = "Counters")]
+    at: Option<f64>,
+    /// Access to a collector.
+    #[command(flatten)]
+    entry: CollectorArgs,
+}
+
+/// Access to a collector.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CollectorArgs {
+    /// File with the collector's secret, or with one of its read tokens
+    #[arg(long, value_name = "FILE", help_heading = "Collector")]
+    token: Option<PathBuf>,
+    /// File of CA certificates (PEM) for the collector: use TLS
+    #[arg(long, value_name = "FILE", help_heading = "Collector")]
+    tls_ca: Option<PathBuf>,
+}
+
+impl CollectorArgs {
+    /// Reads the files.
+    pub fn access(&self) -> Result<Access> {
+        Access::read(self.token.as_deref(), self.tls_ca.as_deref())
+    }
+}
+
+impl SourceArgs {
+    /// Reads counters of files, trees, live sources, a collector or its store.
+    pub fn read(&self, sources: &[PathBuf], fabric: &Fabric) -> Result<LinkReading> {
+        match self.stream(sources, None)? {
+            Some(stream) => stream.latest(fabric),
+            None => inputs::reading(sources, fabric, &self.about.options()),
+        }
+    }
+
+    /// The source, if it is a collector or its store.
+    pub fn stream(&self, sources: &[PathBuf], from: Option<f64>) -> Result<Option<Source>> {
+        let [source] = sources else { return Ok(None) };
+        let ns = |seconds: Option<f64>| seconds.map(|s| (s * 1e9) as u64);
+        let range = Range {
+            from_ns: ns(from),
+            to_ns: ns(self.at),
+        };
+        Ok(Source::named(source, self.entry.access()?, range))
     }
 }
 
@@ -278,6 +333,7 @@ pub fn traffic_help() -> String {
 pub fn counters_help() -> String {
     format!(
         "Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand ports), \
+         a collector (HOST:PORT) or the folder of its store, \
          files of increases, which are added up, or an earlier and a later one of totals\n\nFiles are \
          recognised by content: {}. A folder is a copy of a machine's `/sys`.",
         kinds::counters()

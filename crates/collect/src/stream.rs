@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// A source of blocks.
 pub struct Stream {
@@ -42,6 +42,8 @@ struct Replay {
 
 /// Polling interval of a store that is being written.
 const LOOK: Duration = Duration::from_millis(10);
+/// How long before the first requested tick a log may have been written for the last time, and be read.
+const APART: Duration = Duration::from_secs(86_400);
 /// Logs before the end that are read when following a store: the last one may hold a single tick.
 const LOOK_BACK: usize = 3;
 
@@ -84,28 +86,20 @@ impl Stream {
 
     /// The blocks of a store with ticks between two times (nanoseconds since 1970).
     pub fn replay(folder: &Path, speed: f64, from_ns: u64, to_ns: u64) -> io::Result<Self> {
-        let logs: VecDeque<PathBuf> = logs(folder)
-            .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?
-            .into();
-        if logs.is_empty() {
-            let text = format!("{}: found no logs, expected a store", folder.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        let mut logs = some_logs(folder)?;
+        // Copies have later times, and clocks differ: a log is read unless it is older by far.
+        let from = Duration::from_nanos(from_ns).saturating_sub(APART);
+        while logs.len() > 1 && logs.front().is_some_and(|log| written_before(log, from)) {
+            logs.pop_front();
         }
-        Ok(Self {
-            way: Way::Store(Box::new(Replay {
-                logs,
-                reader: None,
-                speed,
-                began: None,
-                from_ns,
-                to_ns,
-                follow: None,
-                seen: HashSet::new(),
-                damage: Damage::default(),
-                notes: Vec::new(),
-            })),
-            cluster: Cluster::default(),
-        })
+        Ok(Self::of(Replay::of(logs, speed, (from_ns, to_ns))))
+    }
+
+    /// The last blocks of a store.
+    pub fn newest(folder: &Path) -> io::Result<Self> {
+        let mut logs = some_logs(folder)?;
+        logs.drain(..logs.len().saturating_sub(LOOK_BACK));
+        Ok(Self::of(Replay::of(logs, 0.0, (0, u64::MAX))))
     }
 
     /// The last blocks of a store, then new ones as they are written. Waits if the store is empty or its
@@ -113,19 +107,16 @@ impl Stream {
     pub fn follow(folder: &Path) -> Self {
         let mut logs: VecDeque<PathBuf> = logs(folder).unwrap_or_default().into();
         let older = logs.drain(..logs.len().saturating_sub(LOOK_BACK)).collect();
+        Self::of(Replay {
+            follow: Some(folder.to_owned()),
+            seen: older,
+            ..Replay::of(logs, 0.0, (0, u64::MAX))
+        })
+    }
+
+    fn of(replay: Replay) -> Self {
         Self {
-            way: Way::Store(Box::new(Replay {
-                logs,
-                reader: None,
-                speed: 0.0,
-                began: None,
-                from_ns: 0,
-                to_ns: u64::MAX,
-                follow: Some(folder.to_owned()),
-                seen: older,
-                damage: Damage::default(),
-                notes: Vec::new(),
-            })),
+            way: Way::Store(Box::new(replay)),
             cluster: Cluster::default(),
         }
     }
@@ -200,7 +191,40 @@ impl Stream {
     }
 }
 
+/// The logs of a store that has some.
+fn some_logs(folder: &Path) -> io::Result<VecDeque<PathBuf>> {
+    let logs: VecDeque<PathBuf> = logs(folder)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?
+        .into();
+    if logs.is_empty() {
+        let text = format!("{}: found no logs, expected a store", folder.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(logs)
+}
+
+/// Whether a file was last written before a time since 1970.
+fn written_before(log: &Path, time: Duration) -> bool {
+    let written = std::fs::metadata(log).and_then(|m| m.modified());
+    written.is_ok_and(|at| at < UNIX_EPOCH + time)
+}
+
 impl Replay {
+    fn of(logs: VecDeque<PathBuf>, speed: f64, (from_ns, to_ns): (u64, u64)) -> Self {
+        Self {
+            logs,
+            reader: None,
+            speed,
+            began: None,
+            from_ns,
+            to_ns,
+            follow: None,
+            seen: HashSet::new(),
+            damage: Damage::default(),
+            notes: Vec::new(),
+        }
+    }
+
     fn next(
         &mut self,
         mut report: impl FnMut(&Cluster, u32, Arrival),

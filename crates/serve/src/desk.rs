@@ -1,7 +1,8 @@
 //! Requests to a running oracle and their answers, each computed from one snapshot.
 
 use crate::http::{self, Needs, Request};
-use hopbyte_fabric::{Fabric, LinkState, NodeId};
+use crate::source::{Fresh, Sink};
+use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_job::Machine;
 use hopbyte_job::costs::{Asked, Pair};
 use hopbyte_observe::oracle::{Ask, COLUMNS, MOST_PAIRS, Place, SCHEMA, State};
@@ -22,18 +23,6 @@ struct Now<'a> {
     source: String,
     rows: (usize, usize),
     error: Option<String>,
-}
-
-/// A new link state to serve.
-pub struct Fresh {
-    /// State of the links.
-    pub state: LinkState,
-    /// Increases with every reading; equal for all oracles that follow the same source.
-    pub version: u64,
-    /// Time of the reading.
-    pub time_seconds: Option<f64>,
-    /// Number of rows matched to a link, and of rows without a link.
-    pub rows: (usize, usize),
 }
 
 /// An answer: a line, and packed floats after it.
@@ -171,26 +160,6 @@ impl<'a> Desk<'a> {
                 error: None,
             }),
         }
-    }
-
-    /// Replaces the view. Answers in progress continue with the previous one.
-    pub fn publish(&self, fresh: Fresh) {
-        let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
-        let (version, time) = (fresh.version, fresh.time_seconds);
-        let view = Arc::new(View::new(fabric, routing, Some(fresh.state), version, time));
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut now.view, view);
-        now.rows = fresh.rows;
-        now.error = None;
-        // Dropped outside the lock: freeing a view takes time.
-        drop(now);
-        drop(before);
-    }
-
-    /// Records the error of the last reading, for the status.
-    pub fn fail(&self, error: &str) {
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        now.error = Some(error.into());
     }
 
     /// The current view.
@@ -385,6 +354,31 @@ impl<'a> Desk<'a> {
             kind,
             body: answered.bytes(),
         })
+    }
+}
+
+impl Sink for Desk<'_> {
+    /// Replaces the view. Answers in progress continue with the previous one.
+    fn publish(&self, fresh: Fresh) {
+        let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
+        let (version, time) = (fresh.version, fresh.time_seconds);
+        let view = Arc::new(View::new(fabric, routing, Some(fresh.state), version, time));
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut now.view, view);
+        now.rows = fresh.rows;
+        now.error = None;
+        // Dropped outside the lock: freeing a view takes time.
+        drop(now);
+        drop(before);
+    }
+
+    fn fail(&self, error: &str) {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        now.error = Some(error.into());
+    }
+
+    fn version(&self) -> u64 {
+        self.view().version()
     }
 }
 

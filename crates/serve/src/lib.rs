@@ -9,5 +9,6 @@ pub mod door;
 pub mod export;
 pub mod http;
 pub mod page;
+pub mod past;
 pub mod socket;
 pub mod source;

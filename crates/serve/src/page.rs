@@ -1,74 +1,69 @@
-//! The live page: reads its counters again when their files change. It is served on the loopback address
+//! The live page: shows its source's readings as they come, and earlier ones. It is served on the loopback address
 //! to browsers with the token.
 //!
 //! Its HTML is the same as that of the static page. A script polls for updates: fragments of the static
 //! page that changed, and numbers for the tables.
 
 use crate::http::{Answer, Needs, Request};
-use anyhow::Result;
-use hopbyte_job::{Files, Machine, unix};
-use hopbyte_observe::CounterOptions;
-use hopbyte_view::draw::{LinkLoads, Scale, Signs};
+use crate::past::{Moment, Past, Point};
+use crate::source::{Fresh, Sink, Source};
+use anyhow::{Result, bail};
+use hopbyte_fabric::{InputError, LinkId};
+use hopbyte_job::{Machine, unix};
+use hopbyte_view::draw::Signs;
 use hopbyte_view::report::section::{bars, legend};
 use hopbyte_view::report::view::View;
 use hopbyte_view::report::{ReportInput, data, page, readings, words};
 use serde::Serialize;
-use std::collections::VecDeque;
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Number of moments in the charts.
-const REMEMBERED: usize = 720;
+/// Interval of checks for the first reading.
+const FIRST: Duration = Duration::from_millis(10);
 
-/// A live page with its counters.
+/// A live page with its readings.
 pub struct Live {
     machine: Machine,
-    files: Mutex<Files>,
     title: String,
     command: String,
+    /// The source of the readings.
+    source: String,
     now: Mutex<Now>,
 }
 
-/// The current reading and the history.
+/// The readings so far.
+#[derive(Default)]
 struct Now {
-    /// Number of the reading; 0 before the first.
+    /// Number of changes; 0 before the first reading.
     sequence: u64,
-    loads: Vec<LinkLoads>,
-    signs: Signs,
-    source: String,
-    /// Largest end of the scale so far, by quantity, so that pictures of different moments are comparable.
-    scales: Vec<(String, Scale)>,
-    history: VecDeque<Moment>,
-    /// Notes on the reading.
-    notes: Vec<String>,
+    /// Version of the latest reading.
+    version: u64,
+    past: Past,
     /// The error of the last reading.
     error: Option<String>,
-}
-
-/// One reading in the charts.
-#[derive(Clone, Serialize)]
-struct Moment {
-    unix_seconds: f64,
-    /// Largest and mean load by quantity; `null` if missing.
-    values: Vec<Option<[f64; 2]>>,
 }
 
 /// Updates for the page.
 #[derive(Serialize)]
 struct News {
     sequence: u64,
+    unix_seconds: f64,
     lead: String,
     source: String,
     error: Option<String>,
-    views: Vec<Fresh>,
+    views: Vec<Shown>,
     signs: data::Symbols,
-    history: Vec<Moment>,
+    /// Names of the quantities of `history`.
+    names: Vec<String>,
+    history: Vec<Point>,
+    /// Earlier readings that are not kept.
+    dropped: u64,
 }
 
-/// The current state of a quantity.
+/// A quantity at a time.
 #[derive(Serialize)]
-struct Fresh {
+struct Shown {
+    name: String,
     max: f64,
     values: String,
     numbered: Vec<u32>,
@@ -78,67 +73,53 @@ struct Fresh {
 }
 
 impl Live {
-    /// Follows the given counters; fails if the first reading fails.
-    pub fn new(
+    /// A page that follows a source on its own thread; returns after the first reading.
+    ///
+    /// # Errors
+    /// The source cannot be read, its first reading fails, or it ends without one.
+    pub fn begin(
         machine: Machine,
-        files: Vec<PathBuf>,
-        about: CounterOptions,
+        source: Source,
         title: String,
         command: String,
-    ) -> Result<Self> {
-        let live = Self {
-            now: Mutex::new(Now {
-                sequence: 0,
-                loads: Vec::new(),
-                signs: Signs::default(),
-                source: String::new(),
-                scales: Vec::new(),
-                history: VecDeque::new(),
-                notes: Vec::new(),
-                error: None,
-            }),
+    ) -> Result<Arc<Self>> {
+        let live = Arc::new(Self {
             machine,
-            files: Mutex::new(Files::new(files, about)),
             title,
             command,
-        };
-        live.update()?;
-        Ok(live)
+            source: source.words(),
+            now: Mutex::default(),
+        });
+        let follower = live.clone();
+        let mut thread = Some(std::thread::spawn(move || {
+            let followed = source.follow(&follower.machine, &*follower, &|| {}, &|_| {});
+            followed.inspect_err(|e| follower.fail(&format!("{e:#}")))
+        }));
+        loop {
+            let ended = thread.take_if(|t| t.is_finished());
+            if live.has_reading() {
+                return Ok(live);
+            }
+            if let Some(ended) = ended {
+                ended.join().unwrap_or(Ok(()))?;
+                let expected = "two ticks that name a link of the machine";
+                return Err(InputError::new(&live.source, "no reading", expected).into());
+            }
+            // A failed collector or store is tried again without end; the command is not.
+            if let Some(error) = live.now().error.take_if(|_| thread.is_some()) {
+                bail!("{error}");
+            }
+            std::thread::sleep(FIRST);
+        }
     }
 
-    /// Reads the counters periodically without end. An error is shown on the page until the next successful
-    /// reading.
-    pub fn follow(&self, every: Duration) {
-        loop {
-            std::thread::sleep(every);
-            if let Err(error) = self.update() {
-                let mut now = self.now();
-                now.error = Some(format!("{error:#}"));
-                now.sequence += 1;
-            }
-        }
+    fn has_reading(&self) -> bool {
+        self.now().past.last().is_some()
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
         // Readings are replaced as a whole, so a panic in another thread leaves a consistent state.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads the counters again if a file changed.
-    fn update(&self) -> Result<()> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(change) = files.look(&self.machine.fabric)? else {
-            return Ok(());
-        };
-        let mut now = self.now();
-        now.source = readings::words(&change.state, &files.names(), change.rows);
-        now.loads = readings::loads(&change.state);
-        now.signs = Signs::of(&self.machine.fabric, Some(&change.state));
-        now.notes = change.notes;
-        now.remember(change.modified);
-        now.error = None;
-        now.sequence += 1;
-        Ok(())
     }
 
     /// Answers a request of the browser.
@@ -149,13 +130,14 @@ impl Live {
         Ok(match request.name.as_str() {
             "" => self.page(),
             "state" => self.news(request),
+            "link" => self.link(request),
             _ => Answer::words(404, "no such page"),
         })
     }
 
     fn page(&self) -> Answer {
         let now = self.now();
-        let page = page::html(&self.input(&now), true);
+        let page = page::html(&self.input(now.past.last()), true);
         Answer {
             status: 200,
             kind: "text/html; charset=utf-8",
@@ -163,100 +145,119 @@ impl Live {
         }
     }
 
+    /// The latest reading if it is newer than `since`, or the one `at` a time.
     fn news(&self, request: &Request) -> Answer {
         let now = self.now();
         let since = request.value("since").and_then(|s| s.parse().ok());
-        if since == Some(now.sequence) {
+        let at = request.value("at").and_then(|s| s.parse().ok());
+        if at.is_none() && since == Some(now.sequence) {
             return Answer {
                 status: 204,
                 ..Answer::words(204, "")
             };
         }
-        let input = self.input(&now);
-        let views = View::all(&input);
-        let fresh = views.into_iter().map(|view| {
-            let scale = now.scale(view.name).unwrap_or(view.scale);
+        let moment = match at {
+            Some(time) => now.past.at(time),
+            None => now.past.last(),
+        };
+        let input = self.input(moment);
+        let shown = View::all(&input).into_iter().map(|view| {
+            let scale = now.past.scale(view.name).unwrap_or(view.scale);
             let view = view.at_scale(scale);
-            Fresh {
+            Shown {
+                name: view.name.into(),
                 max: view.scale.max,
                 values: data::floats(view.before),
                 numbered: data::numbered(view.before),
                 picture: view
                     .picture(&input, view.before, &[], view.size(&input))
                     .body,
-                legend: legend(&view, &now.signs),
+                legend: legend(&view, &input.signs),
                 bars: bars(&input, &view),
             }
         });
-        let news = News {
+        let names: Vec<String> = input.readings.iter().map(|l| l.name.clone()).collect();
+        json(&News {
             sequence: now.sequence,
+            unix_seconds: moment.map_or(0.0, |m| m.unix_seconds),
             lead: words::lead(&input),
-            source: now.source.clone(),
+            source: input.readings_source.clone(),
             error: now.error.clone(),
-            views: fresh.collect(),
-            signs: data::Symbols::of(&now.signs),
-            history: now.history.iter().cloned().collect(),
-        };
-        match serde_json::to_vec(&news) {
-            Ok(body) => Answer {
-                status: 200,
-                kind: "application/json",
-                body,
-            },
-            Err(error) => Answer::words(500, &error.to_string()),
+            views: shown.collect(),
+            signs: data::Symbols::of(&input.signs),
+            history: now.past.points(&names),
+            names,
+            dropped: now.past.dropped,
+        })
+    }
+
+    /// The readings of one link.
+    fn link(&self, request: &Request) -> Answer {
+        let link = request.value("id").and_then(|l| l.parse().ok());
+        match link.filter(|&l: &u32| (l as usize) < self.machine.fabric.links().len()) {
+            Some(link) => json(&self.now().past.of_link(LinkId(link))),
+            None => Answer::words(404, "no such link"),
         }
     }
 
-    fn input<'a>(&'a self, now: &Now) -> ReportInput<'a> {
+    fn input(&self, moment: Option<&Moment>) -> ReportInput<'_> {
+        let signs = moment.map_or_else(
+            || Signs::of(&self.machine.fabric, None),
+            |m| m.signs.clone(),
+        );
+        let notes = moment.map_or(&[][..], |m| &m.notes);
         ReportInput {
             title: self.title.clone(),
             fabric: &self.machine.fabric,
             routing: &self.machine.routing,
             job: None,
-            readings: now.loads.clone(),
-            signs: now.signs.clone(),
-            readings_source: now.source.clone(),
-            notes: [&self.machine.notes[..], &now.notes].concat(),
+            readings: moment.map_or(Vec::new(), Moment::loads),
+            signs,
+            readings_source: moment.map_or(String::new(), |m| m.source.clone()),
+            notes: [&self.machine.notes[..], notes].concat(),
             command: self.command.clone(),
         }
     }
 }
 
-impl Now {
-    fn scale(&self, name: &str) -> Option<Scale> {
-        let of = |(known, scale): &(String, Scale)| (known == name).then_some(*scale);
-        self.scales.iter().find_map(of)
+impl Sink for Live {
+    fn publish(&self, fresh: Fresh) {
+        let state = &fresh.state;
+        let time = fresh.time_seconds;
+        let mut moment = Moment::new(
+            time.unwrap_or_else(|| unix(SystemTime::now())),
+            &readings::loads(state),
+            Signs::of(&self.machine.fabric, Some(state)),
+        );
+        moment.source = readings::words(state, &self.source, fresh.rows);
+        moment.notes = fresh.notes;
+        let mut now = self.now();
+        now.past.push(moment);
+        now.version = fresh.version;
+        now.error = None;
+        now.sequence += 1;
     }
 
-    /// Adds the current reading to the history, and extends the scales if necessary.
-    fn remember(&mut self, time: Option<SystemTime>) {
-        let values = self
-            .loads
-            .iter()
-            .map(|l| {
-                let known: Vec<f64> = l.values().iter().copied().filter(|v| !v.is_nan()).collect();
-                let mean = known.iter().sum::<f64>() / known.len() as f64;
-                (!known.is_empty()).then_some([l.max(), mean])
-            })
-            .collect();
-        for load in &self.loads {
-            let Some(fresh) = Scale::of([load]) else {
-                continue;
-            };
-            match self.scales.iter_mut().find(|(name, _)| *name == load.name) {
-                Some((_, scale)) if scale.unit == fresh.unit => {
-                    scale.max = scale.max.max(fresh.max);
-                }
-                Some((_, scale)) => *scale = fresh,
-                None => self.scales.push((load.name.clone(), fresh)),
-            }
+    fn fail(&self, error: &str) {
+        let mut now = self.now();
+        if now.error.as_deref() != Some(error) {
+            now.error = Some(error.into());
+            now.sequence += 1;
         }
-        if self.history.len() == REMEMBERED {
-            self.history.pop_front();
-        }
-        self.history.push_back(Moment {
-            unix_seconds: unix(time.unwrap_or_else(SystemTime::now)),
-            values,
-        });
+    }
+
+    fn version(&self) -> u64 {
+        self.now().version
+    }
+}
+
+fn json(answer: &impl Serialize) -> Answer {
+    match serde_json::to_vec(answer) {
+        Ok(body) => Answer {
+            status: 200,
+            kind: "application/json",
+            body,
+        },
+        Err(error) => Answer::words(500, &error.to_string()),
     }
 }

@@ -1,21 +1,61 @@
-//! Sources of a running oracle's readings: files, a collector, its store, or a replay of a store.
+//! Sources of readings: files, a collector, its store, or a replay of a store. One reading, or all of them.
 
-use crate::desk::{Desk, Fresh};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use hopbyte_collect::links::Links;
+use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
-use hopbyte_fabric::LinkState;
+use hopbyte_fabric::{Fabric, InputError, LeftOut, LinkState};
+use hopbyte_job::inputs::LinkReading;
 use hopbyte_job::{Files, Machine};
 use hopbyte_observe::CounterOptions;
 use hopbyte_observe::counters::join::PortMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Pause before a failed source is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// How far before a requested time the latest tick of a store is looked for.
+const BEFORE_NS: u64 = 60_000_000_000;
+
+/// Length of the history that is read of a store.
+const HISTORY_NS: u64 = 600_000_000_000;
+
+/// A reading.
+pub struct Fresh {
+    /// State of the links.
+    pub state: LinkState,
+    /// Increases with every reading; equal for all followers of the same source.
+    pub version: u64,
+    /// Time of the reading.
+    pub time_seconds: Option<f64>,
+    /// Number of rows matched to a link, and of rows without a link.
+    pub rows: (usize, usize),
+    /// Caveats for the user, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A consumer of readings.
+pub trait Sink: Sync {
+    /// Takes a reading.
+    fn publish(&self, fresh: Fresh);
+    /// Takes the error of a failed reading; the readings before it stay.
+    fn fail(&self, error: &str);
+    /// Version of the latest reading; 0 before the first.
+    fn version(&self) -> u64;
+}
+
+/// Part of a store, by time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Range {
+    /// First time in nanoseconds since 1970; without it only the newest tick is read before new ones.
+    pub from_ns: Option<u64>,
+    /// Last time in nanoseconds since 1970; without it new ticks are followed.
+    pub to_ns: Option<u64>,
+}
 
 /// A source of readings.
 pub enum Source {
@@ -26,19 +66,41 @@ pub enum Source {
     /// A running collector.
     Collector(Box<Collector>),
     /// A collector's store.
-    Store(PathBuf),
+    Store(PathBuf, Range),
     /// A replay of a store from its start, with its speed factor.
     Replay(PathBuf, f64),
+}
+
+/// How to be admitted by a collector.
+#[derive(Default)]
+pub struct Access {
+    /// Its secret.
+    pub token: Option<Token>,
+    /// Trusted certificates.
+    pub trust: Option<Trust>,
+}
+
+impl Access {
+    /// From a file with the secret, or with a read token, and one of certificates.
+    pub fn read(secret: Option<&Path>, certificates: Option<&Path>) -> Result<Self> {
+        Ok(Self {
+            token: secret.map(Token::read).transpose()?,
+            trust: certificates.map(Trust::read).transpose()?,
+        })
+    }
+
+    /// The ticks of a collector from now on.
+    pub fn connect(&self, address: &str) -> io::Result<Stream> {
+        Stream::connect(address, self.token.as_ref(), self.trust.as_ref())
+    }
 }
 
 /// A running collector and the parameters of its connection.
 pub struct Collector {
     /// Its address.
     pub address: String,
-    /// Its secret.
-    pub token: Option<Token>,
-    /// Trusted certificates.
-    pub trust: Option<Trust>,
+    /// Token and certificates.
+    pub access: Access,
     /// Links for ports that no rule resolves.
     pub ports: PortMap,
 }
@@ -55,16 +117,119 @@ impl Source {
             Self::None => "no counters".into(),
             Self::Files(files, _) => files.names(),
             Self::Collector(collector) => format!("collector {}", collector.address),
-            Self::Store(folder) => format!("store {}", folder.display()),
+            Self::Store(folder, _) => format!("store {}", folder.display()),
             Self::Replay(folder, speed) => format!("replay of {} at {speed}", folder.display()),
         }
+    }
+
+    /// The source that the words of a command line name, if it is a collector (`HOST:PORT`) or its store (a folder).
+    pub fn named(word: &Path, access: Access, range: Range) -> Option<Self> {
+        if word.is_dir() {
+            // A folder without logs is a captured tree.
+            let is_store = store::logs(word).is_ok_and(|logs| !logs.is_empty());
+            return is_store.then(|| Self::Store(word.to_owned(), range));
+        }
+        let address = word.to_str().filter(|w| !word.exists() && is_address(w))?;
+        Some(Self::Collector(Box::new(Collector {
+            address: address.into(),
+            access,
+            ports: PortMap::new(),
+        })))
+    }
+
+    /// The latest reading of a collector or of the range of its store.
+    ///
+    /// # Errors
+    /// The collector does not answer, no tick names a link, or the store has no two ticks in the range.
+    pub fn latest(self, fabric: &Fabric) -> Result<LinkReading> {
+        let name = self.words();
+        let (mut stream, mut links, ends) = match self {
+            Self::Collector(c) => (c.access.connect(&c.address)?, Links::new(c.ports), false),
+            Self::Store(
+                folder,
+                Range {
+                    to_ns: Some(to), ..
+                },
+            ) => {
+                let from = to.saturating_sub(BEFORE_NS);
+                let stream = Stream::replay(&folder, 0.0, from, to)?;
+                (stream, Links::default(), true)
+            }
+            Self::Store(folder, _) => (Stream::newest(&folder)?, Links::default(), true),
+            _ => bail!("{name}: found no collector and no store"),
+        };
+        let mut last = None;
+        let mut first = true;
+        let mut left_out = LeftOut::default();
+        let mut notes = Vec::new();
+        while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
+            notes.extend(links.mismatch().as_deref().map(mismatched));
+            left_out.extend(&links.left_out());
+            // Reports of the ticks before the range would count as those of its first tick.
+            if std::mem::take(&mut first) {
+                links.pass();
+                continue;
+            }
+            last = links.close(fabric, &closing, &name).or(last);
+            if last.is_some() && !ends {
+                break;
+            }
+        }
+        notes.extend(stream.is_sound().1);
+        let Some(increase) = last else {
+            let found = "fewer than two ticks of a node";
+            let expected = "two ticks, the increase of the counters between them";
+            return Err(InputError::new(name, found, expected).into());
+        };
+        if increase.matched == 0 {
+            let found = format!(
+                "{} ports, none of a link of the machine",
+                increase.unmatched
+            );
+            let hint = "is --fabric the machine that the collector watches?";
+            let error = InputError::new(name, found, "ports of its nodes and routers");
+            return Err(error.hint(hint).into());
+        }
+        notes.extend(left_out.sentences().map(|words| format!("{name}: {words}")));
+        Ok(LinkReading {
+            source: name,
+            matched: increase.matched,
+            unmatched: increase.unmatched,
+            left_out,
+            state: LinkState::of_increase(fabric, &increase),
+            notes,
+        })
+    }
+
+    /// With the newest ten minutes of a store, by the time of its last write, if no range is given.
+    #[must_use]
+    pub fn with_history(self) -> Self {
+        let Self::Store(
+            folder,
+            Range {
+                from_ns: None,
+                to_ns,
+            },
+        ) = self
+        else {
+            return self;
+        };
+        let written = store::logs(&folder).ok().and_then(|logs| {
+            let times = logs
+                .iter()
+                .filter_map(|log| log.metadata().ok()?.modified().ok());
+            times.max()?.duration_since(UNIX_EPOCH).ok()
+        });
+        let last_ns = to_ns.or(written.map(|w| w.as_nanos() as u64));
+        let from_ns = last_ns.map(|ns| ns.saturating_sub(HISTORY_NS));
+        Self::Store(folder, Range { from_ns, to_ns })
     }
 
     /// Publishes readings without end; calls `ready` once, after readings that already exist are published.
     pub fn follow(
         self,
         machine: &Machine,
-        desk: &Desk,
+        sink: &dyn Sink,
         ready: &dyn Fn(),
         talk: &dyn Fn(&str),
     ) -> Result<()> {
@@ -73,42 +238,70 @@ impl Source {
             Self::Files(mut files, every) => {
                 let mut said = Vec::new();
                 if let Some(fresh) = fresh_files(&mut files, machine, 0, &mut said, talk)? {
-                    desk.publish(fresh);
+                    sink.publish(fresh);
                 }
                 ready();
                 loop {
                     std::thread::sleep(every);
-                    let before = desk.view().version();
-                    match fresh_files(&mut files, machine, before, &mut said, talk) {
-                        Ok(Some(fresh)) => desk.publish(fresh),
+                    match fresh_files(&mut files, machine, sink.version(), &mut said, talk) {
+                        Ok(Some(fresh)) => sink.publish(fresh),
                         Ok(None) => {}
-                        Err(error) => desk.fail(&format!("{error:#}")),
+                        Err(error) => sink.fail(&format!("{error:#}")),
                     }
                 }
             }
             Self::Collector(collector) => {
                 ready();
-                endless(desk, talk, || {
-                    let (token, trust) = (collector.token.as_ref(), collector.trust.as_ref());
-                    let stream = Stream::connect(&collector.address, token, trust)?;
+                endless(sink, talk, || {
+                    let stream = collector.access.connect(&collector.address)?;
                     let links = Links::new(collector.ports.clone());
-                    ticks(stream, links, machine, desk, &|| {}, talk)
+                    ticks(stream, links, (machine, Ticks::Newest), sink, &|| {}, talk)
                 });
             }
-            Self::Store(folder) => {
+            Self::Store(folder, range) => {
                 // An empty store has no readings to wait for.
-                if hopbyte_collect::store::logs(&folder).is_ok_and(|logs| logs.is_empty()) {
+                if store::logs(&folder).is_ok_and(|logs| logs.is_empty()) {
                     ready();
                 }
-                endless(desk, talk, || {
+                if range.from_ns.is_some() || range.to_ns.is_some() {
+                    let (from, to) = (range.from_ns.unwrap_or(0), range.to_ns.unwrap_or(u64::MAX));
+                    let past = Stream::replay(&folder, 0.0, from, to)?;
+                    ticks(
+                        past,
+                        Links::default(),
+                        (machine, Ticks::All),
+                        sink,
+                        ready,
+                        talk,
+                    )?;
+                    if range.to_ns.is_some() {
+                        ready();
+                        return Ok(());
+                    }
+                }
+                endless(sink, talk, || {
                     let stream = Stream::follow(&folder);
-                    ticks(stream, Links::default(), machine, desk, ready, talk)
+                    ticks(
+                        stream,
+                        Links::default(),
+                        (machine, Ticks::Newest),
+                        sink,
+                        ready,
+                        talk,
+                    )
                 });
             }
             Self::Replay(folder, speed) => {
                 ready();
                 let stream = Stream::replay(&folder, speed, 0, u64::MAX)?;
-                ticks(stream, Links::default(), machine, desk, &|| {}, talk)?;
+                ticks(
+                    stream,
+                    Links::default(),
+                    (machine, Ticks::Newest),
+                    sink,
+                    &|| {},
+                    talk,
+                )?;
                 talk("the store is at its end; its last snapshot stays");
             }
         }
@@ -116,12 +309,24 @@ impl Source {
     }
 }
 
+/// Whether a word is an address with a port, so that a missing file is not taken for one.
+fn is_address(word: &str) -> bool {
+    let port = word
+        .rsplit_once(':')
+        .filter(|(host, _)| !host.is_empty() && !host.contains('/'));
+    port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|p| p > 0))
+}
+
+fn mismatched(text: &str) -> String {
+    format!("counters of another machine: {text}")
+}
+
 /// Retries without end, and prints each new reason once.
-fn endless(desk: &Desk, talk: &dyn Fn(&str), mut run: impl FnMut() -> io::Result<()>) {
+fn endless(sink: &dyn Sink, talk: &dyn Fn(&str), mut run: impl FnMut() -> io::Result<()>) {
     let mut said = String::new();
     loop {
         let text = run().map_or_else(|e| e.to_string(), |()| "the stream of ticks ended".into());
-        desk.fail(&text);
+        sink.fail(&text);
         if said != text {
             talk(&text);
             said = text;
@@ -130,44 +335,65 @@ fn endless(desk: &Desk, talk: &dyn Fn(&str), mut run: impl FnMut() -> io::Result
     }
 }
 
+/// Which of the available ticks are published.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ticks {
+    /// All, for a history.
+    All,
+    /// The newest of those that wait.
+    Newest,
+}
+
 /// Publishes the ticks of a stream until it ends.
 fn ticks(
     mut stream: Stream,
     mut links: Links,
-    machine: &Machine,
-    desk: &Desk,
+    (machine, which): (&Machine, Ticks),
+    sink: &dyn Sink,
     ready: &dyn Fn(),
     talk: &dyn Fn(&str),
 ) -> io::Result<()> {
     let fabric = &machine.fabric;
+    let mut first = true;
     while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
-        if let Some(text) = links.mismatch() {
-            talk(&format!("counters of another machine: {text}"));
-        }
-        for words in links.left_out().sentences() {
-            talk(&words);
-        }
-        // After a reconnection the first ticks may be older than the current view.
-        if stream.is_behind() || closing.tick <= desk.view().version() {
+        let left_out = links.left_out();
+        let mut notes: Vec<String> = links
+            .mismatch()
+            .as_deref()
+            .map(mismatched)
+            .into_iter()
+            .collect();
+        notes.extend(left_out.sentences());
+        notes.iter().for_each(|words| talk(words));
+        // After a reconnection the first ticks may be older than the latest reading.
+        let behind = match which {
+            Ticks::Newest => stream.is_behind(),
+            // Reports of the ticks before the range would count as those of its first tick.
+            Ticks::All => std::mem::take(&mut first),
+        };
+        if behind || closing.tick <= sink.version() {
             links.pass();
-            if !stream.is_behind() {
+            if !behind {
                 ready();
             }
             continue;
         }
-        if let Some(snapshot) = links.close(fabric, &closing, "") {
-            if snapshot.matched == 0 {
-                desk.fail("no counter of this tick names a link of the fabric");
+        if let Some(increase) = links.close(fabric, &closing, "") {
+            if increase.matched == 0 {
+                sink.fail("no counter of this tick names a link of the fabric");
             } else {
-                desk.publish(Fresh {
+                sink.publish(Fresh {
                     version: closing.tick,
-                    time_seconds: snapshot.time_seconds,
-                    rows: (snapshot.matched, snapshot.unmatched),
-                    state: LinkState::of_increase(fabric, &snapshot),
+                    time_seconds: increase.time_seconds,
+                    rows: (increase.matched, increase.unmatched),
+                    state: LinkState::of_increase(fabric, &increase),
+                    notes,
                 });
             }
         }
-        ready();
+        if which == Ticks::Newest || !stream.is_behind() {
+            ready();
+        }
     }
     Ok(())
 }
@@ -186,7 +412,7 @@ fn fresh_files(
     };
     if *said != change.notes {
         change.notes.iter().for_each(|note| talk(note));
-        *said = change.notes;
+        said.clone_from(&change.notes);
     }
     let modified = change.modified.unwrap_or_else(SystemTime::now);
     let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -195,5 +421,6 @@ fn fresh_files(
         time_seconds: change.time_seconds.or(Some(since.as_secs_f64())),
         rows: change.rows,
         state: change.state,
+        notes: change.notes,
     }))
 }

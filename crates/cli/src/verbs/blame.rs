@@ -1,11 +1,10 @@
 //! `hopbyte blame SOURCE --fabric F`: the cause of a slow network, from counters, jobs and routes.
 
-use crate::args::{self, CounterArgs, FabricOption, JobArgs};
+use crate::args::{self, FabricOption, JobArgs, SourceArgs};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_job::attribution::Attribution;
 use hopbyte_job::blame::blame;
-use hopbyte_job::inputs;
 use hopbyte_view::terminal::blame_text;
 use std::path::PathBuf;
 
@@ -20,7 +19,7 @@ pub struct BlameArgs {
     fabric: FabricOption,
     /// Properties of the counters that the file lacks.
     #[command(flatten)]
-    about: CounterArgs,
+    counters: SourceArgs,
     /// Jobs and their nodes: names the victims, and the jobs that fill a link
     #[command(flatten)]
     jobs: JobArgs,
@@ -30,7 +29,7 @@ pub struct BlameArgs {
 pub fn run(args: &BlameArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let fabric = &machine.fabric;
-    let reading = inputs::reading(&args.source, fabric, &args.about.options())?;
+    let reading = args.counters.read(&args.source, fabric)?;
     reading.notes.iter().for_each(|note| out.talk(note));
     let jobs = args.jobs.read(fabric, out)?;
     let state = &reading.state;

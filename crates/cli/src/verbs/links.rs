@@ -1,13 +1,13 @@
 //! `hopbyte links SOURCE --fabric F`: load of every link.
 
-use crate::args::{self, CounterArgs, FabricOption, JobArgs, one_of};
+use crate::args::{self, FabricOption, JobArgs, SourceArgs, one_of};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, LinkId};
+use hopbyte_job::LinkReading;
 use hopbyte_job::attribution::Attribution;
 use hopbyte_job::links::{Last, LinkRow, LinksSummary, worst_first};
-use hopbyte_job::{LinkReading, inputs};
 use hopbyte_oracle::Metric;
 use hopbyte_view::terminal::{beside_links, load_table};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct LinksArgs {
     fabric: FabricOption,
     /// Properties of the counters that the file lacks.
     #[command(flatten)]
-    about: CounterArgs,
+    counters: SourceArgs,
     /// Jobs and their nodes: names the jobs beside each link
     #[command(flatten)]
     jobs: JobArgs,
@@ -51,7 +51,7 @@ fn by() -> impl TypedValueParser<Value = Metric> {
 pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let fabric = machine.fabric;
-    let reading = inputs::reading(&args.source, &fabric, &args.about.options())?;
+    let reading = args.counters.read(&args.source, &fabric)?;
     reading.notes.iter().for_each(|note| out.talk(note));
     let jobs = args.jobs.read(&fabric, out)?;
     let by_job = jobs.as_ref().filter(|_| args.by_job);

@@ -1,6 +1,7 @@
 //! `hopbyte replay STORE`: ticks of a store.
 
-use super::collect::{say, token};
+use super::collect::say;
+use crate::args::CollectorArgs;
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_collect::export::lines;
@@ -8,8 +9,7 @@ use hopbyte_collect::flows::Flows;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tick::TickLine;
-use hopbyte_collect::tls::Trust;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A store, and a range of it.
 #[derive(clap::Args, Debug)]
@@ -17,12 +17,9 @@ pub struct ReplayArgs {
     /// Folder of `hopbyte collect --store`, or a running collector's HOST:PORT
     #[arg(value_name = "STORE")]
     store: String,
-    /// File with the collector's secret
-    #[arg(long, value_name = "FILE")]
-    token: Option<PathBuf>,
-    /// File of CA certificates (PEM) for the collector: use TLS
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
+    /// Access to a collector.
+    #[command(flatten)]
+    entry: CollectorArgs,
     /// Replayed seconds of the store per second; 0: no pacing
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     speed: f64,
@@ -49,14 +46,7 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
         return seal(Path::new(&args.store), out);
     }
     let mut flows = Flows::default();
-    let mut stream = open(
-        &args.store,
-        args.token.as_deref(),
-        args.tls_ca.as_deref(),
-        args.speed,
-        args.from,
-        args.to,
-    )?;
+    let mut stream = open(&args.store, &args.entry, args.speed, args.from, args.to)?;
     while let Some(closing) = stream.next(|cluster, id, _| {
         if args.lines {
             flows.report(cluster, id);
@@ -79,8 +69,7 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
 /// The blocks of a folder, or of a collector if there is no such folder.
 pub fn open(
     store: &str,
-    secret: Option<&Path>,
-    ca: Option<&Path>,
+    entry: &CollectorArgs,
     speed: f64,
     from: Option<f64>,
     to: Option<f64>,
@@ -90,9 +79,7 @@ pub fn open(
     }
     let folder = Path::new(store);
     if !folder.is_dir() && store.contains(':') {
-        let token = secret.map(token).transpose()?;
-        let trust = ca.map(Trust::read).transpose()?;
-        return Ok(Stream::connect(store, token.as_ref(), trust.as_ref())?);
+        return Ok(entry.access()?.connect(store)?);
     }
     let ns = |seconds: Option<f64>, default| seconds.map_or(default, |s| (s * 1e9) as u64);
     Ok(Stream::replay(

@@ -1,14 +1,14 @@
 //! `hopbyte view SOURCE… --fabric F`: a page with the machine and the load of its links.
 
-use crate::args::{CounterArgs, FabricOption, TlsFiles};
+use crate::args::{FabricOption, SourceArgs, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
 use hopbyte_job::Machine;
-use hopbyte_job::inputs;
 use hopbyte_serve::http;
 use hopbyte_serve::page::Live;
+use hopbyte_serve::source::Source;
 use hopbyte_view::draw::Signs;
 use hopbyte_view::report::{ReportInput, html, readings};
 use serde::Serialize;
@@ -27,14 +27,15 @@ pub struct ViewArgs {
     fabric: FabricOption,
     /// Properties of the counters that their files lack.
     #[command(flatten)]
-    about: CounterArgs,
+    counters: SourceArgs,
     /// Title of the page
     #[arg(long, default_value = "", hide_default_value = true)]
     title: String,
     /// The page to write; - for standard output
     #[arg(long, short, value_name = "FILE.html", default_value = "view.html")]
     out: PathBuf,
-    /// Serve the page on the loopback address instead, and follow the counters as their files change
+    /// Serve the page on the loopback address instead, and follow the counters: of a collector, of its store, or of
+    /// files as they change
     ///
     /// Prints the address to open, with a token that works once; after each use the next one is printed. Ends with
     /// Ctrl-C.
@@ -56,6 +57,10 @@ pub struct ViewArgs {
         help_heading = "Live"
     )]
     every: f64,
+    /// Of a store: the first time of the history, in seconds since 1970 (default: ten minutes before its last tick);
+    /// the last one is --at
+    #[arg(long, value_name = "TIME", requires = "serve", help_heading = "Live")]
+    from: Option<f64>,
     /// Certificate.
     #[command(flatten, next_help_heading = "Live")]
     tls: TlsFiles,
@@ -88,7 +93,7 @@ pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
         command: out.command.clone(),
     };
     if !args.sources.is_empty() {
-        let read = inputs::reading(&args.sources, &machine.fabric, &args.about.options())?;
+        let read = args.counters.read(&args.sources, &machine.fabric)?;
         input.readings = readings::loads(&read.state);
         input.signs = Signs::of(&machine.fabric, Some(&read.state));
         let rows = (read.matched, read.unmatched);
@@ -128,13 +133,12 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
         let found = args.every.to_string();
         return Err(InputError::new("--every", found, "0.05 to 86400 seconds").into());
     }
-    let live = Live::new(
-        machine,
-        args.sources.clone(),
-        args.about.options(),
-        args.title.clone(),
-        out.command.clone(),
-    )?;
+    let every = Duration::from_secs_f64(args.every);
+    let source = match args.counters.stream(&args.sources, args.from)? {
+        Some(stream) => stream.with_history(),
+        None => Source::files(args.sources.clone(), args.counters.about.options(), every),
+    };
+    let live = Live::begin(machine, source, args.title.clone(), out.command.clone())?;
     let setup = http::Setup {
         identity: args.tls.identity()?,
         ..http::Setup::on((Ipv4Addr::LOCALHOST, port).into())
@@ -151,10 +155,6 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
         out.talk("open this address in a browser; Ctrl-C ends it");
     }
     out.flush()?;
-    let every = Duration::from_secs_f64(args.every);
-    std::thread::scope(|scope| {
-        scope.spawn(|| live.follow(every));
-        server.run(&|request| live.answer(request))?;
-        Ok(Answer::Yes)
-    })
+    server.run(&|request| live.answer(request))?;
+    Ok(Answer::Yes)
 }

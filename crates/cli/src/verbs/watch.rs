@@ -1,14 +1,13 @@
 //! `hopbyte watch`: live view of the cluster in a terminal.
 
 use super::replay::open;
-use crate::args::{FabricOptions, read_machine};
+use crate::args::{CollectorArgs, FabricOptions, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::links::Links;
 use hopbyte_fabric::LinkState;
 use hopbyte_view::terminal::{LinksPage, PortsPage, Room, head};
-use std::path::PathBuf;
 
 /// Source and display.
 #[derive(clap::Args, Debug)]
@@ -16,12 +15,9 @@ pub struct WatchArgs {
     /// A running collector, or the folder of its store
     #[arg(value_name = "COLLECTOR|STORE", default_value = "127.0.0.1:7667")]
     source: String,
-    /// File with the collector's secret
-    #[arg(long, value_name = "FILE")]
-    token: Option<PathBuf>,
-    /// File of CA certificates (PEM) for the collector: use TLS
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
+    /// Access to a collector.
+    #[command(flatten)]
+    entry: CollectorArgs,
     /// Seconds of a store per second
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     speed: f64,
@@ -47,14 +43,7 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
         .map(|f| read_machine(&args.beside.source(f), out));
     let mut links = machine.transpose()?.map(|m| LinksPage::new(m.fabric));
     let mut joined = Links::default();
-    let mut stream = open(
-        &args.source,
-        args.token.as_deref(),
-        args.tls_ca.as_deref(),
-        args.speed,
-        None,
-        None,
-    )?;
+    let mut stream = open(&args.source, &args.entry, args.speed, None, None)?;
     let mut flows = Flows::default();
     let mut ports = PortsPage::default();
     let mut left = args.ticks.unwrap_or(u64::MAX);

@@ -1,10 +1,8 @@
 //! `hopbyte oracle serve`: follows the machine's counters and answers queries.
 
-use super::super::collect::token;
 use crate::args::{CounterArgs, FabricOption, HttpClients, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
-use hopbyte_collect::tls::Trust;
 use hopbyte_job::Machine;
 use hopbyte_lab::Lab;
 use hopbyte_observe::counters::join::PortMap;
@@ -13,7 +11,7 @@ use hopbyte_serve::desk::Desk;
 use hopbyte_serve::door::{Doors, unavailable};
 use hopbyte_serve::http::Server;
 use hopbyte_serve::socket;
-use hopbyte_serve::source::{Collector, Source};
+use hopbyte_serve::source::{Access, Collector, Range, Sink, Source};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -173,11 +171,10 @@ fn source(args: &ServeArgs, machine: &Machine) -> Result<Source> {
     }
     let every = Duration::from_secs_f64(args.every);
     Ok(match (&args.store, &args.collector, &args.replay) {
-        (Some(folder), ..) => Source::Store(folder.clone()),
+        (Some(folder), ..) => Source::Store(folder.clone(), Range::default()),
         (_, Some(address), _) => Source::Collector(Box::new(Collector {
             address: address.clone(),
-            token: args.token.as_deref().map(token).transpose()?,
-            trust: args.tls_ca.as_deref().map(Trust::read).transpose()?,
+            access: Access::read(args.token.as_deref(), args.tls_ca.as_deref())?,
             ports: ports(args.lab.as_deref(), machine)?,
         })),
         (.., Some(folder)) => Source::Replay(folder.clone(), args.speed),

@@ -1,0 +1,68 @@
+// The page of a collector's store: live, and back in time.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { browser, program, root } from "./harness.mjs";
+
+const CAPACITY = 9.375e9;
+
+test("earlier readings of a store are a slide away, and a link has its curve", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "hopbyte-past-"));
+  const started = [];
+  const start = (...words) => {
+    const process = spawn(program(), words, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+    started.push(process);
+    return process;
+  };
+  // A router whose link is idle for five seconds and then half used.
+  const began = Date.now();
+  let bytes = 0;
+  const count = setInterval(() => {
+    if (Date.now() - began > 5000) bytes += CAPACITY / 20;
+    writeFileSync(join(folder, "next"), `timestamp ${Date.now()} ms\ntraffic_X+ ${Math.round(bytes)} B\n`);
+    renameSync(join(folder, "next"), join(folder, "metrics"));
+  }, 100);
+  const context = await browser(join(folder, "profile"));
+  try {
+    const collector = start("collect", "--listen", "127.0.0.1:0", "--store", join(folder, "store"), "--print", "none");
+    const [said] = await once(createInterface(collector.stderr), "line");
+    const address = /127\.0\.0\.1:\d+/.exec(said)[0];
+    start("agent", "--root", "/nonexistent", "--to", address, "--name", "c0-0c0s0g0", "--file", join(folder, "metrics"));
+    await new Promise((done) => setTimeout(done, 8000));
+    const words = ["view", join(folder, "store"), "--fabric", "gemini:4x4x24", "--serve", "--json", "--quiet"];
+    const [line] = await once(createInterface(start(...words).stdout), "line");
+    const page = await context.newPage();
+    const errors = [];
+    page.on("pageerror", (e) => errors.push(e.message));
+    await page.goto(JSON.parse(line).url);
+    const status = page.getByRole("status").first();
+    await status.filter({ hasText: /Live: reading \d+/ }).waitFor();
+    const share = page.locator("#links-table tbody tr").first();
+    await page.waitForFunction(() => /[45]\d(\.\d)? %/.test(document.querySelector("#links-table tbody tr")?.innerText));
+    const slider = page.getByRole("slider", { name: "Time of the reading" });
+    // The store's history: readings of the time before the page.
+    assert.ok(Number(await slider.getAttribute("max")) >= 4);
+    await share.click();
+    const curve = page.locator(".of-link figure").first();
+    await curve.waitFor();
+    assert.match(await curve.innerText(), /c1-0c0s0g0 X-: used share/);
+    await slider.focus();
+    await page.keyboard.press("Home");
+    await status.filter({ hasText: "Earlier:" }).waitFor();
+    await page.waitForFunction(() => !/[45]\d(\.\d)? %/.test(document.querySelector("#links-table tbody tr")?.innerText ?? ""));
+    await page.getByRole("button", { name: "Latest" }).click();
+    await status.filter({ hasText: /Live: reading \d+/ }).waitFor();
+    await page.waitForFunction(() => /[45]\d(\.\d)? %/.test(document.querySelector("#links-table tbody tr")?.innerText));
+    assert.deepEqual(errors, []);
+  } finally {
+    clearInterval(count);
+    for (const process of started) process.kill("SIGKILL");
+    await context.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

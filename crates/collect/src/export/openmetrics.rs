@@ -311,6 +311,16 @@ fn ticks(closing: &Closing, out: &mut String) {
             closing.frozen.len() as f64,
         ),
         (
+            "ahead_nodes",
+            "Nodes whose clock is more than a tick ahead",
+            closing.ahead.len() as f64,
+        ),
+        (
+            "failed_nodes",
+            "Nodes with a source that could not be read",
+            closing.failed.len() as f64,
+        ),
+        (
             "closed_after_seconds",
             "From the start of the tick to its closing",
             after,

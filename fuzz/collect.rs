@@ -59,9 +59,9 @@ pub fn feed(bytes: &[u8]) {
     let mut gathering = Gathering::new(Rules::default(), now);
     let mut cluster = Cluster::default();
     for post in text.split("\n\n") {
-        let (points, _) = lines::parse(post);
-        let all = points.len();
-        let verdict = feed.take(points, &mut gathering, now);
+        let parsed = lines::parse(post);
+        let all = parsed.0.len() + parsed.1.kept + parsed.1.refused;
+        let verdict = feed.take(parsed, &mut gathering, now);
         assert_eq!(verdict.kept + verdict.refused, all);
         now += SECOND;
         let _ = feed.tick(&mut gathering, now);

@@ -123,8 +123,9 @@ def test_lines_of_other_tools_become_counters(site: Site) -> None:
     # Lines of a node with an agent are refused, those of other nodes behind them are kept.
     status, text = post(f"net_bytes_in,{tags.replace('cc1', 'n1')} value=1 {now}\nnet_bytes_in,{other} value=9\n")
     assert status == 400 and "which an agent reports" in text and json.loads(text)["kept"] == 1
-    # Lines that do not parse are in the answer, but not yet in the metric.
-    wait("the metric", lambda: "hopbyte_collector_lines_refused_total 1\n" in site.text())
+    # One line of each of the last three posts; 3 totals and 2 others of the first, and 2 good ones behind bad ones.
+    wait("the metric", lambda: "hopbyte_collector_lines_refused_total 3\n" in site.text())
+    assert "hopbyte_collector_lines_kept_total 7\n" in site.text()
     # They do not delay a tick: the agent's ticks are complete.
     tick = site.last_tick()
     assert (tick["expected"], tick["reported"], tick["late"]) == (1, 1, [])

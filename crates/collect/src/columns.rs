@@ -45,6 +45,12 @@ pub fn write_table(
     });
     let fields = fields.collect::<io::Result<Vec<_>>>()?;
     let mut output = Output::create(&Os, path, fields, about)?;
+    let filled = fill(&mut output, columns);
+    output.finish(&Os, filled)?;
+    Ok(())
+}
+
+fn fill(output: &mut Output, columns: &[(&str, Column)]) -> io::Result<()> {
     let mut group = output.writer.next_row_group().map_err(failed)?;
     for (_, column) in columns {
         match column {
@@ -60,7 +66,6 @@ pub fn write_table(
         }
     }
     group.close().map_err(failed)?;
-    output.finish(&Os)?;
     Ok(())
 }
 
@@ -112,8 +117,12 @@ impl Output {
         })
     }
 
-    /// Completes the file, makes it durable and renames it.
-    pub(crate) fn finish(self, disk: &dyn Disk) -> io::Result<PathBuf> {
+    /// Completes the file, makes it durable and renames it; removes it if it could not be `filled`.
+    pub(crate) fn finish(self, disk: &dyn Disk, filled: io::Result<()>) -> io::Result<PathBuf> {
+        if let Err(error) = filled {
+            self.discard(disk);
+            return Err(error);
+        }
         let file = self.writer.into_inner().map_err(failed);
         let synced = file.and_then(|mut file| file.sync());
         let renamed = synced.and_then(|()| disk.rename(&self.temporary, &self.path));

@@ -63,23 +63,17 @@ impl Verdict {
         }
     }
 
-    /// Adds the outcome of the points to that of their parsing.
-    pub fn and(mut self, other: Self) -> Self {
-        self.kept += other.kept;
-        self.refused += other.refused;
-        let room = MOST_REFUSALS - self.refusals.len().min(MOST_REFUSALS);
-        self.refusals.extend(other.refusals.into_iter().take(room));
-        self
-    }
-
     /// The first refusal.
     pub fn first(&self) -> &str {
         self.refusals.first().map_or("", String::as_str)
     }
 }
 
-/// Parses lines: the totals in them, and the outcome of all other lines. A bad line does not affect the others.
-pub fn parse(text: &str) -> (Vec<Point>, Verdict) {
+/// The totals of a post, and the outcome of all other lines.
+pub type Parsed = (Vec<Point>, Verdict);
+
+/// Parses the lines of a post. A bad line does not affect the others.
+pub fn parse(text: &str) -> Parsed {
     let (mut points, mut verdict) = (Vec::new(), Verdict::default());
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod common;
+
+use common::Collector;
 use hopbyte_collect::agent::{Agent, Setup, Target};
-use hopbyte_collect::block::Closing;
-use hopbyte_collect::gather::Rules;
-use hopbyte_collect::server::{self, Server, Told};
+use hopbyte_collect::block::{Closing, Cluster, split};
 use hopbyte_collect::wire::{Header, Kind, PREAMBLE, frame, next_frame};
 use hopbyte_observe::sources::{Places, open};
 use std::fs;
@@ -105,41 +106,18 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// Closings, each with the first node's values.
 type Seen = Arc<Mutex<Vec<(Closing, Vec<Option<u64>>)>>>;
 
-/// A collector that runs until the test's process ends.
-fn collector() -> (SocketAddr, Seen) {
-    let setup = server::Setup {
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        udp: None,
-        bus: None,
-        identity: None,
-        token: None,
-        readers: Vec::new(),
-        most_connections: 100,
-        rules: Rules {
-            period_ns: PERIOD,
-            deadline_ns: PERIOD / 2,
-            ..Rules::default()
-        },
-    };
-    let mut server = Server::new(setup, None).unwrap();
-    let address = server.addresses().unwrap()[0];
+fn collector() -> (Collector, Seen) {
     let seen = Seen::default();
     let kept = seen.clone();
-    std::thread::spawn(move || {
-        let mut cluster = hopbyte_collect::block::Cluster::default();
-        let told = |told: Told<'_>| {
-            if let Told::Closed(_, _, block) = told {
-                let (entries, _) = hopbyte_collect::block::split(block).unwrap().unwrap();
-                let closing = cluster.read(entries, |_, _, _| {}).unwrap();
-                let sources = cluster.node(0).map(|n| n.sources.iter().flatten());
-                let values = sources.into_iter().flatten().map(|s| s.values.get(0));
-                kept.lock().unwrap().push((closing, values.collect()));
-            }
-            true
-        };
-        server.run(told).unwrap();
+    let mut cluster = Cluster::default();
+    let collector = Collector::watched(common::setup(PERIOD), None, move |block| {
+        let (entries, _) = split(block).unwrap().unwrap();
+        let closing = cluster.read(entries, |_, _, _| {}).unwrap();
+        let sources = cluster.node(0).map(|n| n.sources.iter().flatten());
+        let values = sources.into_iter().flatten().map(|s| s.values.get(0));
+        kept.lock().unwrap().push((closing, values.collect()));
     });
-    (address, seen)
+    (collector, seen)
 }
 
 #[test]
@@ -148,8 +126,8 @@ fn a_source_that_vanishes_is_missing_until_it_returns() {
     let (left, right) = (folder.path().join("left"), folder.path().join("right"));
     registers(&left, 10);
     registers(&right, 20);
-    let (address, seen) = collector();
-    let agent = Running::start("n1", address, 60, vec![left.clone(), right.clone()]);
+    let (collector, seen) = collector();
+    let agent = Running::start("n1", collector.tcp, 60, vec![left.clone(), right.clone()]);
     let last = |holds: fn(&Closing, &[Option<u64>]) -> bool| {
         let seen = seen.lock().unwrap();
         seen.last()

@@ -121,8 +121,7 @@ fn lines_of_interfaces_that_come_and_go_are_forgotten() {
                 text.push_str(&format!("{name},{tags} value={birth} {}\n", now / SECOND));
             }
         }
-        let (points, parsed) = parse(&text);
-        let verdict = parsed.and(feed.take(points, &mut gathering, now));
+        let verdict = feed.take(parse(&text), &mut gathering, now);
         assert_eq!((verdict.kept, verdict.refused), (8, 0), "{verdict:?}");
         feed.tick(&mut gathering, now).unwrap();
         close(&mut gathering, &mut viewer);
@@ -159,8 +158,7 @@ fn a_bad_line_and_a_node_with_an_agent_affect_no_other_lines() {
         line("../n"),
         line("n4"),
     ];
-    let (points, parsed) = parse(&all.concat());
-    let verdict = parsed.and(Feed::default().take(points, &mut gathering, SECOND));
+    let verdict = Feed::default().take(parse(&all.concat()), &mut gathering, SECOND);
     assert_eq!((verdict.kept, verdict.refused), (3, 3), "{verdict:?}");
     let said = verdict.refusals.join("\n");
     for text in [

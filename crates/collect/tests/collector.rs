@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod common;
 #[allow(dead_code, reason = "the store's tests use more of it")]
 #[path = "faults/disk.rs"]
 mod disk;
 
-use hopbyte_collect::block::{Closing, Cluster, split};
+use common::Collector;
+use hopbyte_collect::block::{Cluster, split};
 use hopbyte_collect::bytes::Take;
 use hopbyte_collect::datagram;
-use hopbyte_collect::gather::Rules;
-use hopbyte_collect::server::{Server, Setup, Told, now_ns};
+use hopbyte_collect::lines;
+use hopbyte_collect::server::{Server, Setup, now_ns};
 use hopbyte_collect::store::{Keeping, LogReader, Store, logs};
 use hopbyte_collect::wire::{
     Header, Hello, Kind, PREAMBLE, Sampled, Token, frame, next_frame, put_report, put_source,
@@ -21,96 +23,16 @@ use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PERIOD: u64 = 100_000_000;
 
-struct Collector {
-    tcp: SocketAddr,
-    udp: SocketAddr,
-    stop: Arc<AtomicBool>,
-    closings: Arc<Mutex<Vec<Closing>>>,
-    notes: Arc<Mutex<Vec<String>>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Collector {
-    fn start(token: Option<Token>, store: Option<&Path>) -> Self {
-        let store = store.map(|s| Store::open(s, Keeping::default()).unwrap());
-        Self::with(token, store)
-    }
-
-    fn with(token: Option<Token>, store: Option<Store>) -> Self {
-        let setup = Setup {
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            udp: Some("127.0.0.1:0".parse().unwrap()),
-            bus: None,
-            identity: None,
-            token,
-            readers: Vec::new(),
-            most_connections: 20_000,
-            rules: Rules {
-                period_ns: PERIOD,
-                deadline_ns: PERIOD / 2,
-                ..Rules::default()
-            },
-        };
-        let mut server = Server::new(setup, store).unwrap();
-        let addresses = server.addresses().unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let closings = Arc::new(Mutex::new(Vec::<Closing>::new()));
-        let notes = Arc::new(Mutex::new(Vec::<String>::new()));
-        let shared = (stop.clone(), Arc::clone(&closings), Arc::clone(&notes));
-        let thread = std::thread::spawn(move || {
-            let (stop, closings, notes) = shared;
-            let told = |told: Told<'_>| {
-                match told {
-                    Told::Closed(c, ..) => closings.lock().unwrap().push(c.clone()),
-                    Told::Note(text) | Told::Warning(text) => notes.lock().unwrap().push(text),
-                }
-                !stop.load(Ordering::Relaxed)
-            };
-            server.run(told).unwrap();
-        });
-        Self {
-            tcp: addresses[0],
-            udp: addresses[1],
-            stop,
-            closings,
-            notes,
-            thread: Some(thread),
-        }
-    }
-
-    fn until(&self, what: &str, mut holds: impl FnMut(&[Closing], &[String]) -> bool) {
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(120) {
-            if holds(&self.closings.lock().unwrap(), &self.notes.lock().unwrap()) {
-                return;
-            }
-            sleep(Duration::from_millis(20));
-        }
-        let notes = self.notes.lock().unwrap();
-        let last = self.closings.lock().unwrap().last().cloned();
-        panic!("{what} did not come; notes {notes:?}, last closing {last:?}");
-    }
-
-    fn noted(&self, text: &str) {
-        self.until(text, |_, notes| notes.iter().any(|n| n.contains(text)));
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+fn start(token: Option<Token>, store: Option<Store>) -> Collector {
+    let setup = common::setup(PERIOD);
+    Collector::start(Setup { token, ..setup }, store)
 }
 
 fn hello(node: &str) -> Hello {
@@ -210,7 +132,7 @@ fn refused(to: SocketAddr, bytes: &[u8]) -> String {
 
 #[test]
 fn garbage_is_answered_with_a_sentence_and_the_rest_goes_on() {
-    let collector = Collector::start(None, None);
+    let collector = start(None, None);
     let _node = Node::start("n1", collector.tcp);
     let text = refused(collector.tcp, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(
@@ -257,18 +179,12 @@ fn a_token_is_required_where_others_can_connect() {
     let token = || Some(Token::new(b"correct horse battery").unwrap());
     let setup = Setup {
         listen: vec!["0.0.0.0:0".parse().unwrap()],
-        udp: None,
-        bus: None,
-        identity: None,
-        token: None,
-        readers: Vec::new(),
-        most_connections: 10,
-        rules: Rules::default(),
+        ..common::setup(PERIOD)
     };
     let error = Server::new(setup, None).err().unwrap().to_string();
     assert!(error.contains("needs a token"), "{error}");
 
-    let collector = Collector::start(token(), None);
+    let collector = start(token(), None);
     let attempt = |token: Option<Token>| {
         let mut stream = TcpStream::connect(collector.tcp).unwrap();
         let (kind, challenge) = answer(&mut stream);
@@ -308,7 +224,7 @@ fn five_thousand_idle_connections_are_closed_and_cost_little() {
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current = limit.maximum;
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
-    let collector = Collector::start(None, None);
+    let collector = start(None, None);
     let _node = Node::start("n1", collector.tcp);
     collector.until("the node", |closings, _| {
         closings.last().is_some_and(|c| c.reported == 1)
@@ -339,7 +255,7 @@ fn five_thousand_idle_connections_are_closed_and_cost_little() {
 
 #[test]
 fn of_two_agents_with_one_name_the_first_is_heard() {
-    let collector = Collector::start(None, None);
+    let collector = start(None, None);
     let _first = Node::start("n1", collector.tcp);
     collector.until("the first", |closings, _| {
         closings.last().is_some_and(|c| c.reported == 1)
@@ -365,7 +281,7 @@ fn of_two_agents_with_one_name_the_first_is_heard() {
 
 #[test]
 fn an_agent_that_connects_anew_is_heard_there_alone() {
-    let collector = Collector::start(None, None);
+    let collector = start(None, None);
     let hello = hello("n1");
     let connect = || {
         let mut stream = TcpStream::connect(collector.tcp).unwrap();
@@ -400,7 +316,7 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn who_sends_too_much_is_refused() {
-    let collector = Collector::start(None, None);
+    let collector = start(None, None);
     let mut stream = TcpStream::connect(collector.tcp).unwrap();
     let mut out = PREAMBLE.to_vec();
     frame(&mut out, Kind::Hello, |b| hello("flood").put(b));
@@ -416,7 +332,8 @@ fn who_sends_too_much_is_refused() {
 #[test]
 fn what_is_acknowledged_is_in_the_store_and_viewers_see_it() {
     let folder = tempfile::tempdir().unwrap();
-    let collector = Collector::start(None, Some(folder.path()));
+    let store = Store::open(folder.path(), Keeping::default()).unwrap();
+    let collector = start(None, Some(store));
     // A viewer that never reads does not slow the collector; one that reads receives complete blocks.
     let viewer = || {
         let mut stream = TcpStream::connect(collector.tcp).unwrap();
@@ -475,7 +392,7 @@ fn a_full_disk_stops_no_tick_and_costs_no_report() {
     let folder = tempfile::tempdir().unwrap();
     let disk = disk::Faulty::default();
     let store = Store::open_on(Arc::new(disk.clone()), folder.path(), Keeping::default());
-    let collector = Collector::with(None, Some(store.unwrap()));
+    let collector = start(None, Some(store.unwrap()));
     let hello = hello("n1");
     let connect = || {
         let mut stream = TcpStream::connect(collector.tcp).unwrap();
@@ -535,4 +452,32 @@ fn a_full_disk_stops_no_tick_and_costs_no_report() {
     }
     let expected: Vec<_> = (1..=5).map(|i| (i, Some(10 * i))).collect();
     assert_eq!(stored, expected);
+}
+
+#[test]
+fn every_refused_line_is_counted() {
+    let collector = start(None, None);
+    let _node = Node::start("n1", collector.tcp);
+    collector.until("the node", |closings, _| {
+        closings.iter().any(|c| c.reported == 1)
+    });
+    let line = |node: &str, value: &str| {
+        format!("net_bytes_in,hostname={node},stype-id=eth0 value={value}\n")
+    };
+    // Two that do not parse, one of a node with an agent, a metric of another subsystem, and a good one.
+    let other = "load_one,hostname=n2 value=1\n".to_owned();
+    let post = [
+        line("n2", "-1"),
+        line("../n", "1"),
+        line("n1", "1"),
+        other,
+        line("n2", "7"),
+    ];
+    let verdict = collector.inlet.give(lines::parse(&post.concat())).unwrap();
+    assert_eq!((verdict.kept, verdict.refused), (2, 3), "{verdict:?}");
+    let counted = |c: &std::sync::atomic::AtomicU64| c.load(Ordering::Relaxed);
+    let health = &collector.health;
+    let found = (counted(&health.lines_kept), counted(&health.lines_refused));
+    assert_eq!(found, (2, 3));
+    collector.noted("lines: refused 3: line 1: found");
 }

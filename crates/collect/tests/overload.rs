@@ -7,9 +7,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod common;
+
 use hopbyte_collect::bytes::Take;
-use hopbyte_collect::gather::Rules;
-use hopbyte_collect::server::{Server, Setup, Told, now_ns};
+use hopbyte_collect::server::{Server, Told, now_ns};
 use hopbyte_collect::wire::{
     Header, Hello, Kind, PREAMBLE, Sampled, frame, next_frame, put_report, put_source,
 };
@@ -39,21 +40,7 @@ fn raise_descriptors() {
 #[test]
 #[ignore = "a part of the other test"]
 fn collector_process() {
-    let setup = Setup {
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        udp: None,
-        bus: None,
-        identity: None,
-        token: None,
-        readers: Vec::new(),
-        most_connections: 100_000,
-        rules: Rules {
-            period_ns: PERIOD,
-            deadline_ns: PERIOD / 2,
-            ..Rules::default()
-        },
-    };
-    let mut server = Server::new(setup, None).unwrap();
+    let mut server = Server::new(common::setup(PERIOD), None).unwrap();
     println!("\naddress {}", server.addresses().unwrap()[0]);
     let health = server.health();
     let told = |told: Told<'_>| {

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod common;
+
+use common::Collector;
 use hopbyte_collect::block::Closing;
 use hopbyte_collect::datagram;
-use hopbyte_collect::gather::Rules;
-use hopbyte_collect::server::{Health, Server, Setup, Told, now_ns};
+use hopbyte_collect::server::{Setup, now_ns};
 use hopbyte_collect::wire::{
     Header, Hello, Kind, Sampled, Token, frame, next_frame, put_report, put_source,
 };
@@ -13,90 +15,21 @@ use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PERIOD: u64 = 100_000_000;
-
-struct Collector {
-    udp: SocketAddr,
-    health: Arc<Health>,
-    stop: Arc<AtomicBool>,
-    closings: Arc<Mutex<Vec<Closing>>>,
-    notes: Arc<Mutex<Vec<String>>>,
-    thread: Option<JoinHandle<()>>,
-}
 
 fn token() -> Token {
     Token::new(b"correct horse battery").unwrap()
 }
 
-impl Collector {
-    fn start() -> Self {
-        let setup = Setup {
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            udp: Some("127.0.0.1:0".parse().unwrap()),
-            bus: None,
-            identity: None,
-            token: Some(token()),
-            readers: Vec::new(),
-            most_connections: 100,
-            rules: Rules {
-                period_ns: PERIOD,
-                deadline_ns: PERIOD / 2,
-                ..Rules::default()
-            },
-        };
-        let mut server = Server::new(setup, None).unwrap();
-        let udp = *server.addresses().unwrap().last().unwrap();
-        let health = server.health();
-        let stop = Arc::new(AtomicBool::new(false));
-        let (closings, notes) = <(Arc<Mutex<Vec<Closing>>>, Arc<Mutex<Vec<String>>>)>::default();
-        let shared = (stop.clone(), closings.clone(), notes.clone());
-        let thread = std::thread::spawn(move || {
-            let (stop, closings, notes) = shared;
-            let told = |told: Told<'_>| {
-                match told {
-                    Told::Closed(c, ..) => closings.lock().unwrap().push(c.clone()),
-                    Told::Note(text) | Told::Warning(text) => notes.lock().unwrap().push(text),
-                }
-                !stop.load(Ordering::Relaxed)
-            };
-            server.run(told).unwrap();
-        });
-        Self {
-            udp,
-            health,
-            stop,
-            closings,
-            notes,
-            thread: Some(thread),
-        }
-    }
-
-    fn until(&self, what: &str, mut holds: impl FnMut(&[Closing]) -> bool) {
-        let start = Instant::now();
-        while !holds(&self.closings.lock().unwrap()) {
-            let notes = self.notes.lock().unwrap();
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "{what}; {notes:?}"
-            );
-            drop(notes);
-            sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+fn start() -> Collector {
+    let setup = common::setup(PERIOD);
+    let token = Some(token());
+    Collector::start(Setup { token, ..setup }, None)
 }
 
 fn source() -> Vec<u8> {
@@ -233,11 +166,11 @@ impl Drop for Replay {
 
 #[test]
 fn replayed_packets_neither_lock_out_nor_evict_a_rebooted_node() {
-    let collector = Collector::start();
+    let collector = start();
     let mut old = Agent::new("n1", 1, collector.udp);
     old.greet();
     (0..5).for_each(|_| old.tick());
-    collector.until("the first boot", |c| c.iter().any(|c| c.reported == 1));
+    collector.until("the first boot", |c, _| c.iter().any(|c| c.reported == 1));
     // The node reboots; everything that it sent is replayed from now on.
     let _replay = Replay::start(old, collector.udp);
     sleep(Duration::from_nanos(4 * PERIOD));
@@ -265,13 +198,13 @@ fn replayed_packets_neither_lock_out_nor_evict_a_rebooted_node() {
 
 #[test]
 fn replayed_reports_are_no_sign_of_life() {
-    let collector = Collector::start();
+    let collector = start();
     let mut agent = Agent::new("n1", 1, collector.udp);
     agent.greet();
     (0..5).for_each(|_| agent.tick());
-    collector.until("the node", |c| c.iter().any(|c| c.reported == 1));
+    collector.until("the node", |c, _| c.iter().any(|c| c.reported == 1));
     let _replay = Replay::start(agent, collector.udp);
-    collector.until("its absence", |c| {
+    collector.until("its absence", |c, _| {
         c.len() > 10
             && c[c.len() - 5..]
                 .iter()
@@ -306,11 +239,11 @@ fn flood(collector: &Collector, names: usize, answers: bool) {
 
 #[test]
 fn a_flood_of_names_takes_no_memory_and_no_names() {
-    let collector = Collector::start();
+    let collector = start();
     let mut known = Agent::new("n1", 1, collector.udp);
     known.greet();
     known.tick();
-    collector.until("the node", |c| c.iter().any(|c| c.reported == 1));
+    collector.until("the node", |c, _| c.iter().any(|c| c.reported == 1));
     let before = resident_bytes();
     // The full run of a million: HOPBYTE_FULL=1.
     let many = if std::env::var_os("HOPBYTE_FULL").is_some() {
@@ -330,7 +263,7 @@ fn a_flood_of_names_takes_no_memory_and_no_names() {
     // Of names without a report 4,096 are kept; replayed and recorded packets of this test are not.
     assert!(grown < 24_000_000, "{grown} bytes");
     let forgotten = || collector.health.forgotten_names.load(Ordering::Relaxed);
-    collector.until("forgotten names", |_| forgotten() > 1000);
+    collector.until("forgotten names", |_, _| forgotten() > 1000);
     // The known name and a new one report as before.
     let mut new = Agent::new("n2", 1, collector.udp);
     new.greet();

@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::Collector;
 use hopbyte_collect::agent::{Agent, Setup, Target};
 use hopbyte_collect::block::{Cluster, split};
-use hopbyte_collect::gather::Rules;
-use hopbyte_collect::server::{self, Server, Told};
 use hopbyte_observe::sources::{Places, open};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 const PERIOD: u64 = 200_000_000;
 const INTERFACES: usize = 500;
@@ -53,56 +53,29 @@ type Ports = BTreeMap<String, Option<u64>>;
 fn five_hundred_interfaces_arrive_by_tcp_and_by_udp() {
     let folder = tempfile::tempdir().unwrap();
     tree(folder.path());
-    let setup = server::Setup {
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        udp: Some("127.0.0.1:0".parse().unwrap()),
-        bus: None,
-        identity: None,
-        token: None,
-        readers: Vec::new(),
-        most_connections: 100,
-        rules: Rules {
-            period_ns: PERIOD,
-            deadline_ns: PERIOD / 2,
-            ..Rules::default()
-        },
-    };
-    let mut collector = Server::new(setup, None).unwrap();
-    let addresses = collector.addresses().unwrap();
     let seen = Arc::new(Mutex::new(BTreeMap::<String, Ports>::new()));
-    let notes: Arc<Mutex<Vec<String>>> = Arc::default();
-    let shared = (seen.clone(), notes.clone());
-    std::thread::spawn(move || {
-        let (seen, notes) = shared;
-        let mut cluster = Cluster::default();
-        let told = |told: Told<'_>| {
-            match told {
-                Told::Closed(_, _, block) => {
-                    let (entries, _) = split(block).unwrap().unwrap();
-                    let read = cluster.read(entries, |cluster, id, _| {
-                        let node = cluster.node(id).unwrap();
-                        let mut ports = Ports::new();
-                        for reading in node.readings(&cluster.shapes) {
-                            for (counter, i) in reading.layout.counters.iter().zip(0..) {
-                                if counter.name == "rx_bytes" {
-                                    let port = &reading.layout.ports[usize::from(counter.port)];
-                                    ports.insert(port.to_string(), reading.get(i));
-                                }
-                            }
-                        }
-                        seen.lock().unwrap().insert(node.name.to_string(), ports);
-                    });
-                    read.unwrap();
+    let kept = seen.clone();
+    let mut cluster = Cluster::default();
+    let collector = Collector::watched(common::setup(PERIOD), None, move |block| {
+        let (entries, _) = split(block).unwrap().unwrap();
+        let read = cluster.read(entries, |cluster, id, _| {
+            let node = cluster.node(id).unwrap();
+            let mut ports = Ports::new();
+            for reading in node.readings(&cluster.shapes) {
+                for (counter, i) in reading.layout.counters.iter().zip(0..) {
+                    if counter.name == "rx_bytes" {
+                        let port = &reading.layout.ports[usize::from(counter.port)];
+                        ports.insert(port.to_string(), reading.get(i));
+                    }
                 }
-                Told::Note(text) | Told::Warning(text) => notes.lock().unwrap().push(text),
             }
-            true
-        };
-        collector.run(told).unwrap();
+            kept.lock().unwrap().insert(node.name.to_string(), ports);
+        });
+        read.unwrap();
     });
     for (name, to) in [
-        ("tcp", format!("{}", addresses[0])),
-        ("udp", format!("udp://{}", addresses[1])),
+        ("tcp", collector.tcp.to_string()),
+        ("udp", format!("udp://{}", collector.udp)),
     ] {
         let places = Places::captured(folder.path(), name);
         let sources = open(&places).into_iter().map(Result::unwrap).collect();
@@ -119,24 +92,14 @@ fn five_hundred_interfaces_arrive_by_tcp_and_by_udp() {
             agent.run(|_| {}, |_, _| true).unwrap();
         });
     }
-    let start = Instant::now();
     let complete = |name: &str| {
         let seen = seen.lock().unwrap();
         let ports = seen.get(name);
         ports.is_some_and(|p| p.len() == INTERFACES && p.values().all(Option::is_some))
     };
-    while !(complete("tcp") && complete("udp")) {
-        let found: Vec<_> = (seen.lock().unwrap().iter())
-            .map(|(name, ports)| (name.clone(), ports.len()))
-            .collect();
-        let notes = notes.lock().unwrap();
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "{found:?}, {notes:?}"
-        );
-        drop(notes);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    collector.until("all ports by both ways", |_, _| {
+        complete("tcp") && complete("udp")
+    });
     let seen = seen.lock().unwrap();
     assert_eq!(seen["udp"], seen["tcp"]);
     assert_eq!(seen["udp"]["enp499s0f0"], Some(1_000_000_499_000));

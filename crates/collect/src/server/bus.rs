@@ -374,9 +374,7 @@ impl Server {
             }
             Op::Message(message) if message.id == LINES => {
                 let text = String::from_utf8_lossy(message.payload);
-                let (points, parsed) = lines::parse(&text);
-                self.judge_lines(message.subject, &parsed);
-                self.take_points(points, now);
+                self.take_lines(message.subject, lines::parse(&text), now);
                 Ok(())
             }
             Op::Message(message) => {

@@ -4,7 +4,7 @@ use super::health::Health;
 use super::{INLET, Server};
 use crate::Refusal;
 use crate::gather::{Channel, Gathering};
-use crate::lines::{Point, TOTALS, Verdict};
+use crate::lines::{Parsed, Point, TOTALS, Verdict};
 use crate::shape::{MOST_COUNTERS, MOST_PORTS};
 use crate::wire::{Header, Hello, Sampled, put_report, put_source};
 use hopbyte_observe::counters::reading::{Layout, Port};
@@ -28,7 +28,7 @@ const COMPLETE_TICKS: u64 = 2;
 const STALE_MOMENTS: u64 = 10;
 
 /// A post with the way back of its outcome.
-type Post = (Vec<Point>, SyncSender<Verdict>);
+type Post = (Parsed, SyncSender<Verdict>);
 
 /// The sending end of the queue, for other threads.
 #[derive(Clone, Debug)]
@@ -39,13 +39,12 @@ pub struct Inlet {
 
 impl Inlet {
     /// Hands parsed lines to the collector and waits for their outcome; `None` if it takes none at the moment.
-    pub fn give(&self, (points, parsed): (Vec<Point>, Verdict)) -> Option<Verdict> {
+    pub fn give(&self, post: Parsed) -> Option<Verdict> {
         let (reply, outcome) = sync_channel(1);
-        self.send.try_send((points, reply)).ok()?;
+        self.send.try_send((post, reply)).ok()?;
         // The eventfd counter cannot overflow: every wake-up reads it.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-        let taken = outcome.recv_timeout(PATIENCE).ok()?;
-        Some(parsed.and(taken))
+        outcome.recv_timeout(PATIENCE).ok()
     }
 }
 
@@ -97,10 +96,10 @@ impl Fed {
 }
 
 impl Feed {
-    /// Handles points; the points of one node and moment form one report. A refused point does not affect those
-    /// of other nodes.
-    pub fn take(&mut self, points: Vec<Point>, gathering: &mut Gathering, now: u64) -> Verdict {
-        let mut verdict = Verdict::default();
+    /// Handles the points of a post; those of one node and moment form one report. A refused point does not affect
+    /// those of other nodes. Returns the outcome of all lines of the post.
+    pub fn take(&mut self, post: Parsed, gathering: &mut Gathering, now: u64) -> Verdict {
+        let (points, mut verdict) = post;
         for point in points {
             let line = point.line;
             match self.take_one(point, gathering, now) {
@@ -284,28 +283,24 @@ impl Server {
     pub(super) fn inlet_news(&mut self, now: u64) {
         let _ = rustix::io::read(&*self.fed.wake, &mut [0; 8]);
         for _ in 0..MOST_POSTS {
-            let Ok((points, reply)) = self.fed.receive.try_recv() else {
+            let Ok((post, reply)) = self.fed.receive.try_recv() else {
                 return;
             };
             // The post may have timed out; its lines are kept.
-            let _ = reply.try_send(self.take_points(points, now));
+            let _ = reply.try_send(self.take_lines("lines", post, now));
         }
     }
 
-    pub(super) fn take_points(&mut self, points: Vec<Point>, now: u64) -> Verdict {
-        let verdict = self.fed.feed.take(points, &mut self.gathering, now);
-        self.judge_lines("lines", &verdict);
-        verdict
-    }
-
-    /// Counts lines, and notes the first refusal.
-    pub(super) fn judge_lines(&mut self, from: &str, verdict: &Verdict) {
+    /// Handles a post, counts its lines, and notes the first refusal.
+    pub(super) fn take_lines(&mut self, from: &str, post: Parsed, now: u64) -> Verdict {
+        let verdict = self.fed.feed.take(post, &mut self.gathering, now);
         Health::add(&self.health.lines_kept, verdict.kept);
         Health::add(&self.health.lines_refused, verdict.refused);
         if verdict.refused > 0 {
             let (n, first) = (verdict.refused, verdict.first());
             self.note(format!("{from}: refused {n}: {first}"));
         }
+        verdict
     }
 
     pub(super) fn inlet_tick(&mut self, now: u64) {

@@ -89,22 +89,22 @@ pub(super) fn seal_on(disk: &dyn Disk, log: &Path) -> io::Result<Sealed> {
     let mut reports = match Reports::create(disk, log, &about) {
         Ok(reports) => reports,
         Err(error) => {
-            counters.discard(disk);
+            counters.output.discard(disk);
             return Err(error);
         }
     };
     let mut ticks = Ticks::default();
     let filled = fill(&mut reader, &mut counters, &mut reports, &mut ticks);
     if let Err(error) = filled {
-        counters.discard(disk);
-        reports.discard(disk);
+        counters.output.discard(disk);
+        reports.output.discard(disk);
         return Err(error);
     }
     // The ticks are last: they say that the segment is sealed.
     let mut files = match counters.finish(disk) {
         Ok(file) => vec![file],
         Err(error) => {
-            reports.discard(disk);
+            reports.output.discard(disk);
             return Err(error);
         }
     };
@@ -237,13 +237,8 @@ impl Ticks {
         }
         let path = log.with_extension("ticks.parquet");
         let mut output = Output::create(disk, &path, fields, about)?;
-        match self.put(&mut output) {
-            Ok(()) => output.finish(disk),
-            Err(error) => {
-                output.discard(disk);
-                Err(error)
-            }
-        }
+        let filled = self.put(&mut output);
+        output.finish(disk, filled)
     }
 
     fn put(&self, output: &mut Output) -> io::Result<()> {

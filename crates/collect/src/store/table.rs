@@ -53,7 +53,7 @@ struct Group {
 
 /// The table of counters: a row per node, source, port, counter and tick.
 pub(super) struct Counters {
-    output: Output,
+    pub(super) output: Output,
     names: Names,
     /// By the address of the layout, which the group keeps.
     groups: HashMap<*const Layout, usize>,
@@ -179,23 +179,14 @@ impl Counters {
     }
 
     pub fn finish(mut self, disk: &dyn Disk) -> io::Result<PathBuf> {
-        match self.flush() {
-            Ok(()) => self.output.finish(disk),
-            Err(error) => {
-                self.discard(disk);
-                Err(error)
-            }
-        }
-    }
-
-    pub fn discard(self, disk: &dyn Disk) {
-        self.output.discard(disk);
+        let filled = self.flush();
+        self.output.finish(disk, filled)
     }
 }
 
 /// The table of reports: a row per node, source and tick.
 pub(super) struct Reports {
-    output: Output,
+    pub(super) output: Output,
     words: [Runs; 3],
     numbers: [Vec<i64>; 3],
 }
@@ -261,16 +252,7 @@ impl Reports {
     }
 
     pub fn finish(mut self, disk: &dyn Disk) -> io::Result<PathBuf> {
-        match self.flush() {
-            Ok(()) => self.output.finish(disk),
-            Err(error) => {
-                self.discard(disk);
-                Err(error)
-            }
-        }
-    }
-
-    pub fn discard(self, disk: &dyn Disk) {
-        self.output.discard(disk);
+        let filled = self.flush();
+        self.output.finish(disk, filled)
     }
 }

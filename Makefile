@@ -75,7 +75,7 @@ test-rust:
 # Every fault of the store's tests, of which `make test-rust` tries a sample.
 .PHONY: faults
 faults:
-	HOPBYTE_FAULTS=all $(CARGO) test --locked -p hopbyte-collect --test faults
+	HOPBYTE_FAULTS=all $(CARGO) test --locked -p hopbyte-collect --test faults -- --nocapture
 
 # The folders of other languages have their own Makefile with `deps` and `test`.
 test-mpi-preload:

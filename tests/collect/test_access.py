@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import shutil
 import socket
 import ssl
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import Site, free_port, secret, wait
 
+ROOT = Path(__file__).resolve().parents[2]
 READER = "a token of readers"
 WRITER = "a token of writers"
 
@@ -93,6 +95,25 @@ def test_what_is_open_to_others_is_refused(site: Site, certificate: list[str]) -
     shutil.copy(site.folder / "key.pem", site.folder / "open-key.pem")
     (site.folder / "open-key.pem").chmod(0o644)
     assert "found mode 0644" in refused("--tls-cert", "cert.pem", "--tls-key", "open-key.pem")
+
+
+def test_the_shipped_units_silence_nothing() -> None:
+    """Failures of the store, refusals and changes of nodes reach the journal."""
+    units = sorted((ROOT / "packaging").glob("*.service"))
+    assert len(units) == 2
+    for unit in units:
+        text = unit.read_text()
+        assert not re.search(r"--quiet|^Standard(Output|Error)=", text, re.M), unit
+    settings = (ROOT / "packaging/collect.toml").read_text()
+    assert 'print = "changes"' in settings and not re.search("^quiet", settings, re.M)
+
+
+def test_an_age_of_no_days_is_refused(site: Site) -> None:
+    """Retention of nothing would delete the store."""
+    words = ["collect", "--listen", "127.0.0.1:0", "--store", "store", "--ticks", "1", "--retain", "0"]
+    done = subprocess.run([site.hopbyte, *words], cwd=site.folder, capture_output=True, text=True)
+    assert done.returncode == 2 and "0 is not in 1..=36500" in done.stderr
+    assert not (site.folder / "store").exists()
 
 
 def test_foreign_pages_inject_nothing(site: Site) -> None:

@@ -9,7 +9,24 @@ import subprocess
 import time
 
 import pytest
-from conftest import Site, resident, wait
+from conftest import Site, free_port, require, resident, wait
+
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    int (*next)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int rc = next(id, t);
+    if (id == CLOCK_REALTIME && access(getenv("CLOCK_IS_BACK"), F_OK) == 0)
+        t->tv_sec -= 400 * 86400;
+    return rc;
+}
+"""
 
 
 def test_a_frozen_node_is_named_at_the_deadline(site: Site) -> None:
@@ -62,3 +79,26 @@ def test_an_interface_that_goes_and_returns(site: Site) -> None:
     time.sleep(1)
     subprocess.run(add, check=True)
     wait("both again", lambda: ports() == {"lo", name})
+
+
+def test_a_clock_that_is_set_back_stops_no_tick(site: Site) -> None:
+    """The collector's clock is set back by 400 days: ticks go on, also with an agent by UDP that starts after it."""
+    (site.folder / "clock.c").write_text(CLOCK)
+    build = [require("gcc", "gcc"), "-shared", "-fPIC", "-o", "clock.so", "clock.c", "-ldl"]
+    subprocess.run(build, cwd=site.folder, check=True)
+    back, udp = site.folder / "back", f"127.0.0.1:{free_port()}"
+    clock = [f"LD_PRELOAD={site.folder / 'clock.so'}", f"CLOCK_IS_BACK={back}"]
+    command = [site.hopbyte, "--json", "collect", "--listen", f"127.0.0.1:{site.collector}", "--udp", udp]
+    site.start("env", *clock, *command, "--store", "store", out="ticks")
+    words = [site.hopbyte, "--json", "agent", "--name", "n1", "--interface", "lo", "--to", f"udp://{udp}"]
+    agent = site.start(*words, out="n1")
+    wait("the node", lambda: site.last_tick()["reported"] == 1)
+    before = site.last_tick()["tick"]
+    back.touch()
+    wait("ticks", lambda: site.last_tick()["tick"] < before - 399 * 86400)
+    agent.kill()
+    agent.wait()
+    # The agent's clock is right: its reports are ahead of the collector's, and are stored.
+    wait("silence", lambda: not site.last_tick()["ahead"])
+    site.start(*words, out="n1")
+    wait("the new agent", lambda: site.last_tick()["ahead"] == ["n1"])

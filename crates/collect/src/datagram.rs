@@ -26,7 +26,7 @@ pub const CHALLENGE: usize = 8 + PROOF;
 const VALID_NS: u64 = 10_000_000_000;
 
 /// Issues challenges and recognises them without storing them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Challenges(Token);
 
 impl Challenges {
@@ -38,8 +38,12 @@ impl Challenges {
         let mut key = [0; 32];
         rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
         // White space at the ends of a token does not count: bytes that are not.
-        let key = key.map(|b| b | 0x80);
-        Token::new(&key).map(Self).map_err(io::Error::other)
+        Self::with_key(key.map(|b| b | 0x80)).map_err(io::Error::other)
+    }
+
+    /// With a given key, without white space at its ends.
+    pub(crate) fn with_key(key: [u8; 32]) -> Result<Self, Refusal> {
+        Token::new(&key).map(Self)
     }
 
     /// A challenge for a hello that came from an address.

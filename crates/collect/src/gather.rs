@@ -493,7 +493,12 @@ impl Gathering {
     pub fn due(&self, now_ns: u64) -> bool {
         let complete = self.expected > 0 && self.reported >= self.expected;
         let begun = now_ns >= self.open * self.rules.period_ns;
-        now_ns >= self.closes_ns() || (complete && begun)
+        now_ns >= self.closes_ns() || (complete && begun) || self.is_far_off(now_ns)
+    }
+
+    /// Whether the clock was set back: the open tick would begin long after the next one by the clock.
+    fn is_far_off(&self, now_ns: u64) -> bool {
+        now_ns / self.rules.period_ns + CATCH_UP < self.open
     }
 
     /// Closes the open tick and begins the next. The block is valid until [`Gathering::next`].
@@ -573,13 +578,16 @@ impl Gathering {
         if now_tick > self.open + CATCH_UP {
             self.skipped = now_tick - self.open;
             self.open = now_tick;
-        } else if now_tick + CATCH_UP < self.open {
-            // The clock was set back: continue with the tick numbers of the agents' clocks.
+        } else if self.is_far_off(now_ns) {
+            // Continue with the tick numbers of the agents' clocks. Earlier times would count as signs of life until the
+            // clock reaches them.
             self.open = now_tick + 1;
-            self.members
-                .all
-                .iter_mut()
-                .for_each(|m| m.tick = m.tick.min(now_tick));
+            self.began_ns = self.began_ns.min(now_ns);
+            for member in &mut self.members.all {
+                member.tick = member.tick.min(now_tick);
+                member.heard_ns = member.heard_ns.min(now_ns);
+                member.greeted_ns = member.greeted_ns.min(now_ns);
+            }
         }
         let forget_ns = self.forget_ns();
         let learned = self.rules.expected.is_empty();

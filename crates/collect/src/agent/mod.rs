@@ -10,7 +10,7 @@ mod pieces;
 pub(crate) mod ring;
 pub(crate) mod sending;
 pub(crate) mod session;
-mod udp;
+pub(crate) mod udp;
 mod work;
 
 pub use bus::Subject;

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// The collector's knowledge of this agent.
+#[derive(Clone, Debug, Default)]
 enum Known {
     /// It has none.
+    #[default]
     No,
     /// It was sent a hello and owes a challenge.
     Asked(Instant),
@@ -24,10 +26,76 @@ enum Known {
     Yes,
 }
 
+/// The agent's side without its socket: received packets in, packets to send out.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    known: Known,
+}
+
+impl Exchange {
+    /// The next packets to send, none at the end: a hello if the collector does not know this agent, the answer to its
+    /// challenge, a report with absolute values.
+    pub fn next(
+        &mut self,
+        hello: &Hello,
+        token: Option<&Token>,
+        ring: &mut Ring,
+        now: Instant,
+    ) -> Vec<Vec<u8>> {
+        if !ring.has_news() {
+            return Vec::new();
+        }
+        let room = LONGEST - datagram::head(hello);
+        let frames = match &self.known {
+            Known::Asked(since) if now < *since + AGAIN => return Vec::new(),
+            Known::No | Known::Asked(_) => {
+                self.known = Known::Asked(now);
+                introduction(hello, &[])
+            }
+            Known::Challenged(challenge) => {
+                let frames = introduction(hello, challenge);
+                self.known = Known::Yes;
+                ring.restart();
+                frames
+            }
+            Known::Yes => {
+                let mut frames = Vec::new();
+                ring.next_within(true, room, &mut frames);
+                ring.forget();
+                frames
+            }
+        };
+        let wrap = |part: &[u8]| {
+            let mut packet = Vec::new();
+            datagram::wrap(&hello.node, hello.start, token, part, &mut packet);
+            packet
+        };
+        // As few packets as the frames fit into.
+        datagram::parts(&frames, room)
+            .into_iter()
+            .map(wrap)
+            .collect()
+    }
+
+    /// Handles a packet of the collector.
+    pub fn answered(&mut self, answer: &[u8]) {
+        self.known = match next_frame(answer, answer.len()) {
+            Ok(Some((Kind::Challenge, challenge, _))) => Known::Challenged(challenge.to_vec()),
+            // A refusal, possibly shortened to the length of the packet.
+            _ => Known::No,
+        };
+    }
+
+    /// Nobody listens at the collector's address.
+    fn unheard(&mut self) {
+        self.known = Known::No;
+    }
+}
+
 /// See the module.
 pub struct Packets {
     socket: UdpSocket,
-    known: Known,
+    exchange: Exchange,
 }
 
 impl Packets {
@@ -38,21 +106,20 @@ impl Packets {
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket,
-            known: Known::No,
+            exchange: Exchange::default(),
         })
     }
 
     /// Whether a challenge is due before the next tick.
     pub fn is_busy(&self) -> bool {
-        matches!(self.known, Known::Asked(_))
+        matches!(self.exchange.known, Known::Asked(_))
     }
 
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Sends unsent samples with absolute values; a hello, answered by a challenge, precedes them if the collector
-    /// does not know this agent.
+    /// Receives the collector's answers and sends unsent samples.
     pub fn push(
         &mut self,
         hello: &Hello,
@@ -60,66 +127,37 @@ impl Packets {
         ring: &mut Ring,
     ) -> io::Result<()> {
         self.receive()?;
-        if !ring.has_news() {
-            return Ok(());
-        }
-        match &self.known {
-            Known::Asked(since) if since.elapsed() < AGAIN => return Ok(()),
-            Known::No | Known::Asked(_) => {
-                self.known = Known::Asked(Instant::now());
-                return self.send(hello, token, &introduction(hello, &[]));
+        let now = Instant::now();
+        loop {
+            let packets = self.exchange.next(hello, token, ring, now);
+            if packets.is_empty() {
+                return Ok(());
             }
-            Known::Challenged(challenge) => {
-                let frames = introduction(hello, challenge);
-                self.known = Known::Yes;
-                ring.restart();
-                self.send(hello, token, &frames)?;
-            }
-            Known::Yes => {}
+            packets.iter().try_for_each(|packet| self.send(packet))?;
         }
-        let room = LONGEST - datagram::head(hello);
-        while ring.has_news() {
-            let mut frames = Vec::new();
-            ring.next_within(true, room, &mut frames);
-            ring.forget();
-            self.send(hello, token, &frames)?;
-        }
-        Ok(())
     }
 
     fn receive(&mut self) -> io::Result<()> {
         let mut room = [0; 512];
         loop {
             match self.socket.recv(&mut room) {
-                Ok(n) => self.answered(&room[..n]),
+                Ok(n) => self.exchange.answered(&room[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => self.known = Known::No,
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => self.exchange.unheard(),
                 Err(e) => return Err(e),
             }
         }
     }
 
-    fn answered(&mut self, answer: &[u8]) {
-        self.known = match next_frame(answer, answer.len()) {
-            Ok(Some((Kind::Challenge, challenge, _))) => Known::Challenged(challenge.to_vec()),
-            // A refusal, possibly shortened to the length of the packet.
-            _ => Known::No,
-        };
-    }
-
-    /// Sends frames in as few packets as they fit into.
-    fn send(&mut self, hello: &Hello, token: Option<&Token>, frames: &[u8]) -> io::Result<()> {
-        let most = LONGEST - datagram::head(hello);
-        for part in datagram::parts(frames, most) {
-            let mut packet = Vec::new();
-            datagram::wrap(&hello.node, hello.start, token, part, &mut packet);
-            match self.socket.send(&packet) {
-                Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => self.known = Known::No,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
+    fn send(&mut self, packet: &[u8]) -> io::Result<()> {
+        match self.socket.send(packet) {
+            Ok(_) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                self.exchange.unheard();
+                Ok(())
             }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(e) => Err(e),
         }
-        Ok(())
     }
 }

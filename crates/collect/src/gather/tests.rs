@@ -477,9 +477,11 @@ fn clocks_that_step_are_named_and_nothing_stops() {
         (closing.tick, closing.skipped, closing.reported),
         (T0 + 3600, 3598, 1)
     );
-    // And back.
+    // And back: the open tick closes at once, not in an hour.
     let now = T0 * SECOND;
+    assert!(g.due(now));
     close(&mut g, now, &mut cluster);
+    assert!(!g.due(now));
     assert_eq!(close(&mut g, now + SECOND, &mut cluster).tick, T0 + 1);
     g.report(
         ia,

@@ -1,6 +1,7 @@
 //! The store of a history: blocks in memory, and files when a collector starts.
 
 use crate::block::{Closing, Cluster, split};
+use crate::gather::Gathering;
 use crate::node::NodeState;
 use crate::store::{Keeping, LogReader, Remembered, Store, logs};
 use std::cell::RefCell;
@@ -21,6 +22,32 @@ pub fn value((start, sequence): Number) -> Option<u64> {
 
 /// A block as it is appended.
 pub type Block = (Closing, Arc<[u8]>);
+
+/// Time until a tick closes, at most: the next one's deadline, and those of a clock that was set back by less than the
+/// collector notices.
+const LONGEST_TICK_NS: u64 = 4_000_000_000;
+
+/// Lets time pass until the open tick closes.
+pub fn pass(gathering: &Gathering, now: &mut u64) -> Result<(), String> {
+    let closes = gathering.closes_ns();
+    if closes <= *now + LONGEST_TICK_NS {
+        *now = closes.max(*now);
+    }
+    match gathering.due(*now) {
+        true => Ok(()),
+        false => Err(format!(
+            "no tick closes for {} s",
+            (closes - *now) / 1_000_000_000
+        )),
+    }
+}
+
+/// The block of the open tick.
+pub fn block(gathering: &mut Gathering, now: &mut u64) -> Result<Block, String> {
+    pass(gathering, now)?;
+    let (closing, block) = gathering.close(*now);
+    Ok((closing, block.into()))
+}
 
 /// A segment: its blocks; of the last one perhaps only a part.
 #[derive(Clone, Debug, Default)]

@@ -3,15 +3,15 @@
 //! of the place in the stream.
 
 use super::PATIENCE;
-use super::disk::{Block, Disk, Number};
+use super::disk::{Block, Disk, Number, block};
+use super::packets::challenges;
 use super::search::State;
 use super::world::{Digest, read};
 use crate::agent::ring::Ring;
 use crate::agent::sending::packet;
-use crate::bytes::Take;
-use crate::datagram;
 use crate::gather::{Channel, Gathering, Rules};
-use crate::wire::{Hello, Kind, LONGEST_FRAME, next_frame};
+use crate::server::packets::take;
+use crate::wire::Hello;
 use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write as _;
@@ -145,46 +145,29 @@ impl Stream {
 
     /// As the collector's server handles a message of a stream: the place moves on whether it was accepted or not.
     fn deliver(&mut self) {
-        let Some((packet, _)) = self.packets.get(self.place) else {
+        let Some((packet, number)) = self.packets.get(self.place) else {
             return;
         };
         self.place += 1;
-        let (node, start, mut frames) = datagram::unwrap(packet, None).unwrap();
-        let members = self.gathering.members();
-        let mut id = members.find(node).filter(|&id| members.began_at(id, start));
-        while let Some((kind, body, whole)) = next_frame(frames, LONGEST_FRAME).unwrap() {
-            frames = &frames[whole..];
-            let taken = match (kind, id) {
-                (Kind::Hello, _) => {
-                    let hello = Hello::take(&mut Take(body)).unwrap();
-                    let said = self.gathering.hello(&hello, Channel::Log, self.now);
-                    said.map(|(node, _)| id = Some(node))
-                }
-                (Kind::Source, Some(id)) => self.gathering.source(id, body),
-                (Kind::Report, Some(id)) => {
-                    self.gathering.heard_on(id, Channel::Log);
-                    self.gathering.report(id, body, self.now)
-                }
-                _ => break,
-            };
-            if taken.is_err() {
-                break;
-            }
-        }
-        if id.is_none() {
-            // The collector asks for the hello, and the agent answers with its next report.
-            self.introduced = false;
-        }
+        let gathering = &mut self.gathering;
+        let outcome = take(
+            packet,
+            Channel::Log,
+            self.now,
+            None,
+            &challenges(0),
+            gathering,
+        );
+        // A live agent answers a refusal with its hello.
+        self.introduced &= outcome.is_ok() || number.0 != self.hello.start;
     }
 
-    fn block(&mut self) -> Block {
-        self.now = self.now.max(self.gathering.closes_ns());
-        let (closing, block) = self.gathering.close(self.now);
-        (closing, block.into())
+    fn block(&mut self) -> Result<Block, String> {
+        block(&mut self.gathering, &mut self.now)
     }
 
     fn close(&mut self, noted: bool) -> Result<(), String> {
-        let block = self.block();
+        let block = self.block()?;
         self.disk.append(block)?;
         self.gathering.next(self.now, true);
         if noted {
@@ -273,7 +256,7 @@ impl State for Stream {
             Event::Fail => {
                 b.closings -= 1;
                 b.failures -= 1;
-                let _ = self.block();
+                self.block()?;
                 self.gathering.begin_segment();
                 self.gathering.next(self.now, false);
                 self.disk.end_segment();

@@ -8,17 +8,23 @@
 //!
 //! - every report whose acknowledgement the agent received is in the store, with the values that the agent read;
 //! - no report is in the store twice;
-//! - if nothing fails any more, all reports of the agent are stored and acknowledged within [`PATIENCE`] ticks.
+//! - if nothing fails any more, all reports of the agent are stored and acknowledged within [`PATIENCE`] ticks;
+//! - every tick closes, whatever the clock.
+//!
+//! Packets by UDP are not acknowledged. If nothing fails any more, every report is stored after a few ticks, while others
+//! send again all that they recorded.
 //!
 //! `cargo test -p hopbyte-collect histories` explores small budgets;
 //! `cargo test --release -p hopbyte-collect histories -- --ignored --nocapture` larger ones, in some minutes.
 
 mod disk;
 mod log;
+mod packets;
 mod search;
 mod world;
 
 use self::log::Stream;
+use self::packets::Packets;
 use self::search::{State, explore};
 use self::world::{Budget, World};
 
@@ -37,6 +43,11 @@ fn all(name: &str, budget: Budget) -> u64 {
 /// The same for histories of a stream.
 fn streams(name: &str, budget: log::Budget) -> u64 {
     every(name, &Stream::new(budget))
+}
+
+/// The same for histories of packets.
+fn datagrams(name: &str, budget: packets::Budget) -> u64 {
+    every(name, &Packets::new(budget))
 }
 
 fn every(name: &str, start: &impl State) -> u64 {
@@ -126,6 +137,80 @@ fn streams_lose_and_repeat_messages() {
         },
     );
     assert!(states > 1000, "{states}");
+}
+
+const QUIET: packets::Budget = packets::Budget {
+    reports: 1,
+    losses: 0,
+    repeats: 0,
+    closings: 2,
+    failures: 0,
+    kills: 0,
+    restarts: 0,
+    jumps: 0,
+};
+
+#[test]
+fn packets_are_lost_and_sent_again() {
+    let budget = packets::Budget {
+        reports: 2,
+        losses: 1,
+        repeats: 1,
+        closings: 1,
+        ..QUIET
+    };
+    let states = datagrams("packets, lost and sent again", budget);
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn packets_of_an_earlier_boot_are_sent_again() {
+    let budget = packets::Budget {
+        repeats: 1,
+        restarts: 1,
+        ..QUIET
+    };
+    let states = datagrams("packets of an earlier boot", budget);
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+fn packets_meet_clocks_that_are_set_and_new_collectors() {
+    let clocks = packets::Budget {
+        restarts: 1,
+        jumps: 1,
+        ..QUIET
+    };
+    let states = datagrams("packets and clocks", clocks);
+    assert!(states > 1000, "{states}");
+    let kills = packets::Budget {
+        failures: 1,
+        kills: 1,
+        restarts: 1,
+        ..QUIET
+    };
+    let states = datagrams("packets, failures and kills", kills);
+    assert!(states > 1000, "{states}");
+}
+
+#[test]
+#[ignore = "minutes"]
+fn longer_packets() {
+    let long = packets::Budget {
+        reports: 2,
+        restarts: 1,
+        ..QUIET
+    };
+    let attacked = packets::Budget { repeats: 1, ..long };
+    datagrams("packets of an earlier boot", attacked);
+    let clocks = packets::Budget { jumps: 1, ..long };
+    datagrams("packets and clocks", clocks);
+    let kills = packets::Budget {
+        failures: 1,
+        kills: 1,
+        ..long
+    };
+    datagrams("packets, failures and kills", kills);
 }
 
 #[test]

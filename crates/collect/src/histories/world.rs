@@ -1,7 +1,7 @@
 //! The state of an agent, its connections, a collector and its store, and the events that change it.
 
 use super::PATIENCE;
-use super::disk::{Block, Disk, Number, value};
+use super::disk::{Block, Disk, Number, block, value};
 use super::search::State;
 use crate::agent::ring::Ring;
 use crate::agent::session::Session;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const SECOND: u64 = 1_000_000_000;
 const T0: u64 = 1_800_000_000 * SECOND;
 /// A clock that is set: by some ticks, or by more than a year.
-const JUMPS: [i64; 3] = [-3, 400 * 86_400, -400 * 86_400];
+pub const JUMPS: [i64; 3] = [-3, 400 * 86_400, -400 * 86_400];
 
 /// Bounds on the events of a history.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -251,7 +251,7 @@ impl State for World {
             Event::Fail => {
                 b.closings -= 1;
                 b.failures -= 1;
-                self.fail();
+                self.fail()?;
             }
             Event::Kill(moment) => {
                 b.kills -= 1;
@@ -491,15 +491,13 @@ impl World {
         self.free.push(slot);
     }
 
-    fn block(&mut self) -> Block {
-        self.now = self.now.max(self.gathering.closes_ns());
-        let (closing, block) = self.gathering.close(self.now);
-        (closing, block.into())
+    fn block(&mut self) -> Result<Block, String> {
+        block(&mut self.gathering, &mut self.now)
     }
 
     /// As the collector's server closes a tick.
     fn close(&mut self, full: bool, all: bool) -> Result<(), String> {
-        let block = self.block();
+        let block = self.block()?;
         self.disk.append(block)?;
         if full {
             self.disk.end_segment();
@@ -522,12 +520,13 @@ impl World {
         Ok(())
     }
 
-    fn fail(&mut self) {
-        let _ = self.block();
+    fn fail(&mut self) -> Result<(), String> {
+        self.block()?;
         self.gathering.begin_segment();
         self.gathering.next(self.now, false);
         self.disk.end_segment();
         self.end_all();
+        Ok(())
     }
 
     fn end_all(&mut self) {
@@ -542,11 +541,11 @@ impl World {
         match moment {
             Moments::Idle => {}
             Moments::Within => {
-                let torn = self.block();
+                let torn = self.block()?;
                 self.disk.tear(torn);
             }
             Moments::After => {
-                let block = self.block();
+                let block = self.block()?;
                 self.disk.append(block)?;
             }
         }

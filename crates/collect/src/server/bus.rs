@@ -1,5 +1,6 @@
 //! A connection to a message bus on which agents publish their reports.
 
+use super::packets::refuse;
 use super::{BUS, Server};
 use crate::bus::{self, Consumer, Message, Op, Shard, Talk, Url, found};
 use crate::bytes::unused;
@@ -8,7 +9,6 @@ use crate::gather::Channel;
 use crate::lines;
 use crate::store::Store;
 use crate::tls::Trust;
-use crate::wire::{Kind, frame};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::HashMap;
 use std::io;
@@ -43,6 +43,8 @@ const AT_ONCE: usize = 8 << 20;
 /// Silence after which the collector sends a ping, and after which it reconnects.
 const ASK_NS: u64 = 5_000_000_000;
 const GIVE_UP_NS: u64 = 20_000_000_000;
+/// Pause between attempts to connect.
+const PAUSE_NS: u64 = 1_000_000_000;
 
 /// See the module.
 pub struct Bus {
@@ -249,10 +251,11 @@ impl Server {
             }
             return;
         }
-        if now < bus.again_ns {
+        // A clock that was set back must not extend the pause.
+        if (1..=PAUSE_NS).contains(&bus.again_ns.saturating_sub(now)) {
             return;
         }
-        bus.again_ns = now + 1_000_000_000;
+        bus.again_ns = now + PAUSE_NS;
         let address = bus.addresses[bus.attempt % bus.addresses.len().max(1)];
         bus.attempt += 1;
         let begun = crate::agent::connect(address).and_then(|stream| {
@@ -291,10 +294,10 @@ impl Server {
         let Some(bus) = &mut self.bus else { return };
         let has_stream = bus.setup.stream.is_some();
         let Some(line) = &mut bus.line else { return };
-        let silent = now.saturating_sub(line.heard_ns);
+        let silent = now.abs_diff(line.heard_ns);
         // The server sends a heartbeat per consumer every five seconds.
         let heard = line.delivered_ns.iter().min().copied().unwrap_or(now);
-        if silent > GIVE_UP_NS || (has_stream && now.saturating_sub(heard) > GIVE_UP_NS) {
+        if silent > GIVE_UP_NS || (has_stream && now.abs_diff(heard) > GIVE_UP_NS) {
             let error = io::Error::new(io::ErrorKind::TimedOut, "no messages for 20 s");
             return self.bus_failed(&error);
         }
@@ -407,10 +410,7 @@ impl Server {
             // A live agent answers the request with its hello.
             if let Ok((_, start, _)) = datagram::unwrap(message.payload, self.token.as_ref()) {
                 let mut answer = Vec::new();
-                let text = refusal.to_string();
-                frame(&mut answer, Kind::No, |b| {
-                    b.extend_from_slice(text.as_bytes());
-                });
+                refuse(&refusal, &mut answer);
                 bus::publish(
                     &bus::inbox(start, "ask"),
                     None,

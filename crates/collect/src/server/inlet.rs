@@ -143,6 +143,8 @@ impl Feed {
         let wait_ns = COMPLETE_TICKS * gathering.period_ns();
         let mut outcome = Ok(());
         for node in self.nodes.values_mut() {
+            // The clock may have been set back.
+            node.heard_ns = node.heard_ns.min(now);
             if now > node.heard_ns + wait_ns {
                 // The first refusal stands for all.
                 outcome = outcome.and(node.report(gathering, now));

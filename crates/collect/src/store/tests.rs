@@ -169,6 +169,52 @@ fn foreign_files_and_names_delete_nothing() {
     );
 }
 
+#[test]
+fn a_damaged_old_log_keeps_no_other_from_being_sealed() {
+    let folder = tempfile::tempdir().unwrap();
+    let keeping = Keeping {
+        segment_seconds: 3,
+        seal: false,
+        ..Keeping::default()
+    };
+    let mut store = Store::open(folder.path(), keeping.clone()).unwrap();
+    for tick in 100..112 {
+        keep(&mut store, tick);
+    }
+    drop(store);
+    let logs = logs(folder.path()).unwrap();
+    assert_eq!(logs.len(), 3);
+    let whole = fs::read(&logs[0]).unwrap();
+    // Blocks in the middle, everything behind the title, and all of it.
+    for damaged in [
+        whole.len() / 3..whole.len() * 2 / 3,
+        14..whole.len(),
+        0..whole.len(),
+    ] {
+        let mut bytes = whole.clone();
+        bytes[damaged.clone()].fill(0x5a);
+        fs::write(&logs[0], bytes).unwrap();
+        let sealing = Keeping {
+            seal: true,
+            ..keeping.clone()
+        };
+        let (notes, _) = tidied(folder.path(), &sealing);
+        assert!(
+            notes.iter().any(|n| n.contains("00000000100-00.log")),
+            "{damaged:?}: {notes:?}"
+        );
+        for log in &logs[1..] {
+            let sealed = log.with_extension("ticks.parquet");
+            assert!(sealed.exists(), "{damaged:?}: {notes:?}");
+            fs::remove_file(sealed).unwrap();
+        }
+        for parquet in ["counters", "reports", "ticks"] {
+            let _ = fs::remove_file(logs[0].with_extension(format!("{parquet}.parquet")));
+        }
+        let _ = fs::remove_file(logs[0].with_extension("log.damaged"));
+    }
+}
+
 /// A log as version 2 wrote it.
 fn version_2(ticks: std::ops::Range<u64>) -> Vec<u8> {
     let mut log = b"hopbyte log 2\n".to_vec();

@@ -30,6 +30,15 @@ fn sample(n: usize) -> usize {
     }
 }
 
+/// Prints the number of faults that a test tried (`--nocapture`).
+struct Tried(&'static str, u64);
+
+impl Drop for Tried {
+    fn drop(&mut self) {
+        println!("{} faults: {}", self.1, self.0);
+    }
+}
+
 fn keeping(sync: bool) -> Keeping {
     Keeping {
         sync,
@@ -104,6 +113,7 @@ fn flipped(log: &Path, whole: &[u8], at: usize, mask: u8, acknowledged: &[u64], 
 
 #[test]
 fn a_flipped_bit_in_any_byte_of_a_small_store_loses_nothing_and_is_said() {
+    let mut tried = Tried("flipped bits of small stores", 0);
     for killed in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let (log, acknowledged) = store(folder.path(), 3, 5, 12, killed);
@@ -115,6 +125,7 @@ fn a_flipped_bit_in_any_byte_of_a_small_store_loses_nothing_and_is_said() {
                 &[1 << (at % 8)]
             };
             for &mask in masks {
+                tried.1 += 1;
                 flipped(&log, &whole, at, mask, &acknowledged, at % sample(7) == 0);
             }
         }
@@ -123,6 +134,7 @@ fn a_flipped_bit_in_any_byte_of_a_small_store_loses_nothing_and_is_said() {
 
 #[test]
 fn a_flipped_bit_in_a_store_of_large_blocks_loses_nothing_once_their_parity_is_written() {
+    let mut tried = Tried("flipped bits of a store of large blocks", 0);
     let folder = tempfile::tempdir().unwrap();
     let (log, acknowledged) = store(folder.path(), 40, 400, 19, false);
     let whole = fs::read(&log).unwrap();
@@ -130,7 +142,8 @@ fn a_flipped_bit_in_a_store_of_large_blocks_loses_nothing_once_their_parity_is_w
         whole.len() > 19 * (16 << 10),
         "blocks have parity in common"
     );
-    for at in (0..whole.len()).step_by(sample(5003).max(13)) {
+    for at in (0..whole.len()).step_by(sample(5003).max(101)) {
+        tried.1 += 1;
         flipped(&log, &whole, at, 1 << (at % 8), &acknowledged, at % 5 == 0);
     }
 }
@@ -138,11 +151,13 @@ fn a_flipped_bit_in_a_store_of_large_blocks_loses_nothing_once_their_parity_is_w
 /// Bytes of blocks that were lost, from the first to the last.
 #[test]
 fn of_lost_blocks_the_rest_is_kept_without_wrong_values() {
+    let mut tried = Tried("lost blocks", 0);
     let folder = tempfile::tempdir().unwrap();
     let (log, acknowledged) = store(folder.path(), 3, 5, 150, true);
     let whole = fs::read(&log).unwrap();
     let steps = whole.len() / if sample(2) == 1 { 400 } else { 40 };
     for at in (0..whole.len() - 3000).step_by(steps) {
+        tried.1 += 1;
         let mut bytes = whole.clone();
         // A lost sector and more: blocks with their copies.
         bytes[at..at + 3000].fill(0xee);
@@ -228,6 +243,7 @@ fn run(disk: &Faulty, folder: &Path, sync: bool) -> (Vec<u64>, bool) {
 
 #[test]
 fn no_failing_operation_loses_or_doubles_what_is_acknowledged() {
+    let mut tried = Tried("failing operations", 0);
     let count = {
         let folder = tempfile::tempdir().unwrap();
         let disk = Faulty::default();
@@ -239,6 +255,7 @@ fn no_failing_operation_loses_or_doubles_what_is_acknowledged() {
         for length in [1, 2, 3, 9] {
             for fault in FAULTS {
                 for at in (0..count + 5).step_by(sample(5)) {
+                    tried.1 += 1;
                     let folder = tempfile::tempdir().unwrap();
                     let disk = Faulty::default();
                     disk.fail(at..at + length, fault);
@@ -293,6 +310,7 @@ fn acknowledged(log: &[Change]) -> u64 {
 
 #[test]
 fn power_cut_after_any_change_loses_nothing_synced() {
+    let mut tried = Tried("power cuts, synced", 0);
     let folder = tempfile::tempdir().unwrap();
     let disk = Faulty::default();
     run(&disk, folder.path(), true);
@@ -301,6 +319,7 @@ fn power_cut_after_any_change_loses_nothing_synced() {
     let random = (0..if sample(2) == 1 { 200 } else { 6 }).map(Loss::Random);
     for loss in kinds.into_iter().chain(random) {
         for count in 0..=log.len() {
+            tried.1 += 1;
             let last = acknowledged(&log[..count]);
             let what = format!("{count} of {} changes, {loss:?}", log.len());
             let (before, after) = after_cut(&log, count, loss, folder.path());
@@ -313,6 +332,7 @@ fn power_cut_after_any_change_loses_nothing_synced() {
 
 #[test]
 fn without_sync_a_kill_loses_nothing_and_a_power_cut_shows_no_wrong_value() {
+    let mut tried = Tried("kills and power cuts, not synced", 0);
     let folder = tempfile::tempdir().unwrap();
     let disk = Faulty::default();
     run(&disk, folder.path(), false);
@@ -320,6 +340,7 @@ fn without_sync_a_kill_loses_nothing_and_a_power_cut_shows_no_wrong_value() {
     let random = (0..if sample(2) == 1 { 300 } else { 8 }).map(Loss::Random);
     for loss in [Loss::Nothing, Loss::Data].into_iter().chain(random) {
         for count in 0..=log.len() {
+            tried.1 += 1;
             let (before, after) = after_cut(&log, count, loss, folder.path());
             let what = format!("{count} of {} changes, {loss:?}", log.len());
             let last = match loss {
@@ -335,10 +356,12 @@ fn without_sync_a_kill_loses_nothing_and_a_power_cut_shows_no_wrong_value() {
 
 #[test]
 fn a_torn_write_of_any_length_costs_only_itself() {
+    let mut tried = Tried("torn writes", 0);
     let folder = tempfile::tempdir().unwrap();
     let (log, _) = store(folder.path(), 3, 5, 12, true);
     let whole = fs::read(&log).unwrap();
     for length in 0..whole.len() {
+        tried.1 += 1;
         fs::write(&log, &whole[..length]).unwrap();
         let mut found = Content::default();
         read(&log, &mut found);
@@ -367,11 +390,13 @@ fn a_torn_write_of_any_length_costs_only_itself() {
 
 #[test]
 fn clocks_that_are_set_delete_and_double_nothing() {
+    let mut tried = Tried("histories of a clock", 0);
     let steps = [-400i64, -1, 1, 30, 400];
     let histories = steps
         .iter()
         .flat_map(|&a| steps.iter().map(move |&b| (a, b)));
     for (first, second) in histories.step_by(sample(3)) {
+        tried.1 += 1;
         let folder = tempfile::tempdir().unwrap();
         let disk = Faulty::default();
         let keeping = Keeping {
@@ -437,6 +462,7 @@ fn rows(log: &Path) -> Option<[i64; 3]> {
 
 #[test]
 fn a_failing_operation_of_sealing_leaves_no_partial_file_and_is_made_up_for() {
+    let mut tried = Tried("failing operations of sealing", 0);
     let sealing = Keeping::default();
     let origin = tempfile::tempdir().unwrap();
     let (log, _) = store(origin.path(), 3, 5, 12, false);
@@ -444,6 +470,7 @@ fn a_failing_operation_of_sealing_leaves_no_partial_file_and_is_made_up_for() {
     let name = log.file_name().unwrap().to_owned();
     for fault in FAULTS {
         for at in (0..400).step_by(sample(7)) {
+            tried.1 += 1;
             let folder = tempfile::tempdir().unwrap();
             let log = folder.path().join(&name);
             fs::write(&log, &whole).unwrap();
@@ -478,6 +505,7 @@ fn a_failing_operation_of_sealing_leaves_no_partial_file_and_is_made_up_for() {
 
 #[test]
 fn a_failing_operation_of_a_repair_leaves_the_log_as_it_was() {
+    let mut tried = Tried("failing operations of a repair", 0);
     let origin = tempfile::tempdir().unwrap();
     let (log, acknowledged) = store(origin.path(), 3, 5, 12, true);
     let mut bytes = fs::read(&log).unwrap();
@@ -486,6 +514,7 @@ fn a_failing_operation_of_a_repair_leaves_the_log_as_it_was() {
     let name = log.file_name().unwrap().to_owned();
     for fault in FAULTS {
         for at in 0..200 {
+            tried.1 += 1;
             let folder = tempfile::tempdir().unwrap();
             let log = folder.path().join(&name);
             fs::write(&log, &bytes).unwrap();

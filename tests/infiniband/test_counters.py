@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,13 @@ from networks import fat_tree
 from program import hopbyte_binary
 
 Row = dict[str, object]
+
+
+def free_port() -> int:
+    """A port without a listener."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
 
 
 @contextmanager
@@ -114,6 +122,50 @@ def test_every_port_of_the_fabric_is_read(simulate: Callable[[str], Sim]) -> Non
         assert any(r["received_bytes"] for r in live), live
         # Zero waiting in the interval, which is measured, not missing.
         assert all(r["credit_stall_count"] == 0 for r in live), live
+
+
+@contextmanager
+def running(sim: Sim, tools: Path, *words: object) -> Iterator[None]:
+    """A program of hopbyte that ends with the block."""
+    env = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}")
+    with (sim.folder / "log").open("a") as log:
+        command = [str(word) for word in (hopbyte_binary(), *words)]
+        process = subprocess.Popen(command, env=env, cwd=sim.folder, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_collector_watches_all_switches(simulate: Callable[[str], Sim]) -> None:
+    """One agent queries the switches: every directed link is covered, from the ends at switches alone."""
+    net = fat_tree(leaves=12, spines=6, hosts=4)
+    sim = simulate(net.text())
+    port = free_port()
+    with subnet_manager(sim):
+        fabric = sim.folder / "fabric.ibnetdiscover"
+        fabric.write_text(sim.tool("ibnetdiscover"))
+        cables = 12 * (6 + 4)
+        tools, address, store = simulated_tools(sim), f"127.0.0.1:{port}", sim.folder / "store"
+        agent = ["agent", "--to", address, "--name", "poller", "--root", "/nonexistent", "--fabric-wide"]
+        with (
+            running(sim, tools, "collect", "--listen", address, "--store", store, "--print", "none"),
+            running(sim, tools, *agent),
+        ):
+            rows: list[Row] = []
+            deadline = time.monotonic() + 120
+            while time.monotonic() < deadline and sum(r["received_bytes"] is not None for r in rows) < 2 * cables:
+                time.sleep(1)
+                done = subprocess.run(
+                    [hopbyte_binary(), "links", store, "--fabric", fabric, "--json"], capture_output=True, text=True
+                )
+                found = [json.loads(line) for line in done.stdout.splitlines()]
+                rows = [row for row in found if "link" in row]
+    known = [row for row in rows if row["received_bytes"] is not None]
+    assert len(known) == 2 * cables, (len(known), done.stderr, (sim.folder / "log").read_text()[-2000:])
+    # The queries themselves are traffic between the switches.
+    assert any(row["received_bytes"] for row in known)
 
 
 def test_perfquery_names_the_device_by_its_lid(simulate: Callable[[str], Sim]) -> None:

@@ -9,7 +9,7 @@ use hopbyte_collect::tls::Identity;
 use hopbyte_fabric::Fabric;
 use hopbyte_job::inputs::{self, LinkReading};
 use hopbyte_job::{Machine, MachineSource};
-use hopbyte_observe::sources::{Places, host_name};
+use hopbyte_observe::sources::{Places, Wide, host_name};
 use hopbyte_observe::{CounterOptions, Jobs, kinds, read_jobs};
 use hopbyte_oracle::{Aggregate, Metric};
 use hopbyte_serve::source::{Access, Range, Source};
@@ -287,7 +287,7 @@ impl LiveArgs {
             live: self.root == Path::new("/"),
             interfaces: self.interfaces.clone(),
             files: self.files.clone(),
-            fabric_wide: self.fabric_wide,
+            fabric_wide: self.fabric_wide.then_some(Wide::All),
             ..Places::captured(&self.root, node.map_or_else(own, str::to_owned))
         }
     }

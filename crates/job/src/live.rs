@@ -5,7 +5,7 @@ use anyhow::Result;
 use hopbyte_fabric::{Fabric, InputError};
 use hopbyte_observe::counters::reading::Reading;
 use hopbyte_observe::counters::{Counted, CounterOptions, join_readings, sum};
-use hopbyte_observe::sources::{Places, Source, host_name, open};
+use hopbyte_observe::sources::{Places, Source, Wide, host_name, open};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn between(
     let mut places = Places::here("");
     if word == Path::new(FABRIC_WIDE) {
         // Ports of the whole fabric include this host's.
-        places.fabric_wide = true;
+        places.fabric_wide = Some(Wide::All);
         places.root = PathBuf::from("/nonexistent");
     } else {
         places.node = node(Path::new("/"), fabric, options)?;

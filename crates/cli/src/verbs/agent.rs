@@ -62,6 +62,9 @@ pub struct AgentArgs {
     /// Further counters: a file of gpcdr's metrics, registers, LDMS or OpenMetrics
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
     file: Vec<PathBuf>,
+    /// Read the ports of all InfiniBand switches too, by `ibqueryerrors`; one agent of the fabric does it
+    #[arg(long, help_heading = "Sources")]
+    fabric_wide: bool,
     /// Read a captured tree instead of this machine
     #[arg(long, value_name = "FOLDER", help_heading = "Sources")]
     root: Option<PathBuf>,
@@ -90,6 +93,7 @@ pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
         root: args.root.clone(),
         interfaces: args.interface.clone(),
         files: args.file.clone(),
+        fabric_wide: args.fabric_wide,
         ticks: args.ticks,
         json: out.json,
         quiet: out.quiet,

@@ -7,7 +7,7 @@
 use super::{Agent, Setup, Target};
 use crate::tls::Trust;
 use crate::wire::{Header, Token};
-use hopbyte_observe::sources::{self, Places};
+use hopbyte_observe::sources::{self, Places, Wide};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -39,6 +39,8 @@ pub struct Options {
     pub interfaces: Vec<String>,
     /// Additional files of counters.
     pub files: Vec<PathBuf>,
+    /// Whether the ports of all InfiniBand switches are read.
+    pub fabric_wide: bool,
     /// Number of ticks after which the agent stops.
     pub ticks: Option<u64>,
     /// Whether every tick is printed.
@@ -94,6 +96,7 @@ pub fn work(options: &Options) -> io::Result<()> {
     };
     places.interfaces.clone_from(&options.interfaces);
     places.files.clone_from(&options.files);
+    places.fabric_wide = options.fabric_wide.then_some(Wide::Switches);
     let mut found = Vec::new();
     for source in sources::open(&places) {
         match source {

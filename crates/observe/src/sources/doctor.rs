@@ -109,7 +109,7 @@ pub fn doctor(places: &Places) -> Vec<Finding> {
             Finding::new("linux", place, State::Absent)
                 .help("no interface with hardware or a virtual cable: name one with --interface")
         }),
-        (places.is_this_machine() && !places.fabric_wide).then(fabric_wide),
+        (places.is_this_machine() && places.fabric_wide.is_none()).then(fabric_wide),
     ]
     .into_iter()
     .flatten()

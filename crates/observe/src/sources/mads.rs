@@ -1,6 +1,6 @@
 //! All ports of an InfiniBand fabric, queried by `ibqueryerrors` with management packets.
 
-use super::places::{Clock, Places};
+use super::places::{Clock, Places, Wide};
 use super::source::{Sample, Source, Unreadable};
 use crate::ObserveError;
 use crate::counters::mads::reading_of_all;
@@ -21,12 +21,14 @@ const ABOVE_ZERO: [&str; 2] = ["--threshold-file", "/dev/null"];
 #[derive(Debug)]
 pub(super) struct Mads {
     clock: Clock,
+    wide: Wide,
 }
 
 /// Runs the first query.
-pub(super) fn open(places: &Places) -> Result<Source, ObserveError> {
+pub(super) fn open(places: &Places, wide: Wide) -> Result<Source, ObserveError> {
     let mads = Mads {
         clock: places.clock(),
+        wide,
     };
     let reading = mads.read()?;
     Ok(Source {
@@ -42,8 +44,8 @@ impl Mads {
         // Ports are queried in the same order every time, so the time between two readings equals the time between
         // their starts.
         let moment = self.clock.now();
-        let mut said = ask(&DATA)?;
-        let errors = ask(&ABOVE_ZERO)?;
+        let mut said = ask(self.wide, &DATA)?;
+        let errors = ask(self.wide, &ABOVE_ZERO)?;
         let whole = errors.windows(SUMMARY.len()).any(|w| w == SUMMARY);
         said.extend_from_slice(&errors);
         let text = Text::from_bytes(PROGRAM, &said, Limits::ROWS)?;
@@ -69,8 +71,9 @@ impl Sample for Mads {
 const SUMMARY: &[u8] = b"## Summary: ";
 
 /// Runs the program. Its exit code only reports whether it found errors.
-fn ask(arguments: &[&str]) -> Result<Vec<u8>, ObserveError> {
+fn ask(wide: Wide, arguments: &[&str]) -> Result<Vec<u8>, ObserveError> {
     let done = Command::new(PROGRAM)
+        .args((wide == Wide::Switches).then_some("--switch"))
         .args(arguments)
         .stdin(Stdio::null())
         .output()

@@ -22,7 +22,7 @@ mod tree;
 use crate::ObserveError;
 
 pub use doctor::{Finding, State, doctor};
-pub use places::{Places, boot, host_name};
+pub use places::{Places, Wide, boot, host_name};
 pub use source::Source;
 
 /// Opens all sources, in the same order every time. A source that exists but cannot be opened is an error in the
@@ -36,8 +36,8 @@ pub fn open(places: &Places) -> Vec<Result<Source, ObserveError>> {
     sources.extend(cxi::open(places).into_iter().map(Ok));
     sources.extend(infiniband::open(places).into_iter().map(Ok));
     sources.extend(linux::open(places));
-    if places.fabric_wide {
-        sources.push(mads::open(places));
+    if let Some(wide) = places.fabric_wide {
+        sources.push(mads::open(places, wide));
     }
     sources
 }

@@ -6,6 +6,15 @@ use hopbyte_fabric::hash::fnv1a;
 use rustix::time::{ClockId, clock_gettime};
 use std::path::{Path, PathBuf};
 
+/// Ports of the whole InfiniBand fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wide {
+    /// Of switches: hosts have agents of their own, which would count their ends of the links again.
+    Switches,
+    /// Of switches and adapters.
+    All,
+}
+
 /// Root folder, node and selection of sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
@@ -21,8 +30,8 @@ pub struct Places {
     pub interfaces: Vec<String>,
     /// Further files of one node's counters: gpcdr's metrics, registers, LDMS, OpenMetrics.
     pub files: Vec<PathBuf>,
-    /// Whether to query all ports of the InfiniBand fabric with `ibqueryerrors`.
-    pub fabric_wide: bool,
+    /// Ports of the InfiniBand fabric to query with `ibqueryerrors`.
+    pub fabric_wide: Option<Wide>,
 }
 
 impl Places {
@@ -42,7 +51,7 @@ impl Places {
             live: false,
             interfaces: Vec::new(),
             files: Vec::new(),
-            fabric_wide: false,
+            fabric_wide: None,
         }
     }
 

@@ -24,8 +24,8 @@ pub const MAX_THREADS: usize = 1024;
 /// Options of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Longest wall time of the search, in seconds; it ends sooner if nothing is found any more. Baselines, bounds and
-    /// the first starts take additional time.
+    /// Longest wall time of the search, in seconds; it ends sooner if nothing is found any more. Most of it is one long
+    /// run. Baselines, bounds and the first starts take additional time.
     pub seconds: f64,
     /// Greatest number of trials of all runs together, instead of a time: the result is then the same on any machine
     /// and any number of threads, and never worse than with fewer.
@@ -153,8 +153,8 @@ const RANDOM_STREAM: u64 = 1 << 32;
 ///
 /// The result is never worse than the best baseline that keeps the limits of the objective
 /// ([`Objective::has_limits`]). With [`Options::trials`] it is the same for the same input and seed on any number of
-/// threads; with a time budget it depends on the machine's speed. A search is the beginning of every longer one with
-/// the same seed, so a longer one is never worse.
+/// threads, and a search is the beginning of every one with more trials and the same seed, so that one is never worse.
+/// With a time budget the result depends on the machine's speed, and more time gives a better one as a rule only.
 ///
 /// # Errors
 /// Sizes that do not fit, invalid options, or nodes of the allocation without a route between them (named).

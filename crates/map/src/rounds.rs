@@ -1,10 +1,14 @@
-//! The sequence of runs of a search.
+//! The sequence of runs of a search, and its last run.
 //!
 //! Runs are short at first and grow by [`GROWTH`]; each ends at a fixed number of trials, and the best placement is kept
-//! at fixed points of each. The sequence depends on the problem and the seed alone. A budget of time or of trials
-//! only cuts it off, so a search has seen everything that a shorter one has seen, and is never worse.
+//! at fixed points of each. The sequence depends on the problem and the seed alone. A budget of trials only cuts it
+//! off, so a search has seen everything that one with fewer trials has seen, and is never worse.
+//!
+//! One long annealing finds more than several short ones, and a run that is cut short finds little. So a budget of time,
+//! whose results cannot be repeated exactly anyway, gives the sequence [`SEQUENCE`] of it at most, and the rest to a
+//! last run whose temperature follows the clock.
 
-use crate::engine::{Engine, Parts, Recipe};
+use crate::engine::{Engine, Outcome, Parts, Recipe};
 use crate::evaluate::{Evaluation, evaluate};
 use crate::exact::exact;
 use crate::graph::Graph;
@@ -12,26 +16,31 @@ use crate::linear::Distances;
 use crate::mapper::{Options, Progress};
 use crate::paths::Paths;
 use crate::problem::{Baseline, MapError, Problem};
-use crate::schedule::{Effort, Span, Stop};
+use crate::schedule::{Effort, Length, Span, Stop};
 use crate::starts::Starts;
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 use std::sync::Mutex;
 
-/// Trials of the first runs by task, and the fewest. Fitted: with the efforts of `bench/map`, whose first set of problems
-/// the shares of stages were chosen on, the last run then ends just before the budget.
+/// Trials of the first runs by task, and the fewest. Guessed: enough for the first run to improve its start.
 const FIRST: (u64, u64) = (2, 512);
 
-/// Ratio of the trials of a wave of runs to those of the wave before.
-const GROWTH: u64 = 3;
+/// Ratio of the trials of a wave of runs to those of the wave before. With two the longest run that fits into a budget
+/// of trials is between a quarter and a half of it.
+const GROWTH: u64 = 2;
 
-/// Trials of the longest runs by task, and the fewest.
-const LONGEST: (u64, u64) = (1_000, 1 << 16);
+/// Largest share of a budget of time for the sequence. Fitted: in a fifth of two seconds short runs find the best
+/// placement of SPt of `bench/map`, and the last run finds as good a placement of P3 as with all of them.
+const SEQUENCE: f64 = 0.2;
 
 /// A search ends when nothing better was found in this many times the trials up to the best placement, and in
-/// (by task, at least) trials of every run.
-const STUCK: (u64, u64, u64) = (8, 300, 150_000);
+/// (by task, at least) trials of every run. Fitted: the runs that find the best placement of SPd of `bench/map` have about
+/// 1,000 trials by task.
+const STUCK: (u64, u64, u64) = (8, 2_000, 150_000);
+
+/// First number of the last runs, which have random numbers of their own.
+const LAST: usize = 1 << 20;
 
 /// A search on one problem.
 pub(crate) struct Run<'a> {
@@ -71,8 +80,7 @@ enum Start {
     Random,
 }
 
-/// The way and the start of a run, by its number: the whole recipe in turn with the others, from the best placement in
-/// turn with new starts.
+/// The way and the start of a run of the sequence, by its number.
 fn plan(number: usize) -> (Recipe, Start) {
     let round = number / 8;
     match number % 8 {
@@ -86,14 +94,15 @@ fn plan(number: usize) -> (Recipe, Start) {
     }
 }
 
+/// The way and the start of a last run.
+fn last(number: usize) -> (Recipe, Start) {
+    (Recipe::Whole, Start::Initial(number))
+}
+
 /// Trials of the runs of a wave.
 fn trials(wave: u32, tasks: usize) -> u64 {
-    let n = tasks as u64;
-    let first = (FIRST.0 * n).max(FIRST.1);
-    let longest = (LONGEST.0 * n).max(LONGEST.1);
-    first
-        .saturating_mul(GROWTH.saturating_pow(wave))
-        .min(longest)
+    let first = (FIRST.0 * tasks as u64).max(FIRST.1);
+    first.saturating_mul(GROWTH.saturating_pow(wave))
 }
 
 /// Progress, at most as far as it was told.
@@ -154,114 +163,12 @@ impl Run<'_> {
         distances: &D,
         parts: Option<Parts>,
     ) -> Result<Found, MapError> {
-        let (problem, options) = (self.problem, self.options);
-        let place = problem.places();
-        let by_place = |p: &Placement| -> Vec<u32> {
-            p.slots().iter().map(|s| place[s.node.index()]).collect()
-        };
-        let reference = by_place(&self.candidates[self.reference].1);
-        let limits = (&reference[..], options.seed);
-        let engine = Engine::new(problem, self.graph, (paths, distances), parts, limits);
-        let runs = options.runs.max(1);
-        let tasks = problem.exchange.tasks();
-        let flag = Stop {
-            flag: options.stop,
-            until: None,
-        };
-        let first = trials(0, tasks);
-        let mut starts = Starts::new(&engine, self.candidates, first, options.seed, flag);
-        let mut found = Found::default();
-        for start in starts.best() {
-            self.keep(&mut found, start)?;
+        let mut rounds = Rounds::begin(self, (paths, distances), parts)?;
+        if rounds.sequence()? {
+            rounds.last()?;
         }
-        let span = Span::begin(options.seconds);
-        let stop = match options.trials {
-            Some(_) => flag,
-            None => span.stop(flag),
-        };
-        let mut left = vec![options.trials.map_or(u64::MAX, |t| t / runs as u64); runs];
-        let told = Mutex::new(Told {
-            done: 0.0,
-            best: f64::INFINITY,
-        });
-        let tell = |best: f64, used: f64| {
-            if let Ok(mut told) = told.lock() {
-                let done = match options.trials {
-                    Some(_) => used,
-                    None => used.max(span.passed()),
-                };
-                told.done = told.done.max(done);
-                told.best = told.best.min(best);
-                (self.progress)(Progress {
-                    done: told.done,
-                    best: told.best,
-                    bound: self.bound,
-                });
-            }
-        };
-        let share = |left: &[u64]| match options.trials {
-            Some(trials) => {
-                let whole = (trials / runs as u64).max(1) as f64;
-                1.0 - left.iter().copied().max().unwrap_or(0) as f64 / whole
-            }
-            None => 0.0,
-        };
-        let (mut spent, mut best_at) = (0u64, 0u64);
-        for wave in 0u32.. {
-            let planned = trials(wave, tasks);
-            if wave > 0 {
-                let again = (options.seed, u64::from(wave));
-                for start in starts.more(&engine, planned, again, stop) {
-                    if self.keep(&mut found, &start)? {
-                        best_at = spent;
-                    }
-                }
-            }
-            let used = share(&left);
-            let value = self.cost(&found).score(&problem.objective).0;
-            let one = |run: usize| {
-                let number = wave as usize * runs + run;
-                let mut rng = Random::stream(options.seed, number as u64 + 1);
-                let (recipe, start) = plan(number);
-                let start = match start {
-                    Start::Best => self.places(&found, &place),
-                    Start::Initial(rank) => starts.get(rank),
-                    Start::Random => anywhere(&engine.rooms, tasks, &mut rng),
-                };
-                let effort = Effort {
-                    planned,
-                    left: left[run],
-                    stop,
-                };
-                engine.run((recipe, start), effort, &mut rng, &|| tell(value, used))
-            };
-            // A large search is parallel itself, small ones run side by side.
-            let ends: Vec<_> = if engine.wide || self.threads == 1 {
-                (0..runs).map(one).collect()
-            } else {
-                (0..runs).into_par_iter().map(one).collect()
-            };
-            spent = spent.saturating_add(planned);
-            for (end, left) in ends.into_iter().zip(&mut left) {
-                found.trials += end.trials;
-                *left = end.left();
-                if self.keep(&mut found, &end.into_best())? {
-                    best_at = spent;
-                }
-            }
-            if wave == 0 && self.settle(&mut found, stop)? {
-                break;
-            }
-            tell(self.cost(&found).score(&problem.objective).0, share(&left));
-            let patience = (best_at * STUCK.0).max(STUCK.1 * tasks as u64).max(STUCK.2);
-            let stuck = spent - best_at >= patience;
-            // A run that was cut short has not found what it finds in a longer search; no run may start from that.
-            if stuck || stop.is_set() || left.contains(&0) {
-                break;
-            }
-        }
-        tell(self.cost(&found).score(&problem.objective).0, 1.0);
-        Ok(found)
+        rounds.tell(1.0);
+        Ok(rounds.found)
     }
 
     /// Searches all placements of a small job; whether that succeeded.
@@ -279,15 +186,221 @@ impl Run<'_> {
     }
 }
 
-/// Tasks on random slots.
-fn anywhere(rooms: &[u32], tasks: usize, rng: &mut Random) -> Vec<u32> {
-    let places = rooms.iter().enumerate();
-    let mut slots: Vec<u32> = places
-        .flat_map(|(place, &room)| std::iter::repeat_n(place as u32, room as usize))
-        .collect();
-    rng.shuffle(&mut slots);
-    slots.truncate(tasks);
-    slots
+/// The runs of a search so far.
+struct Rounds<'r, P: Paths, D: Distances> {
+    run: &'r Run<'r>,
+    engine: Engine<'r, P, D>,
+    starts: Starts,
+    /// Place of every node.
+    place: Vec<u32>,
+    found: Found,
+    told: Mutex<Told>,
+    span: Span,
+    flag: Stop,
+    /// The flag, or the end of the time.
+    stop: Stop,
+    /// Trials that are left, of each run of a wave.
+    left: Vec<u64>,
+    /// Trials planned so far of each, and up to the best placement.
+    spent: u64,
+    best_at: u64,
+}
+
+impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
+    /// Makes the initial placements.
+    fn begin(
+        run: &'r Run<'r>,
+        (paths, distances): (&'r P, &'r D),
+        parts: Option<Parts>,
+    ) -> Result<Self, MapError> {
+        let (problem, options) = (run.problem, run.options);
+        let place = problem.places();
+        let reference = run.candidates[run.reference].1.slots().iter();
+        let reference: Vec<u32> = reference.map(|s| place[s.node.index()]).collect();
+        let limits = (&reference[..], options.seed);
+        let engine = Engine::new(problem, run.graph, (paths, distances), parts, limits);
+        let flag = Stop {
+            flag: options.stop,
+            until: None,
+        };
+        let first = trials(0, problem.exchange.tasks());
+        let starts = Starts::new(&engine, run.candidates, first, options.seed, flag);
+        let mut found = Found::default();
+        for start in starts.best() {
+            run.keep(&mut found, start)?;
+        }
+        let runs = options.runs.max(1);
+        let span = Span::begin(options.seconds);
+        Ok(Self {
+            run,
+            engine,
+            starts,
+            place,
+            found,
+            told: Mutex::new(Told {
+                done: 0.0,
+                best: f64::INFINITY,
+            }),
+            flag,
+            stop: match options.trials {
+                Some(_) => flag,
+                None => span.stop(flag),
+            },
+            span,
+            left: vec![options.trials.map_or(u64::MAX, |t| t / runs as u64); runs],
+            spent: 0,
+            best_at: 0,
+        })
+    }
+
+    /// Runs the sequence as far as the budget goes; whether time is left for the last run.
+    fn sequence(&mut self) -> Result<bool, MapError> {
+        let tasks = self.run.problem.exchange.tasks();
+        for wave in 0u32.. {
+            let planned = trials(wave, tasks);
+            if wave > 0 {
+                if self.run.options.trials.is_none() && !self.has_time_for(planned) {
+                    return Ok(true);
+                }
+                self.draw(planned, u64::from(wave))?;
+            }
+            let first = wave as usize * self.left.len();
+            self.wave((first, &plan), Length::Trials(planned), self.stop)?;
+            self.spent = self.spent.saturating_add(planned);
+            if wave == 0 && self.run.settle(&mut self.found, self.stop)? {
+                return Ok(false);
+            }
+            self.tell(self.used());
+            // A run that was cut short has not found what it finds in a longer search; no run may start from that.
+            if self.is_stuck() || self.stop.is_set() || self.left.contains(&0) {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a wave ends in the time of the sequence, at the speed so far.
+    fn has_time_for(&self, planned: u64) -> bool {
+        let grows = (self.spent + planned) as f64 / self.spent as f64;
+        self.span.passed() * grows <= SEQUENCE
+    }
+
+    /// Whether nothing was found for long.
+    fn is_stuck(&self) -> bool {
+        let tasks = self.run.problem.exchange.tasks() as u64;
+        let patience = (self.best_at * STUCK.0).max(STUCK.1 * tasks).max(STUCK.2);
+        self.spent - self.best_at >= patience
+    }
+
+    /// Runs from the most promising start until the time ends.
+    fn last(&mut self) -> Result<(), MapError> {
+        let passed = self.span.passed();
+        let planned = self.spent as f64 * (1.0 / passed.max(1e-9) - 1.0);
+        self.draw(planned as u64, LAST as u64)?;
+        let runs = if self.is_serial() { self.left.len() } else { 1 };
+        let seconds = self.run.options.seconds * (1.0 - self.span.passed()) / runs as f64;
+        let way = |number: usize| last(number - LAST);
+        self.wave((LAST, &way), Length::Seconds(seconds), self.flag)
+    }
+
+    /// Makes more initial placements, for runs of as many trials.
+    fn draw(&mut self, trials: u64, wave: u64) -> Result<(), MapError> {
+        let again = (self.run.options.seed, wave);
+        for start in self.starts.more(&self.engine, trials, again, self.stop) {
+            if self.run.keep(&mut self.found, &start)? {
+                self.best_at = self.spent;
+            }
+        }
+        Ok(())
+    }
+
+    /// A large search is parallel itself, small ones run side by side.
+    fn is_serial(&self) -> bool {
+        self.engine.wide || self.run.threads == 1
+    }
+
+    /// Runs of one length; `way` is the recipe and the start by number, from `first` on.
+    fn wave(
+        &mut self,
+        (first, way): (usize, &(dyn Fn(usize) -> (Recipe, Start) + Sync)),
+        planned: Length,
+        stop: Stop,
+    ) -> Result<(), MapError> {
+        let used = self.used();
+        let one = |(run, &left): (usize, &u64)| -> Outcome {
+            let seed = self.run.options.seed;
+            let mut rng = Random::stream(seed, (first + run) as u64 + 1);
+            let (recipe, start) = way(first + run);
+            let start = match start {
+                Start::Best => self.run.places(&self.found, &self.place),
+                Start::Initial(rank) => self.starts.get(rank),
+                Start::Random => self.anywhere(&mut rng),
+            };
+            let effort = Effort {
+                planned,
+                left,
+                stop,
+            };
+            let tell = || self.tell(used);
+            self.engine.run((recipe, start), effort, &mut rng, &tell)
+        };
+        let ends: Vec<Outcome> = if self.is_serial() {
+            self.left.iter().enumerate().map(one).collect()
+        } else {
+            self.left.par_iter().enumerate().map(one).collect()
+        };
+        let planned = match planned {
+            Length::Trials(trials) => trials,
+            Length::Seconds(_) => 0,
+        };
+        for (end, left) in ends.into_iter().zip(&mut self.left) {
+            self.found.trials += end.trials;
+            *left = end.left();
+            if self.run.keep(&mut self.found, &end.into_best())? {
+                self.best_at = self.spent + planned;
+            }
+        }
+        Ok(())
+    }
+
+    /// Share of the trials that are used.
+    fn used(&self) -> f64 {
+        let Some(trials) = self.run.options.trials else {
+            return 0.0;
+        };
+        let whole = (trials / self.left.len() as u64).max(1) as f64;
+        1.0 - self.left.iter().copied().max().unwrap_or(0) as f64 / whole
+    }
+
+    /// Reports progress, of which `used` is the share of the trials used.
+    fn tell(&self, used: f64) {
+        let Ok(mut told) = self.told.lock() else {
+            return;
+        };
+        let done = match self.run.options.trials {
+            Some(_) => used,
+            None => used.max(self.span.passed()),
+        };
+        let best = self.run.cost(&self.found);
+        told.done = told.done.max(done);
+        told.best = told.best.min(best.score(&self.run.problem.objective).0);
+        (self.run.progress)(Progress {
+            done: told.done,
+            best: told.best,
+            bound: self.run.bound,
+        });
+    }
+
+    /// Tasks on random slots.
+    fn anywhere(&self, rng: &mut Random) -> Vec<u32> {
+        let places = self.engine.rooms.iter().enumerate();
+        let mut slots: Vec<u32> = places
+            .flat_map(|(place, &room)| std::iter::repeat_n(place as u32, room as usize))
+            .collect();
+        rng.shuffle(&mut slots);
+        slots.truncate(self.run.problem.exchange.tasks());
+        slots
+    }
 }
 
 #[cfg(test)]
@@ -295,9 +408,9 @@ mod tests {
     use super::trials;
 
     #[test]
-    fn runs_grow_up_to_a_limit() {
-        let sizes: Vec<u64> = (0..8).map(|wave| trials(wave, 100)).collect();
-        let expected = [512, 1536, 4608, 13824, 41472, 100_000, 100_000, 100_000];
-        assert_eq!(sizes, expected);
+    fn runs_grow_without_limit() {
+        let sizes: Vec<u64> = (0..4).map(|wave| trials(wave, 300)).collect();
+        assert_eq!(sizes, [600, 1200, 2400, 4800]);
+        assert_eq!(trials(500, 300), u64::MAX);
     }
 }

@@ -64,31 +64,42 @@ impl Span {
 /// Trials of a linear search are cheaper than those of a search on loads by this factor.
 const LINEAR_TRIALS: u64 = 4;
 
-/// Trials of a part of a run. The temperature depends on the planned number alone, so a search that is cut short is
-/// the beginning of a longer one.
+/// Length of a run or of a part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    Trials(u64),
+    /// Wall time, in seconds. The temperature follows the clock.
+    Seconds(f64),
+}
+
+/// Length of a part of a run. A part of planned trials has a temperature that depends on their number alone, so a
+/// search that is cut short is the beginning of a longer one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// Planned number.
-    trials: u64,
-    /// Number after which the part is cut short.
+    planned: Length,
+    /// Trials after which the part is cut short.
     most: u64,
     stop: Stop,
 }
 
-/// Trials of one run: those that are planned, and those that are left before the search is cut short.
+/// Length of one run, and the trials that are left before the search is cut short.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    pub(crate) planned: u64,
+    pub(crate) planned: Length,
     pub(crate) left: u64,
     pub(crate) stop: Stop,
 }
 
 impl Effort {
-    /// A share of the planned trials; `cheap` ones are counted fourfold.
+    /// A share of the planned length; `cheap` trials are counted fourfold.
     pub(crate) fn part(&self, share: f64, cheap: bool) -> Budget {
         let many = if cheap { LINEAR_TRIALS } else { 1 };
+        let planned = match self.planned {
+            Length::Trials(n) => Length::Trials(((n as f64 * share) as u64).saturating_mul(many)),
+            Length::Seconds(seconds) => Length::Seconds(seconds * share),
+        };
         Budget {
-            trials: ((self.planned as f64 * share) as u64).saturating_mul(many),
+            planned,
             most: self.left.saturating_mul(many),
             stop: self.stop,
         }
@@ -109,6 +120,7 @@ impl Effort {
 /// Geometric cooling over a budget.
 pub(crate) struct Schedule {
     budget: Budget,
+    begin: Instant,
     /// Temperature at the start and, as a share of it, at the end.
     range: (f64, f64),
     heat: f64,
@@ -126,6 +138,7 @@ impl Schedule {
     pub(crate) fn new(budget: Budget, heat: f64, slack: f64) -> Self {
         Self {
             budget,
+            begin: Instant::now(),
             range: (heat, COLD),
             heat,
             slack,
@@ -154,7 +167,10 @@ impl Schedule {
     }
 
     fn cool(&mut self) -> bool {
-        self.progress = self.trials as f64 / self.budget.trials.max(1) as f64;
+        self.progress = match self.budget.planned {
+            Length::Trials(n) => self.trials as f64 / n.max(1) as f64,
+            Length::Seconds(s) => self.begin.elapsed().as_secs_f64() / s.max(1e-9),
+        };
         self.cut =
             self.progress < 1.0 && (self.trials >= self.budget.most || self.budget.stop.is_set());
         if self.cut {
@@ -180,7 +196,7 @@ impl Schedule {
         self.cut
     }
 
-    /// Share of the planned trials used, 0 to 1.
+    /// Share of the planned length used, 0 to 1.
     pub(crate) fn progress(&self) -> f64 {
         self.progress.min(1.0)
     }

@@ -2,22 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_fabric::{Allocation, Exchange, Fabric, NodeId, Routing, declared, spec};
+mod common;
+
+use common::{allocation, quick};
+use hopbyte_fabric::{Exchange, Routing, declared, spec};
 use hopbyte_map::{Baseline, Certificate, Objective, Options, Problem, baseline, evaluate, map};
-
-fn allocation(fabric: &Fabric, nodes: &[(u32, u32)]) -> Allocation {
-    let list = nodes.iter().map(|&(n, c)| (NodeId(n), c)).collect();
-    Allocation::new(fabric, list).unwrap()
-}
-
-fn quick(seed: u64, trials: u64) -> Options {
-    Options {
-        trials: Some(trials),
-        seed,
-        threads: 2,
-        ..Options::default()
-    }
-}
 
 /// With one seed a search is the beginning of every longer one.
 #[test]

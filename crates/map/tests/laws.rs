@@ -2,32 +2,21 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{allocation, quick};
 use hopbyte_fabric::routing::MinimalPaths;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{
-    Allocation, End, Exchange, Fabric, FabricBuilder, Family, LinkSpec, LinkState, NodeId,
-    Placement, RouterId, Routing, spec,
+    Allocation, End, Exchange, FabricBuilder, Family, LinkSpec, LinkState, NodeId, Placement,
+    RouterId, Routing, spec,
 };
 use hopbyte_map::{
     Baseline, Certificate, MapError, Objective, Options, Problem, Verdict, baseline, evaluate, map,
 };
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn allocation(fabric: &Fabric, nodes: &[(u32, u32)]) -> Allocation {
-    let list = nodes.iter().map(|&(n, c)| (NodeId(n), c)).collect();
-    Allocation::new(fabric, list).unwrap()
-}
-
-fn quick(seed: u64, trials: u64) -> Options {
-    Options {
-        trials: Some(trials),
-        seed,
-        threads: 2,
-        ..Options::default()
-    }
-}
 
 #[test]
 fn costs_of_a_ring_are_those_counted_by_hand() {

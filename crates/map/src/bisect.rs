@@ -200,6 +200,7 @@ pub(crate) fn planned(
     let axes = permutations(used(tasks).max(used(places)));
     let straight: Vec<(f64, Vec<u32>)> = axes
         .par_iter()
+        .filter(|_| !stop.is_set())
         .map(|&axes| made(&along(&sides, axes)))
         .collect();
     let mut best = straight.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));

@@ -3,6 +3,7 @@
 
 use crate::graph::Graph;
 use crate::partition::Cut;
+use crate::schedule::Stop;
 use hopbyte_fabric::random::Random;
 
 /// A piece of the machine and the units assigned to it.
@@ -12,13 +13,13 @@ struct Piece {
 }
 
 /// Assigns every unit of a graph to a place: `room` tasks on each, filled exactly if units are single tasks.
-/// `hops` is the distance between places.
+/// `hops` is the distance between places. `None` if stopped.
 pub(crate) fn dual_bisect(
     graph: &Graph,
     room: &[u32],
     hops: &(impl Fn(u32, u32) -> f64 + Sync),
-    rng: &mut Random,
-) -> Vec<u32> {
+    (rng, stop): (&mut Random, Stop),
+) -> Option<Vec<u32>> {
     let mut place_of = vec![0u32; graph.units()];
     // A representative place for the piece of every unit, refined as pieces shrink.
     let mut stands = vec![0u32; graph.units()];
@@ -35,6 +36,9 @@ pub(crate) fn dual_bisect(
     while !level.is_empty() {
         let mut next = Vec::new();
         for piece in level {
+            if stop.is_set() {
+                return None;
+            }
             if piece.places.len() <= 1 || piece.units.is_empty() {
                 for &u in &piece.units {
                     place_of[u as usize] = piece.places[0];
@@ -83,7 +87,7 @@ pub(crate) fn dual_bisect(
         }
         level = next;
     }
-    place_of
+    Some(place_of)
 }
 
 /// Splits places into two distant halves: finds two far ends and assigns each place to the nearer one; ties

@@ -257,6 +257,7 @@ impl Joined {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Stop;
     use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 
     fn groups_of(text: &str) -> Option<Vec<u32>> {
@@ -293,7 +294,9 @@ mod tests {
             let flows = (0..tasks).map(|t| (t, (7 * t + 11) % tasks, f64::from(t + 1), 1));
             let exchange = Exchange::new(tasks as usize, flows).unwrap();
             let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
-            let paths = StoredPaths::new(&problem).unwrap();
+            let paths = StoredPaths::new(&problem, Stop::default())
+                .unwrap()
+                .unwrap();
             let groups = Groups::new(&problem, &paths).unwrap();
             let (mut far, mut near) = (0.0, 0.0);
             for (from, message) in exchange.iter() {

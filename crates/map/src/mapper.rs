@@ -217,7 +217,16 @@ fn searched(
         Baseline::Random,
         Baseline::Current,
     ];
+    let flagged = Stop {
+        flag: options.stop,
+        until: None,
+    };
     let candidate = |&which: &Baseline| -> Result<Option<_>, MapError> {
+        // The limits of objectives are those of the placement in order or the current one.
+        let needed = matches!(which, Baseline::InOrder | Baseline::Current);
+        if !needed && flagged.is_set() {
+            return Ok(None);
+        }
         let Some(placement) = baseline(problem, which, options.seed)? else {
             return Ok(None);
         };
@@ -244,12 +253,13 @@ fn searched(
     let requests = Graph::of_tasks(problem.exchange);
     let on_wire = problem.loads.map(Graph::of_tasks);
     let flows = on_wire.as_ref().unwrap_or(&requests);
-    let mut bound = bound(problem, &requests, flows);
     // Bounds and searches know the network alone: with links inside hosts the best baseline is the answer.
     let hosts = matches!(problem.routing, Routing::Hosts(_));
-    if hosts {
-        bound = Bound::default();
-    }
+    let mut bound = if hosts || flagged.is_set() {
+        Bound::default()
+    } else {
+        bound(problem, &requests, flows)
+    };
     let graph = match problem.objective {
         Objective::WorstLink | Objective::WorstNetworkLink => flows,
         Objective::HopBytes | Objective::RouteCost(_) => &requests,
@@ -265,10 +275,6 @@ fn searched(
         bound: bound.of(&problem.objective),
         progress,
     };
-    let flagged = Stop {
-        flag: options.stop,
-        until: None,
-    };
     let found = match grid {
         _ if hosts || flagged.is_set() => Found::default(),
         Some(paths) => {
@@ -282,18 +288,10 @@ fn searched(
                 run.on(&paths, &distances, None)?
             }
         }
-        None => {
-            let paths = StoredPaths::new(problem)?;
-            let distances = match problem.objective {
-                Objective::RouteCost(costs) => MatrixDistances {
-                    places: problem.allocation.nodes().len(),
-                    cost: pair_costs(costs),
-                },
-                _ => paths.distances(problem.fabric),
-            };
-            let distances = Apart::new(problem, distances);
-            run.on(&paths, &distances, Parts::new(problem, &paths))?
-        }
+        None => match StoredPaths::new(problem, flagged)? {
+            Some(paths) => run.stored(&paths)?,
+            None => Found::default(),
+        },
     };
     if found.free {
         let result = found.best.as_ref().map(|b| &b.1);
@@ -332,6 +330,27 @@ fn searched(
         cpu_seconds: 0.0,
     };
     Ok((placement, certificate))
+}
+
+impl Run<'_> {
+    /// Searches on stored routes.
+    fn stored(&self, paths: &StoredPaths) -> Result<Found, MapError> {
+        let problem = self.problem;
+        let parts = Parts::new(problem, paths);
+        match problem.objective {
+            Objective::RouteCost(costs) => {
+                let distances = MatrixDistances {
+                    places: problem.allocation.nodes().len(),
+                    cost: pair_costs(costs),
+                };
+                self.on(paths, &Apart::new(problem, distances), parts)
+            }
+            _ => {
+                let distances = paths.distances(problem.fabric);
+                self.on(paths, &Apart::new(problem, distances), parts)
+            }
+        }
+    }
 }
 
 /// Whether a placement is worth a change from the best baseline: it is better by the objective, or by

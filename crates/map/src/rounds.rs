@@ -226,7 +226,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
         let first = trials(0, problem.exchange.tasks());
         let starts = Starts::new(&engine, run.candidates, first, options.seed, flag);
         let mut found = Found::default();
-        for start in starts.best() {
+        for start in starts.best().take_while(|_| !flag.is_set()) {
             run.keep(&mut found, start)?;
         }
         let runs = options.runs.max(1);

@@ -306,6 +306,7 @@ pub(crate) fn share(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Stop;
     use hopbyte_fabric::{Allocation, Exchange, NodeId, Routing, spec};
 
     #[test]
@@ -319,7 +320,13 @@ mod tests {
         let exchange = Exchange::new(12, pairs).unwrap();
         let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
         let graph = Graph::of_tasks(&exchange);
-        let routers = Routers::new(&problem, &StoredPaths::new(&problem).unwrap()).unwrap();
+        let routers = Routers::new(
+            &problem,
+            &StoredPaths::new(&problem, Stop::default())
+                .unwrap()
+                .unwrap(),
+        )
+        .unwrap();
         let slots = Slots::new(14, (0..14).map(|p| (p, 1)));
         let start: Vec<u32> = (0..12).collect();
         let mut sharing = Sharing::new(&graph, &slots, &routers, &start);
@@ -356,7 +363,9 @@ mod tests {
             let nodes = fabric.node_ids().map(|n| (n, 1)).collect();
             let allocation = Allocation::new(&fabric, nodes).unwrap();
             let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
-            let paths = StoredPaths::new(&problem).unwrap();
+            let paths = StoredPaths::new(&problem, Stop::default())
+                .unwrap()
+                .unwrap();
             assert!(Routers::new(&problem, &paths).is_none(), "{machine}");
         }
     }

@@ -84,8 +84,8 @@ impl Starts {
             for fill in starts.fills.iter().take_while(|_| !stop.is_set()) {
                 let distance = |a, b| engine.distances.get(a, b);
                 let mut rng = Random::stream(seed, STREAM);
-                let map = dual_bisect(engine.graph, fill, &distance, &mut rng);
-                starts.scored.push(scored(map));
+                let map = dual_bisect(engine.graph, fill, &distance, (&mut rng, stop));
+                starts.scored.extend(map.map(scored));
             }
         }
         if tasks.saturating_mul(engine.rooms.len()) <= GREEDY && !stop.is_set() {
@@ -174,6 +174,9 @@ fn folded<P: Paths, D: Distances>(
     let shapes = blocks(dims, if same { rooms[0] } else { 1 });
     let mut found = Vec::new();
     for (number, shape) in shapes.iter().enumerate() {
+        if stop.is_set() {
+            break;
+        }
         let volume: u32 = shape.iter().product();
         let counts: Vec<u32> = dims.iter().zip(shape).map(|(d, b)| d / b).collect();
         let block_of = |cell: &Point| {

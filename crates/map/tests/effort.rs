@@ -7,6 +7,8 @@ mod common;
 use common::{allocation, quick};
 use hopbyte_fabric::{Exchange, Routing, declared, spec};
 use hopbyte_map::{Baseline, Certificate, Objective, Options, Problem, baseline, evaluate, map};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// With one seed a search is the beginning of every longer one.
 #[test]
@@ -107,4 +109,44 @@ fn a_search_ends_when_nothing_is_found_any_more() {
         "{}",
         certificate.wall_seconds
     );
+}
+
+/// Wherever the flag is set, in the preparation or in the search, the rest takes seconds and a baseline is the least.
+#[test]
+fn every_phase_of_a_large_search_stops() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let spec::Described { fabric, routing } = spec::machine("dragonfly:24x12:nodes=12").unwrap();
+    let n = fabric.nodes().len() as u32;
+    let pairs = (0..n).flat_map(|t| [(t, t * 5 % (n - 5), 8.0, 1), (t, t ^ 1, 64.0, 1)]);
+    let exchange = Exchange::new(n as usize, pairs).unwrap();
+    let nodes: Vec<(u32, u32)> = (0..n).map(|n| (n, 1)).collect();
+    let alloc = allocation(&fabric, &nodes);
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let options = Options {
+        seconds: 600.0,
+        trials: None,
+        stop: Some(&STOP),
+        ..quick(1, 0)
+    };
+    for milliseconds in [0, 100, 400, 1600, 6400] {
+        STOP.store(milliseconds == 0, Ordering::Relaxed);
+        let setter = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            STOP.store(true, Ordering::Relaxed);
+            Instant::now()
+        });
+        let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
+        let took = setter.join().unwrap().elapsed();
+        assert!(certificate.interrupted);
+        assert!(
+            !certificate
+                .baseline
+                .better_than(&certificate.result, &problem.objective)
+        );
+        // Without optimisation, on a busy machine.
+        assert!(
+            took < Duration::from_secs(20),
+            "{milliseconds} ms: {took:?}"
+        );
+    }
 }

@@ -212,7 +212,7 @@ fn a_search_that_is_ended_from_outside_returns_its_best_at_once() {
     assert!(certificate.interrupted);
     assert!(certificate.trials > 0);
     assert!(certificate.wall_seconds < 100.0, "{certificate:?}");
-    // A stop flag that is already set leaves the best baseline.
+    // A stop flag that is already set leaves the placement in order.
     let (_, certificate) = map(&problem, &options, &|_| {}).unwrap();
     assert_eq!((certificate.trials, certificate.interrupted), (0, true));
     STOP.store(false, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! Routes as stored lists, for forwarding tables and path sets.
 
 use super::{Paths, Prices};
-use crate::linear::MatrixDistances;
+use crate::linear::Distances;
 use crate::problem::{MapError, Problem};
+use crate::schedule::Stop;
 use hopbyte_fabric::{Fabric, LinkId, Node, NodeId, RouterId, Routing};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,8 +35,8 @@ pub(crate) struct StoredPaths {
 }
 
 impl StoredPaths {
-    /// Queries the routing for every pair.
-    pub(crate) fn new(problem: &Problem<'_>) -> Result<Self, MapError> {
+    /// Queries the routing for every pair; `None` if stopped.
+    pub(crate) fn new(problem: &Problem<'_>, stop: Stop) -> Result<Option<Self>, MapError> {
         let ends = Ends::of(problem);
         let Ends {
             nodes,
@@ -63,6 +64,9 @@ impl StoredPaths {
         let mut dead = Vec::new();
         let mut shares = Vec::new();
         for &from in sources {
+            if stop.is_set() {
+                return Ok(None);
+            }
             for &to in targets {
                 shares.clear();
                 // A place has no route to itself; another place on its router needs the list.
@@ -114,7 +118,7 @@ impl StoredPaths {
         if paths.shares.iter().all(|&s| s == 1.0) {
             paths.shares = Vec::new();
         }
-        Ok(paths)
+        Ok(Some(paths))
     }
 
     /// Routes between `routers` routers with one place each; the last link number stands for all host links.
@@ -244,19 +248,28 @@ impl StoredPaths {
         &self.router
     }
 
-    /// Hops between all places, as a matrix.
-    pub(crate) fn distances(&self, fabric: &Fabric) -> MatrixDistances {
-        let places = self.router.len();
-        let hop: Vec<bool> = fabric.link_ids().map(|l| fabric.is_hop(l)).collect();
-        let mut cost = Vec::with_capacity(places * places);
-        for a in 0..places as u32 {
-            for b in 0..places as u32 {
-                let mut hops = 0.0;
-                self.each(a, b, |l, share| hops += if hop[l] { share } else { 0.0 });
-                cost.push(hops as f32);
-            }
+    /// Hops between all places.
+    pub(crate) fn distances(&self, fabric: &Fabric) -> StoredDistances {
+        let is_hop = |link: u32| fabric.is_hop(LinkId(link));
+        let own = |links: &[u32]| -> Vec<f32> {
+            let hops = links.iter().map(|&l| f32::from(u8::from(is_hop(l))));
+            hops.collect()
+        };
+        let lists = self.offsets.windows(2);
+        let lists = lists.map(|ends| ends[0] as usize..ends[1] as usize);
+        let hops = lists.map(|list| {
+            let share = |at: usize| self.shares.get(at).copied().unwrap_or(1.0);
+            let hops = list.filter(|&at| is_hop(self.links[at])).map(share);
+            hops.map(f64::from).sum::<f64>() as f32
+        });
+        StoredDistances {
+            router: self.router.clone(),
+            column: self.column.clone(),
+            columns: self.columns,
+            out: own(&self.inject),
+            into: own(&self.eject),
+            hops: hops.collect(),
         }
-        MatrixDistances { places, cost }
     }
 
     /// Range of the links from a router to a place.
@@ -264,6 +277,30 @@ impl StoredPaths {
     fn range(&self, router: u32, place: u32) -> Range<usize> {
         let at = router as usize * self.columns + self.column[place as usize] as usize;
         self.offsets[at] as usize..self.offsets[at + 1] as usize
+    }
+}
+
+/// Hops between places, stored as their routes are.
+pub(crate) struct StoredDistances {
+    router: Vec<u32>,
+    column: Vec<u32>,
+    columns: usize,
+    /// Hops of every place's own links into the network and out of it.
+    out: Vec<f32>,
+    into: Vec<f32>,
+    /// By router × column.
+    hops: Vec<f32>,
+}
+
+impl Distances for StoredDistances {
+    #[inline]
+    fn get(&self, a: u32, b: u32) -> f64 {
+        if a == b {
+            return 0.0;
+        }
+        let (a, b) = (a as usize, b as usize);
+        let at = self.router[a] as usize * self.columns + self.column[b] as usize;
+        f64::from(self.out[a] + self.hops[at] + self.into[b])
     }
 }
 

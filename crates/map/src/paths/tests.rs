@@ -6,6 +6,7 @@ use super::stored::StoredPaths;
 use super::summed::Summed;
 use crate::linear::Distances;
 use crate::problem::Problem;
+use crate::schedule::Stop;
 use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -69,10 +70,41 @@ proptest! {
             assert_eq!(distances.get(a, b), hops as f64, "{a} -> {b}");
         }
         check(&problem, &Summed::new(GridPaths::new(&problem).unwrap(), places));
-        check(&problem, &StoredPaths::new(&problem).unwrap());
+        check_stored(&problem);
         let minimal = Routing::Minimal(hopbyte_fabric::routing::MinimalPaths::new(&fabric));
-        let problem = Problem { routing: &minimal, ..problem };
-        check(&problem, &StoredPaths::new(&problem).unwrap());
+        check_stored(&Problem { routing: &minimal, ..problem });
+    }
+}
+
+/// Stored routes and their distances.
+fn check_stored(problem: &Problem<'_>) {
+    let paths = StoredPaths::new(problem, Stop::default()).unwrap().unwrap();
+    check(problem, &paths);
+    let distances = paths.distances(problem.fabric);
+    let places = problem.allocation.nodes().len() as u32;
+    for (a, b) in (0..places).flat_map(|a| (0..places).map(move |b| (a, b))) {
+        let mut hops = 0.0;
+        paths.each(a, b, |link, share| {
+            let is_hop = problem.fabric.is_hop(paths.link(link));
+            hops += if is_hop { share } else { 0.0 };
+        });
+        let found = distances.get(a, b);
+        assert!((found - hops).abs() < 1e-5, "{a} -> {b}: {found} {hops}");
+    }
+}
+
+#[test]
+fn stored_routes_of_trees_and_groups() {
+    for text in [
+        "fattree:down=4x3,up=1x2",
+        "dragonfly:5x4:nodes=2",
+        "slingshot:3x4:nodes=3",
+    ] {
+        let spec::Described { fabric, routing } = spec::machine(text).unwrap();
+        let list = fabric.node_ids().step_by(2).map(|n| (n, 1)).collect();
+        let allocation = Allocation::new(&fabric, list).unwrap();
+        let exchange = Exchange::new(1, []).unwrap();
+        check_stored(&Problem::new(&fabric, &routing, &exchange, &allocation));
     }
 }
 

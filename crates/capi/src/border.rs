@@ -2,6 +2,7 @@
 //! panics.
 
 use hopbyte_fabric::{FabricError, InputError};
+use hopbyte_job::JobError;
 use hopbyte_observe::ObserveError;
 use hopbyte_oracle::OracleError;
 use std::any::Any;
@@ -59,13 +60,13 @@ impl From<ObserveError> for Failure {
     }
 }
 
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
         let code = match hopbyte_job::is_lacking(&error) {
             true => ENVIRONMENT,
             false => BAD_INPUT,
         };
-        Self(code, format!("{error:#}"))
+        Self(code, error.chain())
     }
 }
 

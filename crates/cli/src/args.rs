@@ -148,7 +148,7 @@ impl SourceArgs {
     pub fn read(&self, sources: &[PathBuf], fabric: &Fabric) -> Result<LinkReading> {
         match self.stream(sources, None)? {
             Some(stream) => stream.latest(fabric),
-            None => inputs::reading(sources, fabric, &self.about.options()),
+            None => Ok(inputs::reading(sources, fabric, &self.about.options())?),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Errors as messages for users and exit codes for scripts.
 
-use hopbyte_job::is_lacking;
+use hopbyte_job::{causes, is_lacking};
 use std::io::{self, Write};
 
 /// Success, or the answer is yes.
@@ -35,14 +35,13 @@ fn text(error: &anyhow::Error) -> String {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
+    causes(error.as_ref())
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    if is_lacking(error) {
+    if is_lacking(error.as_ref()) {
         ENVIRONMENT
     } else {
         BAD_INPUT

@@ -3,17 +3,18 @@
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use crate::routing::Routing;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A link that is in both readings but differs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkChange {
     /// Name of the link.
     pub link: String,
-    /// Capacity before, bytes per second.
-    pub capacity_before: f64,
-    /// Capacity after, bytes per second.
-    pub capacity_after: f64,
+    /// Capacity before.
+    pub capacity_before_bytes_per_s: f64,
+    /// Capacity after.
+    pub capacity_after_bytes_per_s: f64,
     /// Far end before.
     pub to_before: String,
     /// Far end after.
@@ -21,7 +22,7 @@ pub struct LinkChange {
 }
 
 /// Differences between two fabrics; parts are matched by name (links by sending end and port).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diff {
     /// Routers only in the second.
     pub routers_added: Vec<String>,
@@ -80,8 +81,8 @@ impl Diff {
             };
             let change = LinkChange {
                 link: name.clone(),
-                capacity_before: a.0.link(old).capacity().0,
-                capacity_after: b.0.link(new).capacity().0,
+                capacity_before_bytes_per_s: a.0.link(old).capacity().0,
+                capacity_after_bytes_per_s: b.0.link(new).capacity().0,
                 to_before: a.0.end_name(a.0.link(old).to),
                 to_after: b.0.end_name(b.0.link(new).to),
             };
@@ -89,7 +90,7 @@ impl Diff {
                 same.insert(old, new);
             }
             if change.to_before != change.to_after
-                || change.capacity_before != change.capacity_after
+                || change.capacity_before_bytes_per_s != change.capacity_after_bytes_per_s
             {
                 diff.links_changed.push(change);
             }

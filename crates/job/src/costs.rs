@@ -1,6 +1,6 @@
 //! Route costs as the command and a running oracle report them: one pair, a list, or a matrix summary.
 
-use anyhow::Result;
+use crate::error::Result;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_observe::oracle::Ask;
 use hopbyte_observe::text::{Limits, Text, lossy};

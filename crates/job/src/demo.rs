@@ -1,12 +1,12 @@
 //! Built-in captures of the demo, and the second job that runs on them.
 
+use crate::error::{Context, Result};
 use crate::exchange::{self, Flow, flows};
 use crate::inputs;
 use crate::links::lines;
 use crate::machine::Machine;
 use crate::mapping::Mapping;
 use crate::question::Question;
-use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{Increase, LinkId, Placement, Quantity};

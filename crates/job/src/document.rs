@@ -3,11 +3,11 @@
 //! `hopbyte map --json`, `--out`, Python's `Mapping.document` and the C library write it; `apply`, `verify` and any
 //! script read it. Fields may be added, never removed or renamed.
 
+use crate::error::Result;
 use crate::inside::Arranged;
 use crate::machine::MachineSource;
 use crate::mapping::Mapping;
 use crate::question::{Oracled, Question};
-use anyhow::Result;
 use hopbyte_apply::SlotCores;
 use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{Allocation, Fabric, FabricError, LinkId, Placement, Slot};

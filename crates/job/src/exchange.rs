@@ -1,7 +1,7 @@
 //! Time of a job's exchange with all messages at once, sharing links max-min fairly with a second job.
 
+use crate::error::{JobError, Result};
 use crate::machine::Machine;
-use anyhow::Result;
 use hopbyte_fabric::wire::Wire;
 use hopbyte_fabric::{Exchange, Increase, LinkState, NodeId, Placement, Quantity};
 use hopbyte_model::fluid::{Clock, Sharing};
@@ -48,7 +48,7 @@ pub fn exchange_seconds(
     let mut begin = |flow: &Flow, bytes: f64, limit: f64, tag: u32| -> Result<()> {
         let wire: Wire = parameters.protocol.wire(flow.bytes);
         let found = network.way(flow.from, flow.to, &wire, flow.bytes, &mut way);
-        found.map_err(|dead| anyhow::anyhow!(dead.describe(&machine.fabric)))?;
+        found.map_err(|dead| JobError::refused(&dead.describe(&machine.fabric)))?;
         let path = clock.add_path(&way.uses);
         clock.begin(path, bytes, limit, tag);
         Ok(())
@@ -86,7 +86,7 @@ pub fn reading(
     );
     let transfers: Vec<Transfer> = transfers_of(exchange, placement).collect();
     let loads = Loads::of(&network, &transfers);
-    let loads = loads.map_err(|dead| anyhow::anyhow!(dead.describe(fabric)))?;
+    let loads = loads.map_err(|dead| JobError::refused(&dead.describe(fabric)))?;
     let window = background.and_then(|b| b.window_seconds);
     let mut snapshot = Increase::new(fabric, "model: static loads");
     snapshot.window_seconds = window;

@@ -1,7 +1,7 @@
 //! Counter files that are rewritten periodically: read again when they change.
 
+use crate::error::Result;
 use crate::inputs;
-use anyhow::Result;
 use hopbyte_fabric::{Fabric, LinkState};
 use hopbyte_observe::CounterOptions;
 use hopbyte_observe::counters::Follow;

@@ -1,7 +1,7 @@
 //! Nodes and counters, from the options that name them.
 
+use crate::error::{Result, refuse};
 use crate::live;
-use anyhow::{Result, bail};
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::{Allocation, Fabric, LeftOut, LinkCounts, LinkState, NodeId};
 use hopbyte_observe::counters::Counted;
@@ -139,7 +139,7 @@ pub fn allocate(
     for &(node, slots) in nodes.iter().filter(|n| is_gpu(n.0)) {
         if let Some(slots) = slots.filter(|&s| s > 1) {
             let name = &fabric.node(node).name;
-            bail!(
+            refuse!(
                 "found {slots} ranks on {name}, expected 1: a GPU takes one\nhint: name the host, or allocate more"
             );
         }
@@ -166,7 +166,7 @@ fn allocate_hosts(
     for (name, places) in &open {
         let gpus = places.iter().all(|&p| inside.is_exclusive(p));
         if gpus && ranks as usize > places.len() {
-            bail!(
+            refuse!(
                 "found {ranks} ranks on {name}, expected at most {}, one for each GPU\nhint: allocate more hosts",
                 places.len()
             );

@@ -1,8 +1,8 @@
 //! The inside of a node: its number of ranks, and the cores of each.
 
+use crate::error::{JobError, Result, refuse};
 use crate::mapping::Mapping;
 use crate::question::Question;
-use anyhow::{Result, bail};
 use hopbyte_apply::SlotCores;
 use hopbyte_fabric::document::Document;
 use hopbyte_fabric::{End, NodeId, Placement};
@@ -117,7 +117,7 @@ impl NodeInside {
             .filter(|&n| part.is(&inside.fabric.node(n).name))
             .collect();
         if parts.is_empty() {
-            bail!(
+            refuse!(
                 "{file}: found no {}, expected hwloc XML or an NCCL topology with some\nhint: lstopo --of xml writes one; GPUs are in it when hwloc was built with their library",
                 part.name()
             );
@@ -134,7 +134,7 @@ impl NodeInside {
     pub fn slots(&self, asked: Option<u32>) -> Result<u32> {
         let count = self.parts.len() as u32;
         match asked {
-            Some(n) if n > count => bail!(
+            Some(n) if n > count => refuse!(
                 "found {n} ranks a node, expected at most {count}, as many {} as {} has\nhint: allocate more nodes, or leave --node-topology out",
                 self.part.name(),
                 self.file
@@ -223,7 +223,8 @@ impl NodeInside {
                 continue;
             }
             shares.clear();
-            routing.shares(fabric, slots[i / k], slots[i % k], &mut shares)?;
+            let walked = routing.shares(fabric, slots[i / k], slots[i % k], &mut shares);
+            walked.map_err(|dead| JobError::refused(&dead.describe(fabric)))?;
             for &(link, share) in &shares {
                 let ends = [fabric.link(link).from, fabric.link(link).to];
                 if ends.iter().any(|e| matches!(e, End::Node(_))) {

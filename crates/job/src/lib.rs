@@ -12,8 +12,8 @@ pub mod attribution;
 pub mod blame;
 pub mod costs;
 pub mod demo;
-pub mod diff;
 pub mod document;
+mod error;
 pub mod exchange;
 mod follow;
 pub mod identity;
@@ -37,6 +37,7 @@ pub mod sweep;
 pub mod verify;
 
 pub use document::Document;
+pub use error::{JobError, Lacking, Result, causes, is_lacking};
 pub use follow::{Change, Files, unix};
 pub use hopbyte_map::MAX_THREADS;
 pub use hopbyte_observe::Jobs;
@@ -45,40 +46,6 @@ pub use inside::{Arranged, NodeInside, Part};
 pub use machine::{Machine, MachineSource};
 pub use mapping::{Mapping, search};
 pub use question::{Asked, Effort, Goal, GridOptions, Oracled, Question, WireOptions};
-
-use std::fmt;
-use std::io;
-
-/// A missing device, permission or program of this machine or user, with a hint: exit code 3.
-#[derive(Debug)]
-pub struct Lacking(pub String);
-
-impl fmt::Display for Lacking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Lacking {}
-
-/// Whether an error is due to the environment (permission, device, disk space) rather than the input.
-pub fn is_lacking(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| match cause.downcast_ref::<io::Error>() {
-            // A path that does not exist was mistyped; denied access or lack of space is the environment's.
-            Some(refusal) => !matches!(
-                refusal.kind(),
-                io::ErrorKind::NotFound
-                    | io::ErrorKind::NotADirectory
-                    | io::ErrorKind::IsADirectory
-                    | io::ErrorKind::InvalidData
-                    | io::ErrorKind::InvalidInput
-                    | io::ErrorKind::UnexpectedEof
-            ),
-            None => cause.is::<Lacking>(),
-        })
-}
 
 /// Quotes a word for a POSIX shell if necessary.
 pub fn shell_word(word: &str) -> String {

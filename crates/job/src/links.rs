@@ -1,8 +1,8 @@
 //! The state of every link, worst first: the lines `hopbyte.link/1` that `links --json` prints and readers accept.
 
 use crate::attribution::ByJob;
+use crate::error::{Result, refuse};
 use crate::inputs::LinkReading;
-use anyhow::Result;
 use hopbyte_fabric::units::{Seconds, count};
 use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
 use hopbyte_observe::Jobs;
@@ -130,7 +130,7 @@ pub fn worst_first(
         && !fabric.kinds().iter().any(|k| k.name == kind)
     {
         let names: Vec<&str> = fabric.kinds().iter().map(|k| k.name.as_str()).collect();
-        anyhow::bail!(
+        refuse!(
             "no kind of link '{kind}'\nhint: there are {}",
             names.join(", ")
         );

@@ -1,7 +1,7 @@
 //! Live counters: of this machine, of its whole InfiniBand fabric, or of captured trees.
 
 use crate::Lacking;
-use anyhow::Result;
+use crate::error::Result;
 use hopbyte_fabric::{Fabric, InputError};
 use hopbyte_observe::counters::reading::Reading;
 use hopbyte_observe::counters::{Counted, CounterOptions, join_readings, sum};

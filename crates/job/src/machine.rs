@@ -1,7 +1,7 @@
 //! A machine from its files: fabric, routing, and the reader's notes.
 
+use crate::error::Result;
 use crate::shell_word;
-use anyhow::Result;
 use hopbyte_fabric::{Fabric, Routing, faults};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::{MachineFiles, PLAIN, has_open_hosts, read_machine};

@@ -1,8 +1,8 @@
 //! The answer to a mapping question: search, value of a migration, verdict in a sentence.
 
+use crate::error::{Context, Result};
 use crate::inside::Arranged;
 use crate::question::{Effort, Question};
-use anyhow::{Context, Result};
 use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};

@@ -4,11 +4,11 @@
 //! that each default is defined once.
 
 use crate::document::Background;
+use crate::error::{Result, refuse};
 use crate::inputs::{self, LinkReading};
 use crate::inside::{NodeInside, Part};
 use crate::machine::{Machine, MachineSource};
 use crate::{Lacking, shell_word};
-use anyhow::{Result, bail};
 use hopbyte_fabric::wire::{Loads, Overhead};
 use hopbyte_fabric::{Allocation, Exchange, Fabric, FabricError, LinkState, Placement, Routing};
 pub use hopbyte_map::Goal;
@@ -332,7 +332,7 @@ impl Asked {
                 Ok((given.unwrap_or(placed.allocation), Some(placed.placement)))
             }
             (Some(given), None) => Ok((given, None)),
-            (None, None) => bail!("no nodes\nhint: give --nodes LIST or --current FILE"),
+            (None, None) => refuse!("no nodes\nhint: give --nodes LIST or --current FILE"),
         }
     }
 
@@ -364,7 +364,7 @@ pub fn route_costs(
     aggregate: Option<Aggregate>,
 ) -> Result<Vec<f32>> {
     if metric.needs_state() && state.is_none() {
-        bail!("metric {metric} needs a reading of counters\nhint: give --background or --oracle");
+        refuse!("metric {metric} needs a reading of counters\nhint: give --background or --oracle");
     }
     let nodes: Vec<_> = allocation.nodes().iter().map(|&(n, _)| n).collect();
     let aggregate = aggregate.unwrap_or_else(|| metric.default_aggregate());

@@ -1,8 +1,8 @@
 //! Observed placement of a job's ranks: from the job's own file, or from a program started under its launcher.
 
 use crate::Lacking;
+use crate::error::{Context, Result, refuse};
 use crate::record::launch::{self, Flavour, Launcher};
-use anyhow::{Context, Result, bail};
 use hopbyte_apply::Seen;
 use hopbyte_fabric::{Allocation, Fabric};
 use hopbyte_observe::read_placement;
@@ -71,12 +71,12 @@ pub fn by_program(
     say: &mut dyn FnMut(String),
 ) -> Result<Option<Vec<Option<Seen>>>> {
     let Some(first) = settings.launcher.first() else {
-        bail!(
+        refuse!(
             "no launcher\nhint: hopbyte apply MAPPING --check -- mpirun -n 8 --rankfile rankfile"
         );
     };
     if !(settings.deadline > 0.0 && settings.deadline <= 1e6) {
-        bail!(
+        refuse!(
             "--deadline: found {}, expected seconds above 0",
             settings.deadline
         );
@@ -160,18 +160,18 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
     for line in lines {
         count += 1;
         let Some(rank) = line.rank else {
-            bail!(
+            refuse!(
                 "the ranks' numbers are missing\nhint: this launcher sets none of the usual variables; give --flavour"
             );
         };
         if rank >= seen.len() {
             if rank > hopbyte_observe::traffic::MAX_TASKS {
-                bail!("a rank reports the number {rank}");
+                refuse!("a rank reports the number {rank}");
             }
             seen.resize(rank + 1, None);
         }
         if seen[rank].is_some() {
-            bail!(
+            refuse!(
                 "rank {rank} came twice: every process is a job of its own\n\
                  hint: the program's MPI is not the launcher's; give --flavour ompi, mpich or abi"
             );
@@ -184,7 +184,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
         });
     }
     if count == 0 {
-        bail!("the job ended without a report of its ranks' places");
+        refuse!("the job ended without a report of its ranks' places");
     }
     Ok(seen)
 }

@@ -1,11 +1,11 @@
 //! The mapper and the probe analysis for rows of `model reproduce`, since a model depends on neither.
 
+use crate::error::{Context, JobError, Result};
 use crate::probe::analysis::analyse;
 use crate::probe::explain::TOLERANCE;
 use crate::probe::predicted::TopobwRecord;
 use crate::probe::results;
 use crate::question::route_costs;
-use anyhow::{Context, Result};
 use hopbyte_fabric::{Fabric, Placement, Routing};
 use hopbyte_map::{Objective, Options, Problem, map};
 use hopbyte_model::reproduce::{Located, Remap, Tools};
@@ -69,7 +69,7 @@ fn remap(ask: &Remap<'_>) -> Result<Placement> {
             Some(apart.collect())
         }
         name => {
-            let metric: Metric = name.parse().map_err(anyhow::Error::msg)?;
+            let metric: Metric = name.parse().map_err(|e: String| JobError::refused(&e))?;
             let state = Some(ask.state);
             Some(route_costs(
                 fabric, routing, state, allocation, metric, None,

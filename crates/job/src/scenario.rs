@@ -1,7 +1,7 @@
 //! A model's scenario with the machine, traffic and traces that it names.
 
+use crate::error::{Result, refuse};
 use crate::machine::{Machine, MachineSource};
-use anyhow::Result;
 use hopbyte_fabric::Fabric;
 use hopbyte_model::workload::{Input, Workload};
 use hopbyte_model::{Inputs, Level, Nodes, PlacementRule, Scenario};
@@ -56,7 +56,7 @@ pub fn level_of(name: &str) -> Result<Level> {
         "fluid" => Level::Fluid,
         "stalls" => Level::Stalls,
         "packet" => Level::Packet,
-        _ => anyhow::bail!("no level '{name}': expected static, fluid, stalls or packet"),
+        _ => refuse!("no level '{name}': expected static, fluid, stalls or packet"),
     })
 }
 

@@ -4,10 +4,10 @@
 //! after every seed. The gathered result is independent of the split: values are compared exactly, and ties
 //! go to the first seed.
 
+use crate::error::{Context, JobError, Result};
 use crate::identity::Sum;
 use crate::mapping::{Mapping, search};
 use crate::question::{Effort, Question};
-use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Exchange, Placement, Slot};
 use hopbyte_map::{
@@ -116,7 +116,10 @@ impl Best {
     fn placed(&self, problem: &Problem<'_>) -> Result<(Placement, Evaluation)> {
         let nodes = problem.allocation.nodes();
         let slots = self.places.iter().zip(&self.slots).map(|(&place, &slot)| {
-            let node = nodes.get(place as usize).context("a node outside")?.0;
+            let node = nodes
+                .get(place as usize)
+                .ok_or_else(|| JobError::refused("a node outside"))?
+                .0;
             Ok(Slot { node, slot })
         });
         let slots = slots.collect::<Result<_>>()?;
@@ -247,7 +250,8 @@ fn gather(
         .reduce(|a, b| if b.before(a) { b } else { a })
         .map(|t| t.seed);
     let best = parts.values().find(|p| Some(p.best.seed) == first);
-    let best = &best.context("no seed was searched from")?.best;
+    let best = best.ok_or_else(|| JobError::refused("no seed was searched from"))?;
+    let best = &best.best;
     let (placement, result) = best.placed(problem)?;
     let of = |which| -> Result<Option<(Placement, Evaluation)>> {
         let Some(placement) = baseline(problem, which, best.seed)? else {
@@ -256,7 +260,8 @@ fn gather(
         let cost = evaluate(problem, &placement)?;
         Ok(Some((placement, cost)))
     };
-    let (in_order, plain) = of(Baseline::InOrder)?.context("no placement in order")?;
+    let (in_order, plain) =
+        of(Baseline::InOrder)?.ok_or_else(|| JobError::refused("no placement in order"))?;
     let other = of(best.best_baseline)?.map_or(plain.clone(), |b| b.1);
     let certificate = Certificate {
         objective: problem.objective.to_string(),

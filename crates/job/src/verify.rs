@@ -1,9 +1,9 @@
 //! Verification: a mapping's prediction, and the run before, against the counters of the run after.
 
 use crate::document::Document;
+use crate::error::Result;
 use crate::inputs::{self, LinkReading};
 use crate::machine::Machine;
-use anyhow::Result;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
 use hopbyte_map::{Problem, evaluate};
 use hopbyte_observe::read_traffic;

@@ -93,7 +93,7 @@ impl Lab {
     /// # Errors
     /// Its files no longer exist.
     pub fn machine(&self) -> Result<Machine> {
-        self.machine.read()
+        Ok(self.machine.read()?)
     }
 
     /// Names of its namespaces, interfaces and addresses.

@@ -1,6 +1,7 @@
 //! Errors as Python exceptions.
 
 use hopbyte_fabric::{FabricError, InputError};
+use hopbyte_job::{JobError, causes};
 use hopbyte_observe::ObserveError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -17,10 +18,14 @@ create_exception!(
 /// Converts any error: errors of the operating system to OSError, others to HopbyteError.
 pub fn python(error: impl Into<anyhow::Error>) -> PyErr {
     let error = error.into();
-    if let Some(ObserveError::Io { source, .. }) = error.downcast_ref::<ObserveError>() {
+    let root = match error.downcast_ref::<JobError>() {
+        Some(error) => error.root(),
+        None => error.as_ref(),
+    };
+    if let Some(ObserveError::Io { source, .. }) = root.downcast_ref::<ObserveError>() {
         return refused(source, &error);
     }
-    if let Some(source) = error.downcast_ref::<std::io::Error>() {
+    if let Some(source) = root.downcast_ref::<std::io::Error>() {
         return refused(source, &error);
     }
     let exception = HopbyteError::new_err(format!("{error:#}"));
@@ -39,7 +44,7 @@ fn refused(source: &std::io::Error, error: &anyhow::Error) -> PyErr {
 }
 
 fn input(error: &anyhow::Error) -> Option<&InputError> {
-    error.chain().find_map(|cause| {
+    causes(error.as_ref()).find_map(|cause| {
         let direct = cause.downcast_ref::<InputError>();
         let observed = || match cause.downcast_ref::<ObserveError>()? {
             ObserveError::Input(input) => Some(input),

@@ -1,9 +1,9 @@
 //! Measuring the links between a job's nodes with topobw.
 
 use super::plan;
+use crate::error::{Context, Result, refuse};
 use crate::machine::Machine;
 use crate::record::launch::{self, Flavour, Launcher};
-use anyhow::{Context, Result, bail};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::NodeId;
 use std::ffi::OsString;
@@ -46,16 +46,16 @@ impl Measurement {
         say: &mut dyn FnMut(String),
     ) -> Result<()> {
         if !(self.deadline > 0.0 && self.deadline <= 1e6) {
-            bail!(
+            refuse!(
                 "--deadline: found {}, expected seconds above 0",
                 self.deadline
             );
         }
         let Some(first) = self.launcher.first() else {
-            bail!("no launcher\nhint: hopbyte probe run … -- mpirun -np 16 --map-by node");
+            refuse!("no launcher\nhint: hopbyte probe run … -- mpirun -np 16 --map-by node");
         };
         let Some(flavour) = self.flavour.or(Launcher::of(first)?.flavour()) else {
-            bail!(
+            refuse!(
                 "the MPI of {} cannot be detected\nhint: give --flavour ompi, mpich or abi",
                 first.display()
             );
@@ -89,11 +89,11 @@ impl Measurement {
         let deadline = Duration::from_secs_f64(self.deadline);
         match launch::run_for(&mut command, Some(deadline))? {
             Some(status) if status.success() => {}
-            Some(status) => bail!(
+            Some(status) => refuse!(
                 "topobw ended with {status}; its output is in {}",
                 unfinished.display()
             ),
-            None => bail!("topobw was ended at the deadline of {} s", self.deadline),
+            None => refuse!("topobw was ended at the deadline of {} s", self.deadline),
         }
         std::fs::rename(&unfinished, &self.output)
             .with_context(|| format!("writing {}", self.output.display()))

@@ -1,9 +1,9 @@
 //! Output of `topobw --json`.
 
 use super::explain::Path;
+use crate::error::{Context, JobError, Result};
 use crate::machine::Machine;
 use crate::statistics::upper_quartile;
-use anyhow::{Context, Result};
 use hopbyte_fabric::{Fabric, InputError, NodeId, Routing};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use serde::Deserialize;
@@ -96,7 +96,7 @@ pub fn parse(texts: &[(String, String)], fabric: &Fabric, routing: &Routing) -> 
         let mut route = Vec::new();
         routing
             .route(fabric, from, to, &mut route)
-            .map_err(|e| anyhow::anyhow!("{}", e.describe(fabric)))?;
+            .map_err(|e| JobError::refused(&e.describe(fabric)))?;
         paths.push(Path {
             from,
             to,

@@ -1,7 +1,7 @@
 //! Selects the preload library for a command, and the way its launcher passes it to the ranks.
 
 use crate::Lacking;
-use anyhow::{Context, Result, bail};
+use crate::error::{Context, Result, refuse};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
@@ -189,10 +189,10 @@ impl Job {
         libraries: Option<&Path>,
     ) -> Result<Self> {
         let Some(first) = words.first() else {
-            bail!("no command\nhint: hopbyte record -- mpirun -np 4 ./app");
+            refuse!("no command\nhint: hopbyte record -- mpirun -np 4 ./app");
         };
         if find(first).is_none() {
-            bail!("{}: no such program", first.display());
+            refuse!("{}: no such program", first.display());
         }
         let launcher = Launcher::of(first)?;
         let linked = words.iter().find_map(|word| {
@@ -203,7 +203,7 @@ impl Job {
             (Some(flavour), ..) => flavour,
             (None, Some((_, (flavour, _))), _) => *flavour,
             (None, None, Some(flavour)) => flavour,
-            (None, None, None) => bail!(
+            (None, None, None) => refuse!(
                 "no program of '{}' is linked with an MPI, and the launcher does not tell which it is\n\
                  hint: give --flavour ompi, mpich or abi",
                 words
@@ -216,7 +216,7 @@ impl Job {
         if let Some((program, (theirs, library))) = &linked {
             let name = program.display();
             if *theirs != flavour {
-                bail!(
+                refuse!(
                     "{name} is linked with {library}, {}; --flavour {} would not see its calls",
                     theirs.words(),
                     flavour.name()
@@ -229,7 +229,7 @@ impl Job {
                 .map_or("the program".into(), |(p, (_, library))| {
                     format!("{} is linked with {library}", p.display())
                 });
-            bail!(
+            refuse!(
                 "{program}: {}, but {} is {}, under which every rank would be alone\n\
                  hint: use the launcher that belongs to the program's MPI",
                 flavour.words(),
@@ -389,7 +389,7 @@ fn said_by(command: &mut Command) -> Result<String> {
     if wait(&mut child, PATIENCE)?.is_none() {
         let _ = child.kill();
         let _ = child.wait();
-        bail!("no answer within {} s", PATIENCE.as_secs());
+        refuse!("no answer within {} s", PATIENCE.as_secs());
     }
     let mut text = Vec::new();
     if let Some(out) = child.stdout.as_mut() {

@@ -1,7 +1,7 @@
 //! Merges the record files of ranks into one per job.
 
 use super::launch::Job;
-use anyhow::{Context, Result, bail};
+use crate::error::{Context, Result, refuse};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{InputError, Traffic};
 use hopbyte_observe::read_traffic;
@@ -29,7 +29,7 @@ pub fn new_folder(path: &Path) -> Result<PathBuf> {
         .canonicalize()
         .with_context(|| format!("finding {}", path.display()))?;
     if !files(&folder)?.is_empty() || !live::left_behind(&folder)?.is_empty() {
-        bail!(
+        refuse!(
             "{} has the record of another job\nhint: remove it, or choose another folder with --out",
             path.display()
         );
@@ -122,7 +122,7 @@ impl Ranks {
             .into());
         };
         if self.size != 0 && self.size != size {
-            bail!(
+            refuse!(
                 "{}: found a world of {size} ranks, expected {}, as in the files before",
                 path.display(),
                 self.size

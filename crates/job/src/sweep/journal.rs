@@ -3,7 +3,7 @@
 //! The journals of `OUT` are `OUT.jsonl` and, of its parts, `OUT.IofN.jsonl`. Their first line names the
 //! plan; a torn last line, which a kill leaves, is dropped.
 
-use anyhow::{Context, Result};
+use crate::error::{Context, Result};
 use hopbyte_fabric::InputError;
 use hopbyte_model::parameters::OperatingPoint;
 use hopbyte_observe::text::{Limits, Text, lossy};

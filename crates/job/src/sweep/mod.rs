@@ -3,8 +3,8 @@
 pub mod journal;
 pub mod runs;
 
+use crate::error::Result;
 use crate::identity::Sum;
-use anyhow::Result;
 use hopbyte_model::Scenario;
 use hopbyte_model::sweep::Plan;
 

@@ -1,8 +1,8 @@
 //! Runs of a parameter study, several at a time.
 
 use super::journal::{RUN_SCHEMA, RunRecord};
+use crate::error::{Context, Result};
 use crate::scenario::Asked;
-use anyhow::{Context, Result};
 use hopbyte_model::sweep::Point;
 use hopbyte_model::{Question, Scenario};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 
 use super::{Job, ReportInput, Side, html, readings, svg};
 use crate::draw::Signs;
-use anyhow::Result;
+use hopbyte_job::Result;
 use hopbyte_job::mapping::before;
 use hopbyte_job::{Mapping, Question};
 use hopbyte_map::evaluate;

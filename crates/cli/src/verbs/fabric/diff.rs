@@ -3,8 +3,8 @@
 use crate::args::{FabricArgs, FabricOptions};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
-use hopbyte_fabric::diff::Diff;
-use hopbyte_job::diff::{Change, DiffReport};
+use hopbyte_fabric::diff::{Diff, LinkChange};
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Two readings of one machine.
@@ -22,6 +22,15 @@ pub struct DiffArgs {
     /// Limit of listed names per kind
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+}
+
+/// The differences, for scripts.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    same: bool,
+    #[serde(flatten)]
+    diff: &'a Diff,
 }
 
 /// Compares them, with --down and --routing applied to the second; exit code 1 if they differ.
@@ -49,22 +58,26 @@ pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
         (&before.fabric, &before.routing),
         (&after.fabric, &after.routing),
     );
-    let report = DiffReport::of(diff);
+    let same = diff.is_empty();
     if out.json {
-        out.object(&report)?;
+        out.object(&Report {
+            schema: "hopbyte.diff/1",
+            same,
+            diff: &diff,
+        })?;
     } else {
-        write(&report, args.top, out)?;
+        write(&diff, args.top, out)?;
     }
-    Ok(if report.same { Answer::Yes } else { Answer::No })
+    Ok(if same { Answer::Yes } else { Answer::No })
 }
 
-fn write(report: &DiffReport, top: usize, out: &mut Output) -> Result<()> {
+fn write(report: &Diff, top: usize, out: &mut Output) -> Result<()> {
     out.line(format!(
         "# {} of {} common pairs of nodes are routed another way",
         count(report.routes_changed as usize),
         count(report.pairs_compared as usize)
     ))?;
-    if report.same {
+    if report.is_empty() {
         out.line("no difference")?;
     }
     for (what, names) in [
@@ -77,7 +90,7 @@ fn write(report: &DiffReport, top: usize, out: &mut Output) -> Result<()> {
     ] {
         list(what, names.iter().cloned(), names.len(), top, out)?;
     }
-    let change = |c: &Change| {
+    let change = |c: &LinkChange| {
         if c.to_before == c.to_after {
             let gb = |b: f64| b / 1e9;
             let (was, is) = (

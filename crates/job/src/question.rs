@@ -10,7 +10,9 @@ use crate::inside::{NodeInside, Part};
 use crate::machine::{Machine, MachineSource};
 use crate::{Lacking, shell_word};
 use hopbyte_fabric::wire::{Loads, Overhead};
-use hopbyte_fabric::{Allocation, Exchange, Fabric, FabricError, LinkState, Placement, Routing};
+use hopbyte_fabric::{
+    Allocation, Exchange, Fabric, FabricError, InputError, LinkState, Placement, Routing,
+};
 pub use hopbyte_map::Goal;
 use hopbyte_map::{Options, Problem};
 use hopbyte_observe::oracle::Oracle;
@@ -273,6 +275,12 @@ impl Asked {
         let grid = self.grid.spec();
         let traffic = read_traffic(grid.as_deref().unwrap_or(&self.traffic))?;
         let node = match &self.node_topology {
+            Some(_) if machine.fabric.inside().is_some() => {
+                let found = "a machine with described hosts";
+                let error = InputError::new("--node-topology", found, "one description of hosts");
+                let hint = "leave it out: ranks are placed on the places of the described hosts";
+                return Err(error.hint(hint).into());
+            }
             Some(file) => Some(NodeInside::read(file, self.rank_per)?),
             None => None,
         };

@@ -181,7 +181,11 @@ fn last_links(problem: &Problem<'_>) -> Option<f64> {
 
 /// Bytes that a task must send and receive beyond its `keep` heaviest partners, given the partners' (out, back)
 /// bytes. Each direction keeps its own heaviest partners, which can only weaken the bound.
-fn leaving(edges: &[crate::graph::Edge], keep: usize, scratch: &mut Vec<f64>) -> (f64, f64) {
+pub(crate) fn leaving(
+    edges: &[crate::graph::Edge],
+    keep: usize,
+    scratch: &mut Vec<f64>,
+) -> (f64, f64) {
     let mut beyond = |bytes: &dyn Fn(&crate::graph::Edge) -> f32| {
         scratch.clear();
         scratch.extend(edges.iter().map(|e| f64::from(bytes(e))));
@@ -195,13 +199,13 @@ fn leaving(edges: &[crate::graph::Edge], keep: usize, scratch: &mut Vec<f64>) ->
 }
 
 /// A stencil's cells: a grid of tasks that all exchange at least `bytes` each way with their neighbours.
-struct Cells {
+pub(crate) struct Cells {
     dims: Vec<u32>,
     bytes: f64,
 }
 
 impl Cells {
-    fn of(problem: &Problem<'_>, graph: &Graph) -> Option<Self> {
+    pub(crate) fn of(problem: &Problem<'_>, graph: &Graph) -> Option<Self> {
         let TaskGrid { dims, cell } = TaskGrid::of(problem.exchange, graph)?;
         let mut task_at = vec![0; cell.len()];
         for (task, &cell) in (0..).zip(&cell) {
@@ -223,7 +227,7 @@ impl Cells {
     /// Minimum bytes between parts of at most the given sizes. A part of k cells has projections along the D
     /// axes whose product is at least k^(D-1) (Loomis and Whitney, Bull. AMS 1949), so at least 2·D·k^((D-1)/D)
     /// faces; faces on the grid's own surface cost nothing.
-    fn cut(&self, rooms: &[usize]) -> f64 {
+    pub(crate) fn cut(&self, rooms: &[usize]) -> f64 {
         let (cells, d) = (
             self.dims.iter().map(|&n| f64::from(n)).product::<f64>(),
             self.dims.len() as f64,

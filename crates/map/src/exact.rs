@@ -50,6 +50,8 @@ struct Exact<'a> {
     /// By place × place.
     routes: Vec<Vec<Step>>,
     hops: Vec<f64>,
+    /// Whether bytes stay inside hosts.
+    inside: Vec<bool>,
     costs: Vec<f64>,
     /// By link of the routes.
     seconds: Vec<f64>,
@@ -109,7 +111,7 @@ impl<'a> Exact<'a> {
         let mut number: HashMap<LinkId, u32> = HashMap::new();
         let mut links = Vec::new();
         let mut routes = Vec::new();
-        let mut hops = Vec::new();
+        let (mut hops, mut inside) = (Vec::new(), Vec::new());
         let mut shares = Vec::new();
         for a in 0..places as u32 {
             for b in 0..places as u32 {
@@ -131,6 +133,7 @@ impl<'a> Exact<'a> {
                 };
                 routes.push(shares.iter().map(step).collect());
                 let hop = shares.iter().filter(|s| problem.fabric.is_hop(s.0));
+                inside.push(problem.is_inside(ends.0, ends.1));
                 hops.push(hop.map(|s| s.1).sum());
             }
         }
@@ -147,6 +150,7 @@ impl<'a> Exact<'a> {
             payload,
             routes,
             hops,
+            inside,
             costs,
             seconds: links
                 .iter()
@@ -297,7 +301,7 @@ impl<'a> Exact<'a> {
                 if payload <= 0.0 && wire <= 0.0 {
                     continue;
                 }
-                sum.off_node += payload;
+                sum.off_node += if self.inside[way] { 0.0 } else { payload };
                 sum.hop_bytes += payload * self.hops[way];
                 sum.cost += payload * self.costs[way];
                 for &(link, share) in &self.routes[way] {

@@ -48,6 +48,7 @@ mod exact;
 mod goal;
 mod graph;
 mod groups;
+mod hosts;
 mod inside;
 mod linear;
 mod mapper;

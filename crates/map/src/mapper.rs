@@ -4,6 +4,7 @@ use crate::bound::{Bound, bound};
 use crate::engine::Parts;
 use crate::evaluate::{Evaluation, evaluate, less, pair_costs};
 use crate::graph::Graph;
+use crate::hosts;
 use crate::linear::{Apart, MatrixDistances};
 use crate::paths::grid::GridPaths;
 use crate::paths::stored::{StoredPaths, refuse_if_large};
@@ -11,6 +12,7 @@ use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
 use crate::schedule::Stop;
+use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Placement, Routing, Slot};
 use rayon::prelude::*;
@@ -192,6 +194,13 @@ pub fn map(
             found: error.to_string(),
             expected: "a number of threads that the system can start",
         })?;
+    // Without links between places the routes are those of the network.
+    let network = Problem {
+        routing: problem.routing.network(),
+        ..*problem
+    };
+    let is_network = problem.fabric.inside().is_some_and(Inside::is_transparent);
+    let problem = if is_network { &network } else { problem };
     let (placement, mut certificate) =
         pool.install(|| searched(problem, options, threads, progress))?;
     certificate.wall_seconds = begin.elapsed().as_secs_f64();
@@ -208,7 +217,8 @@ fn searched(
 ) -> Result<(Placement, Certificate), MapError> {
     let costs = matches!(problem.objective, Objective::RouteCost(_));
     let grid = GridPaths::new(problem).filter(|_| !costs);
-    if grid.is_none() {
+    let hosts = matches!(problem.routing, Routing::Hosts(_));
+    if grid.is_none() && !hosts {
         refuse_if_large(problem)?;
     }
     let all = [
@@ -253,12 +263,10 @@ fn searched(
     let requests = Graph::of_tasks(problem.exchange);
     let on_wire = problem.loads.map(Graph::of_tasks);
     let flows = on_wire.as_ref().unwrap_or(&requests);
-    // Bounds and searches know the network alone: with links inside hosts the best baseline is the answer.
-    let hosts = matches!(problem.routing, Routing::Hosts(_));
-    let mut bound = if hosts || flagged.is_set() {
-        Bound::default()
-    } else {
-        bound(problem, &requests, flows)
+    let mut bound = match hosts {
+        _ if flagged.is_set() => Bound::default(),
+        true => hosts::bound::bound(problem, &requests, flows),
+        false => bound(problem, &requests, flows),
     };
     let graph = match problem.objective {
         Objective::WorstLink | Objective::WorstNetworkLink => flows,
@@ -276,7 +284,8 @@ fn searched(
         progress,
     };
     let found = match grid {
-        _ if hosts || flagged.is_set() => Found::default(),
+        _ if flagged.is_set() => Found::default(),
+        None if hosts => hosts::search(&run)?,
         Some(paths) => {
             let (distances, places) = (
                 Apart::new(problem, paths.distances()),

@@ -7,6 +7,25 @@ use hopbyte_fabric::{End, RouterId};
 /// Maximum number of neighbours in a list.
 const MOST: usize = 48;
 
+/// Places with one list of neighbours: those of a router, or of hosts joined by inner links.
+fn groups(problem: &Problem<'_>, on_router: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let Some(inside) = problem.fabric.inside() else {
+        return on_router
+            .iter()
+            .filter(|p| !p.is_empty())
+            .cloned()
+            .collect();
+    };
+    let mut all: Vec<(Option<u32>, u32)> = (0u32..)
+        .zip(problem.allocation.nodes())
+        .map(|(place, node)| (inside.unit_of(node.0), place))
+        .collect();
+    all.sort_unstable();
+    all.chunk_by(|a, b| a.0 == b.0 && a.0.is_some())
+        .map(|group| group.iter().map(|p| p.1).collect())
+        .collect()
+}
+
 /// For every place its neighbours, nearest routers first.
 pub(crate) struct Near {
     offsets: Vec<u32>,
@@ -21,7 +40,7 @@ impl Near {
         let nodes = problem.allocation.nodes();
         let mut on_router: Vec<Vec<u32>> = vec![Vec::new(); fabric.routers().len()];
         for (place, &(node, _)) in nodes.iter().enumerate() {
-            on_router[fabric.node(node).router.index()].push(place as u32);
+            on_router[problem.leaf(node).index()].push(place as u32);
         }
         let next: Vec<Vec<RouterId>> = fabric
             .router_ids()
@@ -45,17 +64,22 @@ impl Near {
             list_of: vec![0; nodes.len()],
         };
         let mut seen = vec![u32::MAX; fabric.routers().len()];
-        for router in fabric.router_ids() {
-            if on_router[router.index()].is_empty() {
-                continue;
+        for (number, members) in groups(problem, &on_router).into_iter().enumerate() {
+            let number = number as u32;
+            for &place in &members {
+                near.list_of[place as usize] = number;
             }
-            let list = near.offsets.len() as u32 - 1;
-            for &place in &on_router[router.index()] {
-                near.list_of[place as usize] = list;
+            let mut ring: Vec<RouterId> = members
+                .iter()
+                .map(|&p| problem.leaf(nodes[p as usize].0))
+                .collect();
+            ring.sort_unstable();
+            ring.dedup();
+            ring.iter().for_each(|r| seen[r.index()] = number);
+            if fabric.inside().is_some() {
+                near.places.extend(members);
             }
             let start = near.places.len();
-            let mut ring = vec![router];
-            seen[router.index()] = router.0;
             while !ring.is_empty() && near.places.len() - start < MOST {
                 let from = near.places.len();
                 for r in &ring {
@@ -65,8 +89,8 @@ impl Near {
                 rng.shuffle(&mut near.places[from..]);
                 let mut outer = Vec::new();
                 for &to in ring.iter().flat_map(|r| &next[r.index()]) {
-                    if seen[to.index()] != router.0 {
-                        seen[to.index()] = router.0;
+                    if seen[to.index()] != number {
+                        seen[to.index()] = number;
                         outer.push(to);
                     }
                 }

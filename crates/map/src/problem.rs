@@ -1,8 +1,8 @@
 //! The mapping problem: machine, traffic, allocation and objective.
 
 use hopbyte_fabric::{
-    Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Placement, Routing,
-    Unroutable,
+    Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Placement, RouterId,
+    Routing, Unroutable,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -191,6 +191,12 @@ impl<'a> Problem<'a> {
         self.fabric
             .inside()
             .is_some_and(|inside| inside.is_joined(from, to))
+    }
+
+    /// The router at which a node's bytes enter the network.
+    pub(crate) fn leaf(&self, node: NodeId) -> RouterId {
+        let port = self.fabric.inside().map_or(node, |i| i.port_of(node));
+        self.fabric.node(port).router
     }
 
     /// The node at a position of the allocation.

@@ -5,6 +5,7 @@
 //! loads). Each form has its own link numbers, in its order of access; [`Paths::link`] translates.
 
 pub(crate) mod grid;
+pub(crate) mod hosts;
 pub(crate) mod stored;
 pub(crate) mod summed;
 #[cfg(test)]

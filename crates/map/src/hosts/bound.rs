@@ -1,0 +1,289 @@
+//! Lower bounds on machines with links inside hosts.
+//!
+//! As in [`crate::bound`], with a unit of hosts in place of a node. A task's bytes cross the links of its place: those to
+//! partners in its unit the inner links, those to others the ports that the rule gives a pair. Bytes that must leave
+//! units share the ports of the allocated hosts, and the links between the switches of the network.
+
+use crate::bound::{Bound, Cells, leaving};
+use crate::evaluate::is_network;
+use crate::graph::{Edge, Graph};
+use crate::problem::Problem;
+use crate::spectral::Spectrum;
+use hopbyte_fabric::hosts::{Inside, PortRule};
+use hopbyte_fabric::{End, NodeId, RouterId};
+use std::collections::{BTreeMap, HashMap};
+
+/// Endpoints of the network by unit (or node without an inside), with the slots behind them, and a switch for each that
+/// stands for all that its endpoints join.
+struct Sides {
+    rooms: Vec<usize>,
+    ports: Vec<Vec<NodeId>>,
+    router: Vec<RouterId>,
+    /// Every switch with ports of allocated hosts, and another one joined with it or itself.
+    joined: BTreeMap<RouterId, RouterId>,
+}
+
+impl Sides {
+    fn of(problem: &Problem<'_>) -> Self {
+        let fabric = problem.fabric;
+        let mut number: HashMap<(bool, u32), usize> = HashMap::new();
+        let (mut rooms, mut ports) = (Vec::new(), Vec::<Vec<NodeId>>::new());
+        for &(node, slots) in problem.allocation.nodes() {
+            let unit = fabric.inside().and_then(|i| Some((i, i.unit_of(node)?)));
+            let key = unit.map_or((false, node.0), |(_, unit)| (true, unit));
+            let at = *number.entry(key).or_insert_with(|| {
+                rooms.push(0);
+                ports.push(Vec::new());
+                rooms.len() - 1
+            });
+            rooms[at] += slots as usize;
+            match unit {
+                None => ports[at].push(node),
+                Some((inside, unit)) => {
+                    let host = &fabric.node(node).host;
+                    let all = inside.ports_of(unit).iter().copied();
+                    ports[at].extend(all.filter(|&p| fabric.node(p).host == *host));
+                }
+            }
+        }
+        let mut joined: BTreeMap<RouterId, RouterId> = BTreeMap::new();
+        for ports in &mut ports {
+            ports.sort_unstable();
+            ports.dedup();
+            let routers = ports.iter().map(|&p| fabric.node(p).router);
+            let roots: Vec<RouterId> = routers.map(|r| root(&joined, r)).collect();
+            let Some(&first) = roots.iter().min() else {
+                continue;
+            };
+            for &r in &roots {
+                joined.insert(r, first);
+            }
+        }
+        let first = |ports: &Vec<NodeId>| ports.first().map(|&p| fabric.node(p).router);
+        let router = |ports| first(ports).map_or(RouterId(0), |r| root(&joined, r));
+        Self {
+            router: ports.iter().map(router).collect(),
+            rooms,
+            ports,
+            joined,
+        }
+    }
+}
+
+/// The switch that stands for those joined with `router`.
+fn root(joined: &BTreeMap<RouterId, RouterId>, router: RouterId) -> RouterId {
+    let mut at = router;
+    while let Some(&next) = joined.get(&at).filter(|&&n| n != at) {
+        at = next;
+    }
+    at
+}
+
+/// Highest rates of single places in one direction, bytes per second.
+struct Rates {
+    /// Over all links of a place.
+    all: f64,
+    /// Over its inner links.
+    inner: f64,
+    /// Over the ports that the bytes between two tasks use.
+    pair: f64,
+    /// Over the ports that the bytes of one task use.
+    task: f64,
+}
+
+impl Rates {
+    /// Rates out of places, or into them.
+    fn of(problem: &Problem<'_>, sides: &Sides, arriving: bool) -> Self {
+        let fabric = problem.fabric;
+        // By node: over the link into the network, and over inner links.
+        let mut sums = vec![[0.0f64; 2]; fabric.nodes().len()];
+        for node in fabric.node_ids().take(fabric.network_nodes()) {
+            let ends = fabric.node(node);
+            let link = if arriving { ends.eject } else { ends.inject };
+            sums[node.index()][0] = problem.live_capacity(link);
+        }
+        let inner = fabric.link_ids().skip(fabric.network_links());
+        for link in inner {
+            let ends = fabric.link(link);
+            if let End::Node(node) = if arriving { ends.to } else { ends.from } {
+                sums[node.index()][1] += problem.live_capacity(link);
+            }
+        }
+        let most = |of: &dyn Fn(&[f64; 2]) -> f64| {
+            let places = problem.allocation.nodes().iter();
+            places.map(|n| of(&sums[n.0.index()])).fold(0.0, f64::max)
+        };
+        let rule = fabric.inside().map(Inside::rule);
+        let striped = rule == Some(PortRule::Striped);
+        // Bytes of one task leave on the rails of its partners, and arrive at its nearest port.
+        let many = striped || (rule == Some(PortRule::Rail) && !arriving);
+        let ports = |spreads: bool| {
+            let mut best = 0.0f64;
+            for ports in &sides.ports {
+                let mut by_host: BTreeMap<&str, f64> = BTreeMap::new();
+                for port in ports {
+                    let sum = by_host.entry(&fabric.node(*port).host).or_default();
+                    let capacity = sums[port.index()][0];
+                    *sum = match spreads {
+                        true => *sum + capacity,
+                        false => sum.max(capacity),
+                    };
+                }
+                best = by_host.values().copied().fold(best, f64::max);
+            }
+            best
+        };
+        Self {
+            all: most(&|s| s[0] + s[1]),
+            inner: most(&|s| s[1]),
+            pair: ports(striped),
+            task: ports(many),
+        }
+    }
+
+    /// Least time for the bytes between one task and its partners, heaviest first, with `place` slots on a place and
+    /// `unit` slots in a unit.
+    fn least(&self, bytes: &[f64], (place, unit): (usize, usize)) -> f64 {
+        // Partners on the same place cross no link.
+        let kept = bytes.len().min(place.saturating_sub(1));
+        let bytes = &bytes[kept..];
+        let all: f64 = bytes.iter().sum();
+        let keep = bytes.len().min(unit.saturating_sub(1 + kept));
+        let (mut least, mut staying) = (f64::INFINITY, 0.0);
+        for stay in 0..=keep {
+            // The heaviest that leaves comes after `stay` heavier ones, which stay.
+            let leaves = bytes.get(stay).copied().unwrap_or(0.0);
+            let time = f64::max(ratio(staying, self.inner), ratio(leaves, self.pair));
+            least = least.min(time);
+            staying += leaves;
+        }
+        let beyond: f64 = bytes[keep..].iter().sum();
+        least
+            .max(ratio(all, self.all))
+            .max(ratio(beyond, self.task))
+    }
+}
+
+/// Time of bytes at a rate; without links no bytes are there, and no time is known.
+fn ratio(bytes: f64, rate: f64) -> f64 {
+    if rate > 0.0 {
+        bytes / rate
+    } else if bytes > 0.0 {
+        f64::INFINITY
+    } else {
+        0.0
+    }
+}
+
+/// Bytes that leave units and joined switches in any placement.
+#[derive(Clone, Copy)]
+struct Forced {
+    unit: f64,
+    router: f64,
+}
+
+impl Forced {
+    fn of(problem: &Problem<'_>, graph: &Graph, units: &[usize], routers: &[usize]) -> Self {
+        let most = |rooms: &[usize]| rooms.iter().copied().max().unwrap_or(0).saturating_sub(1);
+        let mut scratch = Vec::new();
+        let mut sum = |keep: usize| -> f64 {
+            let tasks = 0..graph.units() as u32;
+            let leave = tasks.map(|t| leaving(graph.edges(t), keep, &mut scratch).0);
+            leave.sum()
+        };
+        let (mut unit, mut router) = (sum(most(units)), sum(most(routers)));
+        if let Some(spectrum) = Spectrum::of(graph, units.len()) {
+            unit = unit.max(spectrum.cut(units, graph.units()));
+            router = router.max(spectrum.cut(routers, graph.units()));
+        }
+        if let Some(cells) = Cells::of(problem, graph) {
+            unit = unit.max(cells.cut(units));
+            router = router.max(cells.cut(routers));
+        }
+        Self { unit, router }
+    }
+}
+
+/// Factor for sums of numbers that may have been rounded up to single precision.
+const ROUNDED: f64 = 1.0 - 8.0 * f32::EPSILON as f64;
+
+/// Bounds for machines with links inside hosts.
+pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> Bound {
+    let fabric = problem.fabric;
+    let sides = Sides::of(problem);
+    let mut rooms: BTreeMap<RouterId, usize> = BTreeMap::new();
+    for (&router, &room) in sides.router.iter().zip(&sides.rooms) {
+        *rooms.entry(router).or_default() += room;
+    }
+    let routers: Vec<usize> = rooms.into_values().collect();
+    let payload = Forced::of(problem, requests, &sides.rooms, &routers);
+    // Of payload alone both graphs are one.
+    let wire = match std::ptr::eq(requests, flows) {
+        true => payload,
+        false => Forced::of(problem, flows, &sides.rooms, &routers),
+    };
+    let places = problem.allocation.nodes().iter().map(|n| n.1 as usize);
+    let place = places.max().unwrap_or(0);
+    let unit = sides.rooms.iter().copied().max().unwrap_or(0);
+    let mut worst = 0.0f64;
+    for arriving in [false, true] {
+        let rates = Rates::of(problem, &sides, arriving);
+        let mut bytes: Vec<f64> = Vec::new();
+        for task in 0..flows.units() as u32 {
+            bytes.clear();
+            let of = |e: &Edge| f64::from(if arriving { e.back } else { e.out });
+            bytes.extend(flows.edges(task).iter().map(of));
+            bytes.sort_unstable_by(|a, b| b.total_cmp(a));
+            let time = rates.least(&bytes, (place, unit));
+            worst = worst.max(if time.is_finite() { time } else { 0.0 });
+        }
+    }
+    let finite = |time: f64| if time.is_finite() { time } else { 0.0 };
+    for arriving in [false, true] {
+        let mut links: Vec<_> = sides
+            .ports
+            .iter()
+            .flatten()
+            .map(|&p| match arriving {
+                true => fabric.node(p).eject,
+                false => fabric.node(p).inject,
+            })
+            .collect();
+        links.sort_unstable();
+        links.dedup();
+        let all: f64 = links.iter().map(|&l| problem.live_capacity(l)).sum();
+        worst = worst.max(finite(ratio(wire.unit, all)));
+    }
+    // Out of joined switches with ports of the allocation, and into them.
+    let mut between = [0.0f64; 2];
+    for link in fabric.link_ids().filter(|&l| is_network(problem, l)) {
+        let ends = fabric.link(link);
+        let is_side = |end: End| match end {
+            End::Router(r) => sides.joined.contains_key(&r),
+            _ => false,
+        };
+        let capacity = problem.live_capacity(link);
+        between[0] += if is_side(ends.from) { capacity } else { 0.0 };
+        between[1] += if is_side(ends.to) { capacity } else { 0.0 };
+    }
+    let least = between[0].min(between[1]);
+    let network = finite(ratio(wire.router, least));
+    let ports = || sides.ports.iter().flatten().map(|&p| fabric.node(p));
+    let cabled = ports().all(|n| fabric.is_hop(n.inject) && fabric.is_hop(n.eject));
+    let near = if cabled { 2.0 } else { 0.0 };
+    let mut links = fabric.link_ids().filter(|&l| is_network(problem, l));
+    let far = if links.all(|l| fabric.is_hop(l)) {
+        payload.router
+    } else {
+        0.0
+    };
+    let hop_bytes = ROUNDED * (near * payload.unit + far);
+    let total = problem.exchange.total_bytes();
+    Bound {
+        worst_link_seconds: ROUNDED * worst.max(network),
+        worst_network_link_seconds: ROUNDED * network,
+        hop_bytes,
+        average_dilation: if total > 0.0 { hop_bytes / total } else { 0.0 },
+        off_node_bytes: ROUNDED * payload.unit,
+    }
+}

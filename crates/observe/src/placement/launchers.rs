@@ -1,6 +1,6 @@
 //! The files of launchers.
 
-use super::places::{Placed, Places, content_lines, no_node, node, rank};
+use super::places::{Placed, Places, content_lines, no_node, rank};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// netloc's `resources.txt`: number of hosts, their names, the slots of each, then (core, rank) for every slot, host
 /// by host; line breaks are not significant.
-pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
+pub(super) fn resources<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
     let mut words = content_lines(text).flat_map(|line| line.words().map(move |w| (line, w)));
     let mut next = |expected: &str| {
         words.next().ok_or_else(|| {
@@ -22,10 +22,11 @@ pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputErr
         .ok_or_else(|| {
             text.error_in(line, word, "a number of hosts, at most the fabric's nodes")
         })?;
+    let mut places = Places::of(fabric);
     let mut nodes = Vec::new();
     for _ in 0..hosts {
         let (line, name) = next("the name of a host")?;
-        nodes.push(node(text, line, name, fabric)?);
+        nodes.push(places.node(text, line, name)?);
     }
     let mut slots = Vec::new();
     for _ in 0..hosts {
@@ -34,7 +35,6 @@ pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputErr
             decimal_u32(word).ok_or_else(|| text.error_in(line, word, "slots (a whole number)"))?;
         slots.push(count);
     }
-    let mut places = Places::default();
     for (&node, &count) in nodes.iter().zip(&slots) {
         for _ in 0..count {
             let (line, word) = next("a core and its rank for every slot")?;
@@ -53,8 +53,8 @@ pub(super) fn resources(text: &Text, fabric: &Fabric) -> Result<Places, InputErr
 
 /// Open MPI rankfile: `rank N=HOST slot=LIST`. A slot that is a single number is kept; for lists and `socket:core`
 /// only the order of the lines counts.
-pub(super) fn rankfile(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
-    let mut places = Places::default();
+pub(super) fn rankfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
+    let mut places = Places::of(fabric);
     for line in content_lines(text) {
         let wrong = || text.error_at(line, "rank N=HOST slot=CORE");
         let words: Vec<&[u8]> = line.words().collect();
@@ -72,14 +72,14 @@ pub(super) fn rankfile(text: &Text, fabric: &Fabric) -> Result<Places, InputErro
             _ => return Err(wrong()),
         };
         let number = rank(text, line, number)?;
-        places.add(text, line, number, (node(text, line, host, fabric)?, slot))?;
+        places.add(text, line, number, (places.node(text, line, host)?, slot))?;
     }
     Ok(places)
 }
 
 /// CSV `rank,node[,slot]`, with or without this header; names with commas are quoted.
-pub(super) fn csv(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
-    let mut places = Places::default();
+pub(super) fn csv<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
+    let mut places = Places::of(fabric);
     for (line, i) in content_lines(text).zip(0..) {
         let cells = quoted_cells(line).ok_or_else(|| text.error_at(line, "closed quotes"))?;
         let names: Vec<String> = cells.iter().map(|c| c.to_ascii_lowercase()).collect();
@@ -97,7 +97,7 @@ pub(super) fn csv(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
             _ => return Err(text.error_at(line, "rank,node or rank,node,slot")),
         };
         let number = rank(text, line, number.as_bytes())?;
-        let node = node(text, line, name.as_bytes(), fabric)?;
+        let node = places.node(text, line, name.as_bytes())?;
         places.add(text, line, number, (node, slot))?;
     }
     Ok(places)
@@ -125,16 +125,16 @@ fn quoted_cells(line: Line<'_>) -> Option<Vec<String>> {
 }
 
 /// A hostfile: one host per line for every rank in turn, or `HOST slots=N` (and `HOST:N`) for N ranks.
-pub(super) fn hostfile(text: &Text, fabric: &Fabric) -> Result<Places, InputError> {
-    let mut places = Places::default();
+pub(super) fn hostfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
+    let mut places = Places::of(fabric);
     for line in content_lines(text) {
         let mut words = line.words();
         let name = words.next().unwrap_or_default();
         let mut count = 1;
-        let mut host = node(text, line, name, fabric);
+        let mut host = places.node(text, line, name);
         if let (Err(_), Some(at)) = (&host, name.iter().rposition(|&b| b == b':')) {
             let slots = slots(text, line, &name[at + 1..], fabric)?;
-            (host, count) = (node(text, line, &name[..at], fabric), slots);
+            (host, count) = (places.node(text, line, &name[..at]), slots);
         }
         let host = host?;
         for word in words {
@@ -246,9 +246,9 @@ pub(super) fn json(
         let found = format!("{} nodes and {} slots", saved.placement.len(), slots.len());
         return Err(text.error(found, "as many slots as nodes").into());
     }
-    let mut places = Places::default();
+    let mut places = Places::of(fabric);
     for (i, name) in saved.placement.iter().enumerate() {
-        let node = fabric.find_node(name);
+        let node = places.named(name);
         let node = node.map_err(|e| no_node(text.error(name, "a node of the fabric"), &e))?;
         places.push((node, slots.get(i).copied()));
     }

@@ -52,7 +52,7 @@ struct Format {
 #[derive(Clone, Copy)]
 enum Read {
     /// A node by rank; slots are assigned afterwards.
-    Places(fn(&Text, &Fabric) -> Result<Places, InputError>),
+    Places(for<'a> fn(&Text, &'a Fabric) -> Result<Places<'a>, InputError>),
     /// The complete placement.
     Whole(fn(&Text, &Fabric, Option<&Allocation>) -> Result<Placed, ObserveError>),
 }

@@ -88,13 +88,13 @@ impl Place<'_> {
 }
 
 /// Names of nodes, and of hosts with several.
-struct Names<'a> {
-    fabric: &'a Fabric,
-    hosts: HashMap<&'a str, Vec<NodeId>>,
+pub(super) struct Names<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) hosts: HashMap<&'a str, Vec<NodeId>>,
 }
 
 impl<'a> Names<'a> {
-    fn of(fabric: &'a Fabric) -> Self {
+    pub(super) fn of(fabric: &'a Fabric) -> Self {
         let several = |h: &(&str, Vec<NodeId>)| h.1.len() > 1;
         Self {
             fabric,
@@ -111,7 +111,7 @@ impl<'a> Names<'a> {
         self.find(name).ok()
     }
 
-    fn find(&self, name: &str) -> Result<Vec<NodeId>, FabricError> {
+    pub(super) fn find(&self, name: &str) -> Result<Vec<NodeId>, FabricError> {
         match self.hosts.get(name) {
             Some(places) => Ok(places.clone()),
             None => Ok(self.fabric.places_at(self.fabric.find_node(name)?)),

@@ -1,5 +1,6 @@
 //! Ranks and nodes as named in files, until every rank has a slot.
 
+use super::nodes::{Names, deal};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal_u32, lossy};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, Placement, Slot};
@@ -24,17 +25,6 @@ pub(super) fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Resolves a node name; the error states its position.
-pub(super) fn node(
-    text: &Text,
-    line: Line<'_>,
-    name: &[u8],
-    fabric: &Fabric,
-) -> Result<NodeId, InputError> {
-    let found = fabric.find_node(&lossy(name));
-    found.map_err(|e| no_node(text.error_in(line, name, "a node of the fabric"), &e))
-}
-
 /// The error for an unknown node name, with similar names from the fabric.
 pub(super) fn no_node(error: InputError, why: &FabricError) -> InputError {
     let why = why.to_string();
@@ -51,20 +41,56 @@ pub(super) fn rank(text: &Text, line: Line<'_>, word: &[u8]) -> Result<u32, Inpu
         .ok_or_else(|| text.error_in(line, word, "a rank (a whole number)"))
 }
 
-/// Nodes of the ranks, before slots are assigned.
-#[derive(Default)]
-pub(super) struct Places {
-    /// By rank: the node and, if given, the slot or core on it.
-    pub(super) ranks: BTreeMap<u32, (NodeId, Option<u32>)>,
+/// What a file names for a rank: a node, or a host with several places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// A node.
+    Node(NodeId),
+    /// A host, by its first place.
+    Host(NodeId),
 }
 
-impl Places {
+/// Nodes of the ranks, before slots are assigned.
+pub(super) struct Places<'a> {
+    names: Names<'a>,
+    /// By rank: the node or host and, if given, the slot or core on it.
+    pub(super) ranks: BTreeMap<u32, (Spot, Option<u32>)>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(fabric: &'a Fabric) -> Self {
+        Self {
+            names: Names::of(fabric),
+            ranks: BTreeMap::new(),
+        }
+    }
+
+    /// Resolves the name of a node or host.
+    pub(super) fn named(&self, name: &str) -> Result<Spot, FabricError> {
+        Ok(match self.names.find(name)?[..] {
+            [node] => Spot::Node(node),
+            [first, ..] => Spot::Host(first),
+            [] => Spot::Node(self.names.fabric.find_node(name)?),
+        })
+    }
+
+    /// The same; the error states its position.
+    pub(super) fn node(
+        &self,
+        text: &Text,
+        line: Line<'_>,
+        name: &[u8],
+    ) -> Result<Spot, InputError> {
+        let found = self.named(&lossy(name));
+        found.map_err(|e| no_node(text.error_in(line, name, "a node of the fabric"), &e))
+    }
+
     pub(super) fn add(
         &mut self,
         text: &Text,
         line: Line<'_>,
         rank: u32,
-        place: (NodeId, Option<u32>),
+        place: (Spot, Option<u32>),
     ) -> Result<(), InputError> {
         if self.ranks.insert(rank, place).is_some() {
             let expected = format!("every rank once; rank {rank} came before");
@@ -74,8 +100,76 @@ impl Places {
     }
 
     /// Adds the host of the next rank.
-    pub(super) fn push(&mut self, place: (NodeId, Option<u32>)) {
+    pub(super) fn push(&mut self, place: (Spot, Option<u32>)) {
         self.ranks.insert(self.ranks.len() as u32, place);
+    }
+
+    /// A place for every rank: those on a host with several take its places in the order of slots, as launchers number
+    /// local ranks. With an allocation only allocated places count.
+    fn seated(
+        &self,
+        text: &Text,
+        allocation: Option<&Allocation>,
+    ) -> Result<BTreeMap<u32, (NodeId, Option<u32>)>, InputError> {
+        let fabric = self.names.fabric;
+        let mut seated = BTreeMap::new();
+        let mut on_host: BTreeMap<NodeId, Vec<(Option<u32>, u32)>> = BTreeMap::new();
+        let mut taken: HashMap<NodeId, u32> = HashMap::new();
+        for (&rank, &(spot, slot)) in &self.ranks {
+            match spot {
+                Spot::Node(node) => {
+                    seated.insert(rank, (node, slot));
+                    *taken.entry(node).or_default() += 1;
+                }
+                Spot::Host(first) => on_host.entry(first).or_default().push((slot, rank)),
+            }
+        }
+        for (first, mut ranks) in on_host {
+            let host = fabric.node(first).host.as_str();
+            let all = self.names.hosts.get(host).map_or(&[][..], Vec::as_slice);
+            let free = self.free(all, ranks.len(), (&taken, allocation));
+            if ranks.len() > free.len() {
+                let found = format!("{} ranks on {host}", ranks.len());
+                let expected = match allocation {
+                    Some(_) => format!("at most {}, its allocated places", free.len()),
+                    None => format!("at most {}, one for each GPU", free.len()),
+                };
+                return Err(text.error(found, expected));
+            }
+            let as_said = ranks
+                .iter()
+                .all(|(s, _)| s.is_some_and(|s| (s as usize) < free.len()));
+            ranks.sort_unstable();
+            for (order, (slot, rank)) in ranks.into_iter().enumerate() {
+                let own = slot.filter(|_| as_said).map_or(order, |s| s as usize);
+                seated.insert(rank, (free[own], None));
+            }
+        }
+        Ok(seated)
+    }
+
+    /// The slots of a host's places for a number of ranks that name the host alone.
+    fn free(
+        &self,
+        all: &[NodeId],
+        ranks: usize,
+        (taken, allocation): (&HashMap<NodeId, u32>, Option<&Allocation>),
+    ) -> Vec<NodeId> {
+        let inside = self.names.fabric.inside();
+        let exclusive = |n: NodeId| inside.is_some_and(|i| i.is_exclusive(n));
+        let rooms: Vec<(NodeId, u32)> = match allocation {
+            Some(given) => {
+                let room = |&n: &NodeId| Some((n, given.nodes()[given.position(n)?].1));
+                all.iter().filter_map(room).collect()
+            }
+            None if all.iter().all(|&n| exclusive(n)) => all.iter().map(|&n| (n, 1)).collect(),
+            None => deal(all, ranks as u32).collect(),
+        };
+        let left = |(node, room): (NodeId, u32)| {
+            let used = taken.get(&node).copied().unwrap_or(0);
+            std::iter::repeat_n(node, room.saturating_sub(used) as usize)
+        };
+        rooms.into_iter().flat_map(left).collect()
     }
 
     /// Assigns the slots. Numbers beyond a node's slots are core numbers, and so are all numbers if there is no
@@ -90,9 +184,10 @@ impl Places {
             let found = format!("{} ranks without rank {}", self.ranks.len(), missing.0);
             return Err(text.error(found, "every rank from 0").into());
         }
+        let ranks = self.seated(text, allocation)?;
         let mut nodes: Vec<NodeId> = Vec::new();
         let mut on_node: HashMap<NodeId, Vec<(Option<u32>, u32)>> = HashMap::new();
-        for (&rank, &(node, slot)) in &self.ranks {
+        for (&rank, &(node, slot)) in &ranks {
             let list = on_node.entry(node).or_insert_with(|| {
                 nodes.push(node);
                 Vec::new()
@@ -109,8 +204,7 @@ impl Places {
                     .collect(),
             )?,
         };
-        let mut slots: Vec<Slot> = self
-            .ranks
+        let mut slots: Vec<Slot> = ranks
             .values()
             .map(|&(node, _)| Slot { node, slot: 0 })
             .collect();

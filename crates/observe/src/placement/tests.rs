@@ -175,3 +175,35 @@ fn what_cannot_be_is_named() {
         assert!(error.contains("a slot of the allocation"), "{error}");
     }
 }
+
+/// Files of launchers name hosts; ranks take the GPUs of each in the order of local ranks.
+#[test]
+fn ranks_on_hosts_with_several_gpus_take_them_in_order() {
+    let fabric = spec::fabric("gpu-rails").unwrap();
+    let read = |content: &str, allocation: Option<&Allocation>| -> Result<Vec<String>, String> {
+        let text = Text::from_bytes("p", content.as_bytes(), Limits::TEXT).unwrap();
+        let placed = placement(&text, &fabric, allocation).map_err(|e| e.to_string())?;
+        let slots = placed.placement.slots().iter();
+        Ok(slots.map(|s| fabric.node(s.node).name.clone()).collect())
+    };
+    let host = |h: u32| (0..8).map(move |g| format!("h{h}-r{g}"));
+    let expected: Vec<String> = host(5).chain(host(2)).collect();
+    assert_eq!(read("h5 slots=8\nh2:8\n", None).unwrap(), expected);
+    let each: String = ["h5\n"; 8].concat() + &["h2\n"; 8].concat();
+    assert_eq!(read(&each, None).unwrap(), expected);
+    // Slots count GPUs; a place named beside its host is taken.
+    let ranks = "rank 0=h5 slot=3\nrank 1=h2 slot=0\nrank 2=h5 slot=1\n";
+    assert_eq!(read(ranks, None).unwrap(), ["h5-r3", "h2-r0", "h5-r1"]);
+    let mixed = "rank,node\n0,h5-r0\n1,h5\n2,h5\n";
+    assert_eq!(read(mixed, None).unwrap(), ["h5-r0", "h5-r1", "h5-r2"]);
+    // Of an allocation with some GPUs of each host only these count.
+    let allocation = parse_nodes("h5-r6,h5-r2,h2:2", 1, &fabric).unwrap();
+    let found = read("h2\nh5\nh5\nh2\n", Some(&allocation)).unwrap();
+    assert_eq!(found, ["h2-r0", "h5-r2", "h5-r6", "h2-r1"]);
+    let refused = read("h5 slots=3\n", Some(&allocation)).unwrap_err();
+    let said = "p: found 3 ranks on h5, expected at most 2, its allocated places";
+    assert_eq!(refused, said);
+    let refused = read("h5 slots=9\n", None).unwrap_err();
+    let said = "p: found 9 ranks on h5, expected at most 8, one for each GPU";
+    assert_eq!(refused, said);
+}

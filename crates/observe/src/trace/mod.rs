@@ -1,11 +1,12 @@
 //! Traces: the operations of every rank in order.
 //!
-//! [`read_trace`] recognises the format from the content: SimGrid's time-independent traces, GOAL schedules, and
-//! DUMPI traces in the form of `dumpi2ascii`. Files of ranks are read and released one after the other, so only the
+//! [`read_trace`] recognises the format from the content: SimGrid's time-independent traces, GOAL schedules, Chakra's
+//! execution traces, and DUMPI traces in the form of `dumpi2ascii`. Files of ranks are read and released one after the other, so only the
 //! calls stay in memory. Numbers of ranks are checked against the size of the files before anything is allocated for
 //! them.
 
 mod allprof;
+mod chakra;
 mod dumpi;
 mod goal;
 mod requests;
@@ -52,9 +53,16 @@ pub fn trace(text: &Text) -> Result<Trace, ObserveError> {
 /// One row of the table of traces.
 pub(crate) struct Format {
     pub(crate) known: Known,
-    /// Whether a line is in this format; the flag marks the first line that is not a comment.
-    begins: fn(Line<'_>, bool) -> bool,
+    recognise: Recognise,
     read: fn(&str, Texts<'_>) -> Result<Trace, ObserveError>,
+}
+
+/// How a format is recognised.
+enum Recognise {
+    /// Whether a line is in this format; the flag marks the first line that is not a comment.
+    Line(fn(Line<'_>, bool) -> bool),
+    /// Whether a whole file, which may be binary, is in this format.
+    Whole(fn(&Text) -> bool),
 }
 
 /// Files of a trace, read one after the other.
@@ -68,7 +76,7 @@ const TABLE: &[Format] = &[
             "formats/traffic.md",
             "traffic",
         ),
-        begins: |line, _| dumpi::begins(line.trimmed()),
+        recognise: Recognise::Line(|line, _| dumpi::begins(line.trimmed())),
         read: |source, texts| dumpi::read(source, texts),
     },
     Format {
@@ -78,7 +86,7 @@ const TABLE: &[Format] = &[
             "formats/traffic.md",
             "traffic",
         ),
-        begins: |line, _| allprof::begins(line.trimmed()),
+        recognise: Recognise::Line(|line, _| allprof::begins(line.trimmed())),
         read: |source, texts| allprof::read(source, texts),
     },
     Format {
@@ -88,7 +96,7 @@ const TABLE: &[Format] = &[
             "formats/traffic.md",
             "traffic",
         ),
-        begins: |line, first| first && simgrid::begins(line),
+        recognise: Recognise::Line(|line, first| first && simgrid::begins(line)),
         read: |source, texts| simgrid::read(source, texts),
     },
     Format {
@@ -98,11 +106,21 @@ const TABLE: &[Format] = &[
             "formats/traffic.md",
             "traffic",
         ),
-        begins: |line, _| line.words().next() == Some(b"num_ranks"),
+        recognise: Recognise::Line(|line, _| line.words().next() == Some(b"num_ranks")),
         read: |source, texts| match (texts.next(), texts.next()) {
             (Some(text), None) => goal::read(&text?),
             _ => Err(InputError::new(source, "several schedules", "one GOAL file").into()),
         },
+    },
+    Format {
+        known: known(
+            "Chakra execution trace",
+            "messages, collectives and computing as a graph, one file NAME.RANK.et per rank",
+            "formats/traffic.md",
+            "traffic",
+        ),
+        recognise: Recognise::Whole(chakra::is),
+        read: |source, texts| chakra::read(source, texts),
     },
 ];
 
@@ -117,8 +135,12 @@ const HEAD: usize = 64;
 impl Format {
     /// Recognises a format by content; `None` for anything that is not a trace.
     pub(crate) fn of(text: &Text) -> Option<&'static Self> {
-        if text.is_binary() {
-            return None;
+        let whole = TABLE.iter().find(|f| match f.recognise {
+            Recognise::Whole(is_this) => is_this(text),
+            Recognise::Line(_) => false,
+        });
+        if whole.is_some() || text.is_binary() {
+            return whole;
         }
         let mut first = true;
         for line in text.lines().take(HEAD) {
@@ -127,8 +149,12 @@ impl Format {
             if content.is_empty() || comment {
                 continue;
             }
-            if let Some(found) = TABLE.iter().find(|f| (f.begins)(line, first)) {
-                return Some(found);
+            let found = TABLE.iter().find(|f| match f.recognise {
+                Recognise::Line(begins) => begins(line, first),
+                Recognise::Whole(_) => false,
+            });
+            if found.is_some() {
+                return found;
             }
             first = false;
         }

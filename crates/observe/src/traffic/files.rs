@@ -4,6 +4,7 @@ use super::entries::LIMITS;
 use super::{live, profiles, tar};
 use crate::ObserveError;
 use crate::text::Text;
+use crate::trace;
 use hopbyte_fabric::InputError;
 use std::path::{Component, Path, PathBuf};
 
@@ -108,7 +109,7 @@ pub(super) fn nothing_known(source: &str) -> InputError {
         "no file of a rank",
         "*.prof or *.hbr files, IPM, TAU or mpitrace profiles, or a trace's files",
     )
-    .hint("traces are SimGrid's, DUMPI text or GOAL")
+    .hint("traces are SimGrid's, DUMPI text, GOAL or Chakra's")
 }
 
 /// A file itself, or the files of ranks in an archive, or all its texts.
@@ -118,16 +119,17 @@ fn unpack(text: Text) -> Result<(Vec<Text>, bool), ObserveError> {
         let ranks = members
             .iter()
             .any(|m| ending(Path::new(m.file())).is_some());
-        members.retain(|m| {
-            let own = ending(Path::new(m.file())).is_some();
-            if ranks { own } else { !m.is_binary() }
+        members.retain(|m| match ranks {
+            true => ending(Path::new(m.file())).is_some(),
+            false => !m.is_binary() || trace::Format::of(m).is_some(),
         });
         if members.is_empty() {
             return Err(nothing_known(text.file()).into());
         }
         return Ok((members, !ranks));
     }
-    if text.is_binary() && profiles::sparse(&text).is_none() {
+    let known = || profiles::sparse(&text).is_some() || trace::Format::of(&text).is_some();
+    if text.is_binary() && !known() {
         return Err(text
             .error(
                 "binary data (a zero byte)",
@@ -149,7 +151,7 @@ fn ending(path: &Path) -> Option<&'static str> {
 }
 
 /// Extensions of other tools' rank files, besides none.
-const OTHER_FILES: [&str; 6] = ["txt", "trace", "ti", "dumpi", "goal", "xml"];
+const OTHER_FILES: [&str; 8] = ["txt", "trace", "ti", "dumpi", "goal", "xml", "et", "json"];
 
 /// Whether a name may be that of a trace or profile, compressed or not.
 fn may_be_of_rank(path: &Path) -> bool {

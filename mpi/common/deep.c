@@ -114,11 +114,6 @@ void hopbyte_flavour_check(void)
     _exit(EXIT_ENVIRONMENT);
 }
 
-__attribute__((constructor)) static void flavour_check_early(void)
-{
-    hopbyte_flavour_check();
-}
-
 /* A library loaded for one module only (Python's dlopen) is not in the global scope: look up by its handle. */
 static void *library_symbol(const char *name)
 {
@@ -151,6 +146,85 @@ void *hopbyte_next_find(const char *name)
 {
     hopbyte_flavour_check();
     return symbol_require(dlsym(RTLD_NEXT, name), name);
+}
+
+/* Null until this library's own addresses are relocated. A library that is relocated before it (MPI's Fortran library,
+ * where everything is bound at the start) refers only to functions that its MPI has. */
+static void *volatile relocated = (void *)&relocated;
+
+struct search {
+    const char *name;
+    bool found;
+};
+
+/* The tables of a library by which the loader finds its symbols. */
+struct tables {
+    const ElfW(Sym) *symbols;
+    const char *names;
+    const uint32_t *hash; /* DT_GNU_HASH: buckets, first symbol, filter words, shift; filter, buckets, chains */
+};
+
+static bool symbol_has(const struct tables *t, const char *name)
+{
+    uint32_t hash = 5381;
+    for (const char *c = name; *c; c++)
+        hash = hash * 33 + (unsigned char)*c;
+    uint32_t count = t->hash[0], first = t->hash[1];
+    const uint32_t *buckets = (const uint32_t *)((const ElfW(Addr) *)(t->hash + 4) + t->hash[2]), *chains = buckets + count;
+    uint32_t at = count ? buckets[hash % count] : 0;
+    if (at < first)
+        return false;
+    do {
+        if ((chains[at - first] | 1) == (hash | 1) && t->symbols[at].st_shndx != SHN_UNDEF &&
+            strcmp(t->names + t->symbols[at].st_name, name) == 0)
+            return true;
+    } while (!(chains[at++ - first] & 1));
+    return false;
+}
+
+/* Looks a name up in one MPI library. A library that is being loaded cannot be asked by dlopen, which would run its
+ * constructors too early. */
+static int symbol_search(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *search = data;
+    struct tables tables = {0};
+    const char *file = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    (void)size;
+    if (!file || strncmp(file, "/libmpi", 7) != 0)
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+            continue;
+        const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        for (; entry->d_tag != DT_NULL; entry++) {
+            /* Addresses already, or offsets on architectures where this section is read-only. */
+            uintptr_t at = entry->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr + entry->d_un.d_ptr : entry->d_un.d_ptr;
+            if (entry->d_tag == DT_SYMTAB)
+                tables.symbols = (const ElfW(Sym) *)at;
+            else if (entry->d_tag == DT_STRTAB)
+                tables.names = (const char *)at;
+            else if (entry->d_tag == DT_GNU_HASH)
+                tables.hash = (const uint32_t *)at;
+        }
+    }
+    search->found = tables.symbols && tables.names && tables.hash && symbol_has(&tables, search->name);
+    return search->found;
+}
+
+HOPBYTE_EARLY bool hopbyte_next_has(const char *name)
+{
+    if (relocated != (void *)&relocated)
+        return true;
+    if (dlsym(RTLD_NEXT, name))
+        return true;
+    struct search search = {name, false};
+    dl_iterate_phdr(symbol_search, &search);
+    return search.found;
+}
+
+__attribute__((constructor)) static void flavour_check_early(void)
+{
+    hopbyte_flavour_check();
 }
 
 void *hopbyte_data_find(const char *name)

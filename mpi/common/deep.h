@@ -38,6 +38,9 @@ extern const char hopbyte_tool[];
  * library in use lacks it, or when it is of another flavour than this file was compiled for. */
 void *hopbyte_next_find(const char *name);
 
+/* Whether the MPI library in use has a function; false without an MPI library. */
+bool hopbyte_next_has(const char *name);
+
 /* Address of a data object of the MPI library (the copy the program itself uses). */
 void *hopbyte_data_find(const char *name);
 
@@ -66,13 +69,46 @@ void hopbyte_host_read(char *name, size_t room);
         (type) here_;                                                                                                  \
     })
 
-/* The next PMPI function, as a pointer of the right type: NEXT(Comm_rank)(comm, &rank). */
-#define NEXT(name) HOPBYTE_FOUND(hopbyte_next_find, __typeof__(&PMPI_##name), "PMPI_" #name)
+/* The next PMPI function, as a pointer of the right type: NEXT(Comm_rank)(comm, &rank). NEXT_AS: of another prefix. */
+#define NEXT(name) NEXT_AS(MPI, name)
+#define NEXT_AS(prefix, name)                                                                                          \
+    HOPBYTE_FOUND(hopbyte_next_find, __typeof__(&P##prefix##_##name), "P" #prefix "_" #name)
 
 /* Defines MPI_name and PMPI_name at once. */
-#define HOPBYTE_DEFINE(ret, name, params)                                                                              \
-    ret MPI_##name params __attribute__((alias("PMPI_" #name), visibility("default")));                                \
-    __attribute__((visibility("default"))) ret PMPI_##name params
+#define HOPBYTE_DEFINE(ret, name, params) HOPBYTE_DEFINE_AS(ret, MPI, name, params)
+#define HOPBYTE_DEFINE_AS(ret, prefix, name, params)                                                                   \
+    ret prefix##_##name params __attribute__((alias("P" #prefix "_" #name), visibility("default")));                   \
+    __attribute__((visibility("default"))) ret P##prefix##_##name params
+
+/* The same for a function that the MPI library may lack. Programs test for it with a weak reference (mpi4py does), so
+ * its address is looked up when a reference to it is bound, and is null where the library has no such function. */
+#define HOPBYTE_DEFINE_NEWER(ret, prefix, name, params)                                                                \
+    static ret prefix##_##name##_here params;                                                                          \
+    HOPBYTE_EARLY static __typeof__(&prefix##_##name##_here) prefix##_##name##_bind(void)                              \
+    {                                                                                                                  \
+        return hopbyte_next_has("P" #prefix "_" #name) ? prefix##_##name##_here : NULL;                                \
+    }                                                                                                                  \
+    ret prefix##_##name params __attribute__((ifunc(#prefix "_" #name "_bind"), visibility("default")));               \
+    ret P##prefix##_##name params __attribute__((ifunc(#prefix "_" #name "_bind"), visibility("default")));            \
+    static ret prefix##_##name##_here params
+
+/* Runs while the program is being loaded, before the sanitizers have started. */
+#define HOPBYTE_EARLY __attribute__((used, no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
+
+/* Functions of MPI 4 that are called here, and the handle of a session in Open MPI, for headers of MPI 3. */
+#if MPI_VERSION < 4
+#if defined(HOPBYTE_FLAVOUR_OMPI)
+typedef struct ompi_instance_t *MPI_Session;
+#else
+typedef int MPI_Session;
+#endif
+int MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session);
+int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session);
+int MPI_Session_finalize(MPI_Session *session);
+int PMPI_Session_finalize(MPI_Session *session);
+int MPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI_Group *newgroup);
+int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI_Group *newgroup);
+#endif
 
 /* Predefined objects that are addresses of data in the MPI library must be looked up, not linked: a program may load
  * its MPI after this library (Python does), and one without MPI must still start. */

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """An MPI function as its header declares it; `name` is without the MPI_ prefix."""
+    """An MPI function as its header declares it; `name` is without the prefix, MPI_ or MPIX_."""
 
     returns: str
     name: str
     parameters: tuple[Parameter, ...]
+    prefix: str = "MPI"
+    newer: bool = False  # not in MPI 3.1: a library may lack it
+    declared: bool = True  # by the header
 
     @property
     def declaration(self) -> str:
@@ -39,9 +43,23 @@ class Function:
         replace = replace or {}
         return "(" + ", ".join(replace.get(p.name, p.name) for p in self.parameters) + ")"
 
-    def has(self, name: str) -> bool:
-        """Whether there is a parameter of this name."""
-        return any(p.name == name for p in self.parameters)
+    def has(self, kind: str) -> bool:
+        """Whether there is a parameter of this type, not an array or pointer."""
+        return any(p.type == kind and not p.array for p in self.parameters)
+
+    def definition(self, body: str) -> str:
+        """Its definition in a preload library; a library that lacks the function still seems to lack it."""
+        what = f"({self.returns}, {self.prefix}, {self.name}, {self.declaration})"
+        if not self.newer:
+            return f"HOPBYTE_DEFINE_AS{what}\n{body}"
+        names = [] if self.declared else [f"{self.prefix}_{self.name}", f"P{self.prefix}_{self.name}"]
+        lines = [f"{self.returns} {name}{self.declaration};\n" for name in names]
+        return f"{''.join(lines)}HOPBYTE_DEFINE_NEWER{what}\n{body}"
+
+    @property
+    def next(self) -> str:
+        """An expression: the library's own function."""
+        return f"NEXT_AS({self.prefix}, {self.name})"
 
 
 def strip_attributes(text: str) -> str:
@@ -71,15 +89,38 @@ def parse_parameter(text: str) -> Parameter | None:
 
 
 def parse_functions(text: str) -> dict[str, Function]:
-    """All functions MPI_X(…) declared in preprocessed text that a wrapper can pass on, by X."""
+    """All functions MPI_X(…) declared in preprocessed text that a wrapper can pass on, by X; MPIX_X by that name."""
     functions: dict[str, Function] = {}
-    pattern = r"\b(int|double|MPI_\w+)\s+MPI_(\w+)\s*\(([^;{}]*?)\)\s*;"
+    pattern = r"\b(int|double|MPI_\w+)\s+(MPIX?)_(\w+)\s*\(([^;{}]*?)\)\s*;"
     for match in re.finditer(pattern, strip_attributes(text)):
-        inside = match[3].strip()
+        inside = match[4].strip()
         parameters = [] if inside == "void" else [parse_parameter(p) for p in inside.split(",")]
         plain = [p for p in parameters if p is not None]
         if len(plain) == len(parameters):
-            functions[match[2]] = Function(match[1], match[2], tuple(plain))
+            key = match[3] if match[2] == "MPI" else f"MPIX_{match[3]}"
+            extension = match[2] == "MPIX"
+            functions[key] = Function(match[1], match[3], tuple(plain), match[2], newer=extension)
+    return functions
+
+
+def read_standard() -> dict[str, Function]:
+    """The functions of the standard, by name without MPI_."""
+    text = (Path(__file__).parent / "standard.h").read_text(encoding="utf-8")
+    old, newer = text.split("/* newer */")
+    functions = parse_functions(old)
+    for name, f in parse_functions(newer).items():
+        functions[name] = replace(f, newer=True)
+    return functions
+
+
+def complete(declared: dict[str, Function]) -> dict[str, Function]:
+    """The functions of a header, and those of the standard that it lacks."""
+    functions = dict(declared)
+    for name, f in read_standard().items():
+        if name in declared:
+            functions[name] = replace(declared[name], newer=f.newer)
+        else:
+            functions[name] = replace(f, declared=False)
     return functions
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from generate.header import Function
+import re
+from dataclasses import replace
+
+from generate.header import Function, complete, read_standard
 
 # Point to point: the hook's arguments are (communicator, destination, count, datatype).
 SENDS = {name: "comm, dest, count, datatype" for name in ("Send", "Bsend", "Ssend", "Rsend")}
@@ -71,12 +74,100 @@ COLLECTIVES = {
 }
 
 
+# Counted at every start: their requests must be known, so that a start of any other request is noticed.
+NO_SENDS = {"Recv_init", "Precv_init"}
+
+# Wrapped by hand in record/init.c.
+WATCHED = {
+    "Init": "start of the record",
+    "Init_thread": "start of the record",
+    "Session_init": "start of the record",
+    "Session_finalize": "end of the record",
+    "Finalize": "end of the record",
+    "Abort": "end of the record",
+    "Pcontrol": "phases",
+    "Start": "persistent operations are counted at every start",
+    "Startall": "persistent operations are counted at every start",
+    "Request_free": "frees a persistent operation",
+    "Comm_free": "the handle may be given to another communicator",
+    "Comm_disconnect": "the handle may be given to another communicator",
+    "Win_free": "the handle may be given to another window",
+    "Type_free": "the handle may be given to another datatype",
+}
+
+# Functions of the standard without a wrapper, by name without MPI_ and `_c`: (pattern, reason).
+NOT_WRAPPED = (
+    (
+        r"(I|M|Im)?[Rr]ecv|(I|M|Im)?[Pp]robe|Get_count|Get_elements(_x)?",
+        "receiving: the message is in the sender's file",
+    ),
+    (
+        (
+            r"Wait(all|any|some)?|Test(all|any|some)?|Cancel|Test_cancelled|Request_get_status(_all|_any|_some)?|"
+            r"Pready(_list|_range)?|Parrived|Grequest_\w+"
+        ),
+        "completion of an operation that was counted when it was started",
+    ),
+    (
+        (
+            r"Win_(create\w*|allocate\w*|attach|detach|shared_query|fence|start|complete|post|wait|test|lock\w*|unlock\w*|"
+            r"flush\w*|sync)"
+        ),
+        "windows and their synchronisation: no data of the application",
+    ),
+    (
+        (
+            r"Comm_(dup\w*|idup\w*|create(_group|_from_group)?|split(_type)?)|Intercomm_(create\w*|merge)|"
+            r"Cart_(create|sub|map)|Graph_(create|map)|Dist_graph_create(_adjacent)?"
+        ),
+        "creation of communicators: messages of the library, not of the application",
+    ),
+    (
+        r"Comm_(spawn|spawn_multiple|accept|connect|join|get_parent)|Open_port|Close_port|(Unp|P)ublish_name|Lookup_name",
+        "other worlds: messages of the library; the application's messages to them are counted",
+    ),
+    (r"File_\w+|Register_datarep", "MPI-IO: bytes go to files"),
+    (
+        r"(Comm_|Session_)?([Bb]uffer_)?(attach|detach|flush|iflush)(_buffer)?",
+        "buffers: their messages are counted when sent",
+    ),
+    (r"Buffer_\w+", "buffers: their messages are counted when sent"),
+    (r"\w+_(c2f|f2c|c2f08|f082c|f082f|f2f08|fromint|toint)", "conversion of handles and statuses"),
+    (
+        r"Abi_\w+|Get_\w+|Initialized|Finalized|Query_thread|Is_thread_main|Wtime|Wtick|Aint_\w+",
+        "local enquiry",
+    ),
+    (r"(Type|Status|Group|Info|Op|Errhandler|Error|Attr|Keyval)_\w+", "local objects"),
+    (
+        r"(Comm|Win|Session)_(get|set|call|test)_\w+|(Comm|Win)_(delete_attr|create_keyval|free_keyval|create_errhandler)",
+        "local objects",
+    ),
+    (r"Comm_(rank|size|group|remote_\w+|compare)|Session_create_errhandler", "local objects"),
+    (
+        r"(Add|Remove)_error_\w+|Reduce_local|Pack\w*|Unpack\w*|Address|Alloc_mem|Free_mem|Sizeof",
+        "local operation",
+    ),
+    (r"(Cart|Cartdim|Graph|Graphdims|Dist_graph|Dims|Topo)_\w+", "topologies: local enquiry"),
+)
+
+
+def why_not(name: str) -> str | None:
+    """The reason why a function has no wrapper; None if it is counted, watched or unknown."""
+    if name in hooks() or name in WATCHED:
+        return None
+    bare = name.removesuffix("_c")
+    if bare in hooks() or bare in WATCHED:
+        return None
+    return next((reason for pattern, reason in NOT_WRAPPED if re.fullmatch(pattern, bare)), None)
+
+
 def wrapper(function: Function, hook: str) -> str:
-    """A wrapper that runs `hook` after the call has succeeded, unless the MPI library itself is calling."""
-    call = f"NEXT({function.name}){function.call()}"
-    return f"""HOPBYTE_DEFINE({function.returns}, {function.name}, {function.declaration})
-{{
-    if (hopbyte_depth || !hopbyte_recording())
+    """A wrapper that runs `hook` after the call has succeeded, unless the MPI library itself is calling. Persistent
+    operations that are created while recording pauses may be started later."""
+    call = f"{function.next}{function.call()}"
+    when = "hopbyte_recorder.begun" if function.name.endswith(("_init", "_init_c")) else "hopbyte_recording()"
+    return function.definition(f"""{{
+    if (hopbyte_depth || !{when})
         return {call};
     hopbyte_depth++;
     int rc = {call};
@@ -85,7 +176,14 @@ def wrapper(function: Function, hook: str) -> str:
     hopbyte_depth--;
     return rc;
 }}
-"""
+""")
+
+
+def unknown(function: Function) -> str:
+    """The hook of a call that sends data in a way that the recorder does not know."""
+    return (
+        f'hopbyte_unknown("{function.prefix}_{function.name}", "a function that the recorder does not know");'
+    )
 
 
 def persistent(collect: str) -> str:
@@ -106,6 +204,7 @@ def hooks() -> dict[str, str]:
             f"hopbyte_send_collect(&sink, {communicator}, {destination}, (uint64_t)({count}), {datatype});"
         )
         table[name] = persistent(collected)
+    table |= {name: persistent("") for name in NO_SENDS}
     table |= {name: f"hopbyte_rma_count({arguments});" for name, arguments in RMA.items()}
     for name, (hook, arguments) in COLLECTIVES.items():
         table[name] = table["I" + name.lower()] = f"hopbyte_collective_{hook}(NULL, {arguments});"
@@ -113,19 +212,32 @@ def hooks() -> dict[str, str]:
     return table
 
 
-# Not in MPI 3.1, so absent from Open MPI 4; every other function must be in every header.
-NEWER = {name for name in hooks() if name.endswith("_init") or name.startswith("Isendrecv")} - {
-    name for name in PERSISTENT_SENDS if name != "Psend_init"
-}
+def sends_data(function: Function) -> bool:
+    """Whether a function that is not in the tables looks like communication."""
+    kinds = ("MPI_Comm", "MPI_Win")
+    return function.returns == "int" and function.has("MPI_Datatype") and any(function.has(k) for k in kinds)
 
 
 def generate(functions: dict[str, Function]) -> str:
-    """The C source of all wrappers, the large-count variants of MPI 4 included."""
+    """The C source of all wrappers: of the standard's functions, whether the header declares them or not, of their
+    extensions before they were standard, and of functions that the recorder does not know."""
     parts = ['#include "record.h"\n']
-    for name, hook in hooks().items():
-        if name not in functions and name not in NEWER:
-            raise SystemExit(f"generate: the header does not declare MPI_{name}")
+    everything = complete(functions)
+    counted = hooks()
+    for name, hook in counted.items():
         for variant in (name, f"{name}_c"):
-            if variant in functions:
-                parts.append(wrapper(functions[variant], hook))
+            if variant in everything:
+                parts.append(wrapper(everything[variant], hook))
+    for name in (
+        name for name in counted if name.endswith("_init") and name not in {*PERSISTENT_SENDS, *NO_SENDS}
+    ):
+        if f"MPIX_{name}" not in functions:  # persistent collectives of Open MPI 4
+            extension = replace(everything[name], prefix="MPIX", newer=True, declared=False)
+            parts.append(wrapper(extension, counted[name]))
+    standard = read_standard()
+    for name, function in functions.items():
+        bare = name.removesuffix("_c")
+        if name not in standard and bare not in counted and sends_data(function):
+            hook = counted.get(bare.removeprefix("MPIX_")) or unknown(function)
+            parts.append(wrapper(function, hook))
     return "\n".join(parts)

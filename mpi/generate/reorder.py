@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generate.header import Function, Parameter
+from generate.header import Function, Parameter, complete
 
 # Written by hand in reorder/world.c and reorder/topology.c, or correct without a wrapper: MPI_Abort ends the job either
 # way, and a handle converted to a number must convert back to the same handle.
@@ -25,16 +25,15 @@ BY_HAND = {
 def generate(functions: dict[str, Function]) -> str:
     """The C source of all wrappers."""
     parts = ['#include "reorder.h"\n']
-    for function in functions.values():
+    for function in complete(functions).values():
         by_value = {p.name: f"hopbyte_world_of({p.name})" for p in function.parameters if is_communicator(p)}
         if not by_value or function.name in BY_HAND:
             continue
-        parts.append(
-            f"HOPBYTE_DEFINE({function.returns}, {function.name}, {function.declaration})\n"
-            f"{{\n    return NEXT({function.name}){function.call(by_value)};\n}}\n"
-        )
+        parts.append(function.definition(f"{{\n    return {function.next}{function.call(by_value)};\n}}\n"))
     if len(parts) < 100:
-        raise SystemExit(f"generate: only {len(parts) - 1} functions take a communicator; is the header whole?")
+        raise SystemExit(
+            f"generate: only {len(parts) - 1} functions take a communicator; is the header whole?"
+        )
     return "\n".join(parts)
 
 

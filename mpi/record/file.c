@@ -90,6 +90,18 @@ __attribute__((format(printf, 1, 2))) static void line_write(const char *format,
     file.bytes += (uint64_t)length + 1;
 }
 
+/* Variables that select algorithms of collectives, as the launcher passed them on. */
+static void settings_write(void)
+{
+    for (char **each = environ; each && *each; each++) {
+        const char *value = strchr(*each, '=');
+        bool ompi = strncmp(*each, "OMPI_MCA_coll", 13) == 0;
+        bool mpich = strncmp(*each, "MPIR_CVAR_", 10) == 0 && (strstr(*each, "_ALGORITHM") || strstr(*each, "_MSG_SIZE"));
+        if (value && (ompi || mpich) && !strpbrk(value, "\t\n"))
+            line_write("setting\t%.*s\t%s", (int)(value - *each), *each, value + 1);
+    }
+}
+
 static void header_write(void)
 {
     char host[256], cpus[1024], command[1024];
@@ -106,6 +118,7 @@ static void header_write(void)
     line_write("start\t%.6f", file.start);
     line_write("command\t%s", command);
     line_write("library\t%s", file.library);
+    settings_write();
 }
 
 void hopbyte_file_init(bool spawned)
@@ -241,6 +254,25 @@ static void item_drop(const struct hopbyte_item *item)
 void hopbyte_file_spill(void)
 {
     hopbyte_table_drain(file.stream ? item_write : item_drop);
+}
+
+void hopbyte_unknown(const char *name, const char *reason)
+{
+    enum { NAMES = 256 };
+    static const char *names[NAMES];
+    static int count;
+    hopbyte_lock();
+    int at = 0;
+    while (at < count && strcmp(names[at], name) != 0)
+        at++;
+    if (at == count && count < NAMES && file.stream) {
+        names[count++] = name;
+        line_write("unknown\t%s\t%s", name, reason);
+        struct hopbyte_live_state state = hopbyte_live_state();
+        state.text = hopbyte_file_flush();
+        hopbyte_live_commit(state);
+    }
+    hopbyte_unlock();
 }
 
 static void trailer_write(const char *ended)

@@ -200,6 +200,7 @@ static struct hopbyte_comm *registry_put(struct hopbyte_comm *c, uintptr_t handl
 {
     if (!c || !c->peers || !c->local) {
         free(c);
+        hopbyte_unknown("MPI_Comm_group", "out of memory for the members of a communicator or window");
         return NULL;
     }
     hopbyte_lock();

@@ -23,7 +23,7 @@ static struct {
 static void record_leave(void)
 {
     state.ended = true;
-    hopbyte_recorder.on = false;
+    hopbyte_recorder.on = hopbyte_recorder.begun = false;
     hopbyte_table_leave();
     hopbyte_phases_leave();
     hopbyte_file_leave();
@@ -44,6 +44,7 @@ static void record_begin(MPI_Group world, bool spawned)
         return;
     }
     hopbyte_cause_watch();
+    hopbyte_recorder.begun = true;
     pthread_atfork(NULL, NULL, record_leave);
     __atomic_store_n(&hopbyte_recorder.on, true, __ATOMIC_RELAXED);
 }
@@ -66,6 +67,7 @@ static void record_end(const char *ended)
     if (!state.begun || state.ended || state.process != getpid())
         return;
     state.ended = true;
+    hopbyte_recorder.begun = false;
     __atomic_store_n(&hopbyte_recorder.on, false, __ATOMIC_RELAXED);
     hopbyte_lock();
     hopbyte_file_finish(ended);
@@ -118,9 +120,8 @@ HOPBYTE_DEFINE(int, Abort, (MPI_Comm comm, int errorcode))
     return NEXT(Abort)(comm, errorcode);
 }
 
-#if MPI_VERSION >= 4
 /* Programs that never call MPI_Init: the world is the process set of that name, of the first session. */
-HOPBYTE_DEFINE(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session))
+HOPBYTE_DEFINE_NEWER(int, MPI, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session))
 {
     hopbyte_depth++;
     if (!state.begun)
@@ -139,7 +140,7 @@ HOPBYTE_DEFINE(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI
     return rc;
 }
 
-HOPBYTE_DEFINE(int, Session_finalize, (MPI_Session * session))
+HOPBYTE_DEFINE_NEWER(int, MPI, Session_finalize, (MPI_Session * session))
 {
     hopbyte_depth++;
     int rc = NEXT(Session_finalize)(session);
@@ -148,7 +149,6 @@ HOPBYTE_DEFINE(int, Session_finalize, (MPI_Session * session))
         state.sessions--;
     return rc;
 }
-#endif
 
 HOPBYTE_DEFINE(int, Pcontrol, (const int level, ...))
 {

@@ -91,7 +91,8 @@ struct hopbyte_sink {
 };
 
 struct hopbyte_recorder {
-    bool on; /* between init and finalize, and not paused */
+    bool on;    /* between init and finalize, and not paused */
+    bool begun; /* between init and finalize */
     uint32_t phase;
     int rank, size;
     uint64_t generation; /* incremented when a communicator, window or datatype handle is freed */
@@ -357,6 +358,8 @@ void hopbyte_file_define(void);
 void hopbyte_file_spill(void);
 /* Writes out what was appended; the number of valid bytes. */
 uint64_t hopbyte_file_flush(void);
+/* A call that the record does not contain, or not as messages: written at once, the first time for each name. */
+void hopbyte_unknown(const char *name, const char *reason);
 /* Writes the remaining entries and the trailer, and gives the file its final name. `ended` is the trailer's word. */
 void hopbyte_file_finish(const char *ended);
 

@@ -16,8 +16,10 @@ static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
     if (sink->count == sink->room) {
         int room = sink->room ? sink->room * 2 : 1;
         struct hopbyte_item *more = realloc(sink->items, (size_t)room * sizeof *more);
-        if (!more)
+        if (!more) {
+            hopbyte_unknown("MPI_Start", "out of memory for a persistent operation");
             return;
+        }
         sink->items = more;
         sink->room = room;
     }
@@ -104,6 +106,7 @@ void hopbyte_persistent_add(MPI_Request request, struct hopbyte_sink *sink)
     struct persistent *fresh = calloc(1, sizeof *fresh);
     if (!fresh) {
         free(sink->items);
+        hopbyte_unknown("MPI_Start", "out of memory for a persistent operation");
         return;
     }
     fresh->handle = (uintptr_t)request;
@@ -124,6 +127,8 @@ void hopbyte_persistent_start(MPI_Request request)
     hopbyte_lock();
     struct persistent *p = *request_find((uintptr_t)request);
     hopbyte_unlock();
+    if (!p)
+        hopbyte_unknown("MPI_Start", "a persistent operation that no known function created");
     for (int i = 0; p && i < p->sink.count; i++)
         item_add(NULL, p->sink.items[i]);
 }

@@ -11,8 +11,10 @@ static _Thread_local struct {
 static uint64_t type_size_ask(MPI_Datatype type)
 {
     MPI_Count size = 0;
-    if (NEXT(Type_size_x)(type, &size) != MPI_SUCCESS || size < 0)
+    if (NEXT(Type_size_x)(type, &size) != MPI_SUCCESS || size < 0) {
+        hopbyte_unknown("MPI_Type_size_x", "a datatype whose size the library does not tell");
         return 0;
+    }
     return (uint64_t)size;
 }
 

@@ -181,9 +181,8 @@ HOPBYTE_DEFINE(int, Errhandler_set, (MPI_Comm comm, MPI_Errhandler errhandler))
     return PMPI_Comm_set_errhandler(comm, errhandler);
 }
 
-#if MPI_VERSION >= 4
 /* A session's world set has the launcher's order; once the new order is known it applies here too. */
-HOPBYTE_DEFINE(int, Group_from_session_pset, (MPI_Session session, const char *name, MPI_Group *group))
+HOPBYTE_DEFINE_NEWER(int, MPI, Group_from_session_pset, (MPI_Session session, const char *name, MPI_Group *group))
 {
     int rc = NEXT(Group_from_session_pset)(session, name, group), size = 0;
     if (rc != MPI_SUCCESS || !hopbyte_world.on || strcmp(name, "mpi://WORLD") != 0)
@@ -203,4 +202,3 @@ HOPBYTE_DEFINE(int, Group_from_session_pset, (MPI_Session session, const char *n
     free(at);
     return rc;
 }
-#endif

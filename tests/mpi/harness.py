@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from program import LIBRARIES, MPICH5, ROOT
+from program import LIBRARIES, MPICH5, OPENMPI5, ROOT
 
 BUILD = LIBRARIES
 HERE = Path(__file__).resolve().parent
@@ -79,6 +79,8 @@ OMPI = Mpi("ompi", "ompi", "mpicc.openmpi", "mpif90.openmpi", "mpirun.openmpi")
 MPICH4 = Mpi("mpich4", "mpich", "mpicc.mpich", "mpif90.mpich", "mpirun.mpich")
 MPICH = Mpi("mpich5", "mpich", str(MPICH5 / "bin/mpicc"), "", str(MPICH5 / "bin/mpiexec"))
 ABI = Mpi("abi", "abi", str(MPICH5 / "bin/mpicc_abi"), "", str(MPICH5 / "bin/mpiexec"))
+# The wheel of Open MPI 5, under the library that is built for 4.1.
+OMPI5 = Mpi("ompi5", "ompi", str(OPENMPI5 / "bin/mpicc"), "", str(OPENMPI5 / "bin/mpirun"))
 ALL = [OMPI, MPICH, ABI]
 WITH_FORTRAN = [OMPI, MPICH4]
 
@@ -180,7 +182,7 @@ def read_record(path: Path) -> Record:
             record.sizes[record.phases[int(f[0])], f[1], f[2], int(f[3])].add(f[4])
         elif key == "R":
             add(record.rma[record.phases[int(f[0])], f[1], f[2], int(f[3])], f[4:])
-        elif key in ("time",):
+        elif key in ("time", "setting", "unknown"):
             pass
         else:
             assert len(f) == 1, line

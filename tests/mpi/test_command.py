@@ -100,6 +100,18 @@ def test_a_rank_without_a_record_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "hopbyte-record/traffic.csv").exists()
 
 
+def test_calls_that_the_recorder_does_not_know_are_told(tmp_path: Path) -> None:
+    program = OMPI.build("unseen.c", "-ldl")
+    linked = run_command(["ldd", str(program)], tmp_path).ok().out
+    path = next(line.split()[2] for line in linked.splitlines() if line.split()[0].startswith("libmpi"))
+    result = record(OMPI, tmp_path, [program, path], "--json", ranks=2)
+    answer = json.loads(result.out.splitlines()[-1])
+    told = "calls without messages in the record (MPI_Start on 2 ranks: "
+    assert result.code == 1 and not answer["complete"]
+    assert any(told in note for note in answer["notes"])
+    assert told in (tmp_path / "hopbyte-record/traffic.csv").read_text().splitlines()[0]
+
+
 def test_it_stays_with_the_job(tmp_path: Path) -> None:
     """The job's input and output pass through, and a killed hopbyte leaves no ranks behind."""
     command = [

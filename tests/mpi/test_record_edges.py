@@ -17,6 +17,8 @@ from harness import (
     BUILD,
     MPICH,
     OMPI,
+    OMPI5,
+    ROOT,
     Mpi,
     expand,
     launch,
@@ -29,7 +31,8 @@ from harness import (
 
 RANKS = 4
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
-with_mpi4 = pytest.mark.parametrize("mpi", [MPICH, ABI], ids=lambda m: m.name)
+with_mpi4 = pytest.mark.parametrize("mpi", [MPICH, ABI, OMPI5], ids=lambda m: m.name)
+with_large_counts = pytest.mark.parametrize("mpi", [MPICH, ABI], ids=lambda m: m.name)
 
 
 @each_mpi
@@ -141,6 +144,72 @@ def test_sessions_without_init(mpi: Mpi, tmp_path: Path) -> None:
 
 
 @with_mpi4
+def test_functions_newer_than_the_header(mpi: Mpi, tmp_path: Path) -> None:
+    """The library for Open MPI is built with a header of MPI 3.1, and its functions must all count under Open MPI 5."""
+    launch(mpi, RANKS, [mpi.build("newer.c")], tmp_path).ok()
+    records = read_records(tmp_path / "hopbyte-record", RANKS)
+    assert point_matrix(records) == {(r, (r + 1) % RANKS): (5 + 7 + 2 * 12, 4) for r in range(RANKS)}
+    for rank, r in enumerate(records):
+        calls = {key[2]: (c["bytes"], c["messages"]) for key, c in r.calls.items()}
+        assert calls == {
+            "bcast": (40, 5),
+            "allreduce": (48, 3),
+            "alltoallv": (2 * 3 * RANKS, 2),
+            "neighbor_alltoall": (36, 4),
+        }
+        assert "unknown" not in r.header and rank < RANKS
+    ring = {(r, (r + 1) % RANKS): (36, 4) for r in range(RANKS)}
+    assert pair_matrix(records, "neighbor_alltoall") == ring
+
+
+def test_functions_that_the_library_lacks_seem_absent(tmp_path: Path) -> None:
+    """Persistent collectives of Open MPI 4, which has them as an extension: a weak reference to the standard's name
+    must stay null under the recorder, as bindings test for it."""
+    result = launch(OMPI, 3, [OMPI.build("extension.c")], tmp_path).ok()
+    assert result.out.splitlines() == ["standard: absent"] * 3
+    for r in read_records(tmp_path / "hopbyte-record", 3):
+        assert {key[2]: (c["bytes"], c["messages"]) for key, c in r.calls.items()} == {"allreduce": (48, 3)}
+
+
+@pytest.mark.parametrize("tool", ["record", "reorder"])
+@pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
+def test_wrapped_symbols_are_those_of_the_standard(mpi: Mpi, tool: str) -> None:
+    """Every function of MPI 5.0 is counted, watched, or left alone for a stated reason, whatever header was there."""
+    sys.path.insert(0, str(ROOT / "mpi"))
+    from generate import record, reorder
+    from generate.header import read_standard
+
+    listed = run_command(["nm", "-D", "--defined-only", str(mpi.library(tool))], ROOT).ok().out
+    symbols = {line.split()[-1] for line in listed.splitlines()}
+    standard = read_standard()
+    wrapped = {name for name in [*standard, "Pcontrol"] if f"MPI_{name}" in symbols}
+    assert wrapped == {name for name in [*standard, "Pcontrol"] if f"PMPI_{name}" in symbols}
+    if tool == "reorder":
+        takes = {name for name, f in standard.items() if any(map(reorder.is_communicator, f.parameters))}
+        # A number must convert back to the same handle; MPI_Abort ends the job either way.
+        assert takes - wrapped == {"Abort", "Comm_c2f", "Comm_toint"}
+        return
+    reasons = {name: record.why_not(name) for name in standard}
+    assert {name for name in standard if not reasons[name]} | {"Pcontrol"} == wrapped
+    assert len(standard) == 637 and len(wrapped) == 197
+    # What is left alone transfers no data of the application, or is received, completed, or sent to a file.
+    sends = {name for name, reason in reasons.items() if reason and record.sends_data(standard[name])}
+    receiving = {"Recv", "Irecv", "Mrecv", "Imrecv", "Pack", "Unpack", "Pack_size"}
+    assert {name.removesuffix("_c") for name in sends} == receiving - {"Mrecv", "Imrecv"}
+
+
+@pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)
+def test_a_call_that_was_not_seen_is_told(mpi: Mpi, tmp_path: Path) -> None:
+    program = mpi.build("unseen.c", "-ldl")
+    linked = run_command(["ldd", str(program)], tmp_path).ok().out
+    path = next(line.split()[2] for line in linked.splitlines() if line.split()[0].startswith("libmpi"))
+    launch(mpi, 2, [program, path], tmp_path).ok()
+    for rank in range(2):
+        text = (tmp_path / "hopbyte-record" / f"rank.{rank}.hbr").read_text()
+        assert "\nunknown\tMPI_Start\ta persistent operation that no known function created\n" in text
+
+
+@with_large_counts
 def test_large_counts_and_persistent_collectives(mpi: Mpi, tmp_path: Path) -> None:
     launch(mpi, RANKS, [mpi.build("large.c")], tmp_path).ok()
     records = read_records(tmp_path / "hopbyte-record", RANKS)

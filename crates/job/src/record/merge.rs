@@ -6,7 +6,7 @@ use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{InputError, Traffic};
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_observe::traffic::{incomplete, live};
+use hopbyte_observe::traffic::{incomplete, live, unknown};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -86,6 +86,8 @@ pub struct Ranks {
     size: usize,
     /// Host and how it ended, by rank in the first world.
     ranks: BTreeMap<usize, (String, String)>,
+    /// Functions with messages that are not in the record, and the reasons, of all ranks.
+    unknown: Vec<(String, String)>,
 }
 
 impl Ranks {
@@ -131,6 +133,10 @@ impl Ranks {
         self.size = size;
         let ended = value("ended").unwrap_or("without a last line").to_owned();
         self.ranks.insert(rank, (host.to_owned(), ended));
+        let calls = text.lines().filter_map(|l| l.strip_prefix("unknown\t"));
+        let calls = calls.filter_map(|l| l.split_once('\t'));
+        self.unknown
+            .extend(calls.map(|(name, reason)| (name.to_owned(), reason.to_owned())));
         Ok(())
     }
 
@@ -166,13 +172,11 @@ impl Ranks {
             .collect()
     }
 
-    /// The note about ranks that did not end by `MPI_Finalize`, if any.
+    /// The note about ranks that did not end by `MPI_Finalize` or made calls that the recorder does not know, if any.
     pub fn incomplete(&self) -> Option<String> {
-        incomplete(
-            self.ranks
-                .iter()
-                .map(|(&rank, (_, ended))| (rank as u32, ended.as_str())),
-        )
+        let ends = self.ranks.iter();
+        incomplete(ends.map(|(&rank, (_, ended))| (rank as u32, ended.as_str())))
+            .or_else(|| unknown(self.unknown.iter()))
     }
 
     /// Number of hosts.
@@ -237,7 +241,7 @@ pub struct Merged {
     pub messages: u64,
     /// By phase.
     pub phases: Vec<PhaseRow>,
-    /// Whether every rank ended by `MPI_Finalize`.
+    /// Whether every rank ended by `MPI_Finalize` and made no call that the recorder does not know.
     pub complete: bool,
     /// Ranks that did not, whose counts are those up to their end.
     pub cut: Vec<Cut>,
@@ -369,6 +373,13 @@ mod tests {
         assert_eq!(
             ranks.incomplete().unwrap(),
             "incomplete: 1 of 3 ranks ended before MPI_Finalize (abort: 1); their counts are those up to then"
+        );
+        let strange = file(0, "finalize").replace("host", "unknown\tMPIX_A\tnew\nhost");
+        let mut whole = Ranks::default();
+        whole.add(path, &strange).unwrap();
+        assert_eq!(
+            whole.incomplete().unwrap(),
+            "incomplete: calls without messages in the record (MPIX_A on 1 ranks: new)"
         );
         assert_eq!(ranks.hosts(), 2);
         assert_eq!(

@@ -35,7 +35,7 @@ use hopbyte_fabric::{Traffic, declared};
 #[cfg(test)]
 pub(crate) use entries::LIMITS;
 pub use entries::MAX_TASKS;
-pub use record::incomplete;
+pub use record::{incomplete, unknown};
 pub use spmv::product;
 
 use entries::{content_lines, fields, is_comment, line_of};

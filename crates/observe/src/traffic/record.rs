@@ -67,7 +67,9 @@ pub(super) fn read(
     }
     let mut notes = calls.expand(source, &groups, &rules, &mut phases)?;
     let ends = heads.iter().filter(|h| !h.spawned);
-    notes.splice(0..0, incomplete(ends.map(|h| (h.rank, h.ended.as_str()))));
+    let ends = ends.map(|h| (h.rank, h.ended.as_str()));
+    let unknown = unknown(heads.iter().flat_map(|h| &h.unknown));
+    notes.splice(0..0, incomplete(ends).into_iter().chain(unknown));
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
     Ok(traffic)
@@ -104,6 +106,21 @@ pub fn incomplete<'a>(ended: impl Iterator<Item = (u32, &'a str)>) -> Option<Str
     })
 }
 
+/// A note if ranks called functions whose messages are not in the record: their names and reasons. `calls` holds the
+/// fields of each rank's `unknown` lines.
+pub fn unknown<'a>(calls: impl Iterator<Item = &'a (String, String)>) -> Option<String> {
+    let mut ranks: BTreeMap<&(String, String), u32> = BTreeMap::new();
+    for call in calls {
+        *ranks.entry(call).or_default() += 1;
+    }
+    let told: Vec<String> = ranks
+        .iter()
+        .map(|((name, reason), ranks)| format!("{name} on {ranks} ranks: {reason}"))
+        .collect();
+    let told = told.join("; ");
+    (!told.is_empty()).then(|| format!("{INCOMPLETE}calls without messages in the record ({told})"))
+}
+
 fn cells(line: Line<'_>) -> Vec<&[u8]> {
     line.bytes.split(|&b| b == b'\t').collect()
 }
@@ -116,12 +133,15 @@ struct Head {
     library: Option<Library>,
     /// How it ended: `finalize` if it is complete.
     ended: String,
+    /// Functions with messages that are not in the file, and the reasons.
+    unknown: Vec<(String, String)>,
 }
 
 impl Head {
     fn parse(text: &Text) -> Result<Self, InputError> {
         let (mut rank, mut size, mut spawned) = (None, None, false);
         let (mut last, mut library, mut ended) = (None, None, "without a word".to_owned());
+        let mut unknown = Vec::new();
         for (line, before) in text.lines().zip(0u64..) {
             if before == 0 && line.bytes != b"# hopbyte-record 2" {
                 let error = text.error_at(line, "# hopbyte-record 2");
@@ -134,6 +154,9 @@ impl Head {
                 [b"rank", n] => rank = Some((line, n)),
                 [b"size", n] => size = Some(task_count(text, line, n)?),
                 [b"spawned", flag] => spawned = flag == b"1",
+                [b"unknown", name, reason, ..] => {
+                    unknown.push((lossy(name).into_owned(), lossy(reason).into_owned()));
+                }
                 [b"ended", word, ..] => ended = lossy(word).into_owned(),
                 [b"library", name, ..] => library = Library::of_version(&lossy(name)),
                 _ => {}
@@ -161,6 +184,7 @@ impl Head {
             spawned,
             library,
             ended,
+            unknown,
         })
     }
 }

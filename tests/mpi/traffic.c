@@ -303,6 +303,11 @@ static void sized(const char *kind, int count)
     int root = size > 2 ? 2 : 0;
     size_t room = (size_t)count * (size_t)size;
     double *a = calloc(room + 1, sizeof *a), *b = calloc(room + 1, sizeof *b);
+    int *counts = calloc((size_t)size, sizeof *counts), *places = calloc((size_t)size, sizeof *places);
+    for (int i = 0; i < size; i++) {
+        counts[i] = count;
+        places[i] = i * count;
+    }
     MPI_Pcontrol(level++);
     if (strncmp(kind, "barrier@", 8) == 0) MPI_Barrier(comm);
     else if (strncmp(kind, "bcast@", 6) == 0) MPI_Bcast(a, count, MPI_DOUBLE, root, comm);
@@ -315,7 +320,12 @@ static void sized(const char *kind, int count)
     else if (strncmp(kind, "alltoall@", 9) == 0) MPI_Alltoall(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, comm);
     else if (strncmp(kind, "reduce_scatter@", 15) == 0)
         MPI_Reduce_scatter_block(a, b, count, MPI_DOUBLE, MPI_SUM, comm);
+    else if (strncmp(kind, "reduce_scatter_v@", 17) == 0) MPI_Reduce_scatter(a, b, counts, MPI_DOUBLE, MPI_SUM, comm);
+    else if (strncmp(kind, "allgatherv@", 11) == 0)
+        MPI_Allgatherv(a, count, MPI_DOUBLE, b, counts, places, MPI_DOUBLE, comm);
     else MPI_Abort(comm, 2);
+    free(counts);
+    free(places);
     free(a);
     free(b);
 }
@@ -345,7 +355,8 @@ static void one_of(const char *kind)
             kinds[i].run();
             return;
         }
-    collective(kind);
+    if (strcmp(kind, "nothing") != 0)
+        collective(kind);
 }
 
 /* kind+kind+… */

@@ -2,14 +2,9 @@
 //!
 //! Thresholds are the libraries' defaults. MPICH: Thakur, Rabenseifner, Gropp, "Optimization of Collective
 //! Communication Operations in MPICH", IJHPCA 19(1), 2005, sections 4 and 5, which are still the defaults of its
-//! `MPIR_CVAR_*_MSG_SIZE` variables. Open MPI: the fixed decisions of component `coll/tuned` from release 4.1 on for
-//! commutative operations (documented as `coll_tuned_*_algorithm`, see "Tuning collectives" in its manual).
-//! Algorithms of Open MPI that [`Algorithm`] lacks are replaced by the nearest one: trees of another arity by
-//! binomial, several chains by linear (up to seven ranks), neighbour exchange by ring, butterfly by recursive
-//! halving, reduce followed by scatter by recursive halving. If Open MPI has a fallback for fewer elements than ranks
-//! (rings), the fallback is assumed.
+//! `MPIR_CVAR_*_MSG_SIZE` variables. Open MPI: `open_mpi.rs`.
 
-use super::{Algorithm, Collective};
+use super::{Algorithm, Collective, open_mpi};
 use crate::error::{FabricError, InputError};
 use std::collections::BTreeMap;
 
@@ -48,6 +43,8 @@ impl Library {
 pub struct Algorithms {
     library: Option<Library>,
     fixed: Vec<(Collective, Algorithm)>,
+    set: Vec<(Collective, Algorithm)>,
+    doubt: Option<&'static str>,
 }
 
 impl Algorithms {
@@ -84,7 +81,7 @@ impl Algorithms {
     pub fn of(library: Library) -> Self {
         Self {
             library: Some(library),
-            fixed: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -105,19 +102,76 @@ impl Algorithms {
     /// The algorithm for `ranks` ranks and a size of `bytes` (see the module for the meaning of sizes). The default
     /// library is MPICH.
     pub fn choose(&self, collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
+        self.choose_for(collective, false, ranks, bytes)
+    }
+
+    /// The same if blocks may differ in size (`vector`: `allgatherv`, `reduce_scatter`); `bytes` is their mean.
+    pub fn choose_for(
+        &self,
+        collective: Collective,
+        vector: bool,
+        ranks: usize,
+        bytes: f64,
+    ) -> Algorithm {
         if let Some(algorithm) = self.given(collective) {
             return algorithm;
         }
+        if let Some(set) = self.set.iter().find(|s| s.0 == collective && !vector) {
+            return set.1;
+        }
         match self.library {
-            Some(Library::OpenMpi) => open_mpi(collective, ranks, bytes),
+            Some(Library::OpenMpi) => open_mpi::choose(collective, vector, ranks, bytes),
             Some(Library::Mpich) | None => mpich(collective, ranks, bytes),
         }
     }
 
+    /// Takes the library's variables of the job into account: `OMPI_MCA_coll_tuned_NAME_algorithm` selects an algorithm
+    /// where `coll_tuned_use_dynamic_rules` is set. Other variables of collectives make every choice an assumption.
+    #[must_use]
+    pub fn with_settings<'a>(mut self, settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let settings: Vec<_> = settings.collect();
+        let dynamic = settings.iter().any(|&(name, value)| {
+            name == "OMPI_MCA_coll_tuned_use_dynamic_rules"
+                && matches!(value, "1" | "true" | "yes" | "enabled")
+        });
+        for (name, value) in settings {
+            let number = name
+                .strip_prefix("OMPI_MCA_coll_tuned_")
+                .and_then(|rest| rest.strip_suffix("_algorithm"));
+            let known = number.zip(value.parse().ok());
+            match known.and_then(|(kind, number)| open_mpi::numbered(kind, number)) {
+                Some(set) if dynamic => self.set.push(set),
+                Some(_) => {}
+                None if name == "OMPI_MCA_coll_tuned_use_dynamic_rules" => {}
+                None if number.is_some() && value == "0" => {}
+                None => self.doubt = Some("the job's variables for collectives are not followed"),
+            }
+        }
+        self
+    }
+
+    /// The same rules, as an assumption for this reason.
+    #[must_use]
+    pub fn doubted(mut self, reason: Option<&'static str>) -> Self {
+        self.doubt = self.doubt.or(reason);
+        self
+    }
+
+    /// Why the library's choices are an assumption, if they are.
+    pub fn doubt(&self) -> Option<&'static str> {
+        self.doubt.filter(|_| self.library.is_some())
+    }
+
     /// Origin of the choice for `collective`.
     pub fn basis(&self, collective: Collective) -> &'static str {
+        let set = self.set.iter().any(|s| s.0 == collective);
         match (self.given(collective), self.library) {
             (Some(_), _) => "given",
+            (None, Some(_)) if set => "set by the job's variables",
+            (None, Some(Library::OpenMpi)) if self.doubt.is_some() => {
+                "assumed, as Open MPI 4.1 decides"
+            }
+            (None, Some(Library::Mpich)) if self.doubt.is_some() => "assumed, as MPICH decides",
             (None, Some(Library::OpenMpi)) => "as Open MPI decides",
             (None, Some(Library::Mpich)) => "as MPICH decides",
             (None, None) => "assumed, as MPICH decides",
@@ -163,218 +217,6 @@ fn mpich(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
         C::Scan => A::RecursiveDoubling,
     }
 }
-
-/// For groups with fewer ranks than the first number: the algorithm below each limit in bytes, and the one above all
-/// limits.
-type Row = (usize, &'static [(f64, Algorithm)], Algorithm);
-
-fn open_mpi(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
-    use Algorithm as A;
-    let bytes = match collective {
-        Collective::ReduceScatter => bytes * ranks as f64,
-        _ => bytes,
-    };
-    let rows = match collective {
-        Collective::Barrier => BARRIER,
-        Collective::Broadcast => BROADCAST,
-        Collective::Reduce => REDUCE,
-        Collective::Allreduce => ALLREDUCE,
-        Collective::Gather => GATHER,
-        Collective::Scatter => SCATTER,
-        Collective::Allgather => ALLGATHER,
-        Collective::ReduceScatter => REDUCE_SCATTER,
-        Collective::Alltoall => ALLTOALL,
-        Collective::Scan => SCAN,
-    };
-    let row = rows.iter().find(|r| ranks < r.0);
-    let chosen = row.map_or(A::Linear, |&(_, limits, beyond)| {
-        let limit = limits.iter().find(|l| bytes < l.0);
-        limit.map_or(beyond, |l| l.1)
-    });
-    // Its recursive doubling of an allgather is Bruck's algorithm if ranks are not a power of two.
-    match (collective, chosen) {
-        (Collective::Allgather, A::RecursiveDoubling) if !ranks.is_power_of_two() => A::Bruck,
-        _ => chosen,
-    }
-}
-
-const ANY: usize = usize::MAX;
-use Algorithm::{
-    Binomial, Bruck, Dissemination, Linear, Pairwise, Rabenseifner, RecursiveDoubling,
-    RecursiveHalving, Ring, ScatterAllgather,
-};
-
-const BARRIER: &[Row] = &[
-    (4, &[], RecursiveDoubling),
-    (8, &[], Linear),
-    (64, &[], RecursiveDoubling),
-    (256, &[], Dissemination),
-    (512, &[], Binomial),
-    (1024, &[], Dissemination),
-    (4096, &[], Binomial),
-    (ANY, &[], Dissemination),
-];
-
-const BROADCAST: &[Row] = &[
-    (4, &[(32.0, Ring), (256.0, Linear), (512.0, Ring)], Linear),
-    (8, &[(8192.0, Binomial)], Linear),
-    (16, &[(32_768.0, Binomial)], Linear),
-    (32, &[(1_048_576.0, Binomial)], ScatterAllgather),
-    (128, &[], Binomial),
-    (256, &[(16_384.0, Binomial), (32_768.0, Linear)], Binomial),
-    (1024, &[], Binomial),
-    (2048, &[(524_288.0, Binomial)], ScatterAllgather),
-    (ANY, &[(262_144.0, Binomial)], ScatterAllgather),
-];
-
-const REDUCE: &[Row] = &[
-    (
-        4,
-        &[
-            (16.0, Binomial),
-            (32.0, Ring),
-            (262_144.0, Linear),
-            (524_288.0, Ring),
-            (1_048_576.0, Linear),
-        ],
-        Ring,
-    ),
-    (
-        8,
-        &[
-            (4096.0, Binomial),
-            (65_536.0, Ring),
-            (262_144.0, Binomial),
-            (524_288.0, Linear),
-            (1_048_576.0, Binomial),
-        ],
-        Linear,
-    ),
-    (ANY, &[], Binomial),
-];
-
-const ALLREDUCE: &[Row] = &[
-    (
-        4,
-        &[
-            (4096.0, RecursiveDoubling),
-            (8192.0, Ring),
-            (16_384.0, RecursiveDoubling),
-            (262_144.0, Ring),
-        ],
-        Rabenseifner,
-    ),
-    (16, &[(8192.0, RecursiveDoubling)], Rabenseifner),
-    (32, &[(4096.0, RecursiveDoubling)], Rabenseifner),
-    (64, &[(128.0, RecursiveDoubling)], Rabenseifner),
-    (128, &[(262_144.0, RecursiveDoubling)], Rabenseifner),
-    (
-        256,
-        &[(131_072.0, Binomial), (262_144.0, RecursiveDoubling)],
-        Rabenseifner,
-    ),
-    (512, &[(4096.0, Binomial)], Rabenseifner),
-    (
-        2048,
-        &[(2048.0, Binomial), (16_384.0, RecursiveDoubling)],
-        Rabenseifner,
-    ),
-    (
-        4096,
-        &[(2048.0, Binomial), (16_384.0, RecursiveDoubling)],
-        Rabenseifner,
-    ),
-    (
-        ANY,
-        &[(2048.0, Binomial), (32_768.0, RecursiveDoubling)],
-        Rabenseifner,
-    ),
-];
-
-const GATHER: &[Row] = &[
-    (
-        4,
-        &[
-            (4.0, Linear),
-            (32_768.0, Binomial),
-            (65_536.0, Linear),
-            (131_072.0, Binomial),
-        ],
-        Linear,
-    ),
-    (
-        8,
-        &[(1024.0, Binomial), (8192.0, Linear), (32_768.0, Binomial)],
-        Linear,
-    ),
-    (256, &[], Binomial),
-    (512, &[(2048.0, Binomial), (8192.0, Linear)], Binomial),
-    (ANY, &[], Binomial),
-];
-
-const SCATTER: &[Row] = &[
-    (4, &[], Linear),
-    (
-        8,
-        &[(2048.0, Binomial), (4096.0, Linear), (8192.0, Binomial)],
-        Linear,
-    ),
-    (32, &[(16_384.0, Binomial)], Linear),
-    (
-        64,
-        &[(512.0, Binomial), (8192.0, Linear), (16_384.0, Binomial)],
-        Linear,
-    ),
-    (ANY, &[(512.0, Binomial)], Linear),
-];
-
-const ALLGATHER: &[Row] = &[
-    (3, &[], Linear),
-    (32, &[], RecursiveDoubling),
-    (64, &[(1024.0, RecursiveDoubling)], Ring),
-    (256, &[(512.0, RecursiveDoubling)], Ring),
-    (
-        512,
-        &[
-            (32.0, RecursiveDoubling),
-            (128.0, Bruck),
-            (1024.0, RecursiveDoubling),
-        ],
-        Ring,
-    ),
-    (
-        1024,
-        &[
-            (64.0, RecursiveDoubling),
-            (256.0, Bruck),
-            (2048.0, RecursiveDoubling),
-        ],
-        Ring,
-    ),
-    (ANY, &[(512.0, Bruck), (4096.0, RecursiveDoubling)], Ring),
-];
-
-const REDUCE_SCATTER: &[Row] = &[
-    (4, &[], Ring),
-    (32, &[(262_144.0, RecursiveHalving)], Ring),
-    (64, &[(524_288.0, RecursiveHalving)], Ring),
-    (ANY, &[], RecursiveHalving),
-];
-
-const ALLTOALL: &[Row] = &[
-    (16, &[], Linear),
-    (32, &[(4.0, Linear), (512.0, Bruck)], Linear),
-    (64, &[(512.0, Bruck)], Linear),
-    (256, &[(1024.0, Bruck), (262_144.0, Linear)], Pairwise),
-    (512, &[(1024.0, Bruck), (32_768.0, Linear)], Pairwise),
-    (1024, &[(512.0, Bruck), (262_144.0, Linear)], Pairwise),
-    (2048, &[(512.0, Bruck)], Linear),
-    (4096, &[(1024.0, Bruck)], Linear),
-    (ANY, &[(2048.0, Bruck)], Linear),
-];
-
-// Not in `tuned`: from component `basic`.
-const SCAN: &[Row] = &[(ANY, &[], Linear)];
 
 /// Algorithms used by an expansion, to be reported with the result.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,9 @@
 //! gather, scatter, allgather, all-to-all or reduce-scatter.
 
 mod choice;
+mod open_mpi;
 mod steps;
+mod trees;
 
 pub use choice::{Algorithms, Library, Used};
 
@@ -66,6 +68,32 @@ pub enum Algorithm {
     Tree,
     /// Binomial-tree scatter, then ring allgather.
     ScatterAllgather,
+    /// A complete binary tree, filled level by level.
+    Binary,
+    /// A binary tree over the ranks in order, whose top is the last rank.
+    InOrderBinary,
+    /// A tree of radix four.
+    Knomial,
+    /// A binomial tree whose root sends to the ranks 1, 2, 4, … ahead, in this order.
+    NearBinomial,
+    /// Halves of the vector down the sides of a binary tree, then exchanged.
+    SplitBinary,
+    /// Binomial-tree scatter, then allgather by recursive doubling.
+    ScatterDoubling,
+    /// Rabenseifner's with halves exchanged from near to far.
+    NearRabenseifner,
+    /// Blocks between neighbours, two at a time.
+    NeighborExchange,
+    /// Direct messages, each asked for by the root.
+    SynchronisedLinear,
+    /// Halves exchanged from near to far.
+    Butterfly,
+    /// As the library reduces, then as it broadcasts.
+    ReduceThenBroadcast,
+    /// As the library reduces, then as it scatters.
+    ReduceThenScatter,
+    /// Gathered directly, then as the library broadcasts.
+    GatherThenBroadcast,
 }
 
 /// A message of a collective, between positions in its group.
@@ -119,7 +147,7 @@ const COLLECTIVES: [(&str, Collective); 10] = [
     ("scan", Collective::Scan),
 ];
 
-const ALGORITHMS: [(&str, Algorithm); 11] = [
+const ALGORITHMS: [(&str, Algorithm); 24] = [
     ("linear", Algorithm::Linear),
     ("binomial", Algorithm::Binomial),
     ("ring", Algorithm::Ring),
@@ -131,6 +159,19 @@ const ALGORITHMS: [(&str, Algorithm); 11] = [
     ("dissemination", Algorithm::Dissemination),
     ("tree", Algorithm::Tree),
     ("scatter-allgather", Algorithm::ScatterAllgather),
+    ("binary", Algorithm::Binary),
+    ("in-order-binary", Algorithm::InOrderBinary),
+    ("knomial", Algorithm::Knomial),
+    ("near-binomial", Algorithm::NearBinomial),
+    ("split-binary", Algorithm::SplitBinary),
+    ("scatter-doubling", Algorithm::ScatterDoubling),
+    ("near-rabenseifner", Algorithm::NearRabenseifner),
+    ("neighbor-exchange", Algorithm::NeighborExchange),
+    ("synchronised-linear", Algorithm::SynchronisedLinear),
+    ("butterfly", Algorithm::Butterfly),
+    ("reduce-broadcast", Algorithm::ReduceThenBroadcast),
+    ("reduce-scatter", Algorithm::ReduceThenScatter),
+    ("gather-broadcast", Algorithm::GatherThenBroadcast),
 ];
 
 impl Collective {
@@ -178,24 +219,54 @@ impl Collective {
                 A::Binomial,
                 A::Linear,
             ],
-            Self::Broadcast => &[A::ScatterAllgather, A::Binomial, A::Ring, A::Linear],
-            Self::Reduce => &[A::Rabenseifner, A::Binomial, A::Ring, A::Linear],
+            Self::Broadcast => &[
+                A::ScatterAllgather,
+                A::Binomial,
+                A::Ring,
+                A::Linear,
+                A::ScatterDoubling,
+                A::NearBinomial,
+                A::Knomial,
+                A::Binary,
+                A::SplitBinary,
+            ],
+            Self::Reduce => &[
+                A::Rabenseifner,
+                A::Binomial,
+                A::Ring,
+                A::Linear,
+                A::Binary,
+                A::InOrderBinary,
+            ],
             Self::Allreduce => &[
                 A::Rabenseifner,
                 A::Ring,
                 A::RecursiveDoubling,
                 A::Tree,
                 A::Binomial,
+                A::NearRabenseifner,
+                A::ReduceThenBroadcast,
+                A::Linear,
             ],
-            Self::Gather | Self::Scatter => &[A::Binomial, A::Linear],
+            Self::Gather => &[A::Binomial, A::Linear, A::SynchronisedLinear],
+            Self::Scatter => &[A::Binomial, A::Linear],
             Self::Allgather => &[
                 A::Ring,
                 A::Bruck,
                 A::RecursiveDoubling,
                 A::Pairwise,
                 A::Linear,
+                A::NeighborExchange,
+                A::GatherThenBroadcast,
             ],
-            Self::ReduceScatter => &[A::Pairwise, A::Ring, A::RecursiveHalving],
+            Self::ReduceScatter => &[
+                A::Pairwise,
+                A::Ring,
+                A::RecursiveHalving,
+                A::RecursiveDoubling,
+                A::Butterfly,
+                A::ReduceThenScatter,
+            ],
             Self::Alltoall => &[A::Pairwise, A::Bruck, A::Linear],
             Self::Scan => &[A::RecursiveDoubling, A::Linear],
         }
@@ -218,6 +289,14 @@ impl Algorithm {
 }
 
 impl Algorithm {
+    /// Whether parts of it are selected by size, so that its messages are not proportional to the size.
+    pub fn is_composed(self) -> bool {
+        matches!(
+            self,
+            Self::ReduceThenBroadcast | Self::ReduceThenScatter | Self::GatherThenBroadcast
+        )
+    }
+
     /// An upper bound on the messages; a ring's repeated messages count once.
     pub fn most_messages(self, collective: Collective, ranks: usize) -> u64 {
         let n = ranks as u64;
@@ -228,7 +307,8 @@ impl Algorithm {
                 n.saturating_mul(n)
             }
             Self::Linear | Self::Binomial | Self::Ring => 2 * n,
-            Self::Tree => 4 * n,
+            Self::Tree | Self::SynchronisedLinear => 4 * n,
+            Self::NeighborExchange => n.saturating_mul(n),
             _ => n.saturating_mul(2 * rounds + 2),
         }
     }
@@ -300,6 +380,11 @@ impl Operation<'_> {
             let found = self.algorithm.name().to_owned();
             return Err(wrong("algorithm", found, self.collective.algorithm_names()));
         }
+        let neighbors = (Collective::Allgather, Algorithm::NeighborExchange);
+        if (self.collective, self.algorithm) == neighbors && n % 2 == 1 {
+            let expected = format!("an even number for {}", self.algorithm.name());
+            return Err(wrong("ranks", n.to_string(), expected));
+        }
         let halves = (Collective::Allgather, Algorithm::RecursiveDoubling);
         if (self.collective, self.algorithm) == halves && !self.ranks.is_power_of_two() {
             let expected = format!("a power of two for {}", self.algorithm.name());
@@ -353,6 +438,11 @@ impl Operation<'_> {
             (C::Scatter, A::Binomial) => out.tree(false, |s| blocks.of(s.0, s.1)),
             (C::Broadcast, A::Linear) => out.star(false, |_| whole),
             (C::Reduce, A::Linear) => out.star(true, |_| whole),
+            (C::Gather, A::SynchronisedLinear) => {
+                out.star(false, |_| 0.0);
+                out.star(true, |i| blocks.of(i, 1));
+                out.star(true, |_| 0.0);
+            }
             (C::Gather, _) => out.star(true, |i| blocks.of(i, 1)),
             (C::Scatter, _) => out.star(false, |i| blocks.of(i, 1)),
             (C::Barrier, A::Linear) => {
@@ -365,6 +455,45 @@ impl Operation<'_> {
             }
             (C::Barrier, A::RecursiveDoubling) => out.allreduce_doubling(0.0),
             (C::Barrier, _) => out.doubling_ring(false, |_, _| 0.0),
+            (C::Broadcast, A::Binary) => out.binary(false, whole),
+            (C::Broadcast, A::NearBinomial) => out.near_binomial(whole),
+            (C::Broadcast, A::Knomial) => out.knomial(whole),
+            (C::Broadcast, A::SplitBinary) => out.split_binary(whole),
+            (C::Broadcast, A::ScatterDoubling) => {
+                let part = whole / n as f64;
+                out.tree(false, |s| part * s.1 as f64);
+                out.doubling_any(|first, count| part * count.min(n - first) as f64);
+            }
+            (C::Reduce, A::Binary) => out.binary(true, whole),
+            (C::Reduce, A::InOrderBinary) => out.in_order_binary(whole),
+            (C::Allreduce, A::Linear) => {
+                out.star(true, |_| whole);
+                out.star(false, |_| whole);
+            }
+            (C::Allreduce, A::NearRabenseifner) => out.near_rabenseifner(whole),
+            (C::Allreduce, A::ReduceThenBroadcast) => {
+                self.part(out, C::Reduce, whole);
+                self.part(out, C::Broadcast, whole);
+            }
+            (C::Allgather, A::NeighborExchange) => out.neighbor_exchange(&blocks),
+            (C::Allgather, A::GatherThenBroadcast) => {
+                out.star(true, |i| blocks.of(i, 1));
+                self.part(out, C::Broadcast, blocks.of(0, n));
+            }
+            (C::ReduceScatter, A::Butterfly) => {
+                out.butterfly(&blocks, matches!(self.sizes, Sizes::Each(_)));
+            }
+            (C::ReduceScatter, A::RecursiveDoubling) => {
+                let all = blocks.of(0, n);
+                out.doubling_any(|first, count| all - blocks.of(first, count.min(n - first)));
+            }
+            (C::ReduceScatter, A::ReduceThenScatter) => {
+                self.part(out, C::Reduce, blocks.of(0, n));
+                match self.sizes {
+                    Sizes::Same(block) => self.part(out, C::Scatter, block),
+                    _ => out.star(false, |i| blocks.of(i, 1)),
+                }
+            }
             (C::Broadcast, A::Ring) | (C::Scan, A::Linear) => out.chain(false, whole),
             (C::Reduce, A::Ring) => out.chain(true, whole),
             (C::Broadcast, _) => {
@@ -412,6 +541,18 @@ impl Operation<'_> {
             (C::Alltoall, algorithm) => self.alltoall(out, algorithm, &blocks),
             (C::Scan, _) => out.scan(whole),
         }
+    }
+
+    /// A collective that Open MPI calls within another, from rank 0.
+    fn part(&self, out: &mut Out<'_, impl FnMut(Step)>, collective: Collective, bytes: f64) {
+        let part = Operation {
+            collective,
+            algorithm: open_mpi::choose(collective, false, out.n, bytes),
+            ranks: self.ranks,
+            root: 0,
+            sizes: Sizes::Same(bytes),
+        };
+        part.expand(out);
     }
 
     fn alltoall(&self, out: &mut Out<'_, impl FnMut(Step)>, algorithm: Algorithm, blocks: &Blocks) {

@@ -49,7 +49,7 @@ pub(super) struct Out<'a, F> {
 }
 
 impl<F: FnMut(Step)> Out<'_, F> {
-    fn send(&mut self, from: usize, to: usize, bytes: f64) {
+    pub fn send(&mut self, from: usize, to: usize, bytes: f64) {
         self.repeat(from, to, bytes, 1);
     }
 
@@ -64,7 +64,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         });
     }
 
-    fn swap(&mut self, a: usize, b: usize, bytes: f64) {
+    pub fn swap(&mut self, a: usize, b: usize, bytes: f64) {
         self.send(a, b, bytes);
         self.send(b, a, bytes);
     }
@@ -177,7 +177,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
     }
 
     /// Active ranks after reduction to a power of two: position of the `j`th.
-    fn core_rank(&self, core: usize, j: usize) -> usize {
+    pub fn core_rank(&self, core: usize, j: usize) -> usize {
         let rest = self.n - core;
         if j < rest { 2 * j + self.odd } else { j + rest }
     }
@@ -251,7 +251,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
-    fn core_swaps(&mut self, core: usize, mask: usize, bytes: f64) {
+    pub fn core_swaps(&mut self, core: usize, mask: usize, bytes: f64) {
         for j in (0..core).filter(|j| j & mask == 0) {
             let (a, b) = (self.core_rank(core, j), self.core_rank(core, j | mask));
             self.swap(a, b, bytes);

@@ -99,13 +99,17 @@ fn bytes_are_conserved() {
         use Algorithm as A;
         let exact = match (o.collective, o.algorithm) {
             (Collective::Scan, A::RecursiveDoubling) => false,
-            (Collective::Broadcast, A::ScatterAllgather)
+            (Collective::Broadcast, A::ScatterAllgather | A::ScatterDoubling)
+            | (Collective::Allgather, A::GatherThenBroadcast)
+            | (Collective::ReduceScatter, A::RecursiveDoubling | A::ReduceThenScatter)
             | (Collective::Gather | Collective::Scatter, A::Binomial)
             | (Collective::Alltoall, A::Bruck)
             | (Collective::Allreduce, A::RecursiveDoubling)
             | (Collective::Reduce, _) => false,
-            (Collective::Allreduce, A::Rabenseifner)
-            | (Collective::ReduceScatter, A::RecursiveHalving) => o.ranks.is_power_of_two(),
+            (Collective::Allreduce, A::Rabenseifner | A::NearRabenseifner)
+            | (Collective::ReduceScatter, A::RecursiveHalving | A::Butterfly) => {
+                o.ranks.is_power_of_two()
+            }
             _ => true,
         };
         if exact {
@@ -296,17 +300,20 @@ fn rules_are_those_of_the_library_except_where_one_is_given() {
     use Algorithm as A;
     use Collective as C;
     let open_mpi = Algorithms::of(Library::OpenMpi);
-    // From the tables cited in choice.rs.
+    // From the tables of open_mpi.rs.
     for (collective, ranks, bytes, expected) in [
-        (C::Allreduce, 64, 1e6, A::Rabenseifner),
+        (C::Allreduce, 64, 1e6, A::NearRabenseifner),
+        (C::Allreduce, 40, 200.0, A::Linear),
+        (C::Allgather, 33, 2000.0, A::Ring),
+        (C::Reduce, 5, 800.0, A::Binary),
         (C::Allreduce, 64, 262_143.0, A::RecursiveDoubling),
         (C::Allreduce, 5, 200.0, A::RecursiveDoubling),
         (C::Scan, 64, 1e6, A::Linear),
         (C::Alltoall, 64, 1023.0, A::Bruck),
         (C::Alltoall, 64, 1024.0, A::Linear),
         (C::Allgather, 12, 24.0, A::Bruck),
-        (C::ReduceScatter, 16, 16_384.0, A::Ring),
-        (C::Broadcast, 16, 1_048_576.0, A::ScatterAllgather),
+        (C::ReduceScatter, 16, 16_384.0, A::RecursiveHalving),
+        (C::Broadcast, 16, 1_048_576.0, A::ScatterDoubling),
     ] {
         let chosen = open_mpi.choose(collective, ranks, bytes);
         assert_eq!(chosen, expected, "{collective:?} {ranks} {bytes}");
@@ -361,4 +368,30 @@ fn recursive_halving_folds_the_rest() {
     assert_eq!(into(1), 31.0 + 7.0 + 3.0);
     assert_eq!(into(0), 1.0);
     assert_eq!(into(4), 24.0 + 16.0);
+}
+
+#[test]
+fn the_jobs_variables_are_followed() {
+    use Algorithm as A;
+    use Collective as C;
+    let rules = |settings: &[(&'static str, &'static str)]| {
+        Algorithms::of(Library::OpenMpi).with_settings(settings.iter().copied())
+    };
+    let set = rules(&[
+        ("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"),
+        ("OMPI_MCA_coll_tuned_allreduce_algorithm", "4"),
+        ("OMPI_MCA_coll_tuned_bcast_algorithm", "0"),
+    ]);
+    assert_eq!(set.choose(C::Allreduce, 64, 1e6), A::Ring);
+    assert_eq!(set.basis(C::Allreduce), "set by the job's variables");
+    assert_eq!(set.basis(C::Broadcast), "as Open MPI decides");
+    // Without dynamic rules the library does not look at the other variable.
+    let unused = rules(&[("OMPI_MCA_coll_tuned_allreduce_algorithm", "4")]);
+    assert_eq!(unused.choose(C::Allreduce, 64, 1e6), A::NearRabenseifner);
+    let unknown = rules(&[("OMPI_MCA_coll", "^tuned")]);
+    assert!(unknown.doubt().is_some());
+    assert_eq!(unknown.basis(C::Scan), "assumed, as Open MPI 4.1 decides");
+    // The user's word counts most.
+    let given = set.with(C::Allreduce, A::Tree);
+    assert_eq!(given.choose(C::Allreduce, 64, 1e6), A::Tree);
 }

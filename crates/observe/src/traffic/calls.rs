@@ -138,12 +138,17 @@ impl<'a> Calls<'a> {
             let all = most.saturating_mul(here as u64);
             uneven = uneven.saturating_add(all.saturating_sub(made));
             let mean = mean(&parts);
-            let algorithm = rules.choose(alike.collective, members.len(), mean);
+            let (ranks, vector) = (members.len(), alike.vector);
+            let algorithm = rules.choose_for(alike.collective, vector, ranks, mean);
             let what = (alike.collective, algorithm);
             let of = (members.len() as u32, mean);
             used.add(what, rules.basis(alike.collective), of, most);
-            // Every algorithm is linear in the bytes, so calls of one algorithm can be expanded together.
-            let size = Size::Exact(0);
+            // Other algorithms are linear in the bytes, so their calls can be expanded together.
+            let size = if algorithm.is_composed() {
+                alike.size
+            } else {
+                Size::Exact(0)
+            };
             let key = (Alike { size, ..alike }, algorithm.name());
             let (_, sum) = merged.entry(key).or_insert((algorithm, Parts::new()));
             add(sum, parts);
@@ -163,6 +168,9 @@ impl<'a> Calls<'a> {
             expand(alike, *algorithm, members, parts, phases)?;
         }
         let mut notes = used.lines();
+        if let Some(doubt) = rules.doubt().filter(|_| !notes.is_empty()) {
+            notes.push(format!("algorithms of collectives are assumed: {doubt}"));
+        }
         let mut say = |count: u64, what: &str| {
             if count > 0 {
                 notes.push(format!("{count} collective calls {what}"));

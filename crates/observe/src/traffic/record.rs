@@ -33,7 +33,9 @@ pub(super) fn read(
         return Err(error.into());
     };
     let tasks = first.size;
-    let rules = rules.clone().or(first.library);
+    let settings = first.settings.iter().map(|(n, v)| (n.as_str(), v.as_str()));
+    let rules = rules.clone().or(first.library).with_settings(settings);
+    let rules = rules.doubted(doubt(world.clone().map(|(_, head)| head)));
     let mut ranks = BTreeSet::new();
     let mut groups = Groups::new();
     let mut members = 0;
@@ -73,6 +75,28 @@ pub(super) fn read(
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
     Ok(traffic)
+}
+
+/// Why the decisions of the library that wrote the record may not be the known ones, if they may not.
+fn doubt<'a>(mut heads: impl Iterator<Item = &'a Head>) -> Option<&'static str> {
+    let first = heads.next()?;
+    let several = heads.any(|h| h.host != first.host);
+    match (first.library, first.release) {
+        (Some(Library::OpenMpi), Some(release)) if release < (4, 1) => {
+            Some("Open MPI before 4.1 decides by other tables")
+        }
+        (Some(Library::OpenMpi), Some(release)) if release >= (5, 0) && several => {
+            Some("Open MPI 5 uses hierarchical algorithms (han) between hosts")
+        }
+        _ => None,
+    }
+}
+
+/// Major and minor release of a text such as `Open MPI v4.1.4, package: …`.
+fn release(version: &str) -> Option<(u32, u32)> {
+    let digits = version.split('v').nth(1)?;
+    let mut numbers = digits.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Start of the note about ranks that ended before `MPI_Finalize`.
@@ -131,6 +155,11 @@ struct Head {
     size: usize,
     spawned: bool,
     library: Option<Library>,
+    /// Major and minor release of Open MPI.
+    release: Option<(u32, u32)>,
+    host: String,
+    /// Variables that select algorithms of collectives.
+    settings: Vec<(String, String)>,
     /// How it ended: `finalize` if it is complete.
     ended: String,
     /// Functions with messages that are not in the file, and the reasons.
@@ -141,7 +170,8 @@ impl Head {
     fn parse(text: &Text) -> Result<Self, InputError> {
         let (mut rank, mut size, mut spawned) = (None, None, false);
         let (mut last, mut library, mut ended) = (None, None, "without a word".to_owned());
-        let mut unknown = Vec::new();
+        let (mut unknown, mut settings) = (Vec::new(), Vec::new());
+        let (mut version, mut host) = (None, String::new());
         for (line, before) in text.lines().zip(0u64..) {
             if before == 0 && line.bytes != b"# hopbyte-record 2" {
                 let error = text.error_at(line, "# hopbyte-record 2");
@@ -158,7 +188,14 @@ impl Head {
                     unknown.push((lossy(name).into_owned(), lossy(reason).into_owned()));
                 }
                 [b"ended", word, ..] => ended = lossy(word).into_owned(),
-                [b"library", name, ..] => library = Library::of_version(&lossy(name)),
+                [b"library", name, ..] => {
+                    library = Library::of_version(&lossy(name));
+                    version = release(&lossy(name));
+                }
+                [b"host", name, ..] => host = lossy(name).into_owned(),
+                [b"setting", name, value, ..] => {
+                    settings.push((lossy(name).into_owned(), lossy(value).into_owned()));
+                }
                 _ => {}
             }
             last = Some((line, before));
@@ -183,6 +220,9 @@ impl Head {
             size,
             spawned,
             library,
+            release: version,
+            host,
+            settings,
             ended,
             unknown,
         })

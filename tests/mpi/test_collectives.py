@@ -100,7 +100,7 @@ def test_bytes_by_pair_of_open_mpi_5(case: tuple[str, str, int], base: Path, tmp
 SET = [
     ("allreduce", "allreduce", 2),
     ("allreduce", "allreduce", 4),
-    ("bcast", "bcast", 2),
+    ("bcast", "bcast", 3),
     ("bcast", "bcast", 4),
     ("bcast", "bcast", 7),
     ("bcast", "bcast", 8),

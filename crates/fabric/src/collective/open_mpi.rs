@@ -140,9 +140,9 @@ pub(super) fn numbered(name: &str, number: u32) -> Option<(Collective, Algorithm
         _ => return None,
     };
     let at = number.checked_sub(1)? as usize;
-    // A double ring for barriers has no counterpart.
     let known = *list.get(at)?;
-    ((name, number) != ("barrier", 2)).then_some((collective, known))
+    // A double ring for barriers, and several chains (four by default where the algorithm is set), have no counterpart.
+    (!matches!((name, number), ("barrier" | "bcast" | "reduce", 2))).then_some((collective, known))
 }
 
 const ANY: usize = usize::MAX;

@@ -391,6 +391,11 @@ fn the_jobs_variables_are_followed() {
     let unknown = rules(&[("OMPI_MCA_coll", "^tuned")]);
     assert!(unknown.doubt().is_some());
     assert_eq!(unknown.basis(C::Scan), "assumed, as Open MPI 4.1 decides");
+    let chains = rules(&[
+        ("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"),
+        ("OMPI_MCA_coll_tuned_bcast_algorithm", "2"),
+    ]);
+    assert!(chains.doubt().is_some());
     // The user's word counts most.
     let given = set.with(C::Allreduce, A::Tree);
     assert_eq!(given.choose(C::Allreduce, 64, 1e6), A::Tree);

@@ -569,6 +569,8 @@ impl Gathering {
     /// reconnect and send them again.
     pub fn next(&mut self, now_ns: u64, kept: bool) {
         self.block.clear();
+        // Without a store no log ends.
+        self.segment.ends |= self.members.has_many_retired();
         if std::mem::take(&mut self.segment.ends) {
             self.segment.number += 1;
             self.members.begin_segment();

@@ -284,5 +284,6 @@ fn a_flood_of_names_takes_no_memory_and_no_names() {
             return;
         }
     }
-    panic!("{:?}", collector.closings.lock().unwrap().last());
+    let closings = collector.closings.lock().unwrap();
+    panic!("{:?}", &closings[closings.len() - 3..]);
 }

@@ -140,6 +140,11 @@ impl Members {
         self.retired.push(id);
     }
 
+    /// Whether so many names were dropped that their numbers are needed again.
+    pub(super) fn has_many_retired(&self) -> bool {
+        self.retired.len() >= MOST_NEWCOMERS
+    }
+
     /// A segment begins: numbers of dropped names may be used again.
     pub(super) fn begin_segment(&mut self) {
         self.free.append(&mut self.retired);

@@ -492,6 +492,29 @@ fn clocks_that_step_are_named_and_nothing_stops() {
     assert_eq!(close(&mut g, now + 2 * SECOND, &mut cluster).reported, 1);
 }
 
+/// Hellos of many names to a collector without a store, whose segments do not end by themselves.
+#[test]
+fn names_without_a_report_use_up_no_numbers() {
+    let mut g = gathering(&[]);
+    let mut cluster = Cluster::default();
+    let from = Channel::Datagrams("127.0.0.1:1".parse().unwrap());
+    for tick in T0..T0 + 20 {
+        for n in 0..2000 {
+            let hello = Hello {
+                node: format!("n{tick}-{n}"),
+                boot: 1,
+                start: 1,
+                period_ns: SECOND,
+            };
+            g.hello(&hello, from, tick * SECOND).unwrap();
+        }
+        close(&mut g, tick * SECOND + SECOND / 4, &mut cluster);
+    }
+    let (names, numbers) = (g.members().len(), g.members().all.len());
+    assert_eq!(names, 4096);
+    assert!(numbers < 3 * 4096, "{numbers} numbers of 40,000 names");
+}
+
 #[test]
 fn what_is_wrong_is_refused_with_a_sentence() {
     let mut g = gathering(&["a"]);

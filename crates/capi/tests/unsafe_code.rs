@@ -189,7 +189,7 @@ fn threads_share_objects() {
             });
         }
     });
-    // SAFETY: nobody uses them any more.
+    // SAFETY: no other reference to them exists.
     unsafe {
         hopbyte_oracle_close(oracle);
         hopbyte_machine_close(machine);

@@ -135,7 +135,7 @@ fn a_subnet_and_its_tables_say_the_same_routes() {
     }
 }
 
-/// Leaves at several heights: what is written is the tree that was read.
+/// Leaves at several heights: the written tree equals the one that was read.
 #[test]
 fn unbalanced_trees_go_to_slurm() {
     for conf in [

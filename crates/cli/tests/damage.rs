@@ -1,4 +1,4 @@
-//! Damaged stores on the command line: what is sound is read, what is damaged is said, and the exit code is 1.
+//! Damaged stores on the command line: sound blocks are read, damage is reported, and the exit code is 1.
 
 #![allow(clippy::unwrap_used)]
 

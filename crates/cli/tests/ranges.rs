@@ -422,7 +422,7 @@ fn interrupt(child: &Child) {
 }
 
 /// A search for long, with its answer in `answer` and its messages in `errors`: an answer of thousands of ranks does not
-/// fit into a pipe that nobody reads.
+/// fit into a pipe without a reader.
 fn long_search(folder: &Path) -> Child {
     let file = |name: &str| fs::File::create(folder.join(name)).unwrap();
     Command::new(env!("CARGO_BIN_EXE_hopbyte"))

@@ -127,7 +127,7 @@ impl Output {
         let synced = file.and_then(|mut file| file.sync());
         let renamed = synced.and_then(|()| disk.rename(&self.temporary, &self.path));
         renamed.inspect_err(|_| {
-            // What stays is replaced by the next attempt.
+            // A remaining file is replaced by the next attempt.
             let _ = disk.remove(&self.temporary);
         })?;
         let folder = self.path.parent().filter(|p| !p.as_os_str().is_empty());
@@ -138,7 +138,7 @@ impl Output {
     /// Removes the temporary file after an error.
     pub(crate) fn discard(self, disk: &dyn Disk) {
         drop(self.writer);
-        // What stays is replaced by the next attempt.
+        // A remaining file is replaced by the next attempt.
         let _ = disk.remove(&self.temporary);
     }
 }

@@ -33,7 +33,7 @@ pub fn put(values: &Values, base: Option<&Values>, out: &mut Vec<u8>) {
 /// Callback with a counter's number, old value and new value.
 type Leapt<'a> = &'a mut dyn FnMut(usize, u64, u64);
 
-/// Increases from here on are worth comparing with the link's speed: ten times what a 10 Gb/s link carries in a second,
+/// Increases from here on are worth comparing with the link's speed: ten times the bytes of a 10 Gb/s link in a second,
 /// above the load of most links, so that the comparison is rare.
 const LEAP: u64 = 1 << 34;
 

@@ -165,7 +165,7 @@ impl Stream {
         }
     }
 
-    /// Whether what was read of a store so far is sound, and a sentence for every log that is not, once.
+    /// Whether the blocks read so far are sound, and a sentence for every damaged log, once.
     pub fn is_sound(&mut self) -> (bool, Vec<String>) {
         match &mut self.way {
             Way::Store(replay) => {

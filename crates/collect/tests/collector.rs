@@ -428,7 +428,7 @@ fn a_full_disk_stops_no_tick_and_costs_no_report() {
     assert!(collector.closings.lock().unwrap().len() >= before + 3);
     disk.fail(0..0, disk::Fault::Full);
     collector.noted("writable again after");
-    // The agent is asked to connect anew, and sends again what was not acknowledged.
+    // The agent is asked to connect anew, and sends unacknowledged reports again.
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
     assert!(rest.is_empty(), "nothing was acknowledged meanwhile");

@@ -1,4 +1,4 @@
-//! More agents than processor time: ticks close at their deadline, what is late is kept, and the collector recovers.
+//! More agents than processor time: ticks close at their deadline, late reports are kept, and the collector recovers.
 //!
 //! The collector is a process of its own, limited by a throttle that stops and continues it by signals (like
 //! `cpulimit`; no cgroup and no root needed). The sample has 500 agents at an eightieth of a core, so that an agent has

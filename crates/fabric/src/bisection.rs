@@ -1,4 +1,4 @@
-//! Capacities of trees whose description has none: full bisection, or what the user says.
+//! Capacities of trees whose description has none: full bisection, or as given by the user.
 
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, RouterId};
@@ -27,7 +27,7 @@ impl AssumedRates {
         }
     }
 
-    /// What is assumed, as a sentence.
+    /// The assumption, as a sentence.
     pub fn describe(&self) -> String {
         let above = if self.uplink_ratio > 1.0 {
             format!("{}:1 oversubscribed uplinks", self.uplink_ratio)

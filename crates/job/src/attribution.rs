@@ -44,7 +44,7 @@ pub struct Attribution {
     pub unroutable: usize,
 }
 
-/// What a job put on every link: estimate, most by senders, most by receivers.
+/// Bytes of a job on every link: estimate, upper bounds by senders and by receivers.
 struct JobLoad {
     estimate: Vec<f64>,
     sent: Vec<f64>,
@@ -197,7 +197,7 @@ impl Attribution {
         }
     }
 
-    /// What is assumed or missing.
+    /// Assumptions and missing input.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "assumed: a job's nodes send to each other, in proportion to what each received".into(),
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(of.unexplained_bytes, Some(0.0));
         let first = f.find_link("r0 X+").unwrap();
         assert_eq!(all.crossing(first), ["a"]);
-        // What no listed job sent is named as the rest.
+        // Bytes that no listed job sent are named as the rest.
         let more = all.link(link, Some(12e9));
         assert_eq!(more.unexplained_bytes, Some(2e9));
         assert_eq!((all.unread, all.unroutable), (0, 0));

@@ -31,7 +31,7 @@ const TOLERANCE: f64 = 0.2;
 /// Jobs named of a cause.
 const JOBS: usize = 8;
 
-/// What is wrong with a component.
+/// A component's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -41,7 +41,7 @@ pub enum Kind {
     Lanes,
     /// More transmission errors than a healthy link has.
     Errors,
-    /// A node or its adapter does not take what arrives.
+    /// A node or its adapter does not drain its arrivals.
     SlowReceiver,
     /// It carries less than it could while traffic waits for it.
     Slow,
@@ -66,7 +66,7 @@ impl Kind {
 /// A cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
-    /// What is wrong.
+    /// The fault.
     pub fault: Kind,
     /// Kind of component: link, cable, host link, host, router.
     pub kind: &'static str,
@@ -74,7 +74,7 @@ pub struct Cause {
     pub name: String,
     /// Components that the counters cannot tell from it.
     pub or: Vec<String>,
-    /// Two sentences: what it shows, and what others show.
+    /// Two sentences: its own counters, and those of comparable components.
     pub evidence: [String; 2],
     /// Links that wait behind it.
     pub waiting_links: usize,
@@ -99,11 +99,11 @@ pub struct Blame {
     pub links_waiting: usize,
     /// Causes, the most severe first.
     pub causes: Vec<Cause>,
-    /// What these counters cannot show.
+    /// Faults that these counters cannot show.
     pub not_judged: Vec<String>,
 }
 
-/// What a link shows.
+/// Symptoms of a link.
 struct View<'a> {
     fabric: &'a Fabric,
     state: &'a LinkState,
@@ -551,7 +551,7 @@ mod tests {
                 .unwrap();
             let router = RouterId::of(random.below(fabric.routers().len()));
             let mut stall = |l: LinkId, share: f64| state.credit_stall_ratio.set(l, Some(share));
-            // Links into a router wait for what leaves it.
+            // Links into a router wait for its departures.
             let before = |end: End| -> Vec<LinkId> {
                 fabric
                     .link_ids()

@@ -131,7 +131,7 @@ fn rounds(usual: usize) -> usize {
     given.and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
-/// Evidence in the rates: what a likelihood of the known noise could see at best.
+/// Evidence in the rates: the most that a likelihood with the known noise can detect.
 fn evidence(healthy: &[f64], now: &[f64]) -> f64 {
     let of = |(h, n): (&f64, &f64)| 0.5 * ((n / h).ln().min(0.0) / NOISE).powi(2);
     healthy.iter().zip(now).map(of).sum()

@@ -1,4 +1,4 @@
-//! What parts of a machine force on any placement: cuts between parts, and distances around a router.
+//! Bounds from parts of a machine that hold for any placement: cuts between parts, and distances around a router.
 //!
 //! A part holds a known number of tasks and is left over links of known capacity, so the bytes that must cross between
 //! parts of such sizes take a time on some of these links. And around any router only so many slots are so near, so a task

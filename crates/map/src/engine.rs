@@ -493,7 +493,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         );
         state.trials += trials;
         state.effort.charge(trials, true);
-        // What a stage on another graph or cost has found so far may be worse than what it finds a little later.
+        // The best of a stage on another graph or cost may be worse now than a little later.
         let direct = match self.problem.objective {
             Objective::RouteCost(_) => !grouped,
             Objective::HopBytes => !self.grouped(),

@@ -13,7 +13,7 @@ const COLD: f64 = 1e-2;
 /// Share of the budget after which only improvements are accepted.
 const COOLED: f64 = 0.9;
 
-/// What ends a search early: a flag, or a point in time.
+/// The end of a search before its plan: a flag, or a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stop {
     pub(crate) flag: Option<&'static AtomicBool>,
@@ -105,7 +105,7 @@ impl Effort {
         }
     }
 
-    /// Takes trials off what is left.
+    /// Takes trials off the rest.
     pub(crate) fn charge(&mut self, trials: u64, cheap: bool) {
         let many = if cheap { LINEAR_TRIALS } else { 1 };
         self.left = self.left.saturating_sub(trials.div_ceil(many));

@@ -42,7 +42,7 @@ pub(crate) struct Weights {
     pub(crate) limits: Limits,
 }
 
-/// What a placement may not exceed beside the objective.
+/// Limits of a placement beside the objective.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Time of the links outside the objective.

@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// What the HTTP servers of a process have in common.
+/// Common parts of the HTTP servers of a process.
 pub struct Doors<'a> {
     /// File with the secret of the cluster, which no token may be.
     pub cluster: Option<&'a Path>,

@@ -86,7 +86,7 @@ impl Exchange {
         };
     }
 
-    /// Nobody listens at the collector's address.
+    /// The collector's address has no listener.
     fn unheard(&mut self) {
         self.known = Known::No;
     }

@@ -134,7 +134,7 @@ impl Disk {
         self.reader = Cluster::default();
     }
 
-    /// A collector starts: what it remembers. The half of a block is cut.
+    /// State that a starting collector remembers. The half of a block is cut.
     pub fn open(&mut self) -> Result<Arc<Vec<Remembered>>, String> {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -154,7 +154,7 @@ impl Disk {
         Ok(remembered)
     }
 
-    /// Writes the store to files, opens it, and reads it: it holds what was stored.
+    /// Writes the store to files, opens it, and reads it: it holds the stored reports.
     fn written(&self) -> Result<Vec<Remembered>, String> {
         let folder = tempfile::tempdir().unwrap();
         let keeping = Keeping {

@@ -176,7 +176,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What the stream stored is in the store.
+    /// Messages stored by the stream are in the store.
     fn complete(&self) -> Result<(), String> {
         let all: BTreeSet<Number> = self.packets.iter().map(|p| p.1).collect();
         match all.iter().find(|n| !self.disk.stored.contains_key(n)) {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
 const T0: u64 = 1_800_000_000 * SECOND;
-/// The port from which others send what they recorded; agents have the ports above.
+/// The port from which attackers send recorded packets; agents have the ports above.
 const OTHER: u16 = 1000;
 /// Ticks after which, while nothing fails, every report arrives: the name of an agent that is silent is free after three.
 const HEARD_AFTER: u64 = 6;

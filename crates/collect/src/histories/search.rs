@@ -17,7 +17,7 @@ pub trait State: Clone {
     /// Takes a step of a history; the error is the promise that it breaks.
     fn step(&mut self, event: Self::Event) -> Result<(), String>;
 
-    /// Lets the system run without faults: what was read so far is kept in time.
+    /// Lets the system run without faults: readings so far are stored in time.
     fn settle(self) -> Result<(), String>;
 }
 

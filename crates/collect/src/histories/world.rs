@@ -377,7 +377,7 @@ impl World {
         self.send();
     }
 
-    /// Sends what the session has to send, as the agent's link does.
+    /// Sends the session's pending frames, as the agent's link does.
     fn send(&mut self) {
         let Some(at) = self.wire else { return };
         self.session.open();

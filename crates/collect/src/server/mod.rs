@@ -372,7 +372,7 @@ impl Server {
                     }
                 });
             }
-            // Ticks go on for viewers; agents keep what is not acknowledged.
+            // Ticks go on for viewers; agents keep unacknowledged reports.
             Kept::Failing(warning) => {
                 self.warnings.extend(warning);
                 self.gathering.next(now, false);
@@ -525,7 +525,7 @@ impl Server {
         }
     }
 
-    /// Reads what a connection has; with `to_end`, until it has no more.
+    /// Reads the available bytes of a connection; with `to_end`, until there are no more.
     fn read(&mut self, slot: u32, to_end: bool, now: u64) {
         let mut room = std::mem::take(&mut self.room);
         while let Some(connection) = &mut self.connections[slot as usize] {

@@ -84,7 +84,7 @@ pub(super) fn keep(
 }
 
 impl Server {
-    /// Asks all agents to send again what was not stored. Their reports of this tick are among it: sequence numbers
+    /// Asks all agents to send unstored reports again. Their reports of this tick are among it: sequence numbers
     /// have no gaps in the store.
     pub(super) fn recover(&mut self, now: u64) {
         self.gathering.begin_segment();

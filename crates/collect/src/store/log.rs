@@ -143,7 +143,7 @@ impl Log {
         Ok(())
     }
 
-    /// Cuts what a failed write left. A complete block that was not acknowledged would be stored twice.
+    /// Cuts the rest of a failed write. A complete block that was not acknowledged would be stored twice.
     pub fn undo(&mut self) -> io::Result<()> {
         if self.torn {
             self.file.cut(self.bytes)?;

@@ -60,7 +60,7 @@ impl Default for Keeping {
     }
 }
 
-/// What a store did since it was opened.
+/// Counts of a store since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Ticks that were stored.
@@ -412,7 +412,7 @@ impl Drop for Store {
 const LOOK_BACK: usize = 32;
 const LOOK_BACK_BYTES: u64 = 1 << 30;
 
-/// The collector goes on: to lose what is reported now would cost more.
+/// The collector goes on: losing current reports would cost more.
 fn unread(log: &Path, error: &io::Error) -> String {
     format!(
         "store: {}: {error}; reports in it that were not acknowledged may be stored twice",

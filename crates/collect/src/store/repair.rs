@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A repaired log.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What was damaged.
+    /// The damage.
     pub damage: Damage,
     /// Path of the original, if it was moved aside. An unfinished last block is cut without that.
     pub original: Option<PathBuf>,

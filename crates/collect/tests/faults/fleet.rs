@@ -69,7 +69,7 @@ impl Fleet {
         self.connect(now_ns);
     }
 
-    /// All agents connect, and learn what is stored.
+    /// All agents connect, and receive the number of their last stored report.
     fn connect(&mut self, now_ns: u64) {
         for n in 0..self.nodes.len() {
             let hello = self.nodes[n].hello.clone();

@@ -283,7 +283,7 @@ fn a_disk_that_is_full_for_good_keeps_what_it_has() {
     content(folder.path()).has_all(&acknowledged, "full");
 }
 
-/// Opens what a power cut left; returns the content before and after.
+/// Opens the files after a power cut; returns the content before and after.
 fn after_cut(log: &[Change], count: usize, loss: Loss, from: &Path) -> (Content, Content) {
     let folder = tempfile::tempdir().unwrap();
     cut(log, count, loss, from, folder.path());

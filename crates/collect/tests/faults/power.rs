@@ -1,4 +1,4 @@
-//! What a disk may hold after a power cut: everything that was synced, and any part of the rest.
+//! Possible contents of a disk after a power cut: everything that was synced, and any part of the rest.
 
 use super::disk::Change;
 use hopbyte_fabric::random::Random;

@@ -156,7 +156,7 @@ fn named(fabric: &Fabric, component: Component) -> String {
     format!("{} {}", component.kind(), component.name(fabric))
 }
 
-/// The analysis of measured paths: what `hopbyte probe analyse` answers.
+/// The analysis of measured paths: the answer of `hopbyte probe analyse`.
 pub fn analyse(
     fabric: &Fabric,
     routing: &Routing,

@@ -450,7 +450,7 @@ fn hypotheses(
     components: &BTreeMap<Component, Vec<usize>>,
 ) -> (Vec<Suspect>, Vec<Hypothesis>) {
     let (mut suspects, mut list) = (Vec::new(), Vec::new());
-    // What a link carries for a path at full strength.
+    // Bytes of a link for a path at full strength.
     let carried = |i: usize, l: LinkId| {
         baseline.efficiency * fabric.link(l).capacity().0 / loads.on_link(&paths[i], l)
     };

@@ -39,7 +39,7 @@ impl Jobs {
         nodes
     }
 
-    /// What of a file was not used.
+    /// Unused parts of a file.
     pub fn notes(&self, file: &Path) -> Vec<String> {
         let name = file.display();
         let unmatched = format!(

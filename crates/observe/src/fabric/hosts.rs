@@ -45,7 +45,7 @@ pub fn attach(machine: Machine, options: &[String]) -> Result<Machine, ObserveEr
         .map(|(name, nodes)| (name.to_owned(), nodes))
         .collect();
     let mut record: Option<HostsRecord> = None;
-    // Lists first: the others take what is left.
+    // Lists first: the others take the rest.
     let (listed, open): (Vec<&String>, Vec<&String>) =
         options.iter().partition(|o| o.contains('@'));
     for option in listed.into_iter().chain(open) {

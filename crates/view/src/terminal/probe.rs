@@ -88,7 +88,7 @@ pub fn probe_text(record: &Analysis, colour: bool) -> String {
     out
 }
 
-/// What the measurements do not tell apart, and which transfer would.
+/// Components that the measurements do not tell apart, and the transfer that would.
 fn undecided(c: &ComponentRow) -> String {
     let or = c.or.join(" or ");
     let mut text = format!("\ncannot tell {} {} from {or}", c.kind, c.name);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// Maximum number of jobs in a list.
 const MOST: usize = 1 << 20;
-/// What a list of jobs may be.
+/// Formats of job lists.
 const EXPECTED: &str =
     "jobs: JSON of squeue, sacct, scontrol, qstat or flux, text of scontrol or qstat, or a CSV";
 

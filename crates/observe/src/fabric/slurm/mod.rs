@@ -193,7 +193,7 @@ fn not_a_tree(switches: &[Switch]) -> Option<(String, u64)> {
             }
         }
     }
-    // Levels from the leaves up: what remains is below itself.
+    // Levels from the leaves up: the remaining switches are below themselves.
     let mut ready: Vec<usize> = (0..switches.len()).filter(|&i| waits[i] == 0).collect();
     while let Some(at) = ready.pop() {
         for &parent in &parents[at] {

@@ -92,24 +92,16 @@ fn write(report: &Diff, top: usize, out: &mut Output) -> Result<()> {
     }
     let change = |c: &LinkChange| {
         if c.to_before == c.to_after {
-            let gb = |b: f64| b / 1e9;
-            let (was, is) = (
-                gb(c.capacity_before_bytes_per_s),
-                gb(c.capacity_after_bytes_per_s),
-            );
+            let both = [c.capacity_before_bytes_per_s, c.capacity_after_bytes_per_s];
+            let [was, is] = both.map(|b| b / 1e9);
             format!("{}: {was:.2} GB/s, now {is:.2}", c.link)
         } else {
             format!("{}: led to {}, now to {}", c.link, c.to_before, c.to_after)
         }
     };
     let changed = &report.links_changed;
-    list(
-        "links changed",
-        changed.iter().map(change),
-        changed.len(),
-        top,
-        out,
-    )?;
+    let names = changed.iter().map(change);
+    list("links changed", names, changed.len(), top, out)?;
     let entries = report
         .entries_changed
         .iter()

@@ -301,6 +301,9 @@ fn fleet(options: &Options) -> Result<(), Box<dyn Error>> {
                     challenge = answer.1.to_vec();
                 }
             }
+            // As an agent does: names without a report are limited.
+            node.prepare(now_ns() / SECOND, true);
+            socket.send(&node.ready)?;
         } else {
             let mut stream = TcpStream::connect(tcp)?;
             stream.set_nodelay(true)?;

@@ -54,17 +54,6 @@ def test_prometheus_scrapes_what_the_kernel_counts(site: Site) -> None:
     assert before <= seen <= after, (before, seen, after)
     assert [r["value"][1] for r in ask("hopbyte_tick_reported_nodes")] == ["1"]
     assert ask("up")[0]["value"][1] == "1"
-    # Every expression of the dashboard finds existing metrics.
-    dashboard = json.loads((ROOT / "packaging/grafana-dashboard.json").read_text())
-    used = set(re.findall(r"hopbyte_\w+", json.dumps(dashboard["panels"])))
-    known = {r["metric"]["__name__"] for r in ask('{__name__=~"hopbyte_.+"}')}
-    elsewhere = {
-        "hopbyte_port_credit_stall_seconds_total",  # networks with credits
-        "hopbyte_port_capacity_bytes_per_second",  # lo has none
-        "hopbyte_port_sent_capacity_bytes_per_second",
-        "hopbyte_tick_spread_seconds",  # more than one node
-    }
-    assert used - known <= elsewhere
 
 
 def test_victoria_metrics_takes_lines(site: Site) -> None:

@@ -20,7 +20,8 @@ CLOCK = r"""
 
 int clock_gettime(clockid_t id, struct timespec *t)
 {
-    int (*next)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int (*next)(clockid_t, struct timespec *);
+    *(void **)&next = dlsym(RTLD_NEXT, "clock_gettime");
     int rc = next(id, t);
     if (id == CLOCK_REALTIME && access(getenv("CLOCK_IS_BACK"), F_OK) == 0)
         t->tv_sec -= 400 * 86400;

@@ -6,6 +6,7 @@
 //! for each path, for all of them, or to a share of its links. [`crate::infer`] decides which faults explain all paths, so a
 //! component with healthy paths below its limit is not excluded, and one with healthy paths above it is.
 
+use super::separate::joined;
 use crate::infer::{Fault, Hypothesis, Inference, Observation};
 use crate::statistics::{median, upper_quartile};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
@@ -107,7 +108,7 @@ impl Component {
     }
 
     /// Whether this component contains another: a fault of the other would be found inside it.
-    fn contains(self, fabric: &Fabric, other: Self) -> bool {
+    pub(super) fn contains(self, fabric: &Fabric, other: Self) -> bool {
         let at = |link: LinkId, end: End| {
             let link = fabric.link(link);
             link.from == end || link.to == end
@@ -215,8 +216,9 @@ pub fn explain(
     let lowered = faults.iter().flat_map(|f| f.lowered.iter().copied());
     let slow: BTreeSet<usize> = lowered.chain(unexplained.iter().copied()).collect();
     let finding = |fault: &Fault| finding(fabric, &baseline, &suspects, fault);
+    let findings: Vec<Finding> = faults.iter().map(finding).collect();
     Findings {
-        findings: faults.iter().map(finding).collect(),
+        findings: joined(fabric, &findings),
         fastest: (baseline.observations.iter().map(|o| o.expected)).fold(0.0, f64::max),
         expected: baseline.observations.iter().map(|o| o.expected).collect(),
         slow: slow.into_iter().collect(),

@@ -101,3 +101,46 @@ fn nodes(fabric: &Fabric, suspects: &[Suspect]) -> Vec<NodeId> {
     let list: BTreeSet<NodeId> = near.into_iter().flat_map(of).collect();
     list.into_iter().collect()
 }
+
+/// A part keeps a finding of its own beside the component that contains it if its rates are below this share of the
+/// container's. Guessed: a slow router does not slow all of its links alike.
+const WORSE: f64 = 0.5;
+
+/// Joins findings at one component, and those at parts of a component that is found as well: the links of a slow router
+/// are slow without a fault of theirs. A part that is slower by far keeps its own finding.
+pub(super) fn joined(fabric: &Fabric, findings: &[Finding]) -> Vec<Finding> {
+    let ratio = |f: &Finding| f.measured / f.expected;
+    let into = |i: usize, part: &Finding| {
+        findings.iter().enumerate().position(|(j, whole)| {
+            let (inner, outer) = (part.suspect.component, whole.suspect.component);
+            let same = inner == outer && j < i;
+            let inside = inner != outer && outer.contains(fabric, inner);
+            // Either is lower where paths share a link.
+            let alike =
+                ratio(part) >= WORSE * ratio(whole) || part.measured >= WORSE * whole.measured;
+            same || (inside && alike)
+        })
+    };
+    let parents: Vec<Option<usize>> = findings
+        .iter()
+        .enumerate()
+        .map(|(i, f)| into(i, f))
+        .collect();
+    let root = |mut i: usize| {
+        while let Some(Some(parent)) = parents.get(i) {
+            i = *parent;
+        }
+        i
+    };
+    let mut all = findings.to_vec();
+    for (i, part) in findings.iter().enumerate() {
+        if root(i) != i {
+            all[root(i)].paths += part.paths;
+        }
+    }
+    let kept = all
+        .into_iter()
+        .zip(&parents)
+        .filter(|(_, parent)| parent.is_none());
+    kept.map(|(finding, _)| finding).collect()
+}

@@ -164,3 +164,22 @@ fn what_cannot_be_told_apart_is_said() {
     let or: Vec<Component> = found.findings[0].or.iter().map(|s| s.component).collect();
     assert_eq!(or, [Component::Router(RouterId(3))]);
 }
+
+/// As measured in the lab: a slow router does not slow all of its links alike, and its links are not accused beside it.
+#[test]
+fn links_of_a_slow_router_are_not_accused_beside_it() {
+    let m = spec::machine("mesh:3x2:nodes=2").unwrap();
+    let (f, r) = (&m.fabric, &m.routing);
+    let mut random = Random::new(11);
+    let router = Component::Router(RouterId(2));
+    let hit = slowed(f, router);
+    for round in 0..50 {
+        let shares: Vec<f64> = hit.iter().map(|_| 0.15 + 0.2 * random.unit()).collect();
+        let slow = |l: LinkId| hit.iter().position(|&h| h == l).map_or(1.0, |i| shares[i]);
+        let paths = measure(f, r, &slow, &mut random);
+        let found = explain(f, &paths, 0.3, &BTreeMap::new());
+        let named: Vec<Component> = found.findings.iter().map(|x| x.suspect.component).collect();
+        assert!(named.contains(&router), "{round}: {named:?}");
+        assert_eq!(named, [router], "{round}: {:?}", found.findings);
+    }
+}

@@ -30,6 +30,7 @@ struct Held {
     unit: Unit,
     /// Largest and mean known value; `None` without any.
     summary: Option<[f64; 2]>,
+    scale: Option<Scale>,
     values: Vec<f32>,
 }
 
@@ -94,6 +95,7 @@ impl Held {
             name: loads.name.clone(),
             unit: loads.unit,
             summary: (!known.is_empty()).then(|| [loads.max(), mean]),
+            scale: Scale::of([loads]),
             values: loads.values().iter().map(|&v| v as f32).collect(),
         }
     }
@@ -119,8 +121,8 @@ pub struct Past {
 impl Past {
     /// Adds a reading.
     pub fn push(&mut self, moment: Moment) {
-        for load in moment.loads() {
-            self.extend_scale(&load);
+        for held in &moment.loads {
+            self.extend_scale(held);
         }
         self.bytes += moment.bytes();
         self.moments.push_back(moment);
@@ -141,14 +143,14 @@ impl Past {
         self.bytes = self.moments.iter().map(Moment::bytes).sum();
     }
 
-    fn extend_scale(&mut self, load: &LinkLoads) {
-        let Some(fresh) = Scale::of([load]) else {
+    fn extend_scale(&mut self, held: &Held) {
+        let Some(fresh) = held.scale else {
             return;
         };
-        match self.scales.iter_mut().find(|(name, _)| *name == load.name) {
+        match self.scales.iter_mut().find(|(name, _)| *name == held.name) {
             Some((_, scale)) if scale.unit == fresh.unit => scale.max = scale.max.max(fresh.max),
             Some((_, scale)) => *scale = fresh,
-            None => self.scales.push((load.name.clone(), fresh)),
+            None => self.scales.push((held.name.clone(), fresh)),
         }
     }
 

@@ -466,7 +466,9 @@ def test_cxi(tmp_path: Path) -> None:
     for name in ("hni_sts_rx_ok_octets", "hni_sts_tx_ok_octets"):
         (folder / name).write_text("1234@1700000000.123456789\n")
     for name in ("hni_pkts_recv_by_tc", "hni_pkts_sent_by_tc", "hni_rx_paused", "hni_tx_paused"):
-        for i in range(8 if name != "hni_tx_paused" else 7):  # one file missing: the column cannot be computed
+        for i in range(
+            8 if name != "hni_tx_paused" else 7
+        ):  # one file missing: the column cannot be computed
             (folder / f"{name}_{i}").write_text(f"{i}@1700000000.000000001\n")
     result = launch(
         OMPI, 1, [gm_program(OMPI), "2"], tmp_path, tools=(), environment={"HOPBYTE_GM_ROOT": str(tmp_path)}

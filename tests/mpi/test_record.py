@@ -275,7 +275,10 @@ def test_collectives_are_the_same_on_every_mpi(mpi: Mpi, tmp_path: Path) -> None
         assert len(found) == 20
         pairs.append({kind: pair_matrix(records, kind) for kind in found})
         facts.append(
-            [sorted((k[1:], tuple(c.values()), sorted(r.sizes[k])) for k, c in r.calls.items()) for r in records]
+            [
+                sorted((k[1:], tuple(c.values()), sorted(r.sizes[k])) for k, c in r.calls.items())
+                for r in records
+            ]
         )
     assert pairs[0] == pairs[1]
     assert facts[0] == facts[1]

@@ -87,9 +87,7 @@ def test_every_rank_leaves_its_counts(
 
 
 @each_mpi
-def test_mpi_abort_keeps_the_other_ranks(
-    mpi: Mpi, whole: dict[str, list[Record]], tmp_path: Path
-) -> None:
+def test_mpi_abort_keeps_the_other_ranks(mpi: Mpi, whole: dict[str, list[Record]], tmp_path: Path) -> None:
     command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), "--"]
     program = [str(mpi.build("traffic.c")), "point", "3", "abort"]
     result = run_command([*command, *mpi.command(RANKS, {}, []), *program], tmp_path)
@@ -122,7 +120,16 @@ def test_walltime(mpi: Mpi, how: str | signal.Signals, tmp_path: Path) -> None:
     if how == signal.SIGKILL:
         assert code == -9
         deadline = time.monotonic() + 30
-        question = [str(hopbyte_binary()), "map", str(folder), "--fabric", "torus:2", "--nodes", "all", "--json"]
+        question = [
+            str(hopbyte_binary()),
+            "map",
+            str(folder),
+            "--fabric",
+            "torus:2",
+            "--nodes",
+            "all",
+            "--json",
+        ]
         while "still running" in (mapped := run_command(question, tmp_path)).err:
             assert time.monotonic() < deadline
             time.sleep(0.5)
@@ -145,7 +152,16 @@ def test_ranks_of_several_hosts(tmp_path: Path) -> None:
         f"exec {OMPI.build('traffic.c')} point 1 end 9 1'\n"
     )
     script.chmod(0o755)
-    command = [str(hopbyte_binary()), "record", "--json", "--flavour", "ompi", "--libraries", str(BUILD), "--"]
+    command = [
+        str(hopbyte_binary()),
+        "record",
+        "--json",
+        "--flavour",
+        "ompi",
+        "--libraries",
+        str(BUILD),
+        "--",
+    ]
     result = run_command([*command, *OMPI.command(RANKS, {}, []), str(script)], tmp_path)
     answer = json.loads(result.out.splitlines()[-1])
     assert result.code == 1 and answer["hosts"] == RANKS, result.err
@@ -223,7 +239,9 @@ def test_without_space_the_job_goes_on(limit: str, tmp_path: Path) -> None:
     if limit == "full":
         folder.mkdir()
         setup = f"mount -t tmpfs -o size=40k none {folder}"
-        script = f"{setup} && env {preload} HOPBYTE_RECORD_DIR={folder} {job}; code=$?; ls -s {folder}; exit $code"
+        script = (
+            f"{setup} && env {preload} HOPBYTE_RECORD_DIR={folder} {job}; code=$?; ls -s {folder}; exit $code"
+        )
         result = run_command(["unshare", "-m", "sh", "-c", script], tmp_path).ok()
     else:
         script = f"env {preload} HOPBYTE_RECORD_LIVE=off HOPBYTE_RECORD_DIR={folder} {job}"

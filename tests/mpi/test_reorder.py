@@ -217,7 +217,9 @@ REFUSED = {
 
 
 # Messages do not depend on the MPI, job termination does: the message appears for all ranks or for some.
-REFUSALS = [(case, MPICH) for case in REFUSED] + [(case, OMPI) for case in ("no file", "too few", "other host")]
+REFUSALS = [(case, MPICH) for case in REFUSED] + [
+    (case, OMPI) for case in ("no file", "too few", "other host")
+]
 
 
 @pytest.mark.parametrize(("case", "mpi"), REFUSALS, ids=[f"{case}-{mpi.name}" for case, mpi in REFUSALS])

@@ -20,6 +20,7 @@ pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     };
     let text = hopbyte_observe::text::small(Path::new(&file))?;
     let options = options(&file, &text)?;
+    hopbyte_observe::secret::check_options(Path::new(&file), &options)?;
     let mut all = arguments;
     all.splice(verb + 1..verb + 1, options);
     Ok(all)

@@ -388,6 +388,22 @@ fn pipes_devices_folders_and_sockets_are_refused_at_once() {
                 "--token",
                 input,
             ],
+            &["collect", "--tls-cert", input, "--tls-key", input],
+            &["collect", "--nats", "tls://b", "--tls-ca", input],
+            &["collect", "--metrics", "127.0.0.1:0", "--read-token", input],
+            &["agent", "--to", "127.0.0.1:1", "--tls-ca", input],
+            &["agent", "--nats", "tls://b", "--tls-ca", input],
+            &["replay", "127.0.0.1:1", "--tls-ca", input],
+            &[
+                "oracle",
+                "serve",
+                "--fabric",
+                "torus:4",
+                "--tls-cert",
+                input,
+                "--tls-key",
+                input,
+            ],
         ] {
             if check(words, folder.path(), &mut bad) != Some(2) {
                 bad.push(format!("{words:?} was not refused"));

@@ -3,6 +3,8 @@
 //! The token authenticates agents and viewers. TLS encrypts the connection and authenticates the
 //! collector, the only side with a certificate.
 
+use hopbyte_observe::secret::check_mode;
+use hopbyte_observe::text::open;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
@@ -11,10 +13,14 @@ use rustls::{
     ServerConnection, StreamOwned,
 };
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Maximum length of a file of certificates: those of all authorities of a distribution take 200 kB.
+const LONGEST: u64 = 4 << 20;
 
 /// TLS alert that a TLS peer sends on unintelligible input; no frame kind has this first byte.
 pub const TLS_ALERT: [u8; 5] = [0x15, 3, 3, 0, 2];
@@ -109,6 +115,13 @@ pub fn receive(
 
 /// Writes as many bytes as a non-blocking stream accepts; the rest stays in `goes`.
 pub fn send(stream: &mut impl Write, goes: &mut Vec<u8>) -> io::Result<()> {
+    let done = send_part(stream, goes)?;
+    goes.drain(..done);
+    Ok(())
+}
+
+/// Writes as many bytes as a non-blocking stream accepts; returns their number.
+pub fn send_part(stream: &mut impl Write, goes: &[u8]) -> io::Result<usize> {
     let mut done = 0;
     let sent = loop {
         if done == goes.len() {
@@ -121,10 +134,9 @@ pub fn send(stream: &mut impl Write, goes: &mut Vec<u8>) -> io::Result<()> {
             Err(e) => break Err(e),
         }
     };
-    goes.drain(..done);
     match sent {
-        Err(e) if is_for_later(&e) => Ok(()),
-        sent => sent,
+        Err(e) if !is_for_later(&e) => Err(e),
+        _ => Ok(done),
     }
 }
 
@@ -147,8 +159,9 @@ impl Identity {
     /// Reads a certificate chain and the key of its first certificate, PEM.
     pub fn read(certificates: &Path, key: &Path) -> io::Result<Self> {
         let chain = read_certificates(certificates)?;
-        let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, "a key", &e))?;
-        hopbyte_observe::secret::check_mode(key, &std::fs::File::open(key)?)?;
+        let (opened, text) = read(key)?;
+        let secret = PrivateKeyDer::from_pem_slice(&text).map_err(|e| wrong(key, "a key", &e))?;
+        check_mode(key, &opened)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
@@ -213,13 +226,29 @@ impl Trust {
 
 fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let expected = "certificates, PEM";
-    let all = CertificateDer::pem_file_iter(file).map_err(|e| wrong(file, expected, &e))?;
-    let all: Result<Vec<_>, _> = all.collect();
+    let (_, text) = read(file)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let all = all.map_err(|e| wrong(file, expected, &e))?;
     if all.is_empty() {
         return Err(wrong(file, expected, &"none"));
     }
     Ok(all)
+}
+
+/// The bytes of a regular file of at most [`LONGEST`] bytes, and the file.
+fn read(file: &Path) -> io::Result<(File, Vec<u8>)> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
+    let opened = open(file).map_err(named)?;
+    let mut text = Vec::new();
+    (&opened)
+        .take(LONGEST + 1)
+        .read_to_end(&mut text)
+        .map_err(named)?;
+    if text.len() as u64 > LONGEST {
+        let found = format!("more than {LONGEST} bytes");
+        return Err(wrong(file, "certificates or a key, PEM", &found));
+    }
+    Ok((opened, text))
 }
 
 fn wrong(file: &Path, expected: &str, found: &dyn fmt::Display) -> io::Error {

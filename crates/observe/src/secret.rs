@@ -1,6 +1,7 @@
 //! Secrets in files: bounded, and readable by their owner and group only.
 
 use crate::text::open;
+use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -76,10 +77,80 @@ pub fn bearers(file: &Path) -> io::Result<Vec<String>> {
     Ok(all)
 }
 
+/// A URL for messages: without user, password and query, which may hold secrets.
+pub fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    // A password may contain a slash although it should not: the last `@` decides.
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}{place}")
+}
+
+/// Whether a URL has a user, or a query with a name of secrets.
+pub fn has_secrets(url: &str) -> bool {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let is_secret = |pair: &str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        let names = ["token", "password", "secret", "key", "auth"];
+        name == "p" || names.iter().any(|n| name.contains(n))
+    };
+    place.contains('@') || query.split('&').any(is_secret)
+}
+
+/// A warning if this process was started with a secret in a URL on its command line, which every user may read.
+pub fn exposed(option: &str, url: &str) -> Option<String> {
+    let shown = has_secrets(url) && std::env::args().any(|word| word.contains(url));
+    shown.then(|| {
+        format!(
+            "{option} {}: its password or token is on the command line, which every user of this machine may read; \
+             put the option into --config FILE, mode 0600",
+            without_secrets(url)
+        )
+    })
+}
+
+/// Refuses a file of options `--NAME=VALUE` that is open to every user and has a URL with a secret.
+///
+/// # Errors
+/// Those of [`check_mode`].
+pub fn check_options(file: &Path, options: &[OsString]) -> io::Result<()> {
+    let is_url = |option: &OsString| {
+        let option = option.to_string_lossy();
+        let url = ["--nats=", "--lines="]
+            .iter()
+            .find_map(|name| option.strip_prefix(name));
+        url.is_some_and(has_secrets)
+    };
+    match options.iter().any(is_url) {
+        true => check_mode(file, &open(file)?),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::{self, Permissions};
+
+    #[test]
+    fn messages_show_no_secrets_of_a_url() {
+        for (url, shown, secret) in [
+            ("nats://bus:4222", "nats://bus:4222", false),
+            ("nats://u:p@bus", "nats://bus", true),
+            ("nats://token@bus:x/y", "nats://bus:x/y", true),
+            ("u:p/w@bus", "bus", true),
+            ("http://h:1/api?db=hpc", "http://h:1/api", false),
+            ("http://h:1/api?db=hpc&p=x", "http://h:1/api", true),
+            ("https://u:p@h/write?api_Token=x", "https://h/write", true),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+            assert_eq!(has_secrets(url), secret, "{url}");
+        }
+    }
 
     #[test]
     fn files_that_every_user_may_read_are_refused() {
@@ -117,5 +188,22 @@ mod tests {
             fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
             assert!(bearers(&file).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn files_with_passwords_are_not_open_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        fs::write(&file, "").unwrap();
+        let check = |option: &str, mode: u32| {
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            check_options(&file, &["--sync".into(), option.into()])
+        };
+        for secret in ["--nats=nats://u:p@bus", "--lines=http://h/api?token=x"] {
+            assert!(check(secret, 0o600).is_ok() && check(secret, 0o640).is_ok());
+            let error = check(secret, 0o644).unwrap_err().to_string();
+            assert!(error.contains("open to every user"), "{error}");
+        }
+        assert!(check("--nats=nats://bus", 0o644).is_ok());
     }
 }

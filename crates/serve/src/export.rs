@@ -13,6 +13,8 @@ use hopbyte_collect::store::Status;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::Token;
 use hopbyte_observe::http::Client;
+use hopbyte_observe::secret::{exposed, without_secrets};
+use hopbyte_observe::text::excerpt;
 use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
@@ -226,9 +228,13 @@ pub fn push_lines(
     if !Client::takes(url) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("--lines: found {url}, expected http://HOST:PORT/PATH or https://HOST/PATH"),
+            format!(
+                "--lines: found {}, expected http://HOST:PORT/PATH or https://HOST/PATH",
+                without_secrets(url)
+            ),
         ));
     }
+    exposed("--lines", url).into_iter().for_each(&say);
     let (url, cluster) = (url.to_owned(), cluster.to_owned());
     let client = Client::new(POST_PATIENCE, LONGEST_REFUSAL);
     std::thread::spawn(move || {
@@ -238,9 +244,7 @@ pub fn push_lines(
             match post(&client, &url, &text) {
                 Ok(()) => well = true,
                 Err(error) if std::mem::replace(&mut well, false) => {
-                    // The query may contain a secret.
-                    let place = url.split('?').next().unwrap_or_default();
-                    say(format!("lines to {place}: {error}"));
+                    say(format!("lines to {}: {error}", without_secrets(&url)));
                 }
                 Err(_) => {}
             }
@@ -254,16 +258,10 @@ fn post(client: &Client, url: &str, body: &str) -> io::Result<()> {
     if (200..300).contains(&answer.status) {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(&answer.body);
-    let line: String = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(200)
-        .collect();
+    let line = answer.body.split(|&b| b == b'\n').next();
     Err(io::Error::other(format!(
-        "found status {} {line}, expected 2xx",
-        answer.status
+        "found status {} {}, expected 2xx",
+        answer.status,
+        excerpt(line.unwrap_or_default()).escape_debug()
     )))
 }

@@ -12,7 +12,7 @@ use hopbyte_collect::tick::TickLine;
 use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
 use hopbyte_collect::{Refusal, period_ns};
-use hopbyte_observe::host_names;
+use hopbyte_observe::{host_names, secret::exposed};
 use hopbyte_serve::door::{Doors, readers, unavailable};
 use hopbyte_serve::export::{Source, push_lines, serve_metrics, take_lines};
 use std::io;
@@ -231,6 +231,7 @@ pub fn found(option: &'static str) -> impl Fn(Refusal) -> anyhow::Error {
 
 /// The server of a bus; TLS requires its certificates.
 pub fn nats(url: &str, has_ca: bool) -> Result<Url> {
+    exposed("--nats", url).inspect(|text| eprintln!("hopbyte: {text}"));
     let url = Url::parse(url).map_err(found("--nats"))?;
     match (url.tls, has_ca) {
         (true, false) => bail!("--nats: found {url:?}, which needs --tls-ca FILE"),

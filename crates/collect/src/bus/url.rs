@@ -1,6 +1,7 @@
 //! The address of a server of the bus.
 
 use crate::Refusal;
+use hopbyte_observe::secret::without_secrets;
 use serde::{Deserialize, Serialize};
 
 /// A server of the bus: `nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT]`, or `tls://…`.
@@ -39,7 +40,8 @@ impl Url {
         let sound = !host.is_empty() && !host.contains(['/', ' ', '\t']) && !host.ends_with(':');
         if !sound || rest.contains("://") {
             return Err(Refusal::new(format!(
-                "{text}, expected nats://[USER:PASSWORD@]HOST[:PORT] or tls://…"
+                "{}, expected nats://[USER:PASSWORD@]HOST[:PORT] or tls://…",
+                without_secrets(text)
             )));
         }
         let address = if ported {
@@ -83,6 +85,10 @@ mod tests {
         );
         for bad in ["", "nats://", "http://bus", "bus:", "a b", "nats://x/y"] {
             assert!(of(bad).is_err(), "{bad}");
+        }
+        for bad in ["nats://a:secret@bus/x", "a:secret@", "http://secret@bus"] {
+            let refusal = Url::parse(bad).unwrap_err().to_string();
+            assert!(!refusal.contains("secret"), "{refusal}");
         }
         let secret = format!("{:?}", Url::parse("nats://a:secret@bus").unwrap());
         assert_eq!(secret, "nats://bus:4222", "no secret in a log");

@@ -3,10 +3,12 @@
 use super::peer::Peer;
 use crate::Refusal;
 use crate::gather::Gathering;
-use crate::tls::{Identity, Wire, send};
+use crate::tls::{Identity, Wire, send, send_part};
 use crate::wire::{Kind, Token, frame};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 
 /// Maximum number of pending bytes for an agent (acknowledgements).
 const MOST_WAITING: usize = 64 * 1024;
@@ -21,6 +23,9 @@ pub struct Connection {
     /// Whether its read was put off.
     pub deferred: bool,
     waiting: Vec<u8>,
+    /// Blocks for a viewer, which wait behind `waiting`, and bytes of the first one that are written.
+    blocks: VecDeque<Arc<[u8]>>,
+    written: usize,
 }
 
 impl Connection {
@@ -44,6 +49,8 @@ impl Connection {
             peer: Peer::default(),
             deferred: false,
             waiting: Vec::new(),
+            blocks: VecDeque::new(),
+            written: 0,
         })
     }
 
@@ -66,33 +73,43 @@ impl Connection {
         Ok(())
     }
 
-    /// Queues a frame and writes as much as the socket accepts; the rest follows on the next event.
+    /// Queues a frame and writes as much as the socket accepts; the rest follows on the next event. A viewer with a backlog
+    /// gets none: it would come between the bytes of a block.
     pub fn send_frame(&mut self, kind: Kind, body: &[u8]) {
-        if self.waiting.len() < MOST_WAITING {
+        if self.blocks.is_empty() && self.waiting.len() < MOST_WAITING {
             frame(&mut self.waiting, kind, |out| out.extend_from_slice(body));
             // Errors are reported by an event of their own.
             let _ = self.flush();
         }
     }
 
-    /// Queues a block for a viewer; `false` if its backlog would exceed `most` bytes.
-    pub fn show(&mut self, block: &[u8], most: usize) -> bool {
-        if self.waiting.len() + block.len() > most {
+    /// Queues a block, as a frame, for a viewer; `false` if its backlog would exceed `most` bytes. All viewers share the
+    /// bytes of a block.
+    pub fn show(&mut self, block: &Arc<[u8]>, most: usize) -> bool {
+        let backlog: usize = self.blocks.iter().map(|b| b.len()).sum();
+        if backlog + block.len() > most {
             return false;
         }
-        frame(&mut self.waiting, Kind::Block, |out| {
-            out.extend_from_slice(block);
-        });
+        self.blocks.push_back(block.clone());
         let _ = self.flush();
         true
     }
 
     /// Writes pending bytes.
     pub fn flush(&mut self) -> io::Result<()> {
-        let sent = send(&mut self.stream, &mut self.waiting);
-        if self.waiting.is_empty() {
-            self.waiting = Vec::new();
+        send(&mut self.stream, &mut self.waiting)?;
+        if !self.waiting.is_empty() {
+            return Ok(());
         }
-        sent
+        self.waiting = Vec::new();
+        while let Some(block) = self.blocks.front() {
+            self.written += send_part(&mut self.stream, &block[self.written..])?;
+            if self.written < block.len() {
+                return Ok(());
+            }
+            self.blocks.pop_front();
+            self.written = 0;
+        }
+        Ok(())
     }
 }

@@ -22,7 +22,7 @@ use crate::gather::{Channel, Gathering, Rules};
 use crate::store::{Status, Store};
 use crate::timespec;
 use crate::tls::Identity;
-use crate::wire::{Kind, LONGEST_FRAME, PROOF, Token};
+use crate::wire::{Kind, LONGEST_FRAME, PROOF, Token, frame};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -74,6 +74,8 @@ const STRANGERS_NS: u64 = 5_000_000_000;
 const MOST_NOTES: usize = 10;
 /// Maximum backlog of a viewer in bytes.
 const MOST_UNSEEN: usize = 256 << 20;
+/// Maximum sum of the incomplete frames of all connections in bytes.
+const MOST_PARTIAL: usize = 256 << 20;
 /// Pause after an event: all nodes report at the start of a tick, and a wake-up costs more than reading a
 /// report.
 const NAP: Duration = Duration::from_millis(2);
@@ -102,6 +104,8 @@ pub struct Server {
     connections: Vec<Option<Connection>>,
     free: Vec<u32>,
     open: usize,
+    /// Sum of the bytes of incomplete frames.
+    partial: usize,
     serial: u32,
     strangers: VecDeque<(u32, u32)>,
     /// Connections whose reads were put off, and whether the last tick closed with reads pending.
@@ -182,6 +186,7 @@ impl Server {
             connections: Vec::new(),
             free: Vec::new(),
             open: 0,
+            partial: 0,
             serial: 0,
             strangers: VecDeque::new(),
             deferred: VecDeque::new(),
@@ -330,11 +335,16 @@ impl Server {
         let (closing, block) = self.gathering.close(now);
         let kept = outage::keep(self.store.as_mut(), &mut self.outage, &closing, block);
         let viewers: Vec<u32> = self.viewers.clone();
+        let mut shown = Vec::new();
+        if !viewers.is_empty() {
+            frame(&mut shown, Kind::Block, |out| out.extend_from_slice(block));
+        }
+        let shown: Arc<[u8]> = shown.into();
         let lagging: Vec<u32> = viewers
             .into_iter()
             .filter(|&slot| {
                 let viewer = self.connections[slot as usize].as_mut();
-                viewer.is_some_and(|v| v.peer.role == Role::Viewer && !v.show(block, MOST_UNSEEN))
+                viewer.is_some_and(|v| v.peer.role == Role::Viewer && !v.show(&shown, MOST_UNSEEN))
             })
             .collect();
         self.pressed = pending > 0;
@@ -567,8 +577,17 @@ impl Server {
         let Some(connection) = &mut self.connections[slot as usize] else {
             return Ok(());
         };
-        let before = connection.peer.role;
-        connection.received(slot, bytes, self.token.as_ref(), &mut self.gathering, now)?;
+        let (before, partial) = (connection.peer.role, connection.peer.partial());
+        let token = self.token.as_ref();
+        let received = connection.received(slot, bytes, token, &mut self.gathering, now);
+        let left = connection.peer.partial();
+        self.partial = self.partial + left - partial;
+        received?;
+        if self.partial > MOST_PARTIAL && left > partial {
+            return Err(Refusal::new(format!(
+                "an incomplete frame, of which all connections hold {MOST_PARTIAL} bytes"
+            )));
+        }
         if connection.peer.role == Role::Newcomer && before != Role::Newcomer {
             self.viewers.push(slot);
         }
@@ -602,6 +621,7 @@ impl Server {
         let Some(connection) = self.connections[slot as usize].take() else {
             return;
         };
+        self.partial -= connection.peer.partial();
         match connection.peer.role {
             Role::Agent(id) => self.gathering.gone(id, Channel::Stream(slot)),
             Role::Viewer | Role::Newcomer => self.viewers.retain(|&v| v != slot),

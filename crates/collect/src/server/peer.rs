@@ -56,6 +56,11 @@ impl Default for Peer {
 }
 
 impl Peer {
+    /// Bytes of an incomplete frame.
+    pub fn partial(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Refills the rate limit after a tick.
     pub fn refill(&mut self) {
         self.frames_left = (self.frames_left + PER_TICK).min(BURST);

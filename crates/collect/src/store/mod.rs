@@ -27,7 +27,8 @@ use crate::wire::Origin;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -161,7 +162,7 @@ impl Store {
         if is_new && let Some(parent) = folder.parent().filter(|p| !p.as_os_str().is_empty()) {
             disk.sync_folder(parent)?;
         }
-        let lock = fs::File::create(folder.join("lock"))?;
+        let lock = lock_file(&folder.join("lock"))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
             |_| {
                 io::Error::new(
@@ -270,11 +271,13 @@ impl Store {
 
     /// Reads a note.
     pub fn note(&self, name: &str) -> io::Result<Option<String>> {
-        match fs::read_to_string(self.folder.join(name)) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let mut text = String::new();
+        match hopbyte_observe::text::open(&self.folder.join(name)) {
+            Ok(file) => file.take(LONGEST_NOTE).read_to_string(&mut text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(text))
     }
 
     /// Appends a block. Returns whether the next block must be self-contained: the log is full, or some blocks long.
@@ -411,6 +414,31 @@ impl Drop for Store {
 /// repeatedly leaves logs in which some agents did not report.
 const LOOK_BACK: usize = 32;
 const LOOK_BACK_BYTES: u64 = 1 << 30;
+
+/// Maximum length of a note.
+const LONGEST_NOTE: u64 = 16 << 20;
+
+/// Opens or creates the file that a collector locks. A named pipe of that name would wait for its reader.
+fn lock_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::File::options();
+    options.write(true).create(true).truncate(false);
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    let named = |text: String| {
+        let text = format!("{}: {text}, expected a regular file", path.display());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+            return Err(named("found a named pipe or a device".into()));
+        }
+        Err(error) => return Err(error),
+    };
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(named("found another kind of file".into())),
+    }
+}
 
 /// The collector goes on: losing current reports would cost more.
 fn unread(log: &Path, error: &io::Error) -> String {

@@ -11,10 +11,10 @@ use super::reader::{Damage, LogReader};
 use super::table::{Counters, Reports};
 use crate::block::{self, Arrival, Closing, Cluster};
 use crate::columns::{Output, failed, put, text, time, whole};
+use hopbyte_observe::text::open;
 use parquet::basic::Repetition;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -163,13 +163,23 @@ fn of_log(bytes: u64) -> String {
 pub(super) fn is_sealed(log: &Path) -> bool {
     let sealed = || {
         let bytes = log.metadata().ok()?.len();
-        let file = File::open(log.with_extension("ticks.parquet")).ok()?;
+        let file = open(&log.with_extension("ticks.parquet")).ok()?;
         let reader = SerializedFileReader::new(file).ok()?;
         let about = reader.metadata().file_metadata().key_value_metadata()?;
         let of = about.iter().find(|pair| pair.key == OF_LOG)?;
         Some(of.value.as_deref() == Some(&of_log(bytes)))
     };
     sealed().unwrap_or(false)
+}
+
+/// Whether a Parquet file was written by hopbyte, in any layout.
+pub(super) fn is_table(path: &Path) -> bool {
+    let known = || {
+        let reader = SerializedFileReader::new(open(path).ok()?).ok()?;
+        let about = reader.metadata().file_metadata().key_value_metadata()?;
+        Some(about.iter().any(|pair| pair.key.starts_with("hopbyte.")))
+    };
+    known().unwrap_or(false)
 }
 
 fn arrival(arrival: Arrival) -> &'static str {

@@ -105,7 +105,10 @@ fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
     let status = store.status.clone();
     drop(store);
     let before = status.counts().deleted_segments;
-    fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    let foreign = ["00000000100-00.mine.parquet", "notes.txt"];
+    for name in foreign {
+        fs::write(folder.path().join(name), "mine").unwrap();
+    }
     let (notes, counts) = tidied(folder.path(), &keeping);
     // Retention of 20 s before 130: the log of 110 is the oldest one left.
     let segment = |t| {
@@ -118,7 +121,8 @@ fn what_is_too_old_goes_with_its_parquet_and_nothing_else() {
         .map(|e| format!("{t:011}-00.{e}"))
     };
     let mut expected: Vec<String> = [110, 120, 130].into_iter().flat_map(segment).collect();
-    expected.push("notes.txt".into());
+    expected.extend(foreign.map(String::from));
+    expected.sort();
     assert_eq!(names(folder.path()), expected);
     assert_eq!(before + counts.deleted_segments, 1);
     assert!(
@@ -253,4 +257,41 @@ fn logs_of_version_2_are_read_repaired_and_sealed() {
     fs::write(&path, &whole).unwrap();
     assert!(seal(&path).unwrap().damage.is_none());
     assert_eq!(ticks_of(&path), (100..120).collect::<Vec<_>>());
+}
+
+/// A named pipe or a folder where the store has a file of its own: refused, or left alone, without waiting.
+#[test]
+fn pipes_in_a_store_stop_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str| {
+        let made = std::process::Command::new("mkfifo")
+            .arg(folder.path().join(name))
+            .status();
+        assert!(made.unwrap().success());
+    };
+    make("lock");
+    let error = Store::open(folder.path(), Keeping::default()).unwrap_err();
+    assert!(
+        error.to_string().contains("expected a regular file"),
+        "{error}"
+    );
+    fs::remove_file(folder.path().join("lock")).unwrap();
+    make("jetstream");
+    make("00000000100-00.log");
+    make("00000000200-00.ticks.parquet");
+    fs::create_dir(folder.path().join("00000000101-00.log")).unwrap();
+    let keeping = Keeping {
+        segment_bytes: 1,
+        retain_seconds: Some(20),
+        ..Keeping::default()
+    };
+    let mut store = Store::open(folder.path(), keeping).unwrap();
+    assert!(store.note("jetstream").is_err());
+    keep(&mut store, 200);
+    store.put_note("jetstream", "1").unwrap();
+    assert_eq!(store.note("jetstream").unwrap().as_deref(), Some("1"));
+    // The tick is of 1970: the clock is far from it, which is said.
+    let notes = store.close();
+    assert!(notes.iter().all(|n| n.contains("days apart")), "{notes:?}");
+    assert!(folder.path().join("00000000200-00.ticks.parquet").is_file());
 }

@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::reader::LogReader;
 use super::repair::repair;
 use super::retain::{Ticks, decide, gap_ns};
-use super::seal::{is_sealed, seal_on};
+use super::seal::{is_sealed, is_table, seal_on};
 use super::{Keeping, Status};
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -204,8 +204,11 @@ fn delete(disk: &dyn Disk, log: &Path) -> io::Result<u64> {
             .to_str()
             .and_then(|n| n.strip_prefix(stem)?.strip_prefix('.'));
         let belongs = |rest: &str| {
-            let parquet = rest.ends_with(".parquet") || rest.ends_with(".parquet.part");
-            parquet || rest.starts_with("log.damaged")
+            let name = rest.strip_suffix(".part").unwrap_or(rest);
+            let table = ["counters", "reports", "ticks"].map(|t| format!("{t}.parquet"));
+            let written = table.iter().any(|t| t == name) || rest.starts_with("log.damaged");
+            // Tables of an earlier layout are known by their metadata; other files of that name are not ours.
+            written || (rest.ends_with(".parquet") && is_table(&entry.path()))
         };
         if rest.is_some_and(belongs) {
             bytes += entry.metadata().map_or(0, |m| m.len());

@@ -18,8 +18,9 @@ pub struct Flow {
     pub quantity: Quantity,
     /// Direction: lanes and capacities of a port are separate for each direction.
     pub side: Side,
-    /// Sum of the increases since `since_ns`, starting from the device's first total; for a gauge its value.
-    pub total: f64,
+    /// Sum of the increases since `since_ns`, starting from the device's first total; for a gauge its value. `None` until
+    /// it was read.
+    pub total: Option<f64>,
     /// Increase per second in the last interval; for a gauge its value. Missing after a reset or gap.
     pub rate: Result<f64, Missing>,
     /// Start of `total` (nanoseconds since 1970) after a reset.
@@ -104,7 +105,7 @@ impl SourceFlows {
                     port: counter.port,
                     quantity,
                     side,
-                    total: 0.0,
+                    total: None,
                     rate: Err(Missing::Unread),
                     since_ns: None,
                     terms: Vec::new(),
@@ -158,18 +159,21 @@ impl Flow {
         let now = |i: u32| new.get(i as usize).map(|v| v as f64);
         let Some(total) = combined(self.combine, &self.terms, now) else {
             self.rate = Err(Missing::Unread);
+            if self.quantity.is_gauge() {
+                self.total = None;
+            }
             return;
         };
         if self.quantity.is_gauge() {
-            (self.total, self.rate) = (total, Ok(total));
+            (self.total, self.rate) = (Some(total), Ok(total));
             return;
         }
         if !seen || self.terms.iter().any(|t| old.get(t.0 as usize).is_none()) {
             // The increase during missing values is unknown; a total never decreases without a new start.
-            if total < self.total {
+            if self.total.is_some_and(|before| total < before) {
                 self.since_ns = moment.time_ns;
             }
-            self.total = total;
+            self.total = Some(total);
             self.rate = Err(Missing::Unread);
             return;
         }
@@ -190,7 +194,7 @@ impl Flow {
         });
         match (grown, why) {
             (Some(grown), None) => {
-                self.total += grown;
+                self.total = Some(self.total.unwrap_or_default() + grown);
                 self.rate = seconds
                     .ok()
                     .flatten()
@@ -202,7 +206,7 @@ impl Flow {
                 let why = why.unwrap_or(Missing::Unread);
                 self.rate = Err(why);
                 if why == Missing::Reset {
-                    self.total = total;
+                    self.total = Some(total);
                     self.since_ns = moment.time_ns;
                 }
             }
@@ -334,15 +338,21 @@ mod tests {
         assert_eq!(bytes.rate, Err(Missing::Reset));
         assert_eq!(
             (bytes.total, bytes.since_ns),
-            (4_687_500_000.0, Some(2 * SECOND))
+            (Some(4_687_500_000.0), Some(2 * SECOND))
         );
         let [bytes, _] = site.report(3 * SECOND, Some([4_687_500_500, 9]));
-        assert_eq!((bytes.rate, bytes.total), (Ok(500.0), 4_687_500_500.0));
+        assert_eq!(
+            (bytes.rate, bytes.total),
+            (Ok(500.0), Some(4_687_500_500.0))
+        );
         // The device was reset while its readings failed.
         site.report(4 * SECOND, None);
         let [bytes, _] = site.report(5 * SECOND, Some([10, 9]));
         assert_eq!(bytes.rate, Err(Missing::Unread));
-        assert_eq!((bytes.total, bytes.since_ns), (10.0, Some(5 * SECOND)));
+        assert_eq!(
+            (bytes.total, bytes.since_ns),
+            (Some(10.0), Some(5 * SECOND))
+        );
     }
 
     #[test]

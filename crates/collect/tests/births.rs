@@ -123,7 +123,7 @@ fn lines_of_interfaces_that_come_and_go_are_forgotten() {
         }
         let verdict = feed.take(parse(&text), &mut gathering, now);
         assert_eq!((verdict.kept, verdict.refused), (8, 0), "{verdict:?}");
-        feed.tick(&mut gathering, now).unwrap();
+        assert_eq!(feed.tick(&mut gathering, now).lines, 0);
         close(&mut gathering, &mut viewer);
         if birth == 2_500 {
             before = resident_bytes();
@@ -171,4 +171,94 @@ fn a_bad_line_and_a_node_with_an_agent_affect_no_other_lines() {
     for node in ["n1", "n3", "n4"] {
         assert!(gathering.members().find(node).is_some(), "{node}");
     }
+}
+
+/// Lines that were accepted, and whose node an agent takes over before they are complete, are counted.
+#[test]
+fn accepted_lines_without_a_report_are_counted() {
+    let mut gathering = Gathering::new(Rules::default(), SECOND);
+    let mut feed = Feed::default();
+    let post = |moment: u64, ports: usize| {
+        let line = |n| format!("net_bytes_in,hostname=n1,stype-id=eth{n} value={n} {moment}\n");
+        parse(&(0..ports).map(line).collect::<String>())
+    };
+    let verdict = feed.take(post(1, 3), &mut gathering, SECOND);
+    assert_eq!((verdict.kept, verdict.refused), (3, 0));
+    let hello = Hello {
+        node: "n1".into(),
+        boot: 1,
+        start: 1,
+        period_ns: SECOND,
+    };
+    gathering.hello(&hello, Channel::Stream(0), SECOND).unwrap();
+    // While the agent is there its lines are refused; those before are lost, and counted once.
+    let verdict = feed.take(post(2, 2), &mut gathering, SECOND);
+    assert_eq!((verdict.kept, verdict.refused), (0, 2), "{verdict:?}");
+    let lost = feed.tick(&mut gathering, 2 * SECOND);
+    assert_eq!(lost.lines, 3);
+    assert!(lost.first.unwrap().starts_with("lines of n1, "));
+    assert_eq!(feed.tick(&mut gathering, 9 * SECOND).lines, 0);
+    // Silence before the agent comes: the report at the tick is refused.
+    gathering.gone(0, Channel::Stream(0));
+    let mut gathering = Gathering::new(Rules::default(), SECOND);
+    let mut feed = Feed::default();
+    feed.take(post(1, 4), &mut gathering, SECOND);
+    gathering.hello(&hello, Channel::Stream(0), SECOND).unwrap();
+    let lost = feed.tick(&mut gathering, 9 * SECOND);
+    assert_eq!(lost.lines, 4);
+    assert!(lost.first.unwrap().contains("which an agent reports"));
+    assert_eq!(feed.tick(&mut gathering, 10 * SECOND).lines, 0);
+}
+
+/// Lines of several moments, sorted by metric as a batch of another tool may be: one report for each moment, whole.
+#[test]
+fn lines_sorted_by_metric_are_whole_reports() {
+    let mut gathering = Gathering::new(Rules::default(), 9 * SECOND);
+    let mut feed = Feed::default();
+    let line = |metric: &str, moment: u64| {
+        format!("{metric},hostname=n1,stype-id=eth0 value={moment}00 {moment}\n")
+    };
+    let metrics = ["net_bytes_in", "net_bytes_out"];
+    let text: String = metrics
+        .iter()
+        .flat_map(|m| (4..7).map(move |moment| line(m, moment)))
+        .collect();
+    feed.take(parse(&text), &mut gathering, 9 * SECOND);
+    feed.tick(&mut gathering, 20 * SECOND);
+    let (_, block) = gathering.close(20 * SECOND);
+    let (entries, _) = split(block).unwrap().unwrap();
+    let mut seen = Vec::new();
+    let (mut cluster, mut flows) = <(Cluster, Flows)>::default();
+    let read = cluster.read(entries, |cluster, id, _| {
+        flows.report(cluster, id);
+        let node = cluster.node(id).unwrap();
+        let reading = node.readings(&cluster.shapes).next().unwrap();
+        seen.push((node.header.time_ns / SECOND, reading.get(0), reading.get(1)));
+    });
+    read.unwrap();
+    let whole = |moment: u64| (moment, Some(100 * moment), Some(100 * moment));
+    assert_eq!(seen, [whole(4), whole(5), whole(6)]);
+    let all = flows.iter().flat_map(|(_, source)| &source.flows);
+    let totals: Vec<_> = all.map(|flow| flow.total).collect();
+    assert_eq!(totals, [Some(600.0); 2]);
+}
+
+/// A counter that was never read has no total, rather than zero.
+#[test]
+fn what_was_never_read_is_not_exported() {
+    let mut gathering = Gathering::new(Rules::default(), 9 * SECOND);
+    let mut feed = Feed::default();
+    let line = |metric: &str, moment: u64| {
+        format!("{metric},hostname=n1,stype-id=eth0 value=7 {moment}\n")
+    };
+    let mut viewer = <(Cluster, Flows)>::default();
+    // The layout of the second report has both counters, its values one of them.
+    for text in [line("net_bytes_in", 4), line("net_bytes_out", 5)] {
+        feed.take(parse(&text), &mut gathering, 9 * SECOND);
+    }
+    feed.tick(&mut gathering, 20 * SECOND);
+    close(&mut gathering, &mut viewer);
+    let flows: Vec<_> = viewer.1.iter().flat_map(|(_, s)| &s.flows).collect();
+    let totals: Vec<_> = flows.iter().map(|f| f.total).collect();
+    assert_eq!(totals, [None, Some(7.0)]);
 }

@@ -480,4 +480,16 @@ fn every_refused_line_is_counted() {
     let found = (counted(&health.lines_kept), counted(&health.lines_refused));
     assert_eq!(found, (2, 3));
     collector.noted("lines: refused 3: line 1: found");
+    // Accepted, and lost because an agent takes over the name before they are complete.
+    for n in 0..50 {
+        let name = format!("taken{n}");
+        let verdict = collector.inlet.give(lines::parse(&line(&name, "1")));
+        assert_eq!(verdict.unwrap().kept, 1);
+        let _node = Node::start(&name, collector.tcp);
+        sleep(Duration::from_nanos(6 * PERIOD));
+        if counted(&health.lines_refused) > 3 {
+            return collector.noted("lines: refused 1 that were accepted");
+        }
+    }
+    panic!("no accepted line is counted as refused");
 }

@@ -214,7 +214,8 @@ fn ports(family: &Family, cluster: &Cluster, flows: &Flows, out: &mut String) {
 fn sample(family: &Family, flow: &Flow, gauge: bool, labels: &str, out: &mut String) {
     let name = family.name;
     let suffix = if gauge { "" } else { "_total" };
-    let value = flow.total * family.factor;
+    let Some(total) = flow.total else { return };
+    let value = total * family.factor;
     let _ = writeln!(out, "hopbyte_port_{name}{suffix}{{{labels}}} {value}");
     if let Some(since) = flow.since_ns.filter(|_| !gauge) {
         let since = since as f64 / 1e9;

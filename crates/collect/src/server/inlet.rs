@@ -60,6 +60,25 @@ pub struct Fed {
 #[derive(Default)]
 pub struct Feed {
     nodes: HashMap<Box<str>, Node>,
+    lost: Lost,
+}
+
+/// Lines that were accepted, and whose report was refused later.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Their number.
+    pub lines: usize,
+    /// The first refusal.
+    pub first: Option<String>,
+}
+
+impl Lost {
+    fn add(&mut self, lines: usize, why: impl FnOnce() -> String) {
+        self.lines += lines;
+        if lines > 0 && self.first.is_none() {
+            self.first = Some(why());
+        }
+    }
 }
 
 /// State of a node from its lines.
@@ -75,6 +94,8 @@ struct Node {
     heard_ns: u64,
     declared: bool,
     sequence: u64,
+    /// Lines since the last report.
+    pending: usize,
 }
 
 impl Fed {
@@ -99,7 +120,9 @@ impl Feed {
     /// Handles the points of a post; those of one node and moment form one report. A refused point does not affect
     /// those of other nodes. Returns the outcome of all lines of the post.
     pub fn take(&mut self, post: Parsed, gathering: &mut Gathering, now: u64) -> Verdict {
-        let (points, mut verdict) = post;
+        let (mut points, mut verdict) = post;
+        // Lines may be sorted by metric: the times of a node follow each other, or its reports would have gaps.
+        points.sort_by_key(|point| point.time_ns.unwrap_or(now));
         for point in points {
             let line = point.line;
             match self.take_one(point, gathering, now) {
@@ -123,7 +146,10 @@ impl Feed {
                 && gathering.channel(n.id) == Channel::Lines
         });
         if known.is_none() {
-            self.nodes.remove(&point.node);
+            let before = self.nodes.remove(&point.node).map_or(0, |n| n.pending);
+            self.lost.add(before, || {
+                format!("lines of {}, whose name was dropped or taken", point.node)
+            });
             let node = Node::new(&point.node, gathering, now)?;
             self.nodes.insert(point.node.clone(), node);
         }
@@ -131,28 +157,27 @@ impl Feed {
             return Ok(());
         };
         if node.time_ns != time_ns {
-            node.report(gathering, now)?;
+            node.report(gathering, now, &mut self.lost);
             node.time_ns = time_ns;
         }
         node.heard_ns = now;
         node.set(point)
     }
 
-    /// Reports nodes whose lines are considered complete, and drops silent ones.
-    pub fn tick(&mut self, gathering: &mut Gathering, now: u64) -> Result<(), Refusal> {
+    /// Reports nodes whose lines are considered complete, and drops silent ones. Returns the accepted lines that were
+    /// lost since the last call.
+    pub fn tick(&mut self, gathering: &mut Gathering, now: u64) -> Lost {
         let wait_ns = COMPLETE_TICKS * gathering.period_ns();
-        let mut outcome = Ok(());
         for node in self.nodes.values_mut() {
             // The clock may have been set back.
             node.heard_ns = node.heard_ns.min(now);
             if now > node.heard_ns + wait_ns {
-                // The first refusal stands for all.
-                outcome = outcome.and(node.report(gathering, now));
+                node.report(gathering, now, &mut self.lost);
             }
         }
         let forget_ns = gathering.forget_ns();
         self.nodes.retain(|_, n| now <= n.heard_ns + forget_ns);
-        outcome
+        std::mem::take(&mut self.lost)
     }
 }
 
@@ -182,6 +207,7 @@ impl Node {
             heard_ns: now,
             declared: false,
             sequence: 0,
+            pending: 0,
         })
     }
 
@@ -208,6 +234,7 @@ impl Node {
         };
         self.values[at] = Some(point.value);
         self.last[at] = self.sequence;
+        self.pending += 1;
         Ok(())
     }
 
@@ -237,12 +264,20 @@ impl Node {
         self.declared = false;
     }
 
-    fn report(&mut self, gathering: &mut Gathering, now: u64) -> Result<(), Refusal> {
-        if self.values.iter().all(Option::is_none) {
+    /// Reports the values, if there are any. Lines whose report is refused are lost.
+    fn report(&mut self, gathering: &mut Gathering, now: u64, lost: &mut Lost) {
+        if let Err(refusal) = self.try_report(gathering, now) {
+            lost.add(self.pending, || refusal.to_string());
+        }
+        self.values.fill(None);
+        self.pending = 0;
+    }
+
+    fn try_report(&mut self, gathering: &mut Gathering, now: u64) -> Result<(), Refusal> {
+        if self.pending == 0 {
             return Ok(());
         }
         if gathering.channel(self.id) != Channel::Lines {
-            self.values.fill(None);
             let name = gathering.name(self.id);
             return Err(Refusal::new(format!(
                 "lines of {name}, which an agent reports"
@@ -264,8 +299,8 @@ impl Node {
             ..Header::default()
         };
         let mut values = Values::new(self.values.len());
-        let rows = self.values.iter_mut().enumerate();
-        rows.for_each(|(i, value)| values.set(i, value.take()));
+        let rows = self.values.iter().enumerate();
+        rows.for_each(|(i, value)| values.set(i, *value));
         let mut body = Vec::new();
         put_report(&header, [Sampled::new(&values, None)], &mut body);
         // After a long silence the node's sources were dropped: declare them again.
@@ -306,8 +341,11 @@ impl Server {
     }
 
     pub(super) fn inlet_tick(&mut self, now: u64) {
-        if let Err(refusal) = self.fed.feed.tick(&mut self.gathering, now) {
-            self.note(format!("lines: refused {refusal}"));
+        let lost = self.fed.feed.tick(&mut self.gathering, now);
+        Health::add(&self.health.lines_refused, lost.lines);
+        if let Some(first) = lost.first {
+            let n = lost.lines;
+            self.note(format!("lines: refused {n} that were accepted: {first}"));
         }
     }
 }

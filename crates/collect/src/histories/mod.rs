@@ -17,6 +17,7 @@
 //! `cargo test -p hopbyte-collect histories` explores small budgets;
 //! `cargo test --release -p hopbyte-collect histories -- --ignored --nocapture` larger ones, in some minutes.
 
+mod crowd;
 mod disk;
 mod log;
 mod packets;

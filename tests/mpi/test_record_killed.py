@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from program import hopbyte_binary
 
-from harness import ALL, BUILD, MPICH, OMPI, Mpi, Record, launch, read_records, run_command
+from harness import ALL, BUILD, MPICH, OMPI, Mpi, Record, launch, point_matrix, read_records, run_command
 
 RANKS = 3
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
@@ -95,6 +95,57 @@ def test_mpi_abort_keeps_the_other_ranks(mpi: Mpi, whole: dict[str, list[Record]
     assert result.code == 1 and answer["cut"][0] == {"rank": 0, "cause": "abort"}
     assert {row["rank"] for row in answer["cut"]} <= {0, 1, 2} and not answer["complete"]
     assert answer["bytes"] > 0
+
+
+LEAVES = r"""
+#include <mpi.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *leave(void *how)
+{
+    usleep(100000);
+    if (!strcmp(how, "exit")) exit(0);
+    if (!strcmp(how, "_exit")) _exit(4);
+    if (!strcmp(how, "abort")) abort();
+    if (!strcmp(how, "MPI_Abort")) MPI_Abort(MPI_COMM_WORLD, 3);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int have, rank, size, flag;
+    pthread_t thread;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &have);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < 100; i++)
+        MPI_Sendrecv(&i, 1, MPI_INT, (rank + 1) % size, 0, &have, 1, MPI_INT, (rank + size - 1) % size, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) pthread_create(&thread, 0, leave, argv[1]);
+    for (;;) MPI_Iprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+"""
+
+
+@pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    ("way", "cause"), [("exit", "exit"), ("_exit", "_exit(4)"), ("abort", "SIGABRT"), ("MPI_Abort", "abort")]
+)
+def test_a_thread_ends_the_process(mpi: Mpi, way: str, cause: str, tmp_path: Path) -> None:
+    """Another thread than the one inside MPI ends the process: every rank's counts are there."""
+    (tmp_path / "leaves.c").write_text(LEAVES)
+    run_command([mpi.compiler, "-O1", "-pthread", "leaves.c", "-o", "leaves"], tmp_path).ok()
+    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), "--deadline", "40", "--"]
+    result = run_command([*command, *mpi.command(RANKS, {}, []), "./leaves", way], tmp_path)
+    answer = json.loads(result.out.splitlines()[-1])
+    assert result.code == 1 and not answer["complete"]
+    assert {row["rank"]: row["cause"] for row in answer["cut"]}[1] == cause
+    records = read_records(tmp_path / "hopbyte-record", RANKS)
+    assert point_matrix(records) == {(rank, (rank + 1) % RANKS): (400, 100) for rank in range(RANKS)}
 
 
 @pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)

@@ -18,6 +18,7 @@ enum {
     LOAD = 256,
     ALONE = 512, /* background only */
     BYTES = 1024,
+    LOCKS = 4096, /* threads, and seconds per measurement */
     NAPS = 2048, /* windows and background wait with naps */
 };
 
@@ -46,6 +47,8 @@ static const struct verb verbs[] = {
     {"allreduce", "sum of doubles, slowest rank", hopbyte_allreduce_run, BYTES | SIZES, MPI_THREAD_SINGLE, 1 << 20},
     {"threads", "latency of several threads per rank, and their fairness", hopbyte_threads_run,
      BYTES | SIZES | PAIRS | THREADS, MPI_THREAD_MULTIPLE, 1 << 15},
+    {"locks", "throughput and fairness of locks with 1, 2, 4 … threads of one rank", hopbyte_locks_run, LOCKS,
+     MPI_THREAD_MULTIPLE, 8},
     {"rma", "put and get by several threads per rank", hopbyte_rma_run, BYTES | SIZES | PAIRS | WINDOW | THREADS | RMA,
      MPI_THREAD_MULTIPLE, 1 << 15},
     {"congestion", "slow-down of victims while other ranks load the network", hopbyte_congestion_run,
@@ -87,6 +90,10 @@ static void defaults_set(struct hopbyte_probe *probe, const struct verb *verb) {
                                     .samples = 500,
                                     .seconds = 10,
                                     .background_bytes = 65536};
+    if (verb->groups & LOCKS) {
+        probe->threads = 16;
+        probe->seconds = 0.5;
+    }
     for (size_t bytes = 8; bytes <= verb->most; bytes *= 8)
         probe->sizes.bytes[probe->sizes.count++] = bytes;
 }
@@ -106,7 +113,7 @@ static int options_read(struct hopbyte_probe *p, const struct verb *verb, int ar
         {"cold-bytes", HOPBYTE_BYTES, &p->cold_bytes, 0, NULL, "memory to write before each trial (none)", SIZES},
         {"pairs", HOPBYTE_COUNT, &p->pairs, 1, NULL, "pairs (i, i + half of the ranks) at once", PAIRS},
         {"window", HOPBYTE_COUNT, &p->window, 1, NULL, "messages in flight (64)", WINDOW},
-        {"threads", HOPBYTE_COUNT, &p->threads, 1, NULL, "threads per rank (4)", THREADS},
+        {"threads", HOPBYTE_COUNT, &p->threads, 1, NULL, "threads per rank (4; locks: 16)", THREADS | LOCKS},
         {"pattern", HOPBYTE_CHOICE, &p->pattern, 0, hopbyte_rate_patterns,
          "one way; peer after peer; receives first, then all send; all at once", RATE},
         {"peers", HOPBYTE_COUNT, &p->peers, 1, NULL, "ranks each rank sends to, except single (6, or all others)", RATE},
@@ -119,7 +126,7 @@ static int options_read(struct hopbyte_probe *p, const struct verb *verb, int ar
         {"background", HOPBYTE_CHOICE, &p->background, 0, hopbyte_background_kinds, "load on the network (alltoall)",
          LOAD},
         {"background-bytes", HOPBYTE_BYTES, &p->background_bytes, 1, NULL, "size of its messages (64KiB)", LOAD},
-        {"seconds", HOPBYTE_REAL, &p->seconds, 0, NULL, "duration (10)", ALONE},
+        {"seconds", HOPBYTE_REAL, &p->seconds, 0, NULL, "duration (10; locks: 0.5 each)", ALONE | LOCKS},
         {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between polls for messages (0: poll)",
          NAPS},
         {"deadline", HOPBYTE_REAL, &p->deadline, 0, NULL, "timeout in seconds of a trial or round, 0: none (120)", 0},

@@ -82,6 +82,7 @@ void hopbyte_bcast_run(struct hopbyte_probe *probe);
 void hopbyte_alltoall_run(struct hopbyte_probe *probe);
 void hopbyte_allreduce_run(struct hopbyte_probe *probe);
 void hopbyte_threads_run(struct hopbyte_probe *probe);
+void hopbyte_locks_run(struct hopbyte_probe *probe);
 void hopbyte_rma_run(struct hopbyte_probe *probe);
 void hopbyte_congestion_run(struct hopbyte_probe *probe);
 void hopbyte_background_run(struct hopbyte_probe *probe);

@@ -93,6 +93,19 @@ def test_threads(mpi: Mpi) -> None:
         assert 0 < r["finish_ratio"] <= 1
 
 
+def test_locks() -> None:
+    """No lost update, at every number of threads, for every lock; more than one rank is refused."""
+    records = probe(OMPI, 1, "locks", "--threads", 3, "--seconds", 0.05)
+    assert [(r["threads"], r["lock"]) for r in records] == [
+        (threads, lock) for threads in (1, 2, 3) for lock in ("pthread", "ticket", "mcs", "fair")
+    ]
+    for r in records:
+        assert r["acquisitions"] > 0 and r["checked_bytes"] == 8
+        assert 0 <= r["slowest_over_fastest"] <= 1 and 0 < r["jain_index"] <= 1 + 1e-9
+    refused = run(OMPI, 2, "hopbyte-probe", "locks")
+    assert refused.code == 2 and "found 2 ranks, expected 1" in refused.err
+
+
 @pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.flavour)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rma(mpi: Mpi, threads: int) -> None:

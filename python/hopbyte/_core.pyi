@@ -16,7 +16,8 @@ _Over: TypeAlias = Literal["request", "response", "both"]
 _Objective: TypeAlias = Literal["worst-link", "worst-network-link", "hop-bytes", "route-cost"]
 _Launcher: TypeAlias = Literal[
     "mpich-rank-order", "grid-order", "mpich-method-4", "openmpi-rankfile", "openmpi-hostfile", "slurm-hostfile",
-    "slurm-plane", "hydra-hostfile", "intel-machinefile", "flux-hostfile", "flux-taskmap", "pals", "node-order", "csv",
+    "slurm-plane", "hydra-hostfile", "intel-machinefile", "flux-hostfile", "flux-taskmap", "pals", "node-order",
+    "torchrun", "rank-gpus", "dlrover-world", "jax-devices", "kueue-assignment", "csv",
     "json"
 ]
 

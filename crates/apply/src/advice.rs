@@ -2,6 +2,7 @@
 
 use crate::blocks;
 use crate::layout::Layout;
+use crate::training;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -49,14 +50,14 @@ pub(crate) enum Binding {
 }
 
 impl Advice {
-    fn new(command: impl Into<String>) -> Self {
+    pub(crate) fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
             ..Self::default()
         }
     }
 
-    fn warn(mut self, warnings: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(crate) fn warn(mut self, warnings: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.warnings.extend(warnings.into_iter().map(Into::into));
         self
     }
@@ -134,9 +135,15 @@ pub(crate) fn openmpi_hosts(layout: &Layout<'_>, _: Option<bool>) -> Advice {
 
 pub(crate) fn slurm_hosts(layout: &Layout<'_>, mpich: Option<bool>) -> Advice {
     let n = layout.ranks();
+    let (bind, apart) = match training::gpu_bind(layout) {
+        None => (String::new(), None),
+        Some(Ok(option)) => (format!("{option} "), None),
+        Some(Err(why)) => (String::new(), Some(why)),
+    };
     let advice = Advice::new(format!(
-        "SLURM_HOSTFILE=FILE srun -n {n} --distribution=arbitrary ./app"
+        "SLURM_HOSTFILE=FILE srun -n {n} --distribution=arbitrary {bind}./app"
     ))
+    .warn(apart)
     .warn(["set SLURM_HOSTFILE for srun alone: on salloc and sbatch it changes the allocation"]);
     let lost = "in this distribution Slurm's pmi2 (22.05) gives every rank of MPICH (4.0, 5.0) a node of its own, and shared memory is lost";
     match mpich {

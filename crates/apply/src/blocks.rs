@@ -52,7 +52,7 @@ pub(crate) fn task_map(layout: &Layout<'_>) -> Result<String, ApplyError> {
 
 /// The nodes in rank order, for launchers that put the same number of ranks on each node in turn: that number and the
 /// hosts. `None` if the ranks of a node are not consecutive or the numbers differ.
-fn even_blocks<'a>(layout: &Layout<'a>) -> Option<(u32, Vec<&'a str>)> {
+pub(crate) fn even_blocks<'a>(layout: &Layout<'a>) -> Option<(u32, Vec<&'a str>)> {
     let runs = layout.runs();
     let each = runs.first()?.1;
     let last = runs.len() - 1;
@@ -66,7 +66,7 @@ fn even_blocks<'a>(layout: &Layout<'a>) -> Option<(u32, Vec<&'a str>)> {
     })
 }
 
-fn only_blocks(format: &'static str) -> ApplyError {
+pub(crate) fn only_blocks(format: &'static str) -> ApplyError {
     ApplyError::Inexpressible {
         what: "placement",
         format,

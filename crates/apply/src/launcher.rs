@@ -6,6 +6,7 @@ use crate::error::ApplyError;
 use crate::grid;
 use crate::layout::{Launch, Layout};
 use crate::ranks;
+use crate::training;
 use std::str::FromStr;
 
 /// One row of the table.
@@ -167,6 +168,39 @@ launchers! {
         seen_on: "nowhere: torchrun and Kubernetes read an order of hosts",
         blocks_only: true,
         ..row("node-order", "nodes.order", hosts(blocks::node_order, advice::node_order))
+    },
+    Torchrun: "Node ranks and GPUs of every host for torchrun, with the one line to start it" => Syntax {
+        effect: "only the same number of neighbouring ranks on every node; keeps the order of GPUs on a host",
+        seen_on: "nowhere: written after torchrun's documentation",
+        blocks_only: true,
+        read_back: Some("torchrun"),
+        ..row("torchrun", "torchrun.hosts", hosts(training::torchrun, training::torchrun_line))
+    },
+    RankGpus: "The host and GPU of every rank, for srun with CUDA_VISIBLE_DEVICES" => Syntax {
+        effect: "nothing is lost",
+        seen_on: "nowhere: no GPUs",
+        read_back: Some("csv"),
+        ..row("rank-gpus", "rank.gpus", hosts(training::rank_gpus, training::rank_gpus_advice))
+    },
+    DlroverWorld: "DLRover's world of a rendezvous in rank order, as JSON" => Syntax {
+        effect: "only the same number of neighbouring ranks on every node; the order of GPUs on a host is lost, with a warning",
+        seen_on: "nowhere: written after DLRover's source",
+        blocks_only: true,
+        read_back: Some("dlrover"),
+        ..row("dlrover-world", "dlrover.json", hosts(training::dlrover, training::dlrover_advice))
+    },
+    JaxDevices: "A permutation of jax.devices() for a Mesh, as JSON" => Syntax {
+        effect: "nothing is lost",
+        seen_on: "nowhere: written after JAX's documentation",
+        read_back: Some("jax"),
+        ..row("jax-devices", "jax.devices.json", hosts(training::jax, training::jax_advice))
+    },
+    KueueAssignment: "Kueue's topologyAssignment with one pod for every node in rank order" => Syntax {
+        effect: "only the same number of neighbouring ranks on every node; the order of GPUs on a host is lost, with a warning",
+        seen_on: "nowhere: written after Kueue's API",
+        blocks_only: true,
+        read_back: Some("kueue"),
+        ..row("kueue-assignment", "kueue.yaml", hosts(training::kueue, training::kueue_advice))
     },
     Csv: "A table rank,node,slot with a header, for people and scripts" => Syntax {
         effect: "a plain file",

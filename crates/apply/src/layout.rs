@@ -39,6 +39,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) place: Vec<u32>,
     /// Slot on its host by rank.
     pub(crate) slot: Vec<u32>,
+    /// Whether the slots are GPUs.
+    pub(crate) gpus: bool,
     /// The cores of the slots, if known.
     pub(crate) cores: Option<&'a SlotCores>,
 }
@@ -91,6 +93,10 @@ impl<'a> Layout<'a> {
             slots,
             place,
             slot: slot_of,
+            gpus: fabric.inside().is_some_and(|inside| {
+                let mut nodes = allocation.nodes().iter();
+                nodes.all(|n| inside.is_exclusive(n.0))
+            }),
             cores: launch.cores,
         })
     }

@@ -35,6 +35,7 @@ mod grid;
 mod launcher;
 mod layout;
 mod ranks;
+mod training;
 
 pub use advice::{Advice, Refusal};
 pub use check::{Checked, Difference, OffCore, Seen, Split};

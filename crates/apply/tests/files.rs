@@ -511,3 +511,48 @@ fn gpus_of_a_host_are_its_slots() {
     let hosts = render(Launcher::SlurmHostfile, &f, &a, &p).unwrap();
     assert_eq!(hosts.lines().filter(|l| *l == "h1").count(), 8, "{hosts}");
 }
+
+/// Two hosts of GPUs: the second host first, its GPUs in another order.
+#[test]
+fn training_frameworks_get_their_orders() {
+    let described = spec::machine("fattree:down=8x2,up=1x1,link=50,hosts=dgx-h100").unwrap();
+    let fabric = described.fabric;
+    let places = fabric.places();
+    let nodes = places.iter().map(|&n| (n, 1)).collect();
+    let allocation = Allocation::new(&fabric, nodes).unwrap();
+    let order = [9, 8, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7];
+    let on = order.map(|at: usize| places[at]);
+    let placement = Placement::on_nodes(&fabric, &allocation, on).unwrap();
+    let text = |launcher| render(launcher, &fabric, &allocation, &placement).unwrap();
+    let table = "# torchrun: host, node rank, GPUs in the order of local ranks\n\
+                 h1 0 1,0,2,3,4,5,6,7\nh0 1 0,1,2,3,4,5,6,7\n";
+    assert_eq!(text(Launcher::Torchrun), table);
+    assert!(text(Launcher::JaxDevices).contains("[9,8,10,11,12,13,14,15,0,1,2,3,4,5,6,7]"));
+    assert!(text(Launcher::DlroverWorld).starts_with("{\"world\": {\"1\": 8, \"0\": 8},"));
+    assert!(
+        text(Launcher::KueueAssignment)
+            .contains("values: [h1]\n  - count: 1\n    values: [h0]\nranksPerPod: 8")
+    );
+    assert!(text(Launcher::RankGpus).starts_with("rank,node,slot\n0,h1,1\n1,h1,0\n"));
+    let launch = launch((&fabric, &allocation), &placement, None);
+    let warned = launch
+        .prepare(Launcher::SlurmHostfile)
+        .unwrap()
+        .advice
+        .warnings;
+    assert!(warned.iter().any(|w| w.contains("rank-gpus")), "{warned:?}");
+    let straight = Placement::on_nodes(&fabric, &allocation, places.clone()).unwrap();
+    let bound = Launch {
+        placement: &straight,
+        ..launch
+    };
+    let command = bound
+        .prepare(Launcher::SlurmHostfile)
+        .unwrap()
+        .advice
+        .command;
+    assert!(
+        command.contains("--gpu-bind=map_gpu:0,1,2,3,4,5,6,7"),
+        "{command}"
+    );
+}

@@ -1,9 +1,9 @@
 //! Capacities of trees whose description has none: full bisection, or as given by the user.
 
 use crate::fabric::{End, Fabric};
-use crate::ids::{LinkId, RouterId};
+use crate::ids::{LinkId, NodeId, RouterId};
 use crate::units::BytesPerSecond;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Assumed capacities of a tree of switches.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct AssumedRates {
     pub levels: Vec<BytesPerSecond>,
     /// Capacity of the nodes below a switch over that of its uplinks.
     pub uplink_ratio: f64,
+    /// Capacity of every node's link by node, if they differ from `host`.
+    pub nodes: Vec<BytesPerSecond>,
 }
 
 impl AssumedRates {
@@ -24,7 +26,12 @@ impl AssumedRates {
             host,
             levels: Vec::new(),
             uplink_ratio: 1.0,
+            nodes: Vec::new(),
         }
+    }
+
+    fn node(&self, node: NodeId) -> BytesPerSecond {
+        self.nodes.get(node.index()).copied().unwrap_or(self.host)
     }
 
     /// The assumption, as a sentence.
@@ -42,10 +49,26 @@ impl AssumedRates {
                 listed.join(", ")
             ),
         };
-        let host = self.host.gb();
-        format!(
-            "the topology has no speeds: {host} GB/s each way for every node and {above} are assumed{listed}"
-        )
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for rate in &self.nodes {
+            *counts.entry(rate.0.to_bits()).or_default() += 1;
+        }
+        let each = |(bits, n): (&u64, &usize)| {
+            let gb = BytesPerSecond(f64::from_bits(*bits)).gb();
+            format!("{gb} GB/s each way for {n} nodes")
+        };
+        let hosts = match counts.len() {
+            0 => format!("{} GB/s each way for every node", self.host.gb()),
+            1 => format!(
+                "{} GB/s each way for every node (the adapters of its kind together)",
+                self.nodes[0].gb()
+            ),
+            _ => {
+                let all: Vec<String> = counts.iter().map(each).collect();
+                format!("{} (the adapters of their kinds together)", all.join(", "))
+            }
+        };
+        format!("the topology has no speeds: {hosts} and {above} are assumed{listed}")
     }
 }
 
@@ -65,7 +88,7 @@ impl Fabric {
         order.sort_by_key(|r| level[r.index()]);
         let mut below: Vec<f64> = self
             .router_ids()
-            .map(|r| self.nodes_on(r).len() as f64)
+            .map(|r| self.nodes_on(r).iter().map(|&n| rates.node(n).0).sum())
             .collect();
         let mut uplinks = vec![0.0f64; order.len()];
         for &router in &order {
@@ -80,7 +103,12 @@ impl Fabric {
         for at in 0..self.links.len() {
             let (from, to) = (self.links[at].from, self.links[at].to);
             let (End::Router(a), End::Router(b)) = (from, to) else {
-                self.links[at].nominal = rates.host;
+                let end = |end: End| match end {
+                    End::Node(node) => Some(node),
+                    _ => None,
+                };
+                let node = end(from).or(end(to));
+                self.links[at].nominal = node.map_or(rates.host, |n| rates.node(n));
                 continue;
             };
             let (low, high) = if level[a.index()] <= level[b.index()] {
@@ -95,7 +123,7 @@ impl Fabric {
                 share(low)
             };
             let listed = rates.levels.get(level[low.index()] as usize);
-            let full = BytesPerSecond(rates.host.0 * nodes.max(1.0) / rates.uplink_ratio);
+            let full = BytesPerSecond(nodes.max(rates.host.0) / rates.uplink_ratio);
             self.links[at].nominal = listed.copied().unwrap_or(full);
         }
         self

@@ -75,7 +75,7 @@ pub fn machine(text: &str) -> Result<Described, FabricError> {
     let described = network(text, &spec)?;
     let mut fabric = described.fabric;
     let groups = fabric.grouped(kind.kind.gpus, text)?;
-    let record = hosts::describe(&fabric, kind, &groups, false);
+    let record = hosts::describe(kind, &groups, kind.kind.hosts, &|_, _| None);
     Ok(Described {
         fabric: fabric.with_hosts(record)?,
         routing: described.routing.within(kind.rule),

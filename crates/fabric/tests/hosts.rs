@@ -57,7 +57,7 @@ fn ports_follow_the_rule() {
             .collect();
         let mut kind = HostSpec::parse("plain").unwrap();
         kind.rule = rule;
-        let record = describe(&fabric, kind, &groups, false);
+        let record = describe(kind, &groups, kind.kind.hosts, &|_, _| None);
         (fabric.with_hosts(record).unwrap(), routing.within(rule))
     };
     let leaves = |m: &(Fabric, Routing)| {
@@ -143,7 +143,7 @@ fn gpus_share_adapters() {
         .map(|(name, nodes)| (name.to_owned(), nodes))
         .collect();
     let spec = HostSpec::parse("dgx-h100").unwrap();
-    let record = describe(&fabric, spec, &groups, false);
+    let record = describe(spec, &groups, spec.kind.hosts, &|_, _| None);
     let described = fabric.clone().with_hosts(record).unwrap();
     let routing = routing.within(spec.rule);
     let places = described.places_of_host("h1");
@@ -222,7 +222,7 @@ fn presets_have_the_published_rates() {
                 groups.push((name.to_owned(), nodes));
             }
             let spec = HostSpec::parse(kind.name).unwrap();
-            let record = describe(&fabric, spec, &groups, false);
+            let record = describe(spec, &groups, spec.kind.hosts, &|_, _| None);
             let fabric = fabric.with_hosts(record).map_err(|e| e.to_string());
             assert!(fabric.is_ok(), "{} {ports}: {fabric:?}", kind.name);
         }

@@ -79,7 +79,7 @@ fn codes(bent: &[(&str, &[u8])]) -> Result<Machine, ObserveError> {
     read_machine_text(&model, Some(Format::Codes), with)
 }
 
-const TARGETS: [(&str, Read); 27] = [
+const TARGETS: [(&str, Read); 30] = [
     ("ibnetdiscover", |b| as_format(b, Format::IbRecords)),
     ("ibnetdiscover_ports", |b| as_format(b, Format::IbPorts)),
     ("subnet_list", |b| as_format(b, Format::SubnetList)),
@@ -112,6 +112,9 @@ const TARGETS: [(&str, Read); 27] = [
     ("slurm_conf", |b| as_format(b, Format::SlurmConf)),
     ("slurm_yaml", |b| as_format(b, Format::SlurmYaml)),
     ("flux", |b| as_format(b, Format::Flux)),
+    ("kubernetes", |b| as_format(b, Format::Kubernetes)),
+    ("topograph_graph", |b| as_format(b, Format::TopographGraph)),
+    ("topograph_model", |b| as_format(b, Format::TopographModel)),
     ("scotch_target", |b| as_format(b, Format::ScotchTarget)),
     ("ib_tables", |b| {
         beside("ibnetdiscover/two-switches.txt", &As::Tables, b)

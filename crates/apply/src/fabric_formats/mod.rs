@@ -5,6 +5,7 @@
 
 mod graph;
 mod infiniband;
+mod nodes;
 mod own;
 mod simgrid;
 mod slurm;
@@ -39,11 +40,17 @@ pub enum FabricFormat {
     Ibnetdiscover,
     /// Forwarding tables as dumped by OpenSM; also read by its file engine.
     Lfts,
+    /// Slurm's `topology.yaml` with blocks: NVLink domains, or the hosts of a switch.
+    SlurmBlocks,
+    /// The document of topograph's `graph` engine.
+    TopographGraph,
+    /// Kubernetes nodes with topograph's labels.
+    NodeLabels,
 }
 
 impl FabricFormat {
     /// All formats, in the order of help texts.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Json,
         Self::Binary,
         Self::Dot,
@@ -53,6 +60,9 @@ impl FabricFormat {
         Self::Simgrid,
         Self::Ibnetdiscover,
         Self::Lfts,
+        Self::SlurmBlocks,
+        Self::TopographGraph,
+        Self::NodeLabels,
     ];
 
     /// Name on the command line.
@@ -67,6 +77,9 @@ impl FabricFormat {
             Self::Simgrid => "simgrid",
             Self::Ibnetdiscover => "ibnetdiscover",
             Self::Lfts => "lfts",
+            Self::SlurmBlocks => "slurm-blocks",
+            Self::TopographGraph => "topograph-graph",
+            Self::NodeLabels => "node-labels",
         }
     }
 
@@ -133,11 +146,12 @@ pub fn write_fabric(
         FabricFormat::Json | FabricFormat::Binary => Cow::Borrowed(fabric),
         _ => fabric.network(),
     };
+    let machine = fabric;
     let (whole, fabric, routing) = match &network {
         Cow::Borrowed(same) => (true, *same, routing),
         Cow::Owned(network) => (false, network, routing.network()),
     };
-    let mut written = write_network(format, fabric, routing)?;
+    let mut written = write_network(format, fabric, (machine, routing))?;
     if !whole {
         written.lost.push("links inside hosts are left out".into());
     }
@@ -147,7 +161,7 @@ pub fn write_fabric(
 fn write_network(
     format: FabricFormat,
     fabric: &Fabric,
-    routing: &Routing,
+    (machine, routing): (&Fabric, &Routing),
 ) -> Result<Written, ApplyError> {
     match format {
         FabricFormat::Json => Ok(Written::whole(own::json(fabric, routing))),
@@ -162,6 +176,9 @@ fn write_network(
         FabricFormat::Simgrid => Ok(simgrid::platform(fabric, routing)),
         FabricFormat::Ibnetdiscover => infiniband::subnet(fabric),
         FabricFormat::Lfts => infiniband::tables(fabric, routing),
+        FabricFormat::SlurmBlocks => nodes::blocks(fabric, machine),
+        FabricFormat::TopographGraph => nodes::topograph(fabric, machine),
+        FabricFormat::NodeLabels => nodes::labels(fabric, machine),
     }
 }
 

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Write;
 
 /// A switch of a tree.
-struct Switch {
-    name: String,
-    children: Vec<String>,
-    hosts: Vec<String>,
+pub struct Switch {
+    pub name: String,
+    pub children: Vec<String>,
+    pub hosts: Vec<String>,
 }
 
 /// Properties lost in every Slurm topology.
@@ -143,7 +143,7 @@ fn host(name: &str, node: &str) -> Result<String, ApplyError> {
 
 /// The switches as a tree, leaves first. Switches of one level that share a child are merged: above the leaves of a
 /// fat tree, Slurm needs only the grouping of leaves.
-fn tree(fabric: &Fabric, format: FabricFormat) -> Result<Vec<Switch>, ApplyError> {
+pub fn tree(fabric: &Fabric, format: FabricFormat) -> Result<Vec<Switch>, ApplyError> {
     let mut rank = ranks(fabric);
     if let Err(error) = check_tree(fabric, &rank, format) {
         rank = rooted(fabric).ok_or(error)?;
@@ -394,7 +394,7 @@ fn numbered(name: &str) -> Option<(&str, &str, u64)> {
 }
 
 /// A host list: `n[01-04,07],login`.
-fn folded(names: &[String]) -> String {
+pub fn folded(names: &[String]) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut i = 0;
     while i < names.len() {

@@ -2,7 +2,6 @@
 
 use super::{HostKind, HostsRecord, InnerLink, Local, OwnPlace, PortRule, UnitSpec};
 use crate::error::InputError;
-use crate::fabric::Fabric;
 use crate::ids::NodeId;
 use std::collections::HashMap;
 
@@ -32,6 +31,8 @@ pub struct Published {
     pub pcie: f64,
     /// Coherent link of a GPU to its processor, GB/s each way; 0 for none.
     pub c2c: f64,
+    /// Adapter of a GPU, GB/s each way, where a topology has no speeds; 0 if unknown.
+    pub adapter: f64,
     /// Whether a place takes one task only.
     pub exclusive: bool,
     /// Source of the figures.
@@ -49,7 +50,7 @@ const PLAIN: f64 = 100.0;
 const LATENCY: f64 = 150e-9;
 
 /// Kinds of hosts by name.
-pub const HOST_KINDS: [Published; 9] = [
+pub const HOST_KINDS: [Published; 10] = [
     Published {
         name: "dgx-a100",
         gpus: 8,
@@ -57,8 +58,9 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Switch("NVLink", 300.0),
         pcie: PCIE4,
         c2c: 0.0,
+        adapter: 25.0,
         exclusive: true,
-        source: "NVIDIA A100 architecture whitepaper: 12 NVLinks of 25 GB/s each way",
+        source: "NVIDIA A100 architecture whitepaper: 12 NVLinks of 25 GB/s each way; DGX A100 datasheet: 8 adapters of 200 Gb/s",
     },
     Published {
         name: "dgx-h100",
@@ -67,8 +69,9 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Switch("NVLink", 450.0),
         pcie: PCIE5,
         c2c: 0.0,
+        adapter: 50.0,
         exclusive: true,
-        source: "NVIDIA H100 architecture whitepaper: 18 NVLinks of 25 GB/s each way",
+        source: "NVIDIA H100 architecture whitepaper: 18 NVLinks of 25 GB/s each way; DGX H100 datasheet: 8 adapters of 400 Gb/s",
     },
     Published {
         name: "dgx-b200",
@@ -77,6 +80,7 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Switch("NVLink", 900.0),
         pcie: PCIE5,
         c2c: 0.0,
+        adapter: 50.0,
         exclusive: true,
         source: "NVIDIA DGX B200 datasheet: 14.4 TB/s for 8 GPUs, both ways: 18 NVLinks of 50 GB/s each way",
     },
@@ -87,6 +91,7 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Switch("NVLink", 900.0),
         pcie: PCIE5,
         c2c: 0.0,
+        adapter: 50.0,
         exclusive: true,
         source: "NVIDIA GB200 NVL72 datasheet: 130 TB/s for 72 GPUs, both ways: 18 NVLinks of 50 GB/s each way",
     },
@@ -97,6 +102,7 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Mesh("xGMI", 64.0),
         pcie: PCIE5,
         c2c: 0.0,
+        adapter: 50.0,
         exclusive: true,
         source: "AMD Instinct MI300X platform datasheet: seven links of 128 GB/s, both ways",
     },
@@ -107,6 +113,7 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Network,
         pcie: PCIE5,
         c2c: 450.0,
+        adapter: 25.0,
         exclusive: true,
         source: "NVIDIA GH200 datasheet: NVLink-C2C of 900 GB/s, both ways",
     },
@@ -117,6 +124,7 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Mesh("NVLink", 150.0),
         pcie: PCIE5,
         c2c: 450.0,
+        adapter: 25.0,
         exclusive: true,
         source: "Fusco et al. 2024 (Alps nodes): six NVLinks of 25 GB/s each way between two of four GH200",
     },
@@ -127,8 +135,20 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Network,
         pcie: PCIE4,
         c2c: 0.0,
+        adapter: 12.5,
         exclusive: true,
         source: "Jouppi et al., ISCA 2023: four chips a host, joined by the torus alone",
+    },
+    Published {
+        name: "pcie-gpus",
+        gpus: 8,
+        hosts: 1,
+        join: Join::Network,
+        pcie: PCIE4,
+        c2c: 0.0,
+        adapter: 12.5,
+        exclusive: true,
+        source: "assumed: GPUs and adapters behind PCIe 4.0 switches, without links of their own",
     },
     Published {
         name: "plain",
@@ -137,6 +157,7 @@ pub const HOST_KINDS: [Published; 9] = [
         join: Join::Switch("memory", PLAIN),
         pcie: PCIE4,
         c2c: 0.0,
+        adapter: 0.0,
         exclusive: false,
         source: "assumed: 100 GB/s each way between the adapters of a host",
     },
@@ -146,7 +167,7 @@ pub const HOST_KINDS: [Published; 9] = [
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostSpec {
     /// The kind.
-    pub kind: &'static Published,
+    pub kind: Published,
     /// The choice of ports.
     pub rule: PortRule,
 }
@@ -177,7 +198,14 @@ impl HostSpec {
                 .parse()
                 .map_err(|()| unknown(rule, "a choice of ports"))?,
         };
-        Ok(Self { kind, rule })
+        Ok(Self { kind: *kind, rule })
+    }
+}
+
+impl From<Published> for HostSpec {
+    fn from(kind: Published) -> Self {
+        let rule = kind.default_rule();
+        Self { kind, rule }
     }
 }
 
@@ -273,9 +301,16 @@ impl Published {
                 let place = Local::Place(host * gpus + gpu);
                 kind.join(place, router(gpu * groups / gpus), "PCIe", self.pcie);
             }
+            // A single port stands for all adapters of the host.
+            let shared = if ports == 1 { f64::from(gpus) } else { 1.0 };
             for port in 0..ports {
                 let end = Local::Port(host * ports + port);
-                kind.join(end, router(port * groups / ports), "PCIe", self.pcie);
+                kind.join(
+                    end,
+                    router(port * groups / ports),
+                    "PCIe",
+                    self.pcie * shared,
+                );
             }
             // Without links of their own the GPUs of a host reach each other over the processor.
             if groups > 1 && self.join == Join::Network {
@@ -309,13 +344,16 @@ impl HostKind {
     }
 }
 
+/// Hosts that follow each other and have the same key may form NVLink domains.
+pub type DomainOf<'a> = dyn Fn(&str, &[NodeId]) -> Option<u64> + 'a;
+
 /// Hosts of a kind: names with their endpoints of the network, in order. Hosts that follow each other form NVLink
-/// domains; with `by_leaf` only those on the same switch.
+/// domains of at most `most` hosts; only those with the same key of `domain`.
 pub fn describe(
-    fabric: &Fabric,
     spec: HostSpec,
     hosts: &[(String, Vec<NodeId>)],
-    by_leaf: bool,
+    most: u16,
+    domain: &DomainOf<'_>,
 ) -> HostsRecord {
     let mut record = HostsRecord {
         rule: spec.rule,
@@ -324,12 +362,11 @@ pub fn describe(
         down: Vec::new(),
     };
     let mut known: HashMap<(u16, u16), u32> = HashMap::new();
-    let leaf = |ports: &[NodeId]| by_leaf.then(|| ports.first().map(|&p| fabric.node(p).router));
     let alike = |a: &(String, Vec<NodeId>), b: &(String, Vec<NodeId>)| {
-        a.1.len() == b.1.len() && leaf(&a.1) == leaf(&b.1)
+        a.1.len() == b.1.len() && domain(&a.0, &a.1) == domain(&b.0, &b.1)
     };
     for run in hosts.chunk_by(alike) {
-        for unit in run.chunks(usize::from(spec.kind.hosts)) {
+        for unit in run.chunks(usize::from(most.max(1))) {
             let shape = (unit.len() as u16, unit[0].1.len() as u16);
             let kind = *known.entry(shape).or_insert_with(|| {
                 record.kinds.push(spec.kind.structure(shape.0, shape.1));

@@ -11,7 +11,7 @@ mod legs;
 mod ways;
 
 pub use inside::{HostsSummary, Inside};
-pub use kinds::{HOST_KINDS, HostSpec, describe};
+pub use kinds::{DomainOf, HOST_KINDS, HostSpec, Join, Published, describe};
 pub use legs::{InnerLinks, Leg};
 
 use crate::fabric::Fabric;

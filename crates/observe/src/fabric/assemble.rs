@@ -88,6 +88,7 @@ impl Parts<'_> {
             routing: Routing::Tables(tables),
             fabric,
             notes: self.notes,
+            hosts: Vec::new(),
         })
     }
 }
@@ -149,5 +150,6 @@ pub fn finish(
         fabric,
         routing,
         notes,
+        hosts: Vec::new(),
     })
 }

@@ -1,7 +1,10 @@
 //! Table of the formats that describe a machine or a part of it: recognised by content, never by name.
 
 use super::assemble::{self, Parts, finish};
-use super::{Machine, codes, cray, flux, infiniband, inside, own, scotch_target, slingshot, slurm};
+use super::{
+    Machine, codes, cray, flux, infiniband, inside, kubernetes, own, scotch_target, slingshot,
+    slurm, topograph,
+};
 use crate::ObserveError;
 use crate::known::{Known, known, names};
 use crate::text::{Line, Text};
@@ -65,6 +68,10 @@ formats! {
         });
     Netloc: "netloc node file", "fabric and its paths", "infiniband", "netloc"
         => Whole(infiniband::netloc::recognise), Read::Machine(assemble::netloc);
+    Kubernetes: "kubectl get nodes -o json", "a tree of switches and GPUs of hosts, by labels", "hosts", "kubernetes"
+        => Whole(kubernetes::recognise), Read::Machine(|parts| described(parts, kubernetes::read));
+    TopographGraph: "topograph graph", "a tree of switches, by instance", "hosts", "topograph_graph"
+        => Whole(topograph::recognise_graph), Read::Machine(|parts| described(parts, topograph::read_graph));
     Flux: "Flux resource graph (JGF, R)", "fabric, a tree of containers", "targets", "flux"
         => Whole(flux::recognise), Read::Machine(|mut parts| {
             let plan = flux::read(parts.text, &mut parts.notes)?;
@@ -125,6 +132,8 @@ formats! {
             let fabric = plan.build(parts.text, &mut parts.notes)?;
             finish(fabric, None, parts.routes, parts.notes)
         });
+    TopographModel: "topograph model", "a tree of switches with domains of accelerators", "hosts", "topograph_model"
+        => Recognise::Line(topograph::recognise_model), Read::Machine(|parts| described(parts, topograph::read_model));
     Slingshot: "Slingshot point-to-point CSV", "fabric", "dragonfly", "slingshot"
         => Recognise::Line(slingshot::recognise), Read::Machine(|parts| {
             finish(slingshot::read(parts.text)?, None, parts.routes, parts.notes)
@@ -155,6 +164,17 @@ formats! {
         });
 }
 
+/// A description of nodes, which knows the inside of hosts.
+fn described(
+    mut parts: Parts<'_>,
+    read: fn(&Text, &mut Vec<String>) -> Result<topograph::Read, InputError>,
+) -> Result<Machine, ObserveError> {
+    let (plan, hosts) = read(parts.text, &mut parts.notes)?;
+    let fabric = plan.build(parts.text, &mut parts.notes)?;
+    let machine = finish(fabric, None, parts.routes, parts.notes)?;
+    Ok(machine.with_known(hosts))
+}
+
 const TABLES: Read = Part(
     "forwarding tables or LIDs",
     "give the fabric (ibnetdiscover) and these as its routes",
@@ -177,6 +197,19 @@ impl Format {
     pub(crate) fn machines() -> impl Iterator<Item = Known> {
         let whole = |row: &&FormatRow| !matches!(row.read, Part(..));
         TABLE.iter().filter(whole).map(|row| row.known)
+    }
+
+    /// Whether its files have no speeds, so that these are assumed.
+    pub(super) fn has_no_speeds(self) -> bool {
+        matches!(
+            self,
+            Self::SlurmConf
+                | Self::SlurmYaml
+                | Self::Flux
+                | Self::Kubernetes
+                | Self::TopographGraph
+                | Self::TopographModel
+        )
     }
 
     /// Whether it is a scan of an InfiniBand subnet that can be combined with forwarding tables.

@@ -1,13 +1,16 @@
 //! The inside of a machine's hosts, by option: a well-known kind, or a file of hwloc or NCCL.
 //!
 //! `KIND[/RULE][@HOSTS]`: `dgx-h100`, `mi300x/striped`, `gb200-nvl72@rack[01-04]n[01-18]`, `topo.xml@n[1-8]`. Without a list
-//! a kind is that of all hosts that no other option names, and a file of those with its adapters.
+//! a kind is that of all hosts that no other option names, and a file of those with its adapters. Hosts without an option
+//! have the kind that the description of nodes gives them.
 
 use super::host_files::{Described, Matched};
-use super::machine::Machine;
+use super::machine::{KnownHost, Machine};
 use crate::ObserveError;
 use crate::placement::host_list;
-use hopbyte_fabric::hosts::{HOST_KINDS, HostSpec, HostsRecord, PortRule, UnitSpec, describe};
+use hopbyte_fabric::hosts::{
+    HOST_KINDS, HostSpec, HostsRecord, PortRule, Published, UnitSpec, describe,
+};
 use hopbyte_fabric::{Fabric, InputError, NodeId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -23,13 +26,14 @@ type Groups = Vec<(String, Vec<NodeId>)>;
 /// # Errors
 /// An unknown kind or host, hosts that are described already.
 pub fn attach(machine: Machine, options: &[String]) -> Result<Machine, ObserveError> {
-    if options.is_empty() {
+    if options.is_empty() && machine.hosts.iter().all(|h| h.kind.is_none()) {
         return Ok(machine);
     }
     let Machine {
         fabric,
         routing,
         mut notes,
+        hosts: known,
     } = machine;
     if fabric.inside().is_some() {
         let found = format!("--hosts {}", options.join(" --hosts "));
@@ -68,18 +72,22 @@ pub fn attach(machine: Machine, options: &[String]) -> Result<Machine, ObserveEr
             let (chosen, rest) = choose(all, list, spec.kind.gpus == 0, option)?;
             all = rest;
             notes.push(counts(option, &spec, &chosen));
-            describe(&fabric, spec, &chosen, true)
+            in_domains(&fabric, spec, chosen, &known)
         };
-        record = Some(match record {
-            None => next,
-            Some(before) => joined(before, next),
-        });
+        record = Some(joined(record, next));
+    }
+    for (kind, chosen) in by_known(all, &known) {
+        let spec = HostSpec::from(kind);
+        let option = format!("{} of {} GPUs", kind.name, kind.gpus);
+        notes.push(counts(&option, &spec, &chosen));
+        record = Some(joined(record, in_domains(&fabric, spec, chosen, &known)));
     }
     let Some(record) = record else {
         return Ok(Machine {
             fabric,
             routing,
             notes,
+            hosts: known,
         });
     };
     let rule = record.rule;
@@ -87,7 +95,104 @@ pub fn attach(machine: Machine, options: &[String]) -> Result<Machine, ObserveEr
         fabric: fabric.with_hosts(record)?,
         routing: routing.within(rule),
         notes,
+        hosts: known,
     })
+}
+
+/// Hosts that no option names, by the kinds that are known of them.
+fn by_known(rest: Groups, known: &[KnownHost]) -> Vec<(Published, Groups)> {
+    let kinds: HashMap<&str, Published> = known
+        .iter()
+        .filter_map(|h| Some((h.name.as_str(), h.kind?)))
+        .collect();
+    let mut found: Vec<(Published, Groups)> = Vec::new();
+    for host in rest {
+        let Some(&kind) = kinds.get(host.0.as_str()) else {
+            continue;
+        };
+        match found.iter_mut().find(|f| f.0 == kind) {
+            Some((_, hosts)) => hosts.push(host),
+            None => found.push((kind, vec![host])),
+        }
+    }
+    found
+}
+
+/// Kinds of hosts by name: of options, else of the description. Faults of options are left to [`attach`].
+pub fn kinds(
+    machine: &Machine,
+    options: &[String],
+) -> Result<HashMap<String, Published>, ObserveError> {
+    let described = machine.hosts.iter();
+    let mut kinds: HashMap<String, Published> = described
+        .filter_map(|h| Some((h.name.clone(), h.kind?)))
+        .collect();
+    let (listed, open): (Vec<&String>, Vec<&String>) =
+        options.iter().partition(|o| o.contains('@'));
+    for option in open.into_iter().chain(listed) {
+        let (kind, list) = option.split_once('@').unwrap_or((option, ""));
+        if Path::new(kind).is_file() {
+            continue;
+        }
+        let kind = HostSpec::parse(kind)?.kind;
+        let hosts = match list {
+            "" => machine
+                .fabric
+                .nodes()
+                .iter()
+                .map(|n| n.host.clone())
+                .collect(),
+            list => host_list(list).unwrap_or_default(),
+        };
+        kinds.extend(hosts.into_iter().map(|h| (h, kind)));
+    }
+    Ok(kinds)
+}
+
+/// Hosts of a kind in NVLink domains: those that the description gives, else consecutive hosts on one switch. A domain
+/// larger than the kind's is divided into its parts, if they are known.
+fn in_domains(
+    fabric: &Fabric,
+    spec: HostSpec,
+    mut hosts: Groups,
+    known: &[KnownHost],
+) -> HostsRecord {
+    let names: HashSet<&str> = hosts.iter().map(|h| h.0.as_str()).collect();
+    let labelled = known
+        .iter()
+        .filter(|h| h.domain.is_some() && names.contains(h.name.as_str()));
+    let labelled: HashMap<String, &KnownHost> = labelled.map(|h| (h.name.clone(), h)).collect();
+    if spec.kind.hosts < 2 || labelled.is_empty() {
+        let leaf = |_: &str, ports: &[NodeId]| {
+            let first = ports.first()?;
+            Some(u64::from(fabric.node(*first).router.0))
+        };
+        return describe(spec, &hosts, spec.kind.hosts, &leaf);
+    }
+    let mut sizes: HashMap<&str, u16> = HashMap::new();
+    for domain in labelled.values().filter_map(|h| h.domain.as_deref()) {
+        *sizes.entry(domain).or_default() += 1;
+    }
+    let mut numbers: HashMap<(&str, &str), u64> = HashMap::new();
+    let mut keys: HashMap<String, u64> = HashMap::new();
+    for (at, (host, _)) in (0u64..).zip(&hosts) {
+        let domain = labelled
+            .get(host)
+            .and_then(|h| Some((*h, h.domain.as_deref()?)));
+        let key = match domain {
+            // Alone.
+            None => (1 << 32) + at,
+            Some((known, domain)) => {
+                let large = sizes[domain] > spec.kind.hosts;
+                let part = known.sub_domain.as_deref().filter(|_| large);
+                let next = numbers.len() as u64;
+                *numbers.entry((domain, part.unwrap_or(""))).or_insert(next)
+            }
+        };
+        keys.insert(host.clone(), key);
+    }
+    hosts.sort_by_key(|h| keys[&h.0]);
+    describe(spec, &hosts, u16::MAX, &|host, _| keys.get(host).copied())
 }
 
 /// Whether hosts of a fabric have several endpoints that nothing joins.
@@ -180,7 +285,10 @@ fn counts(option: &str, spec: &HostSpec, hosts: &Groups) -> String {
 }
 
 /// Two sets of hosts of one machine; the first one's choice of ports holds.
-fn joined(mut first: HostsRecord, second: HostsRecord) -> HostsRecord {
+fn joined(first: Option<HostsRecord>, second: HostsRecord) -> HostsRecord {
+    let Some(mut first) = first else {
+        return second;
+    };
     let kinds = first.kinds.len() as u32;
     first.kinds.extend(second.kinds);
     first.units.extend(second.units.into_iter().map(|mut unit| {

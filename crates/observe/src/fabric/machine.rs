@@ -1,6 +1,7 @@
 //! Input files of a machine, and the result of reading them.
 
 use crate::text::Text;
+use hopbyte_fabric::hosts::Published;
 use hopbyte_fabric::{Fabric, Routing};
 use std::path::PathBuf;
 
@@ -42,6 +43,29 @@ pub struct Machine {
     pub routing: Routing,
     /// Parts that were completed, left out, assumed or found beside the dump; one sentence each.
     pub notes: Vec<String>,
+    /// Hosts as far as a description of nodes knows their inside.
+    pub hosts: Vec<KnownHost>,
+}
+
+/// A host in a description of nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownHost {
+    /// Name.
+    pub name: String,
+    /// Its kind, with the number of its GPUs.
+    pub kind: Option<Published>,
+    /// Hosts whose accelerators are joined.
+    pub domain: Option<String>,
+    /// Part of the domain.
+    pub sub_domain: Option<String>,
+}
+
+impl Machine {
+    /// The same with what is known of its hosts.
+    #[must_use]
+    pub fn with_known(self, hosts: Vec<KnownHost>) -> Self {
+        Self { hosts, ..self }
+    }
 }
 
 /// Companion texts of a dump.

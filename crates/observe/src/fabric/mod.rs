@@ -12,6 +12,8 @@ mod host_files;
 mod hosts;
 pub(crate) mod infiniband;
 mod inside;
+mod kubernetes;
+mod labels;
 mod machine;
 mod names;
 mod own;
@@ -20,11 +22,13 @@ mod scotch_target;
 mod siblings;
 mod slingshot;
 mod slurm;
+mod topograph;
+pub(crate) mod yaml;
 
 pub use formats::Format;
 pub use host_files::is_numbered;
 pub use hosts::{PLAIN, has_open_hosts};
-pub use machine::{Companions, Machine, MachineFiles};
+pub use machine::{Companions, KnownHost, Machine, MachineFiles};
 
 use crate::ObserveError;
 use crate::text::{Limits, Text};
@@ -75,10 +79,7 @@ fn read_network(files: &MachineFiles) -> Result<Machine, ObserveError> {
         notes,
     };
     let machine = format.read(parts)?;
-    match rates::of(&files, slurm::CAPACITY)? {
-        None => Ok(machine),
-        Some(rates) => rates::apply(machine, format, &rates),
-    }
+    rates::apply(machine, format, &files)
 }
 
 /// Reads a machine from texts in memory; without `format` it is recognised.

@@ -2,10 +2,12 @@
 
 use super::formats::Format;
 use super::machine::{Machine, MachineFiles};
+use super::{hosts, slurm};
 use crate::ObserveError;
 use hopbyte_fabric::bounds::CAPACITY;
 use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{AssumedRates, InputError};
+use std::collections::HashMap;
 
 /// The rates that the options give; `None` without options.
 pub fn of(
@@ -37,6 +39,7 @@ pub fn of(
         host: rates.next().unwrap_or(default),
         levels: rates.collect(),
         uplink_ratio: ratio,
+        nodes: Vec::new(),
     }))
 }
 
@@ -49,34 +52,67 @@ pub fn refuse(files: &MachineFiles) -> Result<(), InputError> {
     match options.iter().find(|o| o.1) {
         None => Ok(()),
         Some((option, _)) => {
-            Err(
-                InputError::new(&files.main, *option, "a topology without speeds")
-                    .hint("Slurm topologies have none; the links of this machine have theirs"),
-            )
+            Err(InputError::new(&files.main, *option, "a topology without speeds").hint(HINT))
         }
     }
 }
 
-/// Gives a machine other capacities than those assumed by its reader.
+/// Gives a machine without speeds the capacities of the options, or of the adapters of its kinds of hosts.
 pub fn apply(
     machine: Machine,
     format: Format,
-    rates: &AssumedRates,
+    files: &MachineFiles,
 ) -> Result<Machine, ObserveError> {
-    if !matches!(format, Format::SlurmConf | Format::SlurmYaml) {
-        let found = "--rates or --uplink-ratio";
-        return Err(
-            InputError::new(machine.fabric.source(), found, "a topology without speeds")
-                .hint("Slurm topologies have none; the links of this machine have theirs")
-                .into(),
-        );
+    if !format.has_no_speeds() {
+        return match of(files, slurm::CAPACITY)? {
+            None => Ok(machine),
+            Some(_) => {
+                let found = "--rates or --uplink-ratio";
+                let expected = "a topology without speeds";
+                Err(InputError::new(machine.fabric.source(), found, expected)
+                    .hint(HINT)
+                    .into())
+            }
+        };
     }
+    let by_kind = if files.rates.is_empty() {
+        adapters(&machine, files)?
+    } else {
+        Vec::new()
+    };
+    let mut rates = match of(files, slurm::CAPACITY)? {
+        None if by_kind.is_empty() => return Ok(machine),
+        None => AssumedRates::full(slurm::CAPACITY),
+        Some(rates) => rates,
+    };
+    rates.nodes = by_kind;
     let mut notes = machine.notes;
     notes.retain(|n| !n.starts_with("the topology has no speeds"));
     notes.insert(0, rates.describe());
     Ok(Machine {
-        fabric: machine.fabric.with_rates(rates),
-        routing: machine.routing,
+        fabric: machine.fabric.with_rates(&rates),
         notes,
+        ..machine
     })
 }
+
+/// Rates of nodes by the adapters of their kinds, by node; empty if no kind is known.
+fn adapters(machine: &Machine, files: &MachineFiles) -> Result<Vec<BytesPerSecond>, ObserveError> {
+    let kinds = hosts::kinds(machine, &files.hosts)?;
+    if kinds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut on_host: HashMap<&str, f64> = HashMap::new();
+    for node in machine.fabric.nodes() {
+        *on_host.entry(&node.host).or_default() += 1.0;
+    }
+    let rate = |node: &hopbyte_fabric::Node| match kinds.get(&node.host) {
+        Some(kind) if kind.gpus > 0 => BytesPerSecond::from_gb(
+            kind.adapter * f64::from(kind.gpus) / on_host[node.host.as_str()],
+        ),
+        _ => slurm::CAPACITY,
+    };
+    Ok(machine.fabric.nodes().iter().map(rate).collect())
+}
+
+const HINT: &str = "Slurm topologies, topograph's models and labels have none; the links of this machine have theirs";

@@ -7,6 +7,7 @@
 mod launchers;
 mod nodes;
 mod places;
+mod training;
 
 pub use nodes::{deal, host_list, host_names, parse_node_list, parse_nodes};
 pub use places::Placed;
@@ -60,6 +61,46 @@ enum Read {
 const PAGE: &str = "launchers.md";
 
 const TABLE: &[Format] = &[
+    Format {
+        known: known(
+            "jax",
+            "a permutation of `jax.devices()`; needs the allocation",
+            PAGE,
+            "placement",
+        ),
+        recognise: |text, _| training::has_key(text, "permutation"),
+        read: Read::Whole(training::jax),
+    },
+    Format {
+        known: known(
+            "dlrover",
+            "DLRover's world with its hosts; needs the allocation",
+            PAGE,
+            "placement",
+        ),
+        recognise: |text, _| training::has_key(text, "world"),
+        read: Read::Whole(training::dlrover),
+    },
+    Format {
+        known: known(
+            "kueue",
+            "Kueue's `topologyAssignment`, a pod for every node",
+            PAGE,
+            "placement",
+        ),
+        recognise: |_, first| first.trimmed().starts_with(b"topologyAssignment:"),
+        read: Read::Places(training::kueue),
+    },
+    Format {
+        known: known(
+            "torchrun",
+            "`HOST NODE_RANK GPUS`, GPUs in the order of local ranks",
+            PAGE,
+            "placement",
+        ),
+        recognise: |text, first| training::is_torchrun(text, first),
+        read: Read::Places(training::torchrun),
+    },
     Format {
         known: known(
             "json",

@@ -5,7 +5,6 @@
 
 pub mod conf;
 pub mod topology_yaml;
-mod yaml;
 
 use super::names::note_of;
 use crate::placement::host_list;
@@ -29,11 +28,11 @@ const MOST_NAMES: usize = 1 << 21;
 
 /// Expands lists of names, counting the names of the file so far.
 #[derive(Default)]
-struct Names(usize);
+pub struct Names(usize);
 
 impl Names {
     /// The names of a list; `None` if there are none, if it is not a list, or if there are too many.
-    fn of(&mut self, list: &str) -> Option<Vec<String>> {
+    pub fn of(&mut self, list: &str) -> Option<Vec<String>> {
         let names = host_list(list)?;
         self.0 += names.len();
         (!names.is_empty() && self.0 <= MOST_NAMES).then(|| {
@@ -178,7 +177,7 @@ fn once<'a>(
 
 /// The first reason why switches are not a tree to Slurm, with its line: a child that is not listed, or switches that
 /// are below themselves.
-fn not_a_tree(switches: &[Switch]) -> Option<(String, u64)> {
+pub fn not_a_tree(switches: &[Switch]) -> Option<(String, u64)> {
     let of: HashMap<&str, usize> = (0..).zip(switches).map(|(i, s)| (&*s.name, i)).collect();
     let mut waits = vec![0; switches.len()];
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); switches.len()];

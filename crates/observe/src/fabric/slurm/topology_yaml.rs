@@ -14,9 +14,9 @@
 //! Instead of `tree`: `block` (block_sizes, blocks), `ring` (rings), `torus3d` (toruses with dims and nodes),
 //! `flat`.
 
-use super::yaml::{self, Value, Yaml};
 use super::{Block, MOST_NAMES, Names, Plan, Switch, Torus, not_a_tree};
 use crate::fabric::names::{name, note_of};
+use crate::fabric::yaml::{self, Value, Yaml};
 use crate::text::{Line, Text};
 use hopbyte_fabric::InputError;
 use hopbyte_fabric::bounds::product;
@@ -74,16 +74,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn wrong(&self, at: &Yaml, expected: impl Into<String>) -> InputError {
-        let found = match &at.value {
-            Value::Scalar(text) => text.clone(),
-            Value::List(list) => format!("a list of {}", list.len()),
-            Value::Map(pairs) => pairs
-                .iter()
-                .map(|(k, _)| k.as_str())
-                .collect::<Vec<_>>()
-                .join(", "),
-        };
-        self.text.error(found, expected).at(at.line)
+        at.wrong(self.text, expected)
     }
 
     fn list<'y>(&self, yaml: &'y Yaml, expected: &str) -> Result<&'y [Yaml], InputError> {

@@ -1,0 +1,637 @@
+//! The YAML subset of configuration files: block mappings and lists, plain, quoted and folded scalars, lists and mappings
+//! in brackets, comments; JSON gives the same values. No anchors, tags or complex keys.
+
+use crate::text::{Line, Text, lossy};
+use hopbyte_fabric::InputError;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// Maximum nesting.
+const DEPTH: usize = 32;
+
+/// A value and the line on which it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Yaml {
+    /// Line, from 1; 0 in JSON.
+    pub line: u64,
+    /// Its value.
+    pub value: Value,
+}
+
+/// A YAML value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Text, number, boolean or null, as written.
+    Scalar(String),
+    /// A list.
+    List(Vec<Yaml>),
+    /// Keys with values, in order.
+    Map(Vec<(String, Yaml)>),
+}
+
+impl Yaml {
+    /// The value of a key; `None` also if this is not a mapping.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Map(pairs) => pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
+    /// A scalar's text.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        match &self.value {
+            Value::Scalar(text) => matches!(text.as_str(), "" | "~" | "null"),
+            Value::List(list) => list.is_empty(),
+            Value::Map(pairs) => pairs.is_empty(),
+        }
+    }
+}
+
+impl Yaml {
+    fn scalar(text: impl Into<String>) -> Self {
+        Self {
+            line: 0,
+            value: Value::Scalar(text.into()),
+        }
+    }
+
+    /// Items of a list; of anything else none.
+    pub fn items(&self) -> &[Self] {
+        match &self.value {
+            Value::List(list) => list,
+            _ => &[],
+        }
+    }
+
+    /// Keys and values of a mapping; of anything else none.
+    pub fn pairs(&self) -> &[(String, Self)] {
+        match &self.value {
+            Value::Map(pairs) => pairs,
+            _ => &[],
+        }
+    }
+
+    /// The text of a key's value, if it is a scalar that is not empty.
+    pub fn word(&self, key: &str) -> Option<&str> {
+        self.get(key).filter(|v| !v.is_empty()).and_then(Self::text)
+    }
+
+    /// Texts of a list, or the one text of a scalar.
+    pub fn words(&self) -> Vec<&str> {
+        match &self.value {
+            Value::List(list) => list.iter().filter_map(Self::text).collect(),
+            Value::Scalar(_) if !self.is_empty() => self.text().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// An error about this value.
+    pub fn wrong(&self, text: &Text, expected: impl Into<String>) -> InputError {
+        let found = match &self.value {
+            Value::Scalar(text) => text.clone(),
+            Value::List(list) => format!("a list of {}", list.len()),
+            Value::Map(pairs) => {
+                let keys: Vec<&str> = pairs.iter().map(|(k, _)| k.as_str()).collect();
+                keys.join(", ")
+            }
+        };
+        let error = text.error(found, expected);
+        if self.line > 0 {
+            error.at(self.line)
+        } else {
+            error
+        }
+    }
+}
+
+/// Parts of Kubernetes objects that take most of their size and are never read.
+const SKIPPED: [&str; 2] = ["images", "managedFields"];
+
+impl<'de> Deserialize<'de> for Yaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Yaml;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_bool<E>(self, v: bool) -> Result<Yaml, E> {
+                Ok(Yaml::scalar(v.to_string()))
+            }
+            fn visit_i64<E>(self, v: i64) -> Result<Yaml, E> {
+                Ok(Yaml::scalar(v.to_string()))
+            }
+            fn visit_u64<E>(self, v: u64) -> Result<Yaml, E> {
+                Ok(Yaml::scalar(v.to_string()))
+            }
+            fn visit_f64<E>(self, v: f64) -> Result<Yaml, E> {
+                Ok(Yaml::scalar(v.to_string()))
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Yaml, E> {
+                Ok(Yaml::scalar(v))
+            }
+            fn visit_unit<E>(self) -> Result<Yaml, E> {
+                Ok(Yaml::scalar(""))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Yaml, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    list.push(item);
+                }
+                let value = Value::List(list);
+                Ok(Yaml { line: 0, value })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Yaml, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if SKIPPED.contains(&key.as_str()) {
+                        map.next_value::<IgnoredAny>()?;
+                    } else {
+                        pairs.push((key, map.next_value()?));
+                    }
+                }
+                let value = Value::Map(pairs);
+                Ok(Yaml { line: 0, value })
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// Whether a text is JSON: an object or a list.
+pub fn is_json(text: &Text) -> bool {
+    matches!(text.bytes().trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// Whether a text is JSON that has all of some keys within its first 64 KiB.
+pub fn is_json_with(text: &Text, keys: &[&str]) -> bool {
+    let start = &text.bytes()[..text.bytes().len().min(1 << 16)];
+    let has = |key: &&str| memchr::memmem::find(start, format!("\"{key}\"").as_bytes()).is_some();
+    is_json(text) && keys.iter().all(has)
+}
+
+/// Reads a document in JSON, or the first one in YAML.
+pub fn document(text: &Text) -> Result<Yaml, InputError> {
+    if !is_json(text) {
+        return read(text);
+    }
+    serde_json::from_slice(text.bytes())
+        .map_err(|e| text.error(e.to_string(), "JSON").at(e.line() as u64))
+}
+
+/// A line with content: indentation and text without comment.
+struct Content<'a> {
+    line: Line<'a>,
+    indent: usize,
+    text: &'a [u8],
+}
+
+/// Reads the first document of a file.
+pub fn read(text: &Text) -> Result<Yaml, InputError> {
+    let mut contents = Vec::new();
+    for line in text.lines() {
+        let bare = without_comment(line.bytes).trim_ascii_end();
+        let indent = bare.iter().take_while(|&&b| b == b' ').count();
+        let content = &bare[indent..];
+        match content {
+            [] => {}
+            b"---" if indent == 0 && contents.is_empty() => {}
+            b"---" | b"..." if indent == 0 => break,
+            [b'\t', ..] => {
+                return Err(text.error_at(line, "blanks, not tabs, before the text"));
+            }
+            _ => contents.push(Content {
+                line,
+                indent,
+                text: content,
+            }),
+        }
+    }
+    let mut parser = Parser { text, contents };
+    // Items are popped from the end.
+    parser.contents.reverse();
+    let Some(first) = parser.contents.last() else {
+        return Err(text.error("", "YAML"));
+    };
+    let indent = first.indent;
+    let value = parser.block(indent, 0)?;
+    match parser.contents.last() {
+        None => Ok(value),
+        Some(rest) => Err(text.error_at(rest.line, "the indentation of the lines above")),
+    }
+}
+
+struct Parser<'a> {
+    text: &'a Text,
+    contents: Vec<Content<'a>>,
+}
+
+impl Parser<'_> {
+    /// The list or mapping whose lines have this indentation.
+    fn block(&mut self, indent: usize, depth: usize) -> Result<Yaml, InputError> {
+        let Some(first) = self.contents.last() else {
+            return Err(self.text.error("the end of the file", "a value"));
+        };
+        let line = first.line;
+        if depth > DEPTH {
+            return Err(self.text.error_at(line, format!("at most {DEPTH} levels")));
+        }
+        let is_list = is_item(first.text);
+        let (mut list, mut pairs) = (Vec::new(), Vec::new());
+        while let Some(next) = self.contents.last() {
+            if next.indent != indent || is_item(next.text) != is_list {
+                break;
+            }
+            if is_list {
+                list.push(self.item(indent, depth)?);
+            } else {
+                pairs.push(self.pair(indent, depth)?);
+            }
+        }
+        let value = if is_list {
+            Value::List(list)
+        } else {
+            Value::Map(pairs)
+        };
+        Ok(Yaml {
+            line: line.number,
+            value,
+        })
+    }
+
+    /// `- value`, or `- key: value` with the rest of a mapping on the following lines.
+    fn item(&mut self, indent: usize, depth: usize) -> Result<Yaml, InputError> {
+        let Some(mut content) = self.contents.pop() else {
+            return Err(self.text.error("the end of the file", "a list item"));
+        };
+        let line = content.line;
+        let rest = content.text[1..].trim_ascii_start();
+        if rest.is_empty() {
+            return self.nested(line, indent, depth);
+        }
+        if is_item(rest) || split_key(rest).is_some() {
+            content.indent = indent + (content.text.len() - rest.len());
+            content.text = rest;
+            let inner = content.indent;
+            self.contents.push(content);
+            return self.block(inner, depth + 1);
+        }
+        self.scalar(line, rest, indent, depth)
+    }
+
+    /// `key: value`, or `key:` with a deeper block (or a list at the same depth) below.
+    fn pair(&mut self, indent: usize, depth: usize) -> Result<(String, Yaml), InputError> {
+        let Some(content) = self.contents.pop() else {
+            return Err(self.text.error("the end of the file", "key: value"));
+        };
+        let (key, rest) = split_key(content.text)
+            .ok_or_else(|| self.text.error_at(content.line, "key: value"))?;
+        let key = unquoted(key);
+        if !rest.is_empty() {
+            return Ok((key, self.scalar(content.line, rest, indent, depth)?));
+        }
+        let list_below = self
+            .contents
+            .last()
+            .is_some_and(|next| next.indent == indent && is_item(next.text));
+        if list_below {
+            return Ok((key, self.block(indent, depth + 1)?));
+        }
+        Ok((key, self.nested(content.line, indent, depth)?))
+    }
+
+    /// A deeper block, or nothing.
+    fn nested(&mut self, line: Line<'_>, indent: usize, depth: usize) -> Result<Yaml, InputError> {
+        match self.contents.last() {
+            Some(next) if next.indent > indent => {
+                let inner = next.indent;
+                self.block(inner, depth + 1)
+            }
+            _ => Ok(Yaml {
+                line: line.number,
+                value: Value::Scalar(String::new()),
+            }),
+        }
+    }
+
+    /// Text, which may go on in the deeper lines below, or a list or mapping in brackets.
+    fn scalar(
+        &mut self,
+        line: Line<'_>,
+        text: &[u8],
+        indent: usize,
+        depth: usize,
+    ) -> Result<Yaml, InputError> {
+        let value = match text {
+            [b'|' | b'>', rest @ ..] if rest.iter().all(|b| b"+-123456789".contains(b)) => {
+                let mut whole = Vec::new();
+                while let Some(next) = self.contents.pop_if(|next| next.indent > indent) {
+                    whole.push(lossy(next.text).into_owned());
+                }
+                let between = if text[0] == b'|' { "\n" } else { " " };
+                Value::Scalar(whole.join(between))
+            }
+            [b'[' | b'{', ..] => {
+                let mut whole = text.to_vec();
+                while !is_balanced(&whole) {
+                    let Some(next) = self.contents.pop() else {
+                        return Err(self.text.error_in(line, text, "closed brackets"));
+                    };
+                    whole.push(b' ');
+                    whole.extend_from_slice(next.text);
+                }
+                let mut flow = Flow {
+                    text: self.text,
+                    line,
+                    rest: &whole,
+                };
+                let value = flow.value(depth)?;
+                if !flow.rest.trim_ascii().is_empty() {
+                    return Err(self.text.error_in(line, text, "nothing after the brackets"));
+                }
+                return Ok(value);
+            }
+            [quote @ (b'"' | b'\''), ..] if !is_closed(text, *quote) => {
+                let mut whole = text.to_vec();
+                while !is_closed(&whole, *quote) {
+                    let Some(next) = self.contents.pop() else {
+                        return Err(self.text.error_in(line, text, "a closed quote"));
+                    };
+                    whole.push(b' ');
+                    whole.extend_from_slice(next.text);
+                }
+                Value::Scalar(unquoted(&whole))
+            }
+            _ => {
+                check_plain(self.text, line, text)?;
+                let mut whole = unquoted(text);
+                let goes_on =
+                    |next: &mut Content<'_>| next.indent > indent && split_key(next.text).is_none();
+                while let Some(next) = self.contents.pop_if(goes_on) {
+                    whole.push(' ');
+                    whole.push_str(&lossy(next.text));
+                }
+                Value::Scalar(whole)
+            }
+        };
+        Ok(Yaml {
+            line: line.number,
+            value,
+        })
+    }
+}
+
+fn check_plain(text: &Text, line: Line<'_>, word: &[u8]) -> Result<(), InputError> {
+    match word.first() {
+        Some(b'{' | b'[' | b'&' | b'*' | b'!' | b'|' | b'>' | b'%' | b'@' | b'`') => Err(text
+            .error_in(line, word, "plain or quoted text")
+            .hint("anchors and tags are not read")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether all brackets outside quotes are closed.
+fn is_balanced(text: &[u8]) -> bool {
+    let (mut open, mut quote) = (0i64, None);
+    for &byte in text {
+        match (quote, byte) {
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(q), _) if q == byte => quote = None,
+            (None, b'[' | b'{') => open += 1,
+            (None, b']' | b'}') => open -= 1,
+            _ => {}
+        }
+    }
+    open <= 0
+}
+
+/// Whether a text that begins with a quote ends with it.
+fn is_closed(text: &[u8], quote: u8) -> bool {
+    text.len() > 1 && text.trim_ascii_end().last() == Some(&quote)
+}
+
+/// A list or mapping in brackets.
+struct Flow<'a, 't> {
+    text: &'t Text,
+    line: Line<'a>,
+    rest: &'a [u8],
+}
+
+impl Flow<'_, '_> {
+    fn wrong(&self, expected: &str) -> InputError {
+        self.text.error_in(self.line, self.rest, expected)
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        self.rest = self.rest.trim_ascii_start();
+        self.rest.first().copied()
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Yaml, InputError> {
+        if depth > DEPTH {
+            return Err(self.wrong(&format!("at most {DEPTH} levels")));
+        }
+        let value = match self.next() {
+            Some(b'[') => {
+                let mut list = Vec::new();
+                self.each(b']', |flow| {
+                    list.push(flow.value(depth + 1)?);
+                    Ok(())
+                })?;
+                Value::List(list)
+            }
+            Some(b'{') => {
+                let mut pairs = Vec::new();
+                self.each(b'}', |flow| {
+                    let key = flow.word(b":,}")?;
+                    let value = if flow.next() == Some(b':') {
+                        flow.rest = &flow.rest[1..];
+                        flow.value(depth + 1)?
+                    } else {
+                        Yaml::scalar("")
+                    };
+                    pairs.push((key, value));
+                    Ok(())
+                })?;
+                Value::Map(pairs)
+            }
+            _ => Value::Scalar(self.word(b",]}")?),
+        };
+        Ok(Yaml {
+            line: self.line.number,
+            value,
+        })
+    }
+
+    /// Calls `item` for every item up to the closing bracket.
+    fn each(
+        &mut self,
+        close: u8,
+        mut item: impl FnMut(&mut Self) -> Result<(), InputError>,
+    ) -> Result<(), InputError> {
+        self.rest = &self.rest[1..];
+        loop {
+            match self.next() {
+                Some(b) if b == close => {
+                    self.rest = &self.rest[1..];
+                    return Ok(());
+                }
+                Some(b',') => self.rest = &self.rest[1..],
+                Some(_) => item(self)?,
+                None => return Err(self.wrong("a closed bracket")),
+            }
+        }
+    }
+
+    /// Text in quotes, or up to one of `ends`.
+    fn word(&mut self, ends: &[u8]) -> Result<String, InputError> {
+        let first = self.next();
+        let end = match first {
+            Some(quote @ (b'"' | b'\'')) => {
+                let close = self.rest[1..].iter().position(|&b| b == quote);
+                close
+                    .map(|at| at + 2)
+                    .ok_or_else(|| self.wrong("a closed quote"))?
+            }
+            _ => {
+                check_plain(self.text, self.line, self.rest)?;
+                let end = self.rest.iter().position(|b| ends.contains(b));
+                end.unwrap_or(self.rest.len())
+            }
+        };
+        if end == 0 {
+            return Err(self.wrong("text"));
+        }
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        Ok(unquoted(word))
+    }
+}
+
+fn is_item(text: &[u8]) -> bool {
+    text == b"-" || text.starts_with(b"- ")
+}
+
+/// Splits at the first `: ` (or a `:` at the end) outside quotes.
+fn split_key(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let start = match text.first()? {
+        quote @ (b'"' | b'\'') => 1 + text[1..].iter().position(|b| b == quote)?,
+        b'[' | b'{' => return None,
+        _ => 0,
+    };
+    let colon = (start..text.len())
+        .find(|&i| text[i] == b':' && matches!(text.get(i + 1), None | Some(b' ')))?;
+    Some((&text[..colon], text[colon + 1..].trim_ascii()))
+}
+
+fn unquoted(text: &[u8]) -> String {
+    let text = text.trim_ascii();
+    let inner = [b'"', b'\''].iter().find_map(|quote| {
+        let inner = text.strip_prefix(&[*quote])?;
+        inner.strip_suffix(&[*quote])
+    });
+    lossy(inner.unwrap_or(text)).into_owned()
+}
+
+/// A line without `# comment`, which begins the line or follows a blank, outside quotes.
+fn without_comment(line: &[u8]) -> &[u8] {
+    let mut quote = None;
+    for (i, &byte) in line.iter().enumerate() {
+        match (quote, byte) {
+            (None, b'#') if i == 0 || line[i - 1].is_ascii_whitespace() => return &line[..i],
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if byte == open => quote = None,
+            _ => {}
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Limits;
+
+    fn parse(text: &str) -> Result<Yaml, String> {
+        let text = Text::from_bytes("f", text.as_bytes(), Limits::TEXT).unwrap();
+        read(&text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn blocks_lists_and_scalars() {
+        let yaml = parse(
+            "---\n# comment\n- name: \"a # b\"   # after\n  list:\n  - 1\n  - x: 2\n    y: [3, 'four']\n  \
+             empty:\n- - nested\n  - again\n...\nnot read",
+        )
+        .unwrap();
+        let Value::List(items) = &yaml.value else {
+            panic!("{yaml:?}")
+        };
+        assert_eq!(items[0].get("name").unwrap().text(), Some("a # b"));
+        let Value::List(list) = &items[0].get("list").unwrap().value else {
+            panic!()
+        };
+        assert_eq!((list[0].text(), list[0].line), (Some("1"), 5));
+        assert_eq!(list[1].get("x").unwrap().text(), Some("2"));
+        let Value::List(flow) = &list[1].get("y").unwrap().value else {
+            panic!()
+        };
+        assert_eq!(flow[1].text(), Some("four"));
+        assert!(items[0].get("empty").unwrap().is_empty());
+        let Value::List(nested) = &items[1].value else {
+            panic!()
+        };
+        assert_eq!(nested.len(), 2);
+    }
+
+    #[test]
+    fn folded_text_and_brackets() {
+        let yaml = parse(
+            "a: |-\n  one: two\n  - three\nb: plain text\n  that goes on\nc: {d: [1, {e: 'f, g'}], h: i}\n\
+             j: [k,\n  l]\nm: \"n\n  o\"\np: >\n  q\n",
+        )
+        .unwrap();
+        let text = |key| yaml.get(key).unwrap().text();
+        assert_eq!(text("a"), Some("one: two\n- three"));
+        assert_eq!(text("b"), Some("plain text that goes on"));
+        assert_eq!((text("m"), text("p")), (Some("n o"), Some("q")));
+        let c = yaml.get("c").unwrap();
+        let inner = &c.get("d").unwrap().items()[1];
+        assert_eq!((inner.word("e"), c.word("h")), (Some("f, g"), Some("i")));
+        assert_eq!(yaml.get("j").unwrap().words(), ["k", "l"]);
+        let json =
+            Text::from_bytes("f", b"{\"a\": [1, null, {\"b\": true}]}", Limits::TEXT).unwrap();
+        let json = document(&json).unwrap();
+        assert_eq!(json.get("a").unwrap().items()[2].word("b"), Some("true"));
+    }
+
+    #[test]
+    fn the_rest_is_refused() {
+        for (text, expected) in [
+            ("", "found nothing, expected YAML"),
+            ("a: 1\n\tb: 2", "f:2: found \\tb: 2, expected blanks"),
+            ("a: 1\n   b: 2", "f:2:"),
+            ("a: {b: 1", "f:1: found {b: 1, expected closed brackets"),
+            ("a: [b] c", "f:1: found [b] c, expected nothing after"),
+            ("a: 'b", "f:1: found 'b, expected a closed quote"),
+            ("a: &x 1\nb: *x", "f:1: found &x 1"),
+            ("- a\nb: 1", "f:2:"),
+            ("just text", "f:1: found just text, expected key: value"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        let deep: String = (0..100).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
+        assert!(parse(&deep).unwrap_err().contains("at most 32 levels"));
+    }
+}

@@ -599,6 +599,10 @@ impl Gathering {
                 member.kept = member.sequence;
             } else {
                 member.sequence = member.kept;
+                // The stream is read again from before this tick: earlier agents of the name come first.
+                if member.channel == Channel::Log {
+                    member.channel = Channel::None;
+                }
             }
             member.state.earlier.settle(kept);
             self.reported += u64::from(member.expected && member.tick >= self.open);

@@ -140,6 +140,21 @@ fn streams_lose_and_repeat_messages() {
     assert!(states > 1000, "{states}");
 }
 
+#[test]
+fn streams_meet_failed_writes_and_new_agents() {
+    let budget = log::Budget {
+        reports: 2,
+        losses: 0,
+        breaks: 0,
+        closings: 2,
+        failures: 1,
+        kills: 0,
+        restarts: 1,
+    };
+    let states = streams("streams, failures and restarts", budget);
+    assert!(states > 100, "{states}");
+}
+
 const QUIET: packets::Budget = packets::Budget {
     reports: 1,
     losses: 0,

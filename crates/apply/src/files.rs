@@ -2,30 +2,47 @@
 
 use crate::error::ApplyError;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Writes a temporary file in the same folder and renames it, so that readers never see a partial file. An existing
-/// file keeps its permissions; symbolic links are followed.
+/// file keeps its permissions; symbolic links are followed. Devices and pipes (`/dev/null`, `/dev/stdout`,
+/// `>(command)`) are written to, not replaced.
 ///
 /// # Errors
-/// The folder is missing, not writable, or full; the temporary file is removed then.
+/// The folder is missing, not writable, or full; the temporary file is removed then. A path that is a folder, a socket
+/// or a symbolic link without a target.
 pub fn write_atomic(path: &Path, contents: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), ApplyError> {
     let fail = |source| ApplyError::Write {
         path: path.to_owned(),
         source,
     };
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let temporary = beside(&target).map_err(fail)?;
-    let written = fill(&temporary, &target, contents.as_ref());
+    write(path, contents.as_ref()).map_err(fail)
+}
+
+fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let target = match fs::metadata(path).map(|old| old.file_type()) {
+        Ok(kind) if kind.is_file() => fs::canonicalize(path)?,
+        Ok(kind) if kind.is_dir() => return refused("found a folder, expected a file"),
+        Ok(kind) if kind.is_socket() => return refused("found a socket, expected a file"),
+        Ok(_) => return File::options().write(true).open(path)?.write_all(contents),
+        Err(_) if path.is_symlink() => {
+            return refused("found a symbolic link without a target, expected a file");
+        }
+        Err(_) => path.to_owned(),
+    };
+    let temporary = beside(&target)?;
+    let written = fill(&temporary, &target, contents);
     if written.is_err() {
         // The first error is the one to report; the temporary file may not exist.
         let _ = fs::remove_file(&temporary);
     }
-    written.map_err(fail)
+    written
 }
 
-fn fill(temporary: &Path, target: &Path, contents: &[u8]) -> std::io::Result<()> {
+fn fill(temporary: &Path, target: &Path, contents: &[u8]) -> io::Result<()> {
     let mut file = File::options()
         .write(true)
         .create_new(true)
@@ -39,10 +56,10 @@ fn fill(temporary: &Path, target: &Path, contents: &[u8]) -> std::io::Result<()>
 }
 
 /// A unique name in the same folder.
-fn beside(target: &Path) -> std::io::Result<PathBuf> {
-    let name = target.file_name().ok_or_else(|| {
-        std::io::Error::new(std::io::ErrorKind::InvalidInput, "this is not a file name")
-    })?;
+fn beside(target: &Path) -> io::Result<PathBuf> {
+    let name = target
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this is not a file name"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}.tmp", std::process::id()));

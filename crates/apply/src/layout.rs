@@ -175,7 +175,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Numbers the slots of hosts with GPUs in the order of these, whatever the order of the allocation: a launcher's local
+/// Numbers the slots of hosts with GPUs in the order of these, not in that of the allocation: a launcher's local
 /// ranks take them in that order.
 fn order_gpus(fabric: &Fabric, allocation: &Allocation, seats: &mut [(u32, u32)]) {
     let Some(inside) = fabric.inside() else {

@@ -7,6 +7,7 @@ use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::os::unix::fs::FileTypeExt;
 
 /// Eight ranks, two per node, on n1 n0 n0 n1 n3 n2 n2 n3.
 fn example() -> (Fabric, Allocation, Placement) {
@@ -493,7 +494,7 @@ fn a_job_is_compared_with_its_placement() {
     );
 }
 
-/// Eight GPUs of a host are its eight slots, in the order of the GPUs whatever the order of the allocation.
+/// Eight GPUs of a host are its eight slots, in the order of the GPUs, for any order of the allocation.
 #[test]
 fn gpus_of_a_host_are_its_slots() {
     let machine = hopbyte_fabric::spec::machine("gpu-rails").unwrap();
@@ -555,4 +556,51 @@ fn training_frameworks_get_their_orders() {
         command.contains("--gpu-bind=map_gpu:0,1,2,3,4,5,6,7"),
         "{command}"
     );
+}
+
+/// A renamed file in the place of `/dev/null` would break the machine for every process.
+#[test]
+fn pipes_are_written_to_and_links_are_followed_but_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let pipe = at("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    write_atomic(&pipe, "through").unwrap();
+    assert_eq!(reader.join().unwrap(), "through");
+    let kind = |name: &str| std::fs::symlink_metadata(at(name)).unwrap().file_type();
+    assert!(kind("pipe").is_fifo());
+
+    std::fs::write(at("file"), "old").unwrap();
+    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    write_atomic(&at("link"), "new").unwrap();
+    assert!(kind("link").is_symlink());
+    assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "new");
+
+    std::os::unix::fs::symlink("absent", at("dangling")).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    std::fs::create_dir(at("folder")).unwrap();
+    for (name, found) in [
+        ("dangling", "a symbolic link without a target"),
+        ("socket", "a socket"),
+        ("folder", "a folder"),
+    ] {
+        let before = kind(name);
+        let error = write_atomic(&at(name), "lost").unwrap_err();
+        assert!(error.to_string().contains(found), "{error}");
+        assert_eq!(kind(name), before);
+    }
+    let rest = std::fs::read_dir(folder.path()).unwrap();
+    let rest = rest.filter(|e| {
+        e.as_ref()
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .ends_with(".tmp")
+    });
+    assert_eq!(rest.count(), 0);
 }

@@ -292,3 +292,42 @@ fn tables_are_for_infiniband_only() {
     let preset = read_machine(&MachineFiles::new("gemini:2x")).unwrap_err();
     assert!(preset.to_string().contains("hint: "), "{preset}");
 }
+
+/// A file that is given and not used would be a silent difference between the question and the answer.
+#[test]
+fn companions_that_a_machine_does_not_use_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let slurm = write("topology.conf", b"SwitchName=s0 Nodes=n[0-3]\n");
+    let data = |name: &str| hopbyte_testdata::workspace().join("data").join(name);
+    let gemini = data("cray/gemini-2x2x8.interconnect.txt.zst");
+    let hwloc = data("node-topology/hwloc-2.xml");
+    let extra = write("extra", b"0x1 name\n");
+    let of = |main: &str, map: bool, names: bool| {
+        let files = MachineFiles {
+            system_map: map.then(|| extra.clone()),
+            names: names.then(|| extra.clone()),
+            ..MachineFiles::new(main)
+        };
+        read_machine(&files).unwrap_err().to_string()
+    };
+    for main in [
+        "torus:4x4",
+        slurm.to_str().unwrap(),
+        hwloc.to_str().unwrap(),
+    ] {
+        let error = of(main, true, false);
+        assert!(
+            error.contains("found --system-map, expected an interconnect"),
+            "{error}"
+        );
+        let error = of(main, false, true);
+        assert!(error.contains("found --names, expected a scan"), "{error}");
+    }
+    let error = of(gemini.to_str().unwrap(), false, true);
+    assert!(error.contains("found --names"), "{error}");
+}

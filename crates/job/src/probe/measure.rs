@@ -95,7 +95,9 @@ impl Measurement {
             ),
             None => refuse!("topobw was ended at the deadline of {} s", self.deadline),
         }
-        std::fs::rename(&unfinished, &self.output)
-            .with_context(|| format!("writing {}", self.output.display()))
+        let results = std::fs::read(&unfinished)
+            .with_context(|| format!("reading {}", unfinished.display()))?;
+        write_atomic(&self.output, &results)?;
+        Ok(std::fs::remove_file(&unfinished)?)
     }
 }

@@ -51,7 +51,7 @@ impl Class {
 }
 
 /// Prefixes of the names of virtual interfaces, with a description.
-const PREFIXES: [(&str, &str); 19] = [
+const PREFIXES: [(&str, &str); 30] = [
     ("docker", "container bridge"),
     ("podman", "container bridge"),
     ("cni", "container bridge"),
@@ -71,10 +71,21 @@ const PREFIXES: [(&str, &str); 19] = [
     ("kube-", "virtual interface"),
     ("nodelocaldns", "virtual interface"),
     ("macv", "virtual interface"),
+    ("ipvl", "virtual interface"),
+    ("nerdctl", "container bridge"),
+    ("vmbr", "bridge"),
+    ("weave", "bridge"),
+    ("antrea-gw", "bridge"),
+    ("ovn-k8s", "virtual interface"),
+    ("genev", "tunnel"),
+    ("tailscale", "tunnel"),
+    ("ip_vti", "tunnel"),
+    ("ip6gre", "tunnel"),
+    ("erspan", "tunnel"),
 ];
 
 /// Prefixes of virtual interfaces with names that end in a number.
-const NUMBERED: [(&str, &str); 11] = [
+const NUMBERED: [(&str, &str); 13] = [
     ("lo", "loopback"),
     ("br", "bridge"),
     ("bond", "bond (its members are counted)"),
@@ -86,6 +97,8 @@ const NUMBERED: [(&str, &str); 11] = [
     ("sit", "tunnel"),
     ("wg", "tunnel"),
     ("dummy", "virtual interface"),
+    ("ifb", "virtual interface"),
+    ("nlmon", "virtual interface"),
 ];
 
 /// Description of a virtual interface, by its name; `None` for one with hardware behind it.
@@ -230,6 +243,11 @@ mod tests {
             "calif00",
             "wg0",
             "vlan7",
+            "ipvlan0",
+            "vmbr0",
+            "genev_sys_6081",
+            "tailscale0",
+            "ifb0",
         ] {
             assert!(virtual_interface(name).is_some(), "{name}");
         }

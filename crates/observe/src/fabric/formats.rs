@@ -217,6 +217,44 @@ impl Format {
         matches!(self.row().read, Subnet(_))
     }
 
+    /// Whether its reader takes `--system-map`, and `--names`.
+    fn takes(self) -> (bool, bool) {
+        match self {
+            Self::Gemini | Self::Aries => (true, false),
+            Self::Netloc => (false, true),
+            Self::IbdmTopology => (true, true),
+            _ => (self.is_infiniband(), self.is_infiniband()),
+        }
+    }
+
+    /// Refuses companions that the reader of this format would ignore; `None` stands for a spec.
+    pub(super) fn check_companions(
+        format: Option<Self>,
+        machine: &str,
+        (map, names): (bool, bool),
+    ) -> Result<(), InputError> {
+        let (takes_map, takes_names) = format.map_or((false, false), Self::takes);
+        let refused = |option, expected, hint| {
+            let error = InputError::new(machine, option, expected);
+            Err(error.hint(hint))
+        };
+        if map && !takes_map {
+            return refused(
+                "--system-map",
+                "an interconnect of a Cray machine or a scan of InfiniBand",
+                "this machine has its own names and numbers; leave the option out",
+            );
+        }
+        if names && !takes_names {
+            return refused(
+                "--names",
+                "a scan of InfiniBand, whose names can be replaced",
+                "this machine has no GUIDs; leave the option out",
+            );
+        }
+        Ok(())
+    }
+
     /// The format of a text.
     pub fn of(text: &Text) -> Result<Self, InputError> {
         let unknown = |found: &str| {
@@ -255,6 +293,8 @@ impl Format {
 
     /// Reads a machine and merges its companions.
     pub(super) fn read(self, parts: Parts<'_>) -> Result<Machine, ObserveError> {
+        let given = (parts.map.is_some(), parts.names.is_some());
+        Self::check_companions(Some(self), parts.text.file(), given)?;
         match self.row().read {
             Subnet(read) => {
                 let scan = read(parts.text)?;

@@ -46,6 +46,8 @@ fn read_network(files: &MachineFiles) -> Result<Machine, ObserveError> {
     let path = Path::new(&files.main);
     if spec::is_fabric_spec(&files.main) && !path.exists() {
         rates::refuse(files)?;
+        let given = (files.system_map.is_some(), files.names.is_some());
+        Format::check_companions(None, &files.main, given)?;
         let described = spec::machine(&files.main)?;
         let paths = paths_of(&files.routes)?;
         return assemble::finish(

@@ -68,6 +68,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(PYTHON) scripts/house.py
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --locked --no-deps --workspace
 
 test-rust:

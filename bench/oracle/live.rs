@@ -29,7 +29,7 @@ fn main() {
     cluster.tick(1);
     cluster.tick(2);
     let (store, path) = (store.to_str().unwrap(), socket.to_str().unwrap());
-    let words = ["--fabric", case, "--store", store, "--socket", path];
+    let words = ["--fabric", case, store, "--socket", path];
     let began = Instant::now();
     let program = std::env::var("HOPBYTE");
     let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_hopbyte").into());

@@ -41,7 +41,7 @@ diff "$work/declared" "$work/defined"
 # A torus with one link used to 61 % by other jobs.
 printf '{"schema":"hopbyte.link/1","link":"r0-0-0 Z+","used_ratio":0.61}\n{"schema":"hopbyte.link/1","summary":{}}\n' \
   >"$work/links.jsonl"
-"$hopbyte" --quiet oracle serve --fabric torus:2x2x8 --counters "$work/links.jsonl" --socket "$work/socket" \
+"$hopbyte" --quiet oracle serve "$work/links.jsonl" --fabric torus:2x2x8 --socket "$work/socket" \
   >"$work/serving" &
 oracle=$!
 for _ in $(seq 600); do

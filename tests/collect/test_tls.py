@@ -32,7 +32,7 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
     def log() -> str:
         return (site.folder / "log").read_text()
 
-    oracle = ["oracle", "serve", "--fabric", "torus:2x2", "--collector", address, *token, "--tls-ca", "cert.pem"]
+    oracle = ["oracle", "serve", address, "--fabric", "torus:2x2", *token, "--tls-ca", "cert.pem"]
     site.start(site.hopbyte, *oracle, out="oracle")
     url = wait("the oracle", lambda: (site.folder / "oracle").read_text().strip())
     asked = f"{url}pair?from=n0-0&to=n1-1&metric=hops"

@@ -68,7 +68,7 @@ def test_agents_collector_oracle_map_and_a_move_while_running(lab, within, start
     one = lab(MACHINE, "--rate", "20mbit")
     named = ["--name", one.name]
     for fabric, name, message in (("torus:2x2", one.name, "another machine"), (MACHINE, "absent", "no lab")):
-        words = ["oracle", "serve", "--fabric", fabric, "--collector", "127.0.0.1:1", "--lab", name]
+        words = ["oracle", "serve", "--fabric", fabric, "127.0.0.1:1", "--lab", name]
         done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=120)
         assert done.returncode == 2 and message in done.stderr, done.stderr
     collector = started(one.binary, "collect", "--listen", "127.0.0.1:0", "--period", "0.5", "--json")
@@ -77,7 +77,7 @@ def test_agents_collector_oracle_map_and_a_move_while_running(lab, within, start
     # Every router and every node.
     assert said(agents, "stderr", r"(\d+) agents report") == "16"
     asked = tmp_path / "oracle"
-    oracle = started(one.binary, "oracle", "serve", "--fabric", MACHINE, "--collector", at, "--lab", one.name,
+    oracle = started(one.binary, "oracle", "serve", at, "--fabric", MACHINE, "--lab", one.name,
                      "--socket", asked)
     said(oracle, "stdout", r"(http)")
     busy, idle = ("n0-0-0", "n0-0-1"), ("n1-0-0", "n1-0-1")

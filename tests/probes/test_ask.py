@@ -32,7 +32,7 @@ class Oracle:
             '{"schema":"hopbyte.link/1","summary":{}}\n'
         )
         self.child = subprocess.Popen(
-            [HOPBYTE, "--quiet", "oracle", "serve", "--fabric", FABRIC, "--counters", counters, "--socket",
+            [HOPBYTE, "--quiet", "oracle", "serve", counters, "--fabric", FABRIC, "--socket",
              self.socket], stdout=subprocess.PIPE, text=True)
         assert self.child.stdout
         self.url = self.child.stdout.readline().strip()

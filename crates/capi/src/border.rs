@@ -66,7 +66,7 @@ impl From<JobError> for Failure {
             true => ENVIRONMENT,
             false => BAD_INPUT,
         };
-        Self(code, error.chain())
+        Self(code, hopbyte_job::told(&error))
     }
 }
 

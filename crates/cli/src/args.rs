@@ -16,6 +16,7 @@ use hopbyte_serve::source::{Access, Range, Source};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The machine as the verb's first argument.
 #[derive(Args, Clone, Debug)]
@@ -59,7 +60,7 @@ pub struct FabricOptions {
     /// Names for GUIDs: a node-name-map, or lines `GUID NAME`
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     pub names: Option<PathBuf>,
-    /// What is inside hosts: KIND[/RULE][@HOSTS], such as dgx-h100, mi300x/striped, gb200-nvl72@rack1n[01-18]
+    /// Inside of hosts: KIND[/RULE][@HOSTS], such as dgx-h100, mi300x/striped, gb200-nvl72@rack1n[01-18]
     ///
     /// May be given several times. Kinds and rules are listed on the page of hosts; without HOSTS it is the kind of
     /// all hosts.
@@ -86,6 +87,35 @@ pub struct FabricOptions {
     /// shortest, updown
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub routing: Option<String>,
+}
+
+/// A machine with its counters and jobs.
+#[derive(Args, Clone, Debug)]
+pub struct LoadArgs {
+    /// Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand
+    /// ports), files of increases, which are added up, or an earlier and a later one of totals
+    #[arg(value_name = "SOURCE", required = true, long_help = counters_help())]
+    source: Vec<PathBuf>,
+    /// The machine.
+    #[command(flatten)]
+    fabric: FabricOption,
+    /// Properties of the counters that the file lacks.
+    #[command(flatten)]
+    counters: SourceArgs,
+    /// Jobs and their nodes: the jobs beside each link, and those affected
+    #[command(flatten)]
+    jobs: JobArgs,
+}
+
+impl LoadArgs {
+    /// Reads all three and prints the readers' remarks.
+    pub fn read(&self, out: &mut Output) -> Result<(Machine, LinkReading, Option<Jobs>)> {
+        let machine = self.fabric.read(out)?;
+        let reading = self.counters.read(&self.source, &machine.fabric)?;
+        reading.notes.iter().for_each(|note| out.talk(note));
+        let jobs = self.jobs.read(&machine.fabric, out)?;
+        Ok((machine, reading, jobs))
+    }
 }
 
 /// Jobs and their nodes.
@@ -139,7 +169,7 @@ pub struct CollectorArgs {
 impl CollectorArgs {
     /// Reads the files.
     pub fn access(&self) -> Result<Access> {
-        Access::read(self.token.as_deref(), self.tls_ca.as_deref())
+        Ok(Access::read(self.token.as_deref(), self.tls_ca.as_deref())?)
     }
 }
 
@@ -147,13 +177,27 @@ impl SourceArgs {
     /// Reads counters of files, trees, live sources, a collector or its store.
     pub fn read(&self, sources: &[PathBuf], fabric: &Fabric) -> Result<LinkReading> {
         match self.stream(sources, None)? {
-            Some(stream) => stream.latest(fabric),
+            Some(stream) => Ok(stream.latest(fabric)?),
             None => Ok(inputs::reading(sources, fabric, &self.about.options())?),
         }
     }
 
+    /// The source to follow; files are checked for changes `every` so often. Without sources there are no counters.
+    pub fn follow(
+        &self,
+        sources: &[PathBuf],
+        from: Option<f64>,
+        every: Duration,
+    ) -> Result<Source> {
+        if sources.is_empty() {
+            return Ok(Source::None);
+        }
+        let files = || Source::files(sources.to_vec(), self.about.options(), every);
+        Ok(self.stream(sources, from)?.unwrap_or_else(files))
+    }
+
     /// The source, if it is a collector or its store.
-    pub fn stream(&self, sources: &[PathBuf], from: Option<f64>) -> Result<Option<Source>> {
+    fn stream(&self, sources: &[PathBuf], from: Option<f64>) -> Result<Option<Source>> {
         let [source] = sources else { return Ok(None) };
         let ns = |seconds: Option<f64>| seconds.map(|s| (s * 1e9) as u64);
         let range = Range {

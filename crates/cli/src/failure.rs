@@ -1,6 +1,6 @@
 //! Errors as messages for users and exit codes for scripts.
 
-use hopbyte_job::{causes, is_lacking};
+use hopbyte_job::{causes, is_lacking, told};
 use std::io::{self, Write};
 
 /// Success, or the answer is yes.
@@ -19,19 +19,8 @@ pub fn report(error: &anyhow::Error) -> u8 {
     if is_broken_pipe(error) {
         return DONE;
     }
-    let _ = writeln!(io::stderr(), "error: {}", text(error));
+    let _ = writeln!(io::stderr(), "error: {}", told(error.as_ref()));
     code(error)
-}
-
-/// The error and its causes without repetition: many errors include their cause already.
-fn text(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -74,8 +63,8 @@ mod tests {
         let full = io::Error::from(io::ErrorKind::StorageFull);
         let said = full.to_string();
         let error = anyhow::Error::new(full).context("writing out");
-        assert_eq!(text(&error), format!("writing out: {said}"));
+        assert_eq!(told(error.as_ref()), format!("writing out: {said}"));
         let error = error.context(format!("out: {said}"));
-        assert_eq!(text(&error), format!("out: {said}: writing out"));
+        assert_eq!(told(error.as_ref()), format!("out: {said}: writing out"));
     }
 }

@@ -58,7 +58,7 @@ fn sixty_four_clients_get_answers_of_one_version_each_and_a_kill_loses_nothing()
     cluster.tick(1000);
     cluster.tick(1001);
     let (store, path) = (store.to_str().unwrap(), socket.to_str().unwrap());
-    let words = ["--fabric", FABRIC, "--store", store, "--socket", path];
+    let words = ["--fabric", FABRIC, store, "--socket", path];
     let served = Served::start(PROGRAM, &words);
     let mut oracle = Oracle::connect(path).unwrap();
     // The store's contents are served from the first answer on.
@@ -225,7 +225,6 @@ fn what_was_not_measured_is_null_and_what_is_asked_wrongly_is_refused() {
     let words = [
         "--fabric",
         FABRIC,
-        "--store",
         store.to_str().unwrap(),
         "--socket",
         path,
@@ -328,14 +327,7 @@ fn files_of_counters_are_followed_and_others_need_a_token() {
     };
     write(0.25);
     let (counters, path) = (file.to_str().unwrap(), socket.to_str().unwrap());
-    let words = [
-        "--fabric",
-        "torus:4x4",
-        "--counters",
-        counters,
-        "--socket",
-        path,
-    ];
+    let words = ["--fabric", "torus:4x4", counters, "--socket", path];
     let _served = Served::start(PROGRAM, &words);
     let mut oracle = Oracle::connect(path).unwrap();
     let ask = |oracle: &mut Oracle| {
@@ -376,7 +368,7 @@ fn files_of_counters_are_followed_and_others_need_a_token() {
         code == Some(2) && said.contains("expected a socket"),
         "{said}"
     );
-    let (code, said) = run(&["--counters", "/nonexistent"]);
+    let (code, said) = run(&["/nonexistent"]);
     assert!(code == Some(2) && said.contains("check the path"), "{said}");
 }
 
@@ -388,7 +380,7 @@ fn map_takes_the_links_of_a_running_oracle_and_says_which_snapshot() {
     let mut cluster = Cluster::new(&store, &fabric, |r| r == 0);
     cluster.tick(1500);
     let (store, path) = (store.to_str().unwrap(), socket.to_str().unwrap());
-    let words = ["--fabric", FABRIC, "--store", store, "--socket", path];
+    let words = ["--fabric", FABRIC, store, "--socket", path];
     let served = Served::start(PROGRAM, &words);
     let map = |address: &str, fabric: &str| mapped(fabric, &["--oracle", address]);
     // One reading is not an increase yet.
@@ -450,7 +442,7 @@ fn several_oracles_and_a_replay_of_one_store_say_the_same() {
     let _served: Vec<Served> = sockets
         .iter()
         .map(|s| {
-            let words = ["--fabric", FABRIC, "--store", &store, "--socket", s];
+            let words = ["--fabric", FABRIC, &store, "--socket", s];
             Served::start(PROGRAM, &words)
         })
         .collect();
@@ -468,7 +460,7 @@ fn several_oracles_and_a_replay_of_one_store_say_the_same() {
     }
     // The same from its start at a thousandfold speed; its end remains.
     let mut words = vec![
-        "--fabric", FABRIC, "--replay", &store, "--socket", &replayed,
+        "--fabric", FABRIC, &store, "--replay", "--socket", &replayed,
     ];
     words.extend(["--speed", "1000"]);
     let _replay = Served::start(PROGRAM, &words);
@@ -547,12 +539,9 @@ fn oracles_of_one_running_collector_follow_its_agents() {
         ])
     });
     let sockets = ["a", "b"].map(|s| folder.path().join(s).to_str().unwrap().to_owned());
-    let _served = sockets.clone().map(|s| {
-        Served::start(
-            PROGRAM,
-            &["--fabric", machine, "--collector", &address, "--socket", &s],
-        )
-    });
+    let _served = sockets
+        .clone()
+        .map(|s| Served::start(PROGRAM, &["--fabric", machine, &address, "--socket", &s]));
     let mut oracles = sockets.map(|s| Oracle::connect(&s).unwrap());
     let [from, to] = hosts.clone().map(|h| Some(Place::Name(h)));
     let ask = Ask {

@@ -45,7 +45,7 @@ fn pictures_are_what_their_commands_draw() {
             let same = std::fs::read(Path::new(&name)).unwrap() == std::fs::read(&book).unwrap();
             assert!(
                 same,
-                "{} is not what `{command}` draws: make pictures",
+                "{} differs from the output of `{command}`: make pictures",
                 book.display()
             );
             drawn += 1;

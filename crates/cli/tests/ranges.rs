@@ -508,3 +508,38 @@ fn an_interrupted_command_ends_and_leaves_no_half_of_a_file() {
     assert_ne!(status.code(), Some(0));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// As the test of pipes and devices above, for sources that are followed and for inputs beside others.
+#[test]
+fn sources_that_cannot_be_followed_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new("mkfifo")
+        .arg(folder.path().join("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    let mut bad = Vec::new();
+    for input in ["pipe", "/dev/zero", "/dev/urandom", "/", "absent"] {
+        // # stands for the input.
+        for form in [
+            "fabric show torus:4 --routes #",
+            "fabric show torus:4 --system-map #",
+            "fabric show torus:4 --names #",
+            "links 127.0.0.1:1 --fabric torus:4 --token #",
+            "blame # --fabric torus:4",
+            "view # --fabric torus:4 --out page.html",
+            "view # --fabric torus:4 --serve",
+            "apply # --emit csv",
+            "oracle serve # --fabric torus:4",
+            "oracle serve # --fabric torus:4 --replay",
+            "oracle serve # --fabric torus:4 --lab absent",
+            "replay #",
+        ] {
+            let form = form.replace('#', input);
+            let words: Vec<&str> = form.split(' ').collect();
+            if check(&words, folder.path(), &mut bad) != Some(2) {
+                bad.push(format!("{words:?} was not refused"));
+            }
+        }
+    }
+    none(&bad);
+}

@@ -44,7 +44,7 @@ fn formats(kind: &Kind, page: &str) -> String {
 
 fn launchers() -> String {
     table(
-        "`--emit` | file | use | what the launcher does to a placement | seen on",
+        "`--emit` | file | use | effect of the launcher on a placement | seen on",
         Launcher::ALL.map(|l| {
             let words = [l.name(), l.file_name(), l.about(), l.effect(), l.seen_on()];
             words.map(str::to_owned).into()

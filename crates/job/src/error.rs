@@ -51,7 +51,7 @@ pub enum JobError {
     /// Valid inputs that do not form a question.
     #[error("{problem}{}", hint_line(.hint))]
     Refused {
-        /// What does not fit, with the found and the expected value.
+        /// The contradiction, with the found and the expected value.
         problem: String,
         /// Advice for the user.
         hint: Option<String>,
@@ -76,14 +76,6 @@ impl JobError {
         Self::Refused {
             problem: problem.to_owned(),
             hint,
-        }
-    }
-
-    /// One line with the steps, the first one first, and the error.
-    pub fn chain(&self) -> String {
-        match self {
-            Self::During { step, source } => format!("{step}: {}", source.chain()),
-            _ => self.to_string(),
         }
     }
 
@@ -158,6 +150,18 @@ pub fn causes<'a>(
             None => cause,
         }
     })
+}
+
+/// The error and its causes in one line, without repetition: many errors include their cause already.
+pub fn told(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    for cause in causes.map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Whether an error is due to the environment (permission, device, disk space) rather than the input.

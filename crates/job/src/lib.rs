@@ -37,7 +37,7 @@ pub mod sweep;
 pub mod verify;
 
 pub use document::Document;
-pub use error::{JobError, Lacking, Result, causes, is_lacking};
+pub use error::{JobError, Lacking, Result, causes, is_lacking, told};
 pub use follow::{Change, Files, unix};
 pub use hopbyte_map::MAX_THREADS;
 pub use hopbyte_observe::Jobs;

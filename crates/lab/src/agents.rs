@@ -3,7 +3,7 @@
 
 use super::counters::{self, LINUX, Load, Space};
 use super::{Lab, plan::Naming};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::error::{Context, LabError, Result, refuse};
 use hopbyte_collect::agent::{Agent, Setup as AgentSetup, Target};
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{Server, Setup};
@@ -124,7 +124,7 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
         let spaces = gather(lab, fabric, &address, &places, window);
         stop.store(true, Ordering::Relaxed);
         let ended = collector.join();
-        ended.map_err(|_| anyhow!("the collector broke down"))??;
+        ended.map_err(|_| LabError::Refused("the collector broke down".into()))??;
         Ok(counters::by_link(lab, fabric, spaces?.values()))
     })
 }
@@ -166,7 +166,7 @@ fn gather(
         }
         if Instant::now() > end || agents.has_failed() {
             let (found, expected) = (spaces.len(), places.len());
-            bail!(
+            refuse!(
                 "lab '{}': found reports of {found} agents, expected those of {expected}",
                 lab.name
             );

@@ -5,7 +5,7 @@
 //! the file is removed, so taking the lab down ends it too.
 
 use super::{Lab, plan, space, system};
-use anyhow::{Context, Result, bail};
+use crate::error::{Context, Result, refuse};
 use hopbyte_fabric::{Fabric, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -69,7 +69,7 @@ pub struct Running {
 /// Starts streams that run until they are stopped; returns once the first datagrams may be on their way.
 pub fn start(lab: &Lab, fabric: &Fabric, flows: &[Flow]) -> Result<u32> {
     if flows.is_empty() || flows.len() > MOST {
-        bail!(
+        refuse!(
             "lab background: found {} streams, expected 1 to {MOST}",
             flows.len()
         );
@@ -77,7 +77,7 @@ pub fn start(lab: &Lab, fabric: &Fabric, flows: &[Flow]) -> Result<u32> {
     for flow in flows {
         let (from, to) = (fabric.find_node(&flow.from)?, fabric.find_node(&flow.to)?);
         if from == to {
-            bail!(
+            refuse!(
                 "lab background: found a stream from {} to itself",
                 flow.from
             );
@@ -127,7 +127,7 @@ fn spawn(lab: &Lab, id: u32) -> Result<()> {
     if let Some(mut errors) = errors {
         let _ = errors.read_to_string(&mut said);
     }
-    bail!("the sender did not begin: {}", said.trim())
+    refuse!("the sender did not begin: {}", said.trim())
 }
 
 /// The sender's ready line.
@@ -144,7 +144,7 @@ pub fn stop(lab: &Lab) -> Result<usize> {
         let asked = Instant::now();
         while held.try_lock().is_err() {
             if asked.elapsed() > PATIENCE {
-                bail!(
+                refuse!(
                     "streams of lab '{}' do not end; `hopbyte lab down` takes their nodes away",
                     lab.name
                 );

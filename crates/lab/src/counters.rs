@@ -4,7 +4,7 @@
 use super::Lab;
 use super::space;
 use super::system;
-use anyhow::{Result, bail};
+use crate::error::{Result, refuse};
 use hopbyte_fabric::{Fabric, LinkId};
 use hopbyte_observe::counters::delta::Moment;
 use hopbyte_observe::counters::reading::{Counter, Layout, Port, Reading};
@@ -98,7 +98,7 @@ pub(super) fn source(place: &str, name: &str) -> Result<Source> {
         .flatten()
         .find(|s| s.layout().source == LINUX);
     let Some(source) = linux else {
-        bail!("{place} has no interfaces: was the lab taken down meanwhile?");
+        refuse!("{place} has no interfaces: was the lab taken down meanwhile?");
     };
     Ok(source)
 }
@@ -157,7 +157,7 @@ impl Space {
     /// Takes a reading; an incomplete one is left out.
     pub(super) fn take(&mut self, reading: &Reading) -> Result<()> {
         if !Arc::ptr_eq(&reading.layout, &self.layout) && reading.layout != self.layout {
-            bail!(
+            refuse!(
                 "interfaces of {} changed during the measurement",
                 self.place
             );

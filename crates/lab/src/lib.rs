@@ -5,12 +5,15 @@
 pub mod agents;
 pub mod background;
 pub mod counters;
+mod error;
 pub mod experiment;
 pub mod plan;
 mod space;
 pub mod system;
 
-use anyhow::{Context, Result, bail};
+pub use error::{LabError, Result};
+
+use crate::error::{Context, refuse};
 use hopbyte_fabric::faults::Fault;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId};
 use hopbyte_job::{Machine, MachineSource};
@@ -45,7 +48,7 @@ impl Lab {
         check_name(name)?;
         system::check_rights()?;
         if !system::places_of(name)?.is_empty() {
-            bail!("lab '{name}' is up already\nhint: hopbyte lab down {name}");
+            refuse!("lab '{name}' is up already\nhint: hopbyte lab down {name}");
         }
         let fastest = reference_capacity(&machine.fabric);
         let naming = Naming {
@@ -64,7 +67,7 @@ impl Lab {
         std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let built = build(&plan).and_then(|()| lab.save(&machine.fabric));
         if let Err(error) = built {
-            system::remove(name).context("taking down what was built")?;
+            system::remove(name).context("taking down the built part")?;
             return Err(error);
         }
         Ok(lab)
@@ -76,10 +79,10 @@ impl Lab {
         let path = system::folder(name).join("lab.json");
         let text = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound && system::folder(name).exists() => {
-                bail!("lab '{name}' is half-built: {INTERRUPTED}\nhint: hopbyte lab down {name}")
+                refuse!("lab '{name}' is half-built: {INTERRUPTED}\nhint: hopbyte lab down {name}")
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!(
+                refuse!(
                     "no lab '{name}' is up\nhint: hopbyte lab up torus:2x2x8:nodes=2 --name {name}"
                 )
             }
@@ -166,7 +169,7 @@ impl Lab {
     pub fn set_rate(&self, fabric: &Fabric, link: LinkId, factor: f64) -> Result<()> {
         let naming = self.naming();
         let Some((place, interface)) = naming.sending_end(fabric, link) else {
-            bail!(
+            refuse!(
                 "{} is shared by several hosts and has no interface of its own",
                 fabric.link_name(link)
             );
@@ -192,7 +195,7 @@ impl Lab {
             let broken = machine.fabric.clone().with_faults(&faults);
             let routing = machine.routing.rerouted(&broken);
             if !(routing.is_destination_based() && routing.is_single_path()) {
-                bail!("no single order of dimensions serves all pairs without {link}");
+                refuse!("no single order of dimensions serves all pairs without {link}");
             }
             machine.routing = routing;
             self.install_routes(machine)?;
@@ -307,7 +310,7 @@ pub fn share(what: &str, factor: f64) -> Result<f64> {
     if factor > 0.0 && factor <= 1.0 {
         return Ok(factor);
     }
-    bail!("{what}: found {factor}, expected a share above 0 and at most 1");
+    refuse!("{what}: found {factor}, expected a share above 0 and at most 1");
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -316,7 +319,7 @@ fn check_name(name: &str) -> Result<()> {
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     if !valid {
-        bail!(
+        refuse!(
             "lab name: found '{}', expected 1 to 12 lower-case letters and digits",
             name.escape_debug()
         );

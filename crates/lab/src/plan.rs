@@ -4,7 +4,7 @@
 //! that each direction has the capacity of its directed link times a scale. Routes are static, one per
 //! router and node, from the fabric's own routing.
 
-use anyhow::{Result, bail};
+use crate::error::{Result, refuse};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -87,10 +87,10 @@ impl Plan {
     pub fn of(fabric: &Fabric, routing: &Routing, naming: &Naming) -> Result<Self> {
         let count = fabric.routers().len() + fabric.nodes().len();
         if count > MAX_PLACES {
-            bail!("lab: found {count} routers and nodes, expected at most {MAX_PLACES}");
+            refuse!("lab: found {count} routers and nodes, expected at most {MAX_PLACES}");
         }
         if !(routing.is_single_path() && routing.is_destination_based()) {
-            bail!(
+            refuse!(
                 "lab: found routing '{}', expected one path a pair that depends on the destination alone\n\
                  hint: choose another with --routing, such as updown",
                 routing.describe()
@@ -115,7 +115,7 @@ impl Plan {
                 continue;
             };
             let Some(back) = fabric.reverse(link) else {
-                bail!(
+                refuse!(
                     "lab: {} has no link back; cables carry both directions",
                     fabric.link_name(link)
                 );
@@ -224,7 +224,7 @@ pub fn shaping(interface: &str, bits_per_second: u64) -> String {
 /// Parses a rate option, such as `50mbit`, `1gbit`, `800kbit`, as bits per second.
 pub fn rate(option: &str, text: &str) -> Result<f64> {
     let Some(rate) = parse_rate(text) else {
-        bail!("{option}: found '{text}', expected a rate such as 50mbit");
+        refuse!("{option}: found '{text}', expected a rate such as 50mbit");
     };
     Ok(rate)
 }

@@ -1,6 +1,6 @@
 //! Code that runs inside a namespace, on a thread of this process. Sockets that it opens belong to that namespace.
 
-use anyhow::{Context, Result, anyhow};
+use crate::error::{Context, LabError, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io;
@@ -19,6 +19,6 @@ pub fn inside<T: Send>(place: &str, act: impl FnOnce() -> T + Send) -> Result<T>
         Ok(act())
     };
     let done = std::thread::scope(|scope| scope.spawn(go).join());
-    let done = done.map_err(|_| anyhow!("a thread in {place} broke down"))?;
+    let done = done.map_err(|_| LabError::Refused(format!("a thread in {place} broke down")))?;
     done.with_context(|| format!("entering {place}"))
 }

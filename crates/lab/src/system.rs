@@ -1,6 +1,6 @@
 //! Running `ip` and `tc`, and a lab's files.
 
-use anyhow::{Context, Result, bail};
+use crate::error::{Context, Result, refuse};
 use hopbyte_job::Lacking;
 use std::io::Write;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub fn batch(program: &str, place: Option<&str>, lines: &str) -> Result<()> {
         .with_context(|| format!("waiting for {program}"))?;
     if !done.status.success() {
         let place = place.unwrap_or("the outer namespace");
-        bail!(
+        refuse!(
             "{program} in {place}: {}",
             String::from_utf8_lossy(&done.stderr).trim()
         );
@@ -78,7 +78,7 @@ pub fn inside(place: &str, command: &[&str]) -> Result<String> {
         .output()
         .context("starting ip")?;
     if !done.status.success() {
-        bail!(
+        refuse!(
             "{} in {place}: {}",
             command.join(" "),
             String::from_utf8_lossy(&done.stderr).trim()

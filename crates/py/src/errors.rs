@@ -1,11 +1,12 @@
 //! Errors as Python exceptions.
 
 use hopbyte_fabric::{FabricError, InputError};
-use hopbyte_job::{JobError, causes};
+use hopbyte_job::{JobError, causes, told};
 use hopbyte_observe::ObserveError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use std::error::Error;
 
 create_exception!(
     hopbyte,
@@ -16,35 +17,35 @@ create_exception!(
 );
 
 /// Converts any error: errors of the operating system to OSError, others to HopbyteError.
-pub fn python(error: impl Into<anyhow::Error>) -> PyErr {
-    let error = error.into();
+pub fn python(error: impl Error + 'static) -> PyErr {
+    let error: &(dyn Error + 'static) = &error;
     let root = match error.downcast_ref::<JobError>() {
         Some(error) => error.root(),
-        None => error.as_ref(),
+        None => error,
     };
     if let Some(ObserveError::Io { source, .. }) = root.downcast_ref::<ObserveError>() {
-        return refused(source, &error);
+        return refused(source, error);
     }
     if let Some(source) = root.downcast_ref::<std::io::Error>() {
-        return refused(source, &error);
+        return refused(source, error);
     }
-    let exception = HopbyteError::new_err(format!("{error:#}"));
-    if let Some(input) = input(&error) {
+    let exception = HopbyteError::new_err(told(error));
+    if let Some(input) = input(error) {
         Python::attach(|py| attributes(py, &exception, input));
     }
     exception
 }
 
 /// OSError chooses the subclass (FileNotFoundError, …) by the number.
-fn refused(source: &std::io::Error, error: &anyhow::Error) -> PyErr {
+fn refused(source: &std::io::Error, error: &(dyn Error + 'static)) -> PyErr {
     match source.raw_os_error() {
-        Some(number) => PyOSError::new_err((number, format!("{error:#}"))),
-        None => PyOSError::new_err(format!("{error:#}")),
+        Some(number) => PyOSError::new_err((number, told(error))),
+        None => PyOSError::new_err(told(error)),
     }
 }
 
-fn input(error: &anyhow::Error) -> Option<&InputError> {
-    causes(error.as_ref()).find_map(|cause| {
+fn input<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a InputError> {
+    causes(error).find_map(|cause| {
         let direct = cause.downcast_ref::<InputError>();
         let observed = || match cause.downcast_ref::<ObserveError>()? {
             ObserveError::Input(input) => Some(input),

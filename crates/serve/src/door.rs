@@ -1,9 +1,10 @@
 //! Options of HTTP servers: beyond this machine they need tokens of their own.
 
+use crate::error::{Result, ServeError};
 use crate::http::Setup;
-use anyhow::{Result, bail};
 use hopbyte_collect::tls::Identity;
 use hopbyte_collect::wire::Token;
+use hopbyte_fabric::InputError;
 use hopbyte_job::Lacking;
 use hopbyte_observe::secret;
 use std::io;
@@ -37,10 +38,13 @@ impl Doors<'_> {
         let outside = !address.ip().is_loopback();
         let tokens = match file {
             Some(file) => bearers(named, file, self.cluster)?,
-            None if outside => bail!(
-                "{option}: found {address}, which others can reach, expected {named} FILE as well\n\
-                 hint: a file with at least 16 random characters, another one than that of --token"
-            ),
+            None if outside => {
+                let found = format!("{address}, which others can reach");
+                let expected = format!("{named} FILE as well");
+                let hint =
+                    "a file with at least 16 random characters, another one than that of --token";
+                return Err(InputError::new(option, found, expected).hint(hint).into());
+            }
             None => Vec::new(),
         };
         if outside && self.identity.is_none() {
@@ -64,18 +68,17 @@ fn bearers(option: &str, file: &Path, cluster: Option<&Path>) -> Result<Vec<Stri
     if let Some(cluster) = cluster {
         let cluster = secret::read(cluster)?;
         if tokens.iter().any(|t| t.as_bytes() == cluster.trim_ascii()) {
-            bail!(
-                "{option}: found the secret of --token, which admits agents, expected another one"
-            );
+            let found = "the secret of --token, which admits agents";
+            return Err(InputError::new(option, found, "another one").into());
         }
     }
     Ok(tokens)
 }
 
 /// An address in use or not ours is an error of the environment, not of the command line.
-pub fn unavailable(error: &io::Error) -> anyhow::Error {
+pub fn unavailable(error: &io::Error) -> ServeError {
     match error.kind() {
-        io::ErrorKind::InvalidInput => anyhow::anyhow!("{error}"),
+        io::ErrorKind::InvalidInput => io::Error::new(error.kind(), error.to_string()).into(),
         _ => Lacking(error.to_string()).into(),
     }
 }
@@ -92,5 +95,5 @@ pub fn readers(file: Option<&Path>, cluster: Option<&Path>) -> Result<Vec<Token>
     let tokens = tokens.iter().map(|t| Token::new(t.as_bytes()));
     tokens
         .collect::<Result<_, _>>()
-        .map_err(|refusal| anyhow::anyhow!("--read-token: found {refusal}"))
+        .map_err(|refusal| InputError::new("--read-token", refusal.to_string(), "tokens").into())
 }

@@ -6,9 +6,12 @@
 
 pub mod desk;
 pub mod door;
+mod error;
 pub mod export;
 pub mod http;
 pub mod page;
 pub mod past;
 pub mod socket;
 pub mod source;
+
+pub use error::{Result, ServeError};

@@ -4,12 +4,12 @@
 //! Its HTML is the same as that of the static page. A script polls for updates: fragments of the static
 //! page that changed, and numbers for the tables.
 
+use crate::error::{Result, ServeError};
 use crate::http::{Answer, Needs, Request};
 use crate::past::{Moment, Past, Point};
 use crate::source::{Fresh, Sink, Source};
-use anyhow::{Result, bail};
 use hopbyte_fabric::{InputError, LinkId};
-use hopbyte_job::{Machine, unix};
+use hopbyte_job::{Machine, told, unix};
 use hopbyte_view::draw::Signs;
 use hopbyte_view::report::section::{bars, legend};
 use hopbyte_view::report::view::View;
@@ -93,7 +93,7 @@ impl Live {
         let follower = live.clone();
         let mut thread = Some(std::thread::spawn(move || {
             let followed = source.follow(&follower.machine, &*follower, &|| {}, &|_| {});
-            followed.inspect_err(|e| follower.fail(&format!("{e:#}")))
+            followed.inspect_err(|e| follower.fail(&told(e)))
         }));
         loop {
             let ended = thread.take_if(|t| t.is_finished());
@@ -107,7 +107,7 @@ impl Live {
             }
             // A failed collector or store is tried again without end; the command is not.
             if let Some(error) = live.now().error.take_if(|_| thread.is_some()) {
-                bail!("{error}");
+                return Err(ServeError::Reading(error));
             }
             std::thread::sleep(FIRST);
         }

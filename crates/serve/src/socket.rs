@@ -1,6 +1,7 @@
 //! The path of the oracle's Unix socket.
 
-use anyhow::{Result, bail};
+use crate::error::Result;
+use hopbyte_fabric::InputError;
 use hopbyte_job::Lacking;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,7 +15,8 @@ pub fn bind(path: &Path) -> Result<UnixListener> {
     let name = path.display();
     if let Ok(found) = std::fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {
-            bail!("--socket: found a file {name}, expected a socket or nothing");
+            let found = format!("a file {name}");
+            return Err(InputError::new("--socket", found, "a socket or nothing").into());
         }
         if UnixStream::connect(path).is_ok() {
             return Err(Lacking(format!("{name}: another process listens on it")).into());

@@ -1,6 +1,6 @@
 //! Sources of readings: files, a collector, its store, or a replay of a store. One reading, or all of them.
 
-use anyhow::{Result, bail};
+use crate::error::Result;
 use hopbyte_collect::links::Links;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
@@ -8,7 +8,7 @@ use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
 use hopbyte_fabric::{Fabric, InputError, LeftOut, LinkState};
 use hopbyte_job::inputs::LinkReading;
-use hopbyte_job::{Files, Machine};
+use hopbyte_job::{Files, Machine, told};
 use hopbyte_observe::CounterOptions;
 use hopbyte_observe::counters::join::PortMap;
 use std::io;
@@ -125,9 +125,7 @@ impl Source {
     /// The source that the words of a command line name, if it is a collector (`HOST:PORT`) or its store (a folder).
     pub fn named(word: &Path, access: Access, range: Range) -> Option<Self> {
         if word.is_dir() {
-            // A folder without logs is a captured tree.
-            let is_store = store::logs(word).is_ok_and(|logs| !logs.is_empty());
-            return is_store.then(|| Self::Store(word.to_owned(), range));
+            return is_store(word).then(|| Self::Store(word.to_owned(), range));
         }
         let address = word.to_str().filter(|w| !word.exists() && is_address(w))?;
         Some(Self::Collector(Box::new(Collector {
@@ -156,7 +154,10 @@ impl Source {
                 (stream, Links::default(), true)
             }
             Self::Store(folder, _) => (Stream::newest(&folder)?, Links::default(), true),
-            _ => bail!("{name}: found no collector and no store"),
+            _ => {
+                let expected = "a collector or its store";
+                return Err(InputError::new(name, "another source", expected).into());
+            }
         };
         let mut last = None;
         let mut first = true;
@@ -246,7 +247,7 @@ impl Source {
                     match fresh_files(&mut files, machine, sink.version(), &mut said, talk) {
                         Ok(Some(fresh)) => sink.publish(fresh),
                         Ok(None) => {}
-                        Err(error) => sink.fail(&format!("{error:#}")),
+                        Err(error) => sink.fail(&told(&error)),
                     }
                 }
             }
@@ -264,7 +265,8 @@ impl Source {
                     ready();
                 }
                 if range.from_ns.is_some() || range.to_ns.is_some() {
-                    let (from, to) = (range.from_ns.unwrap_or(0), range.to_ns.unwrap_or(u64::MAX));
+                    let to = range.to_ns.unwrap_or(u64::MAX);
+                    let from = range.from_ns.unwrap_or(to.saturating_sub(BEFORE_NS));
                     let past = Stream::replay(&folder, 0.0, from, to)?;
                     ticks(
                         past,
@@ -292,8 +294,8 @@ impl Source {
                 });
             }
             Self::Replay(folder, speed) => {
-                ready();
                 let stream = Stream::replay(&folder, speed, 0, u64::MAX)?;
+                ready();
                 ticks(
                     stream,
                     Links::default(),
@@ -307,6 +309,13 @@ impl Source {
         }
         Ok(())
     }
+}
+
+/// Whether a folder is a store, which has logs, or one that a collector has just begun. Others are captured trees.
+fn is_store(folder: &Path) -> bool {
+    let is_empty = || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    let has_logs = store::logs(folder).is_ok_and(|logs| !logs.is_empty());
+    has_logs || folder.join("lock").is_file() || is_empty()
 }
 
 /// Whether a word is an address with a port, so that a missing file is not taken for one.

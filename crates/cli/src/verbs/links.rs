@@ -1,6 +1,6 @@
 //! `hopbyte links SOURCE --fabric F`: load of every link.
 
-use crate::args::{self, FabricOption, JobArgs, SourceArgs, one_of};
+use crate::args::{LoadArgs, one_of};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use clap::builder::TypedValueParser;
@@ -10,25 +10,14 @@ use hopbyte_job::attribution::Attribution;
 use hopbyte_job::links::{Last, LinkRow, LinksSummary, worst_first};
 use hopbyte_oracle::Metric;
 use hopbyte_view::terminal::{beside_links, load_table};
-use std::path::PathBuf;
 
 /// The counters to read.
 #[derive(clap::Args, Debug)]
 pub struct LinksArgs {
-    /// Counters: `live` (this machine, read twice --interval apart), `fabric-wide` (all InfiniBand
-    /// ports), files of increases, which are added up, or an earlier and a later one of totals
-    #[arg(value_name = "SOURCE", required = true, long_help = args::counters_help())]
-    source: Vec<PathBuf>,
-    /// The machine.
+    /// Machine, counters and jobs.
     #[command(flatten)]
-    fabric: FabricOption,
-    /// Properties of the counters that the file lacks.
-    #[command(flatten)]
-    counters: SourceArgs,
-    /// Jobs and their nodes: names the jobs beside each link
-    #[command(flatten)]
-    jobs: JobArgs,
-    /// Bytes of each link by job, from what the jobs' nodes sent and received and the routes between them
+    load: LoadArgs,
+    /// Bytes of each link by job, from the bytes that the jobs' nodes sent and received and the routes between them
     #[arg(long, requires = "jobs", help_heading = "Counters")]
     by_job: bool,
     /// Sort key, worst first (default: links with errors, in turn with those of the highest load)
@@ -49,11 +38,8 @@ fn by() -> impl TypedValueParser<Value = Metric> {
 
 /// Prints the table.
 pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
-    let machine = args.fabric.read(out)?;
+    let (machine, reading, jobs) = args.load.read(out)?;
     let fabric = machine.fabric;
-    let reading = args.counters.read(&args.source, &fabric)?;
-    reading.notes.iter().for_each(|note| out.talk(note));
-    let jobs = args.jobs.read(&fabric, out)?;
     let by_job = jobs.as_ref().filter(|_| args.by_job);
     let (routing, state) = (&machine.routing, &reading.state);
     let by_job = by_job.map(|jobs| Attribution::of(&fabric, routing, state, jobs));

@@ -38,7 +38,7 @@ pub enum Verb {
     Probe(probe::Verb),
     /// Load of every link, worst first
     Links(links::LinksArgs),
-    /// Which link, node or adapter is the cause, and who suffers; exit code 1 if there is one
+    /// Links, nodes or adapters that slow the network, and the jobs affected; exit code 1 if there are any
     Blame(blame::BlameArgs),
     /// Which counters can be read here, and how to enable the others
     Doctor(doctor::DoctorArgs),

@@ -8,7 +8,6 @@ use hopbyte_fabric::InputError;
 use hopbyte_job::Machine;
 use hopbyte_serve::http;
 use hopbyte_serve::page::Live;
-use hopbyte_serve::source::Source;
 use hopbyte_view::draw::Signs;
 use hopbyte_view::report::{ReportInput, html, readings};
 use serde::Serialize;
@@ -134,10 +133,8 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
         return Err(InputError::new("--every", found, "0.05 to 86400 seconds").into());
     }
     let every = Duration::from_secs_f64(args.every);
-    let source = match args.counters.stream(&args.sources, args.from)? {
-        Some(stream) => stream.with_history(),
-        None => Source::files(args.sources.clone(), args.counters.about.options(), every),
-    };
+    let source = args.counters.follow(&args.sources, args.from, every)?;
+    let source = source.with_history();
     let live = Live::begin(machine, source, args.title.clone(), out.command.clone())?;
     let setup = http::Setup {
         identity: args.tls.identity()?,

@@ -1,7 +1,7 @@
 //! The application on an emulated cluster: it reports the times of its products, and moves its blocks on request.
 
+use crate::error::{Context, LabError, Result, refuse};
 use crate::{Lab, system};
-use anyhow::{Context, Result, bail};
 use hopbyte_fabric::{Fabric, NodeId};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -114,7 +114,7 @@ impl Job {
                 break;
             };
             if value["record"] == "refused" {
-                bail!("the application refused a map: {}", value["problem"]);
+                refuse!("the application refused a map: {}", value["problem"]);
             }
             if wanted(&value) {
                 return Ok(value);
@@ -122,7 +122,7 @@ impl Job {
         }
         let said = std::fs::read_to_string(&self.log).unwrap_or_default();
         let last: Vec<&str> = said.lines().rev().take(3).collect();
-        bail!(
+        refuse!(
             "a job on the lab printed nothing for {} s or ended: {}\nhint: all of it is in {}",
             PATIENCE.as_secs(),
             last.into_iter().rev().collect::<Vec<_>>().join(" / "),
@@ -134,7 +134,9 @@ impl Job {
     pub fn product_seconds(&mut self, products: u64) -> Result<f64> {
         let line = self.line(|v| v["record"] == "window" && v["iterations"] == products)?;
         let seconds = line["average_seconds"].as_f64();
-        seconds.with_context(|| format!("no time in a report of the application: {line}"))
+        seconds.ok_or_else(|| {
+            LabError::Refused(format!("no time in a report of the application: {line}"))
+        })
     }
 
     /// Discards the output so far, including a partial line.

@@ -9,8 +9,8 @@ mod trial;
 
 pub use figures::{Figure, LabRecord, Method, Trial};
 
+use crate::error::{Context, Result, refuse};
 use crate::{Lab, plan, share, system};
-use anyhow::{Context, Result, bail};
 use application::{LAUNCHER, Place};
 use figures::figures;
 use hopbyte_apply::write_atomic;
@@ -104,7 +104,7 @@ pub fn run(
         .collect();
     let ranks = grid.iter().product::<u32>() as usize;
     if grid.len() != 3 || ranks == 0 || settings.trials == 0 {
-        bail!(
+        refuse!(
             "--grid: found '{}', expected three numbers such as 4,2,2, and at least one trial",
             settings.grid
         );
@@ -131,7 +131,7 @@ pub fn run(
     let machine = source.read()?;
     let (nodes, others) = halves(&machine, seed);
     if nodes.is_empty() || others.len() < 2 || !ranks.is_multiple_of(nodes.len()) {
-        bail!(
+        refuse!(
             "--grid: found {ranks} blocks, expected a multiple of the application's {} nodes",
             nodes.len()
         );
@@ -227,7 +227,7 @@ fn record(place: &Place, program: &Path, settings: &Settings, folder: &Path) -> 
         .stderr(file()?);
     let status = run_for(&mut command, Some(PATIENCE))?;
     if !status.is_some_and(|s| s.success()) {
-        bail!(
+        refuse!(
             "recording the application failed\nhint: see {}",
             log.display()
         );
@@ -240,7 +240,7 @@ fn record(place: &Place, program: &Path, settings: &Settings, folder: &Path) -> 
 fn products_only(traffic: &Path, folder: &Path) -> Result<Exchange> {
     let recorded = read_traffic(&traffic.display().to_string())?;
     let Some(main) = recorded.phases.iter().find(|p| p.name == "main") else {
-        bail!("{}: no phase 'main'", traffic.display());
+        refuse!("{}: no phase 'main'", traffic.display());
     };
     let count = RECORDED + 1;
     let entries: Vec<(u32, u32, f64, u64)> = (main.exchange.iter())

@@ -4,7 +4,7 @@ use super::application::Place;
 use super::rivals::HEADROOM;
 use crate::agents;
 use crate::counters::{Load, load_lines};
-use anyhow::Result;
+use crate::error::{LabError, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Exchange, LinkId, Placement};
 use hopbyte_job::Machine;
@@ -27,7 +27,7 @@ pub fn own_bytes(
         route.clear();
         let (a, b) = (placement.node(from), placement.node(message.to));
         let walked = machine.routing.route(&machine.fabric, a, b, &mut route);
-        walked.map_err(|e| anyhow::anyhow!("{}", e.describe(&machine.fabric)))?;
+        walked.map_err(|e| LabError::Refused(e.describe(&machine.fabric)))?;
         for &link in &route {
             *bytes.entry(link).or_insert(0.0) += message.bytes * FRAMES;
         }

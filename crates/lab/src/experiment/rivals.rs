@@ -6,7 +6,7 @@
 //! a FIFO queue, products converge to that time: while they are faster, the queue grows and delays
 //! the next one.
 
-use anyhow::Result;
+use crate::error::{LabError, Result};
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Exchange, Increase, LinkState, NodeId, Placement, Quantity};
 use hopbyte_job::Machine;
@@ -108,7 +108,9 @@ impl Question<'_> {
                 break;
             }
         }
-        best.ok_or_else(|| anyhow::anyhow!("the other nodes make no {} streams", self.count))
+        best.ok_or_else(|| {
+            LabError::Refused(format!("the other nodes make no {} streams", self.count))
+        })
     }
 
     /// Time of a product with a placement beside a situation's streams, by the model.
@@ -138,7 +140,7 @@ impl Question<'_> {
             let rate = fabric.link(fabric.node(from).inject).capacity().0 * self.share;
             route.clear();
             let walked = (self.machine.routing).route(fabric, from, to, &mut route);
-            walked.map_err(|e| anyhow::anyhow!("{}", e.describe(fabric)))?;
+            walked.map_err(|e| LabError::Refused(e.describe(fabric)))?;
             for &link in &route {
                 taken[link.index()] += rate / fabric.link(link).capacity().0;
             }

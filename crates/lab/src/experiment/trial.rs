@@ -6,7 +6,7 @@ use super::figures::{Method, Remap, Seen, Trial};
 use super::reading::{self, FRAMES, Read, own_bytes};
 use super::rivals::{self, Situation};
 use crate::background::{self, Flow};
-use anyhow::Result;
+use crate::error::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Allocation, Exchange, LinkId, NodeId, Placement};
 use hopbyte_job::statistics::median;

@@ -97,7 +97,7 @@ pub type Handler<'a> = dyn Fn(&Request) -> Result<Answer, Needs> + Sync + 'a;
 pub struct Setup {
     /// Address to listen on.
     pub address: SocketAddr,
-    /// Clients present one of these as bearer token. Without any, everybody who reaches the address is answered,
+    /// Clients present one of these as bearer token. Without any, every client that reaches the address is answered,
     /// and it must be a loopback address.
     pub tokens: Vec<String>,
     /// Names, besides addresses, `localhost` and the host's name, under which clients reach this server.

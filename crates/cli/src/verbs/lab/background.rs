@@ -85,8 +85,10 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
 fn start(lab: &Lab, args: &Start, out: &mut Output) -> Result<Answer> {
     let fabric = lab.machine()?.fabric;
     let share = share("--share", args.share)?;
-    let rate = args.rate.as_deref().map(|text| plan::rate("--rate", text));
-    let rate = rate.transpose()?;
+    let rate = match &args.rate {
+        Some(text) => Some(plan::rate("--rate", text)?),
+        None => None,
+    };
     let flow = |text: &String| -> Result<Flow> {
         let Some((from, to)) = text.split_once(':') else {
             bail!("found '{text}', expected the names of two nodes such as n0-0:n1-1");

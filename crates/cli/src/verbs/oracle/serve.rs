@@ -1,9 +1,10 @@
 //! `hopbyte oracle serve`: follows the machine's counters and answers queries.
 
-use crate::args::{CounterArgs, FabricOption, HttpClients, TlsFiles};
+use crate::args::{self, FabricOption, HttpClients, SourceArgs, TlsFiles};
 use crate::output::{Answer, Output};
-use anyhow::{Result, bail};
-use hopbyte_job::Machine;
+use anyhow::Result;
+use hopbyte_fabric::InputError;
+use hopbyte_job::{Machine, told};
 use hopbyte_lab::Lab;
 use hopbyte_observe::counters::join::PortMap;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
@@ -11,7 +12,7 @@ use hopbyte_serve::desk::Desk;
 use hopbyte_serve::door::{Doors, unavailable};
 use hopbyte_serve::http::Server;
 use hopbyte_serve::socket;
-use hopbyte_serve::source::{Access, Collector, Range, Sink, Source};
+use hopbyte_serve::source::{Sink, Source};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,42 +25,29 @@ pub struct ServeArgs {
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
-    /// Follow counter files, as `hopbyte links` reads them; they are read again when they change
-    #[arg(long, value_name = "FILE", group = "from", help_heading = "Counters")]
-    counters: Vec<PathBuf>,
+    /// Counters to follow, as `hopbyte links` reads them: files (read again when they change), a collector or the folder
+    /// of its store (a restart resumes at its last tick); without any, hops and bandwidths only
+    #[arg(value_name = "SOURCE", num_args = 0.., long_help = args::counters_help())]
+    source: Vec<PathBuf>,
     /// Properties of the counters that their files lack.
     #[command(flatten)]
-    about: CounterArgs,
-    /// Follow the folder of `hopbyte collect --store`; a restart resumes at its last tick
-    #[arg(long, value_name = "FOLDER", group = "from", help_heading = "Counters")]
-    store: Option<PathBuf>,
-    /// Follow a running collector
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        group = "from",
-        help_heading = "Counters"
-    )]
-    collector: Option<String>,
+    counters: SourceArgs,
     /// The collector's data comes from `hopbyte lab agents` of this lab
     #[arg(
         long,
         value_name = "NAME",
-        requires = "collector",
-        help_heading = "Counters"
+        requires = "source",
+        help_heading = "Collector"
     )]
     lab: Option<String>,
-    /// File of CA certificates (PEM) for the collector: use TLS
+    /// Replay the store from its start
     #[arg(
         long,
-        value_name = "FILE",
-        requires = "collector",
+        requires = "source",
+        conflicts_with_all = ["at", "lab"],
         help_heading = "Counters"
     )]
-    tls_ca: Option<PathBuf>,
-    /// Replay a store from its start
-    #[arg(long, value_name = "FOLDER", group = "from", help_heading = "Counters")]
-    replay: Option<PathBuf>,
+    replay: bool,
     /// Replayed seconds of the store per second
     #[arg(
         long,
@@ -77,9 +65,6 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     every: f64,
-    /// File with the collector's secret, or with one of its read tokens
-    #[arg(long, value_name = "FILE", help_heading = "Counters")]
-    token: Option<PathBuf>,
     /// Clients.
     #[command(flatten, next_help_heading = "Answers")]
     http: HttpClients,
@@ -127,7 +112,7 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let mut server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS);
     let listener = args.socket.as_deref().map(socket::bind).transpose()?;
     let desk = Desk::new(&machine, &source.words());
-    let (tell, told) = mpsc::channel();
+    let (tell, followed) = mpsc::channel();
     let quiet = out.quiet;
     std::thread::scope(|scope| {
         let (desk, machine) = (&desk, &machine);
@@ -140,14 +125,14 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
             let ready = || drop(tell.send(Ok(())));
             if let Err(error) = source.follow(machine, desk, &ready, &say) {
                 // Before the first snapshot this ends the command, later it is only reported.
-                say(&format!("{error:#}"));
-                desk.fail(&format!("{error:#}"));
+                say(&told(&error));
+                desk.fail(&told(&error));
                 let _ = tell.send(Err(error));
             }
         });
         // A store is read to its end first, so that a restart answers from its last tick at once.
-        if let Ok(Err(error)) = told.recv() {
-            let code = crate::failure::report(&error);
+        if let Ok(Err(error)) = followed.recv() {
+            let code = crate::failure::report(&error.into());
             std::process::exit(code.into());
         }
         announce(args, &server, desk.view().version(), out)?;
@@ -161,37 +146,42 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
 
 fn source(args: &ServeArgs, machine: &Machine) -> Result<Source> {
     if !(args.every.is_finite() && (0.001..=86_400.0).contains(&args.every)) {
-        bail!(
-            "--every: found {}, expected 0.001 to 86400 seconds",
-            args.every
-        );
+        let found = args.every.to_string();
+        return Err(InputError::new("--every", found, "0.001 to 86400 seconds").into());
     }
     if !(args.speed.is_finite() && args.speed >= 0.0) {
-        bail!("--speed: found {}, expected zero or more", args.speed);
+        return Err(InputError::new("--speed", args.speed.to_string(), "zero or more").into());
     }
     let every = Duration::from_secs_f64(args.every);
-    Ok(match (&args.store, &args.collector, &args.replay) {
-        (Some(folder), ..) => Source::Store(folder.clone(), Range::default()),
-        (_, Some(address), _) => Source::Collector(Box::new(Collector {
-            address: address.clone(),
-            access: Access::read(args.token.as_deref(), args.tls_ca.as_deref())?,
-            ports: ports(args.lab.as_deref(), machine)?,
-        })),
-        (.., Some(folder)) => Source::Replay(folder.clone(), args.speed),
-        _ if args.counters.is_empty() => Source::None,
-        _ => Source::files(args.counters.clone(), args.about.options(), every),
-    })
+    let mut source = args.counters.follow(&args.source, None, every)?;
+    if args.replay {
+        source = match source {
+            Source::Store(folder, _) => Source::Replay(folder, args.speed),
+            other => {
+                let error = InputError::new("--replay", other.words(), "the folder of a store");
+                return Err(error.into());
+            }
+        };
+    }
+    if let Some(name) = &args.lab {
+        match &mut source {
+            Source::Collector(collector) => collector.ports = ports(name, machine)?,
+            other => {
+                let error = InputError::new("--lab", other.words(), "a collector (HOST:PORT)");
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(source)
 }
 
-/// Links of a lab's routers by interface; empty without a lab.
-fn ports(lab: Option<&str>, machine: &Machine) -> Result<PortMap> {
-    let Some(name) = lab else {
-        return Ok(PortMap::new());
-    };
+/// Links of a lab's routers by interface.
+fn ports(name: &str, machine: &Machine) -> Result<PortMap> {
     let lab = Lab::open(name)?;
     let emulated = lab.machine()?.fabric;
     if emulated.fingerprint() != machine.fabric.fingerprint() {
-        bail!("--lab: found '{name}', which emulates another machine than --fabric");
+        let found = format!("'{name}', which emulates another machine than --fabric");
+        return Err(InputError::new("--lab", found, "a lab of this machine").into());
     }
     Ok(lab.ports(&emulated))
 }

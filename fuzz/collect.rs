@@ -89,7 +89,7 @@ fn close(
         let node = cluster.node(id).expect("a report has a node");
         reports.push((node.name.to_string(), node.start, node.header.sequence));
     });
-    assert_eq!(read.expect("what was taken can be read"), closing);
+    assert_eq!(read.expect("accepted reports can be read"), closing);
     gathering.next(now, kept);
     reports
 }

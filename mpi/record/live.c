@@ -1,5 +1,5 @@
 /* Memory that outlives the process: a file of the record's folder, mapped. Nothing has to run when the process is
- * killed, by whatever signal: the pages belong to the file. They survive the process, not a crash of its host.
+ * killed, by any signal: the pages belong to the file. They survive the process, not a crash of its host.
  *
  * Space is allocated before it is mapped, since a store to a page without space would end the application. */
 #include "record.h"
@@ -26,7 +26,7 @@ static struct {
 
 static void live_complain(const char *doing, int error)
 {
-    hopbyte_say("cannot %s %s: %s; if rank %d is killed, what it counts from now on is lost", doing, live.path,
+    hopbyte_say("cannot %s %s: %s; if rank %d is killed, later counts are lost", doing, live.path,
                 strerror(error), hopbyte_recorder.rank);
 }
 

@@ -177,7 +177,7 @@ void hopbyte_unlock(void);
 
 /* --- live.c: counts that outlive the process --- */
 
-/* What a rank has counted lies in a file mapped into memory, so a rank that is killed leaves it to the reader
+/* A rank's counts lie in a file mapped into memory, so a rank that is killed leaves them to the reader
  * (../FORMAT.md, "A rank that was killed"). Offsets are from the start of the file, 0 for memory outside it. All
  * fields are of 8 bytes. */
 struct hopbyte_live_state {
@@ -187,7 +187,7 @@ struct hopbyte_live_state {
     uint64_t emptied; /* 1: the table's counts are in the text */
 };
 /* A slot's counts on their way to the table: while `valid`, `item` is the entry's next value and the slot's next key
- * is `key`, whatever entry and slot hold. */
+ * is `key`, at any content of entry and slot. */
 struct hopbyte_live_move {
     uint64_t valid, entry, slot, key, size, unused;
     struct hopbyte_item item;
@@ -356,7 +356,7 @@ void hopbyte_file_init(bool spawned);
 void hopbyte_file_define(void);
 /* Appends the table to the temporary file and empties it. The table's lock is held. */
 void hopbyte_file_spill(void);
-/* Writes out what was appended; the number of valid bytes. */
+/* Writes out the appended text; the number of valid bytes. */
 uint64_t hopbyte_file_flush(void);
 /* A call that the record does not contain, or not as messages: written at once, the first time for each name. */
 void hopbyte_unknown(const char *name, const char *reason);

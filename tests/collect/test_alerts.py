@@ -70,7 +70,7 @@ def test_every_fault_raises_its_alert_and_no_other(tmp_path: Path) -> None:
     tests = []
     for fault, changed in [("none", {}), *FAULTS.items()]:
         inputs = [{"series": name, "values": series(values)} for name, values in (HEALTHY | changed).items()]
-        # The count tells raised from not raised, whatever the words of the annotations.
+        # The count tells raised from not raised; the words of the annotations are not compared.
         raised = [
             {
                 "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)',

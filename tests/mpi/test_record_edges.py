@@ -174,7 +174,7 @@ def test_functions_that_the_library_lacks_seem_absent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tool", ["record", "reorder"])
 @pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
 def test_wrapped_symbols_are_those_of_the_standard(mpi: Mpi, tool: str) -> None:
-    """Every function of MPI 5.0 is counted, watched, or left alone for a stated reason, whatever header was there."""
+    """Every function of MPI 5.0 is counted, watched, or left alone for a stated reason, with any header."""
     sys.path.insert(0, str(ROOT / "mpi"))
     from generate import record, reorder
     from generate.header import read_standard
@@ -192,7 +192,7 @@ def test_wrapped_symbols_are_those_of_the_standard(mpi: Mpi, tool: str) -> None:
     reasons = {name: record.why_not(name) for name in standard}
     assert {name for name in standard if not reasons[name]} | {"Pcontrol"} == wrapped
     assert len(standard) == 637 and len(wrapped) == 197
-    # What is left alone transfers no data of the application, or is received, completed, or sent to a file.
+    # Functions left alone transfer no data of the application, or receive it, complete it, or send it to a file.
     sends = {name for name, reason in reasons.items() if reason and record.sends_data(standard[name])}
     receiving = {"Recv", "Irecv", "Mrecv", "Imrecv", "Pack", "Unpack", "Pack_size"}
     assert {name.removesuffix("_c") for name in sends} == receiving - {"Mrecv", "Imrecv"}

@@ -75,7 +75,7 @@ def test_every_rank_leaves_its_counts(
     cause = {row["rank"]: row["cause"] for row in answer["cut"]}
     # With "all", the launcher ends the others after the first.
     assert cause[1] in causes if rank == "1" else causes & set(cause.values()), cause
-    # The launcher ends the others: by SIGTERM, or SIGKILL, which nobody sees.
+    # The launcher ends the others: by SIGTERM, or by SIGKILL, which cannot be caught.
     assert set(cause.values()) <= causes | {"SIGTERM", "killed"}, cause
     records = read_records(tmp_path / "hopbyte-record", RANKS)
     for found, expected in zip(records, whole[mpi.name], strict=True):

@@ -97,7 +97,7 @@ const CATCH_UP: u64 = 2;
 /// Late reports and bytes of a block beyond which a backlog waits for the next tick.
 const MOST_LATE: usize = 100_000;
 const FULL_BLOCK: usize = 64 << 20;
-/// Bytes of a block beyond which reports are refused, whatever their path: agents send them again. The rest up to the
+/// Bytes of a block beyond which reports are refused on every path: agents send them again. The rest up to the
 /// longest block that readers accept is for the closing and for one more report with its sources.
 const MOST_BLOCK: usize = LONGEST_BLOCK - (192 << 20);
 /// Minimum number of shapes at which unused ones are reclaimed.

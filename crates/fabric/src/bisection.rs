@@ -74,7 +74,7 @@ impl AssumedRates {
 
 impl Fabric {
     /// The fabric with assumed capacities. A switch's level is its distance from the nearest switch with nodes; the
-    /// uplinks of a switch share what the nodes below it can send. Switches of one level are joined by the smaller of
+    /// uplinks of a switch share the capacity of the nodes below it. Switches of one level are joined by the smaller of
     /// both sides.
     #[must_use]
     pub fn with_rates(mut self, rates: &AssumedRates) -> Self {

@@ -1,10 +1,9 @@
 //! Building a [`Fabric`]: readers add parts, `finish` checks and indexes them once.
 
 use crate::bounds::{CAPACITY, MAX_LATENCY};
+use crate::direction::Direction;
 use crate::error::FabricError;
-use crate::fabric::{
-    Direction, End, Fabric, Family, Kind, Link, NONE, Node, PortPair, Router, Shape,
-};
+use crate::fabric::{End, Fabric, Family, Kind, Link, NONE, Node, PortPair, Router, Shape};
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
 use crate::units::{BytesPerSecond, Seconds};
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! Checks of a machine: connectivity, routability, credit loops, cabling.
 
-use crate::fabric::{Direction, End, Fabric};
+use crate::direction::Direction;
+use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use crate::reach::Reach;
 use crate::routing::dependencies::{VirtualChannels, credit_loop};

@@ -6,12 +6,13 @@
 //! of forwarding tables is stored as the difference from the previous row: runs of equal entries, and runs with one
 //! new entry. The inside of hosts, if described, follows the routing.
 
+use crate::direction::Direction;
 use crate::document::{
     self, Document, EndRecord, KindRecord, LinkRecord, NodeRecord, RouterRecord, RoutingRecord,
     SCHEMA,
 };
 use crate::error::FabricError;
-use crate::fabric::{Direction, Fabric, Family, Shape};
+use crate::fabric::{Fabric, Family, Shape};
 use crate::hash::fnv1a;
 use crate::routing::{ForwardingTables, Routing};
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 
 use crate::bounds::{MAX_BYTES, MAX_PAIRS};
 use crate::collective::{Algorithms, Collective, Operation, Sizes, Used};
+use crate::direction::Direction;
 use crate::error::{FabricError, InputError};
-use crate::fabric::Direction;
 use crate::plan;
 use crate::spec::{count, dims};
 use crate::traffic::{Exchange, Phase, Stencil, Traffic};

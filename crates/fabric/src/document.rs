@@ -5,8 +5,9 @@
 
 use crate::bounds::{MAX_DISTANCES, MAX_ENTRIES};
 use crate::builder::{FabricBuilder, LinkSpec};
+use crate::direction::Direction;
 use crate::error::FabricError;
-use crate::fabric::{Direction, End, Fabric, Family, Shape};
+use crate::fabric::{End, Fabric, Family, Shape};
 use crate::fat_tree::FatTree;
 use crate::hosts::HostsRecord;
 use crate::ids::{KindId, LinkId, NodeId, RouterId};

@@ -1,5 +1,6 @@
 //! The machine: routers, nodes and directed links, immutable once built.
 
+use crate::direction::Direction;
 use crate::error::FabricError;
 use crate::hash::Fnv;
 use crate::hosts::Inside;
@@ -7,7 +8,6 @@ use crate::ids::{KindId, LinkId, NodeId, RouterId};
 use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
 /// The network family; determines defaults only.
@@ -46,83 +46,6 @@ pub enum End {
     Node(NodeId),
     /// The hosts behind a router's shared host link (both nodes of a Gemini).
     Hosts(RouterId),
-}
-
-/// A direction on a grid: dimension and sign, written `X+`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Direction {
-    /// Dimension from 0.
-    pub dim: u8,
-    /// Towards higher coordinates.
-    pub positive: bool,
-}
-
-/// Letters of the dimensions, in order.
-const DIMENSIONS: &[u8; 6] = b"XYZWVU";
-
-impl Direction {
-    /// Largest number of dimensions of a grid.
-    pub const MAX_DIMENSIONS: usize = DIMENSIONS.len();
-
-    /// Index into arrays with two entries per dimension: 2 × dimension, plus 1 for the positive direction.
-    #[inline]
-    pub fn index(self) -> usize {
-        2 * self.dim as usize + usize::from(!self.positive)
-    }
-
-    /// The direction at index [`Direction::index`].
-    pub fn of(index: usize) -> Self {
-        Self {
-            dim: (index / 2) as u8,
-            positive: index.is_multiple_of(2),
-        }
-    }
-
-    /// The opposite direction.
-    #[must_use]
-    pub fn opposite(self) -> Self {
-        Self {
-            positive: !self.positive,
-            ..self
-        }
-    }
-
-    /// Parses `X+`, `Y-`, …
-    pub fn parse(text: &str) -> Option<Self> {
-        let [letter, sign] = *text.as_bytes() else {
-            return None;
-        };
-        let dim = DIMENSIONS
-            .iter()
-            .position(|&d| d == letter.to_ascii_uppercase())? as u8;
-        match sign {
-            b'+' => Some(Self {
-                dim,
-                positive: true,
-            }),
-            b'-' => Some(Self {
-                dim,
-                positive: false,
-            }),
-            _ => None,
-        }
-    }
-
-    /// Letter of a dimension.
-    pub fn letter(dim: usize) -> char {
-        DIMENSIONS.get(dim).map_or('?', |&b| b as char)
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}{}",
-            Self::letter(self.dim as usize),
-            if self.positive { '+' } else { '-' }
-        )
-    }
 }
 
 /// A kind of link, in the network's usual terms (`X cable`, `backplane`, `4xQDR`).

@@ -1,8 +1,9 @@
 //! Machines described by a spec: `gemini:16x12x24`, `fattree:k=16,levels=3`.
 
 use crate::bounds::{CAPACITY, MAX_LATENCY, Size, product};
+use crate::direction::Direction;
 use crate::error::{FabricError, InputError};
-use crate::fabric::{Direction, Fabric, Shape};
+use crate::fabric::{Fabric, Shape};
 use crate::fat_tree::FatTree;
 use crate::hosts::{self, HostSpec};
 use crate::routing::{Routing, TreeRouting};

@@ -2,8 +2,9 @@
 
 use crate::bounds::{Size, product, sum};
 use crate::builder::{FabricBuilder, LinkSpec};
+use crate::direction::Direction;
 use crate::error::FabricError;
-use crate::fabric::{Direction, End, Fabric, Family, Shape};
+use crate::fabric::{End, Fabric, Family, Shape};
 use crate::ids::RouterId;
 use crate::units::{BytesPerSecond, Seconds};
 

@@ -1,9 +1,9 @@
 //! Bytes of a link by job, from the bytes that the jobs' nodes sent and received and the routes between them.
 //!
-//! Counters tell what every node sent and received, and what every link carried, but not from whom to whom. Assumption: a
-//! job's nodes send to each other only, each receiver in proportion to what it received (the gravity model). The interval
-//! needs less: a job put no more on a link than those of its nodes sent whose routes cross it, nor more than those received,
-//! and no less than what the link carried beyond the most that all others can have put on it.
+//! Counters give the bytes that every node sent and received and every link carried, but not the pairs of nodes.
+//! Assumption: a job's nodes send to each other only, each receiver in proportion to its received bytes (the gravity
+//! model). The interval needs less: a job put no more on a link than those of its nodes sent whose routes cross it, nor
+//! more than those received, and no less than the link's bytes beyond the most that all others can have put on it.
 
 use hopbyte_fabric::{Fabric, LinkId, LinkState, NodeId, Routing};
 use hopbyte_observe::Jobs;
@@ -200,7 +200,8 @@ impl Attribution {
     /// Assumptions and missing input.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![
-            "assumed: a job's nodes send to each other, in proportion to what each received".into(),
+            "assumed: a job's nodes send to each other, in proportion to each one's received bytes"
+                .into(),
         ];
         if self.unread > 0 {
             notes.push(format!(

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use hopbyte_fabric::spec;
 
-    /// A link with errors and no traffic is among the first, whatever the load of others.
+    /// A link with errors and no traffic is among the first, at any load of others.
     #[test]
     fn links_with_errors_are_listed_in_turn_with_loaded_ones() {
         let fabric = spec::fabric("torus:4x4").unwrap();

@@ -6,7 +6,8 @@
 
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Fabric, LinkId, NodeId, RouterId, Routing, spec};
-use hopbyte_job::probe::explain::{Component, Findings, Path, TOLERANCE, explain};
+use hopbyte_job::probe::component::Component;
+use hopbyte_job::probe::explain::{Findings, Path, TOLERANCE, explain};
 use hopbyte_model::network::Network;
 use hopbyte_model::parameters::{OperatingPoint, Parameters};
 use hopbyte_model::topobw::{self, Phase};
@@ -288,7 +289,7 @@ fn two_slow_routers_are_found_at_every_rate() {
             found.findings
         );
         assert!(found.unexplained.is_empty());
-        // Above the share that links leave, a single pair shows the fault: the answer says what it cannot tell.
+        // Above the share that links leave, a single pair shows the fault: the answer lists the alternatives that it cannot separate.
         let told = found.findings.iter().all(|f| f.or.is_empty());
         assert_eq!(told, rate < 4.16e9, "{rate}: {:?}", found.findings);
     }

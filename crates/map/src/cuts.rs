@@ -16,7 +16,7 @@ const MOST_WORK: usize = 1 << 25;
 /// Slots of the allocated parts of a split of the routers, and the capacity of the links between its parts.
 pub(crate) struct Split {
     pub(crate) rooms: Vec<usize>,
-    /// Bytes per second over the links out of allocated parts, or into them, whichever is less.
+    /// Bytes per second over the links out of allocated parts, or into them: the smaller one.
     pub(crate) capacity: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Counter files that are read while they are written: whatever was written so far is refused, or gives only numbers
-//! that the whole file gives too. Every prefix of a small file of every format.
+//! Counter files that are read while they are written: every prefix of a small file of every format is refused, or
+//! gives only numbers that the whole file gives too.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

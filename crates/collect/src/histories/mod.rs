@@ -9,7 +9,7 @@
 //! - every report whose acknowledgement the agent received is in the store, with the values that the agent read;
 //! - no report is in the store twice;
 //! - if nothing fails any more, all reports of the agent are stored and acknowledged within [`PATIENCE`] ticks;
-//! - every tick closes, whatever the clock.
+//! - every tick closes, at any jump of the clock.
 //!
 //! Packets by UDP are not acknowledged. If nothing fails any more, every report is stored after a few ticks, while others
 //! send again all that they recorded.

@@ -322,7 +322,7 @@ impl State for Packets {
         Ok(())
     }
 
-    /// Everything that was recorded before is sent again in every tick, from both addresses: it locks nobody out.
+    /// All recorded packets are sent again in every tick, from both addresses: no agent is locked out.
     fn settle(mut self) -> Result<(), String> {
         let recorded = self.recorded.clone();
         let mut first = self.sequence + 1;

@@ -64,7 +64,7 @@ pub(super) fn keep(
     match store.probe(closing, block) {
         Ok(()) => {
             let text = format!(
-                "store: writable again after {} ticks ({} to {}) that are not stored; agents send again what they kept",
+                "store: writable again after {} ticks ({} to {}) that are not stored; agents send their kept reports again",
                 now.ticks, now.first, closing.tick
             );
             *outage = None;

@@ -1,7 +1,7 @@
 //! The store: blocks are appended to a log, which is sealed into Parquet when it is full.
 //!
 //! Reports are written before they are acknowledged. A collector killed during a write leaves an unfinished last block,
-//! which is cut when the store is opened again. A damaged block is rebuilt from its parity or skipped, what follows is
+//! which is cut when the store is opened again. A damaged block is rebuilt from its parity or skipped, later blocks are
 //! kept, and the original is moved aside ([`repair()`]). Segments are deleted by the ticks they hold ([`retain`]).
 
 pub mod disk;
@@ -149,8 +149,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates a store. Fails if another process has it open for writing. Damaged logs are repaired; what
-    /// could not be read or repaired is in [`Store::notes`].
+    /// Opens or creates a store. Fails if another process has it open for writing. Damaged logs are repaired;
+    /// blocks that could not be read or repaired are in [`Store::notes`].
     pub fn open(folder: &Path, keeping: Keeping) -> io::Result<Self> {
         Self::open_on(Arc::new(Os), folder, keeping)
     }

@@ -1,5 +1,5 @@
 //! Agents and a collector without sockets, whose values are known from node and sequence number; and the content of a
-//! store, compared with what they say.
+//! store, compared with these values.
 
 use hopbyte_collect::gather::{Channel, Gathering, Rules};
 use hopbyte_collect::store::{Damage, LogReader, Store, logs};

@@ -1,6 +1,6 @@
 //! Faults between the collector's store and the disk: every byte damaged, every operation failing, power cut after every
-//! change, clocks set by 400 days. After each, everything acknowledged and undamaged is read back, and what is missing is
-//! said.
+//! change, clocks set by 400 days. After each, everything acknowledged and undamaged is read back, and the rest is
+//! reported as missing.
 //!
 //! `HOPBYTE_FAULTS=all cargo test -p hopbyte-collect --test faults` (`make faults`) tries all; otherwise a sample.
 
@@ -234,7 +234,7 @@ fn run(disk: &Faulty, folder: &Path, sync: bool) -> (Vec<u64>, bool) {
                 assert_eq!(
                     counts.unkept_ticks,
                     before.unkept_ticks + 1,
-                    "what is not stored is counted"
+                    "ticks that are not stored are counted"
                 );
             }
         }

@@ -14,7 +14,7 @@ use super::{Algorithm, Collective};
 
 /// For groups with fewer ranks than the first number: the algorithm below each limit in bytes, and the one above all
 /// limits.
-type Row = (usize, &'static [(f64, Algorithm)], Algorithm);
+type Decision = (usize, &'static [(f64, Algorithm)], Algorithm);
 
 /// Bytes of an element.
 const ELEMENT: f64 = 8.0;
@@ -43,7 +43,7 @@ pub(super) fn choose(collective: Collective, vector: bool, ranks: usize, bytes: 
     fallback(collective, chosen, ranks, bytes / ELEMENT)
 }
 
-/// What an algorithm does instead if ranks or elements do not fit.
+/// The algorithm used in place of one for which ranks or elements do not fit.
 fn fallback(collective: Collective, chosen: Algorithm, ranks: usize, elements: f64) -> Algorithm {
     let power = 1 << ranks.max(1).ilog2();
     let fewer = |than: usize| elements < than as f64;
@@ -147,7 +147,7 @@ pub(super) fn numbered(name: &str, number: u32) -> Option<(Collective, Algorithm
 
 const ANY: usize = usize::MAX;
 
-const ALLREDUCE: &[Row] = &[
+const ALLREDUCE: &[Decision] = &[
     (
         4,
         &[
@@ -206,7 +206,7 @@ const ALLREDUCE: &[Row] = &[
     ),
 ];
 
-const ALLTOALL: &[Row] = &[
+const ALLTOALL: &[Decision] = &[
     (
         3,
         &[
@@ -234,7 +234,7 @@ const ALLTOALL: &[Row] = &[
     (ANY, &[(2048.0, Bruck)], Linear),
 ];
 
-const BARRIER: &[Row] = &[
+const BARRIER: &[Decision] = &[
     (4, &[], RecursiveDoubling),
     (8, &[], Linear),
     (64, &[], RecursiveDoubling),
@@ -245,7 +245,7 @@ const BARRIER: &[Row] = &[
     (ANY, &[], Dissemination),
 ];
 
-const BROADCAST: &[Row] = &[
+const BROADCAST: &[Decision] = &[
     (
         4,
         &[
@@ -314,7 +314,7 @@ const BROADCAST: &[Row] = &[
     ),
 ];
 
-const REDUCE: &[Row] = &[
+const REDUCE: &[Decision] = &[
     (
         4,
         &[
@@ -369,7 +369,7 @@ const REDUCE: &[Row] = &[
     ),
 ];
 
-const REDUCE_SCATTER: &[Row] = &[
+const REDUCE_SCATTER: &[Decision] = &[
     (4, &[(65_536.0, Ring), (131_072.0, Butterfly)], Ring),
     (
         8,
@@ -438,7 +438,7 @@ const REDUCE_SCATTER: &[Row] = &[
     ),
 ];
 
-const REDUCE_SCATTER_BLOCK: &[Row] = &[
+const REDUCE_SCATTER_BLOCK: &[Decision] = &[
     (
         4,
         &[
@@ -498,7 +498,7 @@ const REDUCE_SCATTER_BLOCK: &[Row] = &[
     ),
 ];
 
-const ALLGATHER: &[Row] = &[
+const ALLGATHER: &[Decision] = &[
     (3, &[], Linear),
     (32, &[], RecursiveDoubling),
     (
@@ -578,7 +578,7 @@ const ALLGATHER: &[Row] = &[
     ),
 ];
 
-const ALLGATHERV: &[Row] = &[
+const ALLGATHERV: &[Decision] = &[
     (
         3,
         &[(2048.0, Ring), (4096.0, Linear), (8192.0, Ring)],
@@ -618,7 +618,7 @@ const ALLGATHERV: &[Row] = &[
     (ANY, &[(4096.0, Bruck)], NeighborExchange),
 ];
 
-const GATHER: &[Row] = &[
+const GATHER: &[Decision] = &[
     (
         4,
         &[
@@ -645,7 +645,7 @@ const GATHER: &[Row] = &[
     (ANY, &[], Binomial),
 ];
 
-const SCATTER: &[Row] = &[
+const SCATTER: &[Decision] = &[
     (4, &[], Linear),
     (
         8,
@@ -663,4 +663,4 @@ const SCATTER: &[Row] = &[
 ];
 
 // Not in `tuned`: from component `basic`.
-const SCAN: &[Row] = &[(ANY, &[], Linear)];
+const SCAN: &[Decision] = &[(ANY, &[], Linear)];

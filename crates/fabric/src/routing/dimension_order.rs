@@ -3,7 +3,8 @@
 use super::rings::Rings;
 use super::unroutable::{Dead, Unroutable};
 use super::{Routing, dependencies};
-use crate::fabric::{Direction, End, Fabric, Family, NONE, Shape};
+use crate::direction::Direction;
+use crate::fabric::{End, Fabric, Family, NONE, Shape};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
 

@@ -25,8 +25,9 @@ pub use unroutable::{Dead, Unroutable};
 pub use up_down::up_down;
 
 use crate::bounds::{MAX_DISTANCES, MAX_ENTRIES};
+use crate::direction::Direction;
 use crate::error::{FabricError, InputError};
-use crate::fabric::{Direction, End, Fabric, Family};
+use crate::fabric::{End, Fabric, Family};
 use crate::ids::{LinkId, NodeId, RouterId};
 
 /// The routing of a fabric.

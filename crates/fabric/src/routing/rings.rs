@@ -1,6 +1,7 @@
 //! Broken links in the rings of a torus.
 
-use crate::fabric::{Direction, Fabric, Shape};
+use crate::direction::Direction;
+use crate::fabric::{Fabric, Shape};
 use crate::ids::LinkId;
 
 /// Broken links by grid position, with prefix counts along each ring, for constant-time queries of whether the path

@@ -1,6 +1,7 @@
 //! The probe analysis with names: `hopbyte.probe.analyse/1`.
 
-use super::explain::{Class, Component, Finding, Limit, Path, Suspect, explain};
+use super::component::Component;
+use super::explain::{Class, Finding, Limit, Path, Suspect, explain};
 use super::separate::{Separation, separating};
 use hopbyte_fabric::units::significant;
 use hopbyte_fabric::{Fabric, Routing};

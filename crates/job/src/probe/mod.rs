@@ -4,6 +4,7 @@
 //! slow component, [`separate`] finds the transfer that tells it from others, [`analysis`] is the answer.
 
 pub mod analysis;
+pub mod component;
 pub mod explain;
 pub mod measure;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! The transfer that tells components apart which the measurements do not.
 
-use super::explain::{Component, Finding, Suspect};
+use super::component::Component;
+use super::explain::{Finding, Suspect};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 use std::collections::BTreeSet;
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::component::*;
 use super::explain::*;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};

@@ -66,7 +66,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, row: &Row) {
+    fn add(&mut self, row: &TileRow) {
         self.flits += row.flits as f64;
         self.stalls += row.stalls as f64;
         self.tiles += 1.0;
@@ -74,7 +74,7 @@ impl Sum {
 }
 
 /// A row: the counting router, its neighbour, the colour and the counts.
-struct Row {
+struct TileRow {
     here: [u32; 3],
     there: [u32; 3],
     kind: &'static str,
@@ -82,7 +82,7 @@ struct Row {
     stalls: u64,
 }
 
-impl Row {
+impl TileRow {
     /// The link from the neighbour to the counting router.
     fn link(&self, fabric: &Fabric) -> Option<LinkId> {
         let (here, there) = (
@@ -146,7 +146,7 @@ impl Columns {
         Ok(columns)
     }
 
-    fn row(&self, text: &Text, line: Line<'_>) -> Result<Row, InputError> {
+    fn row(&self, text: &Text, line: Line<'_>) -> Result<TileRow, InputError> {
         let row: Vec<&[u8]> = cells(line.bytes).collect();
         if row.len() != self.count {
             let expected = format!("{} cells, as in the header", self.count);
@@ -164,7 +164,7 @@ impl Columns {
             b"b" => "blue",
             other => return Err(text.error_in(line, other, "a colour: g, k or b")),
         };
-        Ok(Row {
+        Ok(TileRow {
             here: [coordinate(0)?, coordinate(1)?, coordinate(2)?],
             there: [coordinate(3)?, coordinate(4)?, coordinate(5)?],
             kind,

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! where `tilex` is the tile's row. The nodes of ranks are not in the file: it needs the node of the one rank that it
-//! has. Names are those of Cray's registers, with `AR_RTR_x_y_` before them or not. A tile counts what *arrives*;
+//! has. Names are those of Cray's registers, with `AR_RTR_x_y_` before them or not. A tile counts *arrivals*;
 //! its own stall (`INQ_PRF_ROWBUS_STALL_CNT`) is used where it is recorded, else the sum over its virtual channels.
 
 use super::aries_csv::{FLIT_BYTES, STALL_NS};

@@ -46,7 +46,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
             let expected = "the coordinate of a Gemini, such as (0,1,1), before its links";
             return Err(text.error_at(line, expected).into());
         };
-        let row = Row::parse(text, line)?;
+        let row = GmRow::parse(text, line)?;
         match block.links_of(fabric, &row) {
             Some(links) => {
                 if !block.seen.insert(row.direction) {
@@ -86,7 +86,7 @@ impl Block {
     }
 
     /// The links that a row names, if the fabric has them with the same ends.
-    fn links_of(&self, fabric: &Fabric, row: &Row) -> Option<Links> {
+    fn links_of(&self, fabric: &Fabric, row: &GmRow) -> Option<Links> {
         let router = self.router?;
         let Some(direction) = row.direction else {
             let node = fabric.node(*fabric.nodes_on(router).first()?);
@@ -107,13 +107,13 @@ impl Block {
 }
 
 /// A line: direction (`None` is the host link), far coordinate and six counters.
-struct Row {
+struct GmRow {
     direction: Option<Direction>,
     far: [u32; 3],
     counts: [u64; 6],
 }
 
-impl Row {
+impl GmRow {
     fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
         let wrong = || {
             text.error_at(line, "DIR (x,y,z) GB/s and six counters")

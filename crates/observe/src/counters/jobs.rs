@@ -131,7 +131,7 @@ pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, Obser
     let mut jobs = Jobs::default();
     let mut numbers: HashMap<String, usize> = HashMap::new();
     for line in lines {
-        let row = Row::parse(text, line)?;
+        let row = JobRow::parse(text, line)?;
         let Some(node) = row.node(fabric) else {
             jobs.unmatched += 1;
             continue;
@@ -160,13 +160,13 @@ pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, Obser
     Ok(jobs)
 }
 
-struct Row {
+struct JobRow {
     router: [u32; 3],
     node: u32,
     job: String,
 }
 
-impl Row {
+impl JobRow {
     fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
         let row: Vec<&[u8]> = cells(line.bytes).collect();
         let [g, r, c, n, job] = row[..] else {

@@ -23,12 +23,12 @@ pub(super) fn is_line(content: &[u8]) -> bool {
 
 /// Whether a line is the summary, which ends the table.
 pub(super) fn is_summary(content: &[u8]) -> bool {
-    serde_json::from_slice::<Row>(content).is_ok_and(|row| row.summary.is_some())
+    serde_json::from_slice::<LinkRow>(content).is_ok_and(|row| row.summary.is_some())
 }
 
 /// One line: a link, or the summary.
 #[derive(Deserialize)]
-struct Row {
+struct LinkRow {
     link: Option<String>,
     received_bytes: Option<f64>,
     packets: Option<f64>,
@@ -58,7 +58,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
         .collect();
     let mut snapshot = Increase::new(fabric, text.file());
     for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
-        let row: Row = serde_json::from_slice(line.bytes).map_err(|e| {
+        let row: LinkRow = serde_json::from_slice(line.bytes).map_err(|e| {
             let expected = "one JSON object per line, output of `hopbyte links --json`";
             text.error_at(line, expected).hint(e.to_string())
         })?;
@@ -94,7 +94,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
     Ok(vec![snapshot])
 }
 
-impl Row {
+impl LinkRow {
     /// Field names, their quantities and their values.
     fn values(&self) -> [(&'static str, Quantity, Option<f64>); 9] {
         use Quantity as Q;

@@ -162,7 +162,7 @@ impl Columns {
         })
     }
 
-    fn row(&self, text: &Text, line: Line<'_>) -> Result<Row, InputError> {
+    fn row(&self, text: &Text, line: Line<'_>) -> Result<RegionRow, InputError> {
         let words: Vec<&[u8]> = line.words().collect();
         if words.len() != self.count {
             let expected = format!("{} numbers, one per column", self.count);
@@ -189,7 +189,7 @@ impl Columns {
                 .map(|n| sign * n)
                 .ok_or_else(|| text.error_in(line, words[i], "a region (a whole number)"))
         };
-        Ok(Row {
+        Ok(RegionRow {
             from: self.from.iter().map(coordinate).collect::<Result<_, _>>()?,
             to: self.to.iter().map(coordinate).collect::<Result<_, _>>()?,
             link: self.link.map(count).transpose()?,
@@ -199,7 +199,7 @@ impl Columns {
     }
 }
 
-struct Row {
+struct RegionRow {
     from: Vec<u32>,
     to: Vec<u32>,
     link: Option<u64>,
@@ -207,7 +207,7 @@ struct Row {
     packets: u64,
 }
 
-impl Row {
+impl RegionRow {
     fn file(&self, fabric: &Fabric, text: &Text, regions: &mut BTreeMap<i64, Region>) {
         let region = regions.entry(self.region).or_insert_with(|| Region {
             increase: Increase::new(fabric, text.file()),

@@ -41,7 +41,7 @@ pub(super) fn rank(text: &Text, line: Line<'_>, word: &[u8]) -> Result<u32, Inpu
         .ok_or_else(|| text.error_in(line, word, "a rank (a whole number)"))
 }
 
-/// What a file names for a rank: a node, or a host with several places.
+/// The place that a file names for a rank: a node, or a host with several places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spot {
     /// A node.

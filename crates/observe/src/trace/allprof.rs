@@ -336,7 +336,7 @@ impl Rank {
                 Ok(())
             }
             b"MPI_Wait" | b"MPI_Test" => {
-                // A test that did not end it is told from one that did only by what follows: it is a wait.
+                // Only later calls tell a test that ended the request from one that did not: it is read as a wait.
                 self.wait(f.address(0)?);
                 Ok(())
             }

@@ -231,7 +231,7 @@ impl Node {
         Ok(())
     }
 
-    /// The call of a node; an error says what is missing.
+    /// The call of a node; an error names the missing attribute.
     fn call(&self, (rank, world): (u32, u32), groups: &mut Groups) -> Result<Call, String> {
         let number = |value: Option<u64>, name: &str| {
             value.ok_or_else(|| format!("no {name} in node {}", self.id))

@@ -280,7 +280,7 @@ fn records_of_our_own_by_phase_and_kind() {
         ]
     );
     assert_eq!(phase("main one-sided"), [(1, 2, 80.0, 1), (2, 1, 70.0, 1)]);
-    assert_eq!(phase("main"), [], "what rank 1 sent to itself");
+    assert_eq!(phase("main"), [], "messages of rank 1 to itself");
     let damaged = |change: fn(&str) -> String| {
         let content = change(files[0].1);
         prof(&[("rank.0.hbr", content.as_str()), files[1], files[2]]).unwrap_err()

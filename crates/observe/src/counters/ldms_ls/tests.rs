@@ -14,7 +14,7 @@ fn read(content: &str, fabric: &Fabric) -> Result<Counted, String> {
 const DIRECTIONS: [&str; 6] = ["X+", "X-", "Y+", "Y-", "Z+", "Z-"];
 
 /// Counter values of one reading, by direction in the order of [`DIRECTIONS`].
-struct Reading {
+struct NodeText {
     second: u32,
     traffic: [u64; 6],
     inq: [u64; 6],
@@ -22,7 +22,7 @@ struct Reading {
     lanes: [u64; 6],
 }
 
-impl Reading {
+impl NodeText {
     fn print(&self, coordinate: [u32; 3]) -> String {
         let [x, y, z] = coordinate;
         let mut out = format!(
@@ -44,15 +44,15 @@ impl Reading {
 
 /// The vectors of LDMS's own derived metrics: one second, 4,687,500,000 B in every direction, input
 /// stalls of a quarter and credit stalls of half the time on each tile.
-fn vectors(tiles: [u64; 6], lanes: [u64; 6]) -> [Reading; 2] {
-    let start = Reading {
+fn vectors(tiles: [u64; 6], lanes: [u64; 6]) -> [NodeText; 2] {
+    let start = NodeText {
         second: 10,
         traffic: [1_000_000; 6],
         inq: [500; 6],
         credit: [700; 6],
         lanes,
     };
-    let end = Reading {
+    let end = NodeText {
         second: 11,
         traffic: start.traffic.map(|t| t + 4_687_500_000),
         inq: std::array::from_fn(|d| start.inq[d] + tiles[d] * 250_000_000),
@@ -79,7 +79,7 @@ fn links(fabric: &Fabric, at: [u32; 3]) -> Vec<(LinkId, LinkId)> {
         .collect()
 }
 
-fn state(fabric: &Fabric, at: [u32; 3], readings: &[Reading]) -> (Counted, LinkState) {
+fn state(fabric: &Fabric, at: [u32; 3], readings: &[NodeText]) -> (Counted, LinkState) {
     let content: String = readings.iter().map(|r| r.print(at)).collect();
     let snapshot = read(&content, fabric).unwrap();
     let state = snapshot.state(fabric);
@@ -228,7 +228,7 @@ fn a_dimension_of_two_is_one_record_for_two_links() {
     let x: f64 = (0..2)
         .filter_map(|d| state.received_bytes.get(links[d].0))
         .sum();
-    assert_eq!(x, 4_687_500_000.0, "what was counted once is there once");
+    assert_eq!(x, 4_687_500_000.0, "no byte is counted twice");
     // The same machine with both directions reported separately: 24 lanes each, nothing is folded.
     let mut apart = vectors(TILES, LANES);
     apart[0].traffic[1] = 0;
@@ -259,7 +259,7 @@ fn two_nodes_of_a_router_tell_the_same_once() {
 fn series_and_sets_that_are_not_consistent() {
     let fabric = spec::fabric("gemini:4x4x24").unwrap();
     let [a, b] = vectors(TILES, LANES);
-    let c = Reading {
+    let c = NodeText {
         second: 13,
         traffic: b.traffic.map(|t| t + 200),
         ..vectors(TILES, LANES)[1]

@@ -45,7 +45,7 @@ impl Messages {
             _ => ("lines", "are messages"),
         };
         notes.push(format!(
-            "{file}: {} {lines} {are} of the tool, and what it could not read is missing: {}",
+            "{file}: {} {lines} {are} of the tool, and ports that it could not read are missing: {}",
             self.count, self.first
         ));
     }

@@ -180,7 +180,7 @@ impl Reader<'_> {
         let class = match pci.attribute("class") {
             Some(class) => u32::from_str_radix(class.trim_start_matches("0x"), 16)
                 .map_err(|_| self.wrong(pci, "a class such as 0x030200"))?,
-            // NCCL fills in what files by hand leave out, from the running machine; what is below tells it too.
+            // NCCL fills in attributes that are left out by hand, from the running machine; the content tells the class too.
             None => match class_by_content(pci) {
                 Some(class) => class,
                 None => {

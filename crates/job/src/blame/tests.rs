@@ -1,0 +1,115 @@
+use super::*;
+use hopbyte_fabric::random::Random;
+use hopbyte_fabric::{RouterId, spec};
+
+/// A healthy machine under load: used at random, hardly any waiting, no errors.
+fn healthy(fabric: &Fabric, random: &mut Random) -> LinkState {
+    let mut state = LinkState::unknown(fabric);
+    state.window_seconds = Some(10.0);
+    for link in fabric.link_ids() {
+        let used = 0.05 + 0.7 * random.unit();
+        state.coverage[link.index()] = 1.0;
+        state.used_ratio.set(link, Some(used));
+        let bytes = used * 10.0 * fabric.link(link).capacity().0;
+        state.received_bytes.set(link, Some(bytes));
+        state
+            .credit_stall_ratio
+            .set(link, Some(0.04 * random.unit()));
+        state.errors.set(link, Some(random.below(3) as f64));
+        state
+            .lanes
+            .set(link, Some(f64::from(fabric.link(link).lanes)));
+    }
+    state
+}
+
+#[test]
+fn healthy_machines_are_not_blamed() {
+    let mut random = Random::new(1);
+    for machine in ["torus:4x4:nodes=2", "fattree:k=4,levels=2"] {
+        let fabric = spec::fabric(machine).unwrap();
+        for _ in 0..100 {
+            let found = blame(&fabric, &healthy(&fabric, &mut random), None);
+            assert!(found.causes.is_empty(), "{machine}: {:?}", found.causes);
+            assert!(found.not_judged.is_empty());
+        }
+    }
+}
+
+/// Faults drawn at random: the first cause is the right one.
+#[test]
+fn the_cause_is_named_first() {
+    let mut random = Random::new(2);
+    let fabric = spec::fabric("torus:4x4x4:nodes=2").unwrap();
+    let hops: Vec<LinkId> = fabric.link_ids().filter(|&l| fabric.is_hop(l)).collect();
+    let (mut right, mut total) = (0, 0);
+    for round in 0..200 {
+        let mut state = healthy(&fabric, &mut random);
+        let link = hops[random.below(hops.len())];
+        let node = fabric
+            .node_ids()
+            .nth(random.below(fabric.nodes().len()))
+            .unwrap();
+        let router = RouterId::of(random.below(fabric.routers().len()));
+        let mut stall = |l: LinkId, share: f64| state.credit_stall_ratio.set(l, Some(share));
+        // Links into a router wait for its departures.
+        let before = |end: End| -> Vec<LinkId> {
+            fabric
+                .link_ids()
+                .filter(|&l| fabric.link(l).to == end)
+                .collect()
+        };
+        let (kind, name) = match round % 6 {
+            0 => {
+                state
+                    .errors
+                    .set(link, Some(100.0 + random.below(100_000) as f64));
+                (Kind::Errors, fabric.link_name(link))
+            }
+            1 => {
+                state.lanes.set(link, Some(0.0));
+                (Kind::Down, fabric.link_name(link))
+            }
+            2 => {
+                // A slow host pauses its link, and the links into its router wait too.
+                stall(fabric.node(node).eject, 0.3 + 0.6 * random.unit());
+                for l in before(End::Router(fabric.node(node).router)) {
+                    stall(l, 0.1 + 0.2 * random.unit());
+                }
+                (Kind::SlowReceiver, fabric.node(node).name.clone())
+            }
+            3 => {
+                stall(link, 0.3 + 0.6 * random.unit());
+                (Kind::Slow, fabric.link_name(link))
+            }
+            4 => {
+                for l in before(End::Router(router)) {
+                    stall(l, 0.4 + 0.1 * random.unit());
+                }
+                (Kind::Slow, fabric.router(router).name.clone())
+            }
+            _ => {
+                state.used_ratio.set(link, Some(0.98));
+                for l in before(fabric.link(link).from) {
+                    if Some(l) != fabric.reverse(link) {
+                        state
+                            .credit_stall_ratio
+                            .set(l, Some(0.1 + 0.3 * random.unit()));
+                    }
+                }
+                (Kind::HotSpot, fabric.link_name(link))
+            }
+        };
+        let found = blame(&fabric, &state, None);
+        total += 1;
+        let ok = found
+            .causes
+            .first()
+            .is_some_and(|c| c.fault == kind && c.name == name);
+        right += usize::from(ok);
+        if !ok {
+            println!("{kind:?} {name}: {:?}", found.causes);
+        }
+    }
+    assert!(right * 100 >= total * 95, "{right} of {total}");
+}

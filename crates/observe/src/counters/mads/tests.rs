@@ -1,0 +1,225 @@
+use super::*;
+use crate::counters::join::PortMap;
+use crate::counters::series;
+use crate::text::Limits;
+use hopbyte_fabric::{LinkId, Missing, Quantity as Q};
+
+const SUBNET: &str = include_str!("../../../../../fuzz/seeds/ibnetdiscover/two-switches.txt");
+
+fn text(content: &str) -> Text {
+    Text::from_bytes("mads", content.as_bytes(), Limits::TEXT).unwrap()
+}
+
+fn fabric() -> hopbyte_fabric::Fabric {
+    let companions = crate::fabric::Companions::default();
+    let machine = crate::fabric::read_machine_text(&text(SUBNET), None, companions);
+    machine.unwrap().fabric
+}
+
+/// A switch's port in the form of `ibqueryerrors`.
+fn row(guid: u64, name: &str, port: u16, data: u64, wait: u64, extended: bool) -> String {
+    let unicast = if extended {
+        "[PortUnicastXmitPkts == 0 (0.000)]"
+    } else {
+        ""
+    };
+    format!(
+        "Data Counters for 0x{guid:x} \"{name}\"\n   GUID 0x{guid:x} port ALL: [PortXmitWait == 9]\n   \
+         GUID 0x{guid:x} port {port}: [PortXmitData == {data} (7.312KB)] [PortXmitWait == {wait}] {unicast}\n\
+         \x20        Link info: 1 2[ ] ==( 4X 25 Gbps Active/ LinkUp)==> 0x1 1[ ] \"x\" ( )\n\
+         ## Summary: 8 nodes checked, 0 bad nodes found\n"
+    )
+}
+
+#[test]
+fn words_and_ticks_of_a_switch_s_port_are_of_the_link_that_leaves() {
+    let fabric = fabric();
+    let router = fabric.find_router("leaf two").unwrap();
+    let (guid, port) = (2, 4);
+    let leaves = |l: &&LinkId| fabric.ports(**l).iter().any(|p| p.from == port);
+    let link = *fabric.links_from(router).iter().find(leaves).unwrap();
+    let capacity = fabric.link(link).capacity().0;
+    // Data for one second, in words; half a second of ticks of eight bytes.
+    let (words, ticks) = ((capacity / 4.0) as u64, (capacity / 16.0) as u64);
+    let read = |ns, data, wait, name, extended| {
+        let text = text(&row(guid, name, port, data, wait, extended));
+        readings(&text, None, Moment::at_ns(ns), &mut LeftOut::default())
+            .unwrap()
+            .remove(0)
+    };
+    let state = |name, wide| {
+        let two = vec![
+            read(1_000_000_000, 5, 7, name, wide),
+            read(3_000_000_000, 5 + words, 7 + ticks, name, wide),
+        ];
+        let series = series(&fabric, "t", two, &PortMap::new()).unwrap().all();
+        series[0].state(&fabric)
+    };
+    let quantum = state("MF0;core:MQM8700/U1", true);
+    assert_eq!(quantum.used_ratio.get(link), Some(0.5));
+    let stall = quantum.credit_stall_ratio.get(link).unwrap();
+    assert!((stall - 0.25).abs() < 1e-6, "{stall}");
+    let other = state("ibsw01", true);
+    assert_eq!(
+        other.credit_stall_ratio.get(link),
+        None,
+        "ticks of unknown length"
+    );
+    assert_eq!(other.credit_stall_count.get(link), Some(ticks as f64));
+    // The older counters saturate at 2^32-1.
+    let top = 0xffff_ffff;
+    let stuck = [read(1, top, 0, "s", false), read(9, top, 0, "s", false)];
+    let stuck = &series(&fabric, "t", stuck.into(), &PortMap::new())
+        .unwrap()
+        .all()[0];
+    assert_eq!(stuck.missing(Q::SentBytes, link), Some(Missing::Stuck));
+}
+
+#[test]
+fn perfquery_s_blocks_are_of_a_lid() {
+    let block = "# Port extended counters: Lid 4 port 1 (CapMask: 0x1300)\nPortSelect:......................1\n\
+                 CounterSelect:...................0x0000\nPortXmitData:....................61200\n\
+                 PortMulticastRcvPkts:............0\n";
+    let one = &readings(
+        &text(block),
+        Some("leaf0"),
+        Moment::default(),
+        &mut LeftOut::default(),
+    )
+    .unwrap()[0];
+    assert_eq!(
+        (one.layout.node.as_str(), one.get(0)),
+        ("leaf0", Some(61200))
+    );
+    assert!(!one.layout.counters[0].behaviour.sticky);
+    let fabric = fabric();
+    let block = block
+        .replace("Lid 4 port 1", "Lid 2 port 4")
+        .replace(".1\n", ".4\n");
+    let two = readings(
+        &text(&block),
+        None,
+        Moment::default(),
+        &mut LeftOut::default(),
+    )
+    .unwrap();
+    assert_eq!(two[0].layout.node, "lid:2");
+    let totals = &series(&fabric, "t", two, &PortMap::new()).unwrap().all()[0];
+    let sent = fabric
+        .link_ids()
+        .find(|&l| totals.get(Q::SentBytes, l).is_some());
+    let sent = fabric.link_name(sent.unwrap());
+    assert_eq!(sent, "leaf two[4]");
+    let nameless = block.replace("Lid 2", "DR path slid 0");
+    let error = readings(
+        &text(&nameless),
+        None,
+        Moment::default(),
+        &mut LeftOut::default(),
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("ibqueryerrors"), "{error}");
+}
+
+#[test]
+fn ports_without_a_link_and_details_of_errors() {
+    let block = |kind: &str, port: u16, name: &str, value: u64| {
+        format!(
+            "# {kind} counters: Lid 2 port {port} (CapMask: 0x1300)\nPortSelect:......................{port}\nCounterSelect:...................0x0000\n{name}:.........{value}\nPortMulticastRcvPkts:....0\n"
+        )
+    };
+    let all = [
+        block("Port extended", 0, "PortXmitData", 9),
+        block("Port extended", 255, "PortXmitData", 99),
+        block("Port extended", 4, "PortXmitData", 5),
+    ]
+    .concat();
+    let mut left_out = LeftOut::default();
+    let read = readings(&text(&all), None, Moment::default(), &mut left_out).unwrap();
+    assert_eq!(read[0].layout.ports.len(), 1);
+    assert_eq!(left_out.counts().map(|(_, n)| n).sum::<usize>(), 2);
+    let sum = block("Port extended", 255, "PortXmitData", 99);
+    let error = readings(
+        &text(&sum),
+        None,
+        Moment::default(),
+        &mut LeftOut::default(),
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("perfquery -l"), "{error}");
+    let details = DETAILS.map(|name| format!("{name}:....2\n")).concat();
+    let details = format!(
+        "# PortRcvErrorDetails counters: Lid 2 port 4\nPortSelect:......................4\nCounterSelect:...................0x0000\n{details}"
+    );
+    let read = readings(
+        &text(&details),
+        None,
+        Moment::default(),
+        &mut LeftOut::default(),
+    )
+    .unwrap();
+    let fabric = fabric();
+    let totals = &series(&fabric, "t", read, &PortMap::new()).unwrap().all()[0];
+    let errors: f64 = fabric
+        .link_ids()
+        .filter_map(|l| totals.get(Q::Errors, l))
+        .sum();
+    assert_eq!(errors, 12.0);
+}
+
+#[test]
+fn a_part_number_gives_the_tick() {
+    let rows = row(2, "ibsw01", 4, 5, 7, true);
+    let mut read = readings(
+        &text(&rows),
+        None,
+        Moment::default(),
+        &mut LeftOut::default(),
+    )
+    .unwrap();
+    set_ticks(&mut read, &BTreeMap::from([(2, "MSB7790-ES2F".to_owned())]));
+    let wait = read[0]
+        .layout
+        .counters
+        .iter()
+        .find(|c| c.name == "port_xmit_wait")
+        .unwrap();
+    assert_eq!((wait.quantity, wait.factor), (Q::CreditStallBytes, 128.0));
+}
+
+#[test]
+fn what_is_not_above_zero_is_zero() {
+    let rows = row(2, "s", 4, 5, 7, true);
+    let read = |zero| reading_of_all(&text(&rows), Moment::default(), zero).unwrap();
+    let value = |reading: &Reading, name: &str| {
+        let mut counters = reading.layout.counters.iter();
+        reading.get(counters.position(|c| c.name == name).unwrap())
+    };
+    assert_eq!(value(&read(true), "port_xmit_wait"), Some(7));
+    assert_eq!(value(&read(true), "symbol_error"), Some(0));
+    assert_eq!(
+        value(&read(true), "port_rcv_data"),
+        None,
+        "no error counter"
+    );
+    assert_eq!(value(&read(false), "symbol_error"), None);
+}
+
+#[test]
+fn bad_rows_are_named() {
+    for (bad, found) in [
+        ("GUID 0x1 port x: [A == 1]", "mads:1: found GUID 0x1 port x"),
+        ("GUID 0x0 port 1: [A == 1]", "mads:1: found GUID 0x0"),
+        (
+            "GUID 0x1 port 1: [PortXmitData == -1]",
+            "mads:1: found GUID",
+        ),
+        ("GUID 0x1 port 1: [PortXmitData 1]", "mads:1: found GUID"),
+        ("PortSelect:..99999", "mads:1: found 99999"),
+        ("## Summary: 0 nodes", "mads: found no port"),
+    ] {
+        let error =
+            readings(&text(bad), None, Moment::default(), &mut LeftOut::default()).unwrap_err();
+        assert!(error.to_string().starts_with(found), "{error}");
+    }
+}

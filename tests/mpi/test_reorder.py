@@ -353,7 +353,7 @@ def test_spawned_processes_keep_their_order(mpi: Mpi, tmp_path: Path) -> None:
         [mpi.build("spawn.c")],
         tmp_path,
         tools=("reorder",),
-        # Over shared memory, UCX's children sometimes fail to attach to a parent's segment (5 of 180
+        # Over shared memory, UCX's children sometimes fail to attach to a parent's segment (5 of 160
         # runs without our library); over TCP they do not (0 of 60).
         environment={"HOPBYTE_REORDER_MAP": "order", "UCX_TLS": "tcp,self"},
     ).ok()

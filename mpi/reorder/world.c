@@ -53,6 +53,12 @@ static void delivered_say(const struct hopbyte_nodes *n, const int *role)
         hopbyte_say("delivered: the launcher's order of %d ranks on %d nodes is the requested one", n->ranks, n->nodes);
 }
 
+static bool asked(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value && strcmp(value, "0") != 0;
+}
+
 /* The new rank of every process, on every process; NULL if no order is requested. */
 static int *roles_make(void)
 {
@@ -63,6 +69,11 @@ static int *roles_make(void)
     int *role = calloc((size_t)size, sizeof *role);
     if (hopbyte_nodes_learn(MPI_COMM_WORLD, &nodes) && rank == 0 && role)
         verdict = hopbyte_plan_make(&nodes, role);
+    if (verdict < 0 && asked("HOPBYTE_REORDER_OPTIONAL")) {
+        if (rank == 0)
+            hopbyte_say("the launcher's order is kept");
+        verdict = 0;
+    }
     NEXT(Bcast)(&verdict, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (verdict < 0 || !role)
         job_refuse(rank);
@@ -102,12 +113,6 @@ static void world_replace(const int *role)
         NEXT(Abort)(MPI_COMM_WORLD, EXIT_INPUT);
     }
     hopbyte_world.on = true;
-}
-
-static bool asked(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value && strcmp(value, "0") != 0;
 }
 
 static void world_begin(void)

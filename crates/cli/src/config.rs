@@ -1,10 +1,14 @@
-//! Options from a file, for verbs that a service manager starts.
+//! Options from files: the configured machine, and those of verbs that a service manager starts.
 //!
-//! `--config FILE` replaces the options in FILE, lines of TOML `name = value`; options on the command
+//! The machine of the settings is inserted as `--fabric`, `--routes`, … of verbs with these options, unless the command
+//! line names one. `--config FILE` replaces the options in FILE, lines of TOML `name = value`; options on the command
 //! line override it.
 
+use crate::command::Cli;
 use anyhow::Result;
+use clap::CommandFactory;
 use hopbyte_fabric::InputError;
+use hopbyte_job::settings::Settings;
 use std::ffi::OsString;
 use std::path::Path;
 use toml::{Table, Value};
@@ -24,6 +28,48 @@ pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     let mut all = arguments;
     all.splice(verb + 1..verb + 1, options);
     Ok(all)
+}
+
+/// The command line with the options of the configured machine, and a remark on it.
+pub fn with_machine(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Option<String>)> {
+    let named = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word == "--fabric" || word.starts_with("--fabric=")
+    };
+    let Some(place) = place_of_machine(&arguments).filter(|_| !arguments.iter().any(named)) else {
+        return Ok((arguments, None));
+    };
+    let settings = Settings::load()?;
+    let parts = ["fabric", "routes", "system-map", "names", "hosts"];
+    let set = settings.0.iter().filter(|s| parts.contains(&s.name));
+    let Some(fabric) = settings.0.iter().find(|s| s.name == "fabric") else {
+        return Ok((arguments, None));
+    };
+    let remark = format!("fabric {} of {}", fabric.values.join(" "), fabric.origin);
+    let options = set.flat_map(|s| s.values.iter().map(|v| format!("--{}={v}", s.name).into()));
+    arguments.splice(place..place, options);
+    Ok((arguments, Some(remark)))
+}
+
+/// The position behind a verb with the option `--fabric`, other than `run`, which reads the settings itself.
+fn place_of_machine(arguments: &[OsString]) -> Option<usize> {
+    let all = Cli::command();
+    let mut command = &all;
+    for (i, word) in arguments.iter().enumerate().skip(1) {
+        if let Some(next) = word.to_str().and_then(|w| command.find_subcommand(w)) {
+            command = next;
+            if command.get_name() != "run"
+                && command
+                    .get_arguments()
+                    .any(|a| a.get_long() == Some("fabric"))
+            {
+                return Some(i + 1);
+            }
+        } else if !word.to_string_lossy().starts_with('-') {
+            return None;
+        }
+    }
+    None
 }
 
 fn file(arguments: &[OsString]) -> Option<String> {

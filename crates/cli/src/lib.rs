@@ -19,8 +19,9 @@ use std::ffi::OsString;
 
 /// Runs one command line (program name first) and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments = match config::expand(arguments.into_iter().collect()) {
-        Ok(arguments) => arguments,
+    let expanded = config::expand(arguments.into_iter().collect()).and_then(config::with_machine);
+    let (arguments, remark) = match expanded {
+        Ok(expanded) => expanded,
         Err(error) => return failure::report(&error),
     };
     let cli = match command::Cli::try_parse_from(&arguments) {
@@ -37,6 +38,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
+    remark.iter().for_each(|remark| out.talk(remark));
     let result = verbs::run(&cli.verb, &mut out).and_then(|answer| {
         out.flush()?;
         Ok(answer)

@@ -4,6 +4,7 @@ mod agent;
 mod apply;
 mod blame;
 mod collect;
+mod config;
 mod demo;
 mod doctor;
 mod fabric;
@@ -16,6 +17,7 @@ mod oracle;
 mod probe;
 mod record;
 mod replay;
+mod run;
 mod sweep;
 mod verify;
 mod view;
@@ -31,6 +33,8 @@ pub enum Verb {
     /// Topology, routes and checks of a machine
     #[command(subcommand)]
     Fabric(fabric::Verb),
+    /// Launch a job with the rank order that its earlier runs have shown to pay
+    Run(run::RunArgs),
     /// Run a job with the recorder: traffic between its ranks, and their placement
     Record(record::RecordArgs),
     /// Measure links and find the slow component
@@ -71,6 +75,8 @@ pub enum Verb {
     Lab(lab::Verb),
     /// The whole loop in a minute, on captures or on your own files
     Demo(demo::DemoArgs),
+    /// The settings of hopbyte.toml and of HOPBYTE_ variables, and their origin
+    Config,
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::GenerateArgs),
@@ -80,6 +86,7 @@ pub enum Verb {
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Fabric(verb) => fabric::run(verb, out),
+        Verb::Run(args) => run::run(args, out),
         Verb::Record(args) => record::run(args, out),
         Verb::Probe(verb) => probe::run(verb, out),
         Verb::Links(args) => links::run(args, out),
@@ -98,6 +105,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::View(args) => view::run(args, out),
         Verb::Lab(verb) => lab::run(verb, out),
         Verb::Demo(args) => demo::run(args, out),
+        Verb::Config => config::run(out),
         Verb::Generate(args) => generate::run(args, out),
     }
 }

@@ -241,21 +241,39 @@ impl Job {
             words: words.to_vec(),
             launcher,
             flavour,
-            library: library(flavour, libraries)?,
+            library: library("record", flavour, libraries)?,
         })
+    }
+
+    /// The preload library `tool` of the same flavour, from the recorder's folder.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn tool(&self, tool: &str) -> Result<PathBuf> {
+        library(tool, self.flavour, self.library.parent())
     }
 
     /// The command with the recorder preloaded, writing into `folder`.
     fn command(&self, folder: &Path) -> Command {
-        let mut preload = self.library.clone().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|o| !o.is_empty()) {
-            preload.push(":");
-            preload.push(others);
+        self.preloading(&[&self.library], &[("HOPBYTE_RECORD_DIR", folder.into())])
+    }
+
+    /// The command with libraries preloaded, the first nearest to the program, and settings for its ranks.
+    pub fn preloading(&self, libraries: &[&Path], settings: &[(&str, OsString)]) -> Command {
+        let mut preload = OsString::new();
+        let others = std::env::var_os("LD_PRELOAD").filter(|o| !o.is_empty());
+        for library in libraries
+            .iter()
+            .map(|l| l.as_os_str().to_owned())
+            .chain(others)
+        {
+            if !preload.is_empty() {
+                preload.push(":");
+            }
+            preload.push(library);
         }
-        let mut settings: Vec<(&str, OsString)> = vec![
-            ("LD_PRELOAD", preload),
-            ("HOPBYTE_RECORD_DIR", folder.into()),
-        ];
+        let mut settings = settings.to_vec();
+        settings.insert(0, ("LD_PRELOAD", preload));
         settings.extend(
             SETTINGS
                 .iter()
@@ -438,9 +456,9 @@ fn linked_to(program: &Path) -> Option<(Flavour, String)> {
     abi.or(found.first()).cloned()
 }
 
-/// The preload library.
-fn library(flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
-    let name = format!("libhopbyte_record_{}.so", flavour.name());
+/// A preload library.
+fn library(tool: &str, flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
+    let name = format!("libhopbyte_{tool}_{}.so", flavour.name());
     let relative = ["lib/hopbyte".into(), "build/mpi".into()];
     beside(&name, folder, &relative, "make -C mpi")
 }

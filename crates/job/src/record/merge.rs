@@ -187,6 +187,14 @@ impl Ranks {
         names.len()
     }
 
+    /// Host of every rank; empty if a rank is absent.
+    pub fn hosts_by_rank(&self) -> Vec<String> {
+        match self.absent() {
+            Some(_) => Vec::new(),
+            None => self.ranks.values().map(|(host, _)| host.clone()).collect(),
+        }
+    }
+
     /// Placement of every rank, slots counted in rank order: the input of `--current`.
     pub fn placement_csv(&self) -> String {
         let mut text = "rank,node,slot\n".to_owned();

@@ -1,0 +1,24 @@
+//! `hopbyte config`: the settings that hold, and their origin.
+
+use crate::output::{Answer, Output, Table};
+use anyhow::Result;
+use hopbyte_job::settings::{Settings, TABLE};
+use serde_json::json;
+
+/// Prints the table of settings.
+pub fn run(out: &mut Output) -> Result<Answer> {
+    let settings = Settings::load()?;
+    if out.json {
+        out.object(&json!({"schema": "hopbyte.config/1", "settings": settings.0}))?;
+        return Ok(Answer::Yes);
+    }
+    let mut table = Table::new(&["<setting", "<value", "<from", "<meaning"]);
+    for (name, about, _) in TABLE {
+        let set = settings.0.iter().find(|s| s.name == name);
+        let value = set.map_or("-".to_owned(), |s| s.values.join(" "));
+        let origin = set.map_or("-", |s| &s.origin);
+        table.row([name.to_owned(), value, origin.to_owned(), about.to_owned()]);
+    }
+    out.table(&table)?;
+    Ok(Answer::Yes)
+}

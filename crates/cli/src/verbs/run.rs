@@ -1,0 +1,80 @@
+//! `hopbyte run -- mpirun …`: launches a job with the rank order that its earlier runs have shown to pay.
+
+use crate::args::FabricOptions;
+use crate::output::{Answer, Output, command_line};
+use anyhow::{Result, bail};
+use hopbyte_job::run::prepare;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// The job, and the machine that it runs on.
+#[derive(clap::Args, Debug)]
+pub struct RunArgs {
+    /// The machine: a file or a spec (default: that of hopbyte.toml or HOPBYTE_FABRIC, or Slurm's topology)
+    #[arg(long, value_name = "FABRIC", help_heading = "Machine")]
+    fabric: Option<String>,
+    /// Further inputs of the machine.
+    #[command(flatten)]
+    beside: FabricOptions,
+    /// Time limit of the preparation; then the command is launched unchanged
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    deadline: f64,
+    /// Print the command that would be launched
+    #[arg(long)]
+    dry_run: bool,
+    /// The command, after `--`
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Becomes the job.
+pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
+    if !(args.deadline > 0.0 && args.deadline <= 3600.0) {
+        bail!(
+            "--deadline: found {}, expected seconds above 0, at most 3600",
+            args.deadline
+        );
+    }
+    let machine = args
+        .fabric
+        .as_ref()
+        .map(|fabric| args.beside.source(fabric));
+    let launch = prepare(
+        &args.command,
+        machine,
+        Duration::from_secs_f64(args.deadline),
+    );
+    launch.remarks.iter().for_each(|remark| out.talk(remark));
+    if args.dry_run {
+        let program = launch.command.get_program();
+        let words = [program].into_iter().chain(launch.command.get_args());
+        let variables = launch.command.get_envs().filter_map(|(n, v)| Some((n, v?)));
+        let mut line: Vec<OsString> = vec!["".into(), "env".into()];
+        for (name, value) in variables {
+            let mut word = name.to_owned();
+            word.push("=");
+            word.push(value);
+            line.push(word);
+        }
+        line.extend(words.map(OsString::from));
+        let text = command_line(&line);
+        launch.discard();
+        out.line(text.trim_start_matches("hopbyte env "))?;
+        return Ok(Answer::Yes);
+    }
+    out.flush()?;
+    let error = launch.replace();
+    let name = args.command[0].display();
+    out.warn(format!("{name}: {error}"));
+    // As a shell does: 127 if there is no such program, 126 if it cannot be executed.
+    std::process::exit(if error.kind() == std::io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    })
+}

@@ -1,0 +1,357 @@
+//! The command to launch: its number of ranks, its program, and the nodes that it gets.
+
+use crate::error::{Result, refuse};
+use crate::record::launch::find;
+use hopbyte_observe::host_list;
+use hopbyte_observe::text::{Limits, Text, lossy};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Options of mpirun, mpiexec and srun with the number of ranks.
+const RANKS: [&str; 6] = ["-n", "-np", "--n", "--np", "--ntasks", "-c"];
+/// Options with a file of hosts.
+const FILES: [&str; 6] = [
+    "--hostfile",
+    "-hostfile",
+    "--machinefile",
+    "-machinefile",
+    "-f",
+    "--default-hostfile",
+];
+/// Options with a list of hosts.
+const LISTS: [&str; 7] = [
+    "--host",
+    "-host",
+    "-H",
+    "-hosts",
+    "--hosts",
+    "-w",
+    "--nodelist",
+];
+/// Other options of mpirun (Open MPI, Hydra) and srun that take values as the next words, so that none of them is
+/// mistaken for the program: two, or one.
+const PAIRS: [&str; 6] = ["--mca", "-mca", "--gmca", "--prtemca", "--pmixmca", "-genv"];
+const SINGLE: [&str; 46] = [
+    "-x",
+    "--map-by",
+    "-map-by",
+    "--bind-to",
+    "-bind-to",
+    "--rank-by",
+    "-wdir",
+    "--wdir",
+    "-wd",
+    "--prefix",
+    "--path",
+    "-rf",
+    "--rankfile",
+    "-rankfile",
+    "--timeout",
+    "-timeout",
+    "--output-filename",
+    "--output",
+    "--personality",
+    "-npernode",
+    "--npernode",
+    "-N",
+    "-ppn",
+    "-perhost",
+    "-launcher",
+    "-launcher-exec",
+    "-bootstrap",
+    "-bootstrap-exec",
+    "-iface",
+    "-rmk",
+    "-genvlist",
+    "-envlist",
+    "-configfile",
+    "-topolib",
+    "-p",
+    "-A",
+    "-t",
+    "-J",
+    "-o",
+    "-e",
+    "-i",
+    "-m",
+    "-D",
+    "--mpi",
+    "--cpu-bind",
+    "--distribution",
+];
+/// Most slots of a host, and in all, that are believed.
+const MOST: u32 = 1 << 24;
+
+/// The words of a launch command.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Shape {
+    /// Number of ranks, if the command or the scheduler states it.
+    pub ranks: Option<u32>,
+    /// Index of the program among the words, if it is found.
+    pub program: Option<usize>,
+    file: Option<String>,
+    list: Option<String>,
+}
+
+impl Shape {
+    /// Reads the launcher's options, up to the program.
+    ///
+    /// # Errors
+    /// Several programs (`:`), which the preload libraries are not passed to.
+    pub fn of(words: &[OsString], scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut shape = Self::default();
+        let texts: Vec<String> = words
+            .iter()
+            .map(|w| w.to_string_lossy().into_owned())
+            .collect();
+        if texts.iter().any(|w| w == ":") {
+            refuse!("several programs in one launch are not supported");
+        }
+        let is_srun = Path::new(&texts[0])
+            .file_name()
+            .is_some_and(|n| n == "srun");
+        let mut i = 1;
+        while i < texts.len() {
+            let (name, joined) = match texts[i].split_once('=') {
+                Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
+                _ => (texts[i].as_str(), None),
+            };
+            if !name.starts_with('-') {
+                if find(&words[i]).is_some() {
+                    shape.program = Some(i);
+                    break;
+                }
+                i += 1;
+                continue;
+            }
+            let value = joined.clone().or_else(|| texts.get(i + 1).cloned());
+            // `-c` is the number of ranks for Open MPI, and of processors of a rank for srun.
+            let value = value.filter(|_| !(is_srun && name == "-c"));
+            let values = match shape.take(name, value) {
+                true => 1,
+                false if PAIRS.contains(&name) => 2,
+                false => usize::from(SINGLE.contains(&name)),
+            };
+            i += 1 + if joined.is_some() { 0 } else { values };
+        }
+        if shape.ranks.is_none() && is_srun {
+            shape.ranks = scheduled("SLURM_NTASKS").and_then(|n| n.parse().ok());
+        }
+        Ok(shape)
+    }
+
+    /// Whether an option and its value say something about ranks or hosts.
+    fn take(&mut self, name: &str, value: Option<String>) -> bool {
+        if RANKS.contains(&name) {
+            self.ranks = value.and_then(|v| v.parse().ok()).or(self.ranks);
+        } else if FILES.contains(&name) {
+            self.file = value;
+        } else if LISTS.contains(&name) {
+            self.list = value;
+        } else if let Some(number) = name.strip_prefix("-n").and_then(|n| n.parse().ok()) {
+            self.ranks = Some(number);
+            return false;
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Hosts of the launch with their slots, in the launcher's order; one host if nothing names any.
+    ///
+    /// # Errors
+    /// A host file that cannot be read.
+    pub fn hosts(&self, scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, u32)>> {
+        if let Some(file) = &self.file {
+            return of_file(Path::new(file));
+        }
+        if let Some(list) = &self.list {
+            return Ok(of_list(list, scheduled));
+        }
+        if let Some(list) = scheduled("SLURM_JOB_NODELIST") {
+            return Ok(of_list(&list, scheduled));
+        }
+        for variable in ["PBS_NODEFILE", "LSB_DJOB_HOSTFILE"] {
+            if let Some(file) = scheduled(variable) {
+                return of_file(Path::new(&file));
+            }
+        }
+        Ok(vec![("localhost".into(), 1)])
+    }
+}
+
+/// Hosts of a host file: `host`, `host:4`, `host slots=4`, one or several times.
+fn of_file(path: &Path) -> Result<Vec<(String, u32)>> {
+    let text = Text::read(path, Limits::TEXT)?;
+    let mut hosts = Hosts::default();
+    for line in text.lines() {
+        let line = lossy(line.bytes);
+        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let stated = words.find_map(|w| w.strip_prefix("slots=")?.parse().ok());
+        hosts.add(name, stated);
+    }
+    Ok(hosts.list)
+}
+
+/// Hosts of a list such as `a:2,b` or Slurm's `n[1-4]`; Slurm's tasks by node are their slots.
+fn of_list(list: &str, scheduled: &dyn Fn(&str) -> Option<String>) -> Vec<(String, u32)> {
+    let mut hosts = Hosts::default();
+    let names = host_list(list).unwrap_or_default();
+    let tasks = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"];
+    let tasks = tasks.iter().find_map(|v| repeated(&scheduled(v)?));
+    let tasks = tasks.filter(|t| t.len() == names.len());
+    for (i, name) in names.iter().enumerate() {
+        hosts.add(name, tasks.as_ref().map(|t| t[i]));
+    }
+    hosts.list
+}
+
+/// Slurm's `4(x3),2`.
+fn repeated(text: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for item in text.split(',') {
+        let (value, times) = match item.split_once("(x") {
+            Some((value, times)) => (value, times.strip_suffix(')')?.parse().ok()?),
+            None => (item, 1),
+        };
+        if all.len() + times > MOST as usize {
+            return None;
+        }
+        all.extend(std::iter::repeat_n(value.parse::<u32>().ok()?, times));
+    }
+    Some(all)
+}
+
+/// Hosts in order of appearance; slots of a repeated one add up.
+#[derive(Default)]
+struct Hosts {
+    list: Vec<(String, u32)>,
+    index: HashMap<String, usize>,
+}
+
+impl Hosts {
+    fn add(&mut self, name: &str, slots: Option<u32>) {
+        let (name, own) = match name.rsplit_once(':') {
+            Some((host, n)) if n.parse::<u32>().is_ok() => (host, n.parse().ok()),
+            _ => (name, None),
+        };
+        let slots = slots.or(own).unwrap_or(1);
+        let at = *self.index.entry(name.to_owned()).or_insert_with(|| {
+            self.list.push((name.to_owned(), 0));
+            self.list.len() - 1
+        });
+        self.list[at].1 = self.list[at].1.saturating_add(slots).min(MOST);
+    }
+}
+
+/// The node list with the slots that hold `ranks`, filled in order.
+///
+/// # Errors
+/// Fewer slots than ranks.
+pub(super) fn filled(hosts: &[(String, u32)], ranks: u32) -> Result<String> {
+    let mut left = ranks;
+    let mut words = Vec::new();
+    for (host, slots) in hosts {
+        let own = (*slots).min(left);
+        left -= own;
+        if own > 0 {
+            words.push(format!("{host}:{own}"));
+        }
+    }
+    if left > 0 {
+        refuse!("{ranks} ranks on {} slots", ranks - left);
+    }
+    Ok(words.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(line: &str, environment: &[(&str, &str)]) -> (Shape, Vec<(String, u32)>) {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let variable = |name: &str| {
+            let found = environment.iter().find(|(n, _)| *n == name);
+            found.map(|(_, v)| (*v).to_owned())
+        };
+        let shape = Shape::of(&words, &variable).unwrap();
+        let hosts = shape.hosts(&variable).unwrap();
+        (shape, hosts)
+    }
+
+    #[test]
+    fn ranks_and_hosts_of_launch_commands() {
+        let slurm = [
+            ("SLURM_JOB_NODELIST", "n[1-2,7]"),
+            ("SLURM_TASKS_PER_NODE", "4(x2),2"),
+            ("SLURM_NTASKS", "10"),
+        ];
+        let of = |line: &str, environment| {
+            let (shape, hosts) = shape(line, environment);
+            let hosts: Vec<String> = hosts.iter().map(|(h, s)| format!("{h}:{s}")).collect();
+            (shape.ranks, shape.program, hosts.join(" "))
+        };
+        let none: &[(&str, &str)] = &[];
+        assert_eq!(
+            of("mpirun -np 4 sh -n 9", none),
+            (Some(4), Some(3), "localhost:1".into())
+        );
+        assert_eq!(
+            of("mpirun --host a:2,b:2 -n 4 sh", none),
+            (Some(4), Some(5), "a:2 b:2".into())
+        );
+        assert_eq!(
+            of("srun --mpi=pmix sh", &slurm),
+            (Some(10), Some(2), "n1:4 n2:4 n7:2".into())
+        );
+        assert_eq!(
+            of("srun -n6 -w n[1-2] sh", &slurm),
+            (Some(6), Some(4), "n1:1 n2:1".into())
+        );
+        assert_eq!(of("srun -c 2 sh", &slurm).0, Some(10));
+        assert_eq!(of("srun --ntasks=6 sh", none).0, Some(6));
+        assert_eq!(
+            of("mpirun sh", &slurm),
+            (None, Some(1), "n1:4 n2:4 n7:2".into())
+        );
+    }
+
+    #[test]
+    fn host_files_of_all_launchers() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hosts");
+        for (text, expected) in [
+            ("a slots=4 # x\n\nb slots=2 max_slots=9\n", "a 4 b 2"),
+            ("a:4\nb:2\n", "a 4 b 2"),
+            ("a\na\nb\n", "a 2 b 1"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let hosts: Vec<String> = of_file(&file)
+                .unwrap()
+                .iter()
+                .map(|(h, s)| format!("{h} {s}"))
+                .collect();
+            assert_eq!(hosts.join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn several_programs_are_refused_and_slots_filled_in_order() {
+        let words: Vec<OsString> = "mpirun -n 1 sh : -n 2 sh"
+            .split(' ')
+            .map(Into::into)
+            .collect();
+        assert!(Shape::of(&words, &|_| None).is_err());
+        let hosts = [
+            ("a".to_owned(), 4),
+            ("b".to_owned(), 4),
+            ("c".to_owned(), 4),
+        ];
+        assert_eq!(filled(&hosts, 6).unwrap(), "a:4,b:2");
+        assert!(filled(&hosts, 13).is_err());
+        assert_eq!(repeated("4(x3),2"), Some(vec![4, 4, 4, 2]));
+        assert_eq!(repeated("4(x99999999999)"), None);
+    }
+}

@@ -1,0 +1,320 @@
+//! `hopbyte run -- COMMAND`: launches a job with the rank order that earlier runs of the command have shown to pay.
+//!
+//! The first run of a command with a number of ranks is recorded. Later ones are mapped by that record onto the nodes
+//! that they get. The preload library of `mpi/reorder` delivers the order, so the launcher's own options stay as they
+//! are, and the job replaces this process: process ID, signals and exit status are the launcher's. A record is
+//! therefore settled at the start of the next run. Any failure launches the command unchanged.
+
+mod allocation;
+mod store;
+
+use crate::error::{JobError, Result, refuse};
+use crate::machine::MachineSource;
+use crate::mapping::{Mapping, search};
+use crate::question::{Asked, Effort, Question};
+use crate::record::launch::{Job, find};
+use crate::settings::Settings;
+use allocation::{Shape, filled};
+use hopbyte_apply::Launcher;
+use hopbyte_fabric::units::count;
+use hopbyte_map::Evaluation;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use store::{Begun, Record, Store};
+
+/// Least reduction of the worst link's time for which ranks are reordered.
+const WORTH: f64 = 0.01;
+/// Time after the deadline in which a stopped search may still return its best placement.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Ends the search at the deadline.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// A command, ready to replace this process.
+pub struct Launch {
+    /// The command.
+    pub command: Command,
+    /// What was done to it, and what earlier runs showed, one sentence each.
+    pub remarks: Vec<String>,
+    /// Whether the command is the user's own, without a change.
+    pub unchanged: bool,
+    begun: Option<Begun>,
+}
+
+impl Launch {
+    fn unchanged(words: &[OsString], remarks: Vec<String>) -> Self {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        Self {
+            command,
+            remarks,
+            unchanged: true,
+            begun: None,
+        }
+    }
+
+    /// Replaces this process by the command; returns only if it cannot be started.
+    pub fn replace(mut self) -> std::io::Error {
+        use std::os::unix::process::CommandExt;
+        let error = self.command.exec();
+        self.discard();
+        error
+    }
+
+    /// Forgets a run that does not take place.
+    pub fn discard(self) {
+        self.begun.into_iter().for_each(Begun::discard);
+    }
+}
+
+/// Prepares a command within `deadline`; the user's own command if that fails or takes longer. `words` is not empty.
+pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Duration) -> Launch {
+    let until = Instant::now() + deadline;
+    let (send, receive) = mpsc::channel();
+    let own = words.to_vec();
+    std::thread::spawn(move || {
+        let _ = send.send(decide(&own, machine, until));
+    });
+    let left = |until: Instant| until.saturating_duration_since(Instant::now());
+    let decided = match receive.recv_timeout(left(until)) {
+        Err(RecvTimeoutError::Timeout) => {
+            STOP.store(true, Ordering::Relaxed);
+            receive.recv_timeout(left(until + GRACE))
+        }
+        other => other,
+    };
+    let reason = match decided {
+        Ok(Ok(launch)) => return launch,
+        Ok(Err(error)) => error.chain(),
+        Err(RecvTimeoutError::Timeout) => {
+            format!("no placement within {} s", deadline.as_secs_f64())
+        }
+        Err(RecvTimeoutError::Disconnected) => "the preparation failed".to_owned(),
+    };
+    Launch::unchanged(words, vec![format!("launched unchanged: {reason}")])
+}
+
+fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) -> Result<Launch> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let shape = Shape::of(words, &variable)?;
+    let hosts = shape.hosts(&variable)?;
+    if hosts.len() < 2 {
+        let remark = "launched unchanged: one host, nothing to place".to_owned();
+        return Ok(Launch::unchanged(words, vec![remark]));
+    }
+    let settings = Settings::load()?;
+    let Some(machine) = machine.or_else(|| settings.machine()).or_else(discovered) else {
+        refuse!(
+            "no machine is configured: `fabric = …` in hopbyte.toml, HOPBYTE_FABRIC or --fabric"
+        );
+    };
+    let libraries = settings.value("libraries").map(PathBuf::from);
+    let job = Job::understand(words, None, libraries.as_deref())?;
+    let store = Store::open(&state(&settings)?, &identity(words, &shape))?;
+    let mut remarks = store.settle()?;
+    let record = store
+        .record()?
+        .filter(|record| record.is_current(words, &shape));
+    let Some(record) = record else {
+        let (begun, _) = store.begin(None)?;
+        remarks
+            .push("recording the traffic of this command; its next run is placed by it".to_owned());
+        return Ok(Launch {
+            command: job.preloading(&[&job.library], &[record_into(&begun.folder)]),
+            remarks,
+            unchanged: false,
+            begun: Some(begun),
+        });
+    };
+    let oracle = settings.value("oracle").cloned();
+    let (question, mapping) = place(&record, &hosts, machine, oracle, until, &mut remarks)?;
+    remarks.push(sentence(&mapping));
+    if !pays(&mapping) {
+        return Ok(Launch::unchanged(words, remarks));
+    }
+    deliver(&job, &store, &record, &question, &mapping, remarks)
+}
+
+/// The command with the requested order, recorded too until a record has shown that it is followed.
+fn deliver(
+    job: &Job,
+    store: &Store,
+    record: &Record,
+    question: &Question,
+    mapping: &Mapping,
+    remarks: Vec<String>,
+) -> Result<Launch> {
+    let placement = mapping.launch(question).prepare(Launcher::Csv)?.text;
+    let (begun, asked) = store.begin(Some(&placement))?;
+    let reorder = job.tool("reorder")?;
+    let mut settings = vec![
+        (
+            "HOPBYTE_REORDER_MAP",
+            asked.unwrap_or_default().into_os_string(),
+        ),
+        ("HOPBYTE_REORDER_OPTIONAL", "1".into()),
+        ("HOPBYTE_REORDER_QUIET", "1".into()),
+        // The program's own topologies stay as its MPI makes them.
+        ("HOPBYTE_REORDER_TOPOLOGIES", "0".into()),
+    ];
+    let mut libraries = vec![reorder.as_path()];
+    if record.verified {
+        std::fs::remove_dir(&begun.folder)?;
+    } else {
+        libraries.insert(0, &job.library);
+        settings.push(record_into(&begun.folder));
+    }
+    Ok(Launch {
+        command: job.preloading(&libraries, &settings),
+        remarks,
+        unchanged: false,
+        begun: Some(begun),
+    })
+}
+
+fn record_into(folder: &Path) -> (&'static str, OsString) {
+    ("HOPBYTE_RECORD_DIR", folder.as_os_str().to_owned())
+}
+
+impl Record {
+    /// Whether it is of this number of ranks and not older than the program.
+    fn is_current(&self, words: &[OsString], shape: &Shape) -> bool {
+        let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+        let program = shape
+            .program
+            .and_then(|i| find(&words[i]))
+            .and_then(|p| changed(&p));
+        let newer = match (program, changed(&self.placement)) {
+            (Some(program), Some(record)) => program > record,
+            _ => false,
+        };
+        !newer && shape.ranks.is_none_or(|ranks| ranks == self.ranks())
+    }
+
+    fn ranks(&self) -> u32 {
+        self.launched.len() as u32
+    }
+
+    /// Slots that the launcher filled on each of these hosts in the recorded run; `None` if it had other hosts.
+    fn slots(&self, hosts: &[(String, u32)]) -> Option<String> {
+        let mut words = Vec::new();
+        let mut found = 0;
+        for (host, _) in hosts {
+            let own = self.launched.iter().filter(|h| *h == host).count();
+            found += own;
+            if own > 0 {
+                words.push(format!("{host}:{own}"));
+            }
+        }
+        (found == self.launched.len()).then(|| words.join(","))
+    }
+}
+
+/// The best placement of the recorded traffic on the hosts of this launch.
+fn place(
+    record: &Record,
+    hosts: &[(String, u32)],
+    machine: MachineSource,
+    oracle: Option<String>,
+    until: Instant,
+    remarks: &mut Vec<String>,
+) -> Result<(Question, Mapping)> {
+    let same = record.slots(hosts);
+    let mut asked = Asked {
+        traffic: record.folder.display().to_string(),
+        machine,
+        current: same.is_some().then(|| record.placement.clone()),
+        nodes: Some(match same {
+            Some(list) => list,
+            None => filled(hosts, record.ranks())?,
+        }),
+        oracle,
+        ..Asked::default()
+    };
+    let question = match asked.read() {
+        Err(error) if asked.oracle.is_some() => {
+            remarks.push(format!("placed without the live load: {}", error.chain()));
+            asked.oracle = None;
+            asked.read()
+        }
+        other => other,
+    }?;
+    let left = until
+        .saturating_duration_since(Instant::now())
+        .as_secs_f64();
+    let effort = Effort {
+        seconds: (0.6 * left).clamp(0.01, 1.0),
+        stop: Some(&STOP),
+        ..Effort::DEFAULT
+    };
+    let mapping = search(&question, &effort, &|_| {})?;
+    Ok((question, mapping))
+}
+
+/// The placement that the launcher makes without a change.
+fn launched(mapping: &Mapping) -> &Evaluation {
+    let c = &mapping.certificate;
+    c.current.as_ref().unwrap_or(&c.baseline)
+}
+
+fn pays(mapping: &Mapping) -> bool {
+    let before = launched(mapping).worst_link_seconds;
+    mapping.certificate.result.worst_link_seconds < (1.0 - WORTH) * before
+}
+
+fn sentence(mapping: &Mapping) -> String {
+    let (before, after) = (launched(mapping), &mapping.certificate.result);
+    let ratio = after.worst_link_seconds / before.worst_link_seconds;
+    if !pays(mapping) {
+        return "launched unchanged: the launcher's own order is as good".to_owned();
+    }
+    format!(
+        "the order of {} ranks was changed: {:.0} % less time on the worst link, by bytes over capacity (uncalibrated)",
+        count(mapping.placement.tasks()),
+        100.0 * (1.0 - ratio)
+    )
+}
+
+/// The command's identity: program, arguments, number of ranks.
+fn identity(words: &[OsString], shape: &Shape) -> Vec<String> {
+    let start = shape.program.unwrap_or(0);
+    let program = find(&words[start]).and_then(|p| p.canonicalize().ok());
+    let program = program.map_or_else(|| words[start].clone(), PathBuf::into_os_string);
+    let ranks = shape.ranks.map_or("all".to_owned(), |n| n.to_string());
+    let rest = words[start + 1..].iter();
+    let all = [OsString::from(ranks + " ranks:"), program]
+        .into_iter()
+        .chain(rest.cloned());
+    all.map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// A machine that this host describes.
+fn discovered() -> Option<MachineSource> {
+    let found = ["/etc/slurm/topology.yaml", "/etc/slurm/topology.conf"];
+    let file = found.into_iter().find(|f| Path::new(f).is_file())?;
+    Some(MachineSource {
+        fabric: file.to_owned(),
+        ..MachineSource::default()
+    })
+}
+
+/// Folder of the records.
+fn state(settings: &Settings) -> Result<PathBuf> {
+    if let Some(folder) = settings.value("state") {
+        return Ok(std::path::absolute(folder)?);
+    }
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    let home = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/state")));
+    match home {
+        Some(home) => Ok(home.join("hopbyte/runs")),
+        None => Err(JobError::refused(
+            "no HOME: set HOPBYTE_STATE to a folder that all nodes share",
+        )),
+    }
+}

@@ -1,0 +1,201 @@
+//! Records of earlier runs of one command, kept in a folder.
+//!
+//! `record/` is the settled record of ranks, `placement.csv` the launcher's own placement. A run in progress has a folder
+//! `run-ID/`, the requested placement `run-ID.asked.csv` if there was one, and a lock `run-ID.lock`, which the launched
+//! job holds until it ends. Every step may be the last: half a run is settled, or removed, by a later one.
+
+use crate::error::{Context, Result};
+use crate::record::merge::{self, Ranks};
+use hopbyte_apply::write_atomic;
+use hopbyte_fabric::hash::Fnv;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Records of one command with one number of ranks.
+pub(super) struct Store {
+    folder: PathBuf,
+}
+
+/// The settled record.
+pub(super) struct Record {
+    /// Folder of the ranks' files, a TRAFFIC.
+    pub folder: PathBuf,
+    /// The launcher's own placement of its ranks.
+    pub placement: PathBuf,
+    /// Hosts by rank, as the launcher placed them without a request.
+    pub launched: Vec<String>,
+    /// Whether a requested placement was found in it, or it needs no second look.
+    pub verified: bool,
+}
+
+/// A run that starts.
+pub(super) struct Begun {
+    /// Folder for the ranks' files.
+    pub folder: PathBuf,
+    /// Held by the job until its end: not closed on exec.
+    _lock: File,
+}
+
+impl Store {
+    /// The store of a command below `state`, created if missing.
+    pub fn open(state: &Path, parts: &[String]) -> Result<Self> {
+        let mut hash = Fnv::default();
+        parts.iter().for_each(|part| hash.part(part.as_bytes()));
+        let folder = state.join(hash.hex());
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let name = folder.join("command");
+        if !name.exists() {
+            write_atomic(&name, &(parts.join(" ") + "\n"))?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// Settles the runs that have ended; returns remarks about them.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn settle(&self) -> Result<Vec<String>> {
+        let mut ended = Vec::new();
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|e| e == "lock") {
+                ended.push(path);
+            }
+        }
+        ended.sort();
+        let mut remarks = Vec::new();
+        for path in ended {
+            let Ok(lock) = File::open(&path) else {
+                continue;
+            };
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue; // still running
+            }
+            match self.settle_one(&path.with_extension("")) {
+                Ok(remark) => remarks.extend(remark),
+                Err(error) => {
+                    remarks.push(format!("an earlier run taught nothing: {}", error.chain()))
+                }
+            }
+            let _ = fs::remove_dir_all(path.with_extension(""));
+            let _ = fs::remove_file(asked(&path.with_extension("")));
+            let _ = fs::remove_file(&path);
+        }
+        Ok(remarks)
+    }
+
+    /// Makes the record of an ended run the settled one.
+    fn settle_one(&self, run: &Path) -> Result<Option<String>> {
+        if !run.exists() {
+            return Ok(None);
+        }
+        merge::settle(run)?;
+        let ranks = Ranks::read(run)?;
+        if let Some(absent) = ranks.absent() {
+            return Ok(Some(format!("the last run taught nothing: {absent}")));
+        }
+        let complete = ranks.incomplete().is_none();
+        if !complete && self.record()?.is_some() {
+            return Ok(None);
+        }
+        let remark = verdict(&asked(run), &ranks);
+        if !asked(run).exists() {
+            write_atomic(&self.folder.join("placement.csv"), &ranks.placement_csv())?;
+        }
+        let settled = self.folder.join("record");
+        let _ = fs::remove_dir_all(&settled);
+        if complete && remark.is_some() {
+            // A placement was requested and is known to have been followed or not.
+            write_atomic(&run.join("verified"), "")?;
+        }
+        fs::rename(run, &settled)?;
+        Ok(remark)
+    }
+
+    /// The settled record, if there is one.
+    pub fn record(&self) -> Result<Option<Record>> {
+        let folder = self.folder.join("record");
+        if !folder.exists() {
+            return Ok(None);
+        }
+        let ranks = Ranks::read(&folder)?.hosts_by_rank().len();
+        let placement = self.folder.join("placement.csv");
+        let text = fs::read_to_string(&placement).unwrap_or_default();
+        let launched: Vec<String> = placed(&text).map(|(_, host)| host.to_owned()).collect();
+        if ranks == 0 || launched.len() != ranks {
+            return Ok(None);
+        }
+        Ok(Some(Record {
+            verified: folder.join("verified").exists(),
+            placement,
+            launched,
+            folder,
+        }))
+    }
+
+    /// A new run, with the placement requested of it.
+    pub fn begin(&self, placement: Option<&str>) -> Result<(Begun, Option<PathBuf>)> {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let name = format!("run-{:020}-{}", now.as_nanos(), std::process::id());
+        let folder = self.folder.join(name);
+        let lock = File::create(folder.with_extension("lock"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from)?;
+        fcntl_setfd(&lock, FdFlags::empty()).map_err(std::io::Error::from)?;
+        fs::create_dir(&folder)?;
+        let file = asked(&folder);
+        if let Some(text) = placement {
+            write_atomic(&file, text)?;
+        }
+        Ok((
+            Begun {
+                folder,
+                _lock: lock,
+            },
+            placement.map(|_| file),
+        ))
+    }
+}
+
+impl Begun {
+    /// Removes the traces of a run that does not take place.
+    pub fn discard(self) {
+        let _ = fs::remove_dir(&self.folder);
+        let _ = fs::remove_file(asked(&self.folder));
+        let _ = fs::remove_file(self.folder.with_extension("lock"));
+    }
+}
+
+/// The requested placement of a run.
+fn asked(run: &Path) -> PathBuf {
+    run.with_extension("asked.csv")
+}
+
+/// A sentence on a run with a requested placement.
+fn verdict(asked: &Path, ranks: &Ranks) -> Option<String> {
+    let text = fs::read_to_string(asked).ok()?;
+    let hosts = ranks.hosts_by_rank();
+    let short = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
+    let is_elsewhere =
+        |&(rank, host): &(usize, &str)| hosts.get(rank).is_none_or(|h| short(h) != short(host));
+    let elsewhere = placed(&text).filter(is_elsewhere).count();
+    Some(match elsewhere {
+        0 => "the last run was placed as requested".to_owned(),
+        n => format!(
+            "{n} of {} ranks of the last run were not on their requested nodes",
+            hosts.len()
+        ),
+    })
+}
+
+/// Ranks and hosts of `rank,node,slot` lines.
+fn placed(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().skip(1).filter_map(|line| {
+        let mut cells = line.split(',');
+        Some((cells.next()?.parse().ok()?, cells.next()?))
+    })
+}

@@ -1,0 +1,221 @@
+//! Settings that hold for every command: system, user and project files `hopbyte.toml`, then the environment.
+//!
+//! A later source replaces the value of an earlier one: `/etc/hopbyte/hopbyte.toml`,
+//! `$XDG_CONFIG_HOME/hopbyte/hopbyte.toml`, the nearest `hopbyte.toml` at or above the working directory,
+//! `HOPBYTE_NAME`. Options on the command line replace all of them.
+
+use crate::error::Result;
+use crate::machine::MachineSource;
+use hopbyte_fabric::InputError;
+use hopbyte_observe::text;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Name of the files.
+const FILE: &str = "hopbyte.toml";
+
+/// Name, meaning, and whether several values are possible.
+pub const TABLE: [(&str, &str, bool); 8] = [
+    ("fabric", "the machine: a file or a spec", false),
+    ("routes", "its forwarding tables", true),
+    ("system-map", "node numbers of a Cray machine", false),
+    ("names", "names for GUIDs", false),
+    ("hosts", "kinds of hosts", true),
+    ("oracle", "a running oracle, for the live load", false),
+    ("libraries", "folder of the preload libraries", false),
+    ("state", "folder of what `hopbyte run` has learnt", false),
+];
+
+/// A setting that holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// Its name in [`TABLE`].
+    pub name: &'static str,
+    /// Its values.
+    pub values: Vec<String>,
+    /// The file or variable that it comes from.
+    pub origin: String,
+}
+
+/// The settings that hold.
+#[derive(Clone, Debug, Default)]
+pub struct Settings(pub Vec<Setting>);
+
+impl Settings {
+    /// Reads the files of this user and working directory, and the environment.
+    ///
+    /// # Errors
+    /// A file is not TOML, or has an unknown name or a value of another type.
+    pub fn load() -> Result<Self> {
+        let mut settings = Self::default();
+        for file in files() {
+            settings.read(&file)?;
+        }
+        for (name, _, several) in TABLE {
+            let variable = format!("HOPBYTE_{}", name.to_uppercase().replace('-', "_"));
+            let Some(value) = std::env::var(&variable).ok().filter(|v| !v.is_empty()) else {
+                continue;
+            };
+            let values = match several {
+                true => value.split(',').map(str::to_owned).collect(),
+                false => vec![value],
+            };
+            settings.set(name, values, variable);
+        }
+        Ok(settings)
+    }
+
+    /// Adds the settings of a file.
+    fn read(&mut self, path: &Path) -> Result<()> {
+        let file = path.display().to_string();
+        let text = text::small(path)?;
+        let table: Table = text.parse().map_err(|e: toml::de::Error| {
+            let error = InputError::new(&file, e.message(), "lines of TOML, name = value");
+            match e.span() {
+                Some(span) => error.at(text[..span.start].lines().count().max(1) as u64),
+                None => error,
+            }
+        })?;
+        for (name, value) in &table {
+            let Some((known, _, several)) = TABLE.into_iter().find(|row| row.0 == name) else {
+                let expected = TABLE.map(|row| row.0).join(", ");
+                return Err(InputError::new(&file, name, expected).into());
+            };
+            let values = match value {
+                Value::String(one) => Some(vec![one.clone()]),
+                Value::Array(many) if several => {
+                    many.iter().map(|v| v.as_str().map(str::to_owned)).collect()
+                }
+                _ => None,
+            };
+            let Some(values) = values else {
+                let found = format!("{name} = {value}");
+                let expected = if several {
+                    "a text, or a list of texts"
+                } else {
+                    "a text"
+                };
+                return Err(InputError::new(&file, found, expected).into());
+            };
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let values = values.into_iter().map(|v| beside(folder, v)).collect();
+            self.set(known, values, file.clone());
+        }
+        Ok(())
+    }
+
+    /// A machine without its own routes must not get those of another, hence the parts of the earlier one go.
+    fn set(&mut self, name: &'static str, values: Vec<String>, origin: String) {
+        let parts = ["routes", "system-map", "names", "hosts"];
+        self.0.retain(|s| {
+            s.name != name && !(name == "fabric" && parts.contains(&s.name) && s.origin != origin)
+        });
+        self.0.push(Setting {
+            name,
+            values,
+            origin,
+        });
+    }
+
+    /// The values of a name; none if it is not set.
+    pub fn values(&self, name: &str) -> &[String] {
+        let found = self.0.iter().find(|s| s.name == name);
+        found.map_or(&[], |s| s.values.as_slice())
+    }
+
+    /// The value of a name.
+    pub fn value(&self, name: &str) -> Option<&String> {
+        self.values(name).first()
+    }
+
+    /// The machine, if one is configured.
+    pub fn machine(&self) -> Option<MachineSource> {
+        let paths = |name| self.values(name).iter().map(PathBuf::from);
+        Some(MachineSource {
+            fabric: self.value("fabric")?.clone(),
+            routes: paths("routes").collect(),
+            system_map: paths("system-map").next(),
+            names: paths("names").next(),
+            hosts: self.values("hosts").to_vec(),
+            ..MachineSource::default()
+        })
+    }
+}
+
+/// The settings files that exist, from the system's to the project's.
+fn files() -> Vec<PathBuf> {
+    let home = |variable: &str, below: &str| {
+        let named = std::env::var_os(variable).filter(|v| !v.is_empty());
+        let home = std::env::var_os("HOME").filter(|v| !v.is_empty());
+        named
+            .map(PathBuf::from)
+            .or_else(|| Some(PathBuf::from(home?).join(below)))
+    };
+    let user = home("XDG_CONFIG_HOME", ".config").map(|c| c.join("hopbyte").join(FILE));
+    let here = std::env::current_dir().unwrap_or_default();
+    let project = here.ancestors().map(|f| f.join(FILE)).find(|f| f.is_file());
+    let system = Path::new("/etc/hopbyte").join(FILE);
+    let all = std::iter::once(system).chain(user).chain(project);
+    all.filter(|f| f.is_file()).collect()
+}
+
+/// A path of a settings file, which counts from its folder; anything else as it is.
+fn beside(folder: &Path, value: String) -> String {
+    let path = folder.join(&value);
+    match path.exists() {
+        true => path.display().to_string(),
+        false => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(files: &[(&str, &str)]) -> Result<Settings> {
+        let folder = tempfile::tempdir()?;
+        let mut settings = Settings::default();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text)?;
+            settings.read(&folder.path().join(name))?;
+        }
+        Ok(settings)
+    }
+
+    #[test]
+    fn a_nearer_file_wins_and_another_machine_takes_no_routes_along() {
+        let first = "fabric = 'torus:4x4'\nroutes = ['a', 'b']\noracle = 'here:1'\n";
+        let settings = read(&[("a.toml", first), ("b.toml", "fabric = 'torus:8x8'")]).unwrap();
+        let machine = settings.machine().unwrap();
+        assert_eq!(machine.fabric, "torus:8x8");
+        assert!(machine.routes.is_empty());
+        assert_eq!(settings.value("oracle").unwrap(), "here:1");
+        // The same file may name both, in any order.
+        let both = "routes = 'a'\nfabric = 'torus:4x4'\n";
+        let settings = read(&[("a.toml", both)]).unwrap();
+        assert_eq!(settings.machine().unwrap().routes, [PathBuf::from("a")]);
+    }
+
+    #[test]
+    fn a_file_of_the_folder_is_named_from_anywhere() {
+        let settings = read(&[("machine.txt", ""), ("b.toml", "fabric = 'machine.txt'")]);
+        // The first "file" is read as settings too; an empty one has none.
+        let fabric = settings.unwrap().value("fabric").unwrap().clone();
+        assert!(Path::new(&fabric).is_absolute(), "{fabric}");
+    }
+
+    #[test]
+    fn unknown_names_and_types_are_refused_with_their_file() {
+        for (text, found) in [
+            ("fabrik = 'x'", "fabrik"),
+            ("fabric = 3", "fabric = 3"),
+            ("fabric = ['a']", "fabric ="),
+            ("hosts = [1]", "hosts ="),
+            ("fabric", "c.toml:1"),
+        ] {
+            let error = read(&[("c.toml", text)]).unwrap_err().to_string();
+            assert!(error.contains("c.toml") && error.contains(found), "{error}");
+        }
+    }
+}

@@ -7,11 +7,9 @@
 use crate::command::Cli;
 use anyhow::Result;
 use clap::CommandFactory;
-use hopbyte_fabric::InputError;
-use hopbyte_job::settings::Settings;
+use hopbyte_job::settings::{Settings, option_words};
 use std::ffi::OsString;
 use std::path::Path;
-use toml::{Table, Value};
 
 /// Verbs that take `--config`.
 const VERBS: [&str; 2] = ["agent", "collect"];
@@ -23,7 +21,7 @@ pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
         return Ok(arguments);
     };
     let text = hopbyte_observe::text::small(Path::new(&file))?;
-    let options = options(&file, &text)?;
+    let options = option_words(&file, &text)?;
     hopbyte_observe::secret::check_options(Path::new(&file), &options)?;
     let mut all = arguments;
     all.splice(verb + 1..verb + 1, options);
@@ -39,14 +37,9 @@ pub fn with_machine(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Opti
     let Some(place) = place_of_machine(&arguments).filter(|_| !arguments.iter().any(named)) else {
         return Ok((arguments, None));
     };
-    let settings = Settings::load()?;
-    let parts = ["fabric", "routes", "system-map", "names", "hosts"];
-    let set = settings.0.iter().filter(|s| parts.contains(&s.name));
-    let Some(fabric) = settings.0.iter().find(|s| s.name == "fabric") else {
+    let Some((options, remark)) = Settings::load()?.machine_options() else {
         return Ok((arguments, None));
     };
-    let remark = format!("fabric {} of {}", fabric.values.join(" "), fabric.origin);
-    let options = set.flat_map(|s| s.values.iter().map(|v| format!("--{}={v}", s.name).into()));
     arguments.splice(place..place, options);
     Ok((arguments, Some(remark)))
 }
@@ -88,75 +81,9 @@ fn file(arguments: &[OsString]) -> Option<String> {
     None
 }
 
-fn options(file: &str, text: &str) -> Result<Vec<OsString>> {
-    let table: Table = text.parse().map_err(|e: toml::de::Error| {
-        let line = e
-            .span()
-            .map(|s| text[..s.start].lines().count().max(1) as u64);
-        let error = InputError::new(file, e.message(), "lines of TOML, name = value");
-        line.map_or(error.clone(), |line| error.at(line))
-    })?;
-    let mut options = Vec::new();
-    for (name, value) in &table {
-        let values = match value {
-            Value::Array(values) => values.as_slice(),
-            one => std::slice::from_ref(one),
-        };
-        for value in values {
-            let option = match value {
-                Value::Boolean(false) => continue,
-                Value::Boolean(true) => format!("--{name}"),
-                Value::String(text) => format!("--{name}={text}"),
-                Value::Integer(_) | Value::Float(_) => format!("--{name}={value}"),
-                other => {
-                    let expected = "a text, a number, true or false, or a list of them";
-                    let found = format!("{name} = {other}");
-                    return Err(InputError::new(file, found, expected).into());
-                }
-            };
-            options.push(option.into());
-        }
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(text: &str) -> Result<Vec<String>> {
-        let options = options("c.toml", text)?;
-        Ok(options
-            .into_iter()
-            .map(|o| o.to_string_lossy().into_owned())
-            .collect())
-    }
-
-    #[test]
-    fn files_become_options() {
-        let text = "listen = [\"10.0.0.1:7667\", \"[::1]:7667\"]\nsync = true\nverbose = false\ndeadline = 200\n";
-        let expected = [
-            "--listen=10.0.0.1:7667",
-            "--listen=[::1]:7667",
-            "--sync",
-            "--deadline=200",
-        ];
-        let mut got = words(text).unwrap();
-        got.sort_by_key(|w| expected.iter().position(|e| e == w));
-        assert_eq!(got, expected);
-    }
-
-    #[test]
-    fn what_is_no_option_is_refused_with_its_line() {
-        let error = words("listen = 1\nstore\n").unwrap_err().to_string();
-        assert!(error.starts_with("c.toml:2: found"), "{error}");
-        assert!(
-            words("[a]\nb = 1")
-                .unwrap_err()
-                .to_string()
-                .contains("expected a text")
-        );
-    }
 
     #[test]
     fn only_verbs_that_have_one_read_a_file() {

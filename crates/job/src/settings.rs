@@ -9,6 +9,7 @@ use crate::machine::MachineSource;
 use hopbyte_fabric::InputError;
 use hopbyte_observe::text;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -26,6 +27,9 @@ pub const TABLE: [(&str, &str, bool); 8] = [
     ("libraries", "folder of the preload libraries", false),
     ("state", "folder of what `hopbyte run` has learnt", false),
 ];
+
+/// Settings that belong to one machine, beside `fabric`.
+const PARTS: [&str; 4] = ["routes", "system-map", "names", "hosts"];
 
 /// A setting that holds.
 #[derive(Clone, Debug, Serialize)]
@@ -70,13 +74,7 @@ impl Settings {
     fn read(&mut self, path: &Path) -> Result<()> {
         let file = path.display().to_string();
         let text = text::small(path)?;
-        let table: Table = text.parse().map_err(|e: toml::de::Error| {
-            let error = InputError::new(&file, e.message(), "lines of TOML, name = value");
-            match e.span() {
-                Some(span) => error.at(text[..span.start].lines().count().max(1) as u64),
-                None => error,
-            }
-        })?;
+        let table = table(&file, &text)?;
         for (name, value) in &table {
             let Some((known, _, several)) = TABLE.into_iter().find(|row| row.0 == name) else {
                 let expected = TABLE.map(|row| row.0).join(", ");
@@ -107,9 +105,8 @@ impl Settings {
 
     /// A machine without its own routes must not get those of another, hence the parts of the earlier one go.
     fn set(&mut self, name: &'static str, values: Vec<String>, origin: String) {
-        let parts = ["routes", "system-map", "names", "hosts"];
         self.0.retain(|s| {
-            s.name != name && !(name == "fabric" && parts.contains(&s.name) && s.origin != origin)
+            s.name != name && !(name == "fabric" && PARTS.contains(&s.name) && s.origin != origin)
         });
         self.0.push(Setting {
             name,
@@ -124,9 +121,27 @@ impl Settings {
         found.map_or(&[], |s| s.values.as_slice())
     }
 
+    /// The value and the origin of a name as text, `-` if it is not set.
+    pub fn shown(&self, name: &str) -> (String, String) {
+        let none = || ("-".to_owned(), "-".to_owned());
+        let set = self.0.iter().find(|s| s.name == name);
+        set.map_or_else(none, |s| (s.values.join(" "), s.origin.clone()))
+    }
+
     /// The value of a name.
     pub fn value(&self, name: &str) -> Option<&String> {
         self.values(name).first()
+    }
+
+    /// The machine as options of the command line, if one is configured, and a remark on its origin.
+    pub fn machine_options(&self) -> Option<(Vec<OsString>, String)> {
+        let fabric = self.0.iter().find(|s| s.name == "fabric")?;
+        let parts = self.0.iter().filter(|s| PARTS.contains(&s.name));
+        let option = |s: &Setting, value: &String| OsString::from(format!("--{}={value}", s.name));
+        let all = std::iter::once(fabric).chain(parts);
+        let options = all.flat_map(|s| s.values.iter().map(move |value| option(s, value)));
+        let remark = format!("fabric {} of {}", fabric.values.join(" "), fabric.origin);
+        Some((options.collect(), remark))
     }
 
     /// The machine, if one is configured.
@@ -141,6 +156,46 @@ impl Settings {
             ..MachineSource::default()
         })
     }
+}
+
+/// Lines of TOML as options of the command line: a list repeats its option, `false` leaves it out.
+///
+/// # Errors
+/// No TOML, or a value of another type.
+pub fn option_words(file: &str, text: &str) -> Result<Vec<OsString>> {
+    let table = table(file, text)?;
+    let mut options = Vec::new();
+    for (name, value) in &table {
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for value in values {
+            let option = match value {
+                Value::Boolean(false) => continue,
+                Value::Boolean(true) => format!("--{name}"),
+                Value::String(text) => format!("--{name}={text}"),
+                Value::Integer(_) | Value::Float(_) => format!("--{name}={value}"),
+                other => {
+                    let expected = "a text, a number, true or false, or a list of them";
+                    let found = format!("{name} = {other}");
+                    return Err(InputError::new(file, found, expected).into());
+                }
+            };
+            options.push(option.into());
+        }
+    }
+    Ok(options)
+}
+
+fn table(file: &str, text: &str) -> Result<Table, InputError> {
+    text.parse().map_err(|e: toml::de::Error| {
+        let error = InputError::new(file, e.message(), "lines of TOML, name = value");
+        match e.span() {
+            Some(span) => error.at(text[..span.start].lines().count().max(1) as u64),
+            None => error,
+        }
+    })
 }
 
 /// The settings files that exist, from the system's to the project's.
@@ -217,5 +272,39 @@ mod tests {
             let error = read(&[("c.toml", text)]).unwrap_err().to_string();
             assert!(error.contains("c.toml") && error.contains(found), "{error}");
         }
+    }
+
+    fn words(text: &str) -> Result<Vec<String>> {
+        let options = option_words("c.toml", text)?;
+        Ok(options
+            .into_iter()
+            .map(|o| o.to_string_lossy().into_owned())
+            .collect())
+    }
+
+    #[test]
+    fn files_become_options() {
+        let text = "listen = [\"10.0.0.1:7667\", \"[::1]:7667\"]\nsync = true\nverbose = false\ndeadline = 200\n";
+        let expected = [
+            "--listen=10.0.0.1:7667",
+            "--listen=[::1]:7667",
+            "--sync",
+            "--deadline=200",
+        ];
+        let mut got = words(text).unwrap();
+        got.sort_by_key(|w| expected.iter().position(|e| e == w));
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused_with_its_line() {
+        let error = words("listen = 1\nstore\n").unwrap_err().to_string();
+        assert!(error.starts_with("c.toml:2: found"), "{error}");
+        assert!(
+            words("[a]\nb = 1")
+                .unwrap_err()
+                .to_string()
+                .contains("expected a text")
+        );
     }
 }

@@ -14,10 +14,8 @@ pub fn run(out: &mut Output) -> Result<Answer> {
     }
     let mut table = Table::new(&["<setting", "<value", "<from", "<meaning"]);
     for (name, about, _) in TABLE {
-        let set = settings.0.iter().find(|s| s.name == name);
-        let value = set.map_or("-".to_owned(), |s| s.values.join(" "));
-        let origin = set.map_or("-", |s| &s.origin);
-        table.row([name.to_owned(), value, origin.to_owned(), about.to_owned()]);
+        let (value, origin) = settings.shown(name);
+        table.row([name.to_owned(), value, origin, about.to_owned()]);
     }
     out.table(&table)?;
     Ok(Answer::Yes)

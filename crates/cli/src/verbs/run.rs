@@ -1,7 +1,7 @@
 //! `hopbyte run -- mpirun …`: launches a job with the rank order that its earlier runs have shown to pay.
 
 use crate::args::FabricOptions;
-use crate::output::{Answer, Output, command_line};
+use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_job::run::prepare;
 use std::ffi::OsString;
@@ -51,20 +51,8 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     );
     launch.remarks.iter().for_each(|remark| out.talk(remark));
     if args.dry_run {
-        let program = launch.command.get_program();
-        let words = [program].into_iter().chain(launch.command.get_args());
-        let variables = launch.command.get_envs().filter_map(|(n, v)| Some((n, v?)));
-        let mut line: Vec<OsString> = vec!["".into(), "env".into()];
-        for (name, value) in variables {
-            let mut word = name.to_owned();
-            word.push("=");
-            word.push(value);
-            line.push(word);
-        }
-        line.extend(words.map(OsString::from));
-        let text = command_line(&line);
+        out.line(launch.line())?;
         launch.discard();
-        out.line(text.trim_start_matches("hopbyte env "))?;
         return Ok(Answer::Yes);
     }
     out.flush()?;

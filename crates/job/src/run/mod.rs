@@ -8,12 +8,13 @@
 mod allocation;
 mod store;
 
-use crate::error::{JobError, Result, refuse};
+use crate::error::{JobError, Result, refuse, told};
 use crate::machine::MachineSource;
 use crate::mapping::{Mapping, search};
 use crate::question::{Asked, Effort, Question};
 use crate::record::launch::{Job, find};
 use crate::settings::Settings;
+use crate::shell_word;
 use allocation::{Shape, filled};
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;
@@ -65,6 +66,21 @@ impl Launch {
         error
     }
 
+    /// The command as a line for a shell, with the variables that differ.
+    pub fn line(&self) -> String {
+        let word = |w: &std::ffi::OsStr| shell_word(&w.to_string_lossy());
+        let variables = self
+            .command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let mut words: Vec<String> = variables
+            .map(|(name, value)| format!("{}={}", name.display(), word(value)))
+            .collect();
+        words.push(word(self.command.get_program()));
+        words.extend(self.command.get_args().map(word));
+        words.join(" ")
+    }
+
     /// Forgets a run that does not take place.
     pub fn discard(self) {
         self.begun.into_iter().for_each(Begun::discard);
@@ -89,7 +105,7 @@ pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Dur
     };
     let reason = match decided {
         Ok(Ok(launch)) => return launch,
-        Ok(Err(error)) => error.chain(),
+        Ok(Err(error)) => told(&error),
         Err(RecvTimeoutError::Timeout) => {
             format!("no placement within {} s", deadline.as_secs_f64())
         }
@@ -237,7 +253,7 @@ fn place(
     };
     let question = match asked.read() {
         Err(error) if asked.oracle.is_some() => {
-            remarks.push(format!("placed without the live load: {}", error.chain()));
+            remarks.push(format!("placed without the live load: {}", told(&error)));
             asked.oracle = None;
             asked.read()
         }

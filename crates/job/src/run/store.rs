@@ -4,7 +4,7 @@
 //! `run-ID/`, the requested placement `run-ID.asked.csv` if there was one, and a lock `run-ID.lock`, which the launched
 //! job holds until it ends. Every step may be the last: half a run is settled, or removed, by a later one.
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Result, told};
 use crate::record::merge::{self, Ranks};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::hash::Fnv;
@@ -77,7 +77,7 @@ impl Store {
             match self.settle_one(&path.with_extension("")) {
                 Ok(remark) => remarks.extend(remark),
                 Err(error) => {
-                    remarks.push(format!("an earlier run taught nothing: {}", error.chain()))
+                    remarks.push(format!("an earlier run taught nothing: {}", told(&error)));
                 }
             }
             let _ = fs::remove_dir_all(path.with_extension(""));

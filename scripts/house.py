@@ -168,7 +168,7 @@ def dependencies(packages: list[dict]) -> list[Finding]:
                 used = ", ".join(sorted(users.get(name, ()))) or "no crate"
                 text = f"docs/dependencies.md: {name} is used by {used}, not {where.strip()}"
                 found.append(("dependency-rows", text))
-    named = {name: "Cargo.toml" for name in users} | elsewhere()
+    named = dict.fromkeys(users, "Cargo.toml") | elsewhere()
     missing = [(name, manifest) for name, manifest in named.items() if name not in explained]
     return found + [("dependencies", f"{file}: {name} has no line in docs/dependencies.md") for name, file in missing]
 

@@ -18,7 +18,8 @@ OPEN = f"{OPENMPI} --host {','.join(f'{host}:2' for host in HOSTS)} --map-by nod
 
 def launch(one: Lab, folder: Path, command: str, *options: str, settings: str = "") -> tuple[int, str, str, int]:
     """Runs the command under `hopbyte run`; exit code, output, remarks, bytes that left the hosts."""
-    (folder / "hopbyte.toml").write_text(f"fabric = 'torus:2x2'\nstate = 'state'\nlibraries = '{LIBRARIES}'\n{settings}")
+    common = f"fabric = 'torus:2x2'\nstate = 'state'\nlibraries = '{LIBRARIES}'\n"
+    (folder / "hopbyte.toml").write_text(common + settings)
     (folder / "state").mkdir(exist_ok=True)
     before = sum(count for name, count in totals(one).items() if name.endswith("eth0"))
     words = f"cd {folder} && {one.binary} run {' '.join(options)} -- {command}; echo exit $?"

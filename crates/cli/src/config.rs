@@ -1,8 +1,7 @@
 //! Options from files: the configured machine, and those of verbs that a service manager starts.
 //!
-//! The machine of the settings is inserted as `--fabric`, `--routes`, … of verbs with these options, unless the command
-//! line names one. `--config FILE` replaces the options in FILE, lines of TOML `name = value`; options on the command
-//! line override it.
+//! The configured machine is inserted as `--fabric`, `--routes`, …, unless the command line names one. `--config FILE`
+//! is replaced by the options in FILE, lines of TOML `name = value`; options on the command line override them.
 
 use crate::command::Cli;
 use anyhow::Result;

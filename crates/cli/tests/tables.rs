@@ -219,17 +219,23 @@ fn what_a_launcher_reads_is_read_back() {
     let fabric = spec::fabric("torus:4").unwrap();
     let nodes = (0..4).map(|n| (NodeId(n), 2)).collect();
     let allocation = Allocation::new(&fabric, nodes).unwrap();
-    let order = [1, 0, 0, 1, 3, 2, 2, 3].map(NodeId);
-    let mixed = Placement::on_nodes(&fabric, &allocation, order).unwrap();
+    let placed = |order: [u32; 8]| Placement::on_nodes(&fabric, &allocation, order.map(NodeId));
+    let mixed = placed([1, 0, 0, 1, 3, 2, 2, 3]).unwrap();
+    let blocks = placed([1, 1, 0, 0, 3, 3, 2, 2]).unwrap();
     let mut read = 0;
     for launcher in Launcher::ALL {
         let Some(format) = launcher.read_back() else {
             continue;
         };
+        let asked = if launcher.blocks_only() {
+            &blocks
+        } else {
+            &mixed
+        };
         let launch = Launch {
             fabric: &fabric,
             allocation: &allocation,
-            placement: &mixed,
+            placement: asked,
             mpich: None,
             cores: None,
         };
@@ -239,7 +245,7 @@ fn what_a_launcher_reads_is_read_back() {
         assert_eq!(placement::format(&text).unwrap().name, format, "{name}");
         let back = placement::placement(&text, &fabric, Some(&allocation)).unwrap();
         let nodes = |p: &Placement| p.slots().iter().map(|s| s.node).collect::<Vec<_>>();
-        assert_eq!(nodes(&back.placement), nodes(&mixed), "{name}");
+        assert_eq!(nodes(&back.placement), nodes(asked), "{name}");
         read += 1;
     }
     assert!(read >= 8, "{read}");

@@ -35,10 +35,8 @@ pub struct RunArgs {
 /// Becomes the job.
 pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     if !(args.deadline > 0.0 && args.deadline <= 3600.0) {
-        bail!(
-            "--deadline: found {}, expected seconds above 0, at most 3600",
-            args.deadline
-        );
+        let found = args.deadline;
+        bail!("--deadline: found {found}, expected seconds above 0, at most 3600");
     }
     let machine = args
         .fabric
@@ -59,10 +57,6 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     let error = launch.replace();
     let name = args.command[0].display();
     out.warn(format!("{name}: {error}"));
-    // As a shell does: 127 if there is no such program, 126 if it cannot be executed.
-    std::process::exit(if error.kind() == std::io::ErrorKind::NotFound {
-        127
-    } else {
-        126
-    })
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    std::process::exit(if missing { 127 } else { 126 })
 }

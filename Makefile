@@ -1,6 +1,7 @@
 # hopbyte
 #   make demo      the whole loop on real input in a minute; for your own set FABRIC= TRAFFIC= (below)
 #   make test      all tests of CI
+#   make test-full  what is too long for every change: every algorithm and refusal on one to nine PEs
 #   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints, the project's rules, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
@@ -38,7 +39,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
 
 .PHONY: demo test lint build build-capi install install-built docs pictures bench bench-observe bench-model bench-map bench-hosts bench-scale fuzz fuzz-nightly clean help
 .PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-mpi-preload test-probes
-.PHONY: test-infiniband test-lab test-slurm test-collect test-simgrid
+.PHONY: test-shmem test-full test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
 
 help:
@@ -84,6 +85,14 @@ test-mpi-preload:
 	$(MAKE) -C mpi deps && $(MAKE) -C mpi test
 test-probes:
 	$(MAKE) -C probes deps && $(MAKE) -C probes test
+
+# Teams and reductions under Open MPI's OpenSHMEM; a minute. Without one that can be installed, a note.
+test-shmem:
+	@$(MAKE) -s -C shmem deps && $(MAKE) -C shmem test || { status=$$?; command -v oshrun >/dev/null && exit $$status; \
+	  echo "no OpenSHMEM here, and none could be installed: tests/shmem did not run" >&2; }
+
+test-full:
+	$(MAKE) -C shmem test FULL=1
 
 test-web: programs
 	scripts/need.sh npm=npm && cd web && npm ci --silent && HOPBYTE=$(TESTED)/hopbyte npm test

@@ -359,6 +359,20 @@ def test_spawned_processes_keep_their_order(mpi: Mpi, tmp_path: Path) -> None:
     ).ok()
 
 
+@three
+def test_an_optional_request_that_does_not_fit_keeps_the_launchers_order(mpi: Mpi, tmp_path: Path) -> None:
+    (tmp_path / "order").write_text("1,0,2")
+    result = launch(
+        mpi,
+        2,
+        [mpi.build("traffic.c"), "point"],
+        tmp_path,
+        tools=("reorder",),
+        environment={"HOPBYTE_REORDER_MAP": "order", "HOPBYTE_REORDER_OPTIONAL": "1"},
+    )
+    assert result.code == 0 and "the launcher's order is kept" in result.out + result.err, result
+
+
 @pytest.mark.parametrize(
     ("mpi", "other"), [(OMPI, MPICH), (MPICH, OMPI), (ABI, MPICH)], ids=["ompi", "mpich", "abi"]
 )

@@ -67,8 +67,8 @@ static void moved(struct hopbyte_io_call *call, bool write, bool own, ssize_t by
     }
 }
 
-/* `writing`: whether bytes go to the file. */
-#define MOVE(returns, name, writing, parameters, arguments)                                                            \
+/* A function of libc on a file; `after` runs when a timed one has returned `done`. */
+#define TIMED(returns, name, parameters, arguments, after)                                                             \
     __attribute__((visibility("default"))) returns name parameters                                                     \
     {                                                                                                                  \
         struct hopbyte_io_call *call = hopbyte_io_now;                                                                 \
@@ -79,26 +79,17 @@ static void moved(struct hopbyte_io_call *call, bool write, bool own, ssize_t by
         returns done = LIBC(name) arguments;                                                                           \
         int error = errno;                                                                                             \
         access_end(call);                                                                                              \
-        moved(call, writing, own, (ssize_t)done);                                                                      \
+        after;                                                                                                         \
         errno = error;                                                                                                 \
         return done;                                                                                                   \
     }
 
+/* `writing`: whether bytes go to the file. */
+#define MOVE(returns, name, writing, parameters, arguments)                                                            \
+    TIMED(returns, name, parameters, arguments, moved(call, writing, own, (ssize_t)done))
+
 /* An operation without bytes. */
-#define WORK(returns, name, parameters, arguments)                                                                     \
-    __attribute__((visibility("default"))) returns name parameters                                                     \
-    {                                                                                                                  \
-        struct hopbyte_io_call *call = hopbyte_io_now;                                                                 \
-        bool own;                                                                                                      \
-        if (__builtin_expect(!call, 1) || !regular(fd, &own, call->file))                                              \
-            return LIBC(name) arguments;                                                                               \
-        access_begin(call);                                                                                            \
-        returns done = LIBC(name) arguments;                                                                           \
-        int error = errno;                                                                                             \
-        access_end(call);                                                                                              \
-        errno = error;                                                                                                 \
-        return done;                                                                                                   \
-    }
+#define WORK(returns, name, parameters, arguments) TIMED(returns, name, parameters, arguments, (void)0)
 
 /* The names with checks are called by programs built with _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room);

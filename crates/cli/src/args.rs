@@ -13,6 +13,7 @@ use hopbyte_observe::sources::{Places, Wide, host_name};
 use hopbyte_observe::{CounterOptions, Jobs, kinds, read_jobs};
 use hopbyte_oracle::{Aggregate, Metric};
 use hopbyte_serve::source::{Access, Range, Source};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -116,6 +117,14 @@ impl LoadArgs {
         let jobs = self.jobs.read(&machine.fabric, out)?;
         Ok((machine, reading, jobs))
     }
+}
+
+/// The launch command of a job.
+#[derive(Args, Clone, Debug)]
+pub struct JobCommand {
+    /// The command, after `--`
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
 }
 
 /// Jobs and their nodes.

@@ -1,10 +1,9 @@
 //! `hopbyte run -- mpirun …`: launches a job with the rank order that its earlier runs have shown to pay.
 
-use crate::args::FabricOptions;
+use crate::args::{FabricOptions, JobCommand};
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_job::run::prepare;
-use std::ffi::OsString;
 use std::time::Duration;
 
 /// The job, and the machine that it runs on.
@@ -22,14 +21,9 @@ pub struct RunArgs {
     /// Print the command that would be launched
     #[arg(long)]
     dry_run: bool,
-    /// The command, after `--`
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
-    command: Vec<OsString>,
+    /// The job.
+    #[command(flatten)]
+    job: JobCommand,
 }
 
 /// Becomes the job.
@@ -43,7 +37,7 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
         .as_ref()
         .map(|fabric| args.beside.source(fabric));
     let launch = prepare(
-        &args.command,
+        &args.job.command,
         machine,
         Duration::from_secs_f64(args.deadline),
     );
@@ -55,7 +49,7 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     }
     out.flush()?;
     let error = launch.replace();
-    let name = args.command[0].display();
+    let name = args.job.command[0].display();
     out.warn(format!("{name}: {error}"));
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     std::process::exit(if missing { 127 } else { 126 })

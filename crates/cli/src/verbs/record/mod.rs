@@ -1,6 +1,6 @@
 //! `hopbyte record -- mpirun …`: traffic between ranks, and their placement.
 
-use crate::args::one_of;
+use crate::args::{JobCommand, one_of};
 use crate::interrupt;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
@@ -9,7 +9,6 @@ use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::units::bytes_text;
 use hopbyte_job::record::launch::{Flavour, Job};
 use hopbyte_job::record::merge::{self, Merged, Ranks};
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,14 +32,9 @@ pub struct RecordArgs {
     /// a comma list of these (default: as the job's MPI decides)
     #[arg(long, value_name = "RULES")]
     collectives: Option<String>,
-    /// The command, after `--`
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
-    command: Vec<OsString>,
+    /// The job.
+    #[command(flatten)]
+    job: JobCommand,
 }
 
 /// Flavours of MPI as values of an option.
@@ -55,7 +49,7 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
         Some(s) => bail!("--deadline: found {s}, expected seconds above 0"),
         None => None,
     };
-    let job = Job::understand(&args.command, args.flavour, args.libraries.as_deref())?;
+    let job = Job::understand(&args.job.command, args.flavour, args.libraries.as_deref())?;
     let rules = args.collectives.as_deref();
     rules.map(Algorithms::parse).transpose()?;
     let folder = merge::new_folder(&args.out)?;

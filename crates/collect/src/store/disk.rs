@@ -1,8 +1,7 @@
 //! The file operations of a store. Tests put faults between the store and the operating system here.
 
-use rustix::fs::{FlockOperation, flock};
 use std::fmt::Debug;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -36,7 +35,7 @@ pub trait Handle: Write + Send + Debug {
     fn cut(&mut self, length: u64) -> io::Result<()>;
     /// Makes content and length durable.
     fn sync(&mut self) -> io::Result<()>;
-    /// Locks the file until it is closed; `false` if another handle has locked it.
+    /// Locks the file until the handle is dropped; `false` if another handle has locked it.
     fn claim(&self) -> io::Result<bool>;
 }
 
@@ -122,12 +121,30 @@ impl Handle for OsFile {
     }
 
     fn claim(&self) -> io::Result<bool> {
-        match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        claim(&self.0)
     }
+}
+
+impl Drop for OsFile {
+    fn drop(&mut self) {
+        release(&self.0);
+    }
+}
+
+/// Locks a file; `false` if another handle has locked it.
+pub(super) fn claim(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Unlocks a file. Closing it is not enough: a child process that was forked meanwhile and has not reached its `exec`
+/// holds the same open file, and with it the lock.
+pub(super) fn release(file: &File) {
+    // Fails only for a descriptor that is not open.
+    let _ = file.unlock();
 }
 
 /// Writes all parts as few calls as possible.

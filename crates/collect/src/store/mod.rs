@@ -145,7 +145,7 @@ pub struct Store {
     catalogue: Arc<Mutex<Catalogue>>,
     notes: Vec<String>,
     status: Status,
-    _lock: fs::File,
+    _lock: Lock,
 }
 
 impl Store {
@@ -162,18 +162,7 @@ impl Store {
         if is_new && let Some(parent) = folder.parent().filter(|p| !p.as_os_str().is_empty()) {
             disk.sync_folder(parent)?;
         }
-        let lock = lock_file(&folder.join("lock"))?;
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
-            |_| {
-                io::Error::new(
-                    io::ErrorKind::AddrInUse,
-                    format!(
-                        "{}: another collector writes to this store",
-                        folder.display()
-                    ),
-                )
-            },
-        )?;
+        let lock = Lock::take(folder)?;
         let mut store = Self {
             disk,
             folder: folder.to_owned(),
@@ -417,6 +406,30 @@ const LOOK_BACK_BYTES: u64 = 1 << 30;
 
 /// Maximum length of a note.
 const LONGEST_NOTE: u64 = 16 << 20;
+
+/// The right to write to a store, until it is dropped.
+#[derive(Debug)]
+struct Lock(fs::File);
+
+impl Lock {
+    fn take(folder: &Path) -> io::Result<Self> {
+        let file = lock_file(&folder.join("lock"))?;
+        if disk::claim(&file)? {
+            return Ok(Self(file));
+        }
+        let text = format!(
+            "{}: another collector writes to this store",
+            folder.display()
+        );
+        Err(io::Error::new(io::ErrorKind::AddrInUse, text))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        disk::release(&self.0);
+    }
+}
 
 /// Opens or creates the file that a collector locks. A named pipe of that name would wait for its reader.
 fn lock_file(path: &Path) -> io::Result<fs::File> {

@@ -295,3 +295,14 @@ fn pipes_in_a_store_stop_nothing() {
     assert!(notes.iter().all(|n| n.contains("days apart")), "{notes:?}");
     assert!(folder.path().join("00000000200-00.ticks.parquet").is_file());
 }
+
+#[test]
+fn a_dropped_store_is_unlocked_although_a_child_inherited_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), Keeping::default()).unwrap();
+    // As between fork and exec of a child: another descriptor of the same open file.
+    let inherited = store._lock.0.try_clone().unwrap();
+    drop(store);
+    Store::open(folder.path(), Keeping::default()).unwrap();
+    drop(inherited);
+}

@@ -15,6 +15,8 @@ pub enum Library {
     OpenMpi,
     /// MPICH and Cray MPICH without tuning files.
     Mpich,
+    /// NCCL and RCCL: rings, which they use for large messages; roots and blocks directly.
+    Nccl,
 }
 
 impl Library {
@@ -44,11 +46,12 @@ pub struct Algorithms {
     library: Option<Library>,
     fixed: Vec<(Collective, Algorithm)>,
     set: Vec<(Collective, Algorithm)>,
+    recorded: Vec<(Collective, Algorithm)>,
     doubt: Option<&'static str>,
 }
 
 impl Algorithms {
-    /// Parses `openmpi`, `mpich`, `allreduce=ring`, or a comma-separated list of these.
+    /// Parses `openmpi`, `mpich`, `nccl`, `allreduce=ring`, or a comma-separated list of these.
     ///
     /// # Errors
     /// An unknown library, collective or algorithm; an algorithm that the collective does not support.
@@ -57,7 +60,7 @@ impl Algorithms {
         for word in text.split(',') {
             let wrong = |found: &str, expected: String| {
                 InputError::new(text, found, expected)
-                    .hint("write openmpi, mpich, or COLLECTIVE=ALGORITHM, joined by commas")
+                    .hint("write openmpi, mpich, nccl, or COLLECTIVE=ALGORITHM, joined by commas")
             };
             match word.split_once('=') {
                 Some((name, algorithm)) => {
@@ -68,7 +71,7 @@ impl Algorithms {
                     rules.fixed.push((kind, known));
                 }
                 None => {
-                    let expected = "openmpi, mpich, or COLLECTIVE=ALGORITHM";
+                    let expected = "openmpi, mpich, nccl, or COLLECTIVE=ALGORITHM";
                     let known = library_named(word);
                     rules.library = Some(known.ok_or_else(|| wrong(word, expected.into()))?);
                 }
@@ -99,6 +102,13 @@ impl Algorithms {
         self
     }
 
+    /// The same rules with an algorithm that the job's own logs name.
+    #[must_use]
+    pub fn recorded(mut self, collective: Collective, algorithm: Algorithm) -> Self {
+        self.recorded.push((collective, algorithm));
+        self
+    }
+
     /// The algorithm for `ranks` ranks and a size of `bytes` (see the module for the meaning of sizes). The default
     /// library is MPICH.
     pub fn choose(&self, collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
@@ -119,8 +129,12 @@ impl Algorithms {
         if let Some(set) = self.set.iter().find(|s| s.0 == collective && !vector) {
             return set.1;
         }
+        if let Some(logged) = self.recorded.iter().find(|r| r.0 == collective) {
+            return logged.1;
+        }
         match self.library {
             Some(Library::OpenMpi) => open_mpi::choose(collective, vector, ranks, bytes),
+            Some(Library::Nccl) => nccl(collective),
             Some(Library::Mpich) | None => mpich(collective, ranks, bytes),
         }
     }
@@ -168,6 +182,8 @@ impl Algorithms {
         match (self.given(collective), self.library) {
             (Some(_), _) => "given",
             (None, Some(_)) if set => "set by the job's variables",
+            (None, _) if self.recorded.iter().any(|r| r.0 == collective) => "as the log says",
+            (None, Some(Library::Nccl)) => "assumed, NCCL's for large messages",
             (None, Some(Library::OpenMpi)) if self.doubt.is_some() => {
                 "assumed, as Open MPI 4.1 decides"
             }
@@ -189,7 +205,19 @@ fn library_named(name: &str) -> Option<Library> {
     match name {
         "openmpi" => Some(Library::OpenMpi),
         "mpich" => Some(Library::Mpich),
+        "nccl" => Some(Library::Nccl),
         _ => None,
+    }
+}
+
+fn nccl(collective: Collective) -> Algorithm {
+    use Algorithm as A;
+    use Collective as C;
+    match collective {
+        C::Broadcast | C::Reduce | C::Allreduce | C::Allgather | C::ReduceScatter => A::Ring,
+        C::Gather | C::Scatter | C::Scan => A::Linear,
+        C::Alltoall => A::Pairwise,
+        C::Barrier => A::Dissemination,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Selection of input files: one file, a folder or pattern, a list, or the members of an archive.
 
 use super::entries::LIMITS;
+use super::formats::Format;
 use super::{live, profiles, tar};
 use crate::ObserveError;
 use crate::text::Text;
@@ -107,7 +108,7 @@ pub(super) fn nothing_known(source: &str) -> InputError {
     InputError::new(
         source,
         "no file of a rank",
-        "*.prof or *.hbr files, IPM, TAU or mpitrace profiles, or a trace's files",
+        "*.prof or *.hbr files, IPM, TAU or mpitrace profiles, files of PyTorch or NCCL, or a trace's files",
     )
     .hint("traces are SimGrid's, DUMPI text, GOAL or Chakra's")
 }
@@ -121,14 +122,20 @@ fn unpack(text: Text) -> Result<(Vec<Text>, bool), ObserveError> {
             .any(|m| ending(Path::new(m.file())).is_some());
         members.retain(|m| match ranks {
             true => ending(Path::new(m.file())).is_some(),
-            false => !m.is_binary() || trace::Format::of(m).is_some(),
+            false => {
+                !m.is_binary() || trace::Format::of(m).is_some() || Format::of_whole(m).is_some()
+            }
         });
         if members.is_empty() {
             return Err(nothing_known(text.file()).into());
         }
         return Ok((members, !ranks));
     }
-    let known = || profiles::sparse(&text).is_some() || trace::Format::of(&text).is_some();
+    let known = || {
+        profiles::sparse(&text).is_some()
+            || trace::Format::of(&text).is_some()
+            || Format::of_whole(&text).is_some()
+    };
     if text.is_binary() && !known() {
         return Err(text
             .error(
@@ -151,7 +158,9 @@ fn ending(path: &Path) -> Option<&'static str> {
 }
 
 /// Extensions of other tools' rank files, besides none.
-const OTHER_FILES: [&str; 8] = ["txt", "trace", "ti", "dumpi", "goal", "xml", "et", "json"];
+const OTHER_FILES: [&str; 11] = [
+    "txt", "trace", "ti", "dumpi", "goal", "xml", "et", "json", "log", "pickle", "pkl",
+];
 
 /// Whether a name may be that of a trace or profile, compressed or not.
 fn may_be_of_rank(path: &Path) -> bool {

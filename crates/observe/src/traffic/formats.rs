@@ -2,7 +2,7 @@
 
 use super::{
     content_lines, dense, edges, fields, is_comment, line_of, matrix_market, metis, prof, profiles,
-    qaplib, record, scotch,
+    qaplib, record, scotch, training,
 };
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -20,6 +20,8 @@ pub(super) struct Format {
 
 /// Way to recognise a format; the kinds are tried in this order, and within a kind the first row wins.
 enum Recognise {
+    /// A whole file, which may be binary.
+    Whole(fn(&Text) -> bool),
     /// A zero byte.
     Binary,
     /// A line up to and including the first that is not a comment.
@@ -38,13 +40,47 @@ enum Read {
     Ranks(fn(&str, &[Text]) -> Result<Traffic, ObserveError>),
     /// The files of all ranks, with collective calls that are expanded by rules.
     Calls(fn(&str, &[Text], &Algorithms) -> Result<Traffic, ObserveError>),
+    /// The files of all processes, read one after the other, with collective calls.
+    Processes(fn(&str, Texts<'_>, &Algorithms) -> Result<Traffic, ObserveError>),
     /// None: the format has no receivers.
     Refused(fn(&Text) -> ObserveError),
 }
 
+use super::training::Texts;
+
 const PAGE: &str = "formats/traffic.md";
 
 const TABLE: &[Format] = &[
+    Format {
+        known: known(
+            "PyTorch profiler (Kineto)",
+            "collectives and messages by group, one file per rank",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::Whole(training::is_kineto),
+        read: Read::Processes(training::kineto),
+    },
+    Format {
+        known: known(
+            "PyTorch flight recorder",
+            "the last collectives and messages by group, JSON or pickle, one file per rank",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::Whole(training::is_flight),
+        read: Read::Processes(training::flight),
+    },
+    Format {
+        known: known(
+            "NCCL Inspector",
+            "collectives and messages by communicator, one file per process",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::Whole(training::is_inspector),
+        read: Read::Processes(training::inspector),
+    },
     Format {
         known: known(
             "mpitrace send_bytes.sparse",
@@ -229,8 +265,17 @@ impl Format {
         })
     }
 
+    /// Formats that are recognised by the whole file.
+    pub(super) fn of_whole(text: &Text) -> Option<&'static Self> {
+        let is = |f: &&Self| matches!(f.recognise, Recognise::Whole(is_this) if is_this(text));
+        TABLE.iter().find(is)
+    }
+
     /// Formats that are named in their first lines.
     pub(super) fn named(text: &Text) -> Option<&'static Self> {
+        if let Some(whole) = Self::of_whole(text) {
+            return Some(whole);
+        }
         if text.is_binary() {
             return TABLE
                 .iter()
@@ -253,33 +298,41 @@ impl Format {
 
     /// Whether every rank has a file of its own.
     pub(super) fn of_ranks(&self) -> bool {
-        matches!(self.read, Read::Ranks(_) | Read::Calls(_))
+        matches!(
+            self.read,
+            Read::Ranks(_) | Read::Calls(_) | Read::Processes(_)
+        )
     }
 
-    /// Reads one file, or the files of all ranks.
+    /// Reads one file, or the files of all ranks: the first and those that follow it.
     ///
     /// # Errors
     /// Errors of the format's reader; `rules` given for a format without collective calls.
     pub(super) fn read(
         &self,
         source: &str,
-        texts: &[Text],
+        texts: Texts<'_>,
         rules: Option<&Algorithms>,
     ) -> Result<Traffic, ObserveError> {
+        let own = rules.cloned().unwrap_or_default();
+        if let Read::Processes(read) = self.read {
+            return read(source, texts, &own);
+        }
+        let texts: Vec<Text> = texts.collect::<Result<_, _>>()?;
         let Some(first) = texts.first() else {
             return Err(InputError::new(source, "no files", "files of ranks").into());
         };
         match self.read {
-            Read::Calls(read) => read(source, texts, &rules.cloned().unwrap_or_default()),
+            Read::Calls(read) => read(source, &texts, &own),
             Read::Refused(why) => Err(why(first)),
             _ if rules.is_some() => {
                 let found = format!("{source} with a choice of collectives");
                 let expected = "a record of hopbyte's or a trace, which have collective calls";
                 Err(InputError::new(source, found, expected).into())
             }
-            Read::Ranks(read) => read(source, texts),
+            Read::Ranks(read) => read(source, &texts),
             Read::One(read) if texts.len() == 1 => read(first),
-            Read::One(_) => Err(first
+            _ => Err(first
                 .error(
                     line_of(first),
                     "a file of a rank, as one of several files",

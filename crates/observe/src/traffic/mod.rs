@@ -21,6 +21,7 @@ mod record;
 mod scotch;
 mod spmv;
 mod tar;
+mod training;
 
 use crate::ObserveError;
 use crate::text::Text;
@@ -86,15 +87,11 @@ fn read_files(
         if mixed && named.is_none_or(|format| !format.of_ranks()) {
             continue;
         }
-        let mut texts = vec![first];
-        for text in files {
-            let text = text?;
-            let same = |f: &Format| named.is_some_and(|n| n.known == f.known);
-            if !mixed || Format::named(&text).is_some_and(same) {
-                texts.push(text);
-            }
-        }
-        return Format::of(&texts[0])?.read(source, &texts, rules);
+        let format = Format::of(&first)?;
+        let same = |t: &Text| Format::named(t).is_some_and(|f| f.known == format.known);
+        let rest = files.filter(|t| !mixed || t.as_ref().map_or(true, same));
+        let mut texts = std::iter::once(Ok(first)).chain(rest);
+        return format.read(source, &mut texts, rules);
     }
     Err(files::nothing_known(source).into())
 }

@@ -155,7 +155,9 @@ fn prof(files: &[(&str, &str)]) -> Result<Traffic, String> {
         .map(|(name, content)| Text::from_bytes(*name, content.as_bytes(), LIMITS).unwrap())
         .collect();
     let format = Format::of(&texts[0]).map_err(|e| e.to_string())?;
-    format.read("run", &texts, None).map_err(|e| e.to_string())
+    format
+        .read("run", &mut texts.into_iter().map(Ok), None)
+        .map_err(|e| e.to_string())
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! nodes are those of the file, in the order of first mention, with one slot for every rank on them.
 
 mod launchers;
+mod nccl;
 mod nodes;
 mod places;
 mod training;
@@ -103,6 +104,26 @@ const TABLE: &[Format] = &[
     },
     Format {
         known: known(
+            "NCCL log",
+            "`NCCL_DEBUG=INFO` of all ranks in one file: host and GPU of each",
+            PAGE,
+            "placement",
+        ),
+        recognise: |text, _| nccl::is_log(text),
+        read: Read::Places(nccl::log),
+    },
+    Format {
+        known: known(
+            "nccl-tests",
+            "output of nccl-tests: host and GPU of each rank in its header",
+            PAGE,
+            "placement",
+        ),
+        recognise: |text, _| nccl::is_table(text),
+        read: Read::Places(nccl::table),
+    },
+    Format {
+        known: known(
             "json",
             "hopbyte's own: output of `map --json` and `apply --emit json`",
             PAGE,
@@ -180,7 +201,9 @@ pub fn format(text: &Text) -> Result<Known, InputError> {
 
 impl Format {
     fn of(text: &Text) -> Result<&'static Self, InputError> {
-        let first = content_lines(text).next();
+        // A table of nccl-tests may end with its header, which is in comments.
+        let table = || text.lines().next().filter(|_| nccl::is_table(text));
+        let first = content_lines(text).next().or_else(table);
         let found = first.and_then(|first| TABLE.iter().find(|f| (f.recognise)(text, first)));
         found.ok_or_else(|| {
             text.error("nothing", "a placement")

@@ -207,3 +207,40 @@ fn ranks_on_hosts_with_several_gpus_take_them_in_order() {
     let said = "p: found 9 ranks on h5, expected at most 8, one for each GPU";
     assert_eq!(refused, said);
 }
+
+#[test]
+fn nccl_says_where_its_ranks_run() {
+    let fabric = machine();
+    let line = |rank: u32, of: u32, host: &str, id: &str| {
+        format!(
+            "{host}:8{rank}:9 [0] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank} nranks {of} cudaDev 0 nvmlDev {rank} busId 7000 {id}- Init COMPLETE\n"
+        )
+    };
+    let world = [
+        line(1, 2, "nid00003", "commId 0x1 "),
+        line(0, 2, "nid00005", "commId 0x1 "),
+    ]
+    .concat();
+    let pair = line(0, 1, "nid00003", "commId 0x2 ");
+    let nids = |placed: Placed| -> Vec<u32> {
+        let rank = |r| fabric.node(placed.placement.node(r)).nid.unwrap();
+        (0..2).map(rank).collect()
+    };
+    let log = format!("some text of the job\n{pair}{world}{world}");
+    assert_eq!(nids(read(&log, None).unwrap()), [5, 3]);
+    // Versions before 2.18 name no communicator.
+    let old = [line(1, 2, "nid00003", ""), line(0, 2, "nid00005", "")].concat();
+    assert_eq!(nids(read(&old, None).unwrap()), [5, 3]);
+    let error = read(&line(0, 2, "nid00003", ""), None).unwrap_err();
+    assert!(error.contains("1 of 2 ranks"), "{error}");
+    let error = read(&(world + &line(1, 2, "nid00005", "commId 0x1 ")), None).unwrap_err();
+    assert!(error.contains("several jobs"), "{error}");
+    let error = read("a:1:2 [0] NCCL INFO Bootstrap : Using eth0\n", None).unwrap_err();
+    assert!(error.contains("NCCL_DEBUG=INFO"), "{error}");
+    let table = "#  Rank  0 Pid 81 on nid00005 device  0 [0x07] A100\n#  Rank  1 Group  0 Pid 82 on nid00003 device 0 [0x0f] A100\n";
+    assert_eq!(
+        nids(read(&format!("{table} 8 2 float\n"), None).unwrap()),
+        [5, 3]
+    );
+    assert_eq!(nids(read(table, None).unwrap()), [5, 3], "the header alone");
+}

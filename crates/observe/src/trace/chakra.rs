@@ -1,7 +1,7 @@
 //! Execution traces of Chakra (`mlcommons/chakra`, `schema/protobuf/et_def.proto`): one file `NAME.RANK.et` a rank.
 //!
-//! A file is a sequence of protobuf messages, each after its length: `GlobalMetadata`, then the nodes of a graph. Groups of
-//! ranks are in a JSON file beside them, `{"NAME": [RANK, …]}` (ASTRA-sim's `--comm-group-configuration`); collectives
+//! A file is a sequence of protobuf messages, each after its length: `GlobalMetadata`, then the nodes of a graph; or the
+//! same nodes as JSON, `NAME.RANK.json` with a list `workload_graph` (`chakra_json.rs`). Groups of ranks are in a JSON file beside them, `{"NAME": [RANK, …]}` (ASTRA-sim's `--comm-group-configuration`); collectives
 //! without `pg_name` are of all ranks. Sizes (`comm_size`, bytes) are those of ASTRA-sim (`Ring.cc`, `AllToAll.cc`): the
 //! vector of an all-reduce, broadcast or reduce, the input of a rank of all others.
 //!
@@ -18,6 +18,9 @@ use hopbyte_fabric::{InputError, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
+#[path = "chakra_json.rs"]
+mod json;
+
 /// Highest rank that a file name may have.
 const MOST_RANKS: u32 = 1 << 24;
 
@@ -31,8 +34,9 @@ pub(super) fn is(text: &Text) -> bool {
         })
     };
     let first = || Messages::of(text).next()?.ok();
-    let named = rank_of(text.file()).is_some();
+    let named = rank_of(text.file()).is_some() && !text.file().contains(".json");
     ((named || text.is_binary()) && first().is_some_and(|m| metadata(m.1)))
+        || json::is(text)
         || groups_in(text).is_some()
 }
 
@@ -40,7 +44,10 @@ pub(super) fn is(text: &Text) -> bool {
 fn rank_of(name: &str) -> Option<u32> {
     let name = name.strip_suffix(".gz").unwrap_or(name);
     let name = name.strip_suffix(".zst").unwrap_or(name);
-    let (_, rank) = name.strip_suffix(".et")?.rsplit_once('.')?;
+    let stem = name
+        .strip_suffix(".et")
+        .or_else(|| name.strip_suffix(".json"))?;
+    let (_, rank) = stem.rsplit_once('.')?;
     rank.parse().ok().filter(|&r| r < MOST_RANKS)
 }
 
@@ -66,7 +73,10 @@ pub(super) fn read(source: &str, texts: super::Texts<'_>) -> Result<Trace, Obser
             }
             continue;
         }
-        let nodes = nodes(&text)?;
+        let nodes = match json::is(&text) {
+            true => json::nodes(&text)?,
+            false => nodes(&text)?,
+        };
         let Some(rank) = rank_of(text.file()) else {
             return Err(text.error("no rank", "a name such as NAME.0.et").into());
         };
@@ -137,8 +147,6 @@ const COLLECTIVE: u64 = 7;
 #[derive(Default)]
 struct Node {
     id: u64,
-    /// Its first byte in the file, for errors.
-    at: usize,
     kind: u64,
     after: Vec<u64>,
     micros: u64,
@@ -167,7 +175,7 @@ fn nodes(text: &Text) -> Result<Vec<Node>, InputError> {
             let found = format!("{found} in the node at byte {at}");
             text.error(found, "a node of et_def.proto")
         };
-        let node = Node::of(at, message).map_err(wrong)?;
+        let node = Node::of(message).map_err(wrong)?;
         if !(1..=COLLECTIVE).contains(&node.kind) {
             return Err(wrong(&format!("node type {}", node.kind)));
         }
@@ -180,11 +188,8 @@ fn nodes(text: &Text) -> Result<Vec<Node>, InputError> {
 }
 
 impl Node {
-    fn of(at: usize, message: &[u8]) -> Result<Self, &'static str> {
-        let mut node = Self {
-            at,
-            ..Self::default()
-        };
+    fn of(message: &[u8]) -> Result<Self, &'static str> {
+        let mut node = Self::default();
         for field in Fields(message) {
             match field.ok_or("a broken field")? {
                 (1, Value::Number(id)) => node.id = id,
@@ -269,7 +274,10 @@ impl Node {
                     .ok_or_else(|| format!("group '{}' in node {}", self.group, self.id))?;
                 let members = &groups.members[group as usize];
                 if !members.contains(&rank) {
-                    return Err(format!("group '{}', without rank {rank}", self.group));
+                    return Err(format!(
+                        "group '{}' in node {}, without rank {rank}",
+                        self.group, self.id
+                    ));
                 }
                 let kind = number(self.comm_type, "comm_type")?;
                 let (kind, share) = collective(kind, members.len())
@@ -322,15 +330,12 @@ fn rank_trace(
     nodes: &[Node],
     (groups, in_turn): (&mut Groups, bool),
 ) -> Result<RankTrace, InputError> {
-    let wrong = |node: &Node, found: String, expected: &str| {
-        let found = format!("{found} (at byte {})", node.at);
-        InputError::new(file, found, expected)
-    };
+    let wrong = |found: String, expected: &str| InputError::new(file, found, expected);
     let mut number: HashMap<u64, u32> = HashMap::new();
     for (at, node) in (0u32..).zip(nodes) {
         if number.insert(node.id, at).is_some() {
             let found = format!("node {} again", node.id);
-            return Err(wrong(node, found, "one node for each id"));
+            return Err(wrong(found, "one node for each id"));
         }
     }
     let mut calls = Vec::with_capacity(nodes.len());
@@ -338,15 +343,11 @@ fn rank_trace(
     for (later, node) in (0u32..).zip(nodes) {
         let call = node.call((rank, world), groups);
         let expected = "known groups, ranks and operations with their attributes";
-        calls.push(call.map_err(|found| wrong(node, found, expected))?);
+        calls.push(call.map_err(|found| wrong(found, expected))?);
         for id in &node.after {
             let Some(&earlier) = number.get(id).filter(|&&e| e != later) else {
                 let found = format!("node {} after node {id}", node.id);
-                return Err(wrong(
-                    node,
-                    found,
-                    "dependencies on other nodes of the file",
-                ));
+                return Err(wrong(found, "dependencies on other nodes of the file"));
             };
             order.push(Dependency {
                 later,

@@ -74,6 +74,55 @@ COLLECTIVES = {
 }
 
 
+SEND_TRACE = "hopbyte_trace_send(comm, dest, tag, {count}, {datatype}, {request});"
+BOTH_TRACE = "hopbyte_trace_both(comm, dest, sendtag, {count}, {datatype}, source, recvtag);"
+PERSIST_TRACE = "hopbyte_trace_persistent({op}, comm, {peer}, tag, {count}, {datatype}, request);"
+
+
+def traces() -> dict[str, str]:
+    """The statement that adds a call to the trace, by function; {0}, {1}, … are its parameters. Collectives are added
+    where they are counted."""
+    table: dict[str, str] = {}
+    for name in SENDS:
+        if name.lower().endswith("sendrecv"):
+            table[name] = BOTH_TRACE.format(count="sendcount", datatype="sendtype")
+        elif "endrecv" in name:
+            table[name] = BOTH_TRACE.format(count="count", datatype="datatype")
+        else:
+            request = "request" if name.startswith("I") else "NULL"
+            table[name] = SEND_TRACE.format(count="count", datatype="datatype", request=request)
+    for name, arguments in PERSISTENT_SENDS.items():
+        count = arguments.split(", ")[2]
+        table[name] = PERSIST_TRACE.format(op="TRACE_SEND", peer="dest", count=count, datatype="datatype")
+    for name in NO_SENDS:
+        peer = "source" if name == "Recv_init" else "{4}"
+        table[name] = PERSIST_TRACE.format(op="TRACE_RECEIVE", peer=peer, count="0", datatype="MPI_DATATYPE_NULL")
+    return table
+
+
+# Receiving and completion: (statement before the call, statement after it, whether the call only waited). {0}, {1}, …
+# are the parameters. Their time is counted; the messages are in the sender's file.
+ONE_BEFORE, MANY_BEFORE = "hopbyte_trace_before(1, {0});", "hopbyte_trace_before({0}, {1});"
+SOME_AFTER = "for (int i = 0; i < *{2}; i++) hopbyte_trace_done({3}[i]);"
+TIMED = {
+    "Recv": ("", "hopbyte_trace_receive(comm, source, tag, status, NULL);", ""),
+    "Irecv": ("", "hopbyte_trace_receive(comm, source, tag, NULL, request);", ""),
+    "Mrecv": ("", "hopbyte_trace_matched_receive(NULL);", ""),
+    "Imrecv": ("", "hopbyte_trace_matched_receive(request);", ""),
+    "Probe": ("", "", "true"),
+    "Iprobe": ("", "", "true"),
+    "Mprobe": ("", "hopbyte_trace_matched(comm, status, source, tag);", "true"),
+    "Improbe": ("", "if (*flag) hopbyte_trace_matched(comm, status, source, tag);", "true"),
+    "Wait": (ONE_BEFORE, "hopbyte_trace_done(0);", ""),
+    "Waitall": (MANY_BEFORE, "hopbyte_trace_done_all({0});", ""),
+    "Waitany": (MANY_BEFORE, "hopbyte_trace_done(*{2});", ""),
+    "Waitsome": (MANY_BEFORE, SOME_AFTER, ""),
+    "Test": (ONE_BEFORE, "if (*{1}) hopbyte_trace_done(0);", "!*{1}"),
+    "Testall": (MANY_BEFORE, "if (*{2}) hopbyte_trace_done_all({0});", "!*{2}"),
+    "Testany": (MANY_BEFORE, "if (*{3}) hopbyte_trace_done(*{2});", "!*{3}"),
+    "Testsome": (MANY_BEFORE, SOME_AFTER, "*{2} <= 0"),
+}
+
 # Counted at every start: their requests must be known, so that a start of any other request is noticed.
 NO_SENDS = {"Recv_init", "Precv_init"}
 
@@ -98,12 +147,12 @@ WATCHED = {
 # Functions of the standard without a wrapper, by name without MPI_ and `_c`: (pattern, reason).
 NOT_WRAPPED = (
     (
-        r"(I|M|Im)?[Rr]ecv|(I|M|Im)?[Pp]robe|Get_count|Get_elements(_x)?",
+        r"Get_count|Get_elements(_x)?",
         "receiving: the message is in the sender's file",
     ),
     (
         (
-            r"Wait(all|any|some)?|Test(all|any|some)?|Cancel|Test_cancelled|Request_get_status(_all|_any|_some)?|"
+            r"Cancel|Test_cancelled|Request_get_status(_all|_any|_some)?|"
             r"Pready(_list|_range)?|Parrived|Grequest_\w+"
         ),
         "completion of an operation that was counted when it was started",
@@ -153,30 +202,64 @@ NOT_WRAPPED = (
 
 def why_not(name: str) -> str | None:
     """The reason why a function has no wrapper; None if it is counted, watched or unknown."""
-    if name in hooks() or name in WATCHED:
-        return None
     bare = name.removesuffix("_c")
-    if bare in hooks() or bare in WATCHED:
+    if any(each in table for each in (name, bare) for table in (hooks(), WATCHED, TIMED)):
         return None
     return next((reason for pattern, reason in NOT_WRAPPED if re.fullmatch(pattern, bare)), None)
 
 
-def wrapper(function: Function, hook: str) -> str:
-    """A wrapper that runs `hook` after the call has succeeded, unless the MPI library itself is calling. Persistent
-    operations that are created while recording pauses may be started later."""
-    call = f"{function.next}{function.call()}"
-    when = "hopbyte_recorder.begun" if function.name.endswith(("_init", "_init_c")) else "hopbyte_recording()"
-    return function.definition(f"""{{
+def filled(statement: str, function: Function) -> str:
+    """A statement with the parameters of a function in place of {0}, {1}, …"""
+    for number, parameter in enumerate(function.parameters):
+        statement = statement.replace(f"{{{number}}}", parameter.name)
+    return statement
+
+
+class Wrappers:
+    """Definitions of wrappers, and the numbers of their functions."""
+
+    def __init__(self) -> None:
+        """The first two functions are wrapped by hand."""
+        self.names = ["MPI_Start", "MPI_Startall"]
+
+    def define(self, function: Function, hook: str, trace: str = "", before: str = "", vain: str = "") -> str:
+        """A wrapper that times the call and runs `hook` after it has succeeded, unless the MPI library itself is
+        calling; `trace` and `before` only where the program is traced, and `vain` tells calls that only waited.
+        Persistent operations that are created while recording pauses may be started later."""
+        call = f"{function.next}{function.call()}"
+        when = "hopbyte_recorder.begun" if function.name.endswith(("_init", "_init_c")) else "hopbyte_recording()"
+        number = len(self.names)
+        self.names.append(f"{function.prefix}_{function.name}")
+        prepare = f"if (hopbyte_tracing) {{ {filled(before, function)} }}" if before else ""
+        wait = f"if ({filled(vain, function)}) hopbyte_trace_poll(begun, ended); else" if vain else ""
+        return function.definition(f"""{{
     if (hopbyte_depth || !{when})
         return {call};
     hopbyte_depth++;
+    {prepare}
+    uint64_t begun = hopbyte_clock();
     int rc = {call};
+    uint64_t ended = hopbyte_clock();
+    hopbyte_call_count_time({number}, begun, ended);
+    if (__builtin_expect(hopbyte_tracing, 0)) {{
+        {wait} hopbyte_trace_time(begun, ended);
+        if (rc == MPI_SUCCESS) {{ {filled(trace, function)} }}
+    }}
     if (__builtin_expect(rc == MPI_SUCCESS, 1))
-        {hook}
+        {{ {hook} }}
     hopbyte_depth--;
     return rc;
 }}
 """)
+
+    def table(self) -> str:
+        """The names, by number."""
+        names = "".join(f'    "{name}",\n' for name in self.names)
+        return (
+            f"const char *const hopbyte_call_names[] = {{\n{names}}};\n"
+            f"const int hopbyte_call_count = {len(self.names)};\n"
+            f'_Static_assert({len(self.names)} <= CALLS_MAX, "too many functions");\n'
+        )
 
 
 def unknown(function: Function) -> str:
@@ -222,22 +305,27 @@ def generate(functions: dict[str, Function]) -> str:
     """The C source of all wrappers: of the standard's functions, whether the header declares them or not, of their
     extensions before they were standard, and of functions that the recorder does not know."""
     parts = ['#include "record.h"\n']
+    wrappers = Wrappers()
     everything = complete(functions)
-    counted = hooks()
+    counted, traced = hooks(), traces()
     for name, hook in counted.items():
         for variant in (name, f"{name}_c"):
             if variant in everything:
-                parts.append(wrapper(everything[variant], hook))
+                parts.append(wrappers.define(everything[variant], hook, traced.get(name, "")))
+    for name, (before, after, vain) in TIMED.items():
+        for variant in (name, f"{name}_c"):
+            if variant in everything:
+                parts.append(wrappers.define(everything[variant], "", after, before, vain))
     for name in (
         name for name in counted if name.endswith("_init") and name not in {*PERSISTENT_SENDS, *NO_SENDS}
     ):
         if f"MPIX_{name}" not in functions:  # persistent collectives of Open MPI 4
             extension = replace(everything[name], prefix="MPIX", newer=True, declared=False)
-            parts.append(wrapper(extension, counted[name]))
+            parts.append(wrappers.define(extension, counted[name]))
     standard = read_standard()
     for name, function in functions.items():
         bare = name.removesuffix("_c")
         if name not in standard and bare not in counted and sends_data(function):
             hook = counted.get(bare.removeprefix("MPIX_")) or unknown(function)
-            parts.append(wrapper(function, hook))
-    return "\n".join(parts)
+            parts.append(wrappers.define(function, hook))
+    return "\n".join([*parts, wrappers.table()])

@@ -90,15 +90,16 @@ __attribute__((format(printf, 1, 2))) static void line_write(const char *format,
     file.bytes += (uint64_t)length + 1;
 }
 
-/* Variables that select algorithms of collectives, as the launcher passed them on. */
-static void settings_write(void)
+/* The library, and variables that select algorithms of collectives, as the launcher passed them on. */
+void hopbyte_library_write(FILE *out)
 {
+    fprintf(out, "library\t%s\n", file.library);
     for (char **each = environ; each && *each; each++) {
         const char *value = strchr(*each, '=');
         bool ompi = strncmp(*each, "OMPI_MCA_coll", 13) == 0;
         bool mpich = strncmp(*each, "MPIR_CVAR_", 10) == 0 && (strstr(*each, "_ALGORITHM") || strstr(*each, "_MSG_SIZE"));
         if (value && (ompi || mpich) && !strpbrk(value, "\t\n"))
-            line_write("setting\t%.*s\t%s", (int)(value - *each), *each, value + 1);
+            fprintf(out, "setting\t%.*s\t%s\n", (int)(value - *each), *each, value + 1);
     }
 }
 
@@ -117,8 +118,19 @@ static void header_write(void)
     line_write("spawned\t%d", file.spawned);
     line_write("start\t%.6f", file.start);
     line_write("command\t%s", command);
-    line_write("library\t%s", file.library);
-    settings_write();
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (out) {
+        hopbyte_library_write(out);
+        fclose(out);
+    }
+    for (char *line = text; line && *line;) {
+        char *end = strchr(line, '\n');
+        line_write("%.*s", (int)(end - line), line);
+        line = end + 1;
+    }
+    free(text);
 }
 
 void hopbyte_file_init(bool spawned)
@@ -148,6 +160,14 @@ void hopbyte_file_init(bool spawned)
     }
     hopbyte_live_init(live);
     header_write();
+}
+
+const char *hopbyte_file_stem(void)
+{
+    static char stem[PATH_MAX];
+    snprintf(stem, sizeof stem, "%s", file.final);
+    stem[strlen(stem) - strlen(".hbr")] = 0;
+    return stem;
 }
 
 uint64_t hopbyte_file_flush(void)
@@ -182,16 +202,26 @@ static void ranks_write(FILE *out, const struct hopbyte_group *g)
 }
 
 /* Only a group's first member lists the members; a list in every file would be redundant. */
+void hopbyte_group_write(FILE *out, const struct hopbyte_group *g)
+{
+    fprintf(out, "group\t%016" PRIx64 "\t%d\t", g->id, g->size);
+    if ((g->me == 0 || g->me == RANK_OUTSIDE) && g->size)
+        ranks_write(out, g);
+    else
+        fputc('-', out);
+}
+
 static void group_write(const struct hopbyte_group *g)
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = g->me == 0 || g->me == RANK_OUTSIDE ? open_memstream(&text, &size) : NULL;
+    FILE *out = open_memstream(&text, &size);
     if (out) {
-        ranks_write(out, g);
+        hopbyte_group_write(out, g);
         fclose(out);
     }
-    line_write("group\t%016" PRIx64 "\t%d\t%s", g->id, g->size, text && *text ? text : "-");
+    if (text)
+        line_write("%s", text);
     free(text);
 }
 
@@ -275,13 +305,38 @@ void hopbyte_unknown(const char *name, const char *reason)
     hopbyte_unlock();
 }
 
-static void trailer_write(const char *ended)
+void hopbyte_file_call(int call)
 {
+    if (!file.stream)
+        return;
+    line_write("call\t%d\t%s", call, hopbyte_call_names[call]);
+    struct hopbyte_live_state state = hopbyte_live_state();
+    state.text = hopbyte_file_flush();
+    hopbyte_live_commit(state);
+}
+
+static void times_write(void)
+{
+    double tick = hopbyte_tick_seconds();
     for (int i = 0; i < hopbyte_phase_count(); i++) {
         uint64_t entries;
         double seconds = hopbyte_phase_seconds(i, &entries);
-        line_write("time\t%d\t%.6f\t%" PRIu64, i, seconds, entries);
+        line_write("time\t%d\t%.6f\t%" PRIu64 "\t%.6f", i, seconds, entries,
+                   tick * (double)hopbyte_phase_ticks[i]);
     }
+    for (int i = 0; i < hopbyte_call_count; i++)
+        if (hopbyte_call_times[i].calls)
+            line_write("mpi\t%s\t%" PRIu64 "\t%.6f", hopbyte_call_names[i], hopbyte_call_times[i].calls,
+                       tick * (double)hopbyte_call_times[i].ticks);
+    char *order = hopbyte_phase_order();
+    if (order)
+        line_write("order\t%s", order);
+    free(order);
+}
+
+static void trailer_write(const char *ended)
+{
+    times_write();
     if (hopbyte_live->rounded)
         line_write("rounded\t%" PRIu64, hopbyte_live->rounded);
     line_write("cpu\t%d", sched_getcpu());

@@ -26,6 +26,7 @@ static void record_leave(void)
     hopbyte_recorder.on = hopbyte_recorder.begun = false;
     hopbyte_table_leave();
     hopbyte_phases_leave();
+    hopbyte_trace_leave();
     hopbyte_file_leave();
 }
 
@@ -38,7 +39,7 @@ static void record_begin(MPI_Group world, bool spawned)
     state.ipm = style && strcmp(style, "ipm") == 0;
     hopbyte_groups_init(world);
     hopbyte_file_init(spawned);
-    if (!hopbyte_table_init() || !hopbyte_phases_init()) {
+    if (!hopbyte_table_init() || !hopbyte_times_init() || !hopbyte_phases_init() || !hopbyte_trace_init()) {
         hopbyte_say("out of memory at the start (rank %d); nothing is recorded", hopbyte_recorder.rank);
         state.ended = true;
         return;
@@ -70,6 +71,7 @@ static void record_end(const char *ended)
     hopbyte_recorder.begun = false;
     __atomic_store_n(&hopbyte_recorder.on, false, __ATOMIC_RELAXED);
     hopbyte_lock();
+    hopbyte_trace_write(ended);
     hopbyte_file_finish(ended);
     hopbyte_unlock();
 }
@@ -164,31 +166,50 @@ HOPBYTE_DEFINE(int, Pcontrol, (const int level, ...))
     return NEXT(Pcontrol)(level, name);
 }
 
+static void starts_count(int count, MPI_Request *requests, uint64_t begun, int call)
+{
+    uint64_t ended = hopbyte_clock();
+    hopbyte_call_count_time(call, begun, ended);
+    if (hopbyte_tracing)
+        hopbyte_trace_time(begun, ended);
+    for (int i = 0; i < count; i++) {
+        hopbyte_persistent_start(requests[i]);
+        if (hopbyte_tracing)
+            hopbyte_trace_start(requests[i]);
+    }
+}
+
 HOPBYTE_DEFINE(int, Start, (MPI_Request * request))
 {
-    if (!hopbyte_depth && hopbyte_recording())
-        hopbyte_persistent_start(*request);
+    bool here = !hopbyte_depth && hopbyte_recording();
     hopbyte_depth++;
+    uint64_t begun = hopbyte_clock();
     int rc = NEXT(Start)(request);
+    if (here)
+        starts_count(1, request, begun, CALL_START);
     hopbyte_depth--;
     return rc;
 }
 
 HOPBYTE_DEFINE(int, Startall, (int count, MPI_Request requests[]))
 {
-    if (!hopbyte_depth && hopbyte_recording())
-        for (int i = 0; i < count; i++)
-            hopbyte_persistent_start(requests[i]);
+    bool here = !hopbyte_depth && hopbyte_recording();
     hopbyte_depth++;
+    uint64_t begun = hopbyte_clock();
     int rc = NEXT(Startall)(count, requests);
+    if (here)
+        starts_count(count, requests, begun, CALL_STARTALL);
     hopbyte_depth--;
     return rc;
 }
 
 HOPBYTE_DEFINE(int, Request_free, (MPI_Request * request))
 {
-    if (!hopbyte_depth && request && state.begun)
+    if (!hopbyte_depth && request && state.begun) {
         hopbyte_persistent_free(*request);
+        if (hopbyte_tracing)
+            hopbyte_trace_free(*request);
+    }
     hopbyte_depth++;
     int rc = NEXT(Request_free)(request);
     hopbyte_depth--;

@@ -1,10 +1,10 @@
 /* Phases: the application's innermost region. Regions come from hopbyte_region_begin/end and MPI_Pcontrol. */
+#include "fold.h"
 #include "record.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { DEPTH_MAX = 64, NAME_MAX_BYTES = 1024 };
 
@@ -17,12 +17,8 @@ static size_t path_lengths[DEPTH_MAX];  /* length to truncate to at the end of e
 static int depth;                       /* may exceed DEPTH_MAX: deeper regions count in the last one kept */
 static int control;                     /* phase number set by MPI_Pcontrol, 0 for none */
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+static struct hopbyte_fold order; /* phases as they were entered */
+enum { ORDER_MAX = 1 << 14 };     /* places in it */
 
 static int phase_append(const char *name)
 {
@@ -61,11 +57,15 @@ static int phase_find(const char *name)
 
 static void phase_enter(void)
 {
-    double now = seconds_now();
+    double now = hopbyte_seconds_now();
     hopbyte_lock();
     int to = phase_find(*path ? path : "main");
     times[hopbyte_recorder.phase].seconds += now - hopbyte_live->since;
     times[to].entries++;
+    if (order.nodes < ORDER_MAX)
+        hopbyte_fold_append(&order, (uint32_t)to, 0, 0, 0);
+    else
+        order.failed = true;
     hopbyte_live->since = now;
     hopbyte_live->phase = (uint64_t)to;
     __atomic_store_n(&hopbyte_recorder.phase, (uint32_t)to, __ATOMIC_RELAXED);
@@ -79,7 +79,7 @@ bool hopbyte_phases_init(void)
         times = calloc(PHASES_MAX, sizeof *times);
     if (!times)
         return false;
-    hopbyte_live->since = seconds_now();
+    hopbyte_live->since = hopbyte_seconds_now();
     phase_enter();
     return phase_count > 0;
 }
@@ -87,6 +87,30 @@ bool hopbyte_phases_init(void)
 void hopbyte_phases_leave(void)
 {
     phase_count = 0;
+}
+
+static void order_visit(void *out, const struct hopbyte_fold_node *phase, const char *loop, bool end)
+{
+    if (phase)
+        fprintf(out, "%u ", phase->event);
+    else if (end)
+        fputs(") ", out);
+    else
+        fprintf(out, "(%s: ", loop);
+}
+
+char *hopbyte_phase_order(void)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = order.failed ? NULL : open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    hopbyte_fold_walk(&order, order_visit, out);
+    fclose(out);
+    if (size)
+        text[size - 1] = 0;
+    return text;
 }
 
 int hopbyte_phase_count(void)
@@ -101,7 +125,7 @@ const char *hopbyte_phase_name(int phase)
 
 double hopbyte_phase_seconds(int phase, uint64_t *entries)
 {
-    double running = (uint32_t)phase == hopbyte_recorder.phase ? seconds_now() - hopbyte_live->since : 0;
+    double running = (uint32_t)phase == hopbyte_recorder.phase ? hopbyte_seconds_now() - hopbyte_live->since : 0;
     *entries = times[phase].entries;
     return times[phase].seconds + running;
 }

@@ -208,6 +208,9 @@ struct hopbyte_live {
     struct {
         uint64_t offset, blocks;
     } tallies[LIVE_PIECES]; /* blocks of TALLY_SLOTS items */
+    uint64_t calls;         /* offset of CALLS_MAX struct hopbyte_call_time */
+    uint64_t phase_ticks;   /* offset of PHASES_MAX times in MPI, in ticks */
+    double tick_seconds;    /* duration of a tick */
 };
 #define LIVE_MAGIC "hopbyte-live 1"
 #define LIVE_ORDER UINT64_C(0x0102030405060708)
@@ -222,6 +225,88 @@ _Static_assert(offsetof(struct hopbyte_live, move) == 96 && offsetof(struct hopb
                "readers know these offsets");
 
 extern struct hopbyte_live *hopbyte_live; /* in private memory if there is no file */
+
+/* --- times.c: time in MPI by call and phase --- */
+
+enum { CALLS_MAX = 1024, CALL_START = 0, CALL_STARTALL };
+struct hopbyte_call_time {
+    uint64_t ticks, calls;
+};
+extern bool hopbyte_clock_is_counter;
+extern struct hopbyte_call_time *hopbyte_call_times;
+extern uint64_t *hopbyte_phase_ticks;
+/* Names of the wrapped functions, by number: generated. */
+extern const char *const hopbyte_call_names[];
+extern const int hopbyte_call_count;
+
+bool hopbyte_times_init(void);
+double hopbyte_seconds_now(void);
+/* Duration of a tick of hopbyte_clock, in seconds. */
+double hopbyte_tick_seconds(void);
+void hopbyte_call_first(int call);
+
+static inline uint64_t hopbyte_clock(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(hopbyte_clock_is_counter, 1))
+        return __builtin_ia32_rdtsc();
+#endif
+    return (uint64_t)(hopbyte_seconds_now() * 1e9);
+}
+
+/* Counts a call. Threads may lose single counts to each other: the sums are statistics. */
+static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t ended)
+{
+    struct hopbyte_call_time *time = &hopbyte_call_times[call];
+    uint64_t calls = __atomic_load_n(&time->calls, __ATOMIC_RELAXED) + 1;
+    if (__builtin_expect(!(calls & (calls - 1)), 0)) {
+        if (calls == 1)
+            hopbyte_call_first(call);
+        hopbyte_live->tick_seconds = hopbyte_tick_seconds();
+    }
+    uint64_t *phase = &hopbyte_phase_ticks[__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED)];
+    __atomic_store_n(&time->calls, calls, __ATOMIC_RELAXED);
+    __atomic_store_n(&time->ticks, __atomic_load_n(&time->ticks, __ATOMIC_RELAXED) + (ended - begun),
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(phase, __atomic_load_n(phase, __ATOMIC_RELAXED) + (ended - begun), __ATOMIC_RELAXED);
+}
+
+/* --- trace.c: the program of this rank --- */
+
+extern bool hopbyte_tracing;
+enum hopbyte_trace_op { TRACE_SEND = 1, TRACE_RECEIVE, TRACE_WAIT, TRACE_COLLECTIVE, TRACE_ROW, TRACE_END };
+
+bool hopbyte_trace_init(void);
+/* Time of a call that has ended: taken by its first event, else by the next call's. */
+void hopbyte_trace_time(uint64_t begun, uint64_t ended);
+/* The call only waited, in vain so far: its time is not computation. */
+void hopbyte_trace_poll(uint64_t begun, uint64_t ended);
+void hopbyte_trace_send(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type,
+                        const MPI_Request *request);
+void hopbyte_trace_receive(MPI_Comm comm, int source, int tag, const MPI_Status *status, const MPI_Request *request);
+/* A combined send and receive. */
+void hopbyte_trace_both(MPI_Comm comm, int dest, int send_tag, MPI_Count count, MPI_Datatype type, int source,
+                        int receive_tag);
+/* Found by a matching probe: the receive by message follows. */
+void hopbyte_trace_matched(MPI_Comm comm, const MPI_Status *status, int source, int tag);
+void hopbyte_trace_matched_receive(const MPI_Request *request);
+/* A persistent send or receive, at its creation; and at its start. */
+void hopbyte_trace_persistent(enum hopbyte_trace_op op, MPI_Comm comm, int peer, int tag, MPI_Count count,
+                              MPI_Datatype type, const MPI_Request *request);
+void hopbyte_trace_start(MPI_Request request);
+void hopbyte_trace_free(MPI_Request request);
+/* Requests that the call may complete: before it. `done` and `done_at`: those that it has completed. */
+void hopbyte_trace_before(int count, const MPI_Request *requests);
+void hopbyte_trace_done(int at);
+void hopbyte_trace_done_all(int count);
+/* One contribution of a collective call to the counts. */
+void hopbyte_trace_item(const struct hopbyte_item *item);
+/* Writes the trace; `ended` as in the record, or NULL while the job runs. */
+void hopbyte_trace_write(const char *ended);
+void hopbyte_trace_leave(void);
+
+/* --- live.c, continued --- */
+
 /* Creates the file; without a path, or if that fails, counts stay in private memory. */
 void hopbyte_live_init(const char *path);
 /* Zeroed memory in the file; NULL if there is no file or no space. */
@@ -345,6 +430,8 @@ int hopbyte_phase_count(void);
 const char *hopbyte_phase_name(int phase);
 /* Seconds in a phase so far, and the number of entries. */
 double hopbyte_phase_seconds(int phase, uint64_t *entries);
+/* The phases in order, loops folded, as text; to be freed. */
+char *hopbyte_phase_order(void);
 /* Handles MPI_Pcontrol(level); `name` only under HOPBYTE_RECORD_PCONTROL=ipm. */
 void hopbyte_phases_control(int level, const char *name);
 
@@ -356,6 +443,13 @@ void hopbyte_file_init(bool spawned);
 void hopbyte_file_define(void);
 /* Appends the table to the temporary file and empties it. The table's lock is held. */
 void hopbyte_file_spill(void);
+/* Names a call at its first use. The table's lock is held. */
+void hopbyte_file_call(int call);
+/* Path of the record of this rank, without its extension. */
+const char *hopbyte_file_stem(void);
+/* Lines for the library and its settings. */
+void hopbyte_library_write(FILE *out);
+void hopbyte_group_write(FILE *out, const struct hopbyte_group *g);
 /* Writes out the appended text; the number of valid bytes. */
 uint64_t hopbyte_file_flush(void);
 /* A call that the record does not contain, or not as messages: written at once, the first time for each name. */

@@ -9,6 +9,7 @@ use crate::traffic::{Exchange, Phase, Traffic};
 use std::collections::{BTreeMap, HashMap};
 
 mod called;
+pub mod folded;
 
 pub use called::Called;
 

@@ -43,5 +43,5 @@ pub use fabric::{Machine, MachineFiles, PLAIN, has_open_hosts, is_numbered, read
 pub use placement::{
     Placed, deal, host_list, host_names, parse_node_list, parse_nodes, read_placement,
 };
-pub use trace::read_trace;
+pub use trace::{read_folded, read_trace};
 pub use traffic::read_traffic;

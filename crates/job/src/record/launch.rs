@@ -17,8 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(10);
 /// Interval between looks at a running process.
 const TICK: Duration = Duration::from_millis(20);
+/// The variable that turns the trace on.
+pub const TRACE: &str = "HOPBYTE_RECORD_TRACE";
 /// The recorder's environment variables, passed to the ranks if set.
-const SETTINGS: [&str; 3] = [
+const SETTINGS: [&str; 4] = [
+    TRACE,
     "HOPBYTE_RECORD_TABLE",
     "HOPBYTE_RECORD_PCONTROL",
     "HOPBYTE_RECORD_LIVE",
@@ -178,6 +181,8 @@ pub struct Job {
     pub flavour: Flavour,
     /// The preload library.
     pub library: PathBuf,
+    /// Whether the ranks' programs are recorded in order.
+    pub trace: bool,
 }
 
 impl Job {
@@ -242,6 +247,7 @@ impl Job {
             launcher,
             flavour,
             library: library("record", flavour, libraries)?,
+            trace: false,
         })
     }
 
@@ -279,6 +285,10 @@ impl Job {
                 .iter()
                 .filter_map(|&n| Some((n, std::env::var_os(n)?))),
         );
+        if self.trace {
+            settings.retain(|s| s.0 != TRACE);
+            settings.push((TRACE, "1".into()));
+        }
         let mut command = Command::new(&self.words[0]);
         for (name, value) in settings {
             match self.launcher {

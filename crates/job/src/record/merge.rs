@@ -6,6 +6,7 @@ use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{InputError, Traffic};
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::trace::recorded;
 use hopbyte_observe::traffic::{incomplete, live, unknown};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -88,6 +89,103 @@ pub struct Ranks {
     ranks: BTreeMap<usize, (String, String)>,
     /// Functions with messages that are not in the record, and the reasons, of all ranks.
     unknown: Vec<(String, String)>,
+    times: Sums,
+}
+
+/// Times of all ranks, added up.
+#[derive(Debug, Default)]
+struct Sums {
+    ranks: u64,
+    /// From the first to the last moment of each rank, and its time in MPI.
+    seconds: f64,
+    mpi: Vec<f64>,
+    /// Calls and seconds by function.
+    calls: BTreeMap<String, (u64, f64)>,
+    /// Names and order of phases, of the first rank.
+    phases: Vec<String>,
+    order: Option<String>,
+}
+
+impl Sums {
+    /// Adds a rank's `mpi`, `time` and `order` lines; records of older recorders have none.
+    fn add(&mut self, rank: usize, text: &str) {
+        let (mut inside, mut known, mut seconds) = (0.0, false, 0.0);
+        for line in text.lines() {
+            let cells: Vec<&str> = line.split('\t').collect();
+            match cells[..] {
+                ["mpi", name, calls, time, ..] => {
+                    let sum = self.calls.entry(name.to_owned()).or_default();
+                    sum.0 += calls.parse::<u64>().unwrap_or(0);
+                    let time = time.parse::<f64>().unwrap_or(0.0);
+                    sum.1 += time;
+                    inside += time;
+                    known = true;
+                }
+                ["time", _, time, ..] => seconds += time.parse::<f64>().unwrap_or(0.0),
+                ["phase", _, name, ..] if rank == 0 => self.phases.push(name.to_owned()),
+                ["order", order, ..] if rank == 0 => self.order = Some(order.to_owned()),
+                _ => {}
+            }
+        }
+        if known {
+            self.ranks += 1;
+            self.seconds += seconds;
+            self.mpi.push(inside);
+        }
+    }
+
+    fn times(&self) -> Option<Times> {
+        let ranks = self.ranks as f64;
+        if self.ranks == 0 {
+            return None;
+        }
+        let calls = self.calls.iter().map(|(name, &(calls, seconds))| CallTime {
+            name: name.clone(),
+            calls,
+            seconds: seconds / ranks,
+        });
+        let mut calls: Vec<CallTime> = calls.collect();
+        calls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        Some(Times {
+            seconds: self.seconds / ranks,
+            mpi_seconds: self.mpi.iter().sum::<f64>() / ranks,
+            least_mpi_seconds: self.mpi.iter().copied().fold(f64::INFINITY, f64::min),
+            most_mpi_seconds: self.mpi.iter().copied().fold(0.0, f64::max),
+            calls,
+            phase_names: self.phases.clone(),
+            phase_order: self.order.clone(),
+        })
+    }
+}
+
+/// Where the ranks' time went.
+#[derive(Debug, Serialize)]
+pub struct Times {
+    /// From MPI's initialisation to its end, mean over ranks.
+    pub seconds: f64,
+    /// Time in MPI, mean over ranks; the rest is computation.
+    pub mpi_seconds: f64,
+    /// The least of a rank.
+    pub least_mpi_seconds: f64,
+    /// The most of a rank.
+    pub most_mpi_seconds: f64,
+    /// By function, largest first.
+    pub calls: Vec<CallTime>,
+    /// Names of phases, by number.
+    pub phase_names: Vec<String>,
+    /// Numbers of phases as the first rank entered them, loops folded: `0 (90: 1 2 )`. Absent if it was killed.
+    pub phase_order: Option<String>,
+}
+
+/// Time in one function.
+#[derive(Debug, Serialize)]
+pub struct CallTime {
+    /// Name.
+    pub name: String,
+    /// Calls of all ranks.
+    pub calls: u64,
+    /// Mean over ranks.
+    pub seconds: f64,
 }
 
 impl Ranks {
@@ -131,6 +229,7 @@ impl Ranks {
             );
         }
         self.size = size;
+        self.times.add(rank, text);
         let ended = value("ended").unwrap_or("without a last line").to_owned();
         self.ranks.insert(rank, (host.to_owned(), ended));
         let calls = text.lines().filter_map(|l| l.strip_prefix("unknown\t"));
@@ -259,6 +358,13 @@ pub struct Merged {
     pub traffic: PathBuf,
     /// File of the placement.
     pub placement: PathBuf,
+    /// Times; absent in records of older recorders.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
+    /// Whether there is a trace.
+    pub traced: bool,
+    /// What the trace lacks.
+    pub trace_notes: Vec<String>,
 }
 
 /// A rank that did not end by `MPI_Finalize`.
@@ -301,7 +407,14 @@ impl Merged {
         let total = traffic.total();
         let messages =
             |exchange: &hopbyte_fabric::Exchange| exchange.iter().map(|(_, m)| m.messages).sum();
+        let traced = match job.trace {
+            true => recorded::folder(&folder.display().to_string())?,
+            false => None,
+        };
         Ok(Self {
+            times: ranks.times.times(),
+            traced: traced.is_some(),
+            trace_notes: traced.map(|t| t.notes).unwrap_or_default(),
             schema: "hopbyte.record/1",
             flavour: job.flavour.name(),
             ranks: traffic.tasks,

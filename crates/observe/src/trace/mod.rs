@@ -9,6 +9,7 @@ mod allprof;
 mod chakra;
 mod dumpi;
 mod goal;
+pub mod recorded;
 mod requests;
 mod simgrid;
 
@@ -17,6 +18,7 @@ use crate::known::{Known, known, names};
 use crate::text::{Line, Text, decimal};
 use crate::traffic::files::Files;
 use hopbyte_fabric::trace::RankTrace;
+use hopbyte_fabric::trace::folded::Folded;
 use hopbyte_fabric::{InputError, Trace};
 use std::collections::BTreeMap;
 
@@ -29,12 +31,26 @@ const MAX_CALLS: usize = 1 << 28;
 /// # Errors
 /// Files that cannot be read or are not a trace; missing ranks.
 pub fn read_trace(name: &str) -> Result<Trace, ObserveError> {
+    if let Some(folded) = recorded::folder(name)? {
+        return Ok(folded.unfold(MAX_CALLS as u64)?);
+    }
     let mut files = Files::open(name)?;
     match Format::first(&mut files)? {
         Some((format, first)) => format.read(name, first, files),
         None => Err(InputError::new(name, "no trace", names(known_formats()))
             .hint("binary DUMPI and OTF2 are converted first: see the book's page on traffic")
             .into()),
+    }
+}
+
+/// [`read_trace`] with loops folded as they were recorded; a trace of another format has none.
+///
+/// # Errors
+/// As there.
+pub fn read_folded(name: &str) -> Result<Folded, ObserveError> {
+    match recorded::folder(name)? {
+        Some(folded) => Ok(folded),
+        None => Ok(Folded::of(read_trace(name)?)),
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) struct Calls<'a> {
 
 /// The kind of a `K` line as a collective, and whether its blocks differ in size; `None` for kinds that are recorded
 /// pair by pair.
-pub(super) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
+pub(crate) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
     let collective = match name {
         b"barrier" => Collective::Barrier,
         b"bcast" => Collective::Broadcast,

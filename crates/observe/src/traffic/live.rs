@@ -28,6 +28,7 @@ mod at {
     pub const MOVE: usize = 96;
     pub const CAUSE: usize = 176;
     pub const TALLIES: usize = 240;
+    pub const CALLS: usize = TALLIES + 16 * super::PIECES;
 }
 const MAGIC: &[u8; 16] = b"hopbyte-live 1\0\0";
 const ORDER: u64 = 0x0102_0304_0506_0708;
@@ -183,6 +184,17 @@ fn complete(name: &str, bytes: Vec<u8>, text: &Text) -> Result<String, InputErro
 fn definitions(record: &str, start: &str) -> Vec<String> {
     let ids = record.lines().filter_map(|l| l.strip_prefix(start));
     ids.filter_map(|l| Some(l.split('\t').next()?.to_owned()))
+        .collect()
+}
+
+/// Numbers and names of the functions that were called.
+fn definitions_of_calls(record: &str) -> Vec<(usize, String)> {
+    let lines = record.lines().filter_map(|l| l.strip_prefix("call\t"));
+    lines
+        .filter_map(|l| {
+            let (number, name) = l.split_once('\t')?;
+            Some((number.parse().ok().filter(|&n| n < 1024)?, name.to_owned()))
+        })
         .collect()
 }
 
@@ -374,7 +386,20 @@ impl<'a> Counts<'a> {
                 seconds += stopped_monotonic - since;
             }
             let entries = self.number(from.saturating_add(8))?;
-            let _ = writeln!(record, "time\t{phase}\t{seconds:.6}\t{entries}");
+            let _ = write!(record, "time\t{phase}\t{seconds:.6}\t{entries}");
+            if let Some(inside) = self.ticks(at::CALLS + 8, 8 * phase)? {
+                let _ = write!(record, "\t{inside:.6}");
+            }
+            record.push('\n');
+        }
+        let calls = definitions_of_calls(record);
+        for (number, name) in calls {
+            let Some(inside) = self.ticks(at::CALLS, 16 * number)? else {
+                continue;
+            };
+            let calls = usize::try_from(self.number(at::CALLS)?).unwrap_or(usize::MAX);
+            let count = self.number(calls.saturating_add(16 * number + 8))?;
+            let _ = writeln!(record, "mpi\t{name}\t{count}\t{inside:.6}");
         }
         if rounded != 0 {
             let _ = writeln!(record, "rounded\t{rounded}");
@@ -384,6 +409,18 @@ impl<'a> Counts<'a> {
         }
         let _ = writeln!(record, "ended\t{}", self.cause()?);
         Ok(())
+    }
+
+    /// Seconds of the ticks at an offset of the table to which a field of the header points; `None` in files without it.
+    fn ticks(&self, field: usize, offset: usize) -> Result<Option<f64>, InputError> {
+        let table = usize::try_from(self.number(field)?).unwrap_or(usize::MAX);
+        let tick = self.seconds(at::CALLS + 16)?;
+        if table == 0 || !(tick.is_finite() && tick > 0.0) {
+            return Ok(None);
+        }
+        Ok(Some(
+            self.number(table.saturating_add(offset))? as f64 * tick,
+        ))
     }
 
     fn cause(&self) -> Result<String, InputError> {

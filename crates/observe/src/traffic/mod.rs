@@ -5,7 +5,7 @@
 //! An undirected edge carries its weight each way. Invalid numbers (negative, not a number, ranks beyond the
 //! header's) are refused with their line, and sizes are checked before anything is allocated for them.
 
-mod calls;
+pub(crate) mod calls;
 mod dense;
 mod edges;
 mod entries;
@@ -17,7 +17,7 @@ mod metis;
 pub(crate) mod prof;
 mod profiles;
 mod qaplib;
-mod record;
+pub(crate) mod record;
 mod scotch;
 mod spmv;
 mod tar;

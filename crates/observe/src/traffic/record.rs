@@ -280,6 +280,22 @@ fn split(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..i], &bytes[i + 1..]))
 }
 
+/// The name of a group, and its members.
+pub(crate) type Named<'a> = (&'a [u8], Vec<u32>);
+
+/// The name and members of a `group` line of a record or trace; `None` for other lines, groups listed elsewhere, and those
+/// with members of other worlds.
+pub(crate) fn group_members<'a>(
+    text: &Text,
+    line: Line<'a>,
+    tasks: usize,
+) -> Result<Option<Named<'a>>, InputError> {
+    let group = Group::parse(text, line, tasks)?;
+    Ok(group
+        .filter(|g| !g.members.contains(&OUTSIDE))
+        .map(|g| (g.id, g.members)))
+}
+
 /// Adds a rank's `P`, `C` and `R` lines to `phases`, its `K` lines to `calls`.
 fn counts<'a>(
     text: &'a Text,

@@ -32,6 +32,9 @@ pub struct RecordArgs {
     /// a comma list of these (default: as the job's MPI decides)
     #[arg(long, value_name = "RULES")]
     collectives: Option<String>,
+    /// Record the calls of each rank in order too, loops folded
+    #[arg(long)]
+    trace: bool,
     /// The job.
     #[command(flatten)]
     job: JobCommand,
@@ -49,7 +52,8 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
         Some(s) => bail!("--deadline: found {s}, expected seconds above 0"),
         None => None,
     };
-    let job = Job::understand(&args.job.command, args.flavour, args.libraries.as_deref())?;
+    let mut job = Job::understand(&args.job.command, args.flavour, args.libraries.as_deref())?;
+    job.trace = args.trace;
     let rules = args.collectives.as_deref();
     rules.map(Algorithms::parse).transpose()?;
     let folder = merge::new_folder(&args.out)?;
@@ -65,7 +69,14 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
     }
     let record = Merged::write(&job, &ranks, &args.out, rules)?;
     write(&record, out)?;
-    if !(record.complete && ended.is_success()) {
+    for problem in &record.trace_notes {
+        out.talk(problem);
+    }
+    let traced = !args.trace || (record.traced && record.trace_notes.is_empty());
+    if !traced && !record.traced {
+        out.talk("no trace was written".to_owned());
+    }
+    if !(record.complete && traced && ended.is_success()) {
         out.talk(ended.to_string());
         return Ok(Answer::No);
     }
@@ -95,6 +106,7 @@ fn write(record: &Merged, out: &mut Output) -> Result<()> {
         ]);
     }
     out.table(&table)?;
+    write_times(record, out)?;
     for note in &record.notes {
         out.line(format!("# {note}"))?;
     }
@@ -103,5 +115,40 @@ fn write(record: &Merged, out: &mut Output) -> Result<()> {
         record.traffic.display(),
         record.placement.display()
     ))?;
+    if record.traced {
+        let folder = record.traffic.parent().unwrap_or(&record.traffic);
+        out.line(format!(
+            "hopbyte predict {} --fabric … --placement …",
+            folder.display()
+        ))?;
+    }
+    Ok(())
+}
+
+/// Functions listed by their time.
+const LISTED: usize = 6;
+
+fn write_times(record: &Merged, out: &mut Output) -> Result<()> {
+    let Some(times) = &record.times else {
+        return Ok(());
+    };
+    out.line(format!(
+        "# {:.3} s; a rank computes {:.3} s and spends {:.3} s in MPI (mean; {:.3} to {:.3})",
+        times.seconds,
+        times.seconds - times.mpi_seconds,
+        times.mpi_seconds,
+        times.least_mpi_seconds,
+        times.most_mpi_seconds
+    ))?;
+    let mut table = Table::new(&["<call", "calls", "s a rank", "% of MPI"]);
+    for call in times.calls.iter().take(LISTED) {
+        table.row([
+            call.name.clone(),
+            count(call.calls as usize),
+            format!("{:.3}", call.seconds),
+            format!("{:.0}", 100.0 * call.seconds / times.mpi_seconds.max(1e-12)),
+        ]);
+    }
+    out.table(&table)?;
     Ok(())
 }

@@ -1,0 +1,473 @@
+//! Traces with loops folded, and shortened ones that stand for the whole.
+//!
+//! A recorder folds while a job runs, so a loop's calls have mean times and sizes. The sequence of calls is exact: a loop
+//! inside a loop has the number of its iterations for each execution.
+
+use super::{Call, RankTrace, Trace, wrong};
+use crate::error::FabricError;
+
+/// A part of a rank's program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// One call.
+    Call(Call),
+    /// Repeated steps.
+    Loop(Loop),
+    /// A boundary of iterations of a shortened loop: the number of the [`Span`], and of the iteration.
+    Mark(u32, u64),
+}
+
+/// A loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loop {
+    /// Iterations of its executions, in order: (iterations, number of such executions).
+    pub counts: Vec<(u64, u64)>,
+    /// Steps of one iteration.
+    pub body: Vec<Step>,
+}
+
+/// The program of one rank.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct FoldedRank {
+    /// Its steps.
+    pub steps: Vec<Step>,
+    /// Bytes to each member, as in [`RankTrace::rows`].
+    pub rows: Vec<f64>,
+    /// Duration of the recorded run; 0 if unknown.
+    pub seconds: f64,
+    /// Time that it spent in calls; 0 if unknown.
+    pub mpi_seconds: f64,
+}
+
+/// The programs of all ranks of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Folded {
+    /// Source of the trace.
+    pub source: String,
+    /// The program of each rank.
+    pub ranks: Vec<FoldedRank>,
+    /// Members of each group; the first is the world.
+    pub groups: Vec<Vec<u32>>,
+    /// Caveats, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Iterations of a loop that a shortened trace leaves out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// Left-out iterations of each rank.
+    pub skipped: Vec<u64>,
+    /// Executed iterations of each rank.
+    pub kept: Vec<u64>,
+}
+
+/// A trace without most iterations of its loops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shortened {
+    /// What is executed.
+    pub trace: Trace,
+    /// Of each rank, in order: call before which the boundary lies, span, iterations done.
+    pub marks: Vec<Vec<(u32, u32, u64)>>,
+    /// Shortened loops; a loop inside another has a larger number.
+    pub spans: Vec<Span>,
+    /// Calls of the whole trace.
+    pub calls: u64,
+}
+
+/// Iterations of a shortened loop that remain.
+const KEPT: u64 = 12;
+/// Share of a rank's calls below which a loop is not compared with those of other ranks.
+const LIGHT: f64 = 0.02;
+
+impl Folded {
+    /// A trace as it is, without loops.
+    pub fn of(trace: Trace) -> Self {
+        let ranks = trace.ranks.into_iter().map(|rank| FoldedRank {
+            steps: rank.calls.into_iter().map(Step::Call).collect(),
+            rows: rank.rows,
+            ..FoldedRank::default()
+        });
+        Self {
+            source: trace.source,
+            ranks: ranks.collect(),
+            groups: trace.groups,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Calls of all ranks.
+    pub fn calls(&self) -> u64 {
+        self.ranks.iter().map(|r| calls(&r.steps)).sum()
+    }
+
+    /// The trace with every iteration.
+    ///
+    /// # Errors
+    /// More than `most` calls.
+    pub fn unfold(&self, most: u64) -> Result<Trace, FabricError> {
+        Ok(self.unfolded(most)?.trace)
+    }
+
+    fn unfolded(&self, most: u64) -> Result<Shortened, FabricError> {
+        let calls = self.calls();
+        if calls > most {
+            return Err(FabricError::OutOfRange {
+                what: self.source.clone(),
+                found: format!("{calls} calls"),
+                expected: format!("at most {most}"),
+            });
+        }
+        let mut marks = Vec::with_capacity(self.ranks.len());
+        let mut ranks = Vec::with_capacity(self.ranks.len());
+        for (number, rank) in (0u32..).zip(&self.ranks) {
+            let mut out = Out::default();
+            let mut cursors = cursors(&rank.steps);
+            run(&rank.steps, &mut cursors, &mut out).ok_or_else(|| {
+                wrong(
+                    number,
+                    "a loop without its counts",
+                    "a count for each execution",
+                )
+            })?;
+            ranks.push(RankTrace {
+                calls: out.calls,
+                rows: rank.rows.clone(),
+                ..RankTrace::default()
+            });
+            marks.push(out.marks);
+        }
+        let trace = Trace {
+            source: self.source.clone(),
+            ranks,
+            groups: self.groups.clone(),
+        };
+        Ok(Shortened {
+            trace,
+            marks,
+            spans: Vec::new(),
+            calls,
+        })
+    }
+
+    /// A trace of about `aim` calls: loops that all ranks have with as many iterations are cut to a few, from the
+    /// outermost inwards. It has more calls if the ranks' loops differ.
+    ///
+    /// # Errors
+    /// More than `most` calls remain.
+    pub fn shorten(&self, aim: u64, most: u64) -> Result<Shortened, FabricError> {
+        let mut short = self.clone();
+        let mut spans: Vec<Span> = Vec::new();
+        while short.calls() > aim {
+            let Some(chosen) = short.alike() else {
+                if !short.open() {
+                    break;
+                }
+                continue;
+            };
+            for at in 0..chosen.iter().map(Vec::len).max().unwrap_or(0) {
+                let span = short.cut(&chosen, at, spans.len() as u32);
+                spans.extend(span);
+            }
+            short.open();
+        }
+        let mut found = short.unfolded(most)?;
+        found.calls = self.calls();
+        found.spans = spans;
+        Ok(found)
+    }
+
+    /// The long loops of every rank's list, if all ranks with calls have as many.
+    fn alike(&self) -> Option<Vec<Vec<usize>>> {
+        let mut found = Vec::with_capacity(self.ranks.len());
+        let mut expected = None;
+        for rank in &self.ranks {
+            let whole = calls(&rank.steps) as f64;
+            let long = |(_, step): &(usize, &Step)| match step {
+                Step::Loop(l) => iterations(l) > 2 * KEPT && loop_calls(l) as f64 > LIGHT * whole,
+                _ => false,
+            };
+            let list: Vec<usize> = rank
+                .steps
+                .iter()
+                .enumerate()
+                .filter(long)
+                .map(|(i, _)| i)
+                .collect();
+            if whole == 0.0 {
+                found.push(list);
+                continue;
+            }
+            if *expected.get_or_insert(list.len()) != list.len() || list.is_empty() {
+                return None;
+            }
+            found.push(list);
+        }
+        expected.filter(|&n| n > 0)?;
+        Some(found)
+    }
+
+    /// Cuts the loop number `at` of every rank's list: as many iterations are left out in all ranks, or multiples of
+    /// them where a rank's loop is a fraction of the others'.
+    fn cut(&mut self, chosen: &[Vec<usize>], at: usize, number: u32) -> Option<Span> {
+        let counts: Vec<u64> = (self.ranks.iter().zip(chosen))
+            .map(|(rank, list)| match list.get(at).map(|&i| &rank.steps[i]) {
+                Some(Step::Loop(l)) => iterations(l),
+                _ => 0,
+            })
+            .collect();
+        let least = counts.iter().copied().filter(|&c| c > 0).min()?;
+        let cut = least - KEPT;
+        let mut span = Span {
+            skipped: vec![0; counts.len()],
+            kept: vec![0; counts.len()],
+        };
+        for (r, &count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+            let ratio = (count as f64 / least as f64).round() as u64;
+            span.skipped[r] = (cut * ratio).min(count - KEPT);
+            span.kept[r] = count - span.skipped[r];
+            let steps = &mut self.ranks[r].steps;
+            if let Step::Loop(l) = &mut steps[chosen[r][at]] {
+                l.counts = vec![(span.kept[r], 1)];
+                let mut cursor = Cursor {
+                    inner: cursors(&l.body),
+                    ..Cursor::default()
+                };
+                *l = one(l, &mut cursor);
+                l.body.push(Step::Mark(number, 0));
+            }
+        }
+        Some(span)
+    }
+
+    /// Replaces short loops of the lists by their iterations; false if there is none.
+    fn open(&mut self) -> bool {
+        let mut any = false;
+        for rank in &mut self.ranks {
+            let mut list = Vec::with_capacity(rank.steps.len());
+            for step in std::mem::take(&mut rank.steps) {
+                match step {
+                    Step::Loop(l) if iterations(&l) <= 2 * KEPT => {
+                        any = true;
+                        open_loop(&l, &mut list);
+                    }
+                    other => list.push(other),
+                }
+            }
+            rank.steps = list;
+        }
+        any
+    }
+}
+
+/// Iterations of all executions.
+fn iterations(l: &Loop) -> u64 {
+    l.counts.iter().map(|c| c.0.saturating_mul(c.1)).sum()
+}
+
+fn loop_calls(l: &Loop) -> u64 {
+    calls(&[Step::Loop(l.clone())])
+}
+
+/// Calls of some steps. Counts of inner loops are those of all executions already.
+fn calls(steps: &[Step]) -> u64 {
+    fn sum(steps: &[Step], times: u64) -> u64 {
+        let each = |step: &Step| match step {
+            Step::Call(_) => times,
+            Step::Loop(l) => sum(&l.body, iterations(l)),
+            Step::Mark(..) => 0,
+        };
+        steps.iter().map(each).fold(0, u64::saturating_add)
+    }
+    sum(steps, 1)
+}
+
+/// Position in a loop's counts.
+#[derive(Default)]
+struct Cursor {
+    at: usize,
+    used: u64,
+    inner: Vec<Cursor>,
+}
+
+impl Cursor {
+    fn next(&mut self, l: &Loop) -> Option<u64> {
+        let &(count, times) = l.counts.get(self.at)?;
+        self.used += 1;
+        if self.used == times {
+            self.at += 1;
+            self.used = 0;
+        }
+        Some(count)
+    }
+}
+
+fn cursors(steps: &[Step]) -> Vec<Cursor> {
+    let each = |step: &Step| match step {
+        Step::Loop(l) => Cursor {
+            inner: cursors(&l.body),
+            ..Cursor::default()
+        },
+        _ => Cursor::default(),
+    };
+    steps.iter().map(each).collect()
+}
+
+#[derive(Default)]
+struct Out {
+    calls: Vec<Call>,
+    marks: Vec<(u32, u32, u64)>,
+    done: std::collections::HashMap<u32, u64>,
+}
+
+fn run(steps: &[Step], cursors: &mut [Cursor], out: &mut Out) -> Option<()> {
+    for (step, cursor) in steps.iter().zip(cursors) {
+        match step {
+            Step::Call(call) => out.calls.push(*call),
+            Step::Mark(span, _) => {
+                let done = out.done.entry(*span).or_default();
+                *done += 1;
+                out.marks.push((out.calls.len() as u32, *span, *done));
+            }
+            Step::Loop(l) => {
+                for _ in 0..cursor.next(l)? {
+                    run(&l.body, &mut cursor.inner, out)?;
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// The iterations of a loop's first execution, each inner loop with its own count.
+fn open_loop(l: &Loop, list: &mut Vec<Step>) {
+    let mut cursors = cursors(&l.body);
+    for _ in 0..iterations(l) {
+        for (step, cursor) in l.body.iter().zip(&mut cursors) {
+            list.push(match step {
+                Step::Loop(inner) => Step::Loop(one(inner, cursor)),
+                other => other.clone(),
+            });
+        }
+    }
+}
+
+/// One execution of a loop.
+fn one(l: &Loop, cursor: &mut Cursor) -> Loop {
+    let count = cursor.next(l).unwrap_or(0);
+    let mut body = l.body.clone();
+    for (step, inner) in body.iter_mut().zip(&mut cursor.inner) {
+        if let Step::Loop(deep) = step {
+            let parts: Vec<Loop> = (0..count).map(|_| one(deep, inner)).collect();
+            *deep = joined(parts, deep);
+        }
+    }
+    Loop {
+        counts: vec![(count, 1)],
+        body,
+    }
+}
+
+/// Executions of one loop, one after the other.
+fn joined(parts: Vec<Loop>, of: &Loop) -> Loop {
+    let mut counts: Vec<(u64, u64)> = Vec::new();
+    let mut bodies: Vec<Vec<Step>> = Vec::new();
+    for part in parts {
+        for (count, times) in part.counts {
+            match counts.last_mut() {
+                Some(last) if last.0 == count => last.1 += times,
+                _ => counts.push((count, times)),
+            }
+        }
+        bodies.push(part.body);
+    }
+    let mut body = of.body.clone();
+    for (i, step) in body.iter_mut().enumerate() {
+        if let Step::Loop(deep) = step {
+            let inner = bodies.iter().filter_map(|b| match b.get(i) {
+                Some(Step::Loop(l)) => Some(l.clone()),
+                _ => None,
+            });
+            *deep = joined(inner.collect(), deep);
+        }
+    }
+    Loop { counts, body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compute(seconds: f64) -> Step {
+        Step::Call(Call::Compute { seconds })
+    }
+
+    fn folded(steps: Vec<Step>) -> Folded {
+        let rank = FoldedRank {
+            steps,
+            ..FoldedRank::default()
+        };
+        Folded {
+            source: "t".into(),
+            ranks: vec![rank],
+            groups: vec![vec![0]],
+            notes: Vec::new(),
+        }
+    }
+
+    fn seconds(trace: &Trace) -> Vec<f64> {
+        let calls = trace.ranks[0].calls.iter();
+        calls
+            .map(|c| match c {
+                Call::Compute { seconds } => *seconds,
+                _ => f64::NAN,
+            })
+            .collect()
+    }
+
+    fn nested() -> Vec<Step> {
+        let inner = Loop {
+            counts: vec![(1, 1), (2, 2)],
+            body: vec![compute(2.0)],
+        };
+        let outer = Loop {
+            counts: vec![(3, 1)],
+            body: vec![compute(1.0), Step::Loop(inner)],
+        };
+        vec![Step::Loop(outer), compute(9.0)]
+    }
+
+    #[test]
+    fn loops_unfold_with_the_counts_of_each_execution() {
+        let f = folded(nested());
+        assert_eq!(f.calls(), 9);
+        let expected = [1.0, 2.0, 1.0, 2.0, 2.0, 1.0, 2.0, 2.0, 9.0];
+        assert_eq!(seconds(&f.unfold(9).unwrap()), expected);
+        assert!(f.unfold(8).is_err());
+        let mut opened = f.clone();
+        while opened.open() {}
+        assert_eq!(seconds(&opened.unfold(9).unwrap()), expected);
+    }
+
+    #[test]
+    fn shortened_loops_leave_out_what_their_spans_say() {
+        let inner = Loop {
+            counts: vec![(100, 1000)],
+            body: vec![compute(2.0)],
+        };
+        let outer = Loop {
+            counts: vec![(1000, 1)],
+            body: vec![compute(1.0), Step::Loop(inner)],
+        };
+        let f = folded(vec![Step::Loop(outer)]);
+        assert_eq!(f.calls(), 101_000);
+        let short = f.shorten(500, 2000).unwrap();
+        assert_eq!(short.calls, 101_000);
+        assert_eq!(short.spans[0].skipped, [1000 - KEPT]);
+        assert_eq!(short.spans[1].skipped, [100 - KEPT]);
+        assert_eq!(short.spans.len() as u64, 1 + KEPT);
+        assert_eq!(short.trace.ranks[0].calls.len() as u64, KEPT * (1 + KEPT));
+        // The marks of the outer loop are at the ends of its iterations.
+        let outer: Vec<_> = short.marks[0].iter().filter(|m| m.1 == 0).collect();
+        assert_eq!(*outer[1], (2 * (1 + KEPT as u32), 0, 2));
+    }
+}

@@ -1,0 +1,162 @@
+"""The trace of `hopbyte record --trace`: every message in order, folded, on every MPI, whatever ends the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness import ALL, OMPI, Mpi, launch, read_records, run_command
+
+RANKS = 3
+each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
+KINDS = "point+communicators+persistent+regions+bcast+allreduce+alltoallv+gatherv+grid+scan+many"
+
+
+def unfolded(lines: list[list[str]], events: dict[int, list[str]]) -> list[tuple[list[str], float]]:
+    """The events of a program with their bytes, loops unrolled; a loop's counts are used in order."""
+    root: list = []
+    stack = [root]
+    for cells in lines:
+        if cells[0] == "(":
+            counts = []
+            for part in cells[1].split(","):
+                count, _, times = part.partition("*")
+                counts += [int(count)] * int(times or 1)
+            loop: tuple[list[int], list] = (counts, [])
+            stack[-1].append(loop)
+            stack.append(loop[1])
+        elif cells[0] == ")":
+            stack.pop()
+        else:
+            stack[-1].append((events[int(cells[0])], float(cells[3]) if len(cells) > 3 else 0.0))
+    out: list[tuple[list[str], float]] = []
+
+    def run(steps: list) -> None:
+        for first, second in steps:
+            if isinstance(second, float):
+                out.append((first, second))
+            else:
+                for _ in range(first.pop(0)):
+                    run(second)
+
+    run(root)
+    return out
+
+
+def read_trace(path: Path) -> tuple[dict[str, str], list[tuple[list[str], float]]]:
+    """Single lines by their first field, and the events in order."""
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    begin = rows.index(["program"])
+    events = {int(r[1]): r[2:] for r in rows[:begin] if r[0] == "event"}
+    program = [r for r in rows[begin + 1 :] if r[0].isdigit() or r[0] in "()"]
+    return {r[0]: r[1] for r in rows if len(r) == 2}, unfolded(program, events)
+
+
+@each_mpi
+def test_all_messages_are_in_the_trace_and_match(mpi: Mpi, tmp_path: Path) -> None:
+    passed = {"HOPBYTE_RECORD_TRACE": "1", "HOPBYTE_RECORD_DIR": str(tmp_path / "record")}
+    launch(mpi, RANKS, [mpi.build("traffic.c"), KINDS, "20"], tmp_path, environment=passed).ok()
+    records = read_records(tmp_path / "record", RANKS)
+    sent: Counter[tuple[int, int]] = Counter()
+    messages: Counter[tuple[str, int, int]] = Counter()
+    received: Counter[tuple[str, int, int]] = Counter()
+    collectives = Counter()
+    for rank in range(RANKS):
+        lines, events = read_trace(tmp_path / f"record/rank.{rank}.hbt")
+        assert lines["ended"] == "finalize"
+        assert int(lines["events"]) == len(events)
+        open_slots: Counter[str] = Counter()
+        for (op, _, group, peer, tag, slot, kind), size in events:
+            if op == "send":
+                sent[rank, int(peer)] += size
+                messages[group, rank, int(peer)] += 1
+            elif op == "receive":
+                assert int(peer) >= 0 or slot != "-1"
+                received[group, int(peer), rank] += 1
+            elif op == "collective":
+                collectives[rank, kind] += 1
+            if op in {"send", "receive"} and slot != "-1":
+                assert open_slots[slot] == 0, "a slot that is in use"
+                open_slots[slot] += 1
+            if op == "wait":
+                open_slots[slot] -= 1
+                assert open_slots[slot] == 0, "a wait without a request"
+            assert int(tag) >= -1
+    expected: Counter[tuple[int, int]] = Counter()
+    for rank, record in enumerate(records):
+        for (_, to), (size, _) in record.point.items():
+            if to >= 0:
+                expected[rank, to] += size
+    for pair, size in expected.items():
+        assert abs(sent[pair] - size) <= 1e-9 * size + 1e-6, pair
+    assert sum(messages.values()) == sum(received.values())
+    known = {k: n for k, n in received.items() if k[1] >= 0}
+    assert all(messages[k] >= n for k, n in known.items())
+    assert all(n == collectives[0, kind] for (_, kind), n in collectives.items() if kind == "allreduce")
+
+
+@each_mpi
+def test_a_killed_job_leaves_its_trace(mpi: Mpi, tmp_path: Path) -> None:
+    source = tmp_path / "loop.c"
+    source.write_text(
+        """#include <mpi.h>
+#include <unistd.h>
+int main(int c, char **v) {
+    MPI_Init(&c, &v);
+    int r, n; double x = 1, y;
+    MPI_Comm_rank(MPI_COMM_WORLD, &r); MPI_Comm_size(MPI_COMM_WORLD, &n);
+    for (;;) {
+        MPI_Sendrecv(&x, 1, MPI_DOUBLE, (r + 1) % n, 3, &y, 1, MPI_DOUBLE, (r + n - 1) % n, 3, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        usleep(1000);
+    }
+}"""
+    )
+    program = tmp_path / "loop"
+    run_command([mpi.compiler, str(source), "-o", str(program)], tmp_path).ok()
+    environment = {
+        "LD_PRELOAD": str(mpi.library("record")),
+        "HOPBYTE_RECORD_DIR": str(tmp_path / "record"),
+        "HOPBYTE_RECORD_TRACE": "1",
+    }
+    import subprocess
+
+    job = subprocess.Popen([*mpi.command(2, environment, []), str(program)], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        paths = [tmp_path / f"record/rank.{rank}.hbt" for rank in range(2)]
+        while not all(p.exists() for p in paths) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    for path in paths:
+        lines, events = read_trace(path)
+        assert lines["ended"] == "running"
+        assert len(events) >= 256
+        assert path.stat().st_size < 10_000
+
+
+def test_the_command_says_what_it_traced(tmp_path: Path) -> None:
+    from program import hopbyte_binary
+
+    from harness import BUILD
+
+    command = [str(hopbyte_binary()), "record", "--json", "--trace", "--libraries", str(BUILD), "--"]
+    program = [str(OMPI.build("traffic.c")), "point+allreduce", "50"]
+    result = run_command([*command, *OMPI.command(RANKS, {}, []), *program], tmp_path).ok()
+    answer = json.loads(result.out.splitlines()[-1])
+    assert answer["traced"] and answer["trace_notes"] == []
+    times = answer["times"]
+    assert 0 < times["least_mpi_seconds"] <= times["mpi_seconds"] <= times["most_mpi_seconds"] <= times["seconds"]
+    calls = {row["name"]: row["calls"] for row in times["calls"]}
+    assert calls["MPI_Allreduce"] > 0 and calls["MPI_Waitall"] + calls["MPI_Wait"] > 0
+    assert sum(row["seconds"] for row in times["calls"]) == pytest.approx(times["mpi_seconds"], rel=1e-3)
+    assert times["phase_order"].split()[0] == "0"

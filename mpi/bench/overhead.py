@@ -33,7 +33,9 @@ def compile_program(mpi: Mpi) -> Path:
 
 def measure(mpi: Mpi, program: Path, variant: str, threads: bool) -> float:
     """Nanoseconds of the fastest batch of one run."""
-    environment = {"LD_PRELOAD": str(mpi.library("record"))} if variant == "recorded" else {}
+    environment = {"LD_PRELOAD": str(mpi.library("record"))} if variant in {"recorded", "traced"} else {}
+    if variant == "traced":
+        environment["HOPBYTE_RECORD_TRACE"] = "1"
     options = ["--mca", "pml_monitoring_enable", "2"] if variant == "monitored" else []
     with tempfile.TemporaryDirectory() as folder:
         command = [*mpi.command(1, environment, options), str(program), str(BATCHES)]
@@ -44,7 +46,7 @@ def measure(mpi: Mpi, program: Path, variant: str, threads: bool) -> float:
 def compare(mpi: Mpi, threads: bool, rounds: int) -> dict[str, object]:
     """All variants on one MPI; differences are of the smallest batches, with the spread of the rounds."""
     program = compile_program(mpi)
-    variants = ["bare", "recorded", *(["monitored"] if mpi is OMPI else [])]
+    variants = ["bare", "recorded", "traced", *(["monitored"] if mpi is OMPI else [])]
     runs: dict[str, list[float]] = {variant: [] for variant in variants}
     for _ in range(rounds):
         for variant in variants:
@@ -73,7 +75,8 @@ def main() -> None:
             peers = "" if mpi is not OMPI else f", Open MPI monitoring +{row['monitored_extra_ns']} ns"
             print(
                 f"{mpi.name}{' MPI_THREAD_MULTIPLE' if threads else ''}: bare {row['bare_ns']} ns a message, "
-                f"recorded +{row['recorded_extra_ns']} ns (target {TARGET_NS:.0f}){peers}"
+                f"recorded +{row['recorded_extra_ns']} ns (target {TARGET_NS:.0f}), "
+                f"traced +{row['traced_extra_ns']} ns{peers}"
             )
 
 

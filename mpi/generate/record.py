@@ -230,7 +230,7 @@ class Wrappers:
         when = "hopbyte_recorder.begun" if function.name.endswith(("_init", "_init_c")) else "hopbyte_recording()"
         number = len(self.names)
         self.names.append(f"{function.prefix}_{function.name}")
-        prepare = f"if (hopbyte_tracing) {{ {filled(before, function)} }}" if before else ""
+        prepare = f"if (hopbyte_tracing()) {{ {filled(before, function)} }}" if before else ""
         wait = f"if ({filled(vain, function)}) hopbyte_trace_poll(begun, ended); else" if vain else ""
         return function.definition(f"""{{
     if (hopbyte_depth || !{when})
@@ -241,7 +241,7 @@ class Wrappers:
     int rc = {call};
     uint64_t ended = hopbyte_clock();
     hopbyte_call_count_time({number}, begun, ended);
-    if (__builtin_expect(hopbyte_tracing, 0)) {{
+    if (hopbyte_tracing()) {{
         {wait} hopbyte_trace_time(begun, ended);
         if (rc == MPI_SUCCESS) {{ {filled(trace, function)} }}
     }}

@@ -37,6 +37,8 @@ static void record_begin(MPI_Group world, bool spawned)
     state.begun = true;
     state.process = getpid();
     state.ipm = style && strcmp(style, "ipm") == 0;
+    int threads;
+    hopbyte_threaded = NEXT(Query_thread)(&threads) != MPI_SUCCESS || threads == MPI_THREAD_MULTIPLE;
     hopbyte_groups_init(world);
     hopbyte_file_init(spawned);
     if (!hopbyte_table_init() || !hopbyte_times_init() || !hopbyte_phases_init() || !hopbyte_trace_init()) {
@@ -170,11 +172,11 @@ static void starts_count(int count, MPI_Request *requests, uint64_t begun, int c
 {
     uint64_t ended = hopbyte_clock();
     hopbyte_call_count_time(call, begun, ended);
-    if (hopbyte_tracing)
+    if (hopbyte_tracing())
         hopbyte_trace_time(begun, ended);
     for (int i = 0; i < count; i++) {
         hopbyte_persistent_start(requests[i]);
-        if (hopbyte_tracing)
+        if (hopbyte_tracing())
             hopbyte_trace_start(requests[i]);
     }
 }
@@ -207,7 +209,7 @@ HOPBYTE_DEFINE(int, Request_free, (MPI_Request * request))
 {
     if (!hopbyte_depth && request && state.begun) {
         hopbyte_persistent_free(*request);
-        if (hopbyte_tracing)
+        if (hopbyte_tracing())
             hopbyte_trace_free(*request);
     }
     hopbyte_depth++;

@@ -233,6 +233,7 @@ struct hopbyte_call_time {
     uint64_t ticks, calls;
 };
 extern bool hopbyte_clock_is_counter;
+extern bool hopbyte_threaded; /* several threads may call MPI */
 extern struct hopbyte_call_time *hopbyte_call_times;
 extern uint64_t *hopbyte_phase_ticks;
 /* Names of the wrapped functions, by number: generated. */
@@ -243,7 +244,8 @@ bool hopbyte_times_init(void);
 double hopbyte_seconds_now(void);
 /* Duration of a tick of hopbyte_clock, in seconds. */
 double hopbyte_tick_seconds(void);
-void hopbyte_call_first(int call);
+/* At calls 1, 2, 4, 8, …: names the call at its first use, and updates the duration of a tick. */
+void hopbyte_call_often(int call, uint64_t calls);
 
 static inline uint64_t hopbyte_clock(void)
 {
@@ -254,26 +256,33 @@ static inline uint64_t hopbyte_clock(void)
     return (uint64_t)(hopbyte_seconds_now() * 1e9);
 }
 
-/* Counts a call. Threads may lose single counts to each other: the sums are statistics. */
+/* An atomic addition where several threads may call MPI; returns the sum. */
+static inline uint64_t hopbyte_sum_add(uint64_t *sum, uint64_t value)
+{
+    if (__builtin_expect(hopbyte_threaded, 0))
+        return __atomic_add_fetch(sum, value, __ATOMIC_RELAXED);
+    value += __atomic_load_n(sum, __ATOMIC_RELAXED);
+    __atomic_store_n(sum, value, __ATOMIC_RELAXED);
+    return value;
+}
+
 static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t ended)
 {
     struct hopbyte_call_time *time = &hopbyte_call_times[call];
-    uint64_t calls = __atomic_load_n(&time->calls, __ATOMIC_RELAXED) + 1;
-    if (__builtin_expect(!(calls & (calls - 1)), 0)) {
-        if (calls == 1)
-            hopbyte_call_first(call);
-        hopbyte_live->tick_seconds = hopbyte_tick_seconds();
-    }
-    uint64_t *phase = &hopbyte_phase_ticks[__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED)];
-    __atomic_store_n(&time->calls, calls, __ATOMIC_RELAXED);
-    __atomic_store_n(&time->ticks, __atomic_load_n(&time->ticks, __ATOMIC_RELAXED) + (ended - begun),
-                     __ATOMIC_RELAXED);
-    __atomic_store_n(phase, __atomic_load_n(phase, __ATOMIC_RELAXED) + (ended - begun), __ATOMIC_RELAXED);
+    uint64_t calls = hopbyte_sum_add(&time->calls, 1);
+    if (__builtin_expect(!(calls & (calls - 1)), 0))
+        hopbyte_call_often(call, calls);
+    hopbyte_sum_add(&time->ticks, ended - begun);
+    hopbyte_sum_add(&hopbyte_phase_ticks[__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED)], ended - begun);
 }
 
 /* --- trace.c: the program of this rank --- */
 
-extern bool hopbyte_tracing;
+extern bool hopbyte_tracing_on; /* atomic */
+static inline bool hopbyte_tracing(void)
+{
+    return __builtin_expect(__atomic_load_n(&hopbyte_tracing_on, __ATOMIC_RELAXED), 0);
+}
 enum hopbyte_trace_op { TRACE_SEND = 1, TRACE_RECEIVE, TRACE_WAIT, TRACE_COLLECTIVE, TRACE_ROW, TRACE_END };
 
 bool hopbyte_trace_init(void);
@@ -295,7 +304,7 @@ void hopbyte_trace_persistent(enum hopbyte_trace_op op, MPI_Comm comm, int peer,
                               MPI_Datatype type, const MPI_Request *request);
 void hopbyte_trace_start(MPI_Request request);
 void hopbyte_trace_free(MPI_Request request);
-/* Requests that the call may complete: before it. `done` and `done_at`: those that it has completed. */
+/* Requests that the call may complete: before it. Then those that it has completed, by their index. */
 void hopbyte_trace_before(int count, const MPI_Request *requests);
 void hopbyte_trace_done(int at);
 void hopbyte_trace_done_all(int count);

@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #endif
 
-bool hopbyte_clock_is_counter;
+bool hopbyte_clock_is_counter, hopbyte_threaded;
 struct hopbyte_call_time *hopbyte_call_times;
 uint64_t *hopbyte_phase_ticks;
 
@@ -58,9 +58,13 @@ double hopbyte_tick_seconds(void)
     return hopbyte_clock_is_counter && ticks ? seconds / (double)ticks : 1e-9;
 }
 
-void hopbyte_call_first(int call)
+void hopbyte_call_often(int call, uint64_t calls)
 {
-    hopbyte_lock();
-    hopbyte_file_call(call);
-    hopbyte_unlock();
+    double tick = hopbyte_tick_seconds();
+    if (calls == 1) {
+        hopbyte_lock();
+        hopbyte_file_call(call);
+        hopbyte_unlock();
+    }
+    __atomic_store(&hopbyte_live->tick_seconds, &tick, __ATOMIC_RELAXED);
 }

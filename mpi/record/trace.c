@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-bool hopbyte_tracing;
+bool hopbyte_tracing_on;
 
 /* What the executions of one event have in common. */
 struct sig {
@@ -39,14 +39,20 @@ static struct {
     struct pending *pending[BUCKETS];
     uint64_t *used; /* bits of slots */
     int used_words;
-    double gap, inside; /* of the next event, in ticks */
-    uint64_t last_end, start;
-    bool polled; /* the last call was one that waited in vain */
-    double next_write, write_seconds, tick, started;
-    uint64_t events, rounded, untraced;
-    const char *cut; /* why no more is traced */
+    uint64_t last_end; /* of all threads' calls; atomic */
+    double next_write, write_seconds, started;
+    uint64_t events, rounded, untraced, threads; /* the last two atomic */
+    const char *cut;                             /* why no more is traced */
+    bool over;
 } trace;
 
+/* The clock of a thread. */
+static _Thread_local struct {
+    double gap, inside; /* of its next event, in ticks */
+    double tick;        /* seconds; 0 until a poll needs it */
+    bool polled;        /* its last call waited in vain */
+    bool known;
+} own;
 /* Requests of the call that runs, and what a matching probe found. */
 static _Thread_local struct {
     uintptr_t *handles;
@@ -65,17 +71,16 @@ bool hopbyte_trace_init(void)
     const char *wanted = getenv("HOPBYTE_RECORD_TRACE");
     if (!wanted || strcmp(wanted, "1") != 0)
         return true;
-    trace.start = trace.last_end = hopbyte_clock();
+    trace.last_end = hopbyte_clock();
     trace.started = hopbyte_seconds_now();
     trace.next_write = trace.started + 2;
-    trace.tick = hopbyte_clock_is_counter ? 0 : 1e-9;
-    hopbyte_tracing = true;
+    __atomic_store_n(&hopbyte_tracing_on, true, __ATOMIC_RELAXED);
     return true;
 }
 
 void hopbyte_trace_leave(void)
 {
-    hopbyte_tracing = false;
+    __atomic_store_n(&hopbyte_tracing_on, false, __ATOMIC_RELAXED);
 }
 
 static uint64_t sig_hash(const struct sig *sig)
@@ -127,16 +132,16 @@ static uint32_t sig_number(const struct sig *sig)
 /* Adds an event. The lock is held. */
 static void event_add(struct sig sig, double bytes)
 {
-    if (trace.cut)
+    if (trace.cut || trace.over)
         return;
-    sig.phase = (uint16_t)hopbyte_recorder.phase;
+    sig.phase = (uint16_t)__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED);
     uint32_t number = sig_number(&sig);
     if (number == UINT32_MAX) {
         trace.cut = "out of memory";
         return;
     }
-    hopbyte_fold_append(&trace.fold, number, trace.gap, trace.inside, bytes);
-    trace.gap = trace.inside = 0;
+    hopbyte_fold_append(&trace.fold, number, own.gap, own.inside, bytes);
+    own.gap = own.inside = 0;
     trace.events++;
     if (__builtin_expect(trace.events & 255, 1))
         return;
@@ -150,30 +155,42 @@ static void event_add(struct sig sig, double bytes)
     hopbyte_trace_write(NULL);
     trace.write_seconds = hopbyte_seconds_now() - now;
     trace.next_write = now + (trace.write_seconds * 200 > 2 ? trace.write_seconds * 200 : 2);
-    trace.last_end = hopbyte_clock();
+    __atomic_store_n(&trace.last_end, hopbyte_clock(), __ATOMIC_RELAXED);
+}
+
+/* Time between the last call and this one, and in it. Where calls of threads overlap, each moment belongs to the call
+ * that ends first: gaps and times of all threads add up to the duration of the run. */
+static double time_take(uint64_t begun, uint64_t ended)
+{
+    uint64_t last = __atomic_load_n(&trace.last_end, __ATOMIC_RELAXED);
+    if (__builtin_expect(!own.known, 0)) {
+        own.known = true;
+        __atomic_fetch_add(&trace.threads, 1, __ATOMIC_RELAXED);
+    }
+    do {
+        if (ended <= last)
+            return 0;
+    } while (!__atomic_compare_exchange_n(&trace.last_end, &last, ended, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    own.inside += (double)(ended - (begun > last ? begun : last));
+    return begun > last ? (double)(begun - last) : 0;
 }
 
 void hopbyte_trace_time(uint64_t begun, uint64_t ended)
 {
-    if (begun > trace.last_end)
-        trace.gap += (double)(begun - trace.last_end);
-    trace.inside += (double)(ended - begun);
-    trace.last_end = ended;
-    trace.polled = false;
+    own.gap += time_take(begun, ended);
+    own.polled = false;
 }
 
 void hopbyte_trace_poll(uint64_t begun, uint64_t ended)
 {
-    if (trace.tick == 0)
-        trace.tick = hopbyte_tick_seconds();
-    double gap = begun > trace.last_end ? (double)(begun - trace.last_end) : 0;
-    if (trace.polled && gap * trace.tick < POLL_SECONDS)
-        trace.inside += gap;
+    if (own.tick == 0)
+        own.tick = hopbyte_tick_seconds();
+    double gap = time_take(begun, ended);
+    if (own.polled && gap * own.tick < POLL_SECONDS)
+        own.inside += gap;
     else
-        trace.gap += gap;
-    trace.inside += (double)(ended - begun);
-    trace.last_end = ended;
-    trace.polled = true;
+        own.gap += gap;
+    own.polled = true;
 }
 
 /* --- requests --- */
@@ -296,7 +313,7 @@ static bool message_sig(struct sig *sig, enum hopbyte_trace_op op, MPI_Comm comm
         return false;
     int rank = peer < 0 ? -1 : hopbyte_group_world_rank(c->peers, peer);
     if (peer >= 0 && rank < 0) { /* of another world */
-        trace.untraced++;
+        __atomic_fetch_add(&trace.untraced, 1, __ATOMIC_RELAXED);
         return false;
     }
     *sig = (struct sig){.op = (uint8_t)op, .group = c->local->index, .peer = rank, .tag = tag < 0 ? -1 : tag, .slot = -1};
@@ -418,7 +435,7 @@ void hopbyte_trace_item(const struct hopbyte_item *item)
         return;
     }
     if (what != CLASS_CALL && what != CLASS_DIRECT) { /* one-sided; single messages are added by their calls */
-        trace.untraced += what == CLASS_PUT || what == CLASS_GET;
+        __atomic_fetch_add(&trace.untraced, what == CLASS_PUT || what == CLASS_GET, __ATOMIC_RELAXED);
         return;
     }
     struct sig sig = {.op = TRACE_COLLECTIVE,
@@ -481,14 +498,17 @@ static void sigs_write(FILE *out)
 void hopbyte_trace_write(const char *ended)
 {
     char path[PATH_MAX + 32], temporary[PATH_MAX + 64];
-    if (!hopbyte_tracing)
+    if (!hopbyte_tracing())
         return;
     if (ended) {
-        trace.gap += (double)(hopbyte_clock() - trace.last_end);
-        if (!trace.cut)
-            event_add((struct sig){.op = TRACE_END, .peer = -1, .tag = -1, .slot = -1}, 0);
-        hopbyte_tracing = false;
+        uint64_t now = hopbyte_clock();
+        own.gap += time_take(now, now);
+        event_add((struct sig){.op = TRACE_END, .peer = -1, .tag = -1, .slot = -1}, 0);
+        trace.over = true;
+        hopbyte_trace_leave();
     }
+    uint64_t untraced = __atomic_load_n(&trace.untraced, __ATOMIC_RELAXED);
+    uint64_t threads = __atomic_load_n(&trace.threads, __ATOMIC_RELAXED);
     snprintf(path, sizeof path, "%s.hbt", hopbyte_file_stem());
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
     FILE *out = fopen(temporary, "we");
@@ -513,8 +533,10 @@ void hopbyte_trace_write(const char *ended)
     fprintf(out, "events\t%" PRIu64 "\n", trace.events);
     if (trace.rounded)
         fprintf(out, "rounded\t%" PRIu64 "\n", trace.rounded);
-    if (trace.untraced)
-        fprintf(out, "untraced\t%" PRIu64 "\n", trace.untraced);
+    if (untraced)
+        fprintf(out, "untraced\t%" PRIu64 "\n", untraced);
+    if (threads > 1)
+        fprintf(out, "threads\t%" PRIu64 "\n", threads);
     if (trace.cut)
         fprintf(out, "cut\t%s\n", trace.cut);
     fprintf(out, "ended\t%s\n", ended ? ended : "running");

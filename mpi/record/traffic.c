@@ -7,7 +7,7 @@ static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
 {
     uint64_t key = item.key | (uint64_t)hopbyte_recorder.phase << 52;
     if (!sink) {
-        if (__builtin_expect(hopbyte_tracing, 0))
+        if (hopbyte_tracing())
             hopbyte_trace_item(&item);
         if (hopbyte_key_class(key) == CLASS_CALL)
             hopbyte_tally_call(key, item.size, item.bytes, item.messages);

@@ -262,7 +262,7 @@ def test_sanitizers_find_nothing(mpi: Mpi, tmp_path: Path) -> None:
     kinds = (
         "point+types+communicators+persistent+grid+graph+between+regions+many+in_place+alltoallv+alltoallw"
     )
-    settings |= {"HOPBYTE_RECORD_TABLE": "256"}
+    settings |= {"HOPBYTE_RECORD_TABLE": "256", "HOPBYTE_RECORD_TRACE": "1"}
     program = mpi.build("traffic.c")
     for arguments in ([program, kinds, "2"], [mpi.build("threads.c", "-pthread"), "4", "50"]):
         result = launch(
@@ -273,8 +273,9 @@ def test_sanitizers_find_nothing(mpi: Mpi, tmp_path: Path) -> None:
         assert point_matrix(read_records(tmp_path / "hopbyte-record", 3))
 
 
+@pytest.mark.parametrize("trace", ["0", "1"], ids=["counts", "trace"])
 @pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)
-def test_thread_sanitizer_finds_nothing(mpi: Mpi, tmp_path: Path) -> None:
+def test_thread_sanitizer_finds_nothing(mpi: Mpi, trace: str, tmp_path: Path) -> None:
     """Threads that send at once, the program and the recorder both built with the thread sanitizer."""
     program = tmp_path / "threads"
     source = Path(__file__).resolve().parent / "threads.c"
@@ -284,6 +285,7 @@ def test_thread_sanitizer_finds_nothing(mpi: Mpi, tmp_path: Path) -> None:
         # The MPI libraries are not built for it: their own synchronisation is not seen.
         "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:exitcode=99:report_signal_unsafe=0",
         "HOPBYTE_RECORD_TABLE": "256",
+        "HOPBYTE_RECORD_TRACE": trace,
         # UCX, below MPICH, replaces mmap and its relatives in memory, also those of the sanitizer: the program crashes,
         # without the recorder too.
         "UCX_MEM_EVENTS": "n",

@@ -13,7 +13,7 @@ import pytest
 
 from harness import ALL, OMPI, Mpi, launch, read_records, run_command
 
-RANKS = 3
+RANKS = 2
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
 KINDS = "point+communicators+persistent+regions+bcast+allreduce+alltoallv+gatherv+grid+scan+many"
 
@@ -61,7 +61,7 @@ def read_trace(path: Path) -> tuple[dict[str, str], list[tuple[list[str], float]
 @each_mpi
 def test_all_messages_are_in_the_trace_and_match(mpi: Mpi, tmp_path: Path) -> None:
     passed = {"HOPBYTE_RECORD_TRACE": "1", "HOPBYTE_RECORD_DIR": str(tmp_path / "record")}
-    launch(mpi, RANKS, [mpi.build("traffic.c"), KINDS, "20"], tmp_path, environment=passed).ok()
+    launch(mpi, RANKS, [mpi.build("traffic.c"), KINDS, "5"], tmp_path, environment=passed).ok()
     records = read_records(tmp_path / "record", RANKS)
     sent: Counter[tuple[int, int]] = Counter()
     messages: Counter[tuple[str, int, int]] = Counter()
@@ -99,6 +99,33 @@ def test_all_messages_are_in_the_trace_and_match(mpi: Mpi, tmp_path: Path) -> No
     known = {k: n for k, n in received.items() if k[1] >= 0}
     assert all(messages[k] >= n for k, n in known.items())
     assert all(n == collectives[0, kind] for (_, kind), n in collectives.items() if kind == "allreduce")
+
+
+@each_mpi
+def test_calls_of_threads_are_all_in_the_trace(mpi: Mpi, tmp_path: Path) -> None:
+    passed = {"HOPBYTE_RECORD_TRACE": "1", "HOPBYTE_RECORD_DIR": str(tmp_path / "record")}
+    program = mpi.build("threads.c", "-pthread")
+    launch(mpi, RANKS, [program, "4", "100"], tmp_path, environment=passed).ok()
+    for rank in range(RANKS):
+        path = tmp_path / f"record/rank.{rank}.hbt"
+        lines, events = read_trace(path)
+        assert lines["threads"] == "4"
+        operations = Counter(e[0] for e, _ in events)
+        assert operations == {"receive": 400 * RANKS, "send": 400 * RANKS, "wait": 400 * RANKS, "end": 1}
+        assert sum(size for _, size in events) == RANKS * 100 * 8 * (1 + 2 + 3 + 4)
+        rows = [line.split("\t") for line in path.read_text().splitlines()]
+        begin = rows.index(["program"])
+        # Overlapping calls of threads do not add up to more than the run.
+        times, stack = 0.0, [1.0]
+        for cells in rows[begin + 1 :]:
+            if cells[0] == "(":
+                counts = [part.partition("*") for part in cells[1].split(",")]
+                stack.append(sum(float(c) * float(t or 1) for c, _, t in counts))
+            elif cells[0] == ")":
+                stack.pop()
+            elif cells[0].isdigit():
+                times += stack[-1] * sum(float(c) for c in cells[1:3]) * 1e-9
+        assert times == pytest.approx(float(lines["seconds"]), rel=0.01)
 
 
 @each_mpi
@@ -141,6 +168,7 @@ int main(int c, char **v) {
         lines, events = read_trace(path)
         assert lines["ended"] == "running"
         assert len(events) >= 256
+        assert all(e[0] != "end" for e, _ in events)
         assert path.stat().st_size < 10_000
 
 

@@ -3,7 +3,7 @@
 //! A recorder folds while a job runs, so a loop's calls have mean times and sizes. The sequence of calls is exact: a loop
 //! inside a loop has the number of its iterations for each execution.
 
-use super::{Call, RankTrace, Trace, wrong};
+use super::{Call, Order, RankTrace, Trace, wrong};
 use crate::error::FabricError;
 
 /// A part of a rank's program.
@@ -33,6 +33,8 @@ pub struct FoldedRank {
     pub steps: Vec<Step>,
     /// Bytes to each member, as in [`RankTrace::rows`].
     pub rows: Vec<f64>,
+    /// Order of the calls of a trace without loops.
+    pub order: Order,
     /// Duration of the recorded run; 0 if unknown.
     pub seconds: f64,
     /// Time that it spent in calls; 0 if unknown.
@@ -48,6 +50,8 @@ pub struct Folded {
     pub ranks: Vec<FoldedRank>,
     /// Members of each group; the first is the world.
     pub groups: Vec<Vec<u32>>,
+    /// Whether it has every call of every rank.
+    pub complete: bool,
     /// Caveats, one sentence each.
     pub notes: Vec<String>,
 }
@@ -85,12 +89,14 @@ impl Folded {
         let ranks = trace.ranks.into_iter().map(|rank| FoldedRank {
             steps: rank.calls.into_iter().map(Step::Call).collect(),
             rows: rank.rows,
+            order: rank.order,
             ..FoldedRank::default()
         });
         Self {
             source: trace.source,
             ranks: ranks.collect(),
             groups: trace.groups,
+            complete: true,
             notes: Vec::new(),
         }
     }
@@ -132,7 +138,7 @@ impl Folded {
             ranks.push(RankTrace {
                 calls: out.calls,
                 rows: rank.rows.clone(),
-                ..RankTrace::default()
+                order: rank.order.clone()
             });
             marks.push(out.marks);
         }
@@ -410,6 +416,7 @@ mod tests {
             source: "t".into(),
             ranks: vec![rank],
             groups: vec![vec![0]],
+            complete: true,
             notes: Vec::new(),
         }
     }

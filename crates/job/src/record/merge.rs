@@ -146,9 +146,12 @@ impl Sums {
         });
         let mut calls: Vec<CallTime> = calls.collect();
         calls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        let (seconds, mpi_seconds) = (self.seconds / ranks, self.mpi.iter().sum::<f64>() / ranks);
         Some(Times {
-            seconds: self.seconds / ranks,
-            mpi_seconds: self.mpi.iter().sum::<f64>() / ranks,
+            seconds,
+            // Calls of several threads may overlap.
+            compute_seconds: (seconds - mpi_seconds).max(0.0),
+            mpi_seconds,
             least_mpi_seconds: self.mpi.iter().copied().fold(f64::INFINITY, f64::min),
             most_mpi_seconds: self.mpi.iter().copied().fold(0.0, f64::max),
             calls,
@@ -163,7 +166,9 @@ impl Sums {
 pub struct Times {
     /// From MPI's initialisation to its end, mean over ranks.
     pub seconds: f64,
-    /// Time in MPI, mean over ranks; the rest is computation.
+    /// Time outside MPI, mean over ranks.
+    pub compute_seconds: f64,
+    /// Time in MPI, mean over ranks; of all threads.
     pub mpi_seconds: f64,
     /// The least of a rank.
     pub least_mpi_seconds: f64,
@@ -361,7 +366,7 @@ pub struct Merged {
     /// Times; absent in records of older recorders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
-    /// Whether there is a trace.
+    /// Whether there is a trace of every call of every rank.
     pub traced: bool,
     /// What the trace lacks.
     pub trace_notes: Vec<String>,
@@ -413,7 +418,7 @@ impl Merged {
         };
         Ok(Self {
             times: ranks.times.times(),
-            traced: traced.is_some(),
+            traced: traced.as_ref().is_some_and(|t| t.complete),
             trace_notes: traced.map(|t| t.notes).unwrap_or_default(),
             schema: "hopbyte.record/1",
             flavour: job.flavour.name(),

@@ -1,7 +1,7 @@
 //! Traces: the operations of every rank in order.
 //!
-//! [`read_trace`] recognises the format from the content: SimGrid's time-independent traces, GOAL schedules, Chakra's
-//! execution traces, and DUMPI traces in the form of `dumpi2ascii`. Files of ranks are read and released one after the other, so only the
+//! [`read_trace`] recognises the format from the content: those of hopbyte's recorder, SimGrid's time-independent
+//! traces, GOAL schedules, Chakra's execution traces, and DUMPI traces in the form of `dumpi2ascii`. Files of ranks are read and released one after the other, so only the
 //! calls stay in memory. Numbers of ranks are checked against the size of the files before anything is allocated for
 //! them.
 
@@ -85,6 +85,20 @@ enum Recognise {
 type Texts<'a> = &'a mut dyn Iterator<Item = Result<Text, ObserveError>>;
 
 const TABLE: &[Format] = &[
+    Format {
+        known: known(
+            "hopbyte's recorder with --trace (.hbt)",
+            "every message and collective in order, loops folded, one file per rank",
+            "formats/traffic.md",
+            "traffic",
+        ),
+        recognise: Recognise::Whole(recorded::is),
+        read: |source, texts| {
+            let texts: Vec<Text> = texts.collect::<Result<_, _>>()?;
+            let folded = recorded::read(source, &texts)?;
+            Ok(folded.unfold(MAX_CALLS as u64)?)
+        },
+    },
     Format {
         known: known(
             "DUMPI text",

@@ -21,6 +21,11 @@ const DEEPEST: usize = 64;
 /// Largest number of bytes to members that collectives of one rank may list.
 const MAX_ROWS: usize = 1 << 24;
 
+/// Whether a file is a rank's trace.
+pub(super) fn is(text: &Text) -> bool {
+    text.bytes().starts_with(b"# hopbyte-trace ")
+}
+
 /// The trace in a folder; `None` if `name` is no folder, or holds no such files.
 ///
 /// # Errors
@@ -122,6 +127,7 @@ pub fn read(source: &str, texts: &[Text]) -> Result<Folded, ObserveError> {
         source: source.to_owned(),
         ranks: ranks.into_values().collect(),
         groups: groups.lists,
+        complete: lost.is_complete(),
         notes: lost.notes(),
     })
 }
@@ -192,9 +198,15 @@ struct Lost {
     rounded: u64,
     untraced: u64,
     collectives: u64,
+    /// Ranks whose calls came from several threads.
+    threaded: u64,
 }
 
 impl Lost {
+    fn is_complete(&self) -> bool {
+        self.cut.is_empty() && self.rounded + self.untraced + self.collectives == 0
+    }
+
     fn notes(self) -> Vec<String> {
         let cut = self.cut.iter();
         let mut notes: Vec<String> = cut
@@ -217,6 +229,12 @@ impl Lost {
             if count > 0 {
                 notes.push(format!("{count} {what}"));
             }
+        }
+        if self.threaded > 0 {
+            notes.push(format!(
+                "several threads of {} ranks called MPI: their calls are in the order of their ends",
+                self.threaded
+            ));
         }
         notes
     }
@@ -287,6 +305,7 @@ impl Reader<'_> {
                 (true, [b"cut", why, ..]) => self.early(&lossy(why)),
                 (true, [b"rounded", n, ..]) => self.lost.rounded += self.whole(line, n)?,
                 (true, [b"untraced", n, ..]) => self.lost.untraced += self.whole(line, n)?,
+                (true, [b"threads", ..]) => self.lost.threaded += 1,
                 (true, [b"events", ..]) => {}
                 (true, [number, sums @ ..]) => self.call(line, number, sums)?,
                 _ => {}

@@ -45,7 +45,7 @@ fn every_prefix_and_wrong_line_is_refused_or_said() {
     for (from, to) in [
         ("(\t3", "(\t3*0"),
         ("(\t3", "(\tx"),
-        (")\n)", ")\n)\n)"),
+        (")\n4", ")\n)\n4"),
         ("\n3\t2000", "\n9\t2000"),
         ("0\t1000", "0\t-1"),
         ("0\t1000", "0\tnan"),

@@ -110,7 +110,7 @@ pub(super) fn nothing_known(source: &str) -> InputError {
         "no file of a rank",
         "*.prof or *.hbr files, IPM, TAU or mpitrace profiles, files of PyTorch or NCCL, or a trace's files",
     )
-    .hint("traces are SimGrid's, DUMPI text, GOAL or Chakra's")
+    .hint("traces are hopbyte's, SimGrid's, DUMPI text, GOAL or Chakra's")
 }
 
 /// A file itself, or the files of ranks in an archive, or all its texts.
@@ -158,8 +158,8 @@ fn ending(path: &Path) -> Option<&'static str> {
 }
 
 /// Extensions of other tools' rank files, besides none.
-const OTHER_FILES: [&str; 11] = [
-    "txt", "trace", "ti", "dumpi", "goal", "xml", "et", "json", "log", "pickle", "pkl",
+const OTHER_FILES: [&str; 12] = [
+    "txt", "trace", "ti", "dumpi", "goal", "xml", "et", "json", "hbt", "log", "pickle", "pkl",
 ];
 
 /// Whether a name may be that of a trace or profile, compressed or not.

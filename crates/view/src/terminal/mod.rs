@@ -5,6 +5,7 @@ mod jobs;
 mod links;
 mod load;
 mod probe;
+mod record;
 mod room;
 mod table;
 
@@ -13,6 +14,7 @@ pub use jobs::beside_links;
 pub use links::LinksPage;
 pub use load::load_table;
 pub use probe::probe_text;
+pub use record::record_text;
 pub use room::Room;
 pub use table::{Table, ranges};
 

@@ -2,13 +2,13 @@
 
 use crate::args::{JobCommand, one_of};
 use crate::interrupt;
-use crate::output::{Answer, Output, Table, count};
+use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::collective::Algorithms;
-use hopbyte_fabric::units::bytes_text;
 use hopbyte_job::record::launch::{Flavour, Job};
 use hopbyte_job::record::merge::{self, Merged, Ranks};
+use hopbyte_view::terminal::record_text;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,87 +68,19 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
         return Ok(Answer::No);
     }
     let record = Merged::write(&job, &ranks, &args.out, rules)?;
-    write(&record, out)?;
+    match out.json {
+        true => out.object(&record)?,
+        false => out.text(&record_text(&record, out.colour()))?,
+    }
     for problem in &record.trace_notes {
         out.talk(problem);
     }
-    let traced = !args.trace || (record.traced && record.trace_notes.is_empty());
-    if !traced && !record.traced {
+    if args.trace && !record.traced && record.trace_notes.is_empty() {
         out.talk("no trace was written".to_owned());
     }
-    if !(record.complete && traced && ended.is_success()) {
+    if !(record.complete && record.traced == args.trace && ended.is_success()) {
         out.talk(ended.to_string());
         return Ok(Answer::No);
     }
     Ok(Answer::Yes)
-}
-
-fn write(record: &Merged, out: &mut Output) -> Result<()> {
-    if out.json {
-        return Ok(out.object(record)?);
-    }
-    out.line(format!(
-        "# {} ranks on {} host{}: {} pairs sent {} in {} messages",
-        count(record.ranks),
-        count(record.hosts),
-        if record.hosts == 1 { "" } else { "s" },
-        count(record.pairs),
-        bytes_text(record.bytes),
-        count(record.messages as usize)
-    ))?;
-    let mut table = Table::new(&["<phase", "pairs", "bytes", "messages"]);
-    for phase in &record.phases {
-        table.row([
-            phase.name.clone(),
-            count(phase.pairs),
-            count(phase.bytes as usize),
-            count(phase.messages as usize),
-        ]);
-    }
-    out.table(&table)?;
-    write_times(record, out)?;
-    for note in &record.notes {
-        out.line(format!("# {note}"))?;
-    }
-    out.line(format!(
-        "\nhopbyte map {} --current {} --fabric …",
-        record.traffic.display(),
-        record.placement.display()
-    ))?;
-    if record.traced {
-        let folder = record.traffic.parent().unwrap_or(&record.traffic);
-        out.line(format!(
-            "hopbyte predict {} --fabric … --placement …",
-            folder.display()
-        ))?;
-    }
-    Ok(())
-}
-
-/// Functions listed by their time.
-const LISTED: usize = 6;
-
-fn write_times(record: &Merged, out: &mut Output) -> Result<()> {
-    let Some(times) = &record.times else {
-        return Ok(());
-    };
-    out.line(format!(
-        "# {:.3} s; a rank computes {:.3} s and spends {:.3} s in MPI (mean; {:.3} to {:.3})",
-        times.seconds,
-        times.seconds - times.mpi_seconds,
-        times.mpi_seconds,
-        times.least_mpi_seconds,
-        times.most_mpi_seconds
-    ))?;
-    let mut table = Table::new(&["<call", "calls", "s a rank", "% of MPI"]);
-    for call in times.calls.iter().take(LISTED) {
-        table.row([
-            call.name.clone(),
-            count(call.calls as usize),
-            format!("{:.3}", call.seconds),
-            format!("{:.0}", 100.0 * call.seconds / times.mpi_seconds.max(1e-12)),
-        ]);
-    }
-    out.table(&table)?;
-    Ok(())
 }

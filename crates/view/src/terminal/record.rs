@@ -1,0 +1,67 @@
+//! The record of a job as a page.
+
+use super::Table;
+use hopbyte_fabric::units::{bytes_text, count};
+use hopbyte_job::record::merge::{Merged, Times};
+use std::fmt::Write;
+
+/// Functions listed by their time.
+const LISTED: usize = 6;
+
+/// Traffic by phase, time in MPI by call, and the command that uses them.
+pub fn record_text(record: &Merged, colour: bool) -> String {
+    let mut page = format!(
+        "# {} ranks on {} host{}: {} pairs sent {} in {} messages\n",
+        count(record.ranks),
+        count(record.hosts),
+        if record.hosts == 1 { "" } else { "s" },
+        count(record.pairs),
+        bytes_text(record.bytes),
+        count(record.messages as usize)
+    );
+    let mut table = Table::new(&["<phase", "pairs", "bytes", "messages"]);
+    for phase in &record.phases {
+        table.row([
+            phase.name.clone(),
+            count(phase.pairs),
+            count(phase.bytes as usize),
+            count(phase.messages as usize),
+        ]);
+    }
+    page += &table.render(colour);
+    page += &record
+        .times
+        .as_ref()
+        .map_or_else(String::new, |t| times(t, colour));
+    for note in &record.notes {
+        let _ = writeln!(page, "# {note}");
+    }
+    let (traffic, placement) = (record.traffic.display(), record.placement.display());
+    let _ = writeln!(
+        page,
+        "\nhopbyte map {traffic} --current {placement} --fabric …"
+    );
+    page
+}
+
+fn times(times: &Times, colour: bool) -> String {
+    let mut page = format!(
+        "# {:.3} s; a rank computes for {:.3} s and is in MPI for {:.3} s (mean; {:.3} to {:.3})\n",
+        times.seconds,
+        times.compute_seconds,
+        times.mpi_seconds,
+        times.least_mpi_seconds,
+        times.most_mpi_seconds
+    );
+    let mut table = Table::new(&["<call", "calls", "s a rank", "% of MPI"]);
+    for call in times.calls.iter().take(LISTED) {
+        table.row([
+            call.name.clone(),
+            count(call.calls as usize),
+            format!("{:.3}", call.seconds),
+            format!("{:.0}", 100.0 * call.seconds / times.mpi_seconds.max(1e-12)),
+        ]);
+    }
+    page += &table.render(colour);
+    page
+}

@@ -163,10 +163,6 @@ static void event_add(struct sig sig, double bytes)
 static double time_take(uint64_t begun, uint64_t ended)
 {
     uint64_t last = __atomic_load_n(&trace.last_end, __ATOMIC_RELAXED);
-    if (__builtin_expect(!own.known, 0)) {
-        own.known = true;
-        __atomic_fetch_add(&trace.threads, 1, __ATOMIC_RELAXED);
-    }
     do {
         if (ended <= last)
             return 0;
@@ -175,14 +171,24 @@ static double time_take(uint64_t begun, uint64_t ended)
     return begun > last ? (double)(begun - last) : 0;
 }
 
+static void thread_count(void)
+{
+    if (__builtin_expect(own.known, 1))
+        return;
+    own.known = true;
+    __atomic_fetch_add(&trace.threads, 1, __ATOMIC_RELAXED);
+}
+
 void hopbyte_trace_time(uint64_t begun, uint64_t ended)
 {
+    thread_count();
     own.gap += time_take(begun, ended);
     own.polled = false;
 }
 
 void hopbyte_trace_poll(uint64_t begun, uint64_t ended)
 {
+    thread_count();
     if (own.tick == 0)
         own.tick = hopbyte_tick_seconds();
     double gap = time_take(begun, ended);

@@ -76,7 +76,7 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
         out.talk(problem);
     }
     if args.trace && !record.traced && record.trace_notes.is_empty() {
-        out.talk("no trace was written".to_owned());
+        out.talk("no trace was written");
     }
     if !(record.complete && record.traced == args.trace && ended.is_success()) {
         out.talk(ended.to_string());

@@ -1,20 +1,54 @@
 //! Counter files that hold one value each: opened once, read repeatedly.
+//!
+//! At most half of the descriptors that the process may have are kept. Files beyond that, such as those of a captured tree
+//! of thousands of interfaces, are opened for every reading.
 
 use crate::text::{decimal, open};
+use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum content of such a file, in bytes.
 const LONGEST: usize = 256;
+
+/// Number of files that are kept open.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the descriptors that may be kept.
+#[derive(Debug)]
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        static MOST: OnceLock<usize> = OnceLock::new();
+        let most = *MOST.get_or_init(|| {
+            let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
+            (limit / 2) as usize
+        });
+        let taken = KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+            (n < most).then_some(n + 1)
+        });
+        // Lazily: dropping a place that was not taken would give one back.
+        taken.ok().map(|_| Self)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A file that is kept open and read from its beginning. After a failure it is reopened at the next reading, so that
 /// a device that disappeared is found when it returns.
 #[derive(Debug)]
 pub(super) struct Kept {
     path: PathBuf,
-    file: Option<File>,
+    file: Option<(File, Place)>,
 }
 
 /// A value, and its time stamp in the file.
@@ -28,7 +62,7 @@ pub(super) struct Stamped {
 impl Kept {
     /// Opens the file, if it exists.
     pub(super) fn new(path: PathBuf) -> Self {
-        let file = open(&path).ok();
+        let file = Place::take().and_then(|place| Some((open(&path).ok()?, place)));
         Self { path, file }
     }
 
@@ -51,9 +85,15 @@ impl Kept {
     }
 
     fn content<'a>(&mut self, buffer: &'a mut [u8; LONGEST]) -> io::Result<&'a [u8]> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(open(&self.path)?),
+        if self.file.is_none() {
+            let file = open(&self.path)?;
+            match Place::take() {
+                Some(place) => self.file = Some((file, place)),
+                None => return file.read_at(buffer, 0).map(|length| &buffer[..length]),
+            }
+        }
+        let Some((file, _)) = &self.file else {
+            return Err(io::ErrorKind::NotFound.into());
         };
         match file.read_at(buffer, 0) {
             Ok(length) => Ok(&buffer[..length]),

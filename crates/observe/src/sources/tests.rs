@@ -319,3 +319,47 @@ fn this_machine_s_loopback_counts_what_it_carries() {
         assert!(now >= value(&second, "rx_bytes").unwrap());
     }
 }
+
+/// A process that may have few descriptors reads a tree of more files than that, in another process: limits are shared.
+#[test]
+fn a_tree_of_more_files_than_descriptors_is_read() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const CHILD: &str = "HOPBYTE_TEST_FEW_DESCRIPTORS";
+    if let Ok(root) = std::env::var(CHILD) {
+        let limit = getrlimit(Resource::Nofile);
+        let few = Rlimit {
+            current: Some(64),
+            ..limit
+        };
+        setrlimit(Resource::Nofile, few).unwrap();
+        let mut source = only(&Places::captured(root, "n1"));
+        for _ in 0..3 {
+            let reading = source.sample().unwrap();
+            let read = (0..reading.layout.counters.len()).filter(|&i| reading.get(i).is_some());
+            assert_eq!(read.count(), 500 * 3);
+        }
+        // Half of them are left to the rest of the process.
+        let free: Vec<_> = (0..20)
+            .map(|_| fs::File::open("/dev/null").unwrap())
+            .collect();
+        assert_eq!(free.len(), 20);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..500 {
+        let of = |file: &str| format!("class/net/eth{n}/{file}");
+        let files = ["statistics/rx_bytes", "speed"].map(of);
+        write(folder.path(), &[(&files[0], "7\n"), (&files[1], "1000\n")]);
+    }
+    let name = "sources::tests::a_tree_of_more_files_than_descriptors_is_read";
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}

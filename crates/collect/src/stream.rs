@@ -1,13 +1,16 @@
 //! Blocks from a running collector or from a store at any speed, through one interface.
 
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
+use crate::resolve::addresses;
+use crate::store::disk::{Disk, Os};
 use crate::store::{Damage, LogReader, logs};
 use crate::tls::{TLS_ALERT, Trust, Wire};
 use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// A source of blocks.
@@ -33,6 +36,7 @@ struct Replay {
     to_ns: u64,
     /// The store's folder, if the replay waits at its end for new blocks.
     follow: Option<PathBuf>,
+    disk: Arc<dyn Disk>,
     /// Logs that were opened, of a store that is followed.
     seen: HashSet<PathBuf>,
     damage: Damage,
@@ -57,10 +61,16 @@ impl Stream {
         token: Option<&Token>,
         trust: Option<&Trust>,
     ) -> io::Result<Self> {
-        let no = || io::Error::new(io::ErrorKind::NotFound, format!("{address} has no address"));
-        let found = address.to_socket_addrs()?.next().ok_or_else(no)?;
         let named = |e: io::Error| io::Error::new(e.kind(), format!("collector {address}: {e}"));
-        let socket = TcpStream::connect_timeout(&found, Duration::from_secs(5)).map_err(named)?;
+        // A name may have addresses on which nothing listens, as localhost has ::1.
+        let mut tried = Err(io::ErrorKind::NotFound.into());
+        for address in addresses(address)? {
+            tried = TcpStream::connect_timeout(&address, Duration::from_secs(5));
+            if tried.is_ok() {
+                break;
+            }
+        }
+        let socket = tried.map_err(named)?;
         socket.set_read_timeout(Some(Duration::from_secs(10)))?;
         let mut stream = match trust {
             Some(trust) => trust.connect(address, socket)?,
@@ -93,6 +103,15 @@ impl Stream {
             logs.pop_front();
         }
         Ok(Self::of(Replay::of(logs, speed, (from_ns, to_ns))))
+    }
+
+    /// The blocks of a store on another disk than the operating system's.
+    pub fn replay_on(disk: Arc<dyn Disk>, folder: &Path) -> io::Result<Self> {
+        let logs = some_logs(folder)?;
+        Ok(Self::of(Replay {
+            disk,
+            ..Replay::of(logs, 0.0, (0, u64::MAX))
+        }))
     }
 
     /// The last blocks of a store.
@@ -219,6 +238,7 @@ impl Replay {
             from_ns,
             to_ns,
             follow: None,
+            disk: Arc::new(Os),
             seen: HashSet::new(),
             damage: Damage::default(),
             notes: Vec::new(),
@@ -245,8 +265,14 @@ impl Replay {
                     if self.follow.is_some() {
                         self.seen.insert(path.clone());
                     }
-                    match LogReader::open(&path) {
+                    match LogReader::open_on(&*self.disk, &path) {
                         Ok(reader) => none.insert(reader),
+                        // A running collector deletes what is older than its --retain.
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                            let text = format!("{}: deleted meanwhile", path.display());
+                            self.notes.push(text);
+                            continue;
+                        }
                         // One unreadable file does not hide the others.
                         Err(error) => {
                             self.damage.unread += 1;

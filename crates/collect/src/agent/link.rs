@@ -5,6 +5,7 @@ use super::ring::Ring;
 use super::sending::{connect, pause};
 use super::session::Session;
 use super::udp::Packets;
+use crate::resolve::Lookup;
 use crate::timespec;
 use crate::tls::{self, Trust, Wire};
 use crate::wire::{Hello, Token};
@@ -12,8 +13,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Instant;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// Destination of reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +42,6 @@ impl Target {
             Self::Bus(subject) => &subject.url.address,
         }
     }
-
-    fn resolve(&self) -> io::Result<SocketAddr> {
-        let text = self.address();
-        let no = || io::Error::new(io::ErrorKind::NotFound, format!("{text} has no address"));
-        text.to_socket_addrs()?.next().ok_or_else(no)
-    }
 }
 
 /// Maximum number of reports sent in one call, so that a backlog does not flood the collector.
@@ -55,6 +50,8 @@ const MOST_AT_ONCE: usize = 32;
 enum State {
     /// Waiting until this moment to reconnect.
     Pausing(Instant),
+    /// Waiting for the address of the collector's name.
+    Resolving(Lookup),
     /// Waiting for the connection, the challenge or the welcome.
     Greeting(Wire),
     /// The collector accepted the agent.
@@ -96,7 +93,7 @@ impl Link {
     /// Whether the connection has work before the next tick.
     pub fn is_busy(&self) -> bool {
         match &self.state {
-            State::Greeting(_) => true,
+            State::Greeting(_) | State::Resolving(_) => true,
             State::Pausing(until) => *until <= Instant::now(),
             State::Open(_) => !self.session.goes.is_empty(),
             State::Packets(packets) => packets.is_busy(),
@@ -115,6 +112,14 @@ impl Link {
             State::Pausing(_) => {
                 self.begin(ring, say);
                 return Ok(false);
+            }
+            State::Resolving(lookup) => {
+                let found = lookup.wait(Duration::from_nanos(left_ns));
+                let timed_out = found.is_none();
+                if let Some(found) = found {
+                    self.resolved(found, say);
+                }
+                return Ok(timed_out);
             }
             State::Packets(packets) => (packets.socket(), false),
             State::Bus(line) => (line.talk.socket().as_fd(), line.talk.writes()),
@@ -143,7 +148,7 @@ impl Link {
     /// Handles the collector's answers and sends unsent reports.
     pub fn push(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
         let result = match &self.state {
-            State::Pausing(_) => Ok(()),
+            State::Pausing(_) | State::Resolving(_) => Ok(()),
             State::Packets(_) => self.packets(ring),
             State::Greeting(_) | State::Open(_) => self.converse(ring, say),
             State::Bus(_) => self.on_bus(ring, say),
@@ -173,7 +178,16 @@ impl Link {
     fn begin(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
         self.reached = false;
         self.session.anew(ring);
-        let state = self.target.resolve().and_then(|address| match self.target {
+        match Lookup::start(self.target.address()) {
+            Ok(lookup) => self.state = State::Resolving(lookup),
+            Err(error) => self.fail(&error, say),
+        }
+    }
+
+    /// Connects to one of the addresses of the collector's name, to another one after a failure.
+    fn resolved(&mut self, found: io::Result<Vec<SocketAddr>>, say: &mut impl FnMut(&str)) {
+        let address = found.map(|all| all[self.failures as usize % all.len()]);
+        let state = address.and_then(|address| match self.target {
             Target::Tcp(_) => connect(address).and_then(|socket| {
                 let wire = match &self.trust {
                     Some(trust) => trust.connect(self.target.address(), socket)?,
@@ -272,7 +286,11 @@ impl Link {
         let State::Packets(packets) = &mut self.state else {
             return Ok(());
         };
-        packets.push(&self.session.hello, self.session.token.as_ref(), ring)
+        packets.push(&self.session.hello, self.session.token.as_ref(), ring)?;
+        if packets.is_open() {
+            self.failures = 0;
+        }
+        Ok(())
     }
 }
 

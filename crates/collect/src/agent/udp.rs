@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Time after which an unanswered hello is sent again.
 const AGAIN: Duration = Duration::from_millis(500);
+/// Unanswered hellos after which another address of the collector's name is tried.
+const UNANSWERED: u32 = 10;
 
 /// The collector's knowledge of this agent.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +32,8 @@ enum Known {
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
     known: Known,
+    /// Hellos since the last answer.
+    unanswered: u32,
 }
 
 impl Exchange {
@@ -50,6 +54,7 @@ impl Exchange {
             Known::Asked(since) if now < *since + AGAIN => return Vec::new(),
             Known::No | Known::Asked(_) => {
                 self.known = Known::Asked(now);
+                self.unanswered += 1;
                 introduction(hello, &[])
             }
             Known::Challenged(challenge) => {
@@ -79,6 +84,7 @@ impl Exchange {
 
     /// Handles a packet of the collector.
     pub fn answered(&mut self, answer: &[u8]) {
+        self.unanswered = 0;
         self.known = match next_frame(answer, answer.len()) {
             Ok(Some((Kind::Challenge, challenge, _))) => Known::Challenged(challenge.to_vec()),
             // A refusal, possibly shortened to the length of the packet.
@@ -115,6 +121,11 @@ impl Packets {
         matches!(self.exchange.known, Known::Asked(_))
     }
 
+    /// Whether the collector accepted a hello.
+    pub fn is_open(&self) -> bool {
+        matches!(self.exchange.known, Known::Yes)
+    }
+
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -127,6 +138,12 @@ impl Packets {
         ring: &mut Ring,
     ) -> io::Result<()> {
         self.receive()?;
+        if self.exchange.unanswered > UNANSWERED {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "no collector answers packets",
+            ));
+        }
         let now = Instant::now();
         loop {
             let packets = self.exchange.next(hello, token, ring, now);

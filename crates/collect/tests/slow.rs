@@ -15,8 +15,13 @@ use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
+
+/// Tests measure the memory of their common process, one after the other.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const PERIOD: u64 = 200_000_000;
 const SOURCES: u8 = 5;
@@ -70,6 +75,12 @@ impl Agent {
     }
 
     fn report(&mut self) -> std::io::Result<()> {
+        let out = self.next();
+        self.stream.write_all(&out)
+    }
+
+    /// The next report's frame.
+    fn next(&mut self) -> Vec<u8> {
         self.sequence += 1;
         let tick = (now_ns() + PERIOD / 2) / PERIOD;
         let header = Header {
@@ -92,12 +103,13 @@ impl Agent {
         frame(&mut out, Kind::Report, |b| {
             put_report(&header, sources.collect::<Vec<_>>(), b);
         });
-        self.stream.write_all(&out)
+        out
     }
 }
 
 #[test]
 fn viewers_that_do_not_read_share_their_backlog_and_lose_no_tick() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let collector = Collector::start(common::setup(PERIOD), None);
     let mut agents: Vec<Agent> = (0..AGENTS)
         .map(|n| Agent::new(&format!("n{n}"), collector.tcp))
@@ -134,36 +146,78 @@ fn viewers_that_do_not_read_share_their_backlog_and_lose_no_tick() {
     assert!(ticks.windows(2).all(|w| w[0] + 1 == w[1]), "{ticks:?}");
 }
 
-/// Agents that begin frames and do not end them: the sum is bounded, and one that reports is served.
+/// Begins a frame and does not end it.
+fn stall(n: usize, to: SocketAddr) -> TcpStream {
+    let Agent { mut stream, .. } = Agent::greeted(&format!("slow{n}"), to, 0);
+    let mut begun = Vec::new();
+    frame(&mut begun, Kind::Report, |b| {
+        b.resize(b.len() + 255_000, 0);
+    });
+    begun.truncate(250_000);
+    // Refused ones are closed.
+    let _ = stream.write_all(&begun);
+    stream
+}
+
+/// Agents that begin frames and do not end them: the sum is bounded, those that hold most for longest are closed, and the
+/// reports of one that is served arrive in every tick, although in two pieces.
 #[test]
 fn incomplete_frames_are_bounded_together() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let collector = Collector::start(common::setup(PERIOD), None);
     let before = resident_bytes();
-    let mut streams = Vec::new();
-    for n in 0..1_200 {
-        let Agent { mut stream, .. } = Agent::greeted(&format!("slow{n}"), collector.tcp, 0);
-        let mut begun = Vec::new();
-        frame(&mut begun, Kind::Report, |b| b.resize(b.len() + 255_000, 0));
-        begun.truncate(250_000);
-        // Refused ones are closed.
-        let _ = stream.write_all(&begun);
-        streams.push(stream);
-    }
+    let mut streams: Vec<TcpStream> = (0..1_200).map(|n| stall(n, collector.tcp)).collect();
     collector.noted("an incomplete frame, of which all connections hold");
     let grown = resident_bytes().saturating_sub(before);
     println!("1,200 incomplete frames: {grown} bytes");
     assert!(grown < 400_000_000, "{grown} bytes");
     let mut agent = Agent::new("n1", collector.tcp);
-    for _ in 0..50 {
+    let reports = 20;
+    for n in 0..reports {
         sleep(Duration::from_nanos(PERIOD - now_ns() % PERIOD));
-        if agent.report().is_err() {
-            // A report that arrives in two pieces is refused while others hold the sum; agents connect again.
-            agent = Agent::new("n1", collector.tcp);
-        }
-        let closings = collector.closings.lock().unwrap();
-        if closings.iter().any(|c| c.reported == 1) {
-            return;
-        }
+        let out = agent.next();
+        let (first, second) = out.split_at(out.len() / 2);
+        agent.stream.write_all(first).unwrap();
+        // The sum is full again.
+        streams.push(stall(10_000 + n, collector.tcp));
+        sleep(Duration::from_millis(20));
+        agent.stream.write_all(second).unwrap();
     }
-    panic!("the node that reports is not heard");
+    collector.until("all reports", |closings, _| {
+        let reported: u64 = closings.iter().map(|c| c.reported.min(1)).sum();
+        reported >= reports as u64 - 2
+    });
+    let notes = collector.notes.lock().unwrap();
+    assert!(
+        !notes.iter().any(|n| n.contains("a report of n1")),
+        "{notes:?}"
+    );
+    // None of its connections was closed: it is the first one.
+    agent.stream.set_nonblocking(true).unwrap();
+    agent.report().unwrap();
+    let shed = collector.health.incomplete_frames.load(Ordering::Relaxed);
+    assert!(shed > 100 + reports as u64 / 2, "{shed}");
+}
+
+/// The kernel asks after peers that fell silent, as after a power failure: their connections end.
+#[test]
+fn silent_peers_are_asked_whether_they_live() {
+    let collector = Collector::start(common::setup(PERIOD), None);
+    let agent = Agent::new("n1", collector.tcp);
+    collector.until("the node", |closings, _| {
+        closings.last().is_some_and(|c| c.expected == 1)
+    });
+    let port = format!(":{:04X}", collector.tcp.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    // Local address, state 01 (established), and timer 02 (keep-alive).
+    let asks = |row: &str| {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        words[1].ends_with(&port) && words[3] == "01" && words[5].starts_with("02:")
+    };
+    assert_eq!(
+        table.lines().skip(1).filter(|row| asks(row)).count(),
+        1,
+        "{table}"
+    );
+    drop(agent);
 }

@@ -1,6 +1,7 @@
 //! One connection: its socket, its peer and the bytes that wait to be written.
 
 use super::peer::Peer;
+use super::sockets::keep_alive;
 use crate::Refusal;
 use crate::gather::Gathering;
 use crate::tls::{Identity, Wire, send, send_part};
@@ -38,6 +39,7 @@ impl Connection {
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        keep_alive(&stream)?;
         Ok(Self {
             stream: match identity {
                 Some(identity) => identity.accept(stream)?,

@@ -23,6 +23,8 @@ pub struct Health {
     pub lines_refused: AtomicU64,
     /// Reads of connections that were put off to the next tick.
     pub deferred_reads: AtomicU64,
+    /// Connections that were closed for their incomplete frames.
+    pub incomplete_frames: AtomicU64,
     /// Connections whose reports wait.
     pub deferred_connections: AtomicU64,
     /// Time of the last closing, nanoseconds since 1970.
@@ -46,7 +48,7 @@ impl Health {
     }
 
     /// The metrics `hopbyte_collector_…`.
-    pub fn metrics(&self) -> [Own; 10] {
+    pub fn metrics(&self) -> [Own; 11] {
         let closed = self.closed_ns.load(Ordering::Relaxed);
         let age = super::now_ns().saturating_sub(closed) as f64 / 1e9;
         let waiting = self.deferred_connections.load(Ordering::Relaxed) as f64;
@@ -87,6 +89,11 @@ impl Health {
                 "deferred_reads",
                 "Reads put off to the next tick",
                 &self.deferred_reads,
+            ),
+            Own::counter(
+                "incomplete_frames",
+                "Connections closed to bound the sum of incomplete frames",
+                &self.incomplete_frames,
             ),
             Own::gauge(
                 "deferred_connections",

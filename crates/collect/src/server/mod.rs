@@ -1,5 +1,6 @@
 //! The collector: one thread with epoll for the connections of agents and viewers.
 
+mod admission;
 mod bus;
 mod connection;
 mod health;
@@ -14,7 +15,7 @@ use self::connection::Connection;
 use self::inlet::Fed;
 use self::outage::{Kept, Outage};
 use self::peer::Role;
-use self::sockets::{bind_udp, descriptors, listen};
+use self::sockets::{bind_udp, connections, listen};
 use crate::Refusal;
 use crate::block::Closing;
 use crate::datagram::Challenges;
@@ -22,7 +23,7 @@ use crate::gather::{Channel, Gathering, Rules};
 use crate::store::{Status, Store};
 use crate::timespec;
 use crate::tls::Identity;
-use crate::wire::{Kind, LONGEST_FRAME, PROOF, Token, frame};
+use crate::wire::{Kind, LONGEST_FRAME, Token, frame};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -35,6 +36,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use self::bus::Setup as BusSetup;
 pub use self::health::Health;
 pub use self::inlet::{Feed, Inlet};
+pub use self::sockets::descriptors;
 
 /// Parameters of a collector.
 #[derive(Debug)]
@@ -67,9 +69,6 @@ pub enum Told<'a> {
     Warning(String),
 }
 
-/// Connections without a hello: their maximum number, and their timeout.
-const MOST_STRANGERS: usize = 4096;
-const STRANGERS_NS: u64 = 5_000_000_000;
 /// Maximum number of messages per tick.
 const MOST_NOTES: usize = 10;
 /// Maximum backlog of a viewer in bytes.
@@ -182,7 +181,7 @@ impl Server {
             readers: setup.readers.into(),
             challenges: Challenges::new()?,
             health: Arc::default(),
-            most_connections: setup.most_connections.min(descriptors()),
+            most_connections: setup.most_connections.min(connections()),
             connections: Vec::new(),
             free: Vec::new(),
             open: 0,
@@ -419,84 +418,6 @@ impl Server {
         Ok(go_on)
     }
 
-    fn accept(&mut self, listener: usize, now: u64) {
-        // Bounded, so that established connections are served too.
-        for _ in 0..256 {
-            let (stream, peer) = match self.listeners[listener].accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.note(format!("cannot accept connections: {error}")),
-            };
-            if self.open >= self.most_connections {
-                let most = self.most_connections;
-                self.note(format!("{peer} refused: the maximum is {most} connections"));
-                continue;
-            }
-            if self.strangers.len() >= MOST_STRANGERS
-                && let Some((slot, serial)) = self.strangers.pop_front()
-                && self.is_stranger(slot, serial)
-            {
-                self.refuse(slot, &Refusal::new("too many connections without a hello"));
-            }
-            self.serial = self.serial.wrapping_add(1);
-            let slot = self.free.pop().unwrap_or_else(|| {
-                self.connections.push(None);
-                self.connections.len() as u32 - 1
-            });
-            let data =
-                EventData::new_u64(u64::from(self.serial & 0x7fff_ffff) << 32 | u64::from(slot));
-            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            let outside = listener + 1 < self.listeners.len();
-            let identity = self.identity.as_ref().filter(|_| outside);
-            let serial = self.serial & 0x7fff_ffff;
-            let connection = Connection::new(stream, identity, peer, serial, now);
-            let ready = connection.and_then(|mut c| {
-                c.peer.readers = self.readers.clone();
-                if self.token.is_some() {
-                    let mut nonce = [0; PROOF];
-                    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
-                    c.peer.challenge = nonce;
-                    c.send_frame(Kind::Challenge, &nonce);
-                }
-                epoll::add(&self.epoll, c.stream.socket(), data, flags)?;
-                Ok(c)
-            });
-            match ready {
-                Ok(connection) => {
-                    self.strangers.push_back((slot, connection.serial));
-                    self.connections[slot as usize] = Some(connection);
-                    self.open += 1;
-                }
-                Err(error) => {
-                    self.free.push(slot);
-                    self.note(format!("{peer}: {error}"));
-                }
-            }
-        }
-    }
-
-    fn is_stranger(&self, slot: u32, serial: u32) -> bool {
-        let connection = self.connections[slot as usize].as_ref();
-        connection
-            .is_some_and(|c| c.serial == serial && matches!(c.peer.role, Role::Stranger { .. }))
-    }
-
-    fn drop_strangers(&mut self, now: u64) {
-        while let Some(&(slot, serial)) = self.strangers.front() {
-            if self.is_stranger(slot, serial) {
-                let born = self.connections[slot as usize]
-                    .as_ref()
-                    .map_or(0, |c| c.born_ns);
-                // A clock that was set back must not extend the time.
-                if now.abs_diff(born) < STRANGERS_NS {
-                    return;
-                }
-                self.refuse(slot, &Refusal::new("no hello within 5 s"));
-            }
-            self.strangers.pop_front();
-        }
-    }
-
     fn serve(&mut self, slot: u32, serial: u32, flags: EventFlags, now: u64) {
         let Some(connection) = self
             .connections
@@ -581,15 +502,32 @@ impl Server {
         let token = self.token.as_ref();
         let received = connection.received(slot, bytes, token, &mut self.gathering, now);
         let left = connection.peer.partial();
+        let joined = connection.peer.role == Role::Newcomer && before != Role::Newcomer;
         self.partial = self.partial + left - partial;
         received?;
-        if self.partial > MOST_PARTIAL && left > partial {
-            return Err(Refusal::new(format!(
-                "an incomplete frame, of which all connections hold {MOST_PARTIAL} bytes"
-            )));
-        }
-        if connection.peer.role == Role::Newcomer && before != Role::Newcomer {
+        if joined {
             self.viewers.push(slot);
+        }
+        self.shed_partial(slot, now)
+    }
+
+    /// Bounds the sum of incomplete frames: the connection whose bytes have waited most, by their number times their
+    /// time, is closed. A report that arrives in several pieces is complete within milliseconds.
+    fn shed_partial(&mut self, receiving: u32, now: u64) -> Result<(), Refusal> {
+        while self.partial > MOST_PARTIAL {
+            let open = self.connections.iter().zip(0u32..);
+            let burdens = open.filter_map(|(c, slot)| Some((c.as_ref()?.peer.burden(now), slot)));
+            let Some((_, heaviest)) = burdens.max() else {
+                return Ok(());
+            };
+            Health::add(&self.health.incomplete_frames, 1);
+            let refusal = Refusal::new(format!(
+                "an incomplete frame, of which all connections hold {MOST_PARTIAL} bytes"
+            ));
+            if heaviest == receiving {
+                return Err(refusal);
+            }
+            self.refuse(heaviest, &refusal);
         }
         Ok(())
     }

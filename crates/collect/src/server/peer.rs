@@ -38,8 +38,9 @@ pub struct Peer {
     pub challenge: [u8; PROOF],
     /// Further secrets, which admit viewers only.
     pub readers: Arc<[Token]>,
-    /// Received bytes of an incomplete frame.
+    /// Received bytes of an incomplete frame, and the time when its first ones arrived.
     partial: Vec<u8>,
+    begun_ns: u64,
     frames_left: u32,
 }
 
@@ -50,6 +51,7 @@ impl Default for Peer {
             challenge: [0; PROOF],
             readers: Arc::default(),
             partial: Vec::new(),
+            begun_ns: 0,
             frames_left: BURST,
         }
     }
@@ -59,6 +61,13 @@ impl Peer {
     /// Bytes of an incomplete frame.
     pub fn partial(&self) -> usize {
         self.partial.len()
+    }
+
+    /// Bytes of an incomplete frame, times the time that they have waited for its end.
+    pub fn burden(&self, now: u64) -> u128 {
+        // At least a millisecond: the frames of one wake-up count by their bytes.
+        let waited_ns = now.abs_diff(self.begun_ns).max(1_000_000);
+        self.partial.len() as u128 * u128::from(waited_ns)
     }
 
     /// Refills the rate limit after a tick.
@@ -111,6 +120,10 @@ impl Peer {
             rest = &rest[whole..];
         }
         let left = rest.len();
+        if left <= bytes.len() {
+            // The incomplete frame began with these bytes.
+            self.begun_ns = now;
+        }
         self.partial = match waiting.is_empty() {
             true => rest.to_vec(),
             false => unused(waiting, left),

@@ -1,7 +1,15 @@
 //! Sockets with kernel limits raised: many descriptors, long queues.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// Maximum number of connections of agents and viewers. Other descriptors are for the store, whose logs must be created also
+/// while all connections are taken, and for the connections of exports.
+pub fn connections() -> usize {
+    let all = descriptors();
+    all - (3 * all / 8).min(1200)
+}
 
 /// Maximum number of open descriptors, after raising the soft limit to the hard limit.
 pub fn descriptors() -> usize {
@@ -12,8 +20,7 @@ pub fn descriptors() -> usize {
         limit.current = Some(wanted);
         let _ = setrlimit(Resource::Nofile, limit);
     }
-    let now = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
-    now.saturating_sub(64) as usize
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20) as usize
 }
 
 fn named(address: SocketAddr, error: &io::Error) -> io::Error {
@@ -38,6 +45,17 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         Ok(socket.into())
     };
     open().map_err(|e| named(address, &e))
+}
+
+/// Bounds the life of a connection whose peer is gone without a word, as after a power failure: its kernel is asked after a
+/// minute of silence, and then every ten seconds. Agents report more often, and are not asked.
+pub fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepcnt(stream, 6)?;
+    Ok(())
 }
 
 /// A UDP socket with a buffer for the reports of a whole tick.

@@ -138,7 +138,7 @@ impl Folded {
             ranks.push(RankTrace {
                 calls: out.calls,
                 rows: rank.rows.clone(),
-                order: rank.order.clone()
+                order: rank.order.clone(),
             });
             marks.push(out.marks);
         }

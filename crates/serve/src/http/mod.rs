@@ -15,6 +15,7 @@ mod workers;
 use self::access::{Access, is_open_to_all};
 use self::seats::Seats;
 use self::workers::{Queue, Workers};
+use hopbyte_collect::server::descriptors;
 use hopbyte_collect::tls::Identity;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -27,7 +28,8 @@ use tokio::sync::Semaphore;
 pub use self::access::token;
 pub use self::service::read;
 
-/// Maximum number of connections over TCP, and over a Unix socket.
+/// Maximum number of connections over TCP, and over a Unix socket; fewer if the process may have fewer than eight times as
+/// many descriptors.
 pub const CONNECTIONS: usize = 512;
 /// Bytes of a body and of an answer that need no reservation.
 pub const LARGE: usize = 64 * 1024;
@@ -242,13 +244,15 @@ impl Server {
             .enable_time()
             .build()?;
         let (workers, queue) = Workers::new();
+        // Beside a collector, and its other endpoint, within the process's descriptors.
+        let most = CONNECTIONS.min(descriptors() / 8).max(8);
         let hall = Arc::new(Hall {
             access: self.access,
             longest_body: self.longest_body,
             bodies: Arc::new(Semaphore::new(ROOM / PERMIT)),
             answers: Arc::new(Semaphore::new(ROOM / PERMIT)),
-            guests: Seats::new(CONNECTIONS, self.counts.clone()),
-            locals: Seats::new(CONNECTIONS, self.counts.clone()),
+            guests: Seats::new(most, self.counts.clone()),
+            locals: Seats::new(most, self.counts.clone()),
             queue,
             counts: self.counts,
         });

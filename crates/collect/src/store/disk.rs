@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,6 +29,8 @@ pub trait Disk: Send + Sync + Debug {
 pub trait Handle: Write + Send + Debug {
     /// Reads at a position; fewer bytes than `room` only at the end of the file.
     fn read_at(&self, room: &mut [u8], at: u64) -> io::Result<usize>;
+    /// Whether the file still has a name. Bytes in a deleted file are lost when it is closed.
+    fn is_linked(&self) -> bool;
     /// Length in bytes.
     fn length(&self) -> io::Result<u64>;
     /// Shortens the file.
@@ -106,6 +108,11 @@ impl Handle for OsFile {
             }
         }
         Ok(done)
+    }
+
+    fn is_linked(&self) -> bool {
+        // Of a file that was deleted on its server, NFS knows nothing.
+        self.0.metadata().is_ok_and(|m| m.nlink() > 0)
     }
 
     fn length(&self) -> io::Result<u64> {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Log {
     file: Box<dyn Handle>,
+    path: PathBuf,
     /// Length up to the end of the last record whose writing succeeded.
     bytes: u64,
     /// Whether bytes of a failed write may follow.
@@ -41,7 +42,7 @@ impl Log {
         let taken = |(_, found): &(PathBuf, io::Result<Box<dyn Handle>>)| matches!(found, Err(e) if e.kind() == io::ErrorKind::AlreadyExists);
         let found = tries.find(|found| !taken(found));
         let (path, file) = found.ok_or(io::ErrorKind::AlreadyExists)?;
-        let mut log = Self::begin(file?, serial, first_ns);
+        let mut log = Self::begin(file?, &path, serial, first_ns);
         let begun = log.file.claim().and_then(|_| log.title());
         let begun = begun.and_then(|()| match sync {
             true => log.file.sync().and_then(|()| disk.sync_folder(folder)),
@@ -57,9 +58,10 @@ impl Log {
     }
 
     /// A log in an empty file.
-    pub fn begin(file: Box<dyn Handle>, serial: u32, first_ns: u64) -> Self {
+    pub fn begin(file: Box<dyn Handle>, path: &Path, serial: u32, first_ns: u64) -> Self {
         Self {
             file,
+            path: path.to_owned(),
             bytes: 0,
             torn: false,
             serial,
@@ -177,6 +179,11 @@ impl Log {
             self.bytes += (head.len() + sum.len()) as u64;
         }
         Ok(())
+    }
+
+    /// Path of the log, if its file was deleted.
+    pub fn deleted(&self) -> Option<&Path> {
+        (!self.file.is_linked()).then_some(&self.path)
     }
 
     /// Makes the log durable.

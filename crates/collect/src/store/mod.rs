@@ -16,7 +16,7 @@ mod tidy;
 
 pub use reader::{Damage, LogReader};
 pub use repair::{Repair, repair};
-pub use seal::{Sealed, seal, seal_all};
+pub use seal::{Sealed, seal, seal_all, seal_all_on};
 
 use self::disk::{Disk, Os};
 use self::log::Log;
@@ -28,7 +28,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -145,7 +145,7 @@ pub struct Store {
     catalogue: Arc<Mutex<Catalogue>>,
     notes: Vec<String>,
     status: Status,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Store {
@@ -175,7 +175,7 @@ impl Store {
             catalogue: Arc::default(),
             notes: Vec::new(),
             status: Status::default(),
-            _lock: lock,
+            lock,
         };
         store.remember()?;
         store.tidy();
@@ -304,7 +304,21 @@ impl Store {
     }
 
     /// The log to append to; a new one begins with a tick.
+    ///
+    /// # Errors
+    /// The log was deleted: the next one begins with a self-contained block, or not at all while the folder is missing.
     fn current(&mut self, tick_ns: u64) -> io::Result<&mut Log> {
+        if let Some(deleted) = self.log.as_ref().and_then(Log::deleted) {
+            let text = format!(
+                "{}: was deleted, and with it the ticks since its beginning",
+                deleted.display()
+            );
+            self.log = None;
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        if self.log.is_none() && !self.lock.is_held() {
+            self.lock = Lock::take(&self.folder)?;
+        }
         if self.log.is_none() {
             let (disk, sync) = (&*self.disk, self.keeping.sync);
             let log = Log::create(disk, &self.folder, self.serial + 1, tick_ns, sync)?;
@@ -422,6 +436,11 @@ impl Lock {
             folder.display()
         );
         Err(io::Error::new(io::ErrorKind::AddrInUse, text))
+    }
+
+    /// Whether the lock is still of the folder's file, so that no other collector can take it.
+    fn is_held(&self) -> bool {
+        self.0.metadata().is_ok_and(|m| m.nlink() > 0)
     }
 }
 

@@ -21,9 +21,14 @@ pub struct Repair {
 /// is sound.
 ///
 /// # Errors
-/// The log cannot be read, or the repaired one not be written; the original is then unchanged.
+/// The log cannot be read, or the repaired one not be written; the original is then unchanged. `WouldBlock`: another
+/// process seals it, under the temporary names that are used for the repaired log.
 pub fn repair(disk: &dyn Disk, path: &Path) -> io::Result<Option<Repair>> {
     let mut reader = LogReader::open_on(disk, path)?;
+    if !reader.claim()? {
+        let text = "another process writes or seals this log";
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+    }
     while reader.next_entries().is_some() {
         if let Err(refusal) = block::closing(reader.entries()) {
             reader.refuse(refusal.to_string());
@@ -84,7 +89,7 @@ fn copy_sound(disk: &dyn Disk, path: &Path, part: &Path) -> io::Result<Damage> {
         };
         let tick_ns = closing.tick.saturating_mul(closing.period_ns);
         if let Some(file) = file.take() {
-            let mut begun = Log::begin(file, reader.serial(), tick_ns);
+            let mut begun = Log::begin(file, path, reader.serial(), tick_ns);
             begun.title()?;
             log = Some(begun);
         }

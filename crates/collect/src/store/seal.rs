@@ -42,11 +42,19 @@ pub fn seal(log: &Path) -> io::Result<Sealed> {
 /// Seals all logs of a store. Returns the files, warnings, and whether every log is sound. A log that its collector writes
 /// is left out.
 pub fn seal_all(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>, bool)> {
+    seal_all_on(&Os, folder)
+}
+
+/// [`seal_all`] on another disk than the operating system's.
+pub fn seal_all_on(
+    disk: &dyn Disk,
+    folder: &Path,
+) -> io::Result<(Vec<PathBuf>, Vec<String>, bool)> {
     let (mut files, mut warnings, mut sound) = (Vec::new(), Vec::new(), true);
     let logs = super::logs(folder)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
     for log in logs {
-        match seal(&log) {
+        match seal_on(disk, &log) {
             Ok(sealed) => {
                 files.extend(sealed.files);
                 if !sealed.damage.is_none() {
@@ -56,6 +64,10 @@ pub fn seal_all(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>, bool)> 
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 warnings.push(format!("{}: left out: {error}", log.display()));
+            }
+            // A running collector deletes what is older than its --retain.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !log.exists() => {
+                warnings.push(format!("{}: left out: deleted meanwhile", log.display()));
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 warnings.push(error.to_string());

@@ -301,8 +301,44 @@ fn a_dropped_store_is_unlocked_although_a_child_inherited_its_files() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), Keeping::default()).unwrap();
     // As between fork and exec of a child: another descriptor of the same open file.
-    let inherited = store._lock.0.try_clone().unwrap();
+    let inherited = store.lock.0.try_clone().unwrap();
     drop(store);
     Store::open(folder.path(), Keeping::default()).unwrap();
     drop(inherited);
+}
+
+#[test]
+fn a_deleted_log_or_folder_is_noticed_at_the_next_tick() {
+    for whole in [false, true] {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("store");
+        let keeping = Keeping {
+            seal: false,
+            ..Keeping::default()
+        };
+        let mut store = Store::open(&folder, keeping.clone()).unwrap();
+        keep(&mut store, 100);
+        if whole {
+            fs::remove_dir_all(&folder).unwrap();
+        } else {
+            fs::remove_file(&logs(&folder).unwrap()[0]).unwrap();
+        }
+        let closing = closing(101);
+        let mut writer = Writer::default();
+        let block = writer.close(&closing);
+        let error = store.append(&closing, block).unwrap_err().to_string();
+        assert!(error.contains("was deleted"), "{error}");
+        if whole {
+            assert!(store.probe(&closing, block).is_err());
+            assert!(store.status().counts().failing);
+            fs::create_dir(&folder).unwrap();
+        }
+        store.probe(&closing, block).unwrap();
+        keep(&mut store, 102);
+        assert_eq!(ticks_of(&logs(&folder).unwrap()[0]), [102]);
+        // No other collector can take it meanwhile.
+        assert!(Store::open(&folder, keeping.clone()).is_err());
+        drop(store);
+        assert!(Store::open(&folder, keeping).is_ok());
+    }
 }

@@ -193,6 +193,10 @@ impl Handle for FaultyFile {
         self.inner.read_at(room, at)
     }
 
+    fn is_linked(&self) -> bool {
+        self.inner.is_linked()
+    }
+
     fn length(&self) -> io::Result<u64> {
         self.inner.length()
     }

@@ -9,6 +9,7 @@
 mod disk;
 mod fleet;
 mod power;
+mod races;
 
 use disk::{Change, FAULTS, Fault, Faulty};
 use fleet::{Content, Fleet, SECOND, content, read};

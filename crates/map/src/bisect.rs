@@ -10,27 +10,82 @@ use crate::schedule::Stop;
 use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
 
+/// Points with their ranks in the order along every dimension: by that coordinate, then by the next ones, then by
+/// number. Computed once for all plans, so that a cut compares numbers.
+struct Ranked<'a> {
+    points: &'a [Point],
+    /// By dimension.
+    rank: Vec<Vec<u32>>,
+}
+
+impl<'a> Ranked<'a> {
+    /// Ranks along the first `used` dimensions.
+    fn new(points: &'a [Point], used: usize) -> Self {
+        let along = |along: usize| {
+            let mut ids: Vec<u32> = (0..points.len() as u32).collect();
+            ids.sort_unstable_by(|&a, &b| {
+                let (p, q) = (&points[a as usize], &points[b as usize]);
+                (0..used)
+                    .map(|k| p[(along + k) % used].total_cmp(&q[(along + k) % used]))
+                    .find(|o| o.is_ne())
+                    .unwrap_or(a.cmp(&b))
+            });
+            let mut rank = vec![0; points.len()];
+            for (place, &id) in ids.iter().enumerate() {
+                rank[id as usize] = place as u32;
+            }
+            rank
+        };
+        Self {
+            points,
+            rank: (0..used).map(along).collect(),
+        }
+    }
+
+    /// Extent of some points along a dimension.
+    fn length(&self, ids: &[u32], d: usize) -> f32 {
+        let ends = ids.iter().fold((f32::MAX, f32::MIN), |(low, high), &id| {
+            let at = self.points[id as usize][d];
+            (low.min(at), high.max(at))
+        });
+        ends.1 - ends.0
+    }
+
+    /// Partitions `ids` so that the lowest `count` come first, along the wanted dimension if the points differ
+    /// there, else along the longest.
+    fn cut(&self, ids: &mut [u32], count: usize, wanted: Option<u8>) {
+        if count == 0 || count >= ids.len() {
+            return;
+        }
+        let wanted = wanted.map(usize::from).filter(|&d| d < self.rank.len());
+        let along = wanted.filter(|&d| self.length(ids, d) > 0.0);
+        let along = along.unwrap_or_else(|| {
+            let length: Vec<f32> = (0..self.rank.len()).map(|d| self.length(ids, d)).collect();
+            (0..length.len()).fold(0, |best, d| if length[d] > length[best] { d } else { best })
+        });
+        let rank = &self.rank[along];
+        ids.select_nth_unstable_by_key(count, |&id| rank[id as usize]);
+    }
+}
+
 /// Splits tasks and places together: first along the plan, then each along its longest side, until every place
 /// has its tasks. `room` is the number of tasks on every place; they add up to the number of tasks.
-pub(crate) fn bisect(
-    tasks: &[Point],
-    places: &[Point],
-    room: &[u32],
+fn bisect(
+    (tasks, places, room): (&Ranked<'_>, &Ranked<'_>, &[u32]),
     plan: &[(u8, u8)],
 ) -> Vec<u32> {
-    let mut task_ids: Vec<u32> = (0..tasks.len() as u32).collect();
-    let mut place_ids: Vec<u32> = (0..places.len() as u32)
+    let mut task_ids: Vec<u32> = (0..tasks.points.len() as u32).collect();
+    let mut place_ids: Vec<u32> = (0..places.points.len() as u32)
         .filter(|&p| room[p as usize] > 0)
         .collect();
-    let mut place_of = vec![0; tasks.len()];
-    let used = used(tasks).max(used(places));
-    let both = (tasks, places, room, used);
+    let mut place_of = vec![0; task_ids.len()];
+    let both = (tasks, places, room);
     split(both, plan, &mut task_ids, &mut place_ids, &mut place_of);
     place_of
 }
 
 fn split(
-    both: (&[Point], &[Point], &[u32], usize),
+    both: (&Ranked<'_>, &Ranked<'_>, &[u32]),
     plan: &[(u8, u8)],
     task_ids: &mut [u32],
     place_ids: &mut [u32],
@@ -44,43 +99,17 @@ fn split(
         }
         return;
     }
-    let (tasks, places, room, used) = both;
+    let (tasks, places, room) = both;
     let half = place_ids.len() / 2;
-    cut(places, place_ids, half, (plan.first().map(|p| p.1), used));
+    places.cut(place_ids, half, plan.first().map(|p| p.1));
     let here: u32 = place_ids[..half].iter().map(|&p| room[p as usize]).sum();
     let here = here as usize;
-    cut(tasks, task_ids, here, (plan.first().map(|p| p.0), used));
+    tasks.cut(task_ids, here, plan.first().map(|p| p.0));
     let rest = plan.get(1..).unwrap_or(&[]);
     let (near_tasks, far_tasks) = task_ids.split_at_mut(here);
     let (near_places, far_places) = place_ids.split_at_mut(half);
     split(both, rest, near_tasks, near_places, place_of);
     split(both, rest, far_tasks, far_places, place_of);
-}
-
-/// Partitions `ids` so that the lowest `count` come first, along the wanted dimension if the points differ
-/// there, else along the longest.
-fn cut(points: &[Point], ids: &mut [u32], count: usize, (wanted, used): (Option<u8>, usize)) {
-    if count == 0 || count >= ids.len() {
-        return;
-    }
-    let (mut low, mut high) = ([f32::MAX; DIMS], [f32::MIN; DIMS]);
-    for &id in &*ids {
-        for (d, &c) in points[id as usize][..used].iter().enumerate() {
-            low[d] = low[d].min(c);
-            high[d] = high[d].max(c);
-        }
-    }
-    let length = |d: usize| high[d] - low[d];
-    let longest = (0..used).fold(0, |best, d| if length(d) > length(best) { d } else { best });
-    let along = wanted.map(usize::from).filter(|&d| length(d) > 0.0);
-    let along = along.unwrap_or(longest);
-    ids.select_nth_unstable_by(count, |&a, &b| {
-        let (p, q) = (&points[a as usize], &points[b as usize]);
-        (0..used)
-            .map(|k| p[(along + k) % used].total_cmp(&q[(along + k) % used]))
-            .find(|o| o.is_ne())
-            .unwrap_or(a.cmp(&b))
-    });
 }
 
 /// Number of halvings of every dimension of a side, and its extent.
@@ -190,14 +219,16 @@ pub(crate) fn planned(
     let taken = room.iter().filter(|&&r| r > 0).count();
     let depth = taken.next_power_of_two().trailing_zeros() as usize;
     let sides = [Side::of(tasks), Side::of(places)];
+    let dimensions = used(tasks).max(used(places));
+    let ranked = [tasks, places].map(|points| Ranked::new(points, dimensions));
     let round = tries.div_ceil(tries.div_ceil(ROUND).max(1)).max(1);
     let made = |[a, b]: &[Vec<u8>; 2]| {
         let pairs = a.iter().copied().zip(b.iter().copied());
         let plan: Vec<(u8, u8)> = pairs.take(depth).collect();
-        let map = bisect(tasks, places, room, &plan);
+        let map = bisect((&ranked[0], &ranked[1], room), &plan);
         (cost(&map), map)
     };
-    let axes = permutations(used(tasks).max(used(places)));
+    let axes = permutations(dimensions);
     let straight: Vec<(f64, Vec<u32>)> = axes
         .par_iter()
         .filter(|_| !stop.is_set())
@@ -260,7 +291,9 @@ mod tests {
             .collect();
         // The line's first two digits choose the column, the others the row.
         let plan = [(0, 1), (0, 1), (0, 0), (0, 0)];
-        let map = bisect(&line(16), &square, &[1; 16], &plan);
+        let (line, square) = (line(16), square);
+        let ranked = [&line, &square].map(|points| Ranked::new(points, 2));
+        let map = bisect((&ranked[0], &ranked[1], &[1; 16]), &plan);
         let column_first: Vec<u32> = (0..16).map(|i| i % 4 * 4 + i / 4).collect();
         assert_eq!(map, column_first);
     }

@@ -57,20 +57,37 @@ impl Distances for MatrixDistances {
 /// Hops on a grid, summed over dimensions.
 pub(crate) struct GridDistances {
     /// Coordinates by place.
-    pub(crate) coord: Vec<[u16; Direction::MAX_DIMENSIONS]>,
-    /// For each dimension its size, and hops by from × size + to.
-    pub(crate) hops: Vec<(u32, Vec<u16>)>,
+    coord: Vec<[u16; Direction::MAX_DIMENSIONS]>,
+    /// For each dimension its size, and the first of its hops.
+    dims: Vec<(u32, u32)>,
+    /// Hops by first of the dimension + from × size + to.
+    hops: Vec<u16>,
+}
+
+impl GridDistances {
+    /// Coordinates by place, and for each dimension its size and hops by from × size + to.
+    pub(crate) fn new(
+        coord: Vec<[u16; Direction::MAX_DIMENSIONS]>,
+        tables: impl Iterator<Item = (u32, Vec<u16>)>,
+    ) -> Self {
+        let (mut dims, mut hops) = (Vec::new(), Vec::new());
+        for (size, table) in tables {
+            dims.push((size, hops.len() as u32));
+            hops.extend(table);
+        }
+        Self { coord, dims, hops }
+    }
 }
 
 impl Distances for GridDistances {
     #[inline]
     fn get(&self, a: u32, b: u32) -> f64 {
         let (a, b) = (&self.coord[a as usize], &self.coord[b as usize]);
-        let dimensions = self.hops.iter().zip(a.iter().zip(b));
-        let along = |((size, table), (&a, &b)): (&(u32, Vec<u16>), (&u16, &u16))| {
-            u32::from(table[(u32::from(a) * size + u32::from(b)) as usize])
-        };
-        f64::from(dimensions.map(along).sum::<u32>())
+        let mut sum = 0;
+        for (&(size, first), (&a, &b)) in self.dims.iter().zip(a.iter().zip(b)) {
+            sum += u32::from(self.hops[(first + u32::from(a) * size + u32::from(b)) as usize]);
+        }
+        f64::from(sum)
     }
 }
 

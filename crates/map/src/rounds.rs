@@ -4,9 +4,10 @@
 //! at fixed points of each. The sequence depends on the problem and the seed alone. A budget of trials only cuts it
 //! off, so a search has seen everything that one with fewer trials has seen, and is never worse.
 //!
-//! One long annealing finds more than several short ones, and a run that is cut short finds little. So a budget of time,
-//! whose results cannot be repeated exactly anyway, gives the sequence [`SEQUENCE`] of it at most, and the rest to a
-//! last run whose temperature follows the clock.
+//! One long annealing finds more than several short ones, and a run that is cut short finds little. So most trials of
+//! a wave belong to a run from a promising start, and a few to one of the other ways ([`SIDE`]). A budget of time, whose
+//! results cannot be repeated exactly anyway, gives the sequence [`SEQUENCE`] of it at most, and the rest to a last run
+//! whose temperature follows the clock.
 
 use crate::engine::{Engine, Outcome, Parts, Recipe};
 use crate::evaluate::{Evaluation, evaluate};
@@ -27,19 +28,24 @@ use std::sync::Mutex;
 const FIRST: (u64, u64) = (2, 512);
 
 /// Ratio of the trials of a wave of runs to those of the wave before. With two the longest run that fits into a budget
-/// of trials is between a quarter and a half of it.
+/// of trials is between a fifth and two fifths of it.
 const GROWTH: u64 = 2;
 
-/// Largest share of a budget of time for the sequence. Fitted on two problems of `bench/map` with 800,000 trials: with
-/// a third of them P3 ends 2.5 % worse than with one long run alone; with an eighth the better of SPt's two ends is not
-/// found.
-const SEQUENCE: f64 = 0.2;
+/// Trials of the other ways in a wave, by those of its main run. Guessed.
+const SIDE: f64 = 0.25;
+
+/// Largest share of a budget of time for the sequence, and share of the rest for new starts of the last run. Chosen on
+/// SPd, SPt and P3 of `bench/map` at 2 s and seeds 1 to 4: with 20 % and 10 % SPd ends at 209 ms for two seeds and SPt at
+/// 335 for two, with these shares none did. Another run of SPd had one of three at 209, so the difference is small.
+const SEQUENCE: f64 = 0.05;
+const STARTS: f64 = 0.03;
 
 /// A search ends when nothing better was found in this many times the trials up to the best placement, and in
 /// (by task, at least) trials of every run. Guessed.
 const STUCK: (u64, u64, u64) = (8, 2_000, 150_000);
 
-/// First number of the last runs, which have random numbers of their own.
+/// First numbers of the main runs and of the last runs, which have random numbers of their own.
+const MAIN: usize = 1 << 19;
 const LAST: usize = 1 << 20;
 
 /// A search on one problem.
@@ -78,10 +84,12 @@ enum Start {
     Initial(usize),
     /// A permutation of the slots.
     Random,
+    /// The start of the run that found the best placement.
+    Origin,
 }
 
-/// The way and the start of a run of the sequence, by its number.
-fn plan(number: usize) -> (Recipe, Start) {
+/// The way and the start of a run beside the main ones, by its number.
+fn side(number: usize) -> (Recipe, Start) {
     let round = number / 8;
     match number % 8 {
         0 if round == 0 => (Recipe::Whole, Start::Initial(0)),
@@ -94,9 +102,22 @@ fn plan(number: usize) -> (Recipe, Start) {
     }
 }
 
-/// The way and the start of a last run.
-fn last(number: usize) -> (Recipe, Start) {
-    (Recipe::Whole, Start::Initial(number))
+/// The start of a main run, by its number within the wave. Every second wave repeats the way to the best placement
+/// with more trials: on SPt of `bench/map` one of three seeds ends at 279 ms instead of 335 by that.
+fn main(wave: u32, number: usize) -> Start {
+    match number {
+        0 if wave % 2 == 1 => Start::Origin,
+        _ => Start::Initial(number),
+    }
+}
+
+/// The start of a last run. The second one starts where the best placement came from.
+fn last(number: usize) -> Start {
+    match number {
+        0 => Start::Initial(0),
+        1 => Start::Origin,
+        _ => Start::Initial(number - 1),
+    }
 }
 
 /// Trials of the runs of a wave.
@@ -204,6 +225,8 @@ struct Rounds<'r, P: Paths, D: Distances> {
     /// Trials planned so far of each, and up to the best placement.
     spent: u64,
     best_at: u64,
+    /// Start of the run that found the best placement; `None` as long as no run did.
+    origin: Option<Vec<u32>>,
 }
 
 impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
@@ -250,6 +273,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             left: vec![options.trials.map_or(u64::MAX, |t| t / runs as u64); runs],
             spent: 0,
             best_at: 0,
+            origin: None,
         })
     }
 
@@ -257,19 +281,27 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
     fn sequence(&mut self) -> Result<bool, MapError> {
         let tasks = self.run.problem.exchange.tasks();
         for wave in 0u32.. {
-            let planned = trials(wave, tasks);
+            let main_trials = trials(wave, tasks);
+            let side_trials = (main_trials as f64 * SIDE) as u64;
             if wave > 0 {
-                if self.run.options.trials.is_none() && !self.has_time_for(planned) {
+                if self.run.options.trials.is_none()
+                    && !self.has_time_for(main_trials.saturating_add(side_trials))
+                {
                     return Ok(true);
                 }
-                self.draw(planned, u64::from(wave))?;
+                self.draw(main_trials, u64::from(wave), self.stop)?;
             }
             let first = wave as usize * self.left.len();
-            self.wave((first, &plan), Length::Trials(planned), self.stop)?;
-            self.spent = self.spent.saturating_add(planned);
+            let from_start = |number: usize| (Recipe::Whole, main(wave, number - MAIN - first));
+            self.wave(
+                (MAIN + first, &from_start),
+                Length::Trials(main_trials),
+                self.stop,
+            )?;
             if wave == 0 && self.run.settle(&mut self.found, self.stop)? {
                 return Ok(false);
             }
+            self.wave((first, &side), Length::Trials(side_trials), self.stop)?;
             self.tell(self.used());
             // A run that was cut short has not found what it finds in a longer search; no run may start from that.
             if self.is_stuck() || self.stop.is_set() || self.left.contains(&0) {
@@ -296,19 +328,22 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
     fn last(&mut self) -> Result<(), MapError> {
         let passed = self.span.passed();
         let planned = self.spent as f64 * (1.0 / passed.max(1e-9) - 1.0);
-        self.draw(planned as u64, LAST as u64)?;
+        let until = passed + STARTS * (1.0 - passed);
+        let stop = self.span.until(until, self.flag);
+        self.draw(planned as u64, LAST as u64, stop)?;
         let runs = if self.is_serial() { self.left.len() } else { 1 };
         let seconds = self.run.options.seconds * (1.0 - self.span.passed()) / runs as f64;
-        let way = |number: usize| last(number - LAST);
+        let way = |number: usize| (Recipe::Whole, last(number - LAST));
         self.wave((LAST, &way), Length::Seconds(seconds), self.flag)
     }
 
     /// Makes more initial placements, for runs of as many trials.
-    fn draw(&mut self, trials: u64, wave: u64) -> Result<(), MapError> {
+    fn draw(&mut self, trials: u64, wave: u64, stop: Stop) -> Result<(), MapError> {
         let again = (self.run.options.seed, wave);
-        for start in self.starts.more(&self.engine, trials, again, self.stop) {
+        for start in self.starts.more(&self.engine, trials, again, stop) {
             if self.run.keep(&mut self.found, &start)? {
                 self.best_at = self.spent;
+                self.origin = Some(start);
             }
         }
         Ok(())
@@ -327,24 +362,23 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
         stop: Stop,
     ) -> Result<(), MapError> {
         let used = self.used();
-        let one = |(run, &left): (usize, &u64)| -> Outcome {
+        let one = |(run, &left): (usize, &u64)| {
             let seed = self.run.options.seed;
             let mut rng = Random::stream(seed, (first + run) as u64 + 1);
             let (recipe, start) = way(first + run);
-            let start = match start {
-                Start::Best => self.run.places(&self.found, &self.place),
-                Start::Initial(rank) => self.starts.get(rank),
-                Start::Random => self.anywhere(&mut rng),
-            };
+            let from = self.placement(start, &mut rng);
+            // A run from the best placement continues the run that found it.
+            let origin = (!matches!(start, Start::Best)).then(|| from.clone());
             let effort = Effort {
                 planned,
                 left,
                 stop,
             };
             let tell = || self.tell(used);
-            self.engine.run((recipe, start), effort, &mut rng, &tell)
+            let outcome = self.engine.run((recipe, from), effort, &mut rng, &tell);
+            (outcome, origin)
         };
-        let ends: Vec<Outcome> = if self.is_serial() {
+        let ends: Vec<(Outcome, Option<Vec<u32>>)> = if self.is_serial() {
             self.left.iter().enumerate().map(one).collect()
         } else {
             self.left.par_iter().enumerate().map(one).collect()
@@ -353,14 +387,27 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             Length::Trials(trials) => trials,
             Length::Seconds(_) => 0,
         };
-        for (end, left) in ends.into_iter().zip(&mut self.left) {
+        self.spent = self.spent.saturating_add(planned);
+        for ((end, origin), left) in ends.into_iter().zip(&mut self.left) {
             self.found.trials += end.trials;
             *left = end.left();
             if self.run.keep(&mut self.found, &end.into_best())? {
-                self.best_at = self.spent + planned;
+                self.best_at = self.spent;
+                self.origin = origin.or_else(|| self.origin.take());
             }
         }
         Ok(())
+    }
+
+    /// The placement that a run starts from.
+    fn placement(&self, start: Start, rng: &mut Random) -> Vec<u32> {
+        match (start, &self.origin) {
+            (Start::Best, _) => self.run.places(&self.found, &self.place),
+            (Start::Origin, Some(origin)) => origin.clone(),
+            (Start::Origin, None) => self.starts.get(1),
+            (Start::Initial(rank), _) => self.starts.get(rank),
+            (Start::Random, _) => self.anywhere(rng),
+        }
     }
 
     /// Share of the trials that are used.

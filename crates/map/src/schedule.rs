@@ -49,8 +49,13 @@ impl Span {
 
     /// A stop at the end of the span, or at the flag.
     pub(crate) fn stop(&self, flag: Stop) -> Stop {
+        self.until(1.0, flag)
+    }
+
+    /// A stop after a share of the span, or at the flag.
+    pub(crate) fn until(&self, share: f64, flag: Stop) -> Stop {
         Stop {
-            until: Some(self.begin + Duration::from_secs_f64(self.seconds)),
+            until: Some(self.begin + Duration::from_secs_f64(share * self.seconds)),
             ..flag
         }
     }

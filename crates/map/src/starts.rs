@@ -199,7 +199,11 @@ fn folded<P: Paths, D: Distances>(
         if wave > 0 && tries < PLANS.0 {
             continue;
         }
-        let tries = tries.clamp(PLANS.0, PLANS.1) as usize;
+        // A plan assigns the halves of one side to those of the other. Over a Gray code they are neighbours on
+        // rings as well.
+        let gray = reflected(&centres).zip(reflected(points));
+        let forms = 1 + u64::from(gray.is_some());
+        let tries = (tries / forms).clamp(PLANS.0, PLANS.1) as usize;
         let stream = STREAM + 1 + (wave << 16) + number as u64;
         let mut rng = Random::stream(seed, stream);
         let cost = |map: &[u32]| engine.cost(graph, map);

@@ -166,7 +166,7 @@ impl Question<'_> {
         let state = self.state(&taken);
         let problem = self.problem(Some(&state));
         let options = Options {
-            trials: Some(200_000),
+            trials: Some(20_000),
             ..Options::default()
         };
         let (placement, _) = map(&problem, &options, &|_| {})?;
@@ -194,7 +194,7 @@ mod tests {
         let allocation = Allocation::new(&machine.fabric, nodes).unwrap();
         let problem = Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
         let options = Options {
-            trials: Some(200_000),
+            trials: Some(20_000),
             ..Options::default()
         };
         let (placement, _) = map(&problem, &options, &|_| {}).unwrap();

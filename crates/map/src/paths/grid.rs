@@ -208,10 +208,7 @@ impl GridPaths {
             let hops = dim.stretch.iter().map(|s| s.length).collect();
             (dim.size, hops)
         };
-        GridDistances {
-            coord: self.coord.clone(),
-            hops: self.dims.iter().map(table).collect(),
-        }
+        GridDistances::new(self.coord.clone(), self.dims.iter().map(table))
     }
 
     /// Prefix sums of one ring and direction, twice round, from the price of each link.

@@ -1,17 +1,20 @@
-//! Counter files that are rewritten periodically: read again when they change.
+//! Counters that are followed: files that are read again when they change, live sources and trees.
 
 use crate::error::Result;
 use crate::inputs;
+use crate::live::Watched;
 use hopbyte_fabric::{Fabric, LinkState};
 use hopbyte_observe::CounterOptions;
-use hopbyte_observe::counters::Follow;
+use hopbyte_observe::counters::{Counted, Follow};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Counter files and their latest readings.
+/// Counter files, or a live source, and their latest readings.
 pub struct Files {
     files: Vec<PathBuf>,
+    /// The live source, once the kind of the sources is known.
+    live: Option<Option<Watched>>,
     about: CounterOptions,
     seen: Option<Vec<Option<Stamp>>>,
     /// Previous readings, the start of the next increase.
@@ -28,7 +31,7 @@ pub struct Change {
     pub state: LinkState,
     /// Rows that named a link, and rows that did not.
     pub rows: (usize, usize),
-    /// Latest modification time.
+    /// Latest modification time; of a live source none.
     pub modified: Option<SystemTime>,
     /// Time of the reading by the source's own clock.
     pub time_seconds: Option<f64>,
@@ -41,6 +44,7 @@ impl Files {
     pub fn new(files: Vec<PathBuf>, about: CounterOptions) -> Self {
         Self {
             files,
+            live: None,
             about,
             seen: None,
             counters: Follow::default(),
@@ -53,22 +57,49 @@ impl Files {
         names.join(", ")
     }
 
-    /// Reads the files if one has changed. A failed read is an error, and is retried at the next call.
+    /// Reads the files if one has changed, and a live source if its interval is over. A failed read is an error, and is
+    /// retried at the next call.
     pub fn look(&mut self, fabric: &Fabric) -> Result<Option<Change>> {
+        let mut notes = Vec::new();
+        let live = match &mut self.live {
+            Some(live) => live,
+            none => none.insert(Watched::open(&self.files, fabric, &self.about, &mut notes)?),
+        };
+        if let Some(live) = live {
+            let Some(readings) = live.sample(&mut notes) else {
+                return Ok(None);
+            };
+            let source = self.names();
+            let counted = (self.counters).take(readings, &source, fabric, &self.about)?;
+            notes.extend(inputs::remarks(&counted));
+            return Ok(Some(Change::of(&counted, fabric, None, notes)));
+        }
         let seen: Vec<Option<Stamp>> = self.files.iter().map(|f| stamp(f)).collect();
         if self.seen.as_ref() == Some(&seen) && seen.iter().all(Option::is_some) {
             return Ok(None);
         }
         let counted = self.counters.read(&self.files, fabric, &self.about)?;
-        let change = Change {
+        let modified = seen.iter().flatten().map(|s| s.0).max();
+        self.seen = Some(seen);
+        let notes = inputs::remarks(&counted);
+        Ok(Some(Change::of(&counted, fabric, modified, notes)))
+    }
+}
+
+impl Change {
+    fn of(
+        counted: &Counted,
+        fabric: &Fabric,
+        modified: Option<SystemTime>,
+        notes: Vec<String>,
+    ) -> Self {
+        Self {
             state: counted.state(fabric),
             rows: (counted.matched, counted.unmatched),
-            modified: seen.iter().flatten().map(|s| s.0).max(),
+            modified,
             time_seconds: counted.time_seconds,
-            notes: inputs::remarks(&counted),
-        };
-        self.seen = Some(seen);
-        Ok(Some(change))
+            notes,
+        }
     }
 }
 
@@ -119,6 +150,45 @@ mod tests {
         assert_eq!(change.state.used_ratio.known(), 1);
         let most = change.state.used_ratio.as_slice().iter().copied();
         assert!(most.fold(0.0, f64::max) <= 1.0);
+    }
+
+    /// `links` reads a tree, so that services follow one too, by the same rules.
+    #[test]
+    fn a_tree_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let net = folder.path().join("sys/class/net/eth0/statistics");
+        std::fs::create_dir_all(&net).unwrap();
+        let fabric = spec::fabric("torus:2x2").unwrap();
+        let about = CounterOptions {
+            node: Some("n0-0".into()),
+            interval_seconds: Some(0.01),
+            ..CounterOptions::default()
+        };
+        let mut files = Files::new(vec![folder.path().to_owned()], about);
+        let mut look = |bytes: u64| {
+            std::fs::write(net.join("rx_bytes"), bytes.to_string()).unwrap();
+            loop {
+                if let Some(change) = files.look(&fabric).unwrap() {
+                    return change;
+                }
+            }
+        };
+        look(1000);
+        let change = look(2000);
+        assert_eq!(
+            change
+                .state
+                .received_bytes
+                .as_slice()
+                .iter()
+                .copied()
+                .fold(0.0, f64::max),
+            1000.0
+        );
+        assert_eq!(change.state.used_ratio.known(), 1);
+        let change = look(1_000_000_000_000_000);
+        assert_eq!(change.state.used_ratio.known(), 0);
+        assert!(change.notes[0].contains("reset"), "{:?}", change.notes);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hopbyte_observe::counters::reading::Reading;
 use hopbyte_observe::counters::{Counted, CounterOptions, join_readings, sum};
 use hopbyte_observe::sources::{Places, Source, Wide, host_name, open};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Source name of this machine's own counters.
 const LIVE: &str = "live";
@@ -25,7 +25,6 @@ pub fn read(
     options: &CounterOptions,
     notes: &mut Vec<String>,
 ) -> Result<Option<Counted>> {
-    let is_word = |p: &PathBuf| p == Path::new(LIVE) || p == Path::new(FABRIC_WIDE);
     let (readings, source) = match sources {
         [one] if is_word(one) => (
             between(one, fabric, options, notes)?,
@@ -39,6 +38,10 @@ pub fn read(
     )?)?))
 }
 
+fn is_word(source: &PathBuf) -> bool {
+    source == Path::new(LIVE) || source == Path::new(FABRIC_WIDE)
+}
+
 /// Two readings of all sources, an interval apart.
 fn between(
     word: &Path,
@@ -46,11 +49,26 @@ fn between(
     options: &CounterOptions,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Reading>> {
+    let interval = interval(options)?;
+    let mut sources = opened(&here(word, fabric, options)?, notes)?;
+    let mut readings = sample(&mut sources, notes);
+    std::thread::sleep(interval);
+    readings.extend(sample(&mut sources, notes));
+    Ok(readings)
+}
+
+/// Time between two readings.
+fn interval(options: &CounterOptions) -> Result<Duration> {
     let interval = options.interval_seconds.unwrap_or(INTERVAL);
     if !(interval > 0.0 && interval <= LONGEST) {
         let expected = format!("seconds above zero, at most {LONGEST}");
         return Err(InputError::new("--interval", interval.to_string(), expected).into());
     }
+    Ok(Duration::from_secs_f64(interval))
+}
+
+/// Sources of this machine, or of its whole InfiniBand fabric.
+fn here(word: &Path, fabric: &Fabric, options: &CounterOptions) -> Result<Places> {
     let mut places = Places::here("");
     if word == Path::new(FABRIC_WIDE) {
         // Ports of the whole fabric include this host's.
@@ -59,11 +77,48 @@ fn between(
     } else {
         places.node = node(Path::new("/"), fabric, options)?;
     }
-    let mut sources = opened(&places, notes)?;
-    let mut readings = sample(&mut sources, notes);
-    std::thread::sleep(Duration::from_secs_f64(interval));
-    readings.extend(sample(&mut sources, notes));
-    Ok(readings)
+    Ok(places)
+}
+
+/// A live source, or a tree that is updated, read at every interval.
+pub struct Watched {
+    sources: Vec<Source>,
+    interval: Duration,
+    last: Option<Instant>,
+}
+
+impl Watched {
+    /// Opens the sources; `None` if these are files. Remarks go to `notes`.
+    pub fn open(
+        sources: &[PathBuf],
+        fabric: &Fabric,
+        options: &CounterOptions,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Self>> {
+        let places = match sources {
+            [one] if is_word(one) => here(one, fabric, options)?,
+            // Readings of a tree get this host's time.
+            [tree] if tree.is_dir() => Places {
+                live: true,
+                ..Places::captured(tree, node(tree, fabric, options)?)
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some(Self {
+            sources: opened(&places, notes)?,
+            interval: interval(options)?,
+            last: None,
+        }))
+    }
+
+    /// New readings; `None` before the interval is over.
+    pub fn sample(&mut self, notes: &mut Vec<String>) -> Option<Vec<Reading>> {
+        if self.last.is_some_and(|last| last.elapsed() < self.interval) {
+            return None;
+        }
+        self.last = Some(Instant::now());
+        Some(sample(&mut self.sources, notes))
+    }
 }
 
 /// One reading of every tree, in order.

@@ -329,3 +329,93 @@ fn a_jump_that_the_interface_cannot_carry_is_a_reset() {
     let fine = read(scrape("c", 1_000_001_000, begin + 1000));
     assert_eq!(fine.get(Q::ReceivedBytes, link), Some(1e9));
 }
+
+/// Without a clock in the source, `--interval` is its time: the same limits hold.
+#[test]
+fn a_jump_within_the_stated_interval_is_a_reset() {
+    let (fabric, node, link) = machine();
+    let folder = tempfile::tempdir().unwrap();
+    let options = CounterOptions {
+        interval_seconds: Some(1.0),
+        ..options(&node)
+    };
+    let scrape = |i: usize, bytes: u64| {
+        let text = format!(
+            "node_network_receive_bytes_total{{device=\"eth0\",host=\"{node}\"}} {bytes}\n"
+        );
+        write(folder.path(), &format!("scrape{i}"), &text)
+    };
+    let perfquery = |i: usize, bytes: u64| {
+        let text = format!(
+            "# Port extended counters: Lid 1 port 1 (CapMask: 0x1300)\nPortSelect:....1\n\
+             PortRcvData:....{}\nPortMulticastRcvPkts:....0\n",
+            bytes / 4
+        );
+        write(folder.path(), &format!("perfquery{i}"), &text)
+    };
+    let tree = |i: usize, bytes: u64| {
+        let root = folder.path().join(format!("tree{i}"));
+        let name = "sys/class/net/eth0/statistics/rx_bytes";
+        write(&root, name, &bytes.to_string());
+        let mut sources = open(&Places::captured(&root, &node));
+        sources.remove(0).unwrap().sample().unwrap().clone()
+    };
+    for (later, expected) in [
+        (1_000_001_000, Ok(1e9)),
+        (1_000_000_000_000_000, Err(Missing::Reset)),
+    ] {
+        for files in [
+            [scrape(0, 1000), scrape(1, later)],
+            [perfquery(0, 1000), perfquery(1, later)],
+        ] {
+            let counted = read_counters(&files, &fabric, &options).unwrap();
+            let state = counted.state(&fabric);
+            assert_eq!(state.received_bytes.read(link), expected, "{files:?}");
+            assert_eq!(counted.window_seconds(), Some(1.0));
+        }
+        let readings = vec![tree(0, 1000), tree(1, later)];
+        let counted = sum(join_readings(readings, "tree", &fabric, &options).unwrap()).unwrap();
+        assert_eq!(counted.state(&fabric).received_bytes.read(link), expected);
+    }
+}
+
+/// An interface that comes or goes takes nothing from the node's other interfaces.
+#[test]
+fn ports_that_stay_are_compared_when_others_come_and_go() {
+    let fabric = spec::fabric("torus:2x2:nodes=1").unwrap();
+    let node = fabric.nodes()[0].clone();
+    let folder = tempfile::tempdir().unwrap();
+    let tree = |i: usize, interfaces: &[(&str, u64)]| {
+        let root = folder.path().join(format!("tree{i}"));
+        for (name, bytes) in interfaces {
+            let file = format!("sys/class/net/{name}/statistics/rx_bytes");
+            write(&root, &file, &bytes.to_string());
+        }
+        let mut sources = open(&Places::captured(&root, &node.name));
+        sources.remove(0).unwrap().sample().unwrap().clone()
+    };
+    let options = CounterOptions {
+        interval_seconds: Some(1.0),
+        ..options(&node.name)
+    };
+    let readings = vec![
+        tree(0, &[("eth0", 1000)]),
+        tree(1, &[("eth0", 1900), ("eth1", 70)]),
+        tree(2, &[("eth0", 2000)]),
+    ];
+    let joined = join_readings(readings, "tree", &fabric, &options).unwrap();
+    let all = joined.all();
+    // With eth1 the increase of the host link is not known: only one of two interfaces has one.
+    assert_eq!(
+        all[0].missing(Q::ReceivedBytes, node.eject),
+        Some(Missing::Unread)
+    );
+    assert_eq!(all[1].get(Q::ReceivedBytes, node.eject), Some(100.0));
+    let words: Vec<String> = all.iter().flat_map(|c| c.left_out.sentences()).collect();
+    assert!(
+        words
+            .iter()
+            .any(|w| w.contains("port whose counters changed") && w.contains("eth1")),
+        "{words:?}"
+    );
+}

@@ -57,7 +57,9 @@ impl Follow {
             }
         }
         mads::set_ticks(&mut readings, &systems);
-        self.chain(readings, &texts, left_out, fabric, options)
+        let mut counted = self.take(readings, &source(&texts), fabric, options)?;
+        counted.counts_mut().left_out.extend(&left_out);
+        Ok(counted)
     }
 
     fn increases(
@@ -70,15 +72,15 @@ impl Follow {
         sum(super::counter_series(texts, fabric, options)?)
     }
 
-    /// The increase of the new readings; devices without a new reading contribute their last one.
-    fn chain(
+    /// The increase of new readings of files or live sources; devices without a new reading contribute their last one.
+    pub fn take(
         &mut self,
         readings: Vec<Reading>,
-        texts: &[Text],
-        mut left_out: LeftOut,
+        source: &str,
         fabric: &Fabric,
         options: &CounterOptions,
     ) -> Result<Counted, ObserveError> {
+        let mut left_out = LeftOut::default();
         let newest = readings.iter().filter_map(|r| r.moment.time_ns).max();
         let mut read: BTreeMap<(String, String), Vec<Reading>> = BTreeMap::new();
         for reading in readings {
@@ -103,12 +105,11 @@ impl Follow {
             }
             chained.extend(chain);
         }
-        let source = source(texts);
-        let joined = series(fabric, &source, chained, &options.ports);
-        let joined = joined.map_err(|e| mismatch(&source, e))?;
+        let joined = series(fabric, source, chained, &options.ports);
+        let joined = joined.map_err(|e| mismatch(source, e))?;
         // Only now: after an error the same files are read again.
         self.devices = devices;
-        let mut counted = sum(finish(joined, &source, fabric, options)?)?;
+        let mut counted = sum(finish(joined, source, fabric, options)?)?;
         counted.counts_mut().left_out.extend(&left_out);
         Ok(counted)
     }

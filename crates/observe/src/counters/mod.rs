@@ -185,11 +185,14 @@ pub fn counter_series(
 
 /// Readings of devices, live or from files, as a series (see [`read_counter_series`]).
 pub fn join_readings(
-    readings: Vec<Reading>,
+    mut readings: Vec<Reading>,
     source: &str,
     fabric: &Fabric,
     options: &CounterOptions,
 ) -> Result<Series, ObserveError> {
+    if let Some(interval) = options.interval_seconds {
+        set_intervals(&mut readings, interval);
+    }
     let series = series(fabric, source, readings, &options.ports);
     finish(
         series.map_err(|e| mismatch(source, e))?,
@@ -197,6 +200,23 @@ pub fn join_readings(
         fabric,
         options,
     )
+}
+
+/// Readings of devices without a clock are an interval apart: wraps, gaps and impossible rates are then recognised as
+/// with a clock.
+fn set_intervals(readings: &mut [Reading], seconds: f64) {
+    let mut devices: BTreeMap<(String, String), Vec<&mut Reading>> = BTreeMap::new();
+    for reading in readings {
+        let layout = &reading.layout;
+        let device = devices.entry((layout.node.clone(), layout.source.clone()));
+        device.or_default().push(reading);
+    }
+    let has_clock = |r: &&mut Reading| r.moment.time_ns.or(r.moment.steady_ns).is_some();
+    for device in devices.into_values().filter(|d| !d.iter().any(has_clock)) {
+        for (reading, n) in device.into_iter().zip(1u32..) {
+            reading.moment.steady_ns = Some((f64::from(n) * seconds * 1e9) as u64);
+        }
+    }
 }
 
 fn mismatch(source: &str, error: Mismatch) -> InputError {

@@ -233,6 +233,25 @@ impl Reading {
         reading
     }
 
+    /// The values of the counters that another layout of the same device has too, in its order.
+    pub fn laid_out(&self, layout: &Arc<Layout>) -> Self {
+        let own = &self.layout;
+        let at: HashMap<(&Port, &str), usize> = (own.counters.iter().enumerate())
+            .map(|(i, c)| ((&own.ports[c.port as usize], c.name.as_str()), i))
+            .collect();
+        let mut other = Self::new(layout.clone(), self.moment);
+        for (i, counter) in layout.counters.iter().enumerate() {
+            let key = (&layout.ports[counter.port as usize], counter.name.as_str());
+            let same = |&&i: &&usize| {
+                let own = &own.counters[i];
+                (own.quantity, own.behaviour) == (counter.quantity, counter.behaviour)
+            };
+            let value = at.get(&key).filter(same).and_then(|&i| self.get(i));
+            other.set(i, value);
+        }
+        other
+    }
+
     /// The value of a counter; `None` if it was not read.
     #[inline]
     pub fn get(&self, counter: usize) -> Option<u64> {

@@ -1,9 +1,9 @@
 //! Readings of many devices in time order: totals, or increases from reading to reading.
 
 use super::join::{Joint, Mismatch, PortMap, drop_dead_links};
-use super::reading::Reading;
+use super::reading::{Counter, Layout, Reading};
 use hopbyte_fabric::{Fabric, Increase, LeftOut, LinkCounts, LinkState, Totals};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Deref;
 
 /// Counter values of a fabric's links.
@@ -149,8 +149,8 @@ struct Device {
     fresh: bool,
     /// Readings that had no value.
     empty: usize,
-    /// Number of times that its counters changed, which leaves nothing to compare.
-    changed: usize,
+    /// Ports whose counters changed from one reading to the next: only the counters in both are compared.
+    changed: Vec<String>,
     /// Whether it was part of an increase.
     compared: bool,
 }
@@ -247,11 +247,9 @@ impl Devices {
                 for _ in 0..device.empty {
                     all.note("reading without a value", name.as_str());
                 }
-                for _ in 0..device.changed {
-                    all.note(
-                        "interval in which the device's counters changed",
-                        name.as_str(),
-                    );
+                for port in &device.changed {
+                    let name = format!("{name} {port}");
+                    all.note("port whose counters changed between two readings", name);
                 }
                 if increases && !device.compared && device.first.is_some() {
                     all.note("device with a single reading", name.as_str());
@@ -286,7 +284,7 @@ impl Device {
             last: reading,
             fresh: false,
             empty: usize::from(is_empty),
-            changed: 0,
+            changed: Vec::new(),
             compared: false,
         }
     }
@@ -297,14 +295,34 @@ impl Device {
         self.empty += usize::from(is_empty);
         let same = self.last.layout == reading.layout;
         if self.first.is_none() || !same {
-            self.changed += usize::from(!same);
+            let is_moved = self.last.layout.coordinate != reading.layout.coordinate;
+            if !same {
+                let changed = changed_ports(&self.last.layout, &reading.layout);
+                self.changed.extend(changed);
+            }
+            let known = self.first.is_some() && !is_empty && !is_moved;
+            self.before = known.then(|| self.last.laid_out(&reading.layout));
+            (self.before).take_if(|before| before.values.known() == 0);
             self.first = (!is_empty).then(|| reading.clone());
-            (self.before, self.last) = (None, reading);
-            self.fresh = false;
-            return (false, true);
+            self.last = reading;
+            self.fresh = self.before.is_some();
+            return (self.fresh, true);
         }
         self.before = Some(std::mem::replace(&mut self.last, reading));
         self.fresh = true;
         (true, false)
     }
+}
+
+/// Names of the ports whose counters are not the same in both layouts.
+fn changed_ports(a: &Layout, b: &Layout) -> BTreeSet<String> {
+    let counters = |layout: &Layout| -> BTreeSet<(String, String)> {
+        let name = |c: &Counter| (layout.ports[c.port as usize].to_string(), c.name.clone());
+        layout.counters.iter().map(name).collect()
+    };
+    let changed = counters(a)
+        .symmetric_difference(&counters(b))
+        .cloned()
+        .collect::<Vec<_>>();
+    changed.into_iter().map(|(port, _)| port).collect()
 }

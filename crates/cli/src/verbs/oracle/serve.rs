@@ -25,8 +25,9 @@ pub struct ServeArgs {
     /// The machine.
     #[command(flatten)]
     fabric: FabricOption,
-    /// Counters to follow, as `hopbyte links` reads them: files (read again when they change), a collector or the folder
-    /// of its store (a restart resumes at its last tick); without any, hops and bandwidths only
+    /// Counters to follow, as `hopbyte links` reads them: files (read again when they change), live sources (every
+    /// --interval), a collector or the folder of its store (a restart resumes at its last tick); without any, hops and
+    /// bandwidths only
     #[arg(value_name = "SOURCE", num_args = 0.., long_help = args::counters_help())]
     source: Vec<PathBuf>,
     /// Properties of the counters that their files lack.

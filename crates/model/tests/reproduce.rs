@@ -61,6 +61,17 @@ fn checks_that_cannot_fail_are_refused() {
     };
     let computed = "basis = \"computed\"";
     assert!(row(computed, "exact", "ours = \"1\"\nis = 1").is_ok());
+    let unpublished = text.replace("\"p\"", "\"- (ours)\"");
+    let unpublished = unpublished
+        .replace("BASIS", computed)
+        .replace("KIND", "exact");
+    let error = Row::parse("x.toml", &format!("{unpublished}ours = \"1\"\nis = 1"));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("statement of the paper")
+    );
     for (basis, kind, more, word) in [
         ("", "exact", "ours = \"1\"\nis = 1", "basis"),
         (

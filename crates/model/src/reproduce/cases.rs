@@ -217,7 +217,7 @@ impl<'a> Cases<'a> {
         Ok(Value::Text(word.into()))
     }
 
-    /// `link(case, 'X cable', used, max)`: over links of a kind, of a dimension (`X`), host links into
+    /// `link(case, 'X cable', used, max)`: over links of a kind, of a dimension (`X`) or direction (`X+`), host links into
     /// the network (`in`) or out of it (`out`).
     fn link(&mut self, case: &str, which: &str, field: &str, how: &str) -> Found {
         let outcome = self.outcome(case)?;
@@ -225,7 +225,7 @@ impl<'a> Cases<'a> {
             "all" => true,
             "in" | "out" => l.kind == "host" && l.link.ends_with(which),
             _ if which.len() == 1 => l.direction.as_ref().is_some_and(|d| d.starts_with(which)),
-            _ => l.kind == which,
+            _ => l.kind == which || l.direction.as_deref() == Some(which),
         };
         let value = |l: &LinkOutcome| match field {
             "used" => Some(l.used_ratio),

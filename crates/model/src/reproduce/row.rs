@@ -175,6 +175,9 @@ impl Check {
     fn examine(&self, row: &Row) -> Result<(), (String, &'static str)> {
         let wrong = |expected| Err((format!("row {}, {}", row.id, self.what), expected));
         let basis = self.basis(row);
+        if self.published.is_empty() || self.published.starts_with('-') {
+            return wrong("published: a figure or statement of the paper");
+        }
         if (self.kind == Kind::Elsewhere) != (basis == Basis::Elsewhere) {
             return wrong("kind = \"elsewhere\" without `ours`, and `ours` with every other kind");
         }

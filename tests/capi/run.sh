@@ -51,6 +51,7 @@ for _ in $(seq 600); do
 done
 url=$(head -n 1 "$work/serving")
 
+python3 "$root/tests/capi/faces.py" "$lib/libhopbyte.so" "$hopbyte"
 "$work/border" && "$work/border-sanitized"
 "$work/slow" "$work/slow.socket" && "$work/slow-sanitized" "$work/slow.socket"
 # The thread sanitizer does not see the synchronisation inside libhopbyte, which is not built for it.

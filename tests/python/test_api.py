@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,17 +143,51 @@ def test_a_mapping_is_worth_what_it_says(
     assert certificate["bound"]["worst_link_seconds"] <= mapping.result.worst_link_seconds
 
 
-@pytest.mark.parametrize("objective", ["worst-link", "hop-bytes", "route-cost"])
-def test_python_and_the_command_have_the_same_defaults(objective: str) -> None:
+METRICS = ["hops", "inverse-bandwidth", "used", "input-stall", "credit-stall", "bytes", "packets", "errors"]
+AGGREGATES = ["max", "sum", "mean"]
+# Every objective; route-cost with every metric and aggregate, and without; networks and effort.
+QUESTIONS: list[dict[str, object]] = [
+    {"objective": objective} for objective in ["worst-link", "worst-network-link", "hop-bytes", "route-cost"]
+]
+QUESTIONS += [
+    {"objective": "route-cost", "metric": metric, "aggregate": aggregate}
+    for metric in METRICS
+    for aggregate in [None, *AGGREGATES]
+]
+QUESTIONS += [{"wire": network} for network in ["payload", "gemini", "infiniband"]]
+QUESTIONS += [{"response_fraction": 0.25}, {"seed": 7}, {"ranks_per_node": 4}]
+
+
+def test_the_questions_have_every_metric_and_aggregate() -> None:
+    help_text = subprocess.run(
+        [sys.executable, "-m", "hopbyte", "map", "--help"], check=True, capture_output=True, text=True
+    ).stdout
+    for option, names in [("metric", METRICS), ("aggregate", AGGREGATES)]:
+        listed = help_text.split(f"--{option} <")[1].split("\n      --")[0]
+        assert re.findall(r"^ +- ([\w-]+):", listed, re.M) == names
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: " ".join(map(str, q.values())))
+def test_python_and_the_command_have_the_same_defaults(question: dict[str, object], tmp_path: Path) -> None:
     """One question asked in both ways has one answer, down to the mapping document."""
-    words = ["map", "stencil:4x4x4:7", "--fabric", "torus:4x4x4", "--nodes", "n[0-1]-[0-3]-[0-3]"]
-    words += ["--objective", objective, "--trials", "2000", "--json", "--quiet"]
-    done = subprocess.run([sys.executable, "-m", "hopbyte", *words], check=True, capture_output=True, text=True)
+    counters = tmp_path / "links.jsonl"
+    values = {"used_ratio": 0.6, "input_stall_ratio": 0.3, "credit_stall_ratio": 0.2}
+    values |= {"received_bytes": 5e9, "packets": 1e6, "errors": 3.0}
+    lines = [{"link": name, **values} for name in ["r0-0-0 X+", "r1-2-0 Z-"]]
+    text = "".join(json.dumps({"schema": "hopbyte.link/1", **line}) + "\n" for line in [*lines, {"summary": {}}])
+    counters.write_text(text)
+    nodes = "n[0-1]-[0-3]-[0-3]"
+    words = ["map", "stencil:4x4x4:7", "--fabric", "torus:4x4x4", "--nodes", nodes, "--background", str(counters)]
+    for name, value in question.items():
+        words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--trials", "2000", "--json", "--quiet"]
+    done = subprocess.run([sys.executable, "-m", "hopbyte", *words], check=False, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
     told = json.loads(done.stdout)
     machine = hopbyte.load_fabric("torus:4x4x4")
     traffic = hopbyte.load_traffic("stencil:4x4x4:7")
-    nodes = "n[0-1]-[0-3]-[0-3]"
-    mapping = hopbyte.map(traffic, machine, nodes, objective=objective, trials=2000)  # type: ignore[arg-type]
+    background = hopbyte.links(machine, counters)
+    mapping = hopbyte.map(traffic, machine, nodes, background=background, trials=2000, **question)  # type: ignore[arg-type]
     document = json.loads(mapping.document())
     for times in ["wall_seconds", "cpu_seconds"]:
         del told[times], document[times]

@@ -100,7 +100,8 @@ hopbyte_status hopbyte_oracle_matrix(const hopbyte_oracle *oracle, hopbyte_metri
 
 hopbyte_traffic *hopbyte_traffic_create(size_t tasks);
 void hopbyte_traffic_free(hopbyte_traffic *traffic);
-/* Adds `count` messages: bytes[i] from task from[i] to task to[i]. On an error none is added. */
+/* Adds `count` messages: bytes[i] from task from[i] to task to[i]. On an error none is added. The number of messages
+ * of a pair matters for headers and acknowledgements: add each message, or the bytes of a pair as one large one. */
 hopbyte_status hopbyte_traffic_add(hopbyte_traffic *traffic, size_t count, const uint32_t *from, const uint32_t *to,
                                    const double *bytes);
 

@@ -8,11 +8,11 @@ use std::ffi::c_int;
 /// Maximum number of tasks of a job.
 const MOST_TASKS: usize = 1 << 24;
 
-/// `hopbyte_traffic`: bytes by pair.
+/// `hopbyte_traffic`: bytes and messages by pair.
 #[allow(non_camel_case_types, reason = "as C calls it")]
 pub struct hopbyte_traffic {
     tasks: usize,
-    pairs: HashMap<(u32, u32), f64>,
+    pairs: HashMap<(u32, u32), (f64, u64)>,
 }
 
 /// See `hopbyte.h`.
@@ -74,7 +74,9 @@ pub unsafe extern "C" fn hopbyte_traffic_add(
             }
         }
         for ((&a, &b), &size) in messages() {
-            *traffic.pairs.entry((a, b)).or_default() += size;
+            let (bytes, messages) = traffic.pairs.entry((a, b)).or_default();
+            *bytes += size;
+            *messages += 1;
         }
         Ok(())
     })
@@ -91,7 +93,7 @@ impl hopbyte_traffic {
         let pairs = self.pairs.iter();
         Ok(Exchange::new(
             self.tasks,
-            pairs.map(|(&(from, to), &bytes)| (from, to, bytes, 0)),
+            pairs.map(|(&(from, to), &(bytes, messages))| (from, to, bytes, messages)),
         )?)
     }
 }

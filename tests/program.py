@@ -1,9 +1,14 @@
-"""The program under test, built by `make build`; shared by the folders of tests beside this file."""
+"""The program under test, built by `make build`, and runs of commands with a deadline; shared by the folders of tests
+beside this file."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -27,3 +32,48 @@ def find_binary() -> Path | None:
 def hopbyte_binary() -> Path:
     """The program; a test without it fails."""
     return find_binary() or pytest.fail("no hopbyte program: run `make build`")
+
+
+@dataclass
+class Result:
+    """Output and exit code of a run; `code` is None after a timeout."""
+
+    code: int | None
+    out: str
+    err: str
+
+    def ok(self) -> Self:
+        """Returns itself after checking that the run succeeded."""
+        return self.ended(0)
+
+    def ended(self, code: int) -> Self:
+        """Returns itself after checking the exit code."""
+        assert self.code == code, f"exit code {self.code}, expected {code}\n{self.out}\n{self.err}"
+        return self
+
+
+def start(
+    command: list[str], environment: dict[str, str] | None = None, folder: Path | None = None
+) -> subprocess.Popen[str]:
+    """Starts a command in a process group of its own."""
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+def finish(child: subprocess.Popen[str], seconds: float) -> Result:
+    """Waits for a command and kills its whole process group at the deadline."""
+    try:
+        out, err = child.communicate(timeout=seconds)
+        return Result(child.returncode, out, err)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        out, err = child.communicate()
+        return Result(None, out, err)

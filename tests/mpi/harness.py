@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import struct
 import subprocess
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from program import LIBRARIES, MPICH5, OPENMPI5, ROOT
+from program import LIBRARIES, MPICH5, OPENMPI5, ROOT, Result, finish, start
 
 BUILD = LIBRARIES
 HERE = Path(__file__).resolve().parent
@@ -85,20 +84,6 @@ ALL = [OMPI, MPICH, ABI]
 WITH_FORTRAN = [OMPI, MPICH4]
 
 
-@dataclass
-class Result:
-    """Output and exit code of a run; `code` is None after a timeout."""
-
-    code: int | None
-    out: str
-    err: str
-
-    def ok(self) -> Result:
-        """Returns itself after checking that the run succeeded."""
-        assert self.code == 0, f"exit code {self.code}\n{self.out}\n{self.err}"
-        return self
-
-
 def run_command(
     command: list[str],
     folder: Path,
@@ -106,23 +91,7 @@ def run_command(
     seconds: float = DEADLINE_SECONDS,
 ) -> Result:
     """Runs a command in its own process group and kills the whole group at the deadline."""
-    child = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, **(environment or {})},
-    )
-    try:
-        out, err = child.communicate(timeout=seconds)
-        return Result(child.returncode, out, err)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        out, err = child.communicate()
-        return Result(None, out, err)
+    return finish(start(command, environment, folder), seconds)
 
 
 def launch(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import program as programs  # noqa: E402
+from program import start  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build" / "probes"))
@@ -52,43 +57,18 @@ ALL = [OMPI, MPICH, ABI]
 BOTH = [OMPI, MPICH]
 
 
-@dataclass
-class Result:
-    """Output and exit code of a run; `code` is None after a timeout."""
-
-    code: int | None
-    out: str
-    err: str
-
-    def ok(self) -> Result:
-        """Returns itself after checking that the run succeeded."""
-        return self.ended(0)
-
-    def ended(self, code: int) -> Result:
-        """Returns itself after checking the exit code."""
-        assert self.code == code, f"exit code {self.code}, expected {code}\n{self.out}\n{self.err}"
-        return self
+class Result(programs.Result):
+    """Output and exit code of a probe."""
 
     def records(self) -> list[dict[str, Any]]:
         """The JSON lines on standard output; anything else there is an error."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def start(command: list[str], environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """Starts a command in a process group of its own."""
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, start_new_session=True, env={**os.environ, **(environment or {})})
-
-
 def finish(child: subprocess.Popen[str], seconds: float = DEADLINE_SECONDS) -> Result:
     """Waits for a command and kills its whole process group at the deadline."""
-    try:
-        out, err = child.communicate(timeout=seconds)
-        return Result(child.returncode, out, err)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        out, err = child.communicate()
-        return Result(None, out, err)
+    result = programs.finish(child, seconds)
+    return Result(result.code, result.out, result.err)
 
 
 def command(mpi: Mpi, ranks: int, program: str, *arguments: object,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from program import Result, finish, start
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -19,39 +20,11 @@ DEADLINE_SECONDS = 90
 OMPI_OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--mca", "memory", "^patcher"]
 
 
-@dataclass
-class Result:
-    """Output and exit code of a run; `code` is None after a timeout."""
-
-    code: int | None
-    out: str
-    err: str
-
-    def ok(self) -> Result:
-        """Returns itself after checking that the run succeeded."""
-        assert self.code == 0, f"exit code {self.code}\n{self.out[-3000:]}\n{self.err[-3000:]}"
-        assert "BAD" not in self.out, self.out
-        return self
-
-
 def run_command(command: list[str], environment: dict[str, str], seconds: float = DEADLINE_SECONDS) -> Result:
     """Runs a command in its own process group and kills the whole group at the deadline."""
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, **environment},
-    )
-    try:
-        out, err = child.communicate(timeout=seconds)
-        return Result(child.returncode, out, err)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        out, err = child.communicate()
-        return Result(None, out, err)
+    result = finish(start(command, environment), seconds)
+    assert result.code != 0 or "BAD" not in result.out, result.out
+    return result
 
 
 @dataclass(frozen=True)

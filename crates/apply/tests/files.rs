@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{Advice, ApplyError, Checked, Launch, Launcher, Seen, SlotCores, write_atomic};
+use hopbyte_apply::{Advice, ApplyError, Checked, Launch, Launcher, Seen, SlotCores};
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::os::unix::fs::FileTypeExt;
 
 /// Eight ranks, two per node, on n1 n0 n0 n1 n3 n2 n2 n3.
 fn example() -> (Fabric, Allocation, Placement) {
@@ -344,23 +343,6 @@ fn hostile_host_names_are_refused() {
     }
 }
 
-#[test]
-fn files_appear_whole_or_not_at_all() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("rankfile");
-    write_atomic(&file, "one\n").unwrap();
-    write_atomic(&file, "two\n").unwrap();
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "two\n");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    let missing = folder.path().join("no/such/rankfile");
-    let error = write_atomic(&missing, "x").unwrap_err();
-    assert!(error.to_string().contains("rankfile"), "{error}");
-    // A folder in place of the file: refused, without leftovers.
-    std::fs::create_dir(folder.path().join("taken")).unwrap();
-    assert!(write_atomic(&folder.path().join("taken"), "x").is_err());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-}
-
 proptest! {
     #[test]
     fn what_is_written_reads_back_as_the_same_map(
@@ -556,51 +538,4 @@ fn training_frameworks_get_their_orders() {
         command.contains("--gpu-bind=map_gpu:0,1,2,3,4,5,6,7"),
         "{command}"
     );
-}
-
-/// A renamed file in the place of `/dev/null` would break the machine for every process.
-#[test]
-fn pipes_are_written_to_and_links_are_followed_but_not_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let pipe = at("pipe");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.unwrap().success());
-    let reader = std::thread::spawn({
-        let pipe = pipe.clone();
-        move || std::fs::read_to_string(pipe).unwrap()
-    });
-    write_atomic(&pipe, "through").unwrap();
-    assert_eq!(reader.join().unwrap(), "through");
-    let kind = |name: &str| std::fs::symlink_metadata(at(name)).unwrap().file_type();
-    assert!(kind("pipe").is_fifo());
-
-    std::fs::write(at("file"), "old").unwrap();
-    std::os::unix::fs::symlink("file", at("link")).unwrap();
-    write_atomic(&at("link"), "new").unwrap();
-    assert!(kind("link").is_symlink());
-    assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "new");
-
-    std::os::unix::fs::symlink("absent", at("dangling")).unwrap();
-    let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-    std::fs::create_dir(at("folder")).unwrap();
-    for (name, found) in [
-        ("dangling", "a symbolic link without a target"),
-        ("socket", "a socket"),
-        ("folder", "a folder"),
-    ] {
-        let before = kind(name);
-        let error = write_atomic(&at(name), "lost").unwrap_err();
-        assert!(error.to_string().contains(found), "{error}");
-        assert_eq!(kind(name), before);
-    }
-    let rest = std::fs::read_dir(folder.path()).unwrap();
-    let rest = rest.filter(|e| {
-        e.as_ref()
-            .unwrap()
-            .file_name()
-            .to_string_lossy()
-            .ends_with(".tmp")
-    });
-    assert_eq!(rest.count(), 0);
 }

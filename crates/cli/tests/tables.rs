@@ -35,9 +35,9 @@ fn formats(kind: &Kind, page: &str) -> String {
     });
     let pages = kind.formats.iter().any(|f| f.page != page);
     let head = if pages {
-        "format | what it gives | page"
+        "format | content | page"
     } else {
-        "format | what it gives"
+        "format | content"
     };
     table(head, rows)
 }

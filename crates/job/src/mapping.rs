@@ -96,7 +96,7 @@ impl Mapping {
         }
         let (best, cost) = &c.best_baseline;
         let name = baseline_name(*best);
-        // Launchers place ranks in order, whatever else was compared.
+        // Launchers place ranks in order, also if other placements were compared.
         let in_order = match best {
             Baseline::InOrder => String::new(),
             _ => format!("; against in order: {}", changes(&c.baseline, &c.result)),

@@ -74,7 +74,7 @@ fn domains_of_a_model_are_units() {
     assert_eq!((summary.hosts, summary.units, summary.places), (5, 2, 20));
     let old = read("topograph_model/lists.yaml", &[]).unwrap();
     let summary = old.fabric.inside().unwrap().summary();
-    // DGX H100 hosts have no links between hosts, whatever the file calls their domain.
+    // DGX H100 hosts have no links between hosts, also if the file names a domain.
     assert_eq!((summary.hosts, summary.units), (4, 3));
     assert!(has_note(&old, "below no switch"));
     let mixed = read("topograph_model/lists.yaml", &["mi300x@n1-1"]).unwrap();

@@ -39,7 +39,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub struct Launch {
     /// The command.
     pub command: Command,
-    /// What was done to it, and what earlier runs showed, one sentence each.
+    /// Changes of the command and findings of earlier runs, one sentence each.
     pub remarks: Vec<String>,
     /// Whether the command is the user's own, without a change.
     pub unchanged: bool,

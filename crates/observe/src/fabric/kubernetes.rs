@@ -135,7 +135,7 @@ fn node(text: &Text, object: &Yaml) -> Result<Node, InputError> {
         .filter(|n| !n.is_empty());
     let mut labels = strings(metadata.get("labels"));
     for (key, value) in strings(metadata.get("annotations")) {
-        // Annotations hold what is too long for a label.
+        // Annotations hold values that are too long for a label.
         if key.contains("topolog") || key.contains("topograph") {
             labels.entry(key).or_insert(value);
         }

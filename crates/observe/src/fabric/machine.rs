@@ -61,7 +61,7 @@ pub struct KnownHost {
 }
 
 impl Machine {
-    /// The same with what is known of its hosts.
+    /// The same with descriptions of its hosts.
     #[must_use]
     pub fn with_known(self, hosts: Vec<KnownHost>) -> Self {
         Self { hosts, ..self }

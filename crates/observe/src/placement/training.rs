@@ -16,7 +16,7 @@ pub(super) fn has_key(text: &Text, key: &str) -> bool {
         && memchr::memmem::find(start, key.as_bytes()).is_some()
 }
 
-/// Whether the first line is a host, a number and a list of numbers, in a file that says what it is.
+/// Whether the first line is a host, a number and a list of numbers, in a file with a header.
 pub(super) fn is_torchrun(text: &Text, first: Line<'_>) -> bool {
     let words: Vec<&[u8]> = first.words().collect();
     text.bytes().starts_with(b"# torchrun")

@@ -6,7 +6,7 @@ use crate::engine::network::{Network, Resource};
 use crate::engine::packet::TileCounters;
 use crate::question::level::Level;
 use hopbyte_fabric::wire::OneWay;
-use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
+use hopbyte_fabric::{End, Fabric, Increase, LinkId, Quantity};
 use serde::{Deserialize, Serialize};
 
 /// Schema string of every outcome.
@@ -146,11 +146,14 @@ impl Outcome {
     }
 
     /// The outcome as an increase of the machine's counters. Links without traffic are zero; stalls
-    /// are present if the level models them.
+    /// are present if the level models them. At packet level routers count arrivals: those at nodes are missing.
     pub fn snapshot(&self, fabric: &Fabric) -> Increase {
         let mut snapshot = Increase::new(fabric, format!("model: {}", self.name));
         snapshot.window_seconds = Some(self.time_seconds).filter(|&s| s > 0.0);
-        for link in fabric.link_ids() {
+        let is_unread = |link: LinkId| {
+            self.level == Level::Packet && matches!(fabric.link(link).to, End::Node(_))
+        };
+        for link in fabric.link_ids().filter(|&l| !is_unread(l)) {
             snapshot.set(Quantity::ReceivedBytes, link, 0.0);
             snapshot.set(Quantity::ReceivedPackets, link, 0.0);
         }

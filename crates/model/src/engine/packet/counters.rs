@@ -46,16 +46,29 @@ impl Packets<'_> {
         let mut counts = vec![LinkCount::default(); fabric.links().len()];
         let mut wires = vec![0u32; fabric.links().len()];
         let cycles = engine.now().max(1) as f64;
+        // Phits of virtual channels are Gemini's; other networks count bytes.
+        let has_channels = engine.spec.networks > 1;
         for (i, input) in engine.layout.ins.iter().enumerate() {
             let count = engine.count(i);
             let link = input.link as usize;
             wires[link] += 1;
-            counts[link].load += OneWay {
+            let phits = count.phits.map(|p| p as f64);
+            let packets = OneWay {
                 vc0_packets: count.packets[0] as f64,
                 vc1_packets: count.packets[1] as f64,
-                vc0_phits: count.phits[0] as f64,
-                vc1_phits: count.phits[1] as f64,
-                plain_bytes: 0.0,
+                ..OneWay::default()
+            };
+            counts[link].load += if has_channels {
+                OneWay {
+                    vc0_phits: phits[0],
+                    vc1_phits: phits[1],
+                    ..packets
+                }
+            } else {
+                OneWay {
+                    plain_bytes: (phits[0] + phits[1]) * engine.spec.phit_bytes,
+                    ..packets
+                }
             };
             counts[link].input_stall_ratio += engine.input_stall(i) as f64 / cycles;
         }

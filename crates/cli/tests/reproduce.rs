@@ -198,8 +198,8 @@ const MUTATIONS: &[Mutation] = &[
         &[
             ("scattered = { count = 8192 }", "first = { count = 8192 }"),
             (
-                "case.in-order.job = { ranks_per_node = 16",
-                "case.in-order.job = { ranks_per_node = 8",
+                "case.in-order.job = { ranks_per_node = 16, workload.halo = { grid = [32, 64, 64]",
+                "case.in-order.job = { ranks_per_node = 16, workload.halo = { grid = [32, 64, 32]",
             ),
         ],
         &[
@@ -225,7 +225,6 @@ const MUTATIONS: &[Mutation] = &[
             ("grid = [16, 32, 32]", "grid = [32, 64, 64]"),
         ],
         &[
-            "largest input stall in X above Y and Z",
             "Y: the same",
             "X output stall with remap",
             "no remap: exchange at 8,192 nodes",
@@ -238,6 +237,14 @@ const MUTATIONS: &[Mutation] = &[
             "level = \"stalls\", point.link = 50.0",
         )],
         &["host links: input stalls many"],
+    ),
+    (
+        "G14",
+        &[(
+            "level = \"stalls\"",
+            "level = \"stalls\", routing = \"dimension-order:ZYX\"",
+        )],
+        &["largest input stall in X above Y and Z"],
     ),
     (
         "D1",

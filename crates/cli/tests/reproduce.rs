@@ -175,7 +175,7 @@ const MUTATIONS: &[Mutation] = &[
     (
         "G9",
         &[
-            ("share = 1.0", "share = 0.5"),
+            ("share = 1.0", "share = 0.0"),
             (
                 "workload.halo = { grid = [2, 2, 4], bytes = [3.2e6], periodic = true }",
                 "workload.synthetic = { ranks = 16, pattern = { hot-spot = { share = 0.9 } }, bytes = 64e3, messages = 1 }",

@@ -3,6 +3,7 @@
 //! - [`machine`] and [`inputs`] read the machine and its counters from files or from this host;
 //! - [`question`] is a mapping question with its objective and defaults, [`mapping`] its answer, [`document`] the one
 //!   JSON form of that answer, read and written here;
+//! - [`predict`] gives the run time of a recorded job by placement;
 //! - [`verify`] compares a prediction with counters, [`probe`] finds the slow component, [`record`] runs a job under
 //!   the recorder, [`sweep`] keeps the journal of a parameter study.
 
@@ -24,6 +25,7 @@ pub mod links;
 mod live;
 pub mod machine;
 pub mod mapping;
+pub mod predict;
 pub mod probe;
 pub mod question;
 pub mod ran;

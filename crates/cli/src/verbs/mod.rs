@@ -14,6 +14,7 @@ mod links;
 mod map;
 mod model;
 mod oracle;
+mod predict;
 mod probe;
 mod record;
 mod replay;
@@ -59,6 +60,8 @@ pub enum Verb {
     Oracle(oracle::Verb),
     /// Place the ranks, and certify the gain
     Map(map::MapArgs),
+    /// Run time of a recorded job under each of several placements
+    Predict(predict::PredictArgs),
     /// Write a mapping as launcher input
     Apply(apply::ApplyArgs),
     /// Compare a prediction with counters
@@ -98,6 +101,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Watch(args) => watch::run(args, out),
         Verb::Oracle(verb) => oracle::run(verb, out),
         Verb::Map(args) => map::run(args, out),
+        Verb::Predict(args) => predict::run(args, out),
         Verb::Apply(args) => apply::run(args, out),
         Verb::Verify(args) => verify::run(args, out),
         Verb::Model(verb) => model::run(verb, out),

@@ -65,13 +65,16 @@ pub struct Span {
     pub kept: Vec<u64>,
 }
 
+/// A boundary of iterations: the call before which it lies, the span, and the iterations done.
+pub type Mark = (u32, u32, u64);
+
 /// A trace without most iterations of its loops.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shortened {
     /// What is executed.
     pub trace: Trace,
-    /// Of each rank, in order: call before which the boundary lies, span, iterations done.
-    pub marks: Vec<Vec<(u32, u32, u64)>>,
+    /// Boundaries of each rank, in order.
+    pub marks: Vec<Vec<Mark>>,
     /// Shortened loops; a loop inside another has a larger number.
     pub spans: Vec<Span>,
     /// Calls of the whole trace.
@@ -321,7 +324,7 @@ fn cursors(steps: &[Step]) -> Vec<Cursor> {
 #[derive(Default)]
 struct Out {
     calls: Vec<Call>,
-    marks: Vec<(u32, u32, u64)>,
+    marks: Vec<Mark>,
     done: std::collections::HashMap<u32, u64>,
 }
 

@@ -4,19 +4,23 @@ mod blame;
 mod jobs;
 mod links;
 mod load;
+mod predict;
 mod probe;
 mod record;
 mod room;
 mod table;
+mod verify;
 
 pub use blame::blame_text;
 pub use jobs::beside_links;
 pub use links::LinksPage;
 pub use load::load_table;
+pub use predict::predict_text;
 pub use probe::probe_text;
 pub use record::record_text;
 pub use room::Room;
 pub use table::{Table, ranges};
+pub use verify::verify_text;
 
 use hopbyte_collect::block::{Absence, Closing, Cluster};
 use hopbyte_collect::flows::Flows;

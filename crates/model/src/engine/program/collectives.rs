@@ -73,7 +73,8 @@ impl Builder {
             }
             begun.sort_by_key(|b| b.0);
             for of_rank in begun.chunk_by(|a, b| a.0 == b.0) {
-                self.wait_these(of_rank[0].0, of_rank.iter().map(|b| b.1).collect());
+                let operations: Vec<OpId> = of_rank.iter().map(|b| b.1).collect();
+                self.wait_these(of_rank[0].0, &operations);
             }
         }
     }

@@ -3,11 +3,15 @@
 //! A program is a graph of operations. [`Builder`] writes it like an MPI program: each rank
 //! issues operations in turn and waits for some of them.
 
+mod alone;
 mod collectives;
+mod forecast;
 mod run;
 mod trace;
 mod transport;
 
+pub use alone::{Alone, Cost};
+pub use forecast::{Forecast, Forecaster};
 pub use run::{ProgramTimes, Settings, run, run_on};
 pub use transport::{Flows, Stream, Transport};
 
@@ -107,8 +111,8 @@ pub struct Builder {
     operations: Vec<Operation>,
     /// Dependencies: (earlier, later) pairs.
     edges: Vec<(u32, u32)>,
-    /// Dependencies of each rank's next operation.
-    front: Vec<Vec<OpId>>,
+    /// Dependencies of each rank's next operation, and the number of operations when each became one.
+    front: Vec<Vec<(OpId, u32)>>,
     /// Operations of each rank that no other has waited for yet.
     pending: Vec<Vec<OpId>>,
     /// Unmatched sends and receives by (from, to, tag).
@@ -147,7 +151,7 @@ impl Builder {
     fn add(&mut self, rank: u32, action: Action) -> OpId {
         let id = OpId(self.operations.len() as u32);
         let front = &self.front[rank as usize];
-        self.edges.extend(front.iter().map(|f| (f.0, id.0)));
+        self.edges.extend(front.iter().map(|f| (f.0.0, id.0)));
         self.operations.push(Operation {
             rank,
             action,
@@ -161,8 +165,15 @@ impl Builder {
     pub fn compute(&mut self, rank: u32, seconds: f64) {
         if seconds > 0.0 {
             let id = self.add(rank, Action::Compute { seconds });
-            self.front[rank as usize] = vec![id];
+            self.depend(rank, &[id]);
         }
+    }
+
+    /// An operation that ends when the rank gets there.
+    fn boundary(&mut self, rank: u32) -> OpId {
+        let id = self.add(rank, Action::Compute { seconds: 0.0 });
+        self.depend(rank, &[id]);
+        id
     }
 
     /// The rank begins to send; [`Builder::wait_all`] waits for it.
@@ -184,24 +195,30 @@ impl Builder {
     /// The rank's next operation waits for all pending operations.
     pub fn wait_all(&mut self, rank: u32) {
         let pending = std::mem::take(&mut self.pending[rank as usize]);
-        if !pending.is_empty() {
-            self.front[rank as usize] = pending;
-        }
+        self.depend(rank, &pending);
     }
 
     /// The rank's next operation waits for one pending operation, and for all earlier dependencies.
     pub fn wait(&mut self, rank: u32, operation: OpId) {
         self.pending[rank as usize].retain(|&p| p != operation);
+        self.depend(rank, &[operation]);
+    }
+
+    /// The rank's next operation waits for these too. A dependency remains unless one of them began after it, and
+    /// so waits for it itself.
+    fn depend(&mut self, rank: u32, operations: &[OpId]) {
+        let now = self.operations.len() as u32;
         let front = &mut self.front[rank as usize];
-        // The operation itself waited for these; only later ones remain.
-        front.retain(|f| f.0 > operation.0);
-        front.push(operation);
+        if let Some(last) = operations.iter().map(|o| o.0).max() {
+            front.retain(|&(_, since)| since > last);
+        }
+        front.extend(operations.iter().map(|&o| (o, now)));
     }
 
     /// The rank's next operation waits for these, which began in order with no wait between them.
-    fn wait_these(&mut self, rank: u32, operations: Vec<OpId>) {
+    fn wait_these(&mut self, rank: u32, operations: &[OpId]) {
         self.pending[rank as usize].retain(|p| !operations.contains(p));
-        self.front[rank as usize] = operations;
+        self.depend(rank, operations);
     }
 
     /// Adds an operation without dependencies (traces that are graphs).

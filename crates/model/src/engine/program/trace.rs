@@ -7,6 +7,7 @@
 
 use super::{Action, Builder, OpId, Program};
 use hopbyte_fabric::collective::{Algorithms, Operation};
+use hopbyte_fabric::trace::folded::Mark;
 use hopbyte_fabric::trace::{Call, Called, Dependency, Order, RankTrace, Trace};
 use hopbyte_fabric::{FabricError, InputError};
 use std::collections::{BTreeMap, HashMap};
@@ -22,8 +23,27 @@ impl Program {
     /// Ranks and groups that do not exist, unmatched messages, members of a group that call different
     /// collectives, work without a speed, traces above the size limit.
     pub fn of_trace(trace: &Trace, operations_per_s: Option<f64>) -> Result<Self, FabricError> {
+        let marks = vec![Vec::new(); trace.ranks.len()];
+        let rules = Algorithms::default();
+        Ok(Self::of_marked(trace, operations_per_s, &rules, &marks)?.0)
+    }
+
+    /// [`Program::of_trace`] with given algorithms of collectives, and for every mark of a rank (the call before which it
+    /// lies, in order) an operation that ends when the rank gets there.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of_marked(
+        trace: &Trace,
+        operations_per_s: Option<f64>,
+        rules: &Algorithms,
+        marks: &[Vec<Mark>],
+    ) -> Result<(Self, Vec<Vec<OpId>>), FabricError> {
         let mut writer = Writer {
             trace,
+            rules,
+            marks,
+            marked: vec![Vec::new(); trace.ranks.len()],
             speed: operations_per_s,
             builder: Builder::new(trace.ranks.len()),
             requests: vec![HashMap::new(); trace.ranks.len()],
@@ -32,7 +52,7 @@ impl Program {
         };
         writer.all()?;
         writer.pair()?;
-        writer.builder.finish()
+        Ok((writer.builder.finish()?, writer.marked))
     }
 }
 
@@ -56,6 +76,9 @@ struct Wanted {
 
 struct Writer<'a> {
     trace: &'a Trace,
+    rules: &'a Algorithms,
+    marks: &'a [Vec<Mark>],
+    marked: Vec<Vec<OpId>>,
     speed: Option<f64>,
     builder: Builder,
     requests: Vec<HashMap<u32, OpId>>,
@@ -87,6 +110,7 @@ impl<'a> Writer<'a> {
                 continue;
             }
             while let Some(call) = calls.calls.get(next[rank as usize]) {
+                self.mark(rank, next[rank as usize]);
                 if let Call::Collective { group, .. } = *call {
                     let members = self.members(rank, group)?;
                     let came = there.entry(group).or_default();
@@ -106,6 +130,9 @@ impl<'a> Writer<'a> {
                 self.call(rank, *call, next[rank as usize] as u32)?;
                 next[rank as usize] += 1;
             }
+            if next[rank as usize] == calls.calls.len() {
+                self.mark(rank, calls.calls.len());
+            }
         }
         let stuck = |&r: &usize| next[r] < self.trace.ranks[r].calls.len();
         match (0..count).find(stuck) {
@@ -118,6 +145,17 @@ impl<'a> Writer<'a> {
                 "every member of a group in every collective of it",
             )),
             None => Ok(()),
+        }
+    }
+
+    /// Adds the operations of the marks before a call.
+    fn mark(&mut self, rank: u32, call: usize) {
+        let (marks, marked) = (&self.marks[rank as usize], &mut self.marked[rank as usize]);
+        while marks
+            .get(marked.len())
+            .is_some_and(|m| m.0 as usize <= call)
+        {
+            marked.push(self.builder.boundary(rank));
         }
     }
 
@@ -262,7 +300,7 @@ impl<'a> Writer<'a> {
         let called = Called::gather(self.trace, calls)?;
         let operation = Operation {
             collective: called.kind,
-            algorithm: called.algorithm(&Algorithms::default()),
+            algorithm: called.algorithm(self.rules),
             ranks: members.len() as u32,
             root: called.root,
             sizes: called.sizes(),

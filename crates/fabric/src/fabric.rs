@@ -449,7 +449,7 @@ impl Fabric {
 
     /// Number of connected components of the network's undirected graph; a router and its nodes count as one vertex.
     pub fn components(&self) -> usize {
-        let mut parent: Vec<u32> = (0..self.routers.len() as u32).collect();
+        let mut parent: Vec<u32> = (0..self.network_routers() as u32).collect();
         fn root(parent: &mut [u32], mut at: u32) -> u32 {
             while parent[at as usize] != at {
                 parent[at as usize] = parent[parent[at as usize] as usize];
@@ -458,7 +458,8 @@ impl Fabric {
             at
         }
         let mut parts = self.network_routers();
-        for link in self.links.iter().filter(|l| l.is_up()) {
+        let network = &self.links[..self.network_links()];
+        for link in network.iter().filter(|l| l.is_up()) {
             if let (End::Router(a), End::Router(b)) = (link.from, link.to) {
                 let (a, b) = (root(&mut parent, a.0), root(&mut parent, b.0));
                 if a != b {

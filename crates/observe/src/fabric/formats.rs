@@ -2,8 +2,8 @@
 
 use super::assemble::{self, Parts, finish};
 use super::{
-    Machine, codes, cray, flux, infiniband, inside, kubernetes, own, scotch_target, slingshot,
-    slurm, topograph,
+    Machine, codes, cray, flux, infiniband, infragraph, inside, kubernetes, own, scotch_target,
+    slingshot, slurm, topograph,
 };
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -72,6 +72,19 @@ formats! {
         => Whole(kubernetes::recognise), Read::Machine(|parts| described(parts, kubernetes::read));
     TopographGraph: "topograph graph", "a tree of switches, by instance", "hosts", "topograph_graph"
         => Whole(topograph::recognise_graph), Read::Machine(|parts| described(parts, topograph::read_graph));
+    InfraGraph: "InfraGraph", "fabric with the inside of its hosts", "hosts", "infragraph"
+        => Whole(infragraph::recognise), Read::Machine(|mut parts| {
+            let (fabric, hosts) = infragraph::read(parts.text, &mut parts.notes)?;
+            let machine = finish(fabric, None, parts.routes, parts.notes)?;
+            match hosts {
+                Some(hosts) => {
+                    let routing = machine.routing.within(hosts.rule);
+                    let fabric = machine.fabric.with_hosts(hosts)?;
+                    Ok(Machine { fabric, routing, ..machine })
+                }
+                None => Ok(machine),
+            }
+        });
     Flux: "Flux resource graph (JGF, R)", "fabric, a tree of containers", "targets", "flux"
         => Whole(flux::recognise), Read::Machine(|mut parts| {
             let plan = flux::read(parts.text, &mut parts.notes)?;

@@ -11,6 +11,7 @@ mod formats;
 mod host_files;
 mod hosts;
 pub(crate) mod infiniband;
+mod infragraph;
 mod inside;
 mod kubernetes;
 mod labels;

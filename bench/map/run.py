@@ -30,8 +30,8 @@ TRILINOS = ["tpetra", "kokkoscore", "teuchoscomm", "teuchosparameterlist", "teuc
 OPENMPI_MODULES = Path("/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3")
 LIMIT_SECONDS = 120
 DENSE_RANKS = 4096  # a matrix of 8 bytes a pair
-# Targets: worst link (us), hop-bytes (GB), seconds from start to end; then the effort: trials of
-# all runs, and number of runs that share them.
+# Targets: worst link (us), hop-bytes (GB), seconds from start to end; then the effort: seconds of search or trials of
+# all runs, and number of runs.
 HOLD = {
     "P1bg": (25.6, None, 0.012), "P2": (68.3, 0.8602, 0.2), "P3": (470, 8.5, 3.0),
     "P4": (480, 50, 15.0), "P5f": (4.4, None, 3.0), "P5d": (4.6, None, 3.0),
@@ -39,8 +39,8 @@ HOLD = {
 }  # fmt: skip
 HOLD_HOPS = {"P2": 0.8602, "P3": 6.6, "P4": 34.0}
 EFFORT = {
-    "P1bg": ("6k", 6), "P2": ("40k", 1), "P3": ("400k", 1), "P4": ("1200k", 1), "P5f": ("1600k", 2),
-    "P5d": ("1400k", 2), "SPt": ("1000k", 1), "SPf": ("100k", 1), "SPd": ("2000k", 1),
+    "P1bg": ("6k", 6), "P2": ("40k", 1), "P3": ("1.5", 1), "P4": ("5", 1), "P5f": ("2.5", 2),
+    "P5d": ("2", 2), "SPt": ("3", 1), "SPf": ("100k", 1), "SPd": ("3", 1),
 }  # fmt: skip
 
 

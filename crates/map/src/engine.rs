@@ -10,7 +10,7 @@ use crate::near::Near;
 use crate::paths::Paths;
 use crate::paths::stored::StoredPaths;
 use crate::problem::{APART, Objective, Problem};
-use crate::schedule::Effort;
+use crate::schedule::{Effort, Stop};
 use crate::search::{Aim, Limits, Search, Stage, Standing, Weights};
 use crate::sharing::{Routers, share};
 use hopbyte_fabric::random::Random;
@@ -47,10 +47,15 @@ pub(crate) enum Parts {
 }
 
 impl Parts {
-    /// Chooses the partition from the routes of a problem.
-    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
-        let routers = Routers::new(problem, paths).map(Self::Routers);
-        routers.or_else(|| Groups::new(problem, paths).map(|g| Self::Groups(Box::new(g))))
+    /// Chooses the partition from the routes of a problem; `None` if stopped.
+    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths, stop: Stop) -> Option<Self> {
+        let routers = Routers::new(problem, paths, stop).map(Self::Routers);
+        routers.or_else(|| {
+            if stop.is_set() {
+                return None;
+            }
+            Groups::new(problem, paths).map(|g| Self::Groups(Box::new(g)))
+        })
     }
 }
 

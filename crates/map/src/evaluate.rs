@@ -1,12 +1,13 @@
 //! Cost of a placement.
 
 use crate::problem::{MapError, Objective, Problem};
+use crate::schedule::Stop;
 use hopbyte_fabric::{End, Exchange, LinkId, Placement, Unroutable};
 use serde::Serialize;
 
 /// Cost of a placement. Times are bytes / live capacity of a directed link (see [`Problem::live_capacity`]):
 /// the time that the link needs for one exchange, with other jobs' use included.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evaluation {
     /// Time of the worst link of all.
     pub worst_link_seconds: f64,
@@ -75,6 +76,9 @@ pub(crate) fn less(x: f64, y: f64) -> bool {
     x < y - 1e-9 * y.abs()
 }
 
+/// Flows between two looks at the stop flag.
+const STRIDE: usize = 1024;
+
 /// Bytes from one node of the allocation to another.
 struct Flow {
     from: u32,
@@ -92,6 +96,17 @@ struct Flow {
 /// The placement does not fit the problem's tasks and allocation, or communicating tasks are on nodes without a
 /// route between them.
 pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluation, MapError> {
+    let whole = evaluate_until(problem, placement, Stop::default())?;
+    // Nothing stops it.
+    Ok(whole.unwrap_or_default())
+}
+
+/// [`evaluate`]; `None` if it was stopped.
+pub(crate) fn evaluate_until(
+    problem: &Problem<'_>,
+    placement: &Placement,
+    stop: Stop,
+) -> Result<Option<Evaluation>, MapError> {
     problem.check()?;
     problem.check_placement(placement)?;
     let flows = node_flows(problem, placement);
@@ -100,7 +115,10 @@ pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluati
     let (mut hop_bytes, mut off_node_bytes) = (0.0, 0.0);
     let mut dead: Vec<Unroutable> = Vec::new();
     let mut shares = Vec::new();
-    for flow in &flows {
+    for (number, flow) in flows.iter().enumerate() {
+        if number.is_multiple_of(STRIDE) && stop.is_set() {
+            return Ok(None);
+        }
         let (from, to) = (problem.node_at(flow.from), problem.node_at(flow.to));
         if !problem.is_inside(from, to) {
             sent[flow.from as usize] += flow.bytes;
@@ -143,7 +161,7 @@ pub fn evaluate(problem: &Problem<'_>, placement: &Placement) -> Result<Evaluati
         link_bytes,
     };
     time_links(problem, &mut evaluation);
-    Ok(evaluation)
+    Ok(Some(evaluation))
 }
 
 /// Derives all values that follow from the bytes on the links.

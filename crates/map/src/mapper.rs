@@ -2,7 +2,7 @@
 
 use crate::bound::{Bound, bound};
 use crate::engine::Parts;
-use crate::evaluate::{Evaluation, evaluate, less, pair_costs};
+use crate::evaluate::{Evaluation, evaluate_until, less, pair_costs};
 use crate::graph::Graph;
 use crate::hosts;
 use crate::linear::{Apart, MatrixDistances};
@@ -52,6 +52,16 @@ impl Default for Options {
             threads: 0,
             runs: 2,
             stop: None,
+        }
+    }
+}
+
+impl Options {
+    /// A stop at the flag.
+    pub(crate) fn flag(&self) -> Stop {
+        Stop {
+            flag: self.stop,
+            until: None,
         }
     }
 }
@@ -231,10 +241,7 @@ fn searched(
         Baseline::Random,
         Baseline::Current,
     ];
-    let flagged = Stop {
-        flag: options.stop,
-        until: None,
-    };
+    let flagged = options.flag();
     let candidate = |&which: &Baseline| -> Result<Option<_>, MapError> {
         // The limits of objectives are those of the placement in order or the current one.
         let needed = matches!(which, Baseline::InOrder | Baseline::Current);
@@ -244,8 +251,9 @@ fn searched(
         let Some(placement) = baseline(problem, which, options.seed)? else {
             return Ok(None);
         };
-        let cost = evaluate(problem, &placement)?;
-        Ok(Some((which, placement, cost)))
+        let stop = if needed { Stop::default() } else { flagged };
+        let cost = evaluate_until(problem, &placement, stop)?;
+        Ok(cost.map(|cost| (which, placement, cost)))
     };
     // Of several errors the first in this order is returned, not the first in time.
     let found: Vec<Result<Option<_>, MapError>> = all.par_iter().map(candidate).collect();
@@ -349,7 +357,7 @@ impl Run<'_> {
     /// Searches on stored routes.
     fn stored(&self, paths: &StoredPaths) -> Result<Found, MapError> {
         let problem = self.problem;
-        let parts = Parts::new(problem, paths);
+        let parts = Parts::new(problem, paths, self.options.flag());
         match problem.objective {
             Objective::RouteCost(costs) => {
                 let distances = MatrixDistances {

@@ -27,11 +27,9 @@ use std::sync::Mutex;
 /// Trials of the first runs by task, and the fewest. Guessed: enough for the first run to improve its start.
 const FIRST: (u64, u64) = (2, 512);
 
-/// Ratio of the trials of a wave of runs to those of the wave before. With two the longest run that fits into a budget
-/// of trials is between a fifth and two fifths of it.
+/// Ratio of the trials of a wave of runs to those of the wave before, and trials of the other ways in a wave by those of
+/// its main run: the longest run that fits into a budget of trials is between a fifth and two fifths of it. Guessed.
 const GROWTH: u64 = 2;
-
-/// Trials of the other ways in a wave, by those of its main run. Guessed.
 const SIDE: f64 = 0.25;
 
 /// Largest share of a budget of time for the sequence, and share of the rest for new starts of the last run. Chosen on
@@ -184,26 +182,15 @@ impl Run<'_> {
         distances: &D,
         parts: Option<Parts>,
     ) -> Result<Found, MapError> {
+        if self.options.flag().is_set() {
+            return Ok(Found::default());
+        }
         let mut rounds = Rounds::begin(self, (paths, distances), parts)?;
         if rounds.sequence()? {
             rounds.last()?;
         }
         rounds.tell(1.0);
         Ok(rounds.found)
-    }
-
-    /// Searches all placements of a small job; whether that succeeded.
-    fn settle(&self, found: &mut Found, stop: Stop) -> Result<bool, MapError> {
-        let reference = &self.candidates[self.reference].2;
-        let Some(optimum) = exact(self.problem, self.cost(found), reference, stop) else {
-            return Ok(false);
-        };
-        if let Some(place_of) = optimum.place_of {
-            self.keep(found, &place_of)?;
-        }
-        found.optimal = true;
-        found.free = optimum.free;
-        Ok(true)
     }
 }
 
@@ -218,7 +205,7 @@ struct Rounds<'r, P: Paths, D: Distances> {
     told: Mutex<Told>,
     span: Span,
     flag: Stop,
-    /// The flag, or the end of the time.
+    /// The flag, or the end of the sequence's share of the time.
     stop: Stop,
     /// Trials that are left, of each run of a wave.
     left: Vec<u64>,
@@ -242,10 +229,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
         let reference: Vec<u32> = reference.map(|s| place[s.node.index()]).collect();
         let limits = (&reference[..], options.seed);
         let engine = Engine::new(problem, run.graph, (paths, distances), parts, limits);
-        let flag = Stop {
-            flag: options.stop,
-            until: None,
-        };
+        let flag = options.flag();
         let first = trials(0, problem.exchange.tasks());
         let starts = Starts::new(&engine, run.candidates, first, options.seed, flag);
         let mut found = Found::default();
@@ -267,7 +251,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             flag,
             stop: match options.trials {
                 Some(_) => flag,
-                None => span.stop(flag),
+                None => span.until(SEQUENCE, flag),
             },
             span,
             left: vec![options.trials.map_or(u64::MAX, |t| t / runs as u64); runs],
@@ -298,17 +282,39 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
                 Length::Trials(main_trials),
                 self.stop,
             )?;
-            if wave == 0 && self.run.settle(&mut self.found, self.stop)? {
+            if wave == 0 && self.settle()? {
                 return Ok(false);
             }
             self.wave((first, &side), Length::Trials(side_trials), self.stop)?;
             self.tell(self.used());
             // A run that was cut short has not found what it finds in a longer search; no run may start from that.
-            if self.is_stuck() || self.stop.is_set() || self.left.contains(&0) {
+            if self.is_stuck() || self.flag.is_set() || self.left.contains(&0) {
                 return Ok(false);
+            }
+            if self.stop.is_set() {
+                return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Searches all placements of a small job; whether that succeeded.
+    fn settle(&mut self) -> Result<bool, MapError> {
+        let (run, found) = (self.run, &mut self.found);
+        let stop = match run.options.trials {
+            Some(_) => self.flag,
+            None => self.span.stop(self.flag),
+        };
+        let reference = &run.candidates[run.reference].2;
+        let Some(optimum) = exact(run.problem, run.cost(found), reference, stop) else {
+            return Ok(false);
+        };
+        if let Some(place_of) = optimum.place_of {
+            run.keep(found, &place_of)?;
+        }
+        found.optimal = true;
+        found.free = optimum.free;
+        Ok(true)
     }
 
     /// Whether a wave ends in the time of the sequence, at the speed so far.
@@ -363,6 +369,10 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
     ) -> Result<(), MapError> {
         let used = self.used();
         let one = |(run, &left): (usize, &u64)| {
+            // Even a run that is over at once evaluates its start.
+            if stop.is_set() {
+                return None;
+            }
             let seed = self.run.options.seed;
             let mut rng = Random::stream(seed, (first + run) as u64 + 1);
             let (recipe, start) = way(first + run);
@@ -376,9 +386,9 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             };
             let tell = || self.tell(used);
             let outcome = self.engine.run((recipe, from), effort, &mut rng, &tell);
-            (outcome, origin)
+            Some((outcome, origin))
         };
-        let ends: Vec<(Outcome, Option<Vec<u32>>)> = if self.is_serial() {
+        let ends: Vec<Option<(Outcome, Option<Vec<u32>>)>> = if self.is_serial() {
             self.left.iter().enumerate().map(one).collect()
         } else {
             self.left.par_iter().enumerate().map(one).collect()
@@ -388,7 +398,8 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             Length::Seconds(_) => 0,
         };
         self.spent = self.spent.saturating_add(planned);
-        for ((end, origin), left) in ends.into_iter().zip(&mut self.left) {
+        for (end, left) in ends.into_iter().zip(&mut self.left) {
+            let Some((end, origin)) = end else { continue };
             self.found.trials += end.trials;
             *left = end.left();
             if self.run.keep(&mut self.found, &end.into_best())? {

@@ -13,7 +13,7 @@ use crate::graph::Graph;
 use crate::near::Near;
 use crate::paths::stored::StoredPaths;
 use crate::problem::Problem;
-use crate::schedule::{Budget, Schedule};
+use crate::schedule::{Budget, Schedule, Stop};
 use hopbyte_fabric::LinkId;
 use hopbyte_fabric::random::Random;
 
@@ -44,9 +44,9 @@ pub(crate) struct Routers {
 }
 
 impl Routers {
-    /// `None` unless routers have several places and every place has a last link of its own.
-    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
-        let ways = paths.ways_in()?;
+    /// `None` unless routers have several places and every place has a last link of its own, or if stopped.
+    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths, stop: Stop) -> Option<Self> {
+        let ways = paths.ways_in(stop)?;
         let seconds = |l: LinkId| 1.0 / problem.live_capacity(l);
         let way_in = |links: &Vec<u32>| {
             let links = links.iter().map(|&l| LinkId(l));
@@ -306,7 +306,6 @@ pub(crate) fn share(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Stop;
     use hopbyte_fabric::{Allocation, Exchange, NodeId, Routing, spec};
 
     #[test]
@@ -325,6 +324,7 @@ mod tests {
             &StoredPaths::new(&problem, Stop::default())
                 .unwrap()
                 .unwrap(),
+            Stop::default(),
         )
         .unwrap();
         let slots = Slots::new(14, (0..14).map(|p| (p, 1)));
@@ -366,7 +366,10 @@ mod tests {
             let paths = StoredPaths::new(&problem, Stop::default())
                 .unwrap()
                 .unwrap();
-            assert!(Routers::new(&problem, &paths).is_none(), "{machine}");
+            assert!(
+                Routers::new(&problem, &paths, Stop::default()).is_none(),
+                "{machine}"
+            );
         }
     }
 }

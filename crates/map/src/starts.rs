@@ -207,9 +207,6 @@ fn folded<P: Paths, D: Distances>(
         let stream = STREAM + 1 + (wave << 16) + number as u64;
         let mut rng = Random::stream(seed, stream);
         let cost = |map: &[u32]| engine.cost(graph, map);
-        // A plan assigns the halves of one side to those of the other. Over a Gray code they are neighbours on
-        // rings as well.
-        let gray = reflected(&centres).zip(reflected(points));
         let plain = Some((&centres[..], points));
         let gray = gray.as_ref().map(|(c, p)| (&c[..], &p[..]));
         for (centres, points) in plain.into_iter().chain(gray) {

@@ -212,8 +212,9 @@ impl StoredPaths {
     }
 
     /// For every place the links that carry all bytes from other routers to it and none to another place: with
-    /// one path down to every place, as in a fat tree, those below the top. `None` if no router has two places.
-    pub(crate) fn ways_in(&self) -> Option<Vec<Vec<u32>>> {
+    /// one path down to every place, as in a fat tree, those below the top. `None` if no router has two places, or if
+    /// stopped.
+    pub(crate) fn ways_in(&self, stop: Stop) -> Option<Vec<Vec<u32>>> {
         if self.routers < 2 || self.routers == self.router.len() {
             return None;
         }
@@ -221,6 +222,9 @@ impl StoredPaths {
         let (mut all, mut here) = (vec![0; self.fabric_links], vec![0; self.fabric_links]);
         let mut found = Vec::with_capacity(self.router.len());
         for (place, &own) in self.router.iter().enumerate() {
+            if stop.is_set() {
+                return None;
+            }
             let mut used = Vec::new();
             for router in (0..self.routers as u32).filter(|&r| r != own) {
                 for at in self.range(router, place as u32) {

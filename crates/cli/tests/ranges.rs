@@ -429,6 +429,23 @@ fn a_pipe_that_is_open_already_is_read() {
     assert_eq!(answer["traffic"]["bytes"], 10.0);
 }
 
+#[test]
+fn empty_lists_are_refused_or_said() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("empty"), "# nothing\n").unwrap();
+    let run = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (status, said) = ask(&words, folder.path());
+        (status.unwrap().code(), said)
+    };
+    let (code, said) = run("oracle query --fabric torus:4 --pairs empty");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("found no pair"), "{said}");
+    let (code, said) = run("fabric check torus:4 --down @empty");
+    assert_eq!(code, Some(0));
+    assert!(said.contains("empty"), "{said}");
+}
+
 /// Sends the signal of a Ctrl-C.
 fn interrupt(child: &Child) {
     let sent = Command::new("kill")

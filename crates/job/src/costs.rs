@@ -85,7 +85,7 @@ impl Pair {
 /// Reads a list of pairs, separated by comma, tab or blank; `#` begins a comment.
 ///
 /// # Errors
-/// A line is not a pair, or names an unknown node.
+/// There is no pair, a line is not a pair, or it names an unknown node.
 pub fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>> {
     let text = Text::read(path, Limits::TEXT)?;
     let mut pairs = Vec::new();
@@ -105,6 +105,9 @@ pub fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>>
             })
         };
         pairs.push((node(from)?, node(to)?));
+    }
+    if pairs.is_empty() {
+        return Err(text.error("no pair", "FROM,TO in every line").into());
     }
     Ok(pairs)
 }

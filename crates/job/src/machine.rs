@@ -143,6 +143,10 @@ impl Machine {
                 None => ("--down", word.clone()),
             };
             let (found, other) = faults::parse(&self.fabric, name, &text)?;
+            if found.is_empty() && other.is_empty() {
+                self.notes
+                    .push(format!("{name}: empty; no link or router is down by it"));
+            }
             if let Some(first) = other.first() {
                 let count = other.len();
                 self.notes.push(format!(

@@ -171,9 +171,9 @@ def test_the_questions_have_every_metric_and_aggregate() -> None:
 def test_python_and_the_command_have_the_same_defaults(question: dict[str, object], tmp_path: Path) -> None:
     """One question asked in both ways has one answer, down to the mapping document."""
     counters = tmp_path / "links.jsonl"
-    values = {"used_ratio": 0.6, "input_stall_ratio": 0.3, "credit_stall_ratio": 0.2}
+    values: dict[str, object] = {"used_ratio": 0.6, "input_stall_ratio": 0.3, "credit_stall_ratio": 0.2}
     values |= {"received_bytes": 5e9, "packets": 1e6, "errors": 3.0}
-    lines = [{"link": name, **values} for name in ["r0-0-0 X+", "r1-2-0 Z-"]]
+    lines: list[dict[str, object]] = [{"link": name, **values} for name in ["r0-0-0 X+", "r1-2-0 Z-"]]
     text = "".join(json.dumps({"schema": "hopbyte.link/1", **line}) + "\n" for line in [*lines, {"summary": {}}])
     counters.write_text(text)
     nodes = "n[0-1]-[0-3]-[0-3]"

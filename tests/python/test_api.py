@@ -174,7 +174,8 @@ def test_python_and_the_command_have_the_same_defaults(question: dict[str, objec
     values: dict[str, object] = {"used_ratio": 0.6, "input_stall_ratio": 0.3, "credit_stall_ratio": 0.2}
     values |= {"received_bytes": 5e9, "packets": 1e6, "errors": 3.0}
     lines: list[dict[str, object]] = [{"link": name, **values} for name in ["r0-0-0 X+", "r1-2-0 Z-"]]
-    text = "".join(json.dumps({"schema": "hopbyte.link/1", **line}) + "\n" for line in [*lines, {"summary": {}}])
+    lines.append({"summary": {}})
+    text = "".join(json.dumps({"schema": "hopbyte.link/1", **line}) + "\n" for line in lines)
     counters.write_text(text)
     nodes = "n[0-1]-[0-3]-[0-3]"
     words = ["map", "stencil:4x4x4:7", "--fabric", "torus:4x4x4", "--nodes", nodes, "--background", str(counters)]

@@ -298,5 +298,5 @@ def test_without_space_the_job_goes_on(limit: str, tmp_path: Path) -> None:
         script = f"env {preload} HOPBYTE_RECORD_LIVE=off HOPBYTE_RECORD_DIR={folder} {job}"
         result = run_command(["sh", "-c", script], tmp_path).ok()
         read_records(folder, 2)
-    said = "is lost" in result.err + result.out
+    said = "is not recorded" in result.err + result.out
     assert said == (limit != "off"), result.err

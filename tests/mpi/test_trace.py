@@ -105,17 +105,18 @@ def test_all_messages_are_in_the_trace_and_match(mpi: Mpi, tmp_path: Path) -> No
 def test_calls_of_threads_are_all_in_the_trace(mpi: Mpi, tmp_path: Path) -> None:
     passed = {"HOPBYTE_RECORD_TRACE": "1", "HOPBYTE_RECORD_DIR": str(tmp_path / "record")}
     program = mpi.build("threads.c", "-pthread")
-    launch(mpi, RANKS, [program, "4", "100"], tmp_path, environment=passed).ok()
+    launch(mpi, RANKS, [program, "4", "4000"], tmp_path, environment=passed).ok()
     for rank in range(RANKS):
         path = tmp_path / f"record/rank.{rank}.hbt"
         lines, events = read_trace(path)
         assert lines["threads"] == "4"
         operations = Counter(e[0] for e, _ in events)
-        assert operations == {"receive": 400 * RANKS, "send": 400 * RANKS, "wait": 400 * RANKS, "end": 1}
-        assert sum(size for _, size in events) == RANKS * 100 * 8 * (1 + 2 + 3 + 4)
+        assert operations == {"receive": 16000 * RANKS, "send": 16000 * RANKS, "wait": 16000 * RANKS, "end": 1}
+        assert sum(size for _, size in events) == RANKS * 4000 * 8 * (1 + 2 + 3 + 4)
         rows = [line.split("\t") for line in path.read_text().splitlines()]
         begin = rows.index(["program"])
-        # Overlapping calls of threads do not add up to more than the run.
+        # Overlapping calls of threads do not add up to more than the run; its start and end are fractions of a
+        # millisecond outside of all calls.
         times, stack = 0.0, [1.0]
         for cells in rows[begin + 1 :]:
             if cells[0] == "(":
@@ -125,7 +126,7 @@ def test_calls_of_threads_are_all_in_the_trace(mpi: Mpi, tmp_path: Path) -> None
                 stack.pop()
             elif cells[0].isdigit():
                 times += stack[-1] * sum(float(c) for c in cells[1:3]) * 1e-9
-        assert times == pytest.approx(float(lines["seconds"]), rel=0.01)
+        assert times == pytest.approx(float(lines["seconds"]), rel=0.01, abs=5e-4)
 
 
 @each_mpi
@@ -186,6 +187,6 @@ def test_the_command_says_what_it_traced(tmp_path: Path) -> None:
     assert 0 < times["least_mpi_seconds"] <= times["mpi_seconds"] <= times["most_mpi_seconds"]
     assert times["compute_seconds"] == pytest.approx(times["seconds"] - times["mpi_seconds"], abs=1e-6)
     calls = {row["name"]: row["calls"] for row in times["calls"]}
-    assert calls["MPI_Allreduce"] > 0 and calls["MPI_Waitall"] + calls["MPI_Wait"] > 0
+    assert calls["MPI_Allreduce"] > 0 and calls.get("MPI_Waitall", 0) + calls.get("MPI_Wait", 0) > 0
     assert sum(row["seconds"] for row in times["calls"]) == pytest.approx(times["mpi_seconds"], rel=1e-3)
     assert times["phase_order"].split()[0] == "0"

@@ -273,21 +273,24 @@ fn iterations(l: &Loop) -> u64 {
     l.counts.iter().map(|c| c.0.saturating_mul(c.1)).sum()
 }
 
+/// Calls of all executions of a loop.
 fn loop_calls(l: &Loop) -> u64 {
-    calls(&[Step::Loop(l.clone())])
+    executed(&l.body, iterations(l))
 }
 
-/// Calls of some steps. Counts of inner loops are those of all executions already.
+/// Calls of some steps.
 fn calls(steps: &[Step]) -> u64 {
-    fn sum(steps: &[Step], times: u64) -> u64 {
-        let each = |step: &Step| match step {
-            Step::Call(_) => times,
-            Step::Loop(l) => sum(&l.body, iterations(l)),
-            Step::Mark(..) => 0,
-        };
-        steps.iter().map(each).fold(0, u64::saturating_add)
-    }
-    sum(steps, 1)
+    executed(steps, 1)
+}
+
+/// Calls of steps that are executed a number of times. Counts of inner loops are those of all executions already.
+fn executed(steps: &[Step], times: u64) -> u64 {
+    let each = |step: &Step| match step {
+        Step::Call(_) => times,
+        Step::Loop(l) => loop_calls(l),
+        Step::Mark(..) => 0,
+    };
+    steps.iter().map(each).fold(0, u64::saturating_add)
 }
 
 /// Position in a loop's counts.

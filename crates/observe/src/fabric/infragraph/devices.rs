@@ -103,20 +103,10 @@ impl<'a> Devices<'a> {
         }
         let rates = rates(text, listed)?;
         for edge in listed.get("edges").map_or(&[][..], Yaml::items) {
-            let ends = ["ep1", "ep2"].map(|end| {
-                let end = edge.get(end);
-                let end = end.ok_or_else(|| edge.wrong(text, "an edge with ep1 and ep2"))?;
-                let part = end.word("component").unwrap_or_default();
-                let path = match end.word("device") {
-                    Some(within) => format!("{within}.{part}"),
-                    None => part.to_owned(),
-                };
-                device.find(&path).map_err(|e| end.wrong(text, e))
-            });
-            let [ones, others] = ends;
             let link = edge.word("link").unwrap_or_default().to_owned();
             let rate = rates.get(&link).copied();
-            for ends in pairs(text, edge, (&ones?, &others?))? {
+            let found = pairs(text, edge, |end| device.find(&path(end)))?;
+            for ends in found {
                 device.joins.push(Join {
                     ends,
                     link: link.clone(),
@@ -230,12 +220,27 @@ pub fn indices(slice: &str, count: usize) -> Option<Vec<usize>> {
     Some(all.step_by(step as usize).map(|at| at as usize).collect())
 }
 
-/// Pairs of an edge's ends by its scheme, without an end with itself.
+/// The path of an end to a part, through the device that it is within.
+pub fn path(end: &Yaml) -> String {
+    let part = end.word("component").unwrap_or_default();
+    match end.word("device") {
+        Some(within) => format!("{within}.{part}"),
+        None => part.to_owned(),
+    }
+}
+
+/// Pairs of an edge's ends by its scheme, without an end with itself; `find` expands an end.
 pub fn pairs<T: Copy + PartialEq>(
     text: &Text,
     edge: &Yaml,
-    (ones, others): (&[T], &[T]),
+    find: impl Fn(&Yaml) -> Result<Vec<T>, String>,
 ) -> Result<Vec<(T, T)>, InputError> {
+    let expanded = |end: &str| {
+        let end = edge.get(end);
+        let end = end.ok_or_else(|| edge.wrong(text, "an edge with ep1 and ep2"))?;
+        find(end).map_err(|e| end.wrong(text, e))
+    };
+    let (ones, others) = (expanded("ep1")?, expanded("ep2")?);
     let all: Vec<(T, T)> = match edge.word("scheme") {
         Some("one2one") | None => ones.iter().copied().zip(others.iter().copied()).collect(),
         Some("many2many") => {

@@ -16,7 +16,7 @@ use super::names::name;
 use super::yaml::{self, Yaml};
 use crate::ObserveError;
 use crate::text::Text;
-use devices::{Device, Devices, Join, Kind, indices, pairs, rates};
+use devices::{Device, Devices, Join, Kind, indices, pairs, path, rates};
 use hopbyte_fabric::bounds::{MAX_LINKS, MAX_NODES};
 use hopbyte_fabric::hosts::{HostKind, HostsRecord, Local, OwnPlace, PortRule, UnitSpec};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
@@ -35,11 +35,14 @@ const ACCELERATOR: f64 = 450.0;
 /// Whether a text is such a document.
 pub fn recognise(text: &Text) -> bool {
     let keys = ["devices", "instances", "edges"];
+    let has = |word: String| memchr::memmem::find(text.bytes(), word.as_bytes()).is_some();
     if yaml::is_json(text) {
-        let has = |key: &&str| {
-            memchr::memmem::find(text.bytes(), format!("\"{key}\"").as_bytes()).is_some()
-        };
-        return keys.iter().all(has) && yaml::is_json_with(text, &["components"]);
+        return keys.iter().all(|k| has(format!("\"{k}\"")))
+            && yaml::is_json_with(text, &["components"]);
+    }
+    // Other dumps of machines are large: their lines are not looked at.
+    if !keys.iter().all(|k| has(format!("{k}:"))) {
+        return false;
     }
     let heads: BTreeSet<&[u8]> = text
         .lines()
@@ -153,18 +156,12 @@ impl<'a> Document<'a> {
         let mut assumed = BTreeSet::new();
         let mut cables = Vec::new();
         for edge in yaml.get("edges").map_or(&[][..], Yaml::items) {
-            let ends = ["ep1", "ep2"].map(|end| {
-                let end = edge.get(end);
-                let end = end.ok_or_else(|| edge.wrong(text, "an edge with ep1 and ep2"))?;
-                self.plugs(end).map_err(|e| end.wrong(text, e))
-            });
-            let [ones, others] = ends;
             let link = edge.word("link").unwrap_or_default();
             let rate = known.get(link).copied().unwrap_or_else(|| {
                 assumed.insert(link.to_owned());
                 CABLE
             });
-            for pair in pairs(text, edge, (&ones?, &others?))? {
+            for pair in pairs(text, edge, |end| self.plugs(end))? {
                 cables.push((pair, rate));
             }
             if cables.len() as u64 > MAX_LINKS / 2 {
@@ -193,12 +190,7 @@ impl<'a> Document<'a> {
             .and_then(|s| indices(s, group.count));
         let expected = || format!("a slice of {} instances, not '{instance}'", group.count);
         let numbers = numbers.ok_or_else(expected)?;
-        let part = end.word("component").unwrap_or_default();
-        let path = match end.word("device") {
-            Some(within) => format!("{within}.{part}"),
-            None => part.to_owned(),
-        };
-        let parts = self.devices[group.device].find(&path)?;
+        let parts = self.devices[group.device].find(&path(end))?;
         if numbers.len().saturating_mul(parts.len()) as u64 > MAX_LINKS {
             return Err(format!("at most {MAX_LINKS} ends"));
         }
@@ -360,14 +352,20 @@ fn is_coherent(link: &str) -> bool {
     link.to_ascii_lowercase().contains("c2c")
 }
 
-/// For each part the first one that joins the same accelerators by fast links and nothing else: NVSwitches, over which
-/// a GPU spreads its bytes. They are one switch. Also all joins but those of such switches by PCIe, which manage them.
-fn alike<'d>(device: &'d Device, ports: &[usize]) -> (Vec<Option<usize>>, Vec<&'d Join>) {
-    let mut partners: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); device.parts.len()];
-    for join in device.joins.iter().filter(|j| is_fast(&j.link)) {
+/// The partners of every part.
+fn partners<'d>(device: &Device, joins: impl Iterator<Item = &'d Join>) -> Vec<BTreeSet<usize>> {
+    let mut partners = vec![BTreeSet::new(); device.parts.len()];
+    for join in joins {
         partners[join.ends.0].insert(join.ends.1);
         partners[join.ends.1].insert(join.ends.0);
     }
+    partners
+}
+
+/// For each part the first one that joins the same accelerators by fast links and nothing else: NVSwitches, over which
+/// a GPU spreads its bytes. They are one switch. Also all joins but those of such switches by PCIe, which manage them.
+fn alike<'d>(device: &'d Device, ports: &[usize]) -> (Vec<Option<usize>>, Vec<&'d Join>) {
+    let partners = partners(device, device.joins.iter().filter(|j| is_fast(&j.link)));
     let is_gpu = |&at: &usize| device.parts[at].kind == Kind::Accelerator;
     let is_switch = |at: usize| {
         let fixed = is_gpu(&at) || ports.binary_search(&at).is_ok();
@@ -387,11 +385,7 @@ fn alike<'d>(device: &'d Device, ports: &[usize]) -> (Vec<Option<usize>>, Vec<&'
 fn kept(device: &Device, joins: &[&Join], ports: &[usize]) -> Vec<bool> {
     let fixed =
         |at: usize| device.parts[at].kind == Kind::Accelerator || ports.binary_search(&at).is_ok();
-    let mut partners: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); device.parts.len()];
-    for join in joins {
-        partners[join.ends.0].insert(join.ends.1);
-        partners[join.ends.1].insert(join.ends.0);
-    }
+    let mut partners = partners(device, joins.iter().copied());
     let mut kept = vec![true; device.parts.len()];
     let mut ends: Vec<usize> = (0..kept.len()).collect();
     while let Some(at) = ends.pop() {

@@ -167,17 +167,13 @@ fn add(
         });
         tensors.sum::<Option<u64>>()
     };
-    let types = |own: &[String], other: &[String]| match own {
-        [] => other.to_vec(),
-        own => own.to_vec(),
-    };
     let input = bytes(
         &entry.input_sizes,
-        &types(&entry.input_dtypes, &entry.output_dtypes),
+        types(&entry.input_dtypes, &entry.output_dtypes),
     );
     let output = bytes(
         &entry.output_sizes,
-        &types(&entry.output_dtypes, &entry.input_dtypes),
+        types(&entry.output_dtypes, &entry.input_dtypes),
     );
     let (Some(input), Some(output)) = (input, output) else {
         job.lose("with elements of an unknown type", 1);
@@ -201,7 +197,7 @@ fn add(
                 root: 0,
                 bytes: size(kind, (input, output), members.len()),
             };
-            job.call(call, rank);
+            job.call(call, rank, 1);
             matches!(
                 kind,
                 Collective::Broadcast
@@ -213,13 +209,18 @@ fn add(
         _ => {
             let bytes = input.max(output) as f64;
             match (operation, partner(name, &members)) {
-                (Operation::Send, Some(to)) => job.sent(phase, rank, to, bytes),
-                (_, Some(from)) => job.received(phase, from, rank, bytes),
+                (Operation::Send, Some(to)) => job.sent(phase, (rank, to), (bytes, 1)),
+                (_, Some(from)) => job.received(phase, (from, rank), (bytes, 1)),
                 (_, None) => job.lose("with an unknown partner are not in the traffic", 1),
             }
             false
         }
     }
+}
+
+/// Element types of tensors, those of the other side if they have none.
+fn types<'a>(own: &'a [String], other: &'a [String]) -> &'a [String] {
+    if own.is_empty() { other } else { own }
 }
 
 /// The partner in `nccl:send 0->1` or `nccl:recv 1<-0`: positions in the group.

@@ -264,7 +264,7 @@ impl Communicator {
                         root: 0,
                         bytes: *bytes,
                     };
-                    *job.calls.entry(call).or_default().entry(rank).or_default() += count;
+                    job.call(call, rank, count);
                 }
                 Some(_) => job.lose(LONE, count),
                 None => job.lose(format!("of the unknown kind {name}"), count),
@@ -280,14 +280,8 @@ impl Communicator {
             let sum = (*bytes as f64 * count as f64, count);
             let phase = phase("messages");
             match operation(name) {
-                Some(Operation::Send) => {
-                    let ends = job.messages.entry((phase, rank, peer)).or_default();
-                    ends.sent = (ends.sent.0 + sum.0, ends.sent.1 + sum.1);
-                }
-                Some(Operation::Receive) => {
-                    let ends = job.messages.entry((phase, peer, rank)).or_default();
-                    ends.received = (ends.received.0 + sum.0, ends.received.1 + sum.1);
-                }
+                Some(Operation::Send) => job.sent(&phase, (rank, peer), sum),
+                Some(Operation::Receive) => job.received(&phase, (peer, rank), sum),
                 _ => job.lose(format!("of the unknown kind {name}"), count),
             }
         }

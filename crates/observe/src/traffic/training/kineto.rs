@@ -198,6 +198,7 @@ impl OfRank<'_> {
         let elements = |value: &Value| whole(value).unwrap_or(0);
         let bytes = |value: &Value| elements(value).saturating_mul(each);
         let (input, output) = (bytes(&call.input), bytes(&call.output));
+        let message = (input.max(output) as f64, 1);
         let phase = phase(call);
         match operation {
             Operation::Collective(kind) => {
@@ -205,7 +206,7 @@ impl OfRank<'_> {
                     let all: u64 = parts.iter().sum();
                     for (&to, part) in members.iter().zip(parts) {
                         let share = input as f64 * (part as f64 / all.max(1) as f64);
-                        job.sent(&phase, self.rank, to, share);
+                        job.sent(&phase, (self.rank, to), (share, 1));
                     }
                     return Ok(());
                 }
@@ -227,14 +228,14 @@ impl OfRank<'_> {
                     root,
                     bytes,
                 };
-                job.call(call, self.rank);
+                job.call(call, self.rank, 1);
             }
             Operation::Send => match partner(&call.to) {
-                Some(to) => job.sent(&phase, self.rank, to, input.max(output) as f64),
+                Some(to) => job.sent(&phase, (self.rank, to), message),
                 None => job.lose("to an unknown rank are not in the traffic", 1),
             },
             Operation::Receive => match partner(&call.from) {
-                Some(from) => job.received(&phase, from, self.rank, input.max(output) as f64),
+                Some(from) => job.received(&phase, (from, self.rank), message),
                 None => job.lose("from an unknown rank are not in the traffic", 1),
             },
             Operation::Nothing => {}

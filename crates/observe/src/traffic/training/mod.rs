@@ -89,22 +89,22 @@ impl Job {
         Some(self.groups.len() - 1)
     }
 
-    fn call(&mut self, call: Call, rank: u32) {
+    fn call(&mut self, call: Call, rank: u32, count: u64) {
         let ranks = self.calls.entry(call).or_default();
         let calls = ranks.entry(rank).or_default();
-        *calls = calls.saturating_add(1);
+        *calls = calls.saturating_add(count);
     }
 
-    fn sent(&mut self, phase: &str, from: u32, to: u32, bytes: f64) {
+    /// Adds messages of a pair, as its sender recorded them: their bytes together and their number.
+    fn sent(&mut self, phase: &str, (from, to): (u32, u32), messages: (f64, u64)) {
         let ends = self.messages.entry((phase.to_owned(), from, to));
-        let (sum, count) = &mut ends.or_default().sent;
-        (*sum, *count) = (*sum + bytes, count.saturating_add(1));
+        add(&mut ends.or_default().sent, messages);
     }
 
-    fn received(&mut self, phase: &str, from: u32, to: u32, bytes: f64) {
+    /// The same, as its receiver recorded them.
+    fn received(&mut self, phase: &str, (from, to): (u32, u32), messages: (f64, u64)) {
         let ends = self.messages.entry((phase.to_owned(), from, to));
-        let (sum, count) = &mut ends.or_default().received;
-        (*sum, *count) = (*sum + bytes, count.saturating_add(1));
+        add(&mut ends.or_default().received, messages);
     }
 
     fn lose(&mut self, reason: impl Into<String>, calls: u64) {
@@ -165,7 +165,7 @@ impl Job {
 
     /// Gives members and groups without a file the calls of those that have one. Returns the number of such groups.
     fn complete(&mut self, size: usize) -> usize {
-        let mut more: BTreeMap<Call, u64> = BTreeMap::new();
+        let mut more: BTreeMap<Call, (usize, u64)> = BTreeMap::new();
         let mut first: HashMap<(String, u32, usize), usize> = HashMap::new();
         for (call, ranks) in &mut self.calls {
             let members = &self.groups[call.group];
@@ -180,16 +180,13 @@ impl Job {
             if let Some(step) = step(members) {
                 let like = (call.phase.clone(), step, members.len());
                 if *first.entry(like).or_insert(call.group) == call.group {
-                    more.insert(call.clone(), made);
+                    more.insert(call.clone(), (step as usize, made));
                 }
             }
         }
         let mut added = BTreeSet::new();
-        for (call, made) in more {
-            let (step, count) = (
-                step(&self.groups[call.group]).unwrap_or(1) as usize,
-                self.groups[call.group].len(),
-            );
+        for (call, (step, made)) in more {
+            let count = self.groups[call.group].len();
             if !size.is_multiple_of(step * count) {
                 continue;
             }
@@ -242,6 +239,10 @@ impl Job {
         }
         notes
     }
+}
+
+fn add(sum: &mut (f64, u64), (bytes, count): (f64, u64)) {
+    *sum = (sum.0 + bytes, sum.1.saturating_add(count));
 }
 
 /// The distance of evenly spaced, ascending ranks.

@@ -119,6 +119,11 @@ class Site:
             raise OSError(f"nothing in {out} yet")
         return json.loads(lines[-1])
 
+    def ticks(self) -> list[dict]:
+        """How all ticks closed."""
+        text = (self.folder / "ticks").read_text()
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines() if line.endswith("}")]
+
     def last_tick(self) -> dict:
         """How the newest tick closed."""
         return self.last("ticks")

@@ -58,6 +58,108 @@ def test_a_collector_that_stands_costs_its_agents_the_oldest_reports_only(site: 
     wait("whole ticks", lambda: site.last_tick()["reported"] == 1)
 
 
+def numbers(site: Site, store: str, node: str) -> list[tuple[int, int]]:
+    """Sequence number and tick of a node's stored reports, after the collector ended."""
+    pandas = pytest.importorskip("pandas")
+    command = [site.hopbyte, "replay", store, "--seal"]
+    subprocess.run(command, cwd=site.folder, capture_output=True, check=True)
+    tables = [pandas.read_parquet(file) for file in (site.folder / store).glob("*.reports.parquet")]
+    table = pandas.concat(tables)
+    rows = table[table["node"] == node]
+    return sorted((int(row.sequence), int(row.time.timestamp() * 10)) for row in rows.itertuples())
+
+
+def test_processes_that_stand_for_long_lose_and_double_nothing(site: Site) -> None:
+    """Collector and agent are stopped for many ticks in turn: what was read is stored once, what was not read is counted."""
+    collector = site.collect("--store", "store", "--period", "0.2")
+    agent = site.agent("n1", "--period", "0.2")
+    wait("acknowledgements", lambda: site.last("n1")["acknowledged"] > 2)
+    collector.send_signal(signal.SIGSTOP)
+    time.sleep(10)
+    stood = site.last("n1")
+    assert stood["sequence"] > stood["acknowledged"] + 20 and stood["dropped_reports"] == 0
+    collector.send_signal(signal.SIGCONT)
+    wait("the backlog", lambda: site.last("n1")["acknowledged"] > stood["sequence"])
+    skipped = sum(tick["skipped_ticks"] for tick in site.ticks())
+    assert skipped >= 20, "the ticks that no one closed are said"
+    missed = site.last("n1")["missed_ticks"]
+    agent.send_signal(signal.SIGSTOP)
+    time.sleep(6)
+    agent.send_signal(signal.SIGCONT)
+    at = site.last("n1")["sequence"]
+    wait("acknowledgements", lambda: site.last("n1")["acknowledged"] > at + 5)
+    lost = site.last("n1")["missed_ticks"] - missed
+    assert lost >= 20, lost
+    last = site.last("n1")["acknowledged"]
+    site.stack.close()
+    found = numbers(site, "store", "n1")
+    assert [n for n, _ in found][:last] == list(range(1, last + 1))
+    # The next report after the gap has its own time: a rate over it is one over six seconds.
+    gaps = [after - before for (_, before), (_, after) in zip(found, found[1:], strict=False)]
+    assert max(gaps) >= 50, gaps
+
+
+def test_an_agent_that_meets_another_collector_loses_nothing(site: Site) -> None:
+    """Two collectors behind one address, each with a store: together they hold every report, and each one once."""
+    first = site.collect("--store", "a", "--period", "0.2")
+    site.agent("n1", "--period", "0.2")
+    wait("acknowledgements", lambda: site.last("n1")["acknowledged"] > 5)
+    beside = [site.hopbyte, "collect", "--store", "a", "--listen", "127.0.0.1:0", "--ticks", "1"]
+    refused = subprocess.run(beside, cwd=site.folder, capture_output=True, text=True)
+    assert refused.returncode in (2, 3) and "another process" in refused.stderr, refused
+    reached = []
+    for store in ("b", "a"):
+        first.kill()
+        first.wait()
+        reached.append(site.last("n1")["acknowledged"])
+        time.sleep(1)
+        first = site.collect("--store", store, "--period", "0.2")
+        at = site.last("n1")["sequence"]
+        wait("acknowledgements", lambda at=at: site.last("n1")["acknowledged"] > at + 5)
+        # Never taken back, although the other store holds less.
+        assert site.last("n1")["acknowledged"] >= reached[-1]
+    last = site.last("n1")["acknowledged"]
+    site.stack.close()
+    kept = {store: [n for n, _ in numbers(site, store, "n1")] for store in ("a", "b")}
+    assert all(len(set(found)) == len(found) for found in kept.values()), kept
+    assert set(range(1, last + 1)) <= set(kept["a"]) | set(kept["b"]), (last, kept)
+
+
+def test_a_file_system_without_inodes_is_said_and_survived(site: Site) -> None:
+    """No new log can be created: nothing is acknowledged meanwhile, and nothing lost when there is room again."""
+    inside = ["unshare", "-Urm"] if os.geteuid() else ["unshare", "-m"]
+    (site.folder / "store").mkdir()
+    mount = "mount -t tmpfs -o size=16m,nr_inodes=40 none store"
+    if subprocess.run([*inside, "sh", "-c", mount], cwd=site.folder, capture_output=True).returncode:
+        pytest.skip("no file systems can be mounted here")
+    listen = ["--listen", f"127.0.0.1:{site.collector}", "--period", "0.2", "--metrics", f"127.0.0.1:{site.metrics}"]
+    # Files of others use up the inodes until `room` exists; every tick ends a log.
+    others = "i=0; while : > store/other$i; do i=$((i+1)); done 2>/dev/null"
+    free = "while ! [ -e room ]; do sleep 0.1; done; rm store/other*"
+    command = f"{site.hopbyte} --json collect {' '.join(listen)} --store store --segment 0"
+    copy = "while ! [ -e end ]; do sleep 0.1; done; kill %2; sleep 1; cp -r store kept; : > copied"
+    wait_for = "while ! [ -e full ]; do sleep 0.1; done"
+    script = f"{mount}; ({wait_for}; {others}; {free}) & {command} & {copy}"
+    site.start(*inside, "bash", "-m", "-c", script, out="ticks")
+    site.agent("n1", "--period", "0.2")
+    wait("acknowledgements", lambda: site.last("n1")["acknowledged"] > 2)
+    (site.folder / "full").touch()
+    wait("the metric", lambda: "hopbyte_store_failing 1\n" in site.text())
+    wait("a warning", lambda: "No space left on device" in (site.folder / "log").read_text())
+    time.sleep(1)
+    at = site.last("n1")["acknowledged"]
+    time.sleep(3)
+    assert site.last("n1")["acknowledged"] == at, "reports are acknowledged that are nowhere"
+    (site.folder / "room").touch()
+    wait("acknowledgements", lambda: site.last("n1")["acknowledged"] > at + 20)
+    last = site.last("n1")["acknowledged"]
+    (site.folder / "end").touch()
+    wait("a copy", lambda: (site.folder / "copied").exists())
+    site.stack.close()
+    found = [n for n, _ in numbers(site, "kept", "n1")]
+    assert found[:last] == list(range(1, last + 1)), (last, found)
+
+
 def test_an_interface_that_goes_and_returns(site: Site) -> None:
     """Its counters disappear and return with it; the agent and the other interface continue."""
     ip = shutil.which("ip")

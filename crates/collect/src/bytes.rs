@@ -1,6 +1,7 @@
 //! Encoding of numbers and words, and bounds-checked decoding of untrusted bytes.
 
 use crate::Refusal;
+use std::borrow::Cow;
 
 /// Maximum length of a word (a name of a node, port or counter) on the wire.
 pub const LONGEST_WORD: usize = 128;
@@ -65,6 +66,31 @@ pub fn unused(mut buffer: Vec<u8>, left: usize) -> Vec<u8> {
 pub fn is_word(word: &str) -> bool {
     let plain = |b: u8| PLAIN[usize::from(b)];
     !word.is_empty() && word.len() <= LONGEST_WORD && word.bytes().all(plain)
+}
+
+/// A word for a name that this machine's kernel, a driver or a file chose: bytes that words do not have are written as
+/// `%XX`, and of a long name the beginning and a checksum remain. One such name must not cost a node its reports.
+pub fn word_of(name: &str) -> Cow<'_, str> {
+    if is_word(name) {
+        return Cow::Borrowed(name);
+    }
+    let mut word = String::new();
+    for b in name.bytes() {
+        if PLAIN[usize::from(b)] {
+            word.push(char::from(b));
+        } else {
+            word.push_str(&format!("%{b:02X}"));
+        }
+    }
+    if word.is_empty() {
+        word.push('%');
+    }
+    if word.len() > LONGEST_WORD {
+        let sum = crc32fast::hash(name.as_bytes());
+        word.truncate(LONGEST_WORD - 9);
+        word.push_str(&format!("%{sum:08x}"));
+    }
+    Cow::Owned(word)
 }
 
 /// Decodes bytes from the front with bounds checks.
@@ -203,6 +229,29 @@ mod tests {
         let buffer = unused(buffer, 100);
         assert_eq!((buffer.as_ptr(), buffer.len()), (at, 100));
         assert_eq!(unused(vec![1, 2, 3], 1), [3]);
+    }
+
+    #[test]
+    fn every_name_has_a_word_of_its_own() {
+        let long = "x".repeat(300);
+        let names = [
+            "",
+            "eth0",
+            "a b",
+            "a%b",
+            "a$b",
+            "a\"b",
+            "a\nb",
+            "a\0b",
+            "é",
+            &long,
+            &long[1..],
+        ];
+        let words: Vec<String> = names.iter().map(|n| word_of(n).into_owned()).collect();
+        assert!(words.iter().all(|w| is_word(w)), "{words:?}");
+        assert_eq!(words[4..7], ["a%24b", "a%22b", "a%0Ab"]);
+        let distinct: std::collections::HashSet<_> = words.iter().collect();
+        assert_eq!(distinct.len(), names.len());
     }
 
     #[test]

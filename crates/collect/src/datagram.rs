@@ -113,26 +113,53 @@ pub fn wrap(node: &str, start: u64, token: Option<&Token>, frames: &[u8], out: &
     out.extend_from_slice(frames);
 }
 
+/// A packet whose proof is not checked yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope<'a> {
+    /// The node that it names.
+    pub node: &'a str,
+    /// Start of its agent.
+    pub start: u64,
+    rest: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Decodes the bytes before the proof.
+    pub fn open(packet: &'a [u8]) -> Result<Self, Refusal> {
+        let mut take = Take(packet);
+        if take.bytes(PREAMBLE.len()).ok() != Some(&PREAMBLE) {
+            return Err(stranger(packet));
+        }
+        let start = take.u64()?;
+        let node = take.word("node")?;
+        let rest = take.0;
+        Ok(Self { node, start, rest })
+    }
+
+    /// The frames, after a check of the proof if a token is required.
+    pub fn frames(&self, token: Option<&Token>) -> Result<&'a [u8], Refusal> {
+        let mut take = Take(self.rest);
+        if let Some(token) = token {
+            let (node, start) = (self.node, self.start.to_le_bytes());
+            let proof = take.bytes(PROOF)?;
+            if !token.agrees(&[&start, node.as_bytes(), take.0], proof) {
+                return Err(Refusal::new(format!(
+                    "a packet of {node} without the token"
+                )));
+            }
+        }
+        Ok(take.0)
+    }
+}
+
 /// Node, start and frames of a packet.
 pub fn unwrap<'a>(
     packet: &'a [u8],
     token: Option<&Token>,
 ) -> Result<(&'a str, u64, &'a [u8]), Refusal> {
-    let mut take = Take(packet);
-    if take.bytes(PREAMBLE.len()).ok() != Some(&PREAMBLE) {
-        return Err(stranger(packet));
-    }
-    let start = take.u64()?;
-    let node = take.word("node")?;
-    if let Some(token) = token {
-        let proof = take.bytes(PROOF)?;
-        if !token.agrees(&[&start.to_le_bytes(), node.as_bytes(), take.0], proof) {
-            return Err(Refusal::new(format!(
-                "a packet of {node} without the token"
-            )));
-        }
-    }
-    Ok((node, start, take.0))
+    let envelope = Envelope::open(packet)?;
+    let frames = envelope.frames(token)?;
+    Ok((envelope.node, envelope.start, frames))
 }
 
 #[cfg(test)]

@@ -376,7 +376,7 @@ impl Gathering {
         if !matches!(
             member.channel,
             Channel::Stream(_) | Channel::Log | Channel::Lines
-        ) && Header::take(&mut Take(body))?.sequence <= member.sequence
+        ) && Header::sequence(body)? <= member.sequence
         {
             self.events.stale_packets += 1;
             return Ok(());

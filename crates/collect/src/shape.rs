@@ -4,7 +4,7 @@
 //! share one.
 
 use crate::Refusal;
-use crate::bytes::{Take, put_number, put_u64, put_word};
+use crate::bytes::{Take, put_number, put_u64, put_word, word_of};
 use hopbyte_fabric::{Quantity, Side};
 use hopbyte_observe::counters::delta::Behaviour;
 use hopbyte_observe::counters::reading::{Combine, Counter, Layout, Port};
@@ -20,7 +20,7 @@ const MOST_FACTOR: f64 = 1e18;
 const STICKY: u8 = 1;
 const DEPARTURES: u8 = 2;
 
-/// Appends the shape of a layout.
+/// Appends the shape of a layout; names that are no words are written as [`word_of`] does.
 pub fn put(layout: &Layout, out: &mut Vec<u8>) -> Result<(), Refusal> {
     if layout.counters.len() > MOST_COUNTERS || layout.ports.len() > MOST_PORTS {
         return Err(Refusal::new(format!(
@@ -30,16 +30,16 @@ pub fn put(layout: &Layout, out: &mut Vec<u8>) -> Result<(), Refusal> {
             layout.source
         )));
     }
-    put_word(out, &layout.source);
+    put_word(out, &word_of(&layout.source));
     put_number(out, layout.ports.len() as u64);
     layout
         .ports
         .iter()
-        .for_each(|p| put_word(out, &p.to_string()));
+        .for_each(|p| put_word(out, &word_of(&p.to_string())));
     put_number(out, layout.counters.len() as u64);
     for counter in &layout.counters {
         put_number(out, counter.port.into());
-        put_word(out, &counter.name);
+        put_word(out, &word_of(&counter.name));
         put_word(out, &quantity_name(counter.quantity));
         let departures = u8::from(counter.side == Side::Departures) * DEPARTURES;
         out.push(departures | (u8::from(counter.behaviour.sticky) * STICKY));

@@ -3,10 +3,14 @@
 //! The token authenticates agents and viewers. TLS encrypts the connection and authenticates the
 //! collector, the only side with a certificate.
 
+use crate::renewed::Renewed;
 use hopbyte_observe::secret::check_mode;
 use hopbyte_observe::text::open;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{
     ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
@@ -16,7 +20,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Maximum length of a file of certificates: those of all authorities of a distribution take 200 kB.
@@ -145,9 +149,21 @@ fn is_for_later(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected
 }
 
-/// A collector's certificate.
+/// A collector's certificate. A renewed one is used for the handshakes that follow.
 #[derive(Clone)]
-pub struct Identity(Arc<ServerConfig>);
+pub struct Identity {
+    config: Arc<ServerConfig>,
+    certificate: Arc<Certificate>,
+}
+
+#[derive(Debug)]
+struct Certificate(Renewed<CertifiedKey>);
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.get())
+    }
+}
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,36 +174,56 @@ impl fmt::Debug for Identity {
 impl Identity {
     /// Reads a certificate chain and the key of its first certificate, PEM.
     pub fn read(certificates: &Path, key: &Path) -> io::Result<Self> {
-        let chain = read_certificates(certificates)?;
-        let (opened, text) = read(key)?;
-        let secret = PrivateKeyDer::from_pem_slice(&text).map_err(|e| wrong(key, "a key", &e))?;
-        check_mode(key, &opened)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let signing = provider.clone();
+        let load = move |files: &[PathBuf]| certified(&files[0], &files[1], &signing);
+        let certificate = Arc::new(Certificate(Renewed::read(&[certificates, key], load)?));
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(io::Error::other)?
             .with_no_client_auth()
-            .with_single_cert(chain, secret)
-            .map_err(|e| wrong(certificates, "a certificate of that key", &e))?;
-        Ok(Self(Arc::new(config)))
+            .with_cert_resolver(certificate.clone());
+        Ok(Self {
+            config: Arc::new(config),
+            certificate,
+        })
+    }
+
+    /// A sentence about a renewed certificate, once.
+    pub fn news(&self) -> Option<String> {
+        self.certificate.0.news()
     }
 
     /// The configuration, for servers with other sockets.
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.0.clone()
+        self.config.clone()
     }
 
     /// The collector's end of a connection.
     pub fn accept(&self, socket: TcpStream) -> io::Result<Wire> {
-        let connection = ServerConnection::new(self.0.clone()).map_err(io::Error::other)?;
+        let connection = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
         let tls = StreamOwned::new(connection, socket);
         Ok(Wire::Collector(Box::new(tls)))
     }
 }
 
-/// Trusted certificates.
+/// Reads a certificate chain and the key of its first certificate.
+fn certified(
+    certificates: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> io::Result<CertifiedKey> {
+    let chain = read_certificates(certificates)?;
+    let (opened, text) = read(key)?;
+    let secret = PrivateKeyDer::from_pem_slice(&text).map_err(|e| wrong(key, "a key", &e))?;
+    check_mode(key, &opened)?;
+    CertifiedKey::from_der(chain, secret, provider)
+        .map_err(|e| wrong(certificates, "a certificate of that key", &e))
+}
+
+/// Trusted certificates. Those of a changed file are used for the connections that follow.
 #[derive(Clone)]
-pub struct Trust(Arc<ClientConfig>);
+pub struct Trust(Arc<Renewed<Arc<ClientConfig>>>);
 
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -198,18 +234,13 @@ impl fmt::Debug for Trust {
 impl Trust {
     /// Reads trusted certificates from a PEM file: an authority's, or the collector's own.
     pub fn read(certificates: &Path) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        for certificate in read_certificates(certificates)? {
-            let added = roots.add(certificate);
-            added.map_err(|e| wrong(certificates, "certificates of an authority", &e))?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .map_err(io::Error::other)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self(Arc::new(config)))
+        let load = |files: &[PathBuf]| trusting(&files[0]);
+        Ok(Self(Arc::new(Renewed::read(&[certificates], load)?)))
+    }
+
+    /// A sentence about changed certificates, once.
+    pub fn news(&self) -> Option<String> {
+        self.0.news()
     }
 
     /// The client's end of a connection to `HOST:PORT`; the certificate must be valid for that host.
@@ -218,10 +249,26 @@ impl Trust {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned())
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{host}: {e}")))?;
-        let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
+        let connection =
+            ClientConnection::new(self.0.get().as_ref().clone(), name).map_err(io::Error::other)?;
         let tls = StreamOwned::new(connection, socket);
         Ok(Wire::Guest(Box::new(tls)))
     }
+}
+
+fn trusting(certificates: &Path) -> io::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(certificates)? {
+        let added = roots.add(certificate);
+        added.map_err(|e| wrong(certificates, "certificates of an authority", &e))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
 }
 
 fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {

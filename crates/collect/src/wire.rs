@@ -19,6 +19,7 @@
 use crate::Refusal;
 use crate::bytes::{LONGEST_WORD, Take, put_difference, put_number, put_u64, put_word};
 use crate::packed;
+use crate::renewed::Renewed;
 use crate::shape;
 use hmac::{Hmac, Mac};
 use hopbyte_observe::counters::delta::Moment;
@@ -27,7 +28,8 @@ use hopbyte_observe::counters::values::Values;
 use hopbyte_observe::secret;
 use sha2::Sha256;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// First bytes of a stream and of a packet, with the protocol version. Version 4: a hello by UDP answers a
 /// challenge ([`crate::datagram`]). Version 3: the boot of a node is the hash that
@@ -133,9 +135,9 @@ pub fn next_frame(bytes: &[u8], longest: usize) -> Result<Option<Found<'_>>, Ref
     Ok(bytes.get(5..whole).map(|body| (kind, body, whole)))
 }
 
-/// A secret shared by agents and collector.
+/// A secret shared by agents and collector. Of one that was read from a file, the file's present content is used.
 #[derive(Clone)]
-pub struct Token(Hmac<Sha256>);
+pub struct Token(Arc<Renewed<Hmac<Sha256>>>);
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -146,12 +148,7 @@ impl std::fmt::Debug for Token {
 impl Token {
     /// A token of at least 16 bytes; leading and trailing white space is ignored.
     pub fn new(secret: &[u8]) -> Result<Self, Refusal> {
-        let secret = secret.trim_ascii();
-        let mac = (secret.len() >= 16).then(|| Hmac::new_from_slice(secret).ok());
-        mac.flatten().map(Self).ok_or_else(|| {
-            let n = secret.len();
-            Refusal::new(format!("a token of {n} bytes, expected at least 16"))
-        })
+        keyed(secret).map(|mac| Self(Arc::new(Renewed::fixed(mac))))
     }
 
     /// Reads the token from a file.
@@ -159,11 +156,18 @@ impl Token {
     /// # Errors
     /// Those of [`secret::read`], or a short token.
     pub fn read(file: &Path) -> io::Result<Self> {
-        let secret = secret::read(file)?;
-        Self::new(&secret).map_err(|refusal| {
-            let text = format!("token {}: found {refusal}", file.display());
-            io::Error::new(io::ErrorKind::InvalidData, text)
-        })
+        let load = |files: &[PathBuf]| {
+            keyed(&secret::read(&files[0])?).map_err(|refusal| {
+                let text = format!("token {}: found {refusal}", files[0].display());
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            })
+        };
+        Ok(Self(Arc::new(Renewed::read(&[file], load)?)))
+    }
+
+    /// A sentence about a changed file, once.
+    pub fn news(&self) -> Option<String> {
+        self.0.news()
     }
 
     /// Proof of the token: the MAC over `parts`. Callers choose parts that are useless to an eavesdropper.
@@ -179,13 +183,22 @@ impl Token {
     }
 
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = self.0.clone();
+        let mut mac = self.0.get().as_ref().clone();
         for part in parts {
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part);
         }
         mac
     }
+}
+
+fn keyed(secret: &[u8]) -> Result<Hmac<Sha256>, Refusal> {
+    let secret = secret.trim_ascii();
+    let mac = (secret.len() >= 16).then(|| Hmac::new_from_slice(secret).ok());
+    mac.flatten().ok_or_else(|| {
+        let n = secret.len();
+        Refusal::new(format!("a token of {n} bytes, expected at least 16"))
+    })
 }
 
 /// Checks that a word is a valid node name.
@@ -277,6 +290,11 @@ impl Header {
         let rest = [self.took_ns, c.cpu_us, c.resident_bytes, c.missed_ticks];
         let rest = rest.into_iter().chain([c.failed_reads, c.dropped_reports]);
         rest.for_each(|n| put_number(out, n));
+    }
+
+    /// The sequence number alone, which comes first.
+    pub fn sequence(report: &[u8]) -> Result<u64, Refusal> {
+        Take(report).number()
     }
 
     /// Decodes the output of [`Header::put`].

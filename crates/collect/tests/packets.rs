@@ -41,6 +41,12 @@ fn source() -> Vec<u8> {
     out
 }
 
+fn socket_to(to: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(to).unwrap();
+    socket
+}
+
 /// An agent that speaks by packets; everything it sends is recorded.
 struct Agent {
     socket: UdpSocket,
@@ -51,10 +57,8 @@ struct Agent {
 
 impl Agent {
     fn new(node: &str, boot: u64, to: SocketAddr) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(to).unwrap();
         Self {
-            socket,
+            socket: socket_to(to),
             hello: Hello {
                 node: node.into(),
                 boot,
@@ -236,6 +240,8 @@ fn flood(collector: &Collector, known: &mut Agent, names: usize, answers: bool) 
         agent.hello.node = format!("flood{n}");
         agent.sent.clear();
         if answers {
+            // A socket for each name: on a busy machine the challenge to an earlier name would arrive as that to this one.
+            agent.socket = socket_to(collector.udp);
             agent.greet();
         } else {
             let frames = agent.hello_frame(&[]);

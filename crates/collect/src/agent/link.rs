@@ -175,7 +175,15 @@ impl Link {
         self.failures += 1;
     }
 
+    /// Says that secret or certificates were replaced.
+    fn tell(&self, say: &mut impl FnMut(&str)) {
+        let token = self.session.token.as_ref().and_then(Token::news);
+        let trust = self.trust.as_ref().and_then(Trust::news);
+        token.into_iter().chain(trust).for_each(|text| say(&text));
+    }
+
     fn begin(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
+        self.tell(say);
         self.reached = false;
         self.session.anew(ring);
         match Lookup::start(self.target.address()) {

@@ -34,6 +34,8 @@ pub struct Reader {
     pieces: Vec<Pieces>,
     /// Source and piece by number on the wire.
     order: Vec<(usize, usize)>,
+    /// What does not fit from the start, until it is said.
+    unsaid: Vec<String>,
 }
 
 impl Reader {
@@ -44,11 +46,18 @@ impl Reader {
         let more = pieces.iter().enumerate();
         let more = more.flat_map(|(source, p)| (1..p.len()).map(move |piece| (source, piece)));
         let mut order: Vec<(usize, usize)> = first.chain(more).collect();
+        let beyond = order.get(MOST_SOURCES..).unwrap_or_default();
+        let lost = all().zip(&pieces).enumerate().map(|(at, (layout, p))| {
+            let beyond = beyond.iter().filter(|(source, _)| *source == at).count();
+            does_not_fit(layout, p.lost, beyond)
+        });
+        let unsaid = lost.flatten().collect();
         order.truncate(MOST_SOURCES);
         Self {
             sources: sources.into_iter().map(|s| (s, true)).collect(),
             pieces,
             order,
+            unsaid,
         }
     }
 
@@ -56,6 +65,7 @@ impl Reader {
     /// failures of a source.
     pub fn read(&mut self, sample: &mut Sample, say: &mut impl FnMut(&str)) -> u64 {
         let mut failed = 0;
+        self.unsaid.drain(..).for_each(|text| say(&text));
         let mut readings = Vec::with_capacity(self.sources.len());
         for ((source, well), at) in self.sources.iter_mut().zip(0..) {
             let place = (!*well).then(|| source.place().to_owned());
@@ -106,13 +116,17 @@ fn divide(
     order.extend((before..all).map(|piece| (source, piece)));
     let beyond = order.len().saturating_sub(MOST_SOURCES);
     order.truncate(MOST_SOURCES);
-    let lost = pieces[source].lost;
-    if lost > 0 || beyond > 0 {
-        say(&format!(
-            "{}: {lost} counters and {beyond} groups of ports do not fit into {MOST_SOURCES} frames and are not sent",
-            layout.source
-        ));
-    }
+    let text = does_not_fit(layout, pieces[source].lost, beyond);
+    text.into_iter().for_each(|text| say(&text));
+}
+
+fn does_not_fit(layout: &Layout, lost: usize, beyond: usize) -> Option<String> {
+    (lost > 0 || beyond > 0).then(|| {
+        let source = &layout.source;
+        format!(
+            "{source}: {lost} counters and {beyond} groups of ports do not fit into {MOST_SOURCES} frames and are not sent"
+        )
+    })
 }
 
 impl Sample {

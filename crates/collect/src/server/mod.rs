@@ -1,6 +1,7 @@
 //! The collector: one thread with epoll for the connections of agents and viewers.
 
 mod admission;
+mod batch;
 mod bus;
 mod connection;
 mod health;
@@ -10,6 +11,7 @@ pub(crate) mod packets;
 pub mod peer;
 mod sockets;
 
+use self::batch::Batch;
 use self::bus::Bus;
 use self::connection::Connection;
 use self::inlet::Fed;
@@ -80,6 +82,8 @@ const MOST_PARTIAL: usize = 256 << 20;
 const NAP: Duration = Duration::from_millis(2);
 /// Reads between two looks at the clock: a tick closes at its deadline also if more is to be read than there is time.
 const LOOK_EVERY: usize = 64;
+/// Agents whose values are fetched at the same time: few enough for the processor's second cache with 200 counters each.
+const FETCH_EVERY: usize = 32;
 /// First byte of a TLS connection.
 const TLS_HELLO: u8 = 0x16;
 const LISTENERS: u64 = u64::MAX - 64;
@@ -231,6 +235,7 @@ impl Server {
     /// Runs until `told` returns false.
     pub fn run(&mut self, mut told: impl FnMut(Told<'_>) -> bool) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(4096);
+        let mut batch = Batch::default();
         loop {
             let now = now_ns();
             if self.gathering.due(now) && !self.close_tick(now, 0, &mut told)? {
@@ -260,9 +265,12 @@ impl Server {
                         return Ok(());
                     }
                 }
+                if done % FETCH_EVERY == 0 {
+                    self.fetch(&events[done..events.len().min(done + FETCH_EVERY)]);
+                }
                 let (data, flags) = (event.data.u64(), event.flags);
                 match data {
-                    UDP => more = self.datagrams(now),
+                    UDP => more = self.datagrams(&mut batch, now),
                     BUS => self.bus_news(now),
                     INLET => self.inlet_news(now),
                     LISTENERS.. => self.accept((data - LISTENERS) as usize, now),
@@ -276,6 +284,18 @@ impl Server {
                 std::thread::sleep(NAP);
             }
         }
+    }
+
+    /// Fetches the values of the agents of these events.
+    fn fetch(&self, events: &[Event]) {
+        let ids = events.iter().filter_map(|event| {
+            let slot = event.data.u64() as u32 as usize;
+            match self.connections.get(slot)?.as_ref()?.peer.role {
+                Role::Agent(id) => Some(id),
+                _ => None,
+            }
+        });
+        self.gathering.members().fetch(ids);
     }
 
     /// Whether reads that were put off may continue.
@@ -394,6 +414,9 @@ impl Server {
         if let Some(store) = &mut self.store {
             self.warnings.extend(store.notes());
         }
+        let token = self.token.as_ref().and_then(Token::news);
+        let certificate = self.identity.as_ref().and_then(Identity::news);
+        self.warnings.extend(token.into_iter().chain(certificate));
         self.bus_tick(now);
         self.inlet_tick(now);
         self.drop_strangers(now);

@@ -1,34 +1,37 @@
 //! Reports in single packets, from UDP or a message bus.
 
 use super::Server;
+use super::batch::{BATCH, Batch, Datagram};
 use super::health::Health;
 use crate::Refusal;
 use crate::bytes::Take;
-use crate::datagram::{self, CHALLENGE, Challenges, STRANGER};
+use crate::datagram::{CHALLENGE, Challenges, Envelope, STRANGER};
 use crate::gather::{Channel, Gathering};
 use crate::wire::{Hello, Kind, LONGEST_FRAME, Token, frame, next_frame};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-/// Maximum number of packets read before other work of the collector.
-const MOST_AT_ONCE: usize = 1024;
+/// Maximum number of batches received before other work of the collector.
+const MOST_AT_ONCE: usize = 1024 / BATCH;
 
 impl Server {
     /// Handles received packets, up to the maximum; returns whether more are waiting.
-    pub(super) fn datagrams(&mut self, now: u64) -> bool {
+    pub(super) fn datagrams(&mut self, batch: &mut Batch, now: u64) -> bool {
         let Some(udp) = self.udp.take() else {
             return false;
         };
-        let mut room = std::mem::take(&mut self.room);
-        let more = self.take_waiting(&udp, &mut room, now);
-        (self.udp, self.room) = (Some(udp), room);
+        let more = self.take_waiting(&udp, batch, now);
+        self.udp = Some(udp);
         more
     }
 
-    fn take_waiting(&mut self, udp: &UdpSocket, room: &mut [u8], now: u64) -> bool {
+    fn take_waiting(&mut self, udp: &UdpSocket, batch: &mut Batch, now: u64) -> bool {
         for _ in 0..MOST_AT_ONCE {
-            match udp.recv_from(room) {
-                Ok((n, peer)) => self.take_datagram(udp, &room[..n], peer, now),
+            let received = batch.receive(udp, |all| self.take_batch(udp, all, now));
+            match received {
+                Ok(BATCH) => {}
+                // Fewer than there is room for: no more were waiting.
+                Ok(_) => return false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) => {
@@ -40,9 +43,33 @@ impl Server {
         true
     }
 
-    fn take_datagram(&mut self, udp: &UdpSocket, packet: &[u8], peer: SocketAddr, now: u64) {
-        let outcome = self.packet(packet, Channel::Datagrams(peer), now);
-        match &outcome {
+    fn take_batch(&mut self, udp: &UdpSocket, all: &[Datagram<'_>], now: u64) {
+        let members = self.gathering.members();
+        let opened = all.iter().map(|(packet, peer)| {
+            let envelope = Envelope::open(packet);
+            let id = envelope.as_ref().ok().and_then(|e| members.find(e.node));
+            (envelope, id, packet.len(), *peer)
+        });
+        let opened: Vec<_> = opened.collect();
+        members.fetch(opened.iter().filter_map(|(_, id, ..)| *id));
+        for (envelope, id, length, peer) in opened {
+            let channel = Channel::Datagrams(peer);
+            let (token, challenges) = (self.token.as_ref(), &self.challenges);
+            let all = &mut self.gathering;
+            let outcome = envelope
+                .and_then(|packet| take_opened(packet, id, channel, now, token, challenges, all));
+            self.answer_datagram(udp, &outcome, length, peer);
+        }
+    }
+
+    fn answer_datagram(
+        &mut self,
+        udp: &UdpSocket,
+        outcome: &Outcome,
+        length: usize,
+        peer: SocketAddr,
+    ) {
+        match outcome {
             Ok(None) => return,
             Ok(Some(_)) => Health::add(&self.health.challenges, 1),
             Err(refusal) => {
@@ -50,7 +77,7 @@ impl Server {
                 self.note(format!("{peer}: refused {refusal}"));
             }
         }
-        if let Some(answer) = answer(&outcome, packet.len()) {
+        if let Some(answer) = answer(outcome, length) {
             let _ = udp.send_to(&answer, peer);
         }
     }
@@ -95,8 +122,23 @@ pub(crate) fn take(
     challenges: &Challenges,
     gathering: &mut Gathering,
 ) -> Outcome {
-    let (node, start, mut frames) = datagram::unwrap(packet, token)?;
-    let mut id = known(gathering, node, start, channel);
+    let packet = Envelope::open(packet)?;
+    take_opened(packet, None, channel, now, token, challenges, gathering)
+}
+
+/// The same; `near` may be the number of its node.
+fn take_opened(
+    packet: Envelope<'_>,
+    near: Option<u32>,
+    channel: Channel,
+    now: u64,
+    token: Option<&Token>,
+    challenges: &Challenges,
+    gathering: &mut Gathering,
+) -> Outcome {
+    let (node, start) = (packet.node, packet.start);
+    let mut frames = packet.frames(token)?;
+    let mut id = known(gathering, &packet, near, channel);
     while let Some((kind, body, whole)) = next_frame(frames, LONGEST_FRAME)? {
         frames = &frames[whole..];
         match (kind, id) {
@@ -132,11 +174,16 @@ pub(crate) fn take(
 }
 
 /// The node of a packet, if its agent said hello. By UDP, to this collector: an earlier hello may be recorded.
-fn known(gathering: &Gathering, node: &str, start: u64, channel: Channel) -> Option<u32> {
+fn known(
+    gathering: &Gathering,
+    packet: &Envelope<'_>,
+    near: Option<u32>,
+    channel: Channel,
+) -> Option<u32> {
     let members = gathering.members();
     let id = members
-        .find(node)
-        .filter(|&id| members.began_at(id, start))?;
+        .find_near(near, packet.node)
+        .filter(|&id| members.began_at(id, packet.start))?;
     let by_udp = matches!(channel, Channel::Datagrams(_));
     let same_way = matches!(gathering.channel(id), Channel::Datagrams(_) | Channel::None);
     (!by_udp || (same_way && members.has_greeted(id))).then_some(id)

@@ -24,6 +24,10 @@ const NAMES: [&[u8]; 12] = [
     b"torusXD", b"tleaf", b"sub", b"deco",
 ];
 
+/// Maximum number of links of a target, each direction counted: a file of twenty bytes must not cost seconds. Scotch's
+/// own users map to fewer processors; specs of the command line go further.
+const MOST_LINKS: u64 = 1 << 19;
+
 /// Whether a line begins a target.
 pub fn recognise(line: Line<'_>) -> bool {
     let mut words = line.words();
@@ -85,8 +89,9 @@ impl<'a> Words<'a> {
         let wrong = |expected: &str| self.text.error_in(line, name, expected);
         match name {
             b"cmplt" => {
-                let spec = format!("hyperx:{}", self.number("a number of processors", 1)?);
-                Ok((spec::fabric(&spec)?, None))
+                let count = self.number("a number of processors", 1)?;
+                self.bounded(line, u64::from(count).saturating_mul(u64::from(count) + 1))?;
+                Ok((spec::fabric(&format!("hyperx:{count}"))?, None))
             }
             b"hcub" => {
                 let dimensions = self.number("a number of dimensions", 0)?;
@@ -101,7 +106,7 @@ impl<'a> Words<'a> {
                     dims.push(1 + dimensions % 2);
                     wrap.push(false);
                 }
-                Ok((self.grid(dims, wrap)?, None))
+                Ok((self.grid(line, dims, wrap)?, None))
             }
             b"mesh2D" | b"mesh3D" | b"meshXD" | b"torus2D" | b"torus3D" | b"torusXD" => {
                 let count = match name[name.len() - 2] {
@@ -115,7 +120,7 @@ impl<'a> Words<'a> {
                 }
                 let dims = self.sizes(count)?;
                 let wrap = vec![name.starts_with(b"torus"); dims.len()];
-                Ok((self.grid(dims, wrap)?, None))
+                Ok((self.grid(line, dims, wrap)?, None))
             }
             b"tleaf" => self.tree(line, notes),
             b"sub" => {
@@ -143,7 +148,22 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn grid(&self, dims: Vec<u32>, wrap: Vec<bool>) -> Result<Fabric, FabricError> {
+    /// Refuses a target of too many links.
+    fn bounded(&self, line: Line<'_>, links: u64) -> Result<(), InputError> {
+        if links <= MOST_LINKS {
+            return Ok(());
+        }
+        let (found, most) = (
+            format!("{links} links"),
+            format!("at most {MOST_LINKS} links"),
+        );
+        let error = self.text.error(found, most).at(line.number);
+        Err(error.hint("give a larger machine as a spec, such as torus:64x64x64"))
+    }
+
+    fn grid(&self, line: Line<'_>, dims: Vec<u32>, wrap: Vec<bool>) -> Result<Fabric, FabricError> {
+        let ways = 2 * dims.len() as u64 + 2;
+        self.bounded(line, product(&dims).saturating_mul(ways))?;
         let grid = Grid {
             shape: Shape { dims, wrap },
             nodes_per_router: 1,
@@ -166,6 +186,9 @@ impl<'a> Words<'a> {
             down.push(self.number("children of a switch", 1)?);
             costs.push(self.number("the cost of a link", 0)?);
         }
+        // Of every level at most as many switches as leaves.
+        let links = product(&down).saturating_mul(2 * u64::from(levels));
+        self.bounded(line, links)?;
         down.reverse();
         let up = vec![1; down.len()];
         let tree = FatTree::of_levels(down, up).ok_or_else(|| {
@@ -185,5 +208,48 @@ impl<'a> Words<'a> {
         }
         let fabric = tree.build(&lossy(self.text.file().as_bytes()))?;
         Ok((fabric, Some(Routing::Tree(TreeRouting::new(&tree)))))
+    }
+}
+
+fn product(sizes: &[u32]) -> u64 {
+    sizes.iter().fold(1, |all, &n| all.saturating_mul(n.into()))
+}
+
+#[cfg(test)]
+#[allow(clippy::panic, clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::text::Limits;
+
+    #[test]
+    fn a_short_file_does_not_ask_for_a_million_links() {
+        for (target, links) in [
+            ("torusXD 1 1048576", 4_194_304),
+            ("torus3D 256 64 5", 655_360),
+            ("mesh2D 1024 512", 3_145_728),
+            ("cmplt 724", 524_900),
+            ("hcub 12", 0),
+            ("cmplt 700", 0),
+            ("tleaf 2 100000 1 10 1", 4_000_000),
+            ("tleaf 3 64 1 16 1 16 1", 0),
+            ("sub 1 0 torus2D 1000 1000", 6_000_000),
+            (
+                "torusXD 6 4294967295 4294967295 4294967295 4294967295 4294967295 4294967295",
+                u64::MAX,
+            ),
+        ] {
+            let text = Text::from_bytes("a.tgt", target.as_bytes(), Limits::TEXT).unwrap();
+            let read = read(&text, &mut Vec::new());
+            match (links, read) {
+                (0, read) => assert!(read.is_ok(), "{target}"),
+                (links, Ok(_)) => panic!("{target}: read, expected {links} links to be refused"),
+                (links, Err(error)) => {
+                    let error = error.to_string();
+                    let found =
+                        format!("a.tgt:1: found {links} links, expected at most 524288 links");
+                    assert!(error.contains(&found), "{target}: {error}");
+                }
+            }
+        }
     }
 }

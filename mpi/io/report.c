@@ -4,6 +4,7 @@
  * call, a rank waits while another has file operations under way, between the first and the last of all ranks, in
  * the proportion in which the busiest rank has them; clocks are compared from the barrier before the call. The rest of
  * the unexplained time is exchange. */
+#include "../common/numbers.h"
 #include "io.h"
 
 #include <fcntl.h>
@@ -336,8 +337,11 @@ void hopbyte_io_report(struct hopbyte_io_file *file, MPI_Info info)
         t.inferred = part <= IO_READ_ALL && waiting_infer(file, part);
         int bytes = (int)sizeof *t.rows;
         NEXT(Gather)(&file->sums[part], bytes, MPI_BYTE, t.rows, bytes, MPI_BYTE, 0, comm);
-        if (file->rank == 0)
+        if (file->rank == 0) {
+            locale_t numbers = hopbyte_numbers_begin();
             part_print(&t, part);
+            hopbyte_numbers_end(numbers);
+        }
     }
     free(t.rows);
     free(meta);

@@ -1,6 +1,7 @@
 /* The program of a rank, in order: calls with peers and sizes, the computation between them, waits and requests.
  * ../FORMAT.md describes the file. Loops are folded while the program runs (fold.c); the file is written again every
  * few seconds under a temporary name and renamed, so a rank that is killed leaves what it did until shortly before. */
+#include "../common/numbers.h"
 #include "fold.h"
 #include "record.h"
 
@@ -522,6 +523,7 @@ void hopbyte_trace_write(const char *ended)
         trace.cut = "its file cannot be written";
         return;
     }
+    locale_t numbers = hopbyte_numbers_begin();
     fprintf(out, "# hopbyte-trace 1\nrank\t%d\nsize\t%d\nseconds\t%.6f\n", hopbyte_recorder.rank, hopbyte_recorder.size,
             hopbyte_seconds_now() - trace.started);
     hopbyte_library_write(out);
@@ -546,6 +548,7 @@ void hopbyte_trace_write(const char *ended)
     if (trace.cut)
         fprintf(out, "cut\t%s\n", trace.cut);
     fprintf(out, "ended\t%s\n", ended ? ended : "running");
+    hopbyte_numbers_end(numbers);
     bool bad = ferror(out);
     if (fclose(out) != 0 || bad || rename(temporary, path) != 0) {
         unlink(temporary);

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -154,8 +156,6 @@ int main(int c, char **v) {
         "HOPBYTE_RECORD_DIR": str(tmp_path / "record"),
         "HOPBYTE_RECORD_TRACE": "1",
     }
-    import subprocess
-
     job = subprocess.Popen([*mpi.command(2, environment, []), str(program)], start_new_session=True)
     try:
         deadline = time.monotonic() + 60
@@ -171,6 +171,52 @@ int main(int c, char **v) {
         assert len(events) >= 256
         assert all(e[0] != "end" for e, _ in events)
         assert path.stat().st_size < 10_000
+
+
+@each_mpi
+def test_a_program_with_decimal_commas_leaves_a_readable_trace(mpi: Mpi, tmp_path: Path) -> None:
+    """A German program: MPI codes with a graphical or C++ part call setlocale."""
+    made = tmp_path / "de_DE.UTF-8"
+    if not shutil.which("localedef") or subprocess.run(
+        ["localedef", "-c", "-i", "de_DE", "-f", "UTF-8", str(made)], capture_output=True
+    ).returncode:
+        pytest.skip("no locale with decimal commas can be made here: install locales")
+    source = tmp_path / "comma.c"
+    source.write_text(
+        """#include <locale.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int c, char **v) {
+    double x = 1, y;
+    MPI_Init(&c, &v);
+    if (!setlocale(LC_ALL, "de_DE.UTF-8"))
+        return 1;
+    for (int i = 0; i < 20; i++) {
+        usleep(1000 + 300 * i);
+        MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    printf("%.1f\\n", 0.5);
+}"""
+    )
+    program = tmp_path / "comma"
+    run_command([mpi.compiler, str(source), "-o", str(program)], tmp_path).ok()
+    folder = tmp_path / "record"
+    environment = {"LOCPATH": str(tmp_path), "HOPBYTE_RECORD_DIR": str(folder), "HOPBYTE_RECORD_TRACE": "1"}
+    result = launch(mpi, RANKS, [program], tmp_path, environment=environment).ok()
+    assert "0,5" in result.out, "the program's own numbers stay as they are"
+    for rank in range(RANKS):
+        text = (folder / f"rank.{rank}.hbt").read_text()
+        lines, _ = read_trace(folder / f"rank.{rank}.hbt")
+        assert 0.05 < float(lines["seconds"]) < 60
+        numbers = [cell for line in text.splitlines() for cell in line.split("\t")[1:] if cell[:1].isdigit()]
+        assert not any("," in cell and "*" not in cell and line_is_value(cell) for cell in numbers), text
+
+
+def line_is_value(cell: str) -> bool:
+    """Whether a cell is a number with a comma in place of the point."""
+    return cell.replace(",", "", 1).isdigit() and cell.count(",") == 1
 
 
 def test_the_command_says_what_it_traced(tmp_path: Path) -> None:

@@ -84,7 +84,9 @@ fn bad_names_of_nodes_are_refused_by_every_way_and_shown_escaped() {
             TcpStream::connect(collector.tcp).unwrap(),
             &[&PREAMBLE[..], &hello(&name)].concat(),
         );
-        assert!(text.contains("node"), "{shown:?}: {text}");
+        // Of a name of 4 kB the frame is too long for a stranger.
+        let why = ["node", "a frame of"];
+        assert!(why.iter().any(|w| text.contains(w)), "{shown:?}: {text}");
         assert!(
             text.len() < 1000 && !text.contains(char::is_control),
             "{text:?}"

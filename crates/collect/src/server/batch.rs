@@ -78,8 +78,7 @@ mod tests {
             socket.set_nonblocking(true).unwrap();
             let to = socket.local_addr().unwrap();
             let mut batch = Batch::default();
-            let mut nothing = |_: &[Datagram<'_>]| {};
-            let error = batch.receive(&socket, &mut nothing).unwrap_err();
+            let error = batch.receive(&socket, |_| {}).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
             let peers: Vec<_> = (0..3).map(|_| UdpSocket::bind(there).unwrap()).collect();
             // More than a batch of short ones; then the extremes.

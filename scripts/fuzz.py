@@ -58,14 +58,14 @@ def unpack(target: str) -> None:
 
 def libfuzzer(reader: Path, target: str, *arguments: str) -> str:
     """Runs the program on a target; returns its messages."""
-    command = [str(reader), *arguments, "-rss_limit_mb=2048", "-timeout=10"]
+    command = [str(reader), *arguments, "-rss_limit_mb=2048"]
     run = subprocess.run(
         command, env=os.environ | {"HOPBYTE_FUZZ": target}, cwd=ROOT, capture_output=True, text=True, errors="replace"
     )
     return run.stderr
 
 
-def fuzz(reader: Path, target: str, seconds: int) -> tuple[int, list[str]]:
+def fuzz(reader: Path, target: str, seconds: int, longest: int) -> tuple[int, list[str]]:
     """Executions, and findings."""
     unpack(target)
     artifacts = FUZZ / "artifacts" / target
@@ -79,6 +79,7 @@ def fuzz(reader: Path, target: str, seconds: int) -> tuple[int, list[str]]:
         str(FUZZ / "seeds" / target),
         f"-artifact_prefix={artifacts}/",
         bound,
+        f"-timeout={longest}",
         "-print_final_stats=1",
     )
     stats = dict(re.findall(r"stat::(\w+):\s+(\d+)", text))
@@ -98,7 +99,7 @@ def keep(reader: Path, target: str) -> None:
     corpus, smaller = FUZZ / "corpus" / target, FUZZ / "corpus" / f".{target}"
     shutil.rmtree(smaller, ignore_errors=True)
     smaller.mkdir(parents=True)
-    libfuzzer(reader, target, "-merge=1", str(smaller), str(corpus), str(FUZZ / "seeds" / target))
+    libfuzzer(reader, target, "-merge=1", "-timeout=60", str(smaller), str(corpus), str(FUZZ / "seeds" / target))
     inputs = sorted(smaller.iterdir(), key=lambda p: (p.stat().st_size, p.name))
     if not inputs:
         shutil.rmtree(smaller)
@@ -141,6 +142,7 @@ def main() -> None:
     parser.add_argument("--total-seconds", type=int, help="time of all targets together, in place of --seconds")
     parser.add_argument("--count", action="store_true", help="add the executions to the table of fuzz/README.md")
     parser.add_argument("--keep", action="store_true", help="write the minimised corpus to fuzz/kept")
+    parser.add_argument("--timeout", type=int, default=10, help="seconds of an input, by the clock, that are a finding")
     parser.add_argument("--no-build", action="store_true", help="run the program that is built")
     options = parser.parse_args()
     targets = options.targets or sorted(path.name for path in (FUZZ / "seeds").iterdir())
@@ -149,7 +151,7 @@ def main() -> None:
         seconds = max(1, options.total_seconds // len(targets))
     reader = program() if options.no_build else build()
     for target in targets:
-        executions, findings = fuzz(reader, target, seconds)
+        executions, findings = fuzz(reader, target, seconds, options.timeout)
         if options.count:
             count({target: executions})
         if findings:

@@ -580,6 +580,8 @@ impl Gathering {
         if now_tick > self.open + CATCH_UP {
             self.skipped = now_tick - self.open;
             self.open = now_tick;
+            // The collector stood, or its clock was set: no node was silent meanwhile.
+            self.began_ns = self.began_ns.max(now_ns);
         } else if self.is_far_off(now_ns) {
             // Continue with the tick numbers of the agents' clocks. Earlier times would count as signs of life until the
             // clock reaches them.

@@ -7,6 +7,7 @@ mod common;
 use common::Collector;
 use hopbyte_collect::block::Closing;
 use hopbyte_collect::datagram;
+use hopbyte_collect::gather::{Channel, Gathering, Rules};
 use hopbyte_collect::server::{Setup, now_ns};
 use hopbyte_collect::wire::{
     Header, Hello, Kind, Sampled, Token, frame, next_frame, put_report, put_source,
@@ -292,4 +293,49 @@ fn a_flood_of_names_takes_no_memory_and_no_names() {
     }
     let closings = collector.closings.lock().unwrap();
     panic!("{:?}", &closings[closings.len() - 3..]);
+}
+
+/// A collector that was stopped, or whose clock was set, for longer than the silence after which a node is forgotten.
+#[test]
+fn a_collector_that_stood_for_long_still_knows_the_agents_of_packets() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut gathering = Gathering::new(Rules::default(), SECOND);
+    let hello = Hello {
+        node: "n1".into(),
+        boot: 1,
+        start: 1,
+        period_ns: SECOND,
+    };
+    let from = Channel::Datagrams("127.0.0.1:7".parse().unwrap());
+    let (id, _) = gathering.hello(&hello, from, SECOND).unwrap();
+    let frames = source();
+    let (_, body, _) = next_frame(&frames, 1 << 16).unwrap().unwrap();
+    gathering.source(id, body).unwrap();
+    let mut now = SECOND;
+    for (sequence, pause) in [(1, 1), (2, 1), (3, 400 * 86_400), (4, 1), (5, 700)] {
+        now += pause * SECOND;
+        // The tick that was open closes first; packets waited in the socket.
+        gathering.close(now);
+        gathering.next(now, true);
+        let header = Header {
+            sequence,
+            tick: now / SECOND,
+            time_ns: now,
+            ..Header::default()
+        };
+        let mut values = Values::new(1);
+        values.set(0, Some(sequence));
+        let mut body = Vec::new();
+        put_report(&header, [Sampled::new(&values, None)], &mut body);
+        gathering.heard_on(id, from);
+        let taken = gathering.report(id, &body, now);
+        assert!(taken.is_ok(), "{sequence}: {taken:?}");
+    }
+    // Silence is silence again.
+    for _ in 0..700 {
+        now += SECOND;
+        gathering.close(now);
+        gathering.next(now, true);
+    }
+    assert_eq!(gathering.channel(id), Channel::None);
 }

@@ -164,6 +164,7 @@ impl Link {
     }
 
     fn fail(&mut self, error: &io::Error, say: &mut impl FnMut(&str)) {
+        self.tell(say);
         // Printed at the first failure only.
         if self.failures == 0 {
             say(&format!(
@@ -183,7 +184,6 @@ impl Link {
     }
 
     fn begin(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) {
-        self.tell(say);
         self.reached = false;
         self.session.anew(ring);
         match Lookup::start(self.target.address()) {
@@ -272,6 +272,7 @@ impl Link {
 
     /// Notes that the collector accepted the agent.
     fn opened(&mut self, say: &mut impl FnMut(&str)) {
+        self.tell(say);
         let state = std::mem::replace(&mut self.state, State::Pausing(Instant::now()));
         self.state = match state {
             State::Greeting(stream) => {

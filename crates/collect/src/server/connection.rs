@@ -97,6 +97,11 @@ impl Connection {
         true
     }
 
+    /// Whether the socket's room may be used: bytes are pending, or a handshake may have some.
+    pub fn has_pending(&self) -> bool {
+        !self.waiting.is_empty() || !self.blocks.is_empty() || !self.stream.is_plain()
+    }
+
     /// Writes pending bytes.
     pub fn flush(&mut self) -> io::Result<()> {
         send(&mut self.stream, &mut self.waiting)?;

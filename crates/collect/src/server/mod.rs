@@ -452,7 +452,9 @@ impl Server {
         if connection.serial != serial {
             return;
         }
+        // Every event of a socket with room says so.
         if flags.contains(EventFlags::OUT)
+            && connection.has_pending()
             && let Err(error) = connection.flush()
         {
             return self.broke(slot, &error);

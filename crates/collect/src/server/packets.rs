@@ -52,8 +52,11 @@ impl Server {
         });
         let opened: Vec<_> = opened.collect();
         members.fetch(opened.iter().filter_map(|(_, id, ..)| *id));
+        let changes = members.changes();
         for (envelope, id, length, peer) in opened {
             let channel = Channel::Datagrams(peer);
+            // A packet before this one may have dropped the name.
+            let id = id.filter(|_| self.gathering.members().changes() == changes);
             let (token, challenges) = (self.token.as_ref(), &self.challenges);
             let all = &mut self.gathering;
             let outcome = envelope
@@ -126,10 +129,10 @@ pub(crate) fn take(
     take_opened(packet, None, channel, now, token, challenges, gathering)
 }
 
-/// The same; `near` may be the number of its node.
+/// The same; `found` is the number of its node, if it was looked up.
 fn take_opened(
     packet: Envelope<'_>,
-    near: Option<u32>,
+    found: Option<u32>,
     channel: Channel,
     now: u64,
     token: Option<&Token>,
@@ -138,7 +141,7 @@ fn take_opened(
 ) -> Outcome {
     let (node, start) = (packet.node, packet.start);
     let mut frames = packet.frames(token)?;
-    let mut id = known(gathering, &packet, near, channel);
+    let mut id = known(gathering, &packet, found, channel);
     while let Some((kind, body, whole)) = next_frame(frames, LONGEST_FRAME)? {
         frames = &frames[whole..];
         match (kind, id) {
@@ -177,12 +180,12 @@ fn take_opened(
 fn known(
     gathering: &Gathering,
     packet: &Envelope<'_>,
-    near: Option<u32>,
+    found: Option<u32>,
     channel: Channel,
 ) -> Option<u32> {
     let members = gathering.members();
-    let id = members
-        .find_near(near, packet.node)
+    let id = found
+        .or_else(|| members.find(packet.node))
         .filter(|&id| members.began_at(id, packet.start))?;
     let by_udp = matches!(channel, Channel::Datagrams(_));
     let same_way = matches!(gathering.channel(id), Channel::Datagrams(_) | Channel::None);

@@ -170,7 +170,10 @@ fn route_findings(fabric: &Fabric, routing: &Routing, reach: &Reach) -> Vec<Find
     {
         let safety = match order.is_mixed_safely() {
             Some(false) => ", and no list of orders without a credit loop was found",
-            _ => "",
+            Some(true) => "",
+            None => {
+                ", and lists without a credit loop are not searched for on a machine of this size"
+            }
         };
         let text =
             format!("no single order of dimensions routes all pairs; orders are mixed{safety}");

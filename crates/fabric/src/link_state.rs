@@ -87,7 +87,11 @@ impl LinkState {
     ) -> Self {
         use Quantity as Q;
         let mut state = Self::unknown(fabric);
-        let quantities: Vec<Q> = counts.quantities().filter(|q| !q.is_gauge()).collect();
+        let mut quantities: Vec<Q> = counts.quantities().filter(|q| !q.is_gauge()).collect();
+        if quantities.is_empty() {
+            // A source of ratios alone, such as the release of Blue Waters' metrics.
+            quantities = counts.quantities().filter(|q| q.is_ratio()).collect();
+        }
         for link in fabric.link_ids() {
             let read = |quantity| counts.read(quantity, link);
             let known = quantities.iter().filter(|&&q| read(q).is_ok()).count();

@@ -93,8 +93,9 @@ fn messages_of_the_tools_among_their_output_are_noted() {
             m.notes
         );
     }
-    // Without the message the line is no entry.
-    assert!(with_tables(SUBNET, &format!("{TABLE}failed\n")).is_err());
+    // Within a table any other line is wrong.
+    let within = TABLE.replace("3 valid lids", "failed\n3 valid lids");
+    assert!(with_tables(SUBNET, &within).is_err());
 }
 
 #[test]
@@ -267,10 +268,12 @@ fn what_slurm_refuses_is_refused() {
     ] {
         assert!(topology(&good).is_ok(), "{good}");
     }
-    // Files of sites that never loaded are read as the graph that they describe, and say so.
-    let m =
-        parse("SwitchName=a Switches=b\nSwitchName=b Switches=a,c\nSwitchName=c Nodes=n[1-2]\n")
-            .unwrap();
+    // Lists of an InfiniBand subnet's cables in this form are read as the graph that they describe, and say so.
+    let [a, b, c] = ["1a", "1b", "1c"].map(|n| format!("S-00000000000000{n}"));
+    let m = parse(&format!(
+        "SwitchName={a} Switches={b}\nSwitchName={b} Switches={a},{c}\nSwitchName={c} Nodes=n[1-2]\n"
+    ))
+    .unwrap();
     assert!(
         m.notes
             .iter()

@@ -15,15 +15,16 @@
 //! 0 0 0 5136
 //! ```
 //!
-//! where `tilex` is the tile's row. The nodes of ranks are not in the file: it needs the node of the one rank that it
-//! has. Names are those of Cray's registers, with `AR_RTR_x_y_` before them or not. A tile counts *arrivals*;
+//! where `tilex` is the tile's row. The nodes of ranks are not in the file: it needs the nodes of its ranks, in the order of
+//! the ranks (AriesNCL records one rank of a node). The nodes of an Aries count the same tiles: the first one's are used. Names are those of Cray's registers, with `AR_RTR_x_y_` before them or not. A tile counts *arrivals*;
 //! its own stall (`INQ_PRF_ROWBUS_STALL_CNT`) is used where it is recorded, else the sum over its virtual channels.
 
 use super::aries_csv::{FLIT_BYTES, STALL_NS};
 use crate::ObserveError;
+use crate::placement::host_list;
 use crate::text::{Line, Text, cells, lossy, whole};
 use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Missing, Quantity, RouterId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Whether a line is the first of such a file.
 pub(super) fn is_line(line: &[u8]) -> bool {
@@ -70,6 +71,67 @@ fn use_of(name: &str) -> Use {
 /// Remark on a link that is left out, since a sum over some of its tiles would be taken for the link's.
 const PARTIAL: &str = "link of which not every tile has a row";
 
+/// Remark on rows of a rank whose router another rank has reported.
+const SAME_ROUTER: &str = "row of a tile that a rank on another node of the router has";
+
+/// Routers of the ranks of a file.
+struct Ranks {
+    /// Routers of the nodes given, in order.
+    given: Vec<RouterId>,
+    /// Position of each rank found, in the order of the file.
+    found: BTreeMap<u64, usize>,
+}
+
+impl Ranks {
+    fn of(text: &Text, fabric: &Fabric, nodes: &str) -> Result<Self, ObserveError> {
+        let names = match fabric.find_node(nodes) {
+            Ok(_) => vec![nodes.to_owned()],
+            Err(_) => host_list(nodes).ok_or_else(|| {
+                text.error(nodes, "the nodes of the ranks, such as nid000[12-15]")
+            })?,
+        };
+        let router = |name: &String| Ok(fabric.node(fabric.find_node(name)?).router);
+        let given: Result<_, ObserveError> = names.iter().map(router).collect();
+        Ok(Self {
+            given: given?,
+            found: BTreeMap::new(),
+        })
+    }
+
+    /// The router of a rank; `None` if an earlier rank has it.
+    fn router(
+        &mut self,
+        text: &Text,
+        line: Line<'_>,
+        rank: u64,
+    ) -> Result<Option<RouterId>, InputError> {
+        let next = self.found.len();
+        let position = *self.found.entry(rank).or_insert(next);
+        let Some(&router) = self.given.get(position) else {
+            let expected = match self.given.len() {
+                1 => format!("one rank, as one node was given, not rank {rank} too"),
+                nodes => format!("{nodes} ranks, as many as nodes were given, not rank {rank} too"),
+            };
+            return Err(text
+                .error_at(line, expected)
+                .hint("--counters-of NODE,NODE,… in the order of the ranks, one node a rank"));
+        };
+        Ok((!self.given[..position].contains(&router)).then_some(router))
+    }
+
+    /// Refuses nodes without a rank.
+    fn end(self, text: &Text) -> Result<(), InputError> {
+        if self.found.len() == self.given.len() {
+            return Ok(());
+        }
+        let found = format!("{} ranks", self.found.len());
+        Err(text.error(
+            found,
+            format!("{}, one for each node given", self.given.len()),
+        ))
+    }
+}
+
 /// Sums over the tiles of a link.
 #[derive(Default)]
 struct Sum {
@@ -93,31 +155,28 @@ pub(super) fn read(
         let at: Vec<u32> = at.into_iter().collect::<Result<_, _>>().ok()?;
         Some((fabric.router_at(&at)?, port))
     };
-    let of_rank = match (table.by_rank, node) {
+    let mut ranks = match (table.by_rank, node) {
         (false, _) => None,
-        (true, Some(node)) => Some(fabric.node(fabric.find_node(node)?).router),
+        (true, Some(nodes)) => Some(Ranks::of(text, fabric, nodes)?),
         (true, None) => {
             return Err(text
-                .error("counters by rank", "the node of the rank beside them")
-                .hint("--counters-of NODE; a file of several ranks: write its rows by group,row,col,port")
+                .error("counters by rank", "the nodes of the ranks beside them")
+                .hint("--counters-of NODE,NODE,… in the order of the ranks, such as nid000[12-15]")
                 .into());
         }
     };
     let mut sums: BTreeMap<LinkId, Sum> = BTreeMap::new();
     let mut increase = Increase::new(fabric, text.file());
-    let mut ranks = BTreeSet::new();
     while let Some((line, place, flits, stalls)) = table.row()? {
-        let at = match of_rank {
+        let at = match &mut ranks {
             None => router(&place),
-            Some(router) => {
-                ranks.insert(place[0]);
-                if ranks.len() > 1 {
-                    return Err(text
-                        .error_at(line, format!("one rank, {}", place[0]))
-                        .hint("write the rows of several ranks by group,row,col,port")
-                        .into());
-                }
-                Some((router, 8 * place[1] + place[2]))
+            Some(ranks) => {
+                let Some(router) = ranks.router(text, line, place[0])? else {
+                    let of = format!("rank {}", place[0]);
+                    increase.left_out.note(SAME_ROUTER, of);
+                    continue;
+                };
+                Some((router, place[1].saturating_mul(8).saturating_add(place[2])))
             }
         };
         let link = at.and_then(|(router, port)| arriving(fabric, router, port));
@@ -130,6 +189,9 @@ pub(super) fn read(
         sum.flits += flits;
         sum.stalls += stalls;
         sum.tiles += 1.0;
+    }
+    if let Some(ranks) = ranks {
+        ranks.end(text)?;
     }
     let stalls = table.has(Use::Stall) || table.has(Use::ChannelStall);
     for (link, sum) in sums {
@@ -320,8 +382,15 @@ mod tests {
         let two = read(&rank, Some("c2-0c2s3n1")).unwrap();
         assert_eq!(two.get(Quantity::ReceivedBytes, link), Some(300.0));
         assert_eq!(two.get(Quantity::InputStallNs, link), None, "not recorded");
+        // Two ranks: one on the same router, then one on another.
+        let other = format!("{rank}16 {} {} 5 15\n", port / 8, port % 8);
+        let same = read(&other, Some("c2-0c2s3n1,c2-0c2s3n0")).unwrap();
+        assert_eq!(same.get(Quantity::ReceivedBytes, link), Some(300.0));
+        let two = read(&other, Some("c0-0c0s0n0,c2-0c2s3n[1]")).unwrap();
+        assert_eq!(two.get(Quantity::ReceivedBytes, link), Some(100.0));
         for (bad, node, why) in [
-            (rank.clone(), None, "the node of the rank"),
+            (rank.clone(), None, "the nodes of the ranks"),
+            (rank.clone(), Some("nid00000,nid00005"), "one for each node"),
             (format!("{rank}8 0 0 1 1\n"), Some("c2-0c2s3n1"), "one rank"),
             (
                 by_router.replace("INQ_PRF", "NIC"),

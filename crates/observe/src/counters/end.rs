@@ -26,12 +26,18 @@ impl End {
         let Some(last) = last_line(text) else {
             return Ok(());
         };
-        if self != Self::Row && !is_ended(text) {
+        // A document ends with its last bracket.
+        let needs_line_end = match self {
+            Self::Row => false,
+            Self::Summary => !link_lines::is_document(text),
+            _ => true,
+        };
+        if needs_line_end && !is_ended(text) {
             let expected = "a line end after the last line";
             return Err(text.error_at(last, expected).hint(HINT));
         }
         match self {
-            Self::Summary if !link_lines::is_summary(last.trimmed()) => Err(text
+            Self::Summary if !link_lines::is_ended(text, last.trimmed()) => Err(text
                 .error_at(last, "the summary as the last line")
                 .hint(HINT)),
             Self::Eof if openmetrics::wants_eof(text) && !openmetrics::has_eof(text) => {

@@ -58,7 +58,9 @@ pub(super) fn systems(
             }
             _ if key.ends_with("status") => {
                 unit.clone_from(&key);
-                if value != "OK" {
+                if value.is_empty() {
+                    faults.push(format!("{name}: {key} without a value"));
+                } else if value != "OK" {
                     faults.push(format!("{name}: {key} {value}"));
                 }
             }

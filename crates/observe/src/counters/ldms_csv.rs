@@ -1,7 +1,7 @@
 //! LDMS `store_csv` files: a header of metric names, a row for every sample of every producer.
 //!
 //! `#Time,Time_usec,ProducerName,component_id,job_id,app_id,METRIC[#INSTANCE]…`; Time is seconds with
-//! microseconds, or (format 1) seconds alone with milliseconds beside them. Version 2 of LDMS has no producer but a
+//! microseconds, or (format 1, `#Time_msec`) milliseconds with the microseconds beside them. Version 2 of LDMS has no producer but a
 //! component, which is the nid on Cray machines: `#Time, Time_usec, CompId, METRIC…`, or a pair `METRIC.CompId,
 //! METRIC.value` for every metric. The release of Blue Waters has neither: rows are of the router at
 //! `nettopo_mesh_coord_X`, `_Y` and `_Z`, and its data files have no header. Metrics of a link are
@@ -23,8 +23,9 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     let time = names.next();
     let names: Vec<String> = names.map(|n| lossy(n).into_owned()).collect();
     let has = |wanted: fn(&str) -> bool| names.iter().any(|n| wanted(n));
-    matches!(time, Some(b"#Time" | b"Time"))
-        && (has(|n| n == PRODUCER || n == COMPONENT || n.ends_with(".CompId")) || has_place(&names))
+    let time = time.map(|t| t.strip_prefix(b"#").unwrap_or(t));
+    matches!(time, Some(b"Time" | MILLISECONDS | b"timestamp"))
+        && (has(|n| NODES.contains(&n) || n.ends_with(".CompId")) || has_place(&names))
 }
 
 /// Whether the header gives a router's coordinate.
@@ -120,18 +121,26 @@ fn is_last(text: &Text, line: Line<'_>) -> bool {
 /// Remark on a file of a header alone: the release of Blue Waters has its header in a file of its own.
 pub(super) const NO_ROWS: &str = "file with a header and no rows";
 
-/// Column of the producer, and in version 2 of the component.
-const PRODUCER: &str = "ProducerName";
-const COMPONENT: &str = "CompId";
+/// Column of the producer, or of the component, which is the nid: version 2 has no producers.
+const NODES: [&str; 5] = [
+    "ProducerName",
+    "producer",
+    "CompId",
+    "comp_id",
+    "component_id",
+];
+/// Name of the first column with `time_format=1`: milliseconds, and the microseconds above them beside.
+const MILLISECONDS: &[u8] = b"Time_msec";
 
-/// Columns that describe the row itself.
-const ABOUT: [&str; 9] = [
+/// Columns that describe the row itself, beside those of [`NODES`].
+const ABOUT: [&str; 10] = [
     "#Time",
     "Time",
     "Time_usec",
-    PRODUCER,
-    COMPONENT,
-    "component_id",
+    "#Time_msec",
+    "Time_msec",
+    "#timestamp",
+    "timestamp",
     "job_id",
     "app_id",
     "instance",
@@ -145,6 +154,8 @@ struct Columns {
     by_place: bool,
     /// Whether the second column is the fraction of the time.
     fraction: bool,
+    /// Whether the time is in milliseconds.
+    millis: bool,
     /// Counters of a producer, without the producer's name.
     layout: Layout,
     /// Column of each counter.
@@ -161,8 +172,10 @@ impl Columns {
             return Err(text.error_at(line, "#Time,Time_usec,ProducerName,…"));
         }
         let column = |wanted: fn(&str) -> bool| all.iter().position(|n| wanted(n));
-        let producer = column(|n| n == PRODUCER)
-            .or_else(|| column(|n| n == COMPONENT))
+        let named = |wanted: &&str| all.iter().position(|n| n == wanted);
+        let producer = NODES
+            .iter()
+            .find_map(named)
             .or_else(|| column(|n| n.ends_with(".CompId")));
         let fraction = all.get(1).is_some_and(|n| n.starts_with("Time_"));
         let mut layout = Layout::new("", "ldms");
@@ -185,7 +198,9 @@ impl Columns {
                 used.insert(i);
             }
         }
-        let about = |name: &str| ABOUT.contains(&name) || name.ends_with(".CompId");
+        let about = |name: &str| {
+            ABOUT.contains(&name) || NODES.contains(&name) || name.ends_with(".CompId")
+        };
         let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !about(name);
         for (_, name) in all.iter().enumerate().filter(unused) {
             left_out.note("column that belongs to no link", *name);
@@ -200,6 +215,9 @@ impl Columns {
             producer,
             by_place: producer.is_none(),
             fraction,
+            millis: all
+                .first()
+                .is_some_and(|t| t.as_bytes().ends_with(MILLISECONDS)),
             layout,
             of,
             coordinate,
@@ -219,8 +237,11 @@ impl Columns {
             return Err(text.error(found, expected).at(line.number));
         }
         let beside = row.get(1).copied().filter(|_| self.fraction);
-        let time = time_ns(row[0], beside)
-            .ok_or_else(|| text.error_in(line, row[0], "seconds since 1970"))?;
+        let time = match self.millis {
+            true => millis_ns(row[0], beside),
+            false => time_ns(row[0], beside),
+        };
+        let time = time.ok_or_else(|| text.error_in(line, row[0], "seconds since 1970"))?;
         let producer = match self.producer {
             Some(column) => lossy(row[column]),
             None => {
@@ -293,6 +314,13 @@ fn time_ns(time: &[u8], beside: Option<&[u8]>) -> Option<u64> {
     };
     (nanos < 1_000_000_000).then_some(())?;
     seconds.checked_add(nanos)
+}
+
+/// Milliseconds, and the microseconds above them.
+fn millis_ns(time: &[u8], beside: Option<&[u8]>) -> Option<u64> {
+    let micros = beside.and_then(decimal).unwrap_or(0);
+    let nanos = decimal(time)?.checked_mul(1_000_000)?;
+    nanos.checked_add(micros.checked_mul(1000)?)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use super::delta::Moment;
 use super::gpcdr::{self, NoMetric};
 use super::reading::{Layout, Reading};
+use super::registers;
 use crate::text::{Line, Text, decimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut};
 use std::sync::Arc;
@@ -29,7 +30,18 @@ pub(super) fn is_bare(line: &[u8]) -> bool {
         && value.is_some()
         && words
             .next()
-            .is_some_and(|n| gpcdr::coordinate(&lossy(n)).is_some())
+            .is_some_and(|n| gpcdr::coordinate(&plain(n)).is_some())
+}
+
+/// Whether a line begins like a metric.
+fn is_metric(line: &[u8]) -> bool {
+    let word = crate::text::words(line).next().unwrap_or_default();
+    matches!(word, b"M" | b"D") || word.eq_ignore_ascii_case(b"u64")
+}
+
+/// A metric's name. Listings that went through Markdown have `\_` for `_`.
+fn plain(name: &[u8]) -> String {
+    lossy(name).replace("\\_", "_")
 }
 
 /// All sets with counters of links.
@@ -50,8 +62,13 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             set = Some(Set::bare());
         }
         let Some(set) = &mut set else {
-            let expected = "the first line of a set (HOST/SET: consistent, last update: …)";
-            return Err(text.error_at(line, expected));
+            if is_metric(content) {
+                let expected = "the first line of a set (HOST/SET: consistent, last update: …)";
+                return Err(text.error_at(line, expected));
+            }
+            // The command as it was typed, the table of sets (`-v`).
+            left_out.note("line before the first set", line.text());
+            continue;
         };
         set.take(text, line)?;
     }
@@ -66,6 +83,8 @@ struct Set {
     moment: Moment,
     coordinate: [Option<u32>; 3],
     values: Vec<Option<u64>>,
+    /// Registers by their names, which are added together: one may stand for another.
+    registers: Vec<(String, u64)>,
 }
 
 impl Set {
@@ -77,6 +96,7 @@ impl Set {
             moment: Moment::default(),
             coordinate: [None; 3],
             values: Vec::new(),
+            registers: Vec::new(),
         }
     }
 
@@ -95,6 +115,7 @@ impl Set {
             moment: Moment::at_ns(date_ns(date).ok_or_else(wrong)?),
             coordinate: [None; 3],
             values: Vec::new(),
+            registers: Vec::new(),
         })
     }
 
@@ -111,7 +132,7 @@ impl Set {
         let two = words.next().ok_or_else(wrong)?;
         let (value, name) = if flagged { (two, one) } else { (one, two) };
         let unit = lossy(words.rest());
-        let name = lossy(name);
+        let name = plain(name);
         let number = || decimal(value).ok_or_else(|| text.error_in(line, value, "a whole number"));
         if let Some(dim) = gpcdr::coordinate(&name) {
             self.coordinate[dim] = u32::try_from(number()?).ok();
@@ -119,6 +140,9 @@ impl Set {
         }
         match gpcdr::add(&mut self.layout, &name, &unit) {
             Ok(()) => self.values.push(Some(number()?)),
+            Err(NoMetric::Other) if registers::is_name(&name) => {
+                self.registers.push((name, number()?));
+            }
             Err(NoMetric::Other) => {}
             Err(NoMetric::Unit) => {
                 let expected = "the unit of a percentage, (%) or (% x1e6)";
@@ -131,6 +155,10 @@ impl Set {
     /// Ends the set, if it has counters of links. A set that was printed during an update gives a reading without
     /// values.
     fn close(mut self, left_out: &mut LeftOut) -> Option<Reading> {
+        let names: Vec<&str> = self.registers.iter().map(|(n, _)| n.as_str()).collect();
+        let added = registers::add(&mut self.layout, &names);
+        let read = added.iter().map(|&i| Some(self.registers[i].1));
+        self.values.extend(read);
         let name = || format!("{}/{}", self.layout.node, self.layout.source);
         if self.values.is_empty() {
             left_out.note("set that belongs to no link", name());

@@ -1,8 +1,9 @@
-//! Hopbyte's own link table: the output of `hopbyte links --json`, one link per line and a summary last.
+//! Hopbyte's own link table: the output of `hopbyte links --json`, one link per line and a summary last; or the same
+//! objects over several lines, or in an array, as other programs of JSON write them.
 
 use crate::ObserveError;
-use crate::text::{Text, lossy};
-use hopbyte_fabric::{Fabric, Increase, LinkId, Missing, Quantity, Side};
+use crate::text::{Line, Text, lossy};
+use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Missing, Quantity, Side};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,15 +16,70 @@ struct Schema<'a> {
     schema: std::borrow::Cow<'a, str>,
 }
 
-/// Whether a line is an object of the schema, in any layout of JSON: other programs write blanks and another order.
+/// Whether a line is an object of the schema, in any layout of JSON: other programs write blanks and another order, an
+/// array of all objects, or an object over several lines.
 pub(super) fn is_line(content: &[u8]) -> bool {
-    content.starts_with(b"{")
-        && serde_json::from_slice::<Schema<'_>>(content).is_ok_and(|s| s.schema == SCHEMA)
+    match content.first() {
+        Some(b'{') => {
+            serde_json::from_slice::<Schema<'_>>(content).is_ok_and(|s| s.schema == SCHEMA)
+        }
+        Some(b'[') => memchr::memmem::find(content, b"\"hopbyte.link/1\"").is_some(),
+        Some(b'"') => content.strip_prefix(b"\"schema\"").is_some_and(|rest| {
+            let rest = rest.trim_ascii_start().strip_prefix(b":");
+            rest.is_some_and(|r| r.trim_ascii_start().starts_with(b"\"hopbyte.link/1\""))
+        }),
+        _ => false,
+    }
 }
 
-/// Whether a line is the summary, which ends the table.
-pub(super) fn is_summary(content: &[u8]) -> bool {
-    serde_json::from_slice::<LinkRow>(content).is_ok_and(|row| row.summary.is_some())
+/// Whether the summary, which ends the table, is its end; `last` is the last line.
+pub(super) fn is_ended(text: &Text, last: &[u8]) -> bool {
+    if is_document(text) {
+        return document(text).is_ok_and(|rows| rows.last().is_some_and(|r| r.summary.is_some()));
+    }
+    serde_json::from_slice::<LinkRow>(last).is_ok_and(|row| row.summary.is_some())
+}
+
+/// Whether a text is not one object a line: it begins with an array, or with a part of an object.
+pub(super) fn is_document(text: &Text) -> bool {
+    let first = text.lines().find(|l| !l.trimmed().is_empty());
+    first.is_some_and(|line| {
+        line.trimmed().starts_with(b"[")
+            || serde_json::from_slice::<serde::de::IgnoredAny>(line.bytes).is_err()
+    })
+}
+
+/// Rows of an array of objects, or of objects over several lines each.
+fn document(text: &Text) -> Result<Vec<LinkRow>, InputError> {
+    let bytes = text.bytes().trim_ascii();
+    let rows = match bytes.first() {
+        Some(b'[') => serde_json::from_slice(bytes),
+        _ => serde_json::Deserializer::from_slice(bytes)
+            .into_iter()
+            .collect(),
+    };
+    rows.map_err(|e| {
+        let expected = "JSON objects of links, output of `hopbyte links --json`";
+        let error = text.error("JSON that cannot be read", expected);
+        error.at(e.line() as u64).hint(e.to_string())
+    })
+}
+
+/// Rows with their lines; without one in a document.
+type Rows<'a> = Box<dyn Iterator<Item = Result<(Option<Line<'a>>, LinkRow), InputError>> + 'a>;
+
+fn rows(text: &Text) -> Result<Rows<'_>, InputError> {
+    if is_document(text) {
+        return Ok(Box::new(document(text)?.into_iter().map(|r| Ok((None, r)))));
+    }
+    let lines = text.lines().filter(|l| !l.trimmed().is_empty());
+    Ok(Box::new(lines.map(|line| {
+        let row = serde_json::from_slice(line.bytes).map_err(|e| {
+            let expected = "one JSON object per line, output of `hopbyte links --json`";
+            text.error_at(line, expected).hint(e.to_string())
+        })?;
+        Ok((Some(line), row))
+    })))
 }
 
 /// One line: a link, or the summary.
@@ -57,11 +113,8 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
         .map(|l| (fabric.link_name(l), l))
         .collect();
     let mut snapshot = Increase::new(fabric, text.file());
-    for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
-        let row: LinkRow = serde_json::from_slice(line.bytes).map_err(|e| {
-            let expected = "one JSON object per line, output of `hopbyte links --json`";
-            text.error_at(line, expected).hint(e.to_string())
-        })?;
+    for row in rows(text)? {
+        let (line, row) = row?;
         if let Some(summary) = row.summary {
             snapshot.window_seconds = summary.window_seconds.filter(|w| w.is_finite() && *w > 0.0);
             continue;
@@ -82,11 +135,12 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
             }
             let Some(value) = value else { continue };
             if !(value.is_finite() && value >= 0.0) {
-                let found = lossy(line.bytes);
-                return Err(text
-                    .error(found, "non-negative values")
-                    .at(line.number)
-                    .into());
+                let expected = "non-negative values";
+                return Err(match line {
+                    Some(line) => text.error(lossy(line.bytes), expected).at(line.number),
+                    None => text.error(format!("{name} {value}"), expected),
+                }
+                .into());
             }
             snapshot.set(quantity, *link, value);
         }
@@ -175,6 +229,33 @@ mod tests {
         );
         assert_eq!(read_bytes(text.as_bytes()).unwrap().matched, 1);
         assert!(read_bytes(b"{\"schema\": \"other/1\", \"link\": \"r0-0 X+\"}").is_err());
+    }
+
+    /// Every layout gives the same; no beginning of one gives anything.
+    #[test]
+    fn documents_of_objects_are_read() {
+        let link = r#"{"schema": "hopbyte.link/1", "link": "r0-0 X+", "received_bytes": 5.0}"#;
+        let end = r#"{"schema": "hopbyte.link/1", "summary": {"window_seconds": 0.5, "rows": 1}}"#;
+        let spread = |s: &str| s.replace(", \"", ",\n  \"").replace("{\"", "{\n  \"");
+        let fabric = spec::fabric("torus:4x4").unwrap();
+        let x = fabric.find_link("r0-0 X+").unwrap();
+        for whole in [
+            format!("[{link}, {end}]"),
+            format!("[\n{},\n{}\n]\n", spread(link), spread(end)),
+            format!("{}\n{}\n", spread(link), spread(end)),
+        ] {
+            let read = read_bytes(whole.as_bytes()).unwrap();
+            assert_eq!(
+                read.state(&fabric).used_ratio.get(x),
+                Some(5.0 / 0.5 / 12.5e9)
+            );
+            for length in 0..whole.trim_end().len() {
+                assert!(read_bytes(&whole.as_bytes()[..length]).is_err(), "{length}");
+            }
+        }
+        let bad = format!("[{}, {end}]", link.replace("5.0", "-5.0"));
+        let error = read_bytes(bad.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("received_bytes -5"), "{error}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! `ibqueryerrors` prints `GUID 0x… port N: [NAME == VALUE (…)]…` under a heading per device, `perfquery` a block of
 //! `NAME:....VALUE` per port. Data are in words of four bytes. Extended counters have 64 bits; the older ones have 32
 //! bits and saturate, as do `PortXmitWait` and the error counters. `perfquery -E` prints the causes of
-//! `PortRcvErrors` (`PortRcvErrorDetails`), which are summed where the sum itself was not printed. Port 255 of
+//! `PortRcvErrors` (`PortRcvErrorDetails`), `-D` those of `PortXmitDiscards` (`PortXmitDiscardDetails`), which are summed where the sum itself was not printed. Port 255 of
 //! `perfquery` is the sum over all ports of a switch, and port 0 its management port: neither has a link.
 
 use super::delta::{Behaviour, Moment};
@@ -32,20 +32,25 @@ const COUNTERS: [(&str, &str); 12] = [
     ("PortXmitConstraintErrors", "port_xmit_constraint_errors"),
     ("PortRcvConstraintErrors", "port_rcv_constraint_errors"),
 ];
-/// Causes of `PortRcvErrors`, 16 bits each.
-const DETAILS: [&str; 6] = [
+/// Causes of `PortRcvErrors`, and of `PortXmitDiscards`, 16 bits each.
+const DETAILS: [&str; 10] = [
     "PortLocalPhysicalErrors",
     "PortMalformedPktErrors",
     "PortBufferOverrunErrors",
     "PortDLIDMappingErrors",
     "PortVLMappingErrors",
     "PortLoopingErrors",
+    "PortInactiveDiscards",
+    "PortNeighborMTUDiscards",
+    "PortSwLifetimeLimitDiscards",
+    "PortSwHOQLifetimeLimitDiscards",
 ];
 /// Number of 64-bit counters among them.
 const EXTENDED: usize = 4;
 /// Last counters of `perfquery`'s blocks, of all versions.
-const LAST: [&str; 5] = [
+const LAST: [&str; 6] = [
     "PortLoopingErrors",
+    "PortSwHOQLifetimeLimitDiscards",
     "PortXmitWait",
     "PortMulticastRcvPkts",
     "QP1Dropped",
@@ -77,6 +82,7 @@ pub(super) fn is_line(line: &[u8]) -> bool {
         b"# Port counters: ",
         b"# Port extended counters: ",
         b"# PortRcvErrorDetails counters: ",
+        b"# PortXmitDiscardDetails counters: ",
     ];
     starts.iter().any(|s| line.starts_with(s))
 }
@@ -163,7 +169,9 @@ impl Device {
         for (&number, of_port) in &self.ports {
             let port = Port::InfiniBand { guid, port: number };
             if of_port.only_details() {
-                for (name, value) in DETAILS.iter().zip(of_port.details) {
+                // Those of receptions and of discards are printed apart.
+                let read = DETAILS.iter().zip(of_port.details);
+                for (name, value) in read.filter(|(_, value)| value.is_some()) {
                     let counter = layout.counter(&port, *name, Quantity::Errors, 1.0);
                     counter.behaviour = Behaviour::sticky(16);
                     values.push(value);
@@ -295,7 +303,8 @@ impl<'a> Scan<'a> {
         let content = lossy(line.trimmed());
         let block = content
             .strip_prefix("# Port ")
-            .or_else(|| content.strip_prefix("# PortRcvErrorDetails "));
+            .or_else(|| content.strip_prefix("# PortRcvErrorDetails "))
+            .or_else(|| content.strip_prefix("# PortXmitDiscardDetails "));
         if let Some(block) = block.filter(|b| b.contains("counters: ")) {
             self.extended = block.starts_with("extended");
             let lid = block

@@ -111,6 +111,11 @@ fn tile(row: &str, column: &str, more: Option<&str>) -> Option<u16> {
     more.is_none().then_some(8 * row + column)
 }
 
+/// Whether a name is a register's.
+pub(super) fn is_name(name: &str) -> bool {
+    Register::parse(name).is_some()
+}
+
 /// Adds the counters of register names to a layout; returns the positions of the names that were accepted.
 pub(super) fn add(layout: &mut Layout, names: &[&str]) -> Vec<usize> {
     let registers: Vec<(usize, Register)> = names

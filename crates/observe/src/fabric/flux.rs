@@ -86,6 +86,9 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         }
         let path = metadata.paths.get(CONTAINMENT).map(|p| name(p.as_bytes()));
         let own = metadata.name.map(|n| name(n.as_bytes()));
+        // The last part of the path is the name; some writers leave the name out.
+        let last = path.as_ref().and_then(|p| p.rsplit('/').next());
+        let own = own.filter(|n| !n.is_empty()).or(last.map(str::to_owned));
         match (path, own) {
             (Some(path), Some(host)) if !host.is_empty() => {
                 let above = path.rsplit_once('/').map_or("", |(above, _)| above);

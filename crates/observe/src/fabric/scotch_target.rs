@@ -6,7 +6,8 @@
 //! sub 3  0 5 9  torus2D 4 4  some of the processors of another target
 //! ```
 //!
-//! `cmplt`, `hcub`, `mesh2D`, `mesh3D`, `meshXD`, `torus2D`, `torus3D`, `torusXD`, `tleaf` and `sub` are read. Targets
+//! `cmplt`, `cmpltw`, `hcub`, `mesh2D`, `mesh3D`, `meshXD`, `torus2D`, `torus3D`, `torusXD`, `tleaf`, `ltleaf` and `sub`
+//! are read. Targets
 //! have no speeds. A hypercube is a torus of rings of four, with the same distances; Scotch counts processors with the
 //! first dimension fastest.
 
@@ -19,9 +20,9 @@ use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{Direction, Fabric, FabricError, InputError, Routing, Shape};
 
 /// Names of targets.
-const NAMES: [&[u8]; 12] = [
+const NAMES: [&[u8]; 13] = [
     b"cmplt", b"cmpltw", b"hcub", b"mesh2D", b"mesh3D", b"meshXD", b"torus2D", b"torus3D",
-    b"torusXD", b"tleaf", b"sub", b"deco",
+    b"torusXD", b"tleaf", b"ltleaf", b"sub", b"deco",
 ];
 
 /// Maximum number of links of a target, each direction counted: a file of twenty bytes must not cost seconds. Scotch's
@@ -88,9 +89,15 @@ impl<'a> Words<'a> {
         let (line, name) = self.word("the name of a target")?;
         let wrong = |expected: &str| self.text.error_in(line, name, expected);
         match name {
-            b"cmplt" => {
+            b"cmplt" | b"cmpltw" => {
                 let count = self.number("a number of processors", 1)?;
                 self.bounded(line, u64::from(count).saturating_mul(u64::from(count) + 1))?;
+                if name == b"cmpltw" {
+                    for _ in 0..count {
+                        self.number("the weight of a processor", 1)?;
+                    }
+                    notes.push("weights of processors are not used".into());
+                }
                 Ok((spec::fabric(&format!("hyperx:{count}"))?, None))
             }
             b"hcub" => {
@@ -122,7 +129,17 @@ impl<'a> Words<'a> {
                 let wrap = vec![name.starts_with(b"torus"); dims.len()];
                 Ok((self.grid(line, dims, wrap)?, None))
             }
-            b"tleaf" => self.tree(line, notes),
+            b"tleaf" | b"ltleaf" => {
+                let tree = self.tree(line, notes)?;
+                if name == b"ltleaf" {
+                    let leaves = self.number("a number of labels", 1)?;
+                    for _ in 0..leaves {
+                        self.number("a label", 0)?;
+                    }
+                    notes.push("labels of leaves are not used: they are numbered in order".into());
+                }
+                Ok(tree)
+            }
             b"sub" => {
                 let count = self.number("a number of processors", 1)?;
                 let mut listed = Vec::new();
@@ -140,7 +157,6 @@ impl<'a> Words<'a> {
                 ));
                 Ok((fabric, routing))
             }
-            b"cmpltw" => Err(wrong("a target without weights of processors").into()),
             b"deco" => Err(wrong("a target with a closed form")
                 .hint("decomposition-defined targets have distances and no links")
                 .into()),

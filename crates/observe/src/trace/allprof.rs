@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! # htor's PMPI Tracer 0.4 Output File
-//! MPI_Init:1000:-:-:2000
+//! MPI_Init:-:140732:140733:2000
 //! MPI_Isend:2100:140737:10:0,8,8:1:7:0,0,2:140800:2110
 //! MPI_Wait:2200:140800:140900:2300
 //! ```
 //!
-//! The call's name, its start, its arguments in the order of the C binding, its end; times in microseconds. A datatype
+//! The call's name, its start (`-` where the clock is not running yet), its arguments in the order of the C binding, its
+//! end; times in microseconds. A datatype
 //! is `TYPE,SIZE[,EXTENT]`, a communicator `HANDLE,RANK,SIZE` (own rank and size), counts of every rank are
 //! `ADDRESS:C0,C1,…`, requests are addresses. Time between two calls is computing. Rank -1 is any source and -2 is no
 //! process, as Open MPI and LogGOPSim's own Schedgen have it.
@@ -27,24 +28,44 @@ pub(super) fn begins(line: &[u8]) -> bool {
     let mut fields = line.split(|&b| b == b':');
     let name = fields.next().filter(|n| n.starts_with(b"MPI_"));
     let is_name = |n: &[u8]| n.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
-    name.is_some_and(is_name) && fields.next().and_then(float).is_some()
+    let is_start = |s: &[u8]| s == b"-" || float(s).is_some();
+    name.is_some_and(is_name) && fields.next().is_some_and(is_start)
 }
 
-/// Calls without messages.
-const SILENT: [&[u8]; 13] = [
+/// Beginnings of the names of calls without messages of the program. Communicators may be made; calls in those of other
+/// sizes than the world are refused.
+const SILENT: [&[u8]; 31] = [
     b"MPI_Init",
-    b"MPI_Init_thread",
-    b"MPI_Initialized",
     b"MPI_Finalize",
-    b"MPI_Finalized",
-    b"MPI_Comm_rank",
-    b"MPI_Comm_size",
-    b"MPI_Get_count",
-    b"MPI_Get_processor_name",
-    b"MPI_Wtime",
-    b"MPI_Wtick",
+    b"MPI_Wti",
     b"MPI_Iprobe",
     b"MPI_Probe",
+    b"MPI_Comm_",
+    b"MPI_Intercomm_",
+    b"MPI_Group_",
+    b"MPI_Cart_",
+    b"MPI_Cartdim_get",
+    b"MPI_Graph",
+    b"MPI_Dims_create",
+    b"MPI_Topo_test",
+    b"MPI_Type_",
+    b"MPI_Op_",
+    b"MPI_Pack",
+    b"MPI_Unpack",
+    b"MPI_Get_",
+    b"MPI_Address",
+    b"MPI_Attr_",
+    b"MPI_Keyval_",
+    b"MPI_Errhandler_",
+    b"MPI_Error_",
+    b"MPI_Info_",
+    b"MPI_Buffer_",
+    b"MPI_Alloc_mem",
+    b"MPI_Free_mem",
+    b"MPI_Pcontrol",
+    b"MPI_Status_",
+    b"MPI_Query_thread",
+    b"MPI_Is_thread_main",
 ];
 
 pub(super) fn read(
@@ -277,14 +298,15 @@ impl Rank {
             return Err(wrong());
         }
         let name = fields[0];
-        let start = float(fields[1]).filter(|t| *t >= 0.0).ok_or_else(wrong)?;
-        let end = float(fields[fields.len() - 1])
-            .filter(|&t| t >= start)
-            .ok_or_else(|| {
-                wrong().hint(
-                    "a line ends with the time at which the call ended; was the file cut off?",
-                )
-            })?;
+        let last = float(fields[fields.len() - 1]);
+        let start = match fields[1] {
+            b"-" => last,
+            start => float(start),
+        };
+        let start = start.filter(|t| *t >= 0.0).ok_or_else(wrong)?;
+        let end = last.filter(|&t| t >= start).ok_or_else(|| {
+            wrong().hint("a line ends with the time at which the call ended; was the file cut off?")
+        })?;
         if let Some(seconds) = self.ended.map(|t| (start - t) / 1e6).filter(|&s| s > 0.0) {
             self.trace.calls.push(Call::Compute { seconds });
         }
@@ -315,7 +337,7 @@ impl Rank {
     }
 
     fn call(&mut self, name: &[u8], f: &Fields<'_>) -> Result<(), InputError> {
-        if SILENT.contains(&name) {
+        if SILENT.iter().any(|s| name.starts_with(s)) {
             return Ok(());
         }
         match name {
@@ -343,7 +365,11 @@ impl Rank {
             b"MPI_Waitall" | b"MPI_Testall" => {
                 let (count, first) = (f.count(0)? as u64, f.address(1)?);
                 let past = first.saturating_add(count.saturating_mul(self.width));
-                let all: Vec<u64> = self.pending.range(first..past).copied().collect();
+                let mut all: Vec<u64> = self.pending.range(first..past).copied().collect();
+                if all.is_empty() && self.pending.len() as u64 <= count {
+                    // Fortran's requests are handles, of which the line has only the first.
+                    all = self.pending.iter().copied().collect();
+                }
                 for request in all {
                     self.wait(request);
                 }

@@ -147,7 +147,10 @@ fn ports_without_a_link_and_details_of_errors() {
     )
     .unwrap_err();
     assert!(error.to_string().contains("perfquery -l"), "{error}");
-    let details = DETAILS.map(|name| format!("{name}:....2\n")).concat();
+    let details: String = DETAILS[..6]
+        .iter()
+        .map(|name| format!("{name}:....2\n"))
+        .collect();
     let details = format!(
         "# PortRcvErrorDetails counters: Lid 2 port 4\nPortSelect:......................4\nCounterSelect:...................0x0000\n{details}"
     );

@@ -77,9 +77,17 @@ impl<'a> Reader<'a> {
                 "Switch: 0xGUID NAME:, CA: NAME: or a port with ==( … )==>",
             )
         };
-        let (kind, rest) = match split_at(line.trimmed(), b": ").ok_or_else(wrong)? {
-            (b"Switch", rest) => (DeviceKind::Switch, rest),
-            (b"CA" | b"RT" | b"Router", rest) => (DeviceKind::Adapter, rest),
+        // Versions before 1.5 of the tool have no colon after the type.
+        let mut parts = words(line.trimmed());
+        let word = parts.next().unwrap_or_default();
+        let rest = parts.rest().trim_ascii();
+        let (word, colon) = match word.strip_suffix(b":") {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        let kind = match word {
+            b"Switch" if colon || rest.starts_with(b"0x") => DeviceKind::Switch,
+            b"CA" | b"RT" | b"Router" if colon => DeviceKind::Adapter,
             _ => return Err(wrong()),
         };
         let rest = rest.strip_suffix(b":").unwrap_or(rest);
@@ -104,11 +112,7 @@ impl<'a> Reader<'a> {
         let (near, rest) = split_at(line.bytes, b"==(").ok_or_else(wrong)?;
         let (state, far) = split_at(rest, b")==>").ok_or_else(wrong)?;
         let port = self.near(line, near)?;
-        let mut parts = words(state);
-        let Some(rate) = parts
-            .next()
-            .and_then(|width| Rate::of_lane(width, parts.next().and_then(float)))
-        else {
+        let Some(rate) = rate_of(state) else {
             return Ok(()); // down, nothing cabled
         };
         if is_unavailable(far) {
@@ -226,9 +230,7 @@ fn read_lines(text: &Text) -> Result<Scan, InputError> {
         let place = [&near[..open], b" ", &near[close + 1..]].concat();
         let name = near[open + 1..close].trim_ascii();
         ports.push(named(text, line, &place, name)?);
-        let mut parts = words(state);
-        let width = parts.next().unwrap_or_default();
-        let Some(rate) = Rate::of_lane(width, parts.next().and_then(float)) else {
+        let Some(rate) = rate_of(state) else {
             continue; // down, nothing cabled
         };
         if is_unavailable(far) {
@@ -294,6 +296,17 @@ fn named<'a>(
         number: port_number(text, line, number)?,
         name,
     })
+}
+
+/// Reads ` 4X 10.0 Gbps Active/ LinkUp`; `None` for a port without a width, which is down. FDR10 is printed as
+/// `10.0 Gbps (FDR10)`, QDR as `10.0 Gbps`.
+fn rate_of(state: &[u8]) -> Option<Rate> {
+    let mut parts = words(state);
+    let (width, lane) = (parts.next()?, parts.next().and_then(float));
+    if memmem::find(state, b"(FDR10)").is_some() {
+        return Rate::parse(width, b"FDR10");
+    }
+    Rate::of_lane(width, lane)
 }
 
 fn split_at<'a>(text: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {

@@ -6,6 +6,7 @@
 //! ibroute: iberror: failed: dump tables: not a switch
 //! ibwarn: [2112] mad_rpc: _do_madrpc failed; dport (Lid 5)
 //! SubnGet() failed; MAD status 0x110 AM 0x2
+//! Failed to open 'mlx4_0' port '1'
 //! src/query_smp.c:196; umad (DR path slid 0; dlid 0; 0,1 Attr 0x15:1) bad status 110; Connection timed out
 //! ```
 
@@ -22,11 +23,16 @@ pub struct Messages {
 impl Messages {
     /// Whether a line is such a message; it is counted.
     pub fn take(&mut self, line: Line<'_>) -> bool {
-        let is = is_message(line.trimmed());
+        let is = Self::is_one(line);
         if is {
             self.add(line);
         }
         is
+    }
+
+    /// Whether a line is such a message.
+    pub fn is_one(line: Line<'_>) -> bool {
+        is_message(line.trimmed())
     }
 
     /// Counts a line that says that something could not be read.
@@ -52,18 +58,37 @@ impl Messages {
 }
 
 fn is_message(line: &[u8]) -> bool {
-    const STARTS: [&[u8]; 7] = [
+    const STARTS: [&[u8]; 15] = [
         b"ibwarn: [",
         b"ibdiag_warn: [",
         b"ibdebug: [",
         b"ibpanic: [",
         b"WARN: ",
-        b"SubnGet() failed",
+        b"SubnGet(",
         b"Query SA failed",
+        b"Failed to open ",
+        b"Failed to discover ",
+        b"Connection timed out",
+        // Of the shell and of programs that start the tools.
+        b"bash: ",
+        b"sh: ",
+        b"ssh: ",
+        b"sudo: ",
+        b"timeout: ",
+    ];
+    const WHOLE: [&[u8]; 5] = [
+        b"Killed",
+        b"Terminated",
+        b"Aborted",
+        b"Segmentation fault",
+        b"^C",
     ];
     let word = line.split(|&b| b == b' ').next().unwrap_or_default();
     let source = memmem::find(word, b".c:").is_some() && word.ends_with(b";");
+    let core = line.strip_suffix(b" (core dumped)").unwrap_or(line);
     STARTS.iter().any(|s| line.starts_with(s))
+        || WHOLE.contains(&core)
+        || line.ends_with(b": command not found")
         || source
         || memmem::find(line, b": iberror: ").is_some()
         || memmem::find(line, b": ibpanic: ").is_some()
@@ -83,6 +108,14 @@ mod tests {
                 true,
             ),
             ("SubnGet() failed; MAD status 0x110 AM 0x2", true),
+            (
+                "SubnGet(LFT) failed on switch 'x' DLID 5; MAD status 0x110 AM 0x0",
+                true,
+            ),
+            ("Failed to open 'mlx4_0' port '1'", true),
+            ("Segmentation fault (core dumped)", true),
+            ("bash: line 1: ibroute: command not found", true),
+            ("Killed the switch", false),
             (
                 "src/query_smp.c:196; umad (DR path slid 0) bad status 110",
                 true,

@@ -107,8 +107,9 @@ impl<'a> Reader<'a> {
             }
             return Ok(());
         }
-        // Progress of `-v` and the chassis headings of `-g`.
-        if line.bytes.starts_with(b"DR path") || line.bytes.starts_with(b"Chassis") {
+        // Progress of `-v` and the headings of `-g`.
+        let headings: [&[u8]; 4] = [b"DR path", b"Chassis", b"Hostname:", b"Non-Chassis"];
+        if headings.iter().any(|h| line.bytes.starts_with(h)) {
             return Ok(());
         }
         Err(self.text.error_at(
@@ -171,10 +172,11 @@ impl<'a> Reader<'a> {
         let far_number = port_number(self.text, line, far_number)?;
         let peer = (self.device(id, None, line)?, far_number);
         let comment = split_once(rest, b'#').map_or(&b""[..], |(_, c)| c);
-        let rate = words(comment).last().and_then(Rate::parse_joined);
         // An adapter's own LID precedes the quoted description, the peer's follows it.
         let own = &comment[..memchr(b'"', comment).unwrap_or(0)];
-        let (description, far) = quoted(comment).unwrap_or_default();
+        let (description, far) = quoted(comment).unwrap_or((b"", comment));
+        // Further fields may follow the rate: `s=4 w=2 v=4` with `--full`, `slot 3 (scp)`.
+        let rate = words(far).filter_map(Rate::parse_joined).last();
         if !self.by_id.get(&full(id)).is_some_and(|&(_, seen)| seen) {
             self.scan.describe(peer.0, description);
         }

@@ -145,7 +145,9 @@ impl<'a> TableReader<'a> {
         of_folder: bool,
         notes: &mut Vec<String>,
     ) -> Result<(), InputError> {
-        let is_content = |l: &Line<'_>| !matches!(l.trimmed().first(), None | Some(b'#'));
+        let is_content = |l: &Line<'_>| {
+            !matches!(l.trimmed().first(), None | Some(b'#')) && !Messages::is_one(*l)
+        };
         let first = text.lines().find(is_content);
         let is = |recognise: fn(Line<'_>) -> bool| first.is_some_and(recognise);
         if of_folder && !is(recognise) && !COMPANIONS.iter().any(|&recognise| is(recognise)) {
@@ -199,8 +201,15 @@ impl<'a> TableReader<'a> {
     fn read_tables(&mut self, text: &Text, notes: &mut Vec<String>) -> Result<(), InputError> {
         let mut section: Option<Section> = None;
         let mut messages = Messages::default();
+        // Whether a table of multicast groups is being skipped, and whether a unicast table was ended by its count.
+        let (mut multicast, mut ended, mut groups) = (false, false, 0);
         for line in text.lines() {
             let trimmed = line.trimmed();
+            if multicast && !recognise(line) {
+                multicast = !trimmed.ends_with(b"mlids dumped");
+                continue;
+            }
+            multicast = false;
             match trimmed.first() {
                 None | Some(b'#') => {}
                 Some(b'0') if section.is_some() && plain_entry(trimmed).is_some() => {
@@ -210,7 +219,14 @@ impl<'a> TableReader<'a> {
                 _ if trimmed.ends_with(b"lids dumped") => {
                     check_count(text, line, section.as_ref().map(|s| s.lines))?;
                     self.close(section.take());
+                    ended = true;
                 }
+                Some(b'M') if trimmed.starts_with(b"Multicast mlids [") => {
+                    self.close_cut(section.take());
+                    (multicast, groups) = (true, groups + 1);
+                }
+                // After a whole table nothing but another one belongs to it.
+                _ if ended && section.is_none() && !recognise(line) => messages.add(line),
                 Some(b'0') => self.entry_line(text, line, &mut section)?,
                 Some(b'U' | b'd') => {
                     self.close_cut(section.take());
@@ -221,6 +237,12 @@ impl<'a> TableReader<'a> {
             }
         }
         self.close_cut(section);
+        if groups > 0 {
+            notes.push(format!(
+                "{}: {groups} tables of multicast groups are not read",
+                text.file()
+            ));
+        }
         messages.note(text.file(), notes);
         Ok(())
     }

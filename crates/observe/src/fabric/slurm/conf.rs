@@ -9,10 +9,11 @@
 //! ```
 //!
 //! `scontrol show topology` prints the same with a `Level=`, and for every switch of switches all nodes below it.
-//! Keys are case-insensitive, `#` begins a comment, a backslash at the end continues the line.
+//! Keys are case-insensitive, `#` begins a comment, a backslash at the end continues the line. A file that Slurm's plugins
+//! refuse is refused, with two exceptions: lists of cables that converters of InfiniBand scans write in this form (the
+//! switches have GUIDs for names), and parts of what `scontrol` prints.
 
-use super::{Block, Names, Plan, Switch, not_a_tree};
-use crate::fabric::names::note_of;
+use super::{Block, EXPECTED, Names, Plan, REFUSED, Switch, not_a_tree};
 use crate::text::{Line, Text, decimal_u32, lossy, words};
 use hopbyte_fabric::InputError;
 use memchr::memchr;
@@ -27,14 +28,24 @@ pub fn recognise(line: Line<'_>) -> bool {
 
 fn setting(word: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = memchr(b'=', word)?;
-    Some((&word[..equals], &word[equals + 1..]))
+    let value = &word[equals + 1..];
+    let quoted = value
+        .strip_prefix(b"\"")
+        .and_then(|v| v.strip_suffix(b"\""));
+    Some((&word[..equals], quoted.unwrap_or(value)))
+}
+
+/// Whether a name is that of an `ibnetdiscover` record: `S-` and a GUID.
+fn is_guid(name: &str) -> bool {
+    name.strip_prefix("S-")
+        .is_some_and(|g| (12..=16).contains(&g.len()) && g.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 fn is_key(key: &[u8], name: &str) -> bool {
     key.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// Reads a topology; a file with both switches and blocks is read as its switches.
+/// Reads a topology.
 pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
     let mut reader = Reader {
         text,
@@ -43,6 +54,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         rings: Vec::new(),
         sizes: Vec::new(),
         speeds: 0,
+        printed: false,
         names: Names::default(),
     };
     let mut joined: Vec<u8> = Vec::new();
@@ -75,13 +87,15 @@ struct Reader<'a> {
     rings: Vec<Block>,
     sizes: Vec<u32>,
     speeds: usize,
+    /// Whether it was printed by `scontrol`, which may leave switches out.
+    printed: bool,
     names: Names,
 }
 
 impl Reader<'_> {
     fn line(&mut self, line: Line<'_>, content: &[u8]) -> Result<(), InputError> {
         let (mut name, mut nodes, mut switches) = (None, None, None);
-        let mut level = 0;
+        let mut level = None;
         for word in words(content) {
             let wrong = |expected: &str| self.text.error_in(line, word, expected);
             let (key, value) = setting(word).ok_or_else(|| wrong("KEY=VALUE"))?;
@@ -102,7 +116,8 @@ impl Reader<'_> {
             } else if is_key(key, "LinkSpeed") {
                 self.speeds += 1;
             } else if is_key(key, "Level") {
-                level = decimal_u32(value).ok_or_else(|| wrong("a level (a whole number)"))?;
+                let number = decimal_u32(value);
+                level = Some(number.ok_or_else(|| wrong("a level (a whole number)"))?);
             } else if is_key(key, "BlockSizes") {
                 let sizes = value.split(|&b| b == b',').map(decimal_u32);
                 self.sizes = sizes
@@ -115,13 +130,19 @@ impl Reader<'_> {
             }
         }
         // The nodes that a switch of switches lists are those of the switches below it.
-        if level > 0 && switches.is_some() {
+        if level.is_some_and(|l| l > 0) && switches.is_some() {
             nodes = None;
         }
+        self.printed |= level.is_some();
         let line_number = line.number;
         match (name, nodes, switches) {
             (None, None, None) => {}
-            (Some((0, name)), nodes, children) if nodes.is_some() || children.is_some() => {
+            (Some((0, _)), Some(_), Some(_)) => {
+                let expected = "a switch with either Nodes=… or Switches=…";
+                return Err(self.text.error_at(line, expected).hint(REFUSED));
+            }
+            // Nodes may join a switch later.
+            (Some((0, name)), nodes, children) => {
                 self.switches.push(Switch {
                     name,
                     nodes: nodes.unwrap_or_default(),
@@ -129,10 +150,10 @@ impl Reader<'_> {
                     line: line_number,
                 });
             }
-            (Some((kind @ 1..=2, name)), Some(nodes), None) => {
+            (Some((kind @ 1..=2, name)), nodes, None) => {
                 let block = Block {
                     name,
-                    nodes,
+                    nodes: nodes.unwrap_or_default(),
                     line: line_number,
                 };
                 if kind == 1 {
@@ -157,25 +178,20 @@ impl Reader<'_> {
                 self.speeds
             ));
         }
-        let list: Vec<String> = self.blocks.iter().map(|b| b.name.clone()).collect();
         match (
             self.switches.is_empty(),
             self.blocks.is_empty(),
             self.rings.is_empty(),
         ) {
-            (false, no_blocks, true) => {
-                if !no_blocks {
-                    note_of(
-                        notes,
-                        &list,
-                        "block is",
-                        "blocks are",
-                        "left out: the file has switches too",
-                    );
-                }
-                // Files of sites that never loaded in Slurm are read as the graph that they describe.
+            (false, true, true) => {
                 if let Some((why, line)) = not_a_tree(&self.switches) {
-                    notes.push(format!("Slurm refuses this file: line {line} has {why}"));
+                    if !self.printed && !self.switches.iter().all(|s| is_guid(&s.name)) {
+                        let error = self.text.error(why, EXPECTED).at(line);
+                        return Err(error.hint(REFUSED));
+                    }
+                    notes.push(format!(
+                        "Slurm refuses this file: line {line} has {why}; its lines are read as cables"
+                    ));
                 }
                 Ok(Plan::Tree(self.switches))
             }
@@ -184,10 +200,14 @@ impl Reader<'_> {
                 blocks: self.blocks,
             }),
             (true, true, false) => Ok(Plan::Rings(self.rings)),
-            _ => Err(self.text.error(
-                "switches, blocks and rings mixed, or none",
-                "a topology of switches, of blocks or of rings",
-            )),
+            (true, true, true) => Err(self.text.error("no topology", "switches, blocks or rings")),
+            _ => Err(self
+                .text
+                .error(
+                    "switches, blocks and rings mixed",
+                    "a topology of switches, of blocks or of rings",
+                )
+                .hint(REFUSED)),
         }
     }
 }

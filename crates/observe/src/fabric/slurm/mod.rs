@@ -130,12 +130,13 @@ impl Plan {
         }
     }
 
-    /// Refuses plans that Slurm's plugins refuse: names that are not unique, sizes of blocks that do not combine, rings
+    /// Refuses plans that Slurm's plugins refuse, apart from trees, which are checked where they are read: names that are not unique, sizes of blocks that do not combine, rings
     /// that are too long.
     fn check(&self, text: &Text) -> Result<(), InputError> {
         match self {
-            // The tree itself is checked while it is built.
-            Self::Tree(_) => Ok(()),
+            Self::Tree(switches) => {
+                once(text, "switch", switches.iter().map(|s| (&*s.name, s.line)))
+            }
             Self::Blocks { sizes, blocks } => {
                 once(text, "block", blocks.iter().map(|b| (&*b.name, b.line)))?;
                 check_sizes(text, sizes)
@@ -174,6 +175,11 @@ fn once<'a>(
         Err(text.error(name, format!("every {what} once")).at(line))
     })
 }
+
+/// Expected of switches, and the hint where they are not so.
+pub const EXPECTED: &str = "a tree of switches that the file lists";
+/// Hint of an error for a file that Slurm does not load.
+pub const REFUSED: &str = "Slurm refuses this topology";
 
 /// The first reason why switches are not a tree to Slurm, with its line: a child that is not listed, or switches that
 /// are below themselves.
@@ -317,6 +323,18 @@ fn tree(text: &Text, switches: &[Switch], notes: &mut Vec<String>) -> Result<Fab
         "switch is",
         "switches are",
         "named and not described",
+    );
+    let bare: Vec<String> = switches
+        .iter()
+        .filter(|s| s.nodes.is_empty() && s.children.is_empty())
+        .map(|s| s.name.clone())
+        .collect();
+    note_of(
+        notes,
+        &bare,
+        "switch has",
+        "switches have",
+        "no nodes and no switches below",
     );
     note_shape(switches, &routers, &parents, cables.len(), notes);
     Ok(b.finish()?.with_rates(&AssumedRates::full(CAPACITY)))

@@ -14,7 +14,7 @@
 //! Instead of `tree`: `block` (block_sizes, blocks), `ring` (rings), `torus3d` (toruses with dims and nodes),
 //! `flat`.
 
-use super::{Block, MOST_NAMES, Names, Plan, Switch, Torus, not_a_tree};
+use super::{Block, EXPECTED, MOST_NAMES, Names, Plan, REFUSED, Switch, Torus, not_a_tree};
 use crate::fabric::names::{name, note_of};
 use crate::fabric::yaml::{self, Value, Yaml};
 use crate::text::{Line, Text};
@@ -27,7 +27,16 @@ const KINDS: [&str; 5] = ["tree", "block", "ring", "torus3d", "flat"];
 
 /// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
-    line.trimmed().starts_with(b"- topology:")
+    // A single topology may lack its dash; keys come in any order.
+    let start = line.bytes.strip_prefix(b"- ").unwrap_or(line.bytes);
+    let key = start.split(|&b| b == b':').next().unwrap_or_default();
+    let key = key.trim_ascii();
+    let has_value = start.len() > key.len();
+    has_value
+        && matches!(
+            key,
+            b"topology" | b"cluster_default" | b"\"topology\"" | b"\"cluster_default\""
+        )
 }
 
 /// Reads the cluster's default topology, or the first if none is marked.
@@ -63,6 +72,12 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
             name(chosen),
             others.join(", ")
         ));
+    }
+    // Slurm loads all of them, and none if one is wrong.
+    for other in topologies.iter().filter(|t| !std::ptr::eq(*t, chosen)) {
+        if reader.kind(other)? != "flat" {
+            reader.plan(other, &mut Vec::new())?.check(text)?;
+        }
     }
     reader.plan(chosen, notes)
 }
@@ -104,8 +119,17 @@ impl Reader<'_> {
         names.ok_or_else(|| self.wrong(value, "names such as node[01-16,20],other"))
     }
 
-    fn plan(&self, topology: &Yaml, notes: &mut Vec<String>) -> Result<Plan, InputError> {
-        let given: Vec<&str> = KINDS
+    /// The list of names of a key, which may be left out: nodes may join later.
+    fn optional(&self, yaml: &Yaml, key: &str) -> Result<Vec<String>, InputError> {
+        match yaml.get(key).filter(|v| !v.is_empty()) {
+            Some(_) => self.names(yaml, key),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The kind of a topology.
+    fn kind(&self, topology: &Yaml) -> Result<&'static str, InputError> {
+        let given: Vec<&'static str> = KINDS
             .into_iter()
             .filter(|k| {
                 topology
@@ -113,14 +137,22 @@ impl Reader<'_> {
                     .is_some_and(|v| !v.is_empty() && v.text() != Some("false"))
             })
             .collect();
-        let [kind] = given[..] else {
-            return Err(self.wrong(topology, format!("exactly one of {}", KINDS.join(", "))));
-        };
+        match given[..] {
+            [kind] => Ok(kind),
+            _ => Err(self.wrong(topology, format!("exactly one of {}", KINDS.join(", ")))),
+        }
+    }
+
+    fn plan(&self, topology: &Yaml, notes: &mut Vec<String>) -> Result<Plan, InputError> {
+        let kind = self.kind(topology)?;
         let content = self.field(topology, kind)?;
         match kind {
             "tree" => self.tree(content, notes),
             "block" => {
-                let sizes = self.list(self.field(content, "block_sizes")?, "a list of sizes")?;
+                let sizes = match content.get("block_sizes") {
+                    Some(sizes) => self.list(sizes, "a list of sizes")?,
+                    None => &[],
+                };
                 let sizes = sizes.iter().map(|s| {
                     let size = s.text().and_then(|t| t.parse().ok());
                     size.ok_or_else(|| self.wrong(s, "a size"))
@@ -140,19 +172,13 @@ impl Reader<'_> {
 
     fn tree(&self, tree: &Yaml, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         let list = self.list(self.field(tree, "switches")?, "a list of switches")?;
-        let optional = |switch: &Yaml, key| match switch.get(key) {
-            Some(_) => self.names(switch, key),
-            None => Ok(Vec::new()),
-        };
         let mut ignored = Vec::new();
         let switches = list.iter().map(|switch| {
-            let (nodes, mut children) = (optional(switch, "nodes")?, optional(switch, "children")?);
+            let nodes = self.optional(switch, "nodes")?;
+            let mut children = self.optional(switch, "children")?;
             if !nodes.is_empty() && !children.is_empty() {
                 ignored.push(self.text(switch, "switch")?);
                 children.clear();
-            }
-            if nodes.is_empty() && children.is_empty() {
-                return Err(self.wrong(switch, "a switch with nodes or children"));
             }
             Ok(Switch {
                 name: self.text(switch, "switch")?,
@@ -171,11 +197,7 @@ impl Reader<'_> {
         );
         match not_a_tree(&switches) {
             None => Ok(Plan::Tree(switches)),
-            Some((why, line)) => Err(self
-                .text
-                .error(why, "a tree of switches that the file lists")
-                .hint("Slurm refuses this topology")
-                .at(line)),
+            Some((why, line)) => Err(self.text.error(why, EXPECTED).hint(REFUSED).at(line)),
         }
     }
 
@@ -185,7 +207,7 @@ impl Reader<'_> {
             .map(|block| {
                 Ok(Block {
                     name: self.text(block, key)?,
-                    nodes: self.names(block, "nodes")?,
+                    nodes: self.optional(block, "nodes")?,
                     line: block.line,
                 })
             })
@@ -212,6 +234,10 @@ impl Reader<'_> {
         let map = self.field(yaml, key)?;
         let mut sizes = [0; 3];
         for (size, key) in sizes.iter_mut().zip(["x", "y", "z"]) {
+            // A coordinate that may be 0 is 0 if it is left out.
+            if least == 0 && map.get(key).is_none() {
+                continue;
+            }
             let value = self.field(map, key)?;
             let found = value.text().and_then(|t| t.parse().ok());
             let found = found.filter(|&n: &u32| n >= least);
@@ -233,7 +259,12 @@ impl Reader<'_> {
             ] {
                 if needed || placement.get(key).is_some() {
                     let sizes = self.sizes(placement, key, least)?;
-                    if sizes.iter().zip(dims).any(|(s, d)| *s > d) {
+                    let is_place = key == "anchor_seed";
+                    if sizes
+                        .iter()
+                        .zip(dims)
+                        .any(|(&s, d)| s > d || (is_place && s == d))
+                    {
                         let expected = format!("{key} within the torus of {dims:?}");
                         return Err(self
                             .text

@@ -125,6 +125,26 @@ mod tests {
         }
     }
 
+    /// The book has a row for each, with these counts and the source.
+    #[test]
+    fn the_book_has_every_preset_with_its_source() {
+        let page = include_str!("../../../docs/src/machines.md");
+        let number = |n: usize| {
+            let digits = n.to_string();
+            let (head, rest) = digits.split_at(digits.len() % 3);
+            let groups = rest.as_bytes().chunks(3).map(String::from_utf8_lossy);
+            let head = (!head.is_empty()).then_some(head.into());
+            head.into_iter().chain(groups).collect::<Vec<_>>().join(",")
+        };
+        for ((name, nodes, routers, ends), (_, spec, source)) in
+            PUBLISHED.into_iter().zip(super::PRESETS)
+        {
+            let counts = [nodes, routers, ends].map(number).join(" | ");
+            let row = format!("| {name} | `{spec}` | {counts} | {source} |");
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+
     /// Theta's cabinets by row and its blue cables, as in the published dump.
     #[test]
     fn theta_has_its_cabinets_and_blue_cables() {

@@ -27,12 +27,18 @@ const KINDS: [&str; 5] = ["tree", "block", "ring", "torus3d", "flat"];
 
 /// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
-    // A single topology may lack its dash; keys come in any order.
-    let start = line.bytes.strip_prefix(b"- ").unwrap_or(line.bytes);
-    let key = start.split(|&b| b == b':').next().unwrap_or_default();
-    let key = key.trim_ascii();
-    let has_value = start.len() > key.len();
-    has_value
+    // A single topology may lack its dash; keys come in any order. Models of topograph begin with the name of a plugin
+    // (`topology: "topology/block"`).
+    let (start, is_entry) = match line.bytes.strip_prefix(b"- ") {
+        Some(start) => (start, true),
+        None => (line.bytes, false),
+    };
+    let Some(colon) = memchr::memchr(b':', start) else {
+        return false;
+    };
+    let (key, value) = (start[..colon].trim_ascii(), start[colon + 1..].trim_ascii());
+    let is_name = !value.is_empty() && memchr::memchr(b'/', value).is_none();
+    (is_entry || is_name)
         && matches!(
             key,
             b"topology" | b"cluster_default" | b"\"topology\"" | b"\"cluster_default\""

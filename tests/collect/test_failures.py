@@ -128,7 +128,8 @@ def test_an_agent_that_meets_another_collector_loses_nothing(site: Site) -> None
 
 def test_a_file_system_without_inodes_is_said_and_survived(site: Site) -> None:
     """No new log can be created: nothing is acknowledged meanwhile, and nothing lost when there is room again."""
-    inside = ["unshare", "-Urm"] if os.geteuid() else ["unshare", "-m"]
+    # In a namespace of processes nothing outlives the test.
+    inside = ["unshare", *(["-Ur"] if os.geteuid() else []), "-m", "--pid", "--fork", "--kill-child", "--mount-proc"]
     (site.folder / "store").mkdir()
     mount = "mount -t tmpfs -o size=16m,nr_inodes=4000 none store"
     if subprocess.run([*inside, "sh", "-c", mount], cwd=site.folder, capture_output=True).returncode:

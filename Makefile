@@ -75,8 +75,7 @@ lint:
 test-rust:
 	$(CARGO) test --locked --workspace
 
-# Ctrl-C at twenty moments of each of five large searches, with the optimised command, in two seconds, which the torus of
-# 131,072 nodes does not reach yet; `make test-rust`
+# Ctrl-C at twenty moments of each of five large searches, with the optimised command, in two seconds; `make test-rust`
 # tries a sample of smaller ones.
 .PHONY: interrupts
 interrupts:

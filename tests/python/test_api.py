@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -309,3 +313,23 @@ def test_reports_and_pictures(mapping: hopbyte.Mapping, tmp_path: Path) -> None:
     assert mapping.result.worst_link in svg
     with pytest.raises(ValueError, match="one per link"):
         mapping.machine.svg(np.zeros(3))
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.4, 1.5])
+def test_an_interrupt_ends_a_search(seconds: float) -> None:
+    machine = hopbyte.load_fabric("torus:16x16x16")
+    traffic = hopbyte.load_traffic("stencil:16x16x16:27")
+    # Background shells, as in CI, make their children ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        hopbyte.map(traffic, machine, seconds=100.0)
+    assert time.monotonic() - begin < seconds + 10.0
+    timer.join()
+    signal.signal(signal.SIGINT, before)
+    # The next search is not interrupted.
+    small = hopbyte.load_traffic("stencil:4x4x4:7")
+    document = json.loads(hopbyte.map(small, machine, trials=100).document())
+    assert not document["interrupted"]

@@ -2,7 +2,7 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Exit code of a process ended by Ctrl-C, as in shells.
@@ -20,6 +20,13 @@ pub fn flag() -> &'static AtomicBool {
         }
         flag
     })
+}
+
+/// Lets a Ctrl-C end the process with exit code 130 from now on; whether the first one was before.
+pub fn end_at_once() -> bool {
+    let always = Arc::new(AtomicBool::new(true));
+    let _ = register_conditional_shutdown(SIGINT, ENDED, always);
+    flag().load(Ordering::Relaxed)
 }
 
 /// The flag of SIGTERM, SIGINT and SIGHUP, none of which ends the process from the first call on.

@@ -1,4 +1,4 @@
-//! Ctrl-C at any moment of `hopbyte map`: the command ends soon, and its answer is complete or absent.
+//! Ctrl-C at any moment of `hopbyte map`: the command ends soon, its answer is complete or absent, and so is each file.
 //!
 //! `HOPBYTE_INTERRUPTS=all` tries the large problems at [`MOMENTS`] moments each and expects two seconds; `HOPBYTE` names
 //! the command to test, which should be an optimised build. Otherwise a sample of smaller problems is tried.
@@ -102,6 +102,23 @@ fn answer(file: &Path, ranks: usize) -> Option<Value> {
     Some(answer)
 }
 
+/// Ranks of the largest job whose launcher files and page are written after an interrupt.
+const FEW_RANKS: usize = 10_000;
+
+/// Whether the page and all launcher files that need no list of blocks are there; each of them is whole.
+fn has_all(folder: &Path, ranks: usize) -> bool {
+    let lines = |name: &str| {
+        let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert!(text.is_empty() || text.ends_with('\n'), "{name}");
+        text.lines().count()
+    };
+    let page = fs::read_to_string(folder.join("page.html")).unwrap_or_default();
+    assert!(page.is_empty() || page.trim_end().ends_with("</html>"));
+    let hosts = lines("files/slurm.hosts");
+    assert!(hosts == 0 || hosts == ranks, "{hosts} of {ranks} lines");
+    hosts == ranks && !page.is_empty()
+}
+
 /// Runs a question to its end, or to a signal at a moment; how long that took.
 fn run(question: &str, ranks: usize, moment: Option<Duration>) -> Duration {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +131,21 @@ fn run(question: &str, ranks: usize, moment: Option<Duration>) -> Duration {
     let printed = answer(&folder.path().join("answer"), ranks);
     let saved = answer(&folder.path().join("files/mapping.json"), ranks);
     match (code, signal) {
-        (Some(0), None) => assert!(printed.is_some() && saved.is_some(), "{about}"),
+        (Some(0), None) => {
+            assert!(printed.is_some() && saved.is_some(), "{about}");
+            assert!(has_all(folder.path(), ranks), "{about}");
+        }
+        // During the search of a large job: the files of launchers and the page are skipped.
+        (Some(1), None) => {
+            assert!(sent && printed.is_some() && saved.is_some(), "{about}");
+            assert!(ranks > FEW_RANKS && said.contains("not written"), "{about}");
+            assert!(!has_all(folder.path(), ranks), "{about}");
+        }
+        // After the answer: any number of the files.
+        (Some(130), None) => {
+            assert!(sent && printed.is_some() && saved.is_some(), "{about}");
+            has_all(folder.path(), ranks);
+        }
         // Before the search: nothing is written.
         (None, Some(2)) => assert!(sent && printed.is_none() && saved.is_none(), "{about}"),
         _ => panic!("{about}"),
@@ -163,4 +194,31 @@ fn an_input_that_is_still_read_ends_at_once() {
     assert_eq!((code, signal, sent), (None, Some(2), true));
     assert!(took < PATIENCE.0, "{took:?}");
     assert_eq!(answer(&folder.path().join("answer"), 0), None);
+}
+
+/// Launcher files and the page of a large job take seconds: an interrupt of the search skips them, says so, and exits
+/// with 1; an earlier mapping's files do not stay beside the new one.
+#[test]
+fn what_a_large_job_skips_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().join("files");
+    fs::create_dir(&files).unwrap();
+    for old in ["mapping.json", "rankfile", "slurm.hosts"] {
+        fs::write(files.join(old), "of another mapping\n").unwrap();
+    }
+    let words = "stencil:24x24x24:7 --fabric torus:24x24x24 --nodes all --seconds 100 --out files --report page.html";
+    let mut child = command(folder.path(), words).spawn().unwrap();
+    let moment = Duration::from_secs(8);
+    let ((code, signal, took), _) = ended(&mut child, Some(moment));
+    let said = fs::read_to_string(folder.path().join("errors")).unwrap();
+    assert_eq!((code, signal), (Some(1), None), "{said}");
+    assert!(took < PATIENCE.0, "{took:?}");
+    assert!(
+        said.contains("not written for more than 10,000 ranks: "),
+        "{said}"
+    );
+    assert!(said.contains("page.html"), "{said}");
+    assert!(answer(&files.join("mapping.json"), 13_824).is_some());
+    let left: Vec<_> = fs::read_dir(&files).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
 }

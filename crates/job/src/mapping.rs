@@ -61,13 +61,14 @@ pub fn before(question: &Question, mapping: &Mapping) -> Result<(&'static str, P
 }
 
 impl Mapping {
-    /// Weighs a migration of a running job.
+    /// Weighs a migration of a running job. The effort's flag ends the search for a migration within a budget.
     ///
     /// # Errors
     /// Stakes out of range.
-    pub fn weighed(self, question: &Question, stakes: &Stakes) -> Result<Self> {
+    pub fn weighed(self, question: &Question, stakes: &Stakes, effort: &Effort) -> Result<Self> {
         let searched = (self.placement, self.certificate);
-        let (placement, certificate, migration) = weigh(&question.problem(), searched, stakes)?;
+        let (placement, certificate, migration) =
+            weigh(&question.problem(), searched, stakes, effort.stop)?;
         Ok(Self {
             placement,
             certificate,
@@ -143,51 +144,92 @@ pub struct WrittenFiles {
     pub notes: Vec<String>,
 }
 
+/// Ranks of the largest job whose launcher files and page are written after an interrupt: that takes a tenth of a second.
+pub const FEW_RANKS: usize = 10_000;
+
+/// The file of the mapping itself.
+pub const MAPPING_FILE: &str = "mapping.json";
+
+/// A folder with the mapping itself, to which the launchers' files can be added.
+pub struct Saved<'a> {
+    question: &'a Question,
+    mapping: &'a Mapping,
+    folder: &'a Path,
+    /// Files of an earlier mapping, which were removed.
+    earlier: Vec<&'static str>,
+}
+
+impl<'a> Saved<'a> {
+    /// Writes `mapping.json`. Files of an earlier mapping are removed before, so that at no moment files of two
+    /// placements are in the folder.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn save(question: &'a Question, mapping: &'a Mapping, folder: &'a Path) -> Result<Self> {
+        std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let document = crate::Document::of(question, mapping).text()?;
+        let saved = folder.join(MAPPING_FILE);
+        let mut earlier = Vec::new();
+        if saved.exists() {
+            for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
+                let path = folder.join(launcher.file_name());
+                if path.exists() {
+                    let name = path.display().to_string();
+                    std::fs::remove_file(&path).with_context(|| format!("removing {name}"))?;
+                    earlier.push(launcher.file_name());
+                }
+            }
+        }
+        write_atomic(&saved, &document)?;
+        Ok(Self {
+            question,
+            mapping,
+            folder,
+            earlier,
+        })
+    }
+
+    /// Writes the file of each launcher that can express the placement.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn launchers(self) -> Result<WrittenFiles> {
+        let mut files = WrittenFiles::default();
+        for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
+            let path = self.folder.join(launcher.file_name());
+            match self.mapping.launch(self.question).prepare(launcher) {
+                Ok(Prepared { text, advice }) => match advice.refused {
+                    Some(refusal) => files.refused.push((launcher, refusal)),
+                    None => {
+                        write_atomic(&path, &text)?;
+                        files.written.push(path);
+                    }
+                },
+                Err(_) if launcher.blocks_only() => {}
+                Err(error) => files
+                    .notes
+                    .push(format!("no {}: {error}", launcher.file_name())),
+            }
+        }
+        let mut removed = self.earlier;
+        removed.retain(|name| !files.written.iter().any(|path| path.ends_with(name)));
+        if !removed.is_empty() {
+            files.notes.push(format!(
+                "removed of an earlier mapping: {}",
+                removed.join(", ")
+            ));
+        }
+        files.written.push(self.folder.join(MAPPING_FILE));
+        Ok(files)
+    }
+}
+
 /// Writes `mapping.json` and the file of each launcher that can express the placement.
 ///
 /// # Errors
 /// The folder cannot be written.
 pub fn write_files(question: &Question, mapping: &Mapping, folder: &Path) -> Result<WrittenFiles> {
-    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let saved = folder.join("mapping.json");
-    // A file of an earlier mapping that is not replaced here would be that of another placement.
-    let again = saved.exists();
-    let mut files = WrittenFiles::default();
-    let mut removed = Vec::new();
-    for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
-        let path = folder.join(launcher.file_name());
-        match mapping.launch(question).prepare(launcher) {
-            Ok(Prepared { text, advice }) => match advice.refused {
-                Some(refusal) => files.refused.push((launcher, refusal)),
-                None => {
-                    write_atomic(&path, &text)?;
-                    files.written.push(path);
-                    continue;
-                }
-            },
-            Err(_) if launcher.blocks_only() => {}
-            Err(error) => files
-                .notes
-                .push(format!("no {}: {error}", launcher.file_name())),
-        }
-        if again && path.exists() {
-            let name = path.display().to_string();
-            std::fs::remove_file(&path).with_context(|| format!("removing {name}"))?;
-            removed.push(launcher.file_name());
-        }
-    }
-    if !removed.is_empty() {
-        files.notes.push(format!(
-            "removed of an earlier mapping: {}",
-            removed.join(", ")
-        ));
-    }
-    write_atomic(
-        &saved,
-        crate::Document::of(question, mapping).text()?.as_str(),
-    )?;
-    files.written.push(saved);
-    Ok(files)
+    Saved::save(question, mapping, folder)?.launchers()
 }
 
 /// Advice on migration, with cost and gain.

@@ -13,6 +13,7 @@ use crate::mapper::{Certificate, Verdict};
 use crate::problem::{MapError, Problem};
 use hopbyte_fabric::Placement;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Minimum share of the objective that a migration must gain; a run's own noise is larger.
 const LEAST_GAIN: f64 = 0.01;
@@ -93,7 +94,7 @@ impl Stakes {
 }
 
 /// Compares a search's result with staying at [`Problem::current`]. Returns the advised placement; the
-/// certificate's result describes it.
+/// certificate's result describes it. `stop` ends the search for a placement within the budget, as [`within`] does.
 ///
 /// # Errors
 /// No current placement, invalid stakes, nodes without a route.
@@ -101,6 +102,7 @@ pub fn weigh(
     problem: &Problem<'_>,
     found: (Placement, Certificate),
     stakes: &Stakes,
+    stop: Option<&AtomicBool>,
 ) -> Result<(Placement, Certificate, Migration), MapError> {
     stakes.check()?;
     let (target, mut certificate) = found;
@@ -114,7 +116,7 @@ pub fn weigh(
     let wanted_tasks = target.moved(current);
     let searched = target.clone();
     let (placement, cost) = match stakes.budget {
-        Some(budget) if budget < wanted_tasks => within(problem, current, &target, budget)?,
+        Some(budget) if budget < wanted_tasks => within(problem, current, &target, budget, stop)?,
         _ => (target, certificate.result.clone()),
     };
     let (was, is) = (
@@ -159,13 +161,15 @@ pub fn weigh(
         Advice::Move => Verdict::Improved,
         Advice::Stay => Verdict::NoImprovement,
     };
+    certificate.interrupted |= stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
     certificate.optimal &= placement.moved(&searched) == 0;
     certificate.result = result;
     Ok((placement, certificate, migration))
 }
 
 /// The best placement that moves at most `budget` tasks, with its cost, on a path from `current` towards
-/// `target` or towards co-locating communicating tasks; `current` itself if no step improves it.
+/// `target` or towards co-locating communicating tasks; `current` itself if no step improves it. Once `stop` is set, the best
+/// so far.
 ///
 /// # Errors
 /// Nodes without a route.
@@ -174,19 +178,24 @@ pub fn within(
     current: &Placement,
     target: &Placement,
     budget: usize,
+    stop: Option<&AtomicBool>,
 ) -> Result<(Placement, Evaluation), MapError> {
+    let is_set = || stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+    if is_set() {
+        return Ok((current.clone(), evaluate(problem, current)?));
+    }
     let mut walk = Walk::new(problem, current, target)?;
     let (mut best, mut best_score) = (walk.slots.clone(), walk.score());
     // Whole nodes first: with many ranks per node, moving a single rank never pays.
     for _ in 0..problem.allocation.nodes().len() {
-        if !walk.node_step(budget)? {
+        if is_set() || !walk.node_step(budget)? {
             break;
         }
         (best, best_score) = (walk.slots.clone(), walk.score());
     }
     let most = MOST_WORK / problem.fabric.links().len().max(1);
     for _ in 0..budget.saturating_mul(2).min(most) {
-        if !walk.step(budget)? {
+        if is_set() || !walk.step(budget)? {
             break;
         }
         let score = walk.score();

@@ -14,8 +14,12 @@ use std::collections::HashMap;
 /// Maximum number of tasks and places.
 const MOST: (usize, usize) = (10, 64);
 
-/// Maximum number of link loads that a search changes, so that it ends in a second or two.
+/// Maximum number of link loads that a search changes, and of fours of distances that it looks up, so that it ends in a
+/// second or two.
 const STEPS: u64 = 150_000_000;
+
+/// Steps between two looks at the flag and the clock: about a millisecond.
+const STRIDE: u64 = 1 << 16;
 
 /// Result of a complete search.
 pub(crate) struct Optimum {
@@ -65,10 +69,14 @@ struct Exact<'a> {
     /// Time of host links and bytes off node that may not be exceeded.
     limits: Option<(f64, f64)>,
     place_of: Vec<usize>,
+    /// Hop-bytes and cost between each task, on each place, and the placed tasks; a level for each of these.
+    near: Vec<Vec<(f64, f64)>>,
     best: (f64, f64),
     found: Option<Vec<u32>>,
     free: bool,
     steps: u64,
+    /// Steps at which the flag and the clock are looked at next.
+    look: u64,
     stop: Stop,
 }
 
@@ -164,10 +172,12 @@ impl<'a> Exact<'a> {
             limits: (problem.objective.has_limits())
                 .then_some((reference.worst_host_link_seconds, reference.off_node_bytes)),
             place_of: vec![usize::MAX; tasks],
+            near: vec![vec![(0.0, 0.0); tasks * places]; tasks + 1],
             best: incumbent.score(&problem.objective),
             found: None,
             free: true,
             steps: 0,
+            look: 0,
             stop,
         };
         exact.order = exact.by_weight();
@@ -345,28 +355,40 @@ impl<'a> Exact<'a> {
         less(score.0, self.best.0) || (!less(self.best.0, score.0) && less(score.1, self.best.1))
     }
 
-    /// Least hop-bytes and cost of the traffic between unplaced and placed tasks, each on its best place.
-    fn rest(&self, depth: usize) -> (f64, f64) {
+    /// Least hop-bytes and cost of the traffic between unplaced and placed tasks, each on its best place. The level
+    /// before `depth` is that of the same tasks without the last.
+    fn rest(&mut self, depth: usize) -> (f64, f64) {
         let (n, p) = (self.tasks, self.places);
+        let last = self.order[depth - 1];
+        let at = self.place_of[last];
+        let (before, after) = self.near.split_at_mut(depth);
+        let (before, after) = (&before[depth - 1], &mut after[0]);
         let mut sum = (0.0, 0.0);
         for &task in &self.order[depth..] {
+            let pair = (self.payload[task * n + last], self.payload[last * n + task]);
             let mut least = (f64::INFINITY, f64::INFINITY);
-            for place in (0..p).filter(|&place| self.room[place] > 0) {
-                let mut here = (0.0, 0.0);
-                for &other in &self.order[..depth] {
-                    let at = self.place_of[other];
-                    let (out, back) = (
-                        self.payload[task * n + other],
-                        self.payload[other * n + task],
-                    );
-                    here.0 += out * self.hops[place * p + at] + back * self.hops[at * p + place];
-                    here.1 += out * self.costs[place * p + at] + back * self.costs[at * p + place];
+            for place in 0..p {
+                let (to, back) = (place * p + at, at * p + place);
+                let far = before[task * p + place];
+                let here = (
+                    far.0 + (pair.0 * self.hops[to] + pair.1 * self.hops[back]),
+                    far.1 + (pair.0 * self.costs[to] + pair.1 * self.costs[back]),
+                );
+                after[task * p + place] = here;
+                if self.room[place] > 0 {
+                    least = (least.0.min(here.0), least.1.min(here.1));
                 }
-                least = (least.0.min(here.0), least.1.min(here.1));
             }
             sum = (sum.0 + least.0, sum.1 + least.1);
         }
+        self.steps += ((n - depth) * p) as u64 / 4;
         sum
+    }
+
+    /// Whether the search must end; asked every [`STRIDE`] steps.
+    fn is_stopped(&mut self) -> bool {
+        self.look = self.steps + STRIDE;
+        self.stop.is_set()
     }
 
     /// Whether limits are kept.
@@ -387,7 +409,7 @@ impl<'a> Exact<'a> {
             }
             return true;
         }
-        if self.steps > STEPS || (depth < 6 && self.stop.is_set()) {
+        if self.steps > STEPS || (self.steps >= self.look && self.is_stopped()) {
             return false;
         }
         let task = self.order[depth];

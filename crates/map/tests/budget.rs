@@ -71,12 +71,12 @@ proptest! {
         let found = map(&problem, &options(), &|_| {}).unwrap();
         let (target, target_cost) = (found.0.clone(), found.1.result.clone());
         let now = evaluate(&problem, &current).unwrap();
-        let (placement, cost) = within(&problem, &current, &target, budget).unwrap();
+        let (placement, cost) = within(&problem, &current, &target, budget, None).unwrap();
         prop_assert!(placement.moved(&current) <= budget);
         prop_assert!(!now.better_than(&cost, &objective));
         prop_assert_eq!(cost.score(&objective), evaluate(&problem, &placement).unwrap().score(&objective));
         let stakes = Stakes { budget: Some(budget), ..STAKES };
-        let (placed, certificate, migration) = weigh(&problem, found, &stakes).unwrap();
+        let (placed, certificate, migration) = weigh(&problem, found, &stakes, None).unwrap();
         prop_assert!(placed.moved(&current) <= budget && migration.moving_tasks <= budget);
         prop_assert_eq!(certificate.moved_tasks, placed.moved(&current));
         if migration.advice == Advice::Stay {
@@ -86,7 +86,7 @@ proptest! {
             prop_assert!(migration.move_seconds > 0.0);
         }
         // A budget for all tasks reaches the target.
-        let (_, best) = within(&problem, &current, &target, 64).unwrap();
+        let (_, best) = within(&problem, &current, &target, 64, None).unwrap();
         prop_assert!(!target_cost.better_than(&best, &objective) || now.score(&objective) == best.score(&objective)
             || best.better_than(&now, &objective));
     }
@@ -108,7 +108,7 @@ fn a_move_that_takes_longer_than_it_gains_is_not_made() {
         ..Problem::new(&fabric, &routing, &exchange, &allocation)
     };
     let found = map(&problem, &options(), &|_| {}).unwrap();
-    let ask = |stakes: &Stakes| weigh(&problem, found.clone(), stakes).unwrap();
+    let ask = |stakes: &Stakes| weigh(&problem, found.clone(), stakes, None).unwrap();
     let (placement, certificate, free) = ask(&STAKES);
     assert_eq!((free.advice, free.gain_seconds), (Advice::Move, None));
     assert_eq!(placement.moved(&current), free.moving_tasks);
@@ -147,7 +147,7 @@ fn a_move_that_takes_longer_than_it_gains_is_not_made() {
             ..STAKES
         },
     ] {
-        assert!(weigh(&problem, found.clone(), &wrong).is_err());
+        assert!(weigh(&problem, found.clone(), &wrong, None).is_err());
     }
     let homeless = Problem {
         current: None,
@@ -155,7 +155,7 @@ fn a_move_that_takes_longer_than_it_gains_is_not_made() {
     };
     let found = map(&homeless, &options(), &|_| {}).unwrap();
     assert!(
-        weigh(&homeless, found, &STAKES)
+        weigh(&homeless, found, &STAKES, None)
             .unwrap_err()
             .to_string()
             .contains("current")
@@ -184,10 +184,10 @@ fn whole_nodes_change_places_where_no_single_task_is_worth_it() {
         current: Some(&current),
         ..Problem::new(&fabric, &routing, &exchange, &allocation)
     };
-    let (placement, cost) = within(&problem, &current, &target, 32).unwrap();
+    let (placement, cost) = within(&problem, &current, &target, 32, None).unwrap();
     assert_eq!(placement.moved(&current), 32);
     let best = evaluate(&problem, &target).unwrap();
     assert_eq!(cost.worst_link_seconds, best.worst_link_seconds);
-    let (placement, _) = within(&problem, &current, &target, 31).unwrap();
+    let (placement, _) = within(&problem, &current, &target, 31, None).unwrap();
     assert!(placement.moved(&current) <= 31);
 }

@@ -10,6 +10,7 @@
 mod arrays;
 mod costs;
 mod errors;
+mod interrupt;
 mod links;
 mod machine;
 mod mapping;

@@ -2,6 +2,7 @@
 
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
+use crate::interrupt::interruptible;
 use crate::links::Links;
 use crate::machine::Machine;
 use crate::placement::{Nodes, Placement};
@@ -171,7 +172,8 @@ fn check(machine: &Machine, links: Option<&Links>, placement: Option<&Placement>
 /// ``background``: links with counters, for the load of other jobs. ``current``: the current placement; the
 /// result is never worse. ``wire``: the network whose headers and responses links carry on top of the payload
 /// (``auto``: by the machine; ``payload``: none). ``response_fraction`` instead: a share of the payload on the
-/// way back. ``trials`` instead of ``seconds`` gives the same result on any machine.
+/// way back. ``trials`` instead of ``seconds`` gives the same result on any machine. Ctrl-C ends the search with
+/// ``KeyboardInterrupt``.
 #[pyfunction]
 #[pyo3(signature = (
     traffic, machine, nodes=Nodes::List("all".into()), *, ranks_per_node=None, objective="worst-link",
@@ -241,14 +243,14 @@ pub fn map(
         costs,
         loads,
     };
-    let effort = Effort {
-        seconds,
-        trials,
-        seed,
-        threads,
-        ..Effort::DEFAULT
-    };
-    let (mapping, before, cost) = py.detach(|| -> PyResult<_> {
+    let (mapping, before, cost) = interruptible(py, |stop| {
+        let effort = Effort {
+            seconds,
+            trials,
+            seed,
+            threads,
+            stop: Some(stop),
+        };
         let mapping = search(&question, &effort, &|_| {}).map_err(python)?;
         let (_, before) = before(&question, &mapping).map_err(python)?;
         let cost = hopbyte_map::evaluate(&question.problem(), &before).map_err(python)?;

@@ -30,52 +30,73 @@ impl Flows {
         side: &Side<'_>,
         wanted: &[LinkId],
     ) -> Self {
-        let mut of_link: HashMap<LinkId, Vec<(NodeId, NodeId, f64)>> =
-            wanted.iter().map(|&l| (l, Vec::new())).collect();
-        let mut of_node: HashMap<NodeId, HashMap<LinkId, f64>> = HashMap::new();
+        let mut users: Vec<Option<Vec<(NodeId, NodeId, f64)>>> = vec![None; fabric.links().len()];
+        for link in wanted {
+            users[link.index()] = Some(Vec::new());
+        }
+        let mut of_node = HashMap::new();
         let mut shares = Vec::new();
-        for ((from, to), bytes) in pairs(job, side) {
-            shares.clear();
-            if routing.shares(fabric, from, to, &mut shares).is_err() {
-                continue;
-            }
-            for &(link, share) in &shares {
-                let part = bytes * share;
-                if let Some(users) = of_link.get_mut(&link) {
-                    users.push((from, to, part));
+        let mut used: HashMap<LinkId, f64> = HashMap::new();
+        for (from, sent) in pairs(fabric, job, side) {
+            let counted = of_node.len() < NODES;
+            used.clear();
+            for (to, bytes) in sent {
+                shares.clear();
+                if routing.shares(fabric, from, to, &mut shares).is_err() {
+                    continue;
                 }
-                if of_node.len() < NODES || of_node.contains_key(&from) {
-                    *of_node.entry(from).or_default().entry(link).or_default() += part;
+                for &(link, share) in &shares {
+                    let part = bytes * share;
+                    if let Some(users) = &mut users[link.index()] {
+                        users.push((from, to, part));
+                    }
+                    if counted {
+                        *used.entry(link).or_default() += part;
+                    }
                 }
             }
-        }
-        for users in of_link.values_mut() {
-            users.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
-            users.truncate(PAIRS);
-        }
-        let of_node = of_node
-            .into_iter()
-            .map(|(node, links)| {
-                let mut list: Vec<(LinkId, f64)> = links.into_iter().collect();
+            if !used.is_empty() {
+                let mut list: Vec<(LinkId, f64)> = used.drain().collect();
                 list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
                 list.truncate(LINKS);
-                (node, list.into_iter().map(|(l, _)| l).collect())
-            })
-            .collect();
-        Self { of_link, of_node }
+                of_node.insert(from, list.into_iter().map(|(l, _)| l).collect());
+            }
+        }
+        let of_link = wanted.iter().map(|&link| {
+            let mut users = users[link.index()].take().unwrap_or_default();
+            users.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
+            users.truncate(PAIRS);
+            (link, users)
+        });
+        Self {
+            of_link: of_link.collect(),
+            of_node,
+        }
     }
 }
 
-/// Bytes between pairs of different nodes, in a fixed order.
-fn pairs(job: &Job<'_>, side: &Side<'_>) -> Vec<((NodeId, NodeId), f64)> {
-    let mut sum: HashMap<(NodeId, NodeId), f64> = HashMap::new();
+/// Bytes from each node to each other one, in the order of nodes.
+fn pairs(
+    fabric: &Fabric,
+    job: &Job<'_>,
+    side: &Side<'_>,
+) -> impl Iterator<Item = (NodeId, Vec<(NodeId, f64)>)> {
+    let node = |rank: u32| side.placement.node(rank);
+    let mut sent: Vec<Vec<(NodeId, f64)>> = vec![Vec::new(); fabric.nodes().len()];
     for (from, message) in job.exchange.iter() {
-        let pair = (side.placement.node(from), side.placement.node(message.to));
-        if pair.0 != pair.1 && message.bytes > 0.0 {
-            *sum.entry(pair).or_default() += message.bytes;
+        let (from, to) = (node(from), node(message.to));
+        if from != to && message.bytes > 0.0 {
+            sent[from.index()].push((to, message.bytes));
         }
     }
-    let mut list: Vec<_> = sum.into_iter().collect();
-    list.sort_by_key(|&(pair, _)| pair);
-    list
+    let merged = |(from, mut list): (usize, Vec<(NodeId, f64)>)| {
+        list.sort_by_key(|s| s.0);
+        list.dedup_by(|next, sum| {
+            let same = next.0 == sum.0;
+            sum.1 += if same { next.1 } else { 0.0 };
+            same
+        });
+        (NodeId::of(from), list)
+    };
+    sent.into_iter().enumerate().map(merged)
 }

@@ -10,7 +10,7 @@ use crate::output::{Answer, Output, Table, count};
 use crate::progress::Progress;
 use anyhow::Result;
 use hopbyte_apply::{Launcher, Prepared, write_atomic};
-use hopbyte_job::mapping::{WrittenFiles, write_files};
+use hopbyte_job::mapping::{FEW_RANKS, MAPPING_FILE, Saved, WrittenFiles};
 use hopbyte_job::spread::{Searched, Spread, Tried, best_of};
 use hopbyte_job::{Document, Effort, Mapping, Question, search};
 use hopbyte_map::budget::Stakes;
@@ -158,13 +158,13 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
     let Some(mapping) = find(args, &question, out)? else {
         return Ok(Answer::Yes);
     };
+    let mut mapping = match args.moving.stakes() {
+        Some(stakes) => mapping.weighed(&question, &stakes, &args.effort.effort())?,
+        None => mapping,
+    };
     if mapping.certificate.interrupted {
         out.talk("interrupted: this is the best placement so far; Ctrl-C again ends at once");
     }
-    let mut mapping = match args.moving.stakes() {
-        Some(stakes) => mapping.weighed(&question, &stakes)?,
-        None => mapping,
-    };
     match &question.node {
         // A job that may migrate keeps its cores on the nodes that it keeps.
         Some(node) if mapping.migration.is_none() => {
@@ -174,8 +174,72 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
         }
         _ => {}
     }
-    if let Some(folder) = &args.out {
-        let files = write_files(&question, &mapping, folder)?;
+    let folder = args.out.as_deref();
+    let saved = folder.map(|folder| Saved::save(&question, &mapping, folder));
+    let saved = saved.transpose()?;
+    // A closed pipe does not keep the files from being written.
+    let printed = print(args, &question, &mapping, out).and_then(|answer| {
+        out.flush()?;
+        Ok(answer)
+    });
+    let complete = write_more(args, &question, &mapping, saved, out)?;
+    let answer = printed?;
+    Ok(if complete { answer } else { Answer::No })
+}
+
+/// Prints the answer.
+fn print(
+    args: &MapArgs,
+    question: &Question,
+    mapping: &Mapping,
+    out: &mut Output,
+) -> Result<Answer> {
+    if let Some(launcher) = args.emit {
+        let Prepared { text, advice } = mapping.launch(question).prepare(launcher)?;
+        if let Some(refusal) = &advice.refused {
+            refuse(launcher, refusal, out);
+            return Ok(Answer::No);
+        }
+        out.text(&text)?;
+        out.talk(mapping.verdict_text());
+    } else if out.json {
+        out.object(&Document::of(question, mapping))?;
+    } else {
+        answer::write(mapping, question, out)?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Writes the launchers' files and the page, which may take seconds; false if they are skipped after an interrupt.
+fn write_more(
+    args: &MapArgs,
+    question: &Question,
+    mapping: &Mapping,
+    saved: Option<Saved<'_>>,
+    out: &mut Output,
+) -> Result<bool> {
+    if saved.is_none() && args.report.is_none() {
+        return Ok(true);
+    }
+    if interrupt::end_at_once() && mapping.placement.tasks() > FEW_RANKS {
+        let folder = args.out.iter().map(|folder| {
+            let saved = folder.join(MAPPING_FILE);
+            format!(
+                "the launchers' files (hopbyte apply {} --emit LAUNCHER writes one)",
+                saved.display()
+            )
+        });
+        let page = args.report.iter().map(|path| path.display().to_string());
+        let skipped: Vec<String> = folder.chain(page).collect();
+        out.warn(format!(
+            "interrupted, so not written for more than {} ranks: {}",
+            count(FEW_RANKS),
+            skipped.join(", ")
+        ));
+        return Ok(false);
+    }
+    if let (Some(saved), Some(folder)) = (saved, &args.out) {
+        let files = saved.launchers()?;
         say_written(&files, out);
         out.talk(format!(
             "wrote {} files into {}",
@@ -184,26 +248,11 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
         ));
     }
     if let Some(path) = &args.report {
-        write_atomic(
-            path,
-            &mapping_page(&question, &mapping, &About::file(path, &out.command))?,
-        )?;
+        let page = mapping_page(question, mapping, &About::file(path, &out.command))?;
+        write_atomic(path, &page)?;
         out.talk(format!("wrote {}", path.display()));
     }
-    if let Some(launcher) = args.emit {
-        let Prepared { text, advice } = mapping.launch(&question).prepare(launcher)?;
-        if let Some(refusal) = &advice.refused {
-            refuse(launcher, refusal, out);
-            return Ok(Answer::No);
-        }
-        out.text(&text)?;
-        out.talk(mapping.verdict_text());
-    } else if out.json {
-        out.object(&Document::of(&question, &mapping))?;
-    } else {
-        answer::write(&mapping, &question, out)?;
-    }
-    Ok(Answer::Yes)
+    Ok(true)
 }
 
 /// Remarks of the readers of machine and counters.

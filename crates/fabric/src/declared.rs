@@ -212,10 +212,7 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         sizes: Sizes::Same(bytes),
     };
     let mut entries = Vec::new();
-    operation.steps(&mut |s| {
-        let times = u64::from(s.times);
-        entries.push((s.from, s.to, s.bytes * times as f64, times));
-    })?;
+    operation.add_to(&mut entries, ranks as usize, |rank| rank)?;
     let exchange = Exchange::new(ranks as usize, entries)?;
     let name = format!("{} {}", kind.name(), algorithm.name());
     let mut used = Used::default();

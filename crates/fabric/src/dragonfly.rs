@@ -108,7 +108,7 @@ impl Dragonfly {
     }
 
     /// The size of the fabric that [`Dragonfly::build`] creates.
-    fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> Size {
         let groups = self.groups.len() as u64;
         let each = product(self.local.iter().map(|(n, _)| u64::from(*n)));
         let routers = groups.saturating_mul(each);

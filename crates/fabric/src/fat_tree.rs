@@ -70,7 +70,7 @@ impl FatTree {
     }
 
     /// The size of the fabric that [`FatTree::build`] creates.
-    fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> Size {
         let all = |sizes: &[u32]| product(sizes.iter().map(|&s| u64::from(s)));
         let switches =
             |level: usize| all(&self.down[level..]).saturating_mul(all(&self.up[..level]));

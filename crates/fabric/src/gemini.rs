@@ -232,17 +232,21 @@ fn folded(n: u32, upwards: impl Fn(u32) -> bool) -> Vec<u32> {
     std::iter::once(0).chain(up).chain(down).collect()
 }
 
-/// Builds a whole Gemini machine without faults: `X·Y·Z` routers, two nodes each, 40 network tiles. Sizes that do not
-/// fit Cray's cabinets use coordinates as names.
-pub fn build(dims: [u32; 3], source: &str) -> Result<Fabric, FabricError> {
+/// The size of the fabric that [`build`] creates.
+pub(crate) fn size(dims: [u32; 3]) -> Size {
     let routers = product(dims.map(u64::from));
-    let size = Size {
+    Size {
         routers,
         nodes: routers.saturating_mul(2),
         links: routers.saturating_mul(6 + 2),
         ports: 48,
-    };
-    size.check(source)?;
+    }
+}
+
+/// Builds a whole Gemini machine without faults: `X·Y·Z` routers, two nodes each, 40 network tiles. Sizes that do not
+/// fit Cray's cabinets use coordinates as names.
+pub fn build(dims: [u32; 3], source: &str) -> Result<Fabric, FabricError> {
+    size(dims).check(source)?;
     let machine = Machine::new(dims);
     let mut b = FabricBuilder::new(Family::Gemini, source);
     b.shape(Shape {

@@ -8,6 +8,22 @@ use crate::fabric::{End, Fabric, Family, Shape};
 use crate::ids::RouterId;
 use crate::units::{BytesPerSecond, Seconds};
 
+/// The size of the fabric that [`build`] creates.
+pub(crate) fn size(dims: &[u32], nodes: u32) -> Size {
+    let routers = product(dims.iter().map(|&d| u64::from(d)));
+    let per_router: u64 = dims.iter().map(|&d| u64::from(d)).sum();
+    let hosts = routers.saturating_mul(nodes.into());
+    Size {
+        routers,
+        nodes: hosts,
+        links: sum([
+            routers.saturating_mul(per_router - dims.len() as u64),
+            hosts.saturating_mul(2),
+        ]),
+        ports: per_router + u64::from(nodes),
+    }
+}
+
 /// Builds a HyperX (Ahn et al. 2009) with equal links and `nodes` nodes on each router. Routers are named `r0-0`,
 /// nodes `r0-0-n1`; kinds have the name of the dimension (`X`, `Y`, …).
 pub fn build(
@@ -18,19 +34,7 @@ pub fn build(
     hop_latency: Seconds,
     source: &str,
 ) -> Result<Fabric, FabricError> {
-    let routers = product(dims.iter().map(|&d| u64::from(d)));
-    let per_router: u64 = dims.iter().map(|&d| u64::from(d)).sum();
-    let hosts = routers.saturating_mul(nodes.into());
-    let size = Size {
-        routers,
-        nodes: hosts,
-        links: sum([
-            routers.saturating_mul(per_router - dims.len() as u64),
-            hosts.saturating_mul(2),
-        ]),
-        ports: per_router + u64::from(nodes),
-    };
-    size.check_distances(source)?;
+    size(dims, nodes).check_distances(source)?;
     let mut b = FabricBuilder::new(Family::HyperX, source);
     let shape = Shape {
         dims: dims.to_vec(),

@@ -20,7 +20,7 @@
 //!   which a rank sends topk·a in all: 4·m·(L/p)·topk·a, a share of it to each of the group.
 
 use crate::bounds::{MAX_BYTES, MAX_PAIRS};
-use crate::collective::{Algorithm, Collective, Operation, Sizes};
+use crate::collective::{self, Algorithm, Collective, Operation, Sizes};
 use crate::error::{FabricError, InputError};
 use crate::spec::{count, positive};
 use crate::traffic::{Exchange, Phase, Stencil, Traffic};
@@ -176,9 +176,12 @@ impl Plan {
                 (found, "etp·ep that divides the ranks of a stage".into())
             });
         };
-        if u64::from(tasks) * u64::from(expert) > MAX_PAIRS {
+        let most_experts = collective::MAX_PAIRS.isqrt();
+        if u64::from(tasks) * u64::from(expert) > MAX_PAIRS || u64::from(expert) > most_experts {
             let found = format!("{tasks} ranks with experts over {expert}");
-            return Err((found, format!("at most {MAX_PAIRS} pairs")));
+            let expected =
+                format!("at most {MAX_PAIRS} pairs, and {most_experts} ranks of experts");
+            return Err((found, expected));
         }
         let grid = [inner, 1, expert, stage / experts, pipeline];
         // Megatron asserts the same: otherwise the stages of experts are not those of the other layers.
@@ -317,11 +320,7 @@ impl Phases {
                 root: 0,
                 sizes: Sizes::Same(bytes),
             };
-            operation.steps(&mut |s| {
-                let (from, to) = (members[s.from as usize], members[s.to as usize]);
-                let times = u64::from(s.times);
-                entries.push((from, to, s.bytes * times as f64, times));
-            })?;
+            operation.add_to(&mut entries, self.tasks, |rank| members[rank as usize])?;
         }
         self.add(name, entries)
     }

@@ -1,11 +1,12 @@
 //! Machines described by a spec: `gemini:16x12x24`, `fattree:k=16,levels=3`.
 
-use crate::bounds::{CAPACITY, MAX_LATENCY, Size, product};
+use crate::bounds::{CAPACITY, MAX_LATENCY, MAX_LINKS, MAX_NODES, MAX_ROUTERS, Size, product};
 use crate::direction::Direction;
 use crate::error::{FabricError, InputError};
 use crate::fabric::{Fabric, Shape};
 use crate::fat_tree::FatTree;
-use crate::hosts::{self, HostSpec};
+use crate::hosts::{self, HostKind, HostSpec};
+use crate::ids::NodeId;
 use crate::routing::{Routing, TreeRouting};
 use crate::torus::Grid;
 use crate::units::{BytesPerSecond, Seconds};
@@ -70,10 +71,10 @@ pub fn fabric(text: &str) -> Result<Fabric, FabricError> {
 pub fn machine(text: &str) -> Result<Described, FabricError> {
     let spec = presets::spec_of(text).unwrap_or(text);
     let Some((spec, hosts)) = hosts_option(spec) else {
-        return network(text, spec);
+        return network(text, spec, &|_, _| Ok(()));
     };
     let kind = HostSpec::parse(&hosts)?;
-    let described = network(text, &spec)?;
+    let described = network(text, &spec, &|size, own| fits(kind, size, own, text))?;
     let mut fabric = described.fabric;
     let groups = fabric.grouped(kind.kind.gpus, text)?;
     let record = hosts::describe(kind, &groups, kind.kind.hosts, &|_, _| None);
@@ -101,8 +102,63 @@ fn hosts_option(spec: &str) -> Option<(String, String)> {
     Some((before + after, value["hosts=".len()..].to_owned()))
 }
 
+/// Refuses hosts that a machine's endpoints do not make up, or whose inside exceeds the bounds of a fabric, before it is
+/// built. `own` is the number of endpoints of each host of the network.
+fn fits(kind: HostSpec, size: Size, own: u32, text: &str) -> Result<(), FabricError> {
+    let wrong = |what: &str, found: String, expected: String| {
+        let what = what.to_owned();
+        Err(FabricError::OutOfRange {
+            what,
+            found,
+            expected,
+        })
+    };
+    let (gpus, own) = (u64::from(kind.kind.gpus), u64::from(own));
+    if gpus > 0 && own > 1 && own != gpus {
+        let found = format!("{own} endpoints a host");
+        return wrong(text, found, format!("{gpus}, one for each GPU"));
+    }
+    if gpus > 0 && own == 1 && !size.nodes.is_multiple_of(gpus) {
+        let found = format!("{} endpoints", size.nodes);
+        return wrong(text, found, format!("whole hosts of {gpus}"));
+    }
+    // A unit of hosts stands for all.
+    let each = gpus.max(own) as usize;
+    let ports = |h: usize| (h * each..(h + 1) * each).map(NodeId::of).collect();
+    let hosts = usize::from(kind.kind.hosts);
+    let unit: Vec<(String, Vec<NodeId>)> =
+        (0..hosts).map(|h| (format!("h{h}"), ports(h))).collect();
+    let record = hosts::describe(kind, &unit, kind.kind.hosts, &|_, _| None);
+    let units = size.nodes / (each * hosts) as u64;
+    let inside = |count: fn(&HostKind) -> usize| {
+        let kinds = record
+            .units
+            .iter()
+            .map(|u| count(&record.kinds[u.kind as usize]));
+        kinds.map(|n| n as u64).sum::<u64>().saturating_mul(units)
+    };
+    for (what, count, most) in [
+        (
+            "routers",
+            size.routers + inside(|k| k.routers.len()),
+            MAX_ROUTERS,
+        ),
+        ("nodes", size.nodes + inside(|k| k.own.len()), MAX_NODES),
+        ("links", size.links + inside(|k| k.links.len()), MAX_LINKS),
+    ] {
+        if count > most {
+            let expected = format!("at most {most}, inside of hosts included");
+            return wrong(what, count.to_string(), expected);
+        }
+    }
+    Ok(())
+}
+
+/// Accepts or refuses a size, with the endpoints of a host, before the fabric is built.
+type Check<'a> = &'a dyn Fn(Size, u32) -> Result<(), FabricError>;
+
 /// The network of a spec.
-fn network(text: &str, spec: &str) -> Result<Described, FabricError> {
+fn network(text: &str, spec: &str, check: Check<'_>) -> Result<Described, FabricError> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let words = Words {
         spec: text,
@@ -113,11 +169,18 @@ fn network(text: &str, spec: &str) -> Result<Described, FabricError> {
         "gemini" => {
             let dims = words.dims(3..=3)?;
             words.options(|_, _| None)?;
-            gemini::build([dims[0], dims[1], dims[2]], text)?
+            let dims = [dims[0], dims[1], dims[2]];
+            check(gemini::size(dims), 1)?;
+            gemini::build(dims, text)?
         }
-        "torus" | "mesh" => words.grid(name == "torus")?.build(text)?,
+        "torus" | "mesh" => {
+            let grid = words.grid(name == "torus")?;
+            check(grid.size(), 1)?;
+            grid.build(text)?
+        }
         "hyperx" => {
             let g = words.grid(false)?;
+            check(hyperx::size(&g.shape.dims, g.nodes_per_router), 1)?;
             hyperx::build(
                 &g.shape.dims,
                 g.nodes_per_router,
@@ -127,10 +190,11 @@ fn network(text: &str, spec: &str) -> Result<Described, FabricError> {
                 text,
             )?
         }
-        "aries" => words.aries(text)?,
-        "dragonfly" | "slingshot" => words.dragonfly(text)?,
+        "aries" => words.aries(text, check)?,
+        "dragonfly" | "slingshot" => words.dragonfly(text, check)?,
         "fattree" => {
             let tree = words.fat_tree()?;
+            check(tree.size(), tree.rails)?;
             let fabric = tree.build(text)?;
             return Ok(Described {
                 fabric,
@@ -245,7 +309,7 @@ impl Words<'_> {
         Ok(grid)
     }
 
-    fn aries(&self, source: &str) -> Result<Fabric, FabricError> {
+    fn aries(&self, source: &str, check: Check<'_>) -> Result<Fabric, FabricError> {
         let dims = self.dims(3..=3)?;
         let (mut blue, mut columns, mut absent) = (None, None, None);
         self.options(|key, value| {
@@ -287,10 +351,11 @@ impl Words<'_> {
         let floor = aries::Floor {
             columns: columns.unwrap_or(2 * dims[0]),
         };
+        check(machine.size(), 1)?;
         aries::build(&machine, floor, source)
     }
 
-    fn dragonfly(&self, source: &str) -> Result<Fabric, FabricError> {
+    fn dragonfly(&self, source: &str, check: Check<'_>) -> Result<Fabric, FabricError> {
         let dims = self.dims(2..=2)?;
         let slingshot = self.name == "slingshot";
         let (mut nodes, mut global, mut link) = (if slingshot { 16 } else { 4 }, 1, 12.5);
@@ -309,6 +374,7 @@ impl Words<'_> {
         } else {
             dragonfly::canonical(dims[0], dims[1], nodes, global, link)
         };
+        check(machine.size(), 1)?;
         machine.build(source, dragonfly::plain_names)
     }
 

@@ -24,19 +24,23 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Builds it. Routers are named `r0-0-0`, nodes `n0-0-0` (`n0-0-0-1` for several nodes per router); a ring of two
-    /// has two cables between its routers, a ring of one none.
-    pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
+    /// The size of the fabric that [`Grid::build`] creates, at most.
+    pub(crate) fn size(&self) -> Size {
         let routers = product(self.shape.dims.iter().map(|&d| u64::from(d)));
         let nodes = routers.saturating_mul(self.nodes_per_router.into());
         let ways = 2 * self.shape.dims.len() as u64;
-        let size = Size {
+        Size {
             routers,
             nodes,
             links: sum([routers.saturating_mul(ways), nodes.saturating_mul(2)]),
             ports: ways + u64::from(self.nodes_per_router),
-        };
-        size.check(source)?;
+        }
+    }
+
+    /// Builds it. Routers are named `r0-0-0`, nodes `n0-0-0` (`n0-0-0-1` for several nodes per router); a ring of two
+    /// has two cables between its routers, a ring of one none.
+    pub fn build(&self, source: &str) -> Result<Fabric, FabricError> {
+        self.size().check(source)?;
         let wraps = self.shape.wrap.iter().any(|&w| w);
         let mut b = FabricBuilder::new(if wraps { Family::Torus } else { Family::Mesh }, source);
         b.shape(self.shape.clone());

@@ -39,29 +39,7 @@ impl Exchange {
     ) -> Result<Self, FabricError> {
         let mut list: Vec<(u32, u32, f64, u64)> = Vec::new();
         for (from, to, bytes, messages) in entries {
-            let wrong = |what: &str, found: String, expected: String| FabricError::OutOfRange {
-                what: format!("{what} from task {from} to task {to}"),
-                found,
-                expected,
-            };
-            if from.max(to) as usize >= tasks {
-                return Err(wrong(
-                    "traffic",
-                    from.max(to).to_string(),
-                    format!("tasks 0 to {}", tasks.saturating_sub(1)),
-                ));
-            }
-            if messages > MAX_MESSAGES {
-                let expected = format!("at most {MAX_MESSAGES}");
-                return Err(wrong("messages", messages.to_string(), expected));
-            }
-            if !(0.0..=MAX_BYTES).contains(&bytes) {
-                return Err(wrong(
-                    "bytes",
-                    bytes.to_string(),
-                    format!("a number from 0 to {MAX_BYTES:e}"),
-                ));
-            }
+            Self::check(tasks, &(from, to, bytes, messages))?;
             if from != to && (bytes > 0.0 || messages > 0) {
                 list.push((from, to, bytes, messages));
             }
@@ -94,6 +72,37 @@ impl Exchange {
         }
         messages.shrink_to_fit();
         Ok(Self { offsets, messages })
+    }
+
+    /// Refuses an entry outside its bounds.
+    pub(crate) fn check(
+        tasks: usize,
+        &(from, to, bytes, messages): &(u32, u32, f64, u64),
+    ) -> Result<(), FabricError> {
+        let wrong = |what: &str, found: String, expected: String| FabricError::OutOfRange {
+            what: format!("{what} from task {from} to task {to}"),
+            found,
+            expected,
+        };
+        if from.max(to) as usize >= tasks {
+            return Err(wrong(
+                "traffic",
+                from.max(to).to_string(),
+                format!("tasks 0 to {}", tasks.saturating_sub(1)),
+            ));
+        }
+        if messages > MAX_MESSAGES {
+            let expected = format!("at most {MAX_MESSAGES}");
+            return Err(wrong("messages", messages.to_string(), expected));
+        }
+        if !(0.0..=MAX_BYTES).contains(&bytes) {
+            return Err(wrong(
+                "bytes",
+                bytes.to_string(),
+                format!("a number from 0 to {MAX_BYTES:e}"),
+            ));
+        }
+        Ok(())
     }
 
     /// Number of tasks.

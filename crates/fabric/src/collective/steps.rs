@@ -1,6 +1,8 @@
 //! Messages of collectives, round by round.
 
-use super::{Sizes, Step};
+use super::{Operation, Sizes, Step};
+use crate::error::FabricError;
+use crate::traffic::Exchange;
 
 /// Prefix sums of blocks, by position relative to the root.
 pub(super) struct Blocks {
@@ -34,6 +36,30 @@ impl Blocks {
         } else {
             self.sums[n] - self.sums[first] + self.sums[end - n]
         }
+    }
+}
+
+impl Operation<'_> {
+    /// Adds every message to `entries` of an exchange among `tasks`; `task` is that of a position in the group.
+    ///
+    /// # Errors
+    /// As [`Self::steps`], and more bytes than an entry takes; nothing is collected after the first such entry.
+    pub(crate) fn add_to(
+        &self,
+        entries: &mut Vec<(u32, u32, f64, u64)>,
+        tasks: usize,
+        task: impl Fn(u32) -> u32,
+    ) -> Result<(), FabricError> {
+        let mut checked = Ok(());
+        self.steps(&mut |s| {
+            if checked.is_ok() {
+                let times = u64::from(s.times);
+                let entry = (task(s.from), task(s.to), s.bytes * times as f64, times);
+                checked = Exchange::check(tasks, &entry);
+                entries.push(entry);
+            }
+        })?;
+        checked
     }
 }
 

@@ -180,11 +180,11 @@ fn add(
             .filter(|n| n.matches('[').count() <= MAX_RANGES)
             .and_then(expand)
             .ok_or_else(|| place.wrong(item, "ranges such as [001-016,20], upwards"))?;
-        if nodes.len() + names.len() > MAX_NAMES {
+        if nodes.len() as u64 + names.count() > MAX_NAMES as u64 {
             let expected = format!("at most {MAX_NAMES} nodes");
             return Err(place.wrong(item, &expected).into());
         }
-        for name in names {
+        for name in names.names() {
             let found = fabric.find(&name).map_err(|e| {
                 super::places::no_node(place.wrong(&name, "a node of the fabric"), &e)
             })?;
@@ -208,10 +208,11 @@ pub fn host_list(list: &str) -> Option<Vec<String>> {
             return None;
         }
         if !item.is_empty() {
-            names.extend(expand(item)?);
-        }
-        if names.len() > MAX_NAMES {
-            return None;
+            let more = expand(item)?;
+            if names.len() as u64 + more.count() > MAX_NAMES as u64 {
+                return None;
+            }
+            names.extend(more.names());
         }
     }
     Some(names)
@@ -265,18 +266,32 @@ fn items(list: &str) -> Option<Vec<&str>> {
     (depth == 0).then_some(items)
 }
 
-/// All names of a pattern with bracket ranges, the last bracket varying fastest. Leading zeros are kept.
-fn expand(pattern: &str) -> Option<Vec<String>> {
-    if pattern.len() > MAX_PATTERN && pattern.contains('[') {
-        return None;
+/// First and last number, and the width of both.
+type Range = (u64, u64, usize);
+
+/// A name with ranges in brackets, read but not expanded.
+struct Ranges<'a> {
+    /// Text before each bracket, and its ranges with the width of their numbers.
+    parts: Vec<(&'a str, Vec<Range>)>,
+    tail: &'a str,
+}
+
+impl<'a> Ranges<'a> {
+    fn parse(pattern: &'a str) -> Option<Self> {
+        if pattern.len() > MAX_PATTERN && pattern.contains('[') {
+            return None;
+        }
+        let (mut parts, mut tail) = (Vec::new(), pattern);
+        while let Some((head, rest)) = tail.split_once('[') {
+            let (ranges, after) = rest.split_once(']')?;
+            let ranges: Option<Vec<_>> = ranges.split(',').map(Self::range).collect();
+            parts.push((head, ranges?));
+            tail = after;
+        }
+        Some(Self { parts, tail })
     }
-    let Some((head, rest)) = pattern.split_once('[') else {
-        return Some(vec![pattern.to_owned()]);
-    };
-    let (ranges, tail) = rest.split_once(']')?;
-    let tails = expand(tail)?;
-    let mut names = Vec::new();
-    for range in ranges.split(',') {
+
+    fn range(range: &str) -> Option<Range> {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
         // The widths of both bounds must be equal: all names have the same width.
         let digits = |s: &str| (1..=20).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_digit());
@@ -284,19 +299,42 @@ fn expand(pattern: &str) -> Option<Vec<String>> {
             return None;
         }
         let (low, high): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
-        if low > high || high - low >= MAX_NAMES as u64 {
-            return None;
-        }
-        for number in low..=high {
-            for tail in &tails {
-                names.push(format!("{head}{number:0width$}{tail}", width = from.len()));
-            }
-            if names.len() > MAX_NAMES {
-                return None;
-            }
-        }
+        (low <= high && high - low < MAX_NAMES as u64).then_some((low, high, from.len()))
     }
-    Some(names)
+
+    /// Number of names, saturated.
+    fn count(&self) -> u64 {
+        let each = self.parts.iter().map(|(_, ranges)| {
+            let sizes = ranges.iter().map(|(low, high, _)| high - low + 1);
+            sizes.fold(0, u64::saturating_add)
+        });
+        each.fold(1, u64::saturating_mul)
+    }
+
+    /// The names, the last bracket's numbers fastest.
+    fn names(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.count()).map(|number| {
+            let (mut rest, mut name) = (number, self.tail.to_owned());
+            for (head, ranges) in self.parts.iter().rev() {
+                let sizes = ranges.iter().map(|(low, high, _)| high - low + 1);
+                let mut at = rest % sizes.clone().sum::<u64>();
+                rest /= sizes.sum::<u64>();
+                for &(low, high, width) in ranges {
+                    if at <= high - low {
+                        name = format!("{head}{:0width$}{name}", low + at);
+                        break;
+                    }
+                    at -= high - low + 1;
+                }
+            }
+            name
+        })
+    }
+}
+
+/// The ranges of a pattern; `None` if it has a bad one, or more than 2^20 names.
+fn expand(pattern: &str) -> Option<Ranges<'_>> {
+    Ranges::parse(pattern).filter(|r| r.count() <= MAX_NAMES as u64)
 }
 
 #[cfg(test)]

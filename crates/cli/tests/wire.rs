@@ -176,3 +176,114 @@ fn packets_of_other_networks_are_counted_in_bytes() {
         }
     }
 }
+
+/// Maps the traffic, runs the mapping's job on the model, and verifies; the mapping and the verdict.
+fn verified(at: &Path, fabric: &str, (network, wire, level): (&str, &str, &str)) -> (Value, Value) {
+    let scenario = format!(
+        "schema = \"hopbyte.scenario/1\"\nname = \"any\"\nfabric = \"{fabric}\"\nnetwork = \"{network}\"\n\
+         level = \"{level}\"\n[job]\nworkload.recorded = {{ traffic = \"traffic.csv\" }}\n"
+    );
+    fs::write(at.join("scenario.toml"), scenario).unwrap();
+    let words = ["map", "traffic.csv", "--fabric", fabric, "--nodes", "all"];
+    let more = ["--ranks-per-node", "1", "--trials", "500", "--out", "out"];
+    let mapped = answer(at, &[&words[..], &more, &["--wire", wire]].concat());
+    let mapping = "out/mapping.json";
+    let run = ["model", "run", "scenario.toml", "--placement", mapping];
+    answer(at, &[&run[..], &["--counters", "counters.jsonl"]].concat());
+    let verify = ["verify", "--mapping", mapping, "--after", "counters.jsonl"];
+    (mapped, answer(at, &verify))
+}
+
+/// Packets of small messages had the headers of large ones, and no acknowledgements: a third to a half of the bytes was
+/// missing.
+#[test]
+fn small_messages_on_infiniband_are_counted_packet_by_packet() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for bytes in [1, 8, 64, 100, 1000, 4097] {
+        let mut text = String::from("src,dst,bytes,messages\n");
+        for rank in 0..16 {
+            text += &format!("{rank},{},{},20\n", (rank + 3) % 16, 20 * bytes);
+        }
+        fs::write(at.join("traffic.csv"), text).unwrap();
+        let how = ("infiniband", "infiniband", "packet");
+        let (_, verdict) = verified(at, "torus:4x4x4", how);
+        let apart = verdict["predicted"]["bytes_apart"].as_f64().unwrap();
+        // Packets have whole phits of four bytes.
+        assert!(apart < 0.02, "{bytes} B: {verdict}");
+    }
+}
+
+/// Aries and Slingshot count payload, as said in the mapping: the same in `map`, the model and `verify`.
+#[test]
+fn maps_on_aries_and_slingshot_are_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    record(at);
+    for fabric in ["aries:2x2x8", "slingshot:4x4:nodes=4"] {
+        let (mapped, verdict) = verified(at, fabric, ("plain", "auto", "fluid"));
+        let assumed = mapped["wire"]["assumed"].as_str().unwrap();
+        assert!(assumed.contains("headers are not known"), "{assumed}");
+        let apart = verdict["predicted"]["bytes_apart"].as_f64().unwrap();
+        assert!(apart < 1e-9, "{fabric}: {apart}");
+    }
+}
+
+/// At packet level only routers count, and arrivals at Gemini's hosts are missing, not zero.
+#[test]
+fn arrivals_at_hosts_are_missing_packet_by_packet() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    record(at);
+    map(at, "out", &[]);
+    let mapping = "out/mapping.json";
+    let run = ["model", "run", "scenario.toml", "--placement", mapping];
+    let packet = ["--level", "packet", "--counters", "counters.jsonl"];
+    answer(at, &[&run[..], &packet].concat());
+    let verify = ["verify", "--mapping", mapping, "--after", "counters.jsonl"];
+    let verdict = answer(at, &verify);
+    let apart = verdict["predicted"]["bytes_apart"].as_f64().unwrap();
+    assert!(apart < 1e-3, "{verdict}");
+}
+
+/// `links` exits with 1 if the counters of two readings differ, and never takes the totals of the later one for an increase.
+#[test]
+fn counters_that_change_between_readings_are_no_complete_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let tree = |name: &str, counters: &[(&str, u64)]| {
+        let net = at.join(name).join("sys/class/net/eth0/statistics");
+        fs::create_dir_all(&net).unwrap();
+        let kernel = at.join(name).join("proc/sys/kernel");
+        fs::create_dir_all(&kernel).unwrap();
+        fs::write(kernel.join("hostname"), "n0-0\n").unwrap();
+        for (counter, value) in counters {
+            fs::write(net.join(counter), value.to_string()).unwrap();
+        }
+    };
+    let links = |later: &str| {
+        let output = hopbyte(at, &["links", "first", later, "--fabric", "torus:2x2"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rows: Vec<Value> = (text.lines().map(serde_json::from_str))
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let bytes: f64 = rows
+            .iter()
+            .filter_map(|r| r["received_bytes"].as_f64())
+            .sum();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), bytes.abs(), said)
+    };
+    tree("first", &[("rx_bytes", 1000), ("tx_bytes", 7)]);
+    tree("same", &[("rx_bytes", 1500), ("tx_bytes", 10)]);
+    assert_eq!(links("same"), (Some(0), 503.0, String::new()));
+    tree("fewer", &[("rx_bytes", 1500)]);
+    assert_eq!(links("fewer"), (Some(1), 500.0, String::new()));
+    tree("others", &[("rx_packets", 90)]);
+    let (code, _, said) = links("others");
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("counters changed between two readings"),
+        "{said}"
+    );
+}

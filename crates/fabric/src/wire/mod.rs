@@ -91,16 +91,23 @@ impl Packets {
         packets_per_answer: Some(2.0),
     };
 
-    fn wire(&self, bytes: f64) -> Wire {
-        let packets = (bytes / self.data_bytes).ceil().max(1.0);
+    /// Bytes of a message of `bytes` bytes of data, both ways.
+    pub fn wire(&self, bytes: f64) -> Wire {
         let data = (bytes / self.padding_bytes).ceil() * self.padding_bytes;
-        let answers = self
-            .packets_per_answer
-            .map_or(1.0, |n| (packets / n).ceil());
         Wire::plain(
-            data + packets * self.header_bytes,
-            answers * self.answer_bytes,
+            data + self.packets(bytes) * self.header_bytes,
+            self.answers(bytes) * self.answer_bytes,
         )
+    }
+
+    fn packets(&self, bytes: f64) -> f64 {
+        (bytes / self.data_bytes).ceil().max(1.0)
+    }
+
+    /// Number of acknowledgements of a message.
+    pub fn answers(&self, bytes: f64) -> f64 {
+        self.packets_per_answer
+            .map_or(1.0, |n| (self.packets(bytes) / n).ceil())
     }
 
     /// Bytes on the wire per byte of a long message, on the way to the receiver.

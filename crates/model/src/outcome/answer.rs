@@ -137,7 +137,8 @@ impl Question<'_> {
         if let Some(rules) = &self.scenario.protection {
             packets.guard(throttling::guard(self, network, rules)?);
         }
-        let (times, packets) = run_on(packets, network, &program, &nodes)?;
+        let (times, mut packets) = run_on(packets, network, &program, &nodes)?;
+        packets.settle();
         let mut loads = Loads::none(self.fabric);
         for (from, to, bytes) in program.messages() {
             let (from, to) = (nodes[from as usize], nodes[to as usize]);

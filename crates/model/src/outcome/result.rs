@@ -151,7 +151,8 @@ impl Outcome {
         let mut snapshot = Increase::new(fabric, format!("model: {}", self.name));
         snapshot.window_seconds = Some(self.time_seconds).filter(|&s| s > 0.0);
         let is_unread = |link: LinkId| {
-            self.level == Level::Packet && matches!(fabric.link(link).to, End::Node(_))
+            let to = fabric.link(link).to;
+            self.level == Level::Packet && matches!(to, End::Node(_) | End::Hosts(_))
         };
         for link in fabric.link_ids().filter(|&l| !is_unread(l)) {
             snapshot.set(Quantity::ReceivedBytes, link, 0.0);

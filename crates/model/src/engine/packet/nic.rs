@@ -18,6 +18,9 @@ use std::collections::{BinaryHeap, VecDeque};
 /// Tag of transfers of other jobs, which have no receiver to notify.
 const STREAM: u32 = u32::MAX;
 
+/// Tag of acknowledgements: their arrival ends nothing.
+const ACKNOWLEDGEMENT: u32 = u32::MAX - 1;
+
 /// A message in flight.
 #[derive(Clone, Debug)]
 struct Message {
@@ -27,6 +30,20 @@ struct Message {
     /// Transactions with data that have not arrived.
     data_left: u64,
     batches: Vec<Batch>,
+    /// Phits of a request of each batch.
+    phits: Vec<u8>,
+    /// Acknowledgements that the receiver sends when the data has arrived.
+    answers: f64,
+}
+
+/// A message to be sent: requests of each batch with their phits, a limit of its rate in bytes per second, and the number
+/// of acknowledgements.
+struct Sent {
+    ends: (NodeId, NodeId),
+    tag: u32,
+    batches: Vec<(Batch, u8)>,
+    limit: f64,
+    answers: f64,
 }
 
 /// Pending transactions of an interface.
@@ -56,6 +73,8 @@ pub struct Packets<'a> {
     network: &'a Network<'a>,
     engine: Engine,
     messages: Vec<Message>,
+    /// Acknowledgements that have not arrived.
+    unanswered: u64,
     interfaces: Vec<Interface>,
     to_try: Vec<u32>,
     window: u32,
@@ -92,6 +111,7 @@ impl<'a> Packets<'a> {
             network,
             engine: Engine::new(layout, spec.clone())?,
             messages: Vec::new(),
+            unanswered: 0,
             interfaces: vec![Interface::default(); nodes],
             to_try: Vec::new(),
             window: ((f64::from(spec.window) * share).round() as u32).max(1),
@@ -156,40 +176,68 @@ impl<'a> Packets<'a> {
         self.engine.spec.cycle.0
     }
 
-    /// Transactions of a message of `bytes`.
-    fn batches(&self, bytes: f64) -> Vec<Batch> {
-        match &self.network.parameters.protocol {
-            Protocol::Gemini(mpi) => mpi.batches(bytes),
-            Protocol::Packets(_) | Protocol::Plain { .. } => {
-                let size = self.engine.spec.plain_packet_bytes;
-                let full = (bytes / size).floor();
-                let rest = bytes - full * size;
-                let batch = |bytes: f64, count: f64| Batch {
-                    by: Side::Sender,
-                    kind: Transaction::Put,
-                    bytes,
-                    count,
-                    in_runs: 0.0,
-                    data: true,
-                };
-                let all = [batch(size, full), batch(rest, 1.0)];
-                all.into_iter()
-                    .filter(|b| b.bytes > 0.0 && b.count > 0.0)
-                    .collect()
+    /// Transactions of a message of `bytes`, and the phits of each one's request.
+    fn batches(&self, bytes: f64) -> Vec<(Batch, u8)> {
+        let spec = &self.engine.spec;
+        let phits = |bytes: f64| (bytes / spec.phit_bytes).ceil();
+        let size = spec.plain_packet_bytes;
+        let full = (bytes / size).floor();
+        let rest = bytes - full * size;
+        let all = match &self.network.parameters.protocol {
+            Protocol::Gemini(mpi) => {
+                let batches = mpi.batches(bytes).into_iter();
+                batches.map(|b| (b, b.phits().0)).collect()
             }
-        }
+            Protocol::Plain {
+                wire_bytes_per_byte,
+            } => {
+                let of = |bytes: f64| phits(bytes * wire_bytes_per_byte);
+                vec![(put(size, full), of(size)), (put(rest, 1.0), of(rest))]
+            }
+            // Routers of this level move packets of their own size, so that these share the message's bytes on the wire.
+            Protocol::Packets(packets) => {
+                let total = phits(packets.wire(bytes).forward.bytes());
+                let of_rest = if full == 0.0 {
+                    total
+                } else {
+                    (total * rest / bytes).round()
+                };
+                let of_full = total - of_rest;
+                let low = (of_full / full.max(1.0)).floor();
+                let more = of_full - low * full;
+                vec![
+                    (put(size, full - more), low),
+                    (put(size, more), low + 1.0),
+                    (put(rest, 1.0), of_rest),
+                ]
+            }
+        };
+        let sent = all
+            .into_iter()
+            .filter(|(b, _)| b.bytes > 0.0 && b.count > 0.0);
+        sent.map(|(batch, phits)| (batch, whole_phits(phits)))
+            .collect()
     }
 
-    fn add(
-        &mut self,
-        from: NodeId,
-        to: NodeId,
-        tag: u32,
-        batches: Vec<Batch>,
-        limit: f64,
-    ) -> Result<(), ModelError> {
+    /// Queues a message.
+    fn add(&mut self, sent: Sent) -> Result<(), ModelError> {
+        let (from, to) = sent.ends;
         Layout::check_route(self.network, from, to, &mut self.way)?;
         Layout::check_route(self.network, to, from, &mut self.way)?;
+        self.push(sent);
+        Ok(())
+    }
+
+    /// [`Self::add`] between nodes with routes both ways.
+    fn push(&mut self, sent: Sent) {
+        let Sent {
+            ends: (from, to),
+            tag,
+            batches,
+            limit,
+            answers,
+        } = sent;
+        let (batches, phits): (Vec<Batch>, Vec<u8>) = batches.into_iter().unzip();
         let message = self.messages.len() as u32;
         let endless = tag == STREAM;
         let data = batches
@@ -222,8 +270,9 @@ impl<'a> Packets<'a> {
             tag,
             data_left: data,
             batches,
+            phits,
+            answers,
         });
-        Ok(())
     }
 
     /// A permanent transfer.
@@ -235,9 +284,15 @@ impl<'a> Packets<'a> {
         limit: f64,
     ) -> Result<(), ModelError> {
         let mut batches = self.batches(bytes);
-        batches.retain(|b| b.data);
+        batches.retain(|b| b.0.data);
         batches.truncate(1);
-        self.add(from, to, STREAM, batches, limit)
+        self.add(Sent {
+            ends: (from, to),
+            tag: STREAM,
+            batches,
+            limit,
+            answers: 0.0,
+        })
     }
 
     /// Issues an interface's next transaction, if it may.
@@ -260,6 +315,7 @@ impl<'a> Packets<'a> {
             let message = &self.messages[job.message as usize];
             let batch = message.batches[usize::from(job.batch)];
             let (to, _) = message.ends(batch.by);
+            let phits = message.phits[usize::from(job.batch)];
             job.left -= 1;
             job.next = job.next.max(now - 1.0) + job.gap;
             let tag = tag_of(job.message, job.batch);
@@ -268,7 +324,7 @@ impl<'a> Packets<'a> {
             }
             let answered = self.engine.spec.networks > 1;
             interface.outstanding += u32::from(answered);
-            let mut packet = Packet::new(to, tag, self.phits(&batch, true));
+            let mut packet = Packet::new(to, tag, phits);
             if batch.kind == Transaction::Put {
                 packet.pace = (batch.bytes * self.cycles_per_byte[node as usize]) as f32;
             }
@@ -280,21 +336,28 @@ impl<'a> Packets<'a> {
         }
     }
 
-    fn phits(&self, batch: &Batch, request: bool) -> u8 {
-        let spec = &self.engine.spec;
-        let phits = match self.network.parameters.protocol {
-            Protocol::Gemini(_) if request => batch.phits().0,
-            Protocol::Gemini(_) => batch.phits().1,
-            Protocol::Plain {
-                wire_bytes_per_byte,
-            } => (batch.bytes * wire_bytes_per_byte / spec.phit_bytes).ceil(),
-            // Routers of this level move packets of their own size: headers are a share of the data, and
-            // acknowledgements are not modelled.
-            Protocol::Packets(packets) => {
-                (batch.bytes * packets.bytes_per_byte() / spec.phit_bytes).ceil()
-            }
+    /// Sends the acknowledgements of a message that has arrived.
+    fn acknowledge(&mut self, ends: (NodeId, NodeId), answers: f64) {
+        let Protocol::Packets(packets) = self.network.parameters.protocol else {
+            return;
         };
-        phits.round().clamp(1.0, 255.0) as u8
+        if answers > 0.0 && packets.answer_bytes > 0.0 {
+            let phits = whole_phits((packets.answer_bytes / self.engine.spec.phit_bytes).ceil());
+            let batch = (put(packets.answer_bytes, answers), phits);
+            self.unanswered += answers as u64;
+            self.push(Sent {
+                ends,
+                tag: ACKNOWLEDGEMENT,
+                batches: vec![batch],
+                limit: f64::INFINITY,
+                answers: 0.0,
+            });
+        }
+    }
+
+    /// Runs on until all acknowledgements have arrived, so that counters include them.
+    pub(crate) fn settle(&mut self) {
+        while self.unanswered > 0 && self.cycle_before(f64::INFINITY, &mut Vec::new()) {}
     }
 
     fn take(&mut self, d: &Delivered, done: &mut Vec<Done>) {
@@ -306,19 +369,23 @@ impl<'a> Packets<'a> {
         let brings_data = batch.data && (batch.kind == Transaction::Get) == answer;
         if brings_data && m.tag != STREAM {
             m.data_left -= 1;
-            if m.data_left == 0 {
+            if m.tag == ACKNOWLEDGEMENT {
+                self.unanswered -= 1;
+            } else if m.data_left == 0 {
                 done.push(Done {
                     tag: m.tag,
                     seconds: self.engine.now() as f64 * self.engine.spec.cycle.0,
                     bottleneck: None,
                 });
+                let (back, answers) = ((NodeId(m.to), NodeId(m.from)), m.answers);
+                self.acknowledge(back, answers);
             }
         }
         if answer {
             self.interfaces[asker as usize].outstanding -= 1;
             self.to_try.push(asker);
         } else if self.engine.spec.networks > 1 {
-            let mut packet = Packet::new(asker, d.tag | ANSWER, self.phits(&batch, false));
+            let mut packet = Packet::new(asker, d.tag | ANSWER, whole_phits(batch.phits().1));
             packet.network = 1;
             if batch.kind == Transaction::Get {
                 packet.pace = (batch.bytes * self.cycles_per_byte[target as usize]) as f32;
@@ -359,7 +426,7 @@ impl Transport for Packets<'_> {
     }
 
     fn is_busy(&self) -> bool {
-        (self.messages.iter()).any(|m| m.tag != STREAM && m.data_left > 0)
+        (self.messages.iter()).any(|m| m.tag < ACKNOWLEDGEMENT && m.data_left > 0)
     }
 
     fn latency(&mut self, from: NodeId, to: NodeId, _bytes: f64) -> Result<f64, ModelError> {
@@ -380,7 +447,17 @@ impl Transport for Packets<'_> {
             return Ok(());
         }
         let batches = self.batches(bytes.max(1.0));
-        self.add(from, to, tag, batches, f64::INFINITY)
+        let answers = match &self.network.parameters.protocol {
+            Protocol::Packets(packets) => packets.answers(bytes.max(1.0)),
+            _ => 0.0,
+        };
+        self.add(Sent {
+            ends: (from, to),
+            tag,
+            batches,
+            limit: f64::INFINITY,
+            answers,
+        })
     }
 
     fn run_until(&mut self, limit: f64, done: &mut Vec<Done>) {
@@ -425,6 +502,23 @@ impl Message {
             Side::Receiver => (self.from, self.to),
         }
     }
+}
+
+/// Transactions that carry data of the sender.
+fn put(bytes: f64, count: f64) -> Batch {
+    Batch {
+        by: Side::Sender,
+        kind: Transaction::Put,
+        bytes,
+        count,
+        in_runs: 0.0,
+        data: true,
+    }
+}
+
+/// A packet has 1 to 255 phits.
+fn whole_phits(phits: f64) -> u8 {
+    phits.round().clamp(1.0, 255.0) as u8
 }
 
 const ANSWER: u64 = 1 << 63;

@@ -6,6 +6,7 @@ use crate::inputs::LinkReading;
 use hopbyte_fabric::units::{Seconds, count};
 use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
 use hopbyte_observe::Jobs;
+use hopbyte_observe::counters::CHANGED;
 use hopbyte_oracle::Metric;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
@@ -262,6 +263,13 @@ impl LinksSummary {
 }
 
 impl LinksSummary {
+    /// Whether the figures cover what the source counts: false if no link has a value, or if counters are left out
+    /// because not all readings have them.
+    pub fn is_complete(&self) -> bool {
+        let known = self.links_read > 0 || self.links_lost.is_none();
+        known && !self.left_out.contains_key(CHANGED)
+    }
+
     /// The summary as the first line of a table, for a fabric of so many links.
     pub fn headline(&self, links: usize) -> String {
         let window = self.window_seconds.map_or("window not known".into(), |w| {

@@ -75,7 +75,12 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
             ));
         }
     }
-    Ok(Answer::Yes)
+    Ok(
+        match LinksSummary::of(&reading, order.len()).is_complete() {
+            true => Answer::Yes,
+            false => Answer::No,
+        },
+    )
 }
 
 /// The worst links of a reading.

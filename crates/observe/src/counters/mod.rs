@@ -39,7 +39,7 @@ pub mod values;
 pub use follow::Follow;
 pub use formats::{format, known_formats};
 pub use jobs::{Jobs, jobs, read_jobs};
-pub use series::{Counted, Series, series};
+pub use series::{CHANGED, Counted, Series, series};
 
 use self::formats::{Format, Read};
 use self::join::{Mismatch, PortMap};

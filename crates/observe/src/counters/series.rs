@@ -6,6 +6,9 @@ use hopbyte_fabric::{Fabric, Increase, LeftOut, LinkCounts, LinkState, Totals};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Deref;
 
+/// Reason why values of a port are left out: an increase has only the counters of both readings.
+pub const CHANGED: &str = "port whose counters changed between two readings";
+
 /// Counter values of a fabric's links.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Counted {
@@ -249,7 +252,7 @@ impl Devices {
                 }
                 for port in &device.changed {
                     let name = format!("{name} {port}");
-                    all.note("port whose counters changed between two readings", name);
+                    all.note(CHANGED, name);
                 }
                 if increases && !device.compared && device.first.is_some() {
                     all.note("device with a single reading", name.as_str());
@@ -305,7 +308,8 @@ impl Device {
             (self.before).take_if(|before| before.values.known() == 0);
             self.first = (!is_empty).then(|| reading.clone());
             self.last = reading;
-            self.fresh = self.before.is_some();
+            // Without a counter in common the increase is not known; the later totals are none.
+            self.fresh = known;
             return (self.fresh, true);
         }
         self.before = Some(std::mem::replace(&mut self.last, reading));

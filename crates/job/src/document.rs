@@ -18,6 +18,9 @@ use hopbyte_observe::text::{Limits, Text};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// Advice for a file that is no mapping.
+const HINT: &str = "save one with: hopbyte map … --out FOLDER, or --json";
+
 /// The schema of the document.
 pub const SCHEMA: &str = "hopbyte.map/1";
 
@@ -304,14 +307,10 @@ impl Document {
     /// The file cannot be read, is no mapping, is of another schema, or contradicts itself.
     pub fn read(path: &Path) -> Result<Self> {
         let text = Text::read(path, Limits::ROWS)?;
-        let wrong = |found: String, expected: &str| {
-            let hint = "save one with: hopbyte map … --out FOLDER, or --json";
-            text.error(found, expected).hint(hint)
-        };
-        let document: Self = serde_json::from_slice(text.bytes()).map_err(|e| {
-            let expected = "a mapping as `hopbyte map --json` prints it";
-            wrong(e.to_string(), expected).at(e.line() as u64)
-        })?;
+        let wrong = |found: String, expected: &str| text.error(found, expected).hint(HINT);
+        let document: Self = text
+            .json("a mapping as `hopbyte map --json` prints it")
+            .map_err(|e| e.hint(HINT))?;
         if document.schema != SCHEMA {
             return Err(wrong(document.schema, "schema hopbyte.map/1").into());
         }

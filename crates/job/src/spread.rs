@@ -322,10 +322,9 @@ fn read(path: &Path, problem: &Problem<'_>, id: &str) -> Result<Part> {
     let text = Text::read(path, Limits::ROWS)?;
     let wrong = |found: String, expected: &str, hint: &str| text.error(found, expected).hint(hint);
     let anew = "delete it to begin anew";
-    let part: Part = serde_json::from_slice(text.bytes()).map_err(|e| {
-        let expected = "a part of a search as `hopbyte map --part` keeps it";
-        wrong(e.to_string(), expected, anew).at(e.line() as u64)
-    })?;
+    let part: Part = text
+        .json("a part of a search as `hopbyte map --part` keeps it")
+        .map_err(|e| e.hint(anew))?;
     if part.schema != SCHEMA {
         return Err(wrong(part.schema, SCHEMA, anew).into());
     }

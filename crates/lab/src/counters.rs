@@ -5,8 +5,9 @@ use super::Lab;
 use super::space;
 use super::system;
 use crate::error::{Result, refuse};
-use hopbyte_fabric::{Fabric, LinkId};
-use hopbyte_observe::counters::delta::Moment;
+use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
+use hopbyte_job::links::lines;
+use hopbyte_observe::counters::delta::{Behaviour, Moment, increase};
 use hopbyte_observe::counters::reading::{Counter, Layout, Port, Reading};
 use hopbyte_observe::sources::{Places, Source, open};
 use std::collections::HashMap;
@@ -114,7 +115,7 @@ pub(super) fn by_link<'a>(
     for space in spaces {
         for interface in &space.interfaces {
             let key = (space.place.as_str(), interface.name.as_str());
-            loads.insert(key, space.load(interface));
+            loads.extend(space.load(interface).map(|load| (key, load)));
         }
     }
     let of = |link| {
@@ -188,15 +189,20 @@ impl Space {
         seconds.ok().flatten().unwrap_or(0.0)
     }
 
-    fn load(&self, interface: &Interface) -> Load {
-        let increase = |i: usize| interface.last[i].saturating_sub(interface.first[i]);
-        Load {
-            seconds: self.seconds(),
-            bytes: increase(0),
-            packets: increase(1),
-            drops: increase(2),
+    /// `None` if a counter was reset meanwhile.
+    fn load(&self, interface: &Interface) -> Option<Load> {
+        let seconds = self.seconds();
+        let counted = |i: usize| {
+            let (first, last) = (interface.first[i], interface.last[i]);
+            increase(Behaviour::PLAIN, first, last, Some(seconds)).ok()
+        };
+        Some(Load {
+            seconds,
+            bytes: counted(0)?,
+            packets: counted(1)?,
+            drops: counted(2)?,
             waiting: f64::from(interface.waiting) / f64::from(self.samples.max(1)),
-        }
+        })
     }
 }
 
@@ -207,47 +213,17 @@ pub fn load_lines(
     fabric: &Fabric,
     seconds: f64,
     loads: &HashMap<LinkId, Load>,
-) -> String {
-    const SCHEMA: &str = "hopbyte.link/1";
-    let naming = lab.naming();
-    let row = |(&link, load)| {
-        let used = Load::used(load, naming.rate(fabric, link));
-        (used, fabric.link_name(link), load)
-    };
-    let mut rows: Vec<(f64, String, &Load)> = loads.iter().map(row).collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let line = |(used, name, load): &(f64, String, &Load)| {
-        let bytes = load.bytes as f64 * 8.0 / lab.scale_bits_per_byte * seconds / load.seconds;
-        serde_json::json!({
-            "schema": SCHEMA,
-            "link": name,
-            "received_bytes": bytes.round(),
-            "packets": load.packets,
-            "used_ratio": used,
-            "credit_stall_ratio": load.waiting,
-            "coverage": 1.0,
-        })
-    };
-    let summary = serde_json::json!({
-        "schema": SCHEMA,
-        "summary": {
-            "rows": rows.len(), "matched": rows.len(), "unmatched": 0, "window_seconds": seconds,
-        },
-    });
-    rows.iter()
-        .map(line)
-        .chain([summary])
-        .map(|value| line_of(&value))
-        .collect()
-}
-
-/// One JSON object as a line, schema first: readers detect the format by the first bytes.
-fn line_of(value: &serde_json::Value) -> String {
-    let mut rest = value.clone();
-    let schema = rest
-        .as_object_mut()
-        .and_then(|o| o.remove("schema"))
-        .unwrap_or_default();
-    let rest = rest.to_string();
-    format!("{{\"schema\":{schema},{}\n", rest.trim_start_matches('{'))
+) -> Result<String> {
+    let mut increase = Increase::new(fabric, format!("lab {}", lab.name));
+    increase.window_seconds = Some(seconds);
+    increase.matched = loads.len();
+    for (&link, load) in loads {
+        let part = seconds / load.seconds;
+        let bytes = load.bytes as f64 * 8.0 / lab.scale_bits_per_byte * part;
+        increase.set(Quantity::ReceivedBytes, link, bytes.round());
+        increase.set(Quantity::ReceivedPackets, link, load.packets as f64);
+        let waited = load.waiting * seconds * 1e9;
+        increase.set(Quantity::CreditStallNs, link, waited);
+    }
+    Ok(lines(fabric, &increase)?)
 }

@@ -144,6 +144,18 @@ impl Text {
         }
     }
 
+    /// The whole text as JSON.
+    ///
+    /// # Errors
+    /// No JSON, or not of this form, with the line; `expected` says what the file is.
+    pub fn json<'a, T: serde::Deserialize<'a>>(
+        &'a self,
+        expected: impl Into<String>,
+    ) -> Result<T, InputError> {
+        serde_json::from_slice(&self.bytes)
+            .map_err(|e| self.error(e.to_string(), expected).at(e.line() as u64))
+    }
+
     /// An error about the whole file.
     pub fn error(&self, found: impl AsRef<str>, expected: impl Into<String>) -> InputError {
         InputError::new(&self.file, found, expected)
@@ -497,6 +509,20 @@ pub fn decimal(word: &[u8]) -> Option<u64> {
 #[inline]
 pub fn decimal_u32(word: &[u8]) -> Option<u32> {
     decimal(word).and_then(|n| u32::try_from(n).ok())
+}
+
+/// A whole number of a JSON document, also as a text or a float without a fraction.
+pub fn whole_value(value: &serde_json::Value) -> Option<u64> {
+    match value {
+        serde_json::Value::String(text) => text.parse().ok(),
+        serde_json::Value::Number(n) => n.as_u64().or_else(|| {
+            let float = n
+                .as_f64()
+                .filter(|f| f.fract() == 0.0 && (0.0..1e15).contains(f))?;
+            Some(float as u64)
+        }),
+        _ => None,
+    }
 }
 
 /// A whole number, also as spreadsheets and NumPy write it: `40000.0`, `4e4`.

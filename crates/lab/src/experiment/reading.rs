@@ -90,7 +90,7 @@ pub fn read(
     };
     let not_mine = reads.iter().map(not_mine).collect();
     let seconds = window.as_secs_f64();
-    write_atomic(all, &load_lines(lab, fabric, seconds, &loads))?;
-    write_atomic(others, &load_lines(lab, fabric, seconds, &not_mine))?;
+    write_atomic(all, &load_lines(lab, fabric, seconds, &loads)?)?;
+    write_atomic(others, &load_lines(lab, fabric, seconds, &not_mine)?)?;
     Ok(reads)
 }

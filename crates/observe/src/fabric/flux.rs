@@ -60,10 +60,7 @@ const CONTAINMENT: &str = "containment";
 
 /// Reads the tree of containers with its nodes.
 pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
-    let read: Resources = serde_json::from_slice(text.bytes()).map_err(|e| {
-        text.error(e.to_string(), "a Flux resource graph")
-            .at(e.line() as u64)
-    })?;
+    let read: Resources = text.json("a Flux resource graph")?;
     let graph = read.graph.or_else(|| read.scheduling.and_then(|s| s.graph));
     let Some(graph) = graph else {
         let found = match read.execution {

@@ -23,11 +23,10 @@ pub fn is_compact(text: &Text) -> bool {
 
 /// Reads the JSON form.
 pub fn read(text: &Text) -> Result<(Fabric, Routing), ObserveError> {
-    let document: Document = serde_json::from_slice(text.bytes()).map_err(|error| {
-        text.error(error.to_string(), format!("a machine as {SCHEMA}"))
-            .at(error.line() as u64)
-            .hint("fabric convert writes this format; was the file edited or cut?")
-    })?;
+    let hint = "fabric convert writes this format; was the file edited or cut?";
+    let document: Document = text
+        .json(format!("a machine as {SCHEMA}"))
+        .map_err(|e| e.hint(hint))?;
     let (fabric, routing) = document.build().map_err(|e| refused(text, &e))?;
     check_names(text, &fabric)?;
     Ok((fabric, routing))

@@ -188,8 +188,7 @@ pub fn document(text: &Text) -> Result<Yaml, InputError> {
     if !is_json(text) {
         return read(text);
     }
-    serde_json::from_slice(text.bytes())
-        .map_err(|e| text.error(e.to_string(), "JSON").at(e.line() as u64))
+    text.json("JSON")
 }
 
 /// A line with content: indentation and text without comment.

@@ -234,13 +234,7 @@ pub(super) fn json(
     fabric: &Fabric,
     allocation: Option<&Allocation>,
 ) -> Result<Placed, ObserveError> {
-    let saved: Saved = serde_json::from_slice(text.bytes()).map_err(|e| {
-        let error = text.error(
-            e.to_string(),
-            "an object with `placement`, a list of node names",
-        );
-        error.at(e.line() as u64)
-    })?;
+    let saved: Saved = text.json("an object with `placement`, a list of node names")?;
     let slots = saved.slots.unwrap_or_default();
     if !slots.is_empty() && slots.len() != saved.placement.len() {
         let found = format!("{} nodes and {} slots", saved.placement.len(), slots.len());

@@ -99,7 +99,7 @@ pub(super) fn jax(
     fabric: &Fabric,
     allocation: Option<&Allocation>,
 ) -> Result<Placed, ObserveError> {
-    let read: Permutation = parse(text, "an object with `permutation`")?;
+    let read: Permutation = text.json("an object with `permutation`")?;
     let allocation = allocation.ok_or_else(|| needs_allocation(text))?;
     let devices: Vec<Slot> = by_host(fabric, allocation)
         .into_iter()
@@ -172,11 +172,6 @@ pub(super) fn dlrover(
         placement: Placement::new(fabric, allocation, slots)?,
         allocation: allocation.clone(),
     })
-}
-
-fn parse<'a, T: Deserialize<'a>>(text: &'a Text, expected: &str) -> Result<T, InputError> {
-    serde_json::from_slice(text.bytes())
-        .map_err(|e| text.error(e.to_string(), expected).at(e.line() as u64))
 }
 
 fn needs_allocation(text: &Text) -> InputError {

@@ -1,7 +1,7 @@
 //! Chakra's execution traces as JSON: an object with the nodes in `workload_graph`, as ASTRA-sim's feeder reads them.
 
 use super::{COLLECTIVE, Node};
-use crate::text::Text;
+use crate::text::{Text, whole_value};
 use hopbyte_fabric::InputError;
 use memchr::memmem;
 use serde::Deserialize;
@@ -73,23 +73,9 @@ const COLLECTIVES: [&str; 10] = [
     "BARRIER",
 ];
 
-/// A whole number, also as a text or a float without a fraction.
-fn whole(value: &Value) -> Option<u64> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        Value::Number(n) => n.as_u64().or_else(|| {
-            let float = n
-                .as_f64()
-                .filter(|f| f.fract() == 0.0 && (0.0..1e15).contains(f))?;
-            Some(float as u64)
-        }),
-        _ => None,
-    }
-}
-
 /// A number, or its place in a list of names.
 fn number(value: &Value, names: &[&str], first: u64) -> Option<u64> {
-    whole(value).or_else(|| {
+    whole_value(value).or_else(|| {
         let name = value.as_str()?;
         let at = names.iter().position(|n| *n == name)?;
         Some(at as u64 + first)
@@ -98,10 +84,9 @@ fn number(value: &Value, names: &[&str], first: u64) -> Option<u64> {
 
 /// The nodes of a rank's file.
 pub(super) fn nodes(text: &Text) -> Result<Vec<Node>, InputError> {
-    let document: Document = serde_json::from_slice(text.bytes()).map_err(|e| {
-        let error = text.error(e.to_string(), "Chakra's nodes in a list workload_graph");
-        error.at(e.line() as u64).hint("was the file cut off?")
-    })?;
+    let document: Document = text
+        .json("Chakra's nodes in a list workload_graph")
+        .map_err(|e| e.hint("was the file cut off?"))?;
     let node = |read: Read| {
         let kind = number(&read.kind, &KINDS, 1).filter(|k| (1..=COLLECTIVE).contains(k));
         let kind = kind.ok_or_else(|| {
@@ -116,14 +101,14 @@ pub(super) fn nodes(text: &Text) -> Result<Vec<Node>, InputError> {
             id: read.id,
             kind,
             after,
-            micros: whole(&read.runtime).unwrap_or(0),
-            operations: whole(&read.num_ops).unwrap_or(0),
+            micros: whole_value(&read.runtime).unwrap_or(0),
+            operations: whole_value(&read.num_ops).unwrap_or(0),
             comm_type: number(&read.comm_type, &COLLECTIVES, 0),
-            bytes: whole(&read.comm_size),
-            from: whole(&read.comm_src),
-            to: whole(&read.comm_dst),
-            root: whole(&read.root),
-            tag: whole(&read.comm_tag).unwrap_or(0),
+            bytes: whole_value(&read.comm_size),
+            from: whole_value(&read.comm_src),
+            to: whole_value(&read.comm_dst),
+            root: whole_value(&read.root),
+            tag: whole_value(&read.comm_tag).unwrap_or(0),
             group: match read.pg_name {
                 Value::String(name) => name,
                 Value::Null => String::new(),

@@ -283,7 +283,7 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
             .then_with(|| a.link.cmp(&b.link))
     });
     if let Some(path) = &args.output {
-        let lines = load_lines(&lab, &fabric, args.interval, &loads);
+        let lines = load_lines(&lab, &fabric, args.interval, &loads)?;
         hopbyte_apply::write_atomic(path, &lines)?;
     }
     if out.json {

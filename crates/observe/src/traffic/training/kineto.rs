@@ -6,7 +6,7 @@
 use super::names::{Operation, element, operation, size};
 use super::{Call, Job, Texts, rank_in, ranks};
 use crate::ObserveError;
-use crate::text::Text;
+use crate::text::{Text, whole_value};
 use hopbyte_fabric::Traffic;
 use hopbyte_fabric::collective::{Algorithms, Collective};
 use memchr::memmem;
@@ -122,11 +122,9 @@ pub(in super::super) fn read(
     let (mut job, mut shortened) = (Job::default(), 0);
     for text in texts {
         let text = text?;
-        let document: Document = serde_json::from_slice(text.bytes()).map_err(|e| {
-            let error = text.error(e.to_string(), "a trace of PyTorch's profiler");
-            let hint = "was the file copied while it was written?";
-            error.at(e.line() as u64).hint(hint)
-        })?;
+        let document: Document = text
+            .json("a trace of PyTorch's profiler")
+            .map_err(|e| e.hint("was the file copied while it was written?"))?;
         let calls = match document.calls.host.is_empty() {
             false => document.calls.host,
             true => document.calls.device,
@@ -195,7 +193,7 @@ impl OfRank<'_> {
             job.lose(format!("with elements of the unknown type '{dtype}'"), 1);
             return Ok(());
         };
-        let elements = |value: &Value| whole(value).unwrap_or(0);
+        let elements = |value: &Value| whole_value(value).unwrap_or(0);
         let bytes = |value: &Value| elements(value).saturating_mul(each);
         let (input, output) = (bytes(&call.input), bytes(&call.output));
         let message = (input.max(output) as f64, 1);
@@ -210,7 +208,7 @@ impl OfRank<'_> {
                     }
                     return Ok(());
                 }
-                let root = whole(&call.rank).filter(|&r| r < members.len() as u64);
+                let root = whole_value(&call.rank).filter(|&r| r < members.len() as u64);
                 let root = match kind {
                     Collective::Broadcast
                     | Collective::Reduce
@@ -252,10 +250,10 @@ impl OfRank<'_> {
             .and_then(|all| all.iter().find(named));
         let listed = group.and_then(|g| g.get("ranks")).and_then(Value::as_array);
         let listed: Option<Vec<u32>> = listed.and_then(|l| l.iter().map(partner).collect());
-        let count = whole(&call.size).unwrap_or(0);
+        let count = whole_value(&call.size).unwrap_or(0);
         let whole_group = |l: &Vec<u32>| !l.is_empty() && (count == 0 || l.len() as u64 == count);
         let spaced = || {
-            let (start, stride) = (whole(&call.start)?, whole(&call.stride)?);
+            let (start, stride) = (whole_value(&call.start)?, whole_value(&call.stride)?);
             let most = super::MAX_MEMBERS as u64;
             let count = Some(count).filter(|c| (1..=most).contains(c))?;
             let rank = |n: u64| {
@@ -283,16 +281,8 @@ fn phase(call: &Arguments) -> String {
     }
 }
 
-/// A whole number, or a text of it.
-fn whole(value: &Value) -> Option<u64> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64(),
-    }
-}
-
 fn partner(value: &Value) -> Option<u32> {
-    let rank = u32::try_from(whole(value)?).ok()?;
+    let rank = u32::try_from(whole_value(value)?).ok()?;
     ((rank as usize) < super::MAX_TASKS).then_some(rank)
 }
 
@@ -300,7 +290,7 @@ fn partner(value: &Value) -> Option<u32> {
 fn parts(split: &Value, members: &[u32]) -> Option<Vec<u64>> {
     let parts: Vec<u64> = match split {
         Value::String(text) => ranks(text)?.into_iter().map(u64::from).collect(),
-        Value::Array(all) => all.iter().map(whole).collect::<Option<_>>()?,
+        Value::Array(all) => all.iter().map(whole_value).collect::<Option<_>>()?,
         _ => return None,
     };
     (parts.len() == members.len()).then_some(parts)

@@ -21,11 +21,15 @@ static struct {
     char path[PATH_MAX + 32];
     int fd;
     uint64_t bytes, page;
-    bool open;
+    bool open, complained;
 } live;
 
 static void live_complain(const char *doing, int error)
 {
+    /* Every table asks for space of its own; a rank says once that there is none. */
+    if (live.complained)
+        return;
+    live.complained = true;
     hopbyte_say("cannot %s %s: %s; if rank %d is killed, later counts are lost", doing, live.path,
                 strerror(error), hopbyte_recorder.rank);
 }

@@ -300,3 +300,5 @@ def test_without_space_the_job_goes_on(limit: str, tmp_path: Path) -> None:
         read_records(folder, 2)
     said = "is not recorded" in result.err + result.out
     assert said == (limit != "off"), result.err
+    # Each rank says once that its file cannot grow.
+    assert (result.err + result.out).count("cannot extend") == (2 if limit == "full" else 0), result.err

@@ -232,8 +232,9 @@ build/mesh/p5.graph: bench/map/mesh.py
 	build/peers/bin/python bench/map/mesh.py $(@D)
 
 test-simgrid: programs
-	scripts/need.sh /usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ && $(PYTHON) bench/model/run.py --quick
+	scripts/need.sh /usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ zstd=zstd && $(PYTHON) bench/model/run.py --quick
 	$(PYTHON) tests/simgrid/replay.py $(TESTED)/hopbyte
+	$(PYTHON) tests/simgrid/predict.py $(TESTED)/hopbyte
 
 fuzz:
 	$(PYTHON) scripts/fuzz.py --seconds $(FUZZ_SECONDS)

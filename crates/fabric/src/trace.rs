@@ -298,10 +298,7 @@ impl Group<'_> {
             sizes,
         };
         if self.members.len() > 1 {
-            let basis = match sizes {
-                Sizes::Matrix(_) => "blocks as given",
-                _ => self.rules.basis(collective),
-            };
+            let basis = self.rules.basis(collective);
             let of = (operation.ranks, sizes.mean());
             self.used.add((collective, algorithm), basis, of, times);
         }

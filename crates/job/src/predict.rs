@@ -46,6 +46,8 @@ pub struct Ask<'a> {
     pub seed: u64,
     /// Algorithms of collectives, if not those of the recorded library.
     pub collectives: Option<&'a str>,
+    /// Speed of a processor, for traces that count computation in operations.
+    pub operations_per_s: Option<f64>,
 }
 
 /// Run times.
@@ -125,6 +127,12 @@ pub struct Row {
 /// # Errors
 /// Files that cannot be read; placements of other numbers of ranks; pairs without a route; programs that never end.
 pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
+    if let Some(speed) = ask
+        .operations_per_s
+        .filter(|s| !(s.is_finite() && *s > 0.0))
+    {
+        refuse!("--operations-per-second: found {speed}, expected a number above 0");
+    }
     let folded = read_folded(ask.trace)?;
     let parameters = parameters(ask.network)?;
     let machine = ask.machine;
@@ -137,7 +145,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     };
     let short = folded.shorten(AIM, MOST)?;
     let executed_calls = short.trace.ranks.iter().map(|r| r.calls.len() as u64).sum();
-    let forecaster = Forecaster::new(&short, &rules)?;
+    let forecaster = Forecaster::new(&short, &rules, ask.operations_per_s)?;
     let point = OperatingPoint::default();
     let network = Network::new(fabric, &machine.routing, &parameters, point);
     let run = |nodes: &[NodeId]| -> Result<Forecast, ModelError> {
@@ -174,6 +182,9 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         .map(|(name, f)| row(name, f, &reference, factors))
         .collect();
     unsteady(&rows, &mut notes);
+    if error_ratio.is_none() {
+        unlike(&folded, recorded_seconds, &rows, &mut notes);
+    }
     Ok(Prediction {
         schema: "hopbyte.predict/1",
         trace: ask.trace.to_owned(),
@@ -336,6 +347,25 @@ fn row(name: &str, f: &Forecast, reference: &Forecast, factors: (f64, f64)) -> R
     }
 }
 
+/// A recorded run whose duration is outside every interval.
+fn unlike(folded: &Folded, recorded: Option<f64>, rows: &[Row], notes: &mut Vec<String>) {
+    let Some(recorded) = recorded else { return };
+    let least = rows.iter().map(|r| r.least_seconds);
+    let most = rows.iter().map(|r| r.most_seconds);
+    let interval = least.fold(f64::INFINITY, f64::min)..=most.fold(0.0, f64::max);
+    if interval.contains(&recorded) {
+        return;
+    }
+    let mpi: f64 = folded.ranks.iter().map(|r| r.mpi_seconds).sum();
+    let all: f64 = folded.ranks.iter().map(|r| r.seconds).sum();
+    notes.push(format!(
+        "the recorded run took {:.1} times the predicted run time, {:.0} % of it in MPI: compare predictions with each \
+         other rather than with the clock, unless that run had another network, its ranks shared cores, or it waited for files",
+        recorded / rows[0].seconds.max(f64::MIN_POSITIVE),
+        100.0 * mpi / all.max(f64::MIN_POSITIVE),
+    ));
+}
+
 /// Iteration times that still change.
 fn unsteady(rows: &[Row], notes: &mut Vec<String>) {
     let share = |r: &Row| r.unsteady_seconds / r.seconds.max(f64::MIN_POSITIVE);
@@ -378,6 +408,16 @@ fn sentence(rows: &[Row], given: usize) -> String {
     };
     let percent = |ratio: f64| 100.0 * ratio.abs();
     let (low, high) = (best.least_gain_ratio, best.most_gain_ratio);
+    if given == 0 && best.gain_ratio < 0.0 {
+        return format!(
+            "{} is the fastest of these placements; with {} the job would run {:.1} % ({:.1} to {:.1}) slower",
+            reference.name,
+            best.name,
+            percent(best.gain_ratio),
+            -100.0 * high,
+            -100.0 * low
+        );
+    }
     let (word, low, high) = match best.gain_ratio >= 0.0 {
         true => ("faster", low, high),
         false => ("slower", -high, -low),

@@ -34,6 +34,9 @@ pub struct PredictArgs {
     /// Algorithms of collective calls (default: as the recorded MPI decides)
     #[arg(long, value_name = "RULES")]
     collectives: Option<String>,
+    /// Speed of a processor, for traces that count computation in operations (SimGrid)
+    #[arg(long, value_name = "N")]
+    operations_per_second: Option<f64>,
 }
 
 /// Predicts; exit code 1 if the trace lacks calls.
@@ -48,6 +51,7 @@ pub fn run(args: &PredictArgs, out: &mut Output) -> Result<Answer> {
         ranks_per_node: args.ranks_per_node,
         seed: args.seed,
         collectives: args.collectives.as_deref(),
+        operations_per_s: args.operations_per_second,
     })?;
     prediction.notes.iter().for_each(|note| out.talk(note));
     match out.json {

@@ -115,7 +115,7 @@ impl Algorithms {
         self.choose_for(collective, false, ranks, bytes)
     }
 
-    /// The same if blocks may differ in size (`vector`: `allgatherv`, `reduce_scatter`); `bytes` is their mean.
+    /// The same if blocks may differ in size (`vector`: `allgatherv`, `reduce_scatter`, `alltoallv`); `bytes` is their mean.
     pub fn choose_for(
         &self,
         collective: Collective,
@@ -124,7 +124,11 @@ impl Algorithms {
         bytes: f64,
     ) -> Algorithm {
         if let Some(algorithm) = self.given(collective) {
-            return algorithm;
+            // Bruck's algorithm combines blocks of one size.
+            return match (collective, vector, algorithm) {
+                (Collective::Alltoall, true, Algorithm::Bruck) => Algorithm::Linear,
+                _ => algorithm,
+            };
         }
         if let Some(set) = self.set.iter().find(|s| s.0 == collective && !vector) {
             return set.1;
@@ -135,7 +139,7 @@ impl Algorithms {
         match self.library {
             Some(Library::OpenMpi) => open_mpi::choose(collective, vector, ranks, bytes),
             Some(Library::Nccl) => nccl(collective),
-            Some(Library::Mpich) | None => mpich(collective, ranks, bytes),
+            Some(Library::Mpich) | None => mpich(collective, vector, ranks, bytes),
         }
     }
 
@@ -221,7 +225,7 @@ fn nccl(collective: Collective) -> Algorithm {
     }
 }
 
-fn mpich(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
+fn mpich(collective: Collective, vector: bool, ranks: usize, bytes: f64) -> Algorithm {
     use Algorithm as A;
     use Collective as C;
     let all = bytes * ranks as f64;
@@ -240,7 +244,9 @@ fn mpich(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
         C::Allgather => A::Ring,
         C::ReduceScatter if all < 524_288.0 => A::RecursiveHalving,
         C::ReduceScatter => A::Pairwise,
+        C::Alltoall if vector => A::Linear,
         C::Alltoall if bytes <= 256.0 && ranks >= 8 => A::Bruck,
+        C::Alltoall if bytes <= 32_768.0 => A::Linear,
         C::Alltoall => A::Pairwise,
         C::Scan => A::RecursiveDoubling,
     }

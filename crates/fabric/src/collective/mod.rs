@@ -559,7 +559,9 @@ impl Operation<'_> {
         let n = out.n;
         match (self.sizes, algorithm) {
             // Unequal rows are sent directly: Bruck's algorithm would need all rows at every rank.
-            (Sizes::Matrix(rows), _) => out.all_pairs(true, |i, to| rows[i * n + to]),
+            (Sizes::Matrix(rows), algorithm) => {
+                out.all_pairs(algorithm == Algorithm::Pairwise, |i, to| rows[i * n + to]);
+            }
             (_, Algorithm::Bruck) => out.doubling_bits(|i, k| {
                 // Numbers below n with bit k set.
                 let count = n / (2 * k) * k + (n % (2 * k)).saturating_sub(k);

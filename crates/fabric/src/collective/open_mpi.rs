@@ -19,7 +19,7 @@ type Decision = (usize, &'static [(f64, Algorithm)], Algorithm);
 /// Bytes of an element.
 const ELEMENT: f64 = 8.0;
 
-/// The algorithm; `vector` for `allgatherv` and `reduce_scatter`, whose `bytes` are the mean of all blocks.
+/// The algorithm; `vector` for `allgatherv`, `reduce_scatter` and `alltoallv`, whose `bytes` are the mean of all blocks.
 pub(super) fn choose(collective: Collective, vector: bool, ranks: usize, bytes: f64) -> Algorithm {
     let (rows, bytes) = match (collective, vector) {
         (Collective::Barrier, _) => (BARRIER, bytes),
@@ -32,7 +32,8 @@ pub(super) fn choose(collective: Collective, vector: bool, ranks: usize, bytes: 
         (Collective::Allgather, true) => (ALLGATHERV, bytes.floor()),
         (Collective::ReduceScatter, false) => (REDUCE_SCATTER_BLOCK, bytes),
         (Collective::ReduceScatter, true) => (REDUCE_SCATTER, bytes * ranks as f64),
-        (Collective::Alltoall, _) => (ALLTOALL, bytes),
+        (Collective::Alltoall, false) => (ALLTOALL, bytes),
+        (Collective::Alltoall, true) => (ALLTOALLV, bytes),
         (Collective::Scan, _) => (SCAN, bytes),
     };
     let row = rows.iter().find(|r| ranks < r.0);
@@ -204,6 +205,15 @@ const ALLREDUCE: &[Decision] = &[
         ],
         NearRabenseifner,
     ),
+];
+
+const ALLTOALLV: &[Decision] = &[
+    (4, &[], Pairwise),
+    (64, &[], Linear),
+    (128, &[], Pairwise),
+    (256, &[], Linear),
+    (1024, &[], Pairwise),
+    (ANY, &[], Linear),
 ];
 
 const ALLTOALL: &[Decision] = &[

@@ -219,6 +219,14 @@ fn unequal_blocks_are_all_delivered() {
     let list = steps(o);
     assert!(list.iter().all(|s| s.bytes == f64::from(3 * s.from + s.to)));
     assert_eq!(list.len(), 6);
+    let rounds = |list: &[Step]| list.iter().map(|s| s.round).max().unwrap() + 1;
+    assert_eq!(rounds(&list), 2);
+    let together = steps(Operation {
+        algorithm: Algorithm::Linear,
+        ..o
+    });
+    assert_eq!(rounds(&together), 1);
+    assert_eq!(moved(&together), moved(&list));
 }
 
 #[test]
@@ -318,7 +326,23 @@ fn rules_are_those_of_the_library_except_where_one_is_given() {
         let chosen = open_mpi.choose(collective, ranks, bytes);
         assert_eq!(chosen, expected, "{collective:?} {ranks} {bytes}");
     }
+    for (ranks, expected) in [(3, A::Pairwise), (63, A::Linear), (64, A::Pairwise)] {
+        let chosen = open_mpi.choose_for(C::Alltoall, true, ranks, 1e6);
+        assert_eq!(chosen, expected, "{ranks}");
+    }
     let default = Algorithms::default();
+    for (vector, bytes, expected) in [
+        (false, 256.0, A::Bruck),
+        (false, 32_768.0, A::Linear),
+        (false, 32_769.0, A::Pairwise),
+        (true, 256.0, A::Linear),
+        (true, 1e6, A::Linear),
+    ] {
+        let chosen = default.choose_for(C::Alltoall, vector, 16, bytes);
+        assert_eq!(chosen, expected, "{vector} {bytes}");
+    }
+    let bruck = Algorithms::parse("alltoall=bruck").unwrap();
+    assert_eq!(bruck.choose_for(C::Alltoall, true, 16, 8.0), A::Linear);
     assert_eq!(default.choose(C::Allgather, 12, 7000.0), A::Ring);
     assert_eq!(default.choose(C::Allgather, 12, 6000.0), A::Bruck);
     assert_eq!(default.basis(C::Scan), "assumed, as MPICH decides");

@@ -93,10 +93,12 @@ impl Called {
         }
     }
 
-    /// Its algorithm by `rules`, for the mean of the members' bytes; pairwise if there are rows.
+    /// Its algorithm by `rules`, for the mean of the members' bytes, or of their blocks if there are rows.
     pub fn algorithm(&self, rules: &Algorithms) -> Algorithm {
         match self.sizes() {
-            Sizes::Matrix(_) => Algorithm::Pairwise,
+            rows @ Sizes::Matrix(_) => {
+                rules.choose_for(self.kind, true, self.sizes.len(), rows.mean())
+            }
             sizes => rules.choose(self.kind, self.sizes.len(), sizes.mean()),
         }
     }

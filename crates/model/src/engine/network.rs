@@ -2,6 +2,7 @@
 
 use crate::fluid::Use;
 use crate::parameters::{OperatingPoint, Parameters};
+use hopbyte_fabric::bounds::CAPACITY;
 use hopbyte_fabric::wire::Wire;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing, Unroutable};
 
@@ -95,7 +96,8 @@ impl<'a> Network<'a> {
         let mut block = |rate: Option<f64>, count: usize| match rate {
             Some(rate) => {
                 let start = capacities.len() as u32;
-                capacities.resize(capacities.len() + count, rate);
+                // Sums over transfers of an unlimited rate (`f64::MAX`) would not be finite.
+                capacities.resize(capacities.len() + count, rate.min(CAPACITY.1));
                 start
             }
             None => NONE,

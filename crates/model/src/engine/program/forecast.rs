@@ -53,12 +53,19 @@ impl Forecast {
 }
 
 impl Forecaster {
-    /// The program of a shortened trace; `rules` choose the algorithms of collectives.
+    /// The program of a shortened trace; `rules` choose the algorithms of collectives, `operations_per_s` converts work
+    /// that the trace counts in operations.
     ///
     /// # Errors
     /// See [`Program::of_trace`].
-    pub fn new(short: &Shortened, rules: &Algorithms) -> Result<Self, FabricError> {
-        let (program, found) = Program::of_marked(&short.trace, None, rules, &short.marks)?;
+    pub fn new(
+        short: &Shortened,
+        rules: &Algorithms,
+        operations_per_s: Option<f64>,
+    ) -> Result<Self, FabricError> {
+        let (program, found) =
+            Program::of_marked(&short.trace, operations_per_s, rules, &short.marks)?;
+        let computing = |calls: &[Call]| computing(calls, operations_per_s);
         let mut marks = Vec::with_capacity(found.len());
         let mut compute = Vec::with_capacity(found.len());
         for (rank, (ops, places)) in found.iter().zip(&short.marks).enumerate() {
@@ -138,9 +145,10 @@ impl Forecaster {
     }
 }
 
-fn computing(calls: &[Call]) -> f64 {
-    let each = |call: &Call| match *call {
-        Call::Compute { seconds } => seconds,
+fn computing(calls: &[Call], operations_per_s: Option<f64>) -> f64 {
+    let each = |call: &Call| match (call, operations_per_s) {
+        (Call::Compute { seconds }, _) => *seconds,
+        (Call::Work { operations }, Some(speed)) => operations / speed,
         _ => 0.0,
     };
     calls.iter().map(each).sum()
@@ -247,7 +255,7 @@ mod tests {
         let point = OperatingPoint::default();
         let network = Network::new(&machine.0, &machine.1, &parameters, point);
         let nodes: Vec<NodeId> = nodes.iter().map(|&n| NodeId(n)).collect();
-        let forecaster = Forecaster::new(short, &Algorithms::default()).unwrap();
+        let forecaster = Forecaster::new(short, &Algorithms::default(), None).unwrap();
         forecaster.run(&network, &nodes, &[], 0.0).unwrap()
     }
 
@@ -302,10 +310,22 @@ mod tests {
         }
     }
 
+    /// Messages between ranks of one node, whose memory has no limit by default, take no time.
+    #[test]
+    fn ranks_of_one_node_exchange_through_memory() {
+        let machine = spec::machine("torus:4x4").unwrap();
+        let machine = (machine.fabric, machine.routing);
+        let whole = ring(8, 100).shorten(u64::MAX, 1 << 24).unwrap();
+        let found = forecast(&machine, &whole, &[0; 8]);
+        let parts = found.compute_seconds + found.waiting_seconds + found.latency_seconds;
+        assert!((found.seconds / parts - 1.0).abs() < 1e-6, "{found:?}");
+        let pairs = forecast(&machine, &whole, &[0, 0, 1, 1, 2, 2, 3, 3]);
+        assert!(pairs.bandwidth_seconds > 0.0, "{pairs:?}");
+    }
+
     #[test]
     fn shortened_loops_take_the_time_of_the_whole_program() {
         let machine = spec::machine("torus:4x4").unwrap();
-
         let machine = (machine.fabric, machine.routing);
         let folded = ring(8, 100);
         let whole = folded.shorten(u64::MAX, 1 << 24).unwrap();

@@ -190,7 +190,9 @@ impl<'a> Writer<'a> {
                 format!("work of {operations} operations for rank {rank}"),
                 "a processor speed for the trace",
             );
-            error.hint("set operations_per_s in the workload").into()
+            error
+                .hint("give --operations-per-second, or operations_per_s in a scenario's workload")
+                .into()
         })
     }
 

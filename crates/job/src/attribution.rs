@@ -5,9 +5,11 @@
 //! model). The interval needs less: a job put no more on a link than those of its nodes sent whose routes cross it, nor
 //! more than those received, and no less than the link's bytes beyond the most that all others can have put on it.
 
-use hopbyte_fabric::{Fabric, LinkId, LinkState, NodeId, Routing};
+use hopbyte_fabric::{Fabric, LinkId, LinkState, Node, NodeId, RouterId, Routing};
 use hopbyte_observe::Jobs;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::mem::replace;
 
 /// Bytes of a job on a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,6 +60,91 @@ struct Flow {
     received: f64,
     most_sent: f64,
     most_received: f64,
+}
+
+/// The pairs of a job's nodes; nodes with the same route between routers are treated together.
+struct Pairs<'a> {
+    fabric: &'a Fabric,
+    routing: &'a Routing,
+    flows: &'a [Flow],
+    sources: Vec<Vec<usize>>,
+    targets: Vec<Vec<usize>>,
+    /// Whether a route begins and ends with a link of its own nodes, which is not in the lists of links then.
+    has_ends: bool,
+}
+
+impl<'a> Pairs<'a> {
+    fn of(fabric: &'a Fabric, routing: &'a Routing, flows: &'a [Flow]) -> Self {
+        let has_ends = !matches!(routing, Routing::Hosts(_));
+        let same_to = has_ends && !matches!(routing, Routing::Tables(_) | Routing::Tree(_));
+        let grouped = |merge: bool, link: fn(&Node) -> LinkId| {
+            let mut groups: BTreeMap<(RouterId, bool, usize), Vec<usize>> = BTreeMap::new();
+            for (i, flow) in flows.iter().enumerate() {
+                let node = fabric.node(flow.node);
+                let up = fabric.link(link(node)).is_up();
+                let own = if merge { 0 } else { i };
+                groups.entry((node.router, up, own)).or_default().push(i);
+            }
+            groups.into_values().collect()
+        };
+        Self {
+            fabric,
+            routing,
+            flows,
+            sources: grouped(has_ends, |n| n.inject),
+            targets: grouped(same_to, |n| n.eject),
+            has_ends,
+        }
+    }
+
+    /// Calls `visit` with senders, receivers, and the links of each pair's route with shares, all receivers of a sender
+    /// one after the other; the number of pairs without a route.
+    fn by_source(&self, mut visit: impl FnMut(&[usize], &[usize], &[(LinkId, f64)])) -> usize {
+        let mut dead = 0;
+        for from in &self.sources {
+            for to in &self.targets {
+                dead += self.pair(from, to, &mut visit);
+            }
+        }
+        dead
+    }
+
+    /// The same, all senders of a receiver one after the other.
+    fn by_target(&self, mut visit: impl FnMut(&[usize], &[usize], &[(LinkId, f64)])) {
+        for to in &self.targets {
+            for from in &self.sources {
+                self.pair(from, to, &mut visit);
+            }
+        }
+    }
+
+    fn pair(
+        &self,
+        from: &[usize],
+        to: &[usize],
+        visit: &mut impl FnMut(&[usize], &[usize], &[(LinkId, f64)]),
+    ) -> usize {
+        let (a, b) = (self.flows[from[0]].node, self.flows[to[0]].node);
+        let (source, target) = (self.fabric.node(a), self.fabric.node(b));
+        let pairs = from.len() * to.len();
+        // A node of both groups sends nothing to itself.
+        if pairs > 1 && source.router == target.router {
+            let each = from.iter().flat_map(|&f| to.iter().map(move |&t| (f, t)));
+            return each.map(|(f, t)| self.pair(&[f], &[t], visit)).sum();
+        }
+        if a == b {
+            return 0;
+        }
+        let mut shares = Vec::new();
+        if self.routing.shares(self.fabric, a, b, &mut shares).is_err() {
+            return pairs;
+        }
+        if self.has_ends {
+            shares.retain(|&(link, _)| link != source.inject && link != target.eject);
+        }
+        visit(from, to, &shares);
+        0
+    }
 }
 
 impl Attribution {
@@ -117,51 +204,62 @@ impl Attribution {
             sent: vec![0.0; links],
             received: vec![0.0; links],
         };
+        let pairs = Pairs::of(fabric, routing, flows);
         let total: f64 = flows.iter().map(|f| f.received).sum();
-        let mut shares = Vec::new();
+        let part = |from: &Flow, to: &Flow| match total - from.received {
+            others if others > 0.0 => from.sent * to.received / others,
+            _ => from.sent / (flows.len() - 1) as f64,
+        };
         let mut last = vec![usize::MAX; links];
-        for (i, from) in flows.iter().enumerate() {
-            let others = total - from.received;
-            for to in flows.iter().filter(|to| to.node != from.node) {
-                shares.clear();
-                if routing
-                    .shares(fabric, from.node, to.node, &mut shares)
-                    .is_err()
-                {
-                    self.unroutable += 1;
-                    continue;
+        let mut talks = vec![false; flows.len()];
+        let end = |link: fn(&Node) -> LinkId, flow: &Flow| link(fabric.node(flow.node)).index();
+        self.unroutable += pairs.by_source(|from, to, network| {
+            let (from_flows, to_flows) = (
+                from.iter().map(|&f| &flows[f]),
+                to.iter().map(|&t| &flows[t]),
+            );
+            let bytes = |from: &Flow| to_flows.clone().map(|to| part(from, to)).sum::<f64>();
+            let all: f64 = from_flows.clone().map(bytes).sum();
+            let most: f64 = from_flows.clone().map(|f| f.most_sent).sum();
+            let mut add = |at: usize, bytes: f64| {
+                load.estimate[at] += bytes;
+                if replace(&mut last[at], from[0]) != from[0] {
+                    load.sent[at] += most;
                 }
-                let part = match others > 0.0 {
-                    true => to.received / others,
-                    false => 1.0 / (flows.len() - 1) as f64,
-                };
-                for &(link, share) in &shares {
-                    let at = link.index();
-                    load.estimate[at] += from.sent * part * share;
-                    if last[at] != i {
-                        last[at] = i;
-                        load.sent[at] += from.most_sent;
-                    }
-                }
+            };
+            for &(link, share) in network {
+                add(link.index(), all * share);
             }
+            if !pairs.has_ends {
+                return;
+            }
+            for t in to_flows.clone() {
+                let bytes = from_flows.clone().map(|f| part(f, t)).sum();
+                add(end(|n| n.eject, t), bytes);
+            }
+            for &f in from {
+                load.estimate[end(|n| n.inject, &flows[f])] += bytes(&flows[f]);
+                talks[f] = true;
+            }
+        });
+        for (flow, _) in flows.iter().zip(&talks).filter(|(_, talks)| **talks) {
+            load.sent[end(|n| n.inject, flow)] += flow.most_sent;
         }
         last.fill(usize::MAX);
-        for (i, to) in flows.iter().enumerate() {
-            for from in flows.iter().filter(|from| from.node != to.node) {
-                shares.clear();
-                if routing
-                    .shares(fabric, from.node, to.node, &mut shares)
-                    .is_err()
-                {
-                    continue;
-                }
-                for &(link, _) in &shares {
-                    if last[link.index()] != i {
-                        last[link.index()] = i;
-                        load.received[link.index()] += to.most_received;
-                    }
+        talks.fill(false);
+        pairs.by_target(|from, to, network| {
+            let most: f64 = to.iter().map(|&t| flows[t].most_received).sum();
+            let ends = if pairs.has_ends { from } else { &[] };
+            let ends = ends.iter().map(|&f| end(|n| n.inject, &flows[f]));
+            for at in network.iter().map(|(link, _)| link.index()).chain(ends) {
+                if replace(&mut last[at], to[0]) != to[0] {
+                    load.received[at] += most;
                 }
             }
+            to.iter().for_each(|&t| talks[t] = pairs.has_ends);
+        });
+        for (flow, _) in flows.iter().zip(&talks).filter(|(_, talks)| **talks) {
+            load.received[end(|n| n.eject, flow)] += flow.most_received;
         }
         load
     }
@@ -228,6 +326,7 @@ mod tests {
     use hopbyte_fabric::spec;
     use hopbyte_observe::counters::jobs as read;
     use hopbyte_observe::text::{Limits, Text};
+    use std::collections::BTreeSet;
 
     fn jobs(fabric: &Fabric, csv: &str) -> Jobs {
         let text = Text::from_bytes("jobs.csv", csv.as_bytes(), Limits::TEXT).unwrap();
@@ -350,6 +449,72 @@ mod tests {
                 }
             }
             assert!(right > 0.9 * total, "{right} of {total}");
+        }
+    }
+
+    /// Nodes of a router treated together give what the pairs give one by one, on every kind of routing.
+    #[test]
+    fn nodes_of_a_router_together_equal_single_pairs() {
+        let specs = [
+            "gemini:3x2x2",
+            "aries:2x1x4",
+            "dragonfly:4x3:nodes=3",
+            "fattree:down=4x4,up=1x2",
+            "torus:4x3:nodes=3",
+        ];
+        for spec in specs {
+            let m = spec::machine(spec).unwrap();
+            let (f, r) = (&m.fabric, &m.routing);
+            let mut random = hopbyte_fabric::random::Random::new(7);
+            let flows: Vec<Flow> = f
+                .node_ids()
+                .filter(|n| n.0 % 5 != 1)
+                .map(|node| {
+                    let [sent, received] = [random.unit(), random.unit()];
+                    Flow {
+                        node,
+                        sent,
+                        received,
+                        most_sent: 2.0 * sent,
+                        most_received: 2.0 * received,
+                    }
+                })
+                .collect();
+            let mut all = Attribution {
+                jobs: Vec::new(),
+                ids: Vec::new(),
+                outside: 0.0,
+                unread: 0,
+                unroutable: 0,
+            };
+            let load = all.load(f, r, &flows);
+            let total: f64 = flows.iter().map(|f| f.received).sum();
+            let count = f.links().len();
+            let mut expected = [vec![0.0; count], vec![0.0; count], vec![0.0; count]];
+            let mut seen = BTreeSet::new();
+            for from in &flows {
+                for to in flows.iter().filter(|to| to.node != from.node) {
+                    let mut shares = Vec::new();
+                    r.shares(f, from.node, to.node, &mut shares).unwrap();
+                    for (link, share) in shares {
+                        let at = link.index();
+                        let part = from.sent * to.received / (total - from.received);
+                        expected[0][at] += part * share;
+                        if seen.insert((at, from.node, true)) {
+                            expected[1][at] += from.most_sent;
+                        }
+                        if seen.insert((at, to.node, false)) {
+                            expected[2][at] += to.most_received;
+                        }
+                    }
+                }
+            }
+            let found = [load.estimate, load.sent, load.received];
+            for (found, expected) in found.iter().zip(&expected) {
+                for (a, b) in found.iter().zip(expected) {
+                    assert!((a - b).abs() < 1e-9 * (1.0 + b), "{spec}: {a} {b}");
+                }
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 //! held back by the node or router at its end.
 
 use crate::attribution::Attribution;
+use crate::error::{Result, refuse};
 use crate::infer::{Fault, Hypothesis, Inference, Observation, threshold};
 use crate::probe::component::Component;
 use hopbyte_fabric::units::{count, significant};
@@ -30,6 +31,8 @@ const NOISE: f64 = 0.1;
 const TOLERANCE: f64 = 0.2;
 /// Jobs named of a cause.
 const JOBS: usize = 8;
+/// Kinds of evidence.
+const FAULTS: usize = 4;
 
 /// A component's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -93,10 +96,10 @@ pub struct Blame {
     pub links: usize,
     /// Links with a known value.
     pub links_read: usize,
-    /// Links that carry traffic.
-    pub links_loaded: usize,
-    /// Links that wait for credits.
-    pub links_waiting: usize,
+    /// Links that carry traffic; `None` if the use of no link is known.
+    pub links_loaded: Option<usize>,
+    /// Links that wait for credits; `None` if this is not known of any.
+    pub links_waiting: Option<usize>,
     /// Causes, the most severe first.
     pub causes: Vec<Cause>,
     /// Faults that these counters cannot show.
@@ -111,7 +114,10 @@ struct View<'a> {
 }
 
 /// Finds the causes.
-pub fn blame(fabric: &Fabric, state: &LinkState, jobs: Option<&Attribution>) -> Blame {
+///
+/// # Errors
+/// The counters show none of the faults.
+pub fn blame(fabric: &Fabric, state: &LinkState, jobs: Option<&Attribution>) -> Result<Blame> {
     let view = View {
         fabric,
         state,
@@ -133,7 +139,7 @@ pub fn blame(fabric: &Fabric, state: &LinkState, jobs: Option<&Attribution>) -> 
             .then(a.name.cmp(&b.name))
     });
     let known = |c: &hopbyte_fabric::Column| c.known() > 0;
-    let lacks = [
+    let lacks: [_; FAULTS] = [
         (known(&state.errors), "errors: no link counts them"),
         (known(&state.lanes), "lanes: no link counts them"),
         (
@@ -143,18 +149,25 @@ pub fn blame(fabric: &Fabric, state: &LinkState, jobs: Option<&Attribution>) -> 
         (known(&state.used_ratio), "use: no window or no bytes"),
     ];
     let lacks = lacks.into_iter().filter(|(known, _)| !known);
-    Blame {
+    let not_judged: Vec<String> = lacks.map(|(_, words)| words.to_owned()).collect();
+    if not_judged.len() == FAULTS {
+        refuse!(
+            "nothing can be judged: {}\nhint: give --interval SECONDS if the counters are those of a known window",
+            not_judged.join("; ")
+        );
+    }
+    Ok(Blame {
         schema: "hopbyte.blame/1",
         links: fabric.links().len(),
         links_read: state.coverage.iter().filter(|&&c| c > 0.0).count(),
-        links_loaded: fabric
-            .link_ids()
-            .filter(|&l| view.used(l) >= LOADED)
-            .count(),
-        links_waiting: waiting.len(),
+        links_loaded: known(&state.used_ratio).then(|| {
+            let loaded = |&l: &LinkId| view.used(l) >= LOADED;
+            fabric.link_ids().filter(loaded).count()
+        }),
+        links_waiting: known(&state.credit_stall_ratio).then_some(waiting.len()),
         causes,
-        not_judged: lacks.map(|(_, words)| words.to_owned()).collect(),
-    }
+        not_judged,
+    })
 }
 
 fn percent(share: f64) -> String {

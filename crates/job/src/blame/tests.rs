@@ -29,7 +29,7 @@ fn healthy_machines_are_not_blamed() {
     for machine in ["torus:4x4:nodes=2", "fattree:k=4,levels=2"] {
         let fabric = spec::fabric(machine).unwrap();
         for _ in 0..100 {
-            let found = blame(&fabric, &healthy(&fabric, &mut random), None);
+            let found = blame(&fabric, &healthy(&fabric, &mut random), None).unwrap();
             assert!(found.causes.is_empty(), "{machine}: {:?}", found.causes);
             assert!(found.not_judged.is_empty());
         }
@@ -100,7 +100,7 @@ fn the_cause_is_named_first() {
                 (Kind::HotSpot, fabric.link_name(link))
             }
         };
-        let found = blame(&fabric, &state, None);
+        let found = blame(&fabric, &state, None).unwrap();
         total += 1;
         let ok = found
             .causes
@@ -112,4 +112,17 @@ fn the_cause_is_named_first() {
         }
     }
     assert!(right * 100 >= total * 95, "{right} of {total}");
+}
+
+/// Counters that show none of the faults are no proof of a healthy network.
+#[test]
+fn counters_that_show_no_fault_are_refused() {
+    let fabric = spec::fabric("torus:3x3").unwrap();
+    let mut state = LinkState::unknown(&fabric);
+    for link in fabric.link_ids() {
+        state.received_bytes.set(link, Some(1e9));
+        state.coverage[link.index()] = 1.0;
+    }
+    let error = blame(&fabric, &state, None).unwrap_err().to_string();
+    assert!(error.starts_with("nothing can be judged"), "{error}");
 }

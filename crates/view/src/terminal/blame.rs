@@ -8,14 +8,21 @@ use std::fmt::Write as _;
 /// The causes in text.
 pub fn blame_text(found: &Blame, colour: bool) -> String {
     let mut out = String::new();
-    let _ = writeln!(
+    let _ = write!(
         out,
-        "# {} of {} links read, {} carry traffic, {} wait for credits",
+        "# {} of {} links read",
         count(found.links_read),
-        count(found.links),
-        count(found.links_loaded),
-        count(found.links_waiting)
+        count(found.links)
     );
+    for (links, words) in [
+        (found.links_loaded, "carry traffic"),
+        (found.links_waiting, "wait for credits"),
+    ] {
+        if let Some(links) = links {
+            let _ = write!(out, ", {} {words}", count(links));
+        }
+    }
+    out.push('\n');
     for lack in &found.not_judged {
         let _ = writeln!(out, "# not judged: {lack}");
     }

@@ -22,13 +22,12 @@ pub(crate) fn split_nodes(layout: &Layout<'_>) -> Option<String> {
     let runs = layout.runs();
     let mut places: Vec<u32> = runs.iter().map(|r| r.0).collect();
     places.sort_unstable();
-    places.dedup();
-    let used = places.len();
-    (used < runs.len()).then(|| {
+    let nodes = || places.chunk_by(|a, b| a == b);
+    let split = nodes().filter(|runs| runs.len() > 1).count();
+    (split > 0).then(|| {
         format!(
-            "{} of {} nodes hold ranks that are not neighbours: each run of them becomes a node of its own and shared memory between them is lost",
-            runs.len() - used,
-            used
+            "{split} of {} nodes hold ranks that are not neighbours: each run of them becomes a node of its own and shared memory between them is lost",
+            nodes().count()
         )
     })
 }

@@ -186,6 +186,12 @@ fn what_a_launcher_would_spoil_is_refused() {
         "{split}"
     );
     assert_eq!(why(Launcher::HydraHostfile, &turned, None), None);
+    // A node with three runs of ranks is one node.
+    let roomy = Allocation::new(&f, (0..4).map(|n| (NodeId(n), 3)).collect()).unwrap();
+    let thrice = Placement::on_nodes(&f, &roomy, [0, 1, 0, 1, 0, 2, 2, 3].map(NodeId)).unwrap();
+    let prepared = launch((&f, &roomy), &thrice, None).prepare(Launcher::HydraHostfile);
+    let refused = prepared.unwrap().advice.refused.unwrap().why;
+    assert!(refused.starts_with("2 of 4 nodes hold"), "{refused}");
     assert_eq!(why(Launcher::IntelMachinefile, &mixed, None), None);
     // Slurm's arbitrary distribution disables shared memory for MPICH only, with consecutive ranks too.
     for (p, mpich, refused) in [

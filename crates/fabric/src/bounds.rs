@@ -68,23 +68,22 @@ impl Size {
     }
 
     fn within(self, routers: u64, source: &str) -> Result<(), FabricError> {
-        let pairs = [
-            (self.routers, routers),
-            (self.nodes, MAX_NODES),
-            (self.links, MAX_LINKS),
-            (self.ports, MAX_PORTS),
-        ];
-        if pairs.iter().all(|(count, most)| count <= most) {
+        let mut exceeded = [
+            (self.routers, routers, "routers"),
+            (self.nodes, MAX_NODES, "nodes"),
+            (self.links, MAX_LINKS, "links"),
+            (self.ports, MAX_PORTS, "ports on a router"),
+        ]
+        .into_iter()
+        .filter(|(count, most, _)| count > most);
+        let Some((count, most, unit)) = exceeded.next() else {
             return Ok(());
-        }
-        let found = format!(
-            "{} routers of up to {} ports, {} nodes, {} links",
-            self.routers, self.ports, self.nodes, self.links
+        };
+        let error = InputError::new(
+            source,
+            format!("{count} {unit}"),
+            format!("at most {most} {unit}"),
         );
-        let expected = format!(
-            "at most {routers} routers of {MAX_PORTS} ports, {MAX_NODES} nodes, {MAX_LINKS} links"
-        );
-        let error = InputError::new(source, found, expected);
         Err(error
             .hint("a smaller machine of the same kind answers most questions")
             .into())

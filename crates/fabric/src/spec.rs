@@ -231,11 +231,11 @@ impl Words<'_> {
         let dims = dims(text)
             .filter(|d| count.contains(&d.len()))
             .ok_or_else(|| {
-                let expected = format!(
-                    "{} to {} sizes from 1 joined by x",
-                    count.start(),
-                    count.end()
-                );
+                let counts = match (count.start(), count.end()) {
+                    (least, most) if least == most => most.to_string(),
+                    (least, most) => format!("{least} to {most}"),
+                };
+                let expected = format!("{counts} sizes from 1 joined by x");
                 self.wrong(text, &expected)
             })?;
         let routers = product(dims.iter().map(|&d| u64::from(d)));

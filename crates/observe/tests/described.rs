@@ -70,6 +70,7 @@ fn domains_of_a_model_are_units() {
     assert!(has_note(&plain, "--hosts gb200-nvl72"));
     assert_eq!(gb_of(&plain, "a1"), 12.5);
     let machine = read("topograph_model/domains.yaml", &["gb200-nvl72"]).unwrap();
+    assert!(!has_note(&machine, "--hosts gb200-nvl72"));
     let summary = machine.fabric.inside().unwrap().summary();
     assert_eq!((summary.hosts, summary.units, summary.places), (5, 2, 20));
     let old = read("topograph_model/lists.yaml", &[]).unwrap();

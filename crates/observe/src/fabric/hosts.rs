@@ -5,6 +5,7 @@
 //! have the kind that the description of nodes gives them.
 
 use super::host_files::{Described, Matched};
+use super::labels;
 use super::machine::{KnownHost, Machine};
 use crate::ObserveError;
 use crate::placement::host_list;
@@ -25,8 +26,9 @@ type Groups = Vec<(String, Vec<NodeId>)>;
 ///
 /// # Errors
 /// An unknown kind or host, hosts that are described already.
-pub fn attach(machine: Machine, options: &[String]) -> Result<Machine, ObserveError> {
+pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, ObserveError> {
     if options.is_empty() && machine.hosts.iter().all(|h| h.kind.is_none()) {
+        labels::remarks(&machine.hosts, &mut machine.notes);
         return Ok(machine);
     }
     let Machine {
@@ -272,7 +274,10 @@ fn counts(option: &str, spec: &HostSpec, hosts: &Groups) -> String {
     let words: Vec<String> = by_count
         .iter()
         .rev()
-        .map(|(adapters, hosts)| format!("{hosts} with {adapters} adapters"))
+        .map(|(adapters, hosts)| match adapters {
+            1 => format!("{hosts} with 1 adapter"),
+            _ => format!("{hosts} with {adapters} adapters"),
+        })
         .collect();
     let source = HOST_KINDS.iter().find(|k| k.name == spec.kind.name);
     let source = source.map_or("", |k| k.source);

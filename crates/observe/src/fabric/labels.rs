@@ -304,15 +304,14 @@ pub fn tree(nodes: &[(String, Vec<String>)], notes: &mut Vec<String>) -> Vec<Swi
     switches
 }
 
-/// Notes about the hosts: kinds and domains.
+/// Notes about the domains of hosts of unknown kind.
 pub fn remarks(hosts: &[KnownHost], notes: &mut Vec<String>) {
     let mut domains: BTreeMap<&str, usize> = BTreeMap::new();
     for domain in hosts.iter().filter_map(|h| h.domain.as_deref()) {
         *domains.entry(domain).or_default() += 1;
     }
     let several = domains.values().filter(|&&n| n > 1).count();
-    let nameless = hosts.iter().all(|h| h.kind.is_none());
-    if several > 0 && nameless {
+    if several > 0 {
         notes.push(format!(
             "{several} domains of accelerators with several nodes, and no kind of nodes: \
              --hosts gb200-nvl72 makes them NVLink domains"

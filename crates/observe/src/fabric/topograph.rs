@@ -82,7 +82,6 @@ pub fn read_graph(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputErr
             sub_domain,
         });
     }
-    labels::remarks(&hosts, notes);
     Ok((Plan::Tree(labels::tree(&nodes, notes)), hosts))
 }
 
@@ -115,7 +114,6 @@ pub fn read_model(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputErr
         "blocks are",
         "below no switch, and has one of its own without cables",
     );
-    labels::remarks(&model.hosts, notes);
     let hosts = model.hosts;
     match not_a_tree(&model.switches) {
         None => Ok((Plan::Tree(model.switches), hosts)),

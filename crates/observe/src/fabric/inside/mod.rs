@@ -196,11 +196,15 @@ impl Inside {
                 .error("no core and no device", "cores or devices of a node")
                 .into());
         }
-        let plural = |n: usize| if n == 1 { "" } else { "s" };
+        let plural = |what: &str, n| match what.ends_with("ch") {
+            _ if n == 1 => "",
+            true => "es",
+            false => "s",
+        };
         let words: Vec<String> = self
             .counts
             .iter()
-            .map(|&(what, n)| format!("{n} {what}{}", plural(n)))
+            .map(|&(what, n)| format!("{n} {what}{}", plural(what, n)))
             .collect();
         notes.push(format!("inside a node: {}", words.join(", ")));
         if self.assumed > 0 {
